@@ -1,0 +1,35 @@
+# Each target sets up all it needs (.venv, build), prints what it does, and is quick when nothing changed.
+# Arguments: make demo ARGS="--seconds 20"   make test ARGS="tests/unit -x"   Another Python: make PYTHON=python3.12 test
+PYTHON ?= python3
+ARGS ?=
+
+.PHONY: help build demo test bench lint format stub clean
+.NOTPARALLEL:
+
+help:  ## this list
+	@echo "make TARGET [ARGS=...]"
+	@sed -n 's/^\([a-z]*\):  ## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+
+build:  ## set up .venv and build the native engine
+	@$(PYTHON) tools/dev.py build
+
+demo:  ## 4 hosts x 4 planes in your terminal, with faults; writes a report (about a minute after the build)
+	@$(PYTHON) tools/dev.py demo $(ARGS)
+
+test:  ## all tests: C++, seeded simulation, Python
+	@$(PYTHON) tools/dev.py test $(ARGS)
+
+bench:  ## all benchmarks, one table
+	@$(PYTHON) tools/dev.py bench $(ARGS)
+
+lint:  ## formatting, types, layers; changes nothing
+	@$(PYTHON) tools/dev.py lint
+
+format:  ## rewrite the sources in the project's format
+	@$(PYTHON) tools/dev.py format
+
+stub:  ## write src/openmrc/_native/*.pyi after a change to the bindings
+	@$(PYTHON) tools/dev.py stub
+
+clean:  ## remove .venv and build
+	rm -rf .venv build

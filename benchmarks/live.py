@@ -1,0 +1,170 @@
+"""How fast MRC is between real processes, and what faults cost it, beside RC, one TCP stream and bare UDP.
+
+    python benchmarks/live.py [--repeats 5] [--only CASE ...] [--json FILE]
+
+Shaped cases run over the emulated fabric (four planes of 250 Mbit/s); veth cases need root and are left out without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from openmrc.analysis.rows import Report, Row, row
+from openmrc.analysis.tables import rows_table
+from openmrc.live.bench import bench_live
+from openmrc.live.direct import round_trips_us
+from openmrc.live.measure import percentile
+from openmrc.live.netns import namespaces_allowed
+from openmrc.live.plan import RunPlan
+
+SHAPED = RunPlan(planes=4, rate_bps=250_000_000, seconds=10.0, depth=24)
+UNSHAPED = RunPlan(planes=1, rate_bps=0, seconds=3.0, message_bytes=1 << 20)
+THREE_OF_FOUR = 0.75
+PING_ITERATIONS = 20_000
+
+Repeat = Callable[[Callable[[int], dict[str, Any]]], list[dict[str, Any]]]
+
+
+def values(results: list[dict[str, Any]], of: Callable[[dict[str, Any]], float | None]) -> list[float | None]:
+    """One number of every run; None where it cannot be told."""
+    found: list[float | None] = []
+    for result in results:
+        try:
+            found.append(of(result))
+        except TypeError:  # a part of it is None: the run had no such time
+            found.append(None)
+    return found
+
+
+def shaped(repeat: Repeat, **changes: Any) -> list[dict[str, Any]]:
+    """Runs over the fabric, each with a seed of its own."""
+    return repeat(lambda seed: bench_live(replace(SHAPED, seed=seed, **changes)))
+
+
+def errors(result: dict[str, Any]) -> float:
+    """0 for a run without an error and with the right contents."""
+    return float(result["error"] is not None or not result["content_ok"])
+
+
+def plain(repeat: Repeat) -> Iterator[Row]:
+    mrc, rc = shaped(repeat), shaped(repeat, transport="rc")
+    case = "4 x 250 Mbit/s"
+    yield row(f"{case}, MRC", "goodput of limit", values(mrc, lambda r: r["share_of_limit"]), "", ">= 0.97")
+    yield row(f"{case}, MRC", "goodput", values(mrc, lambda r: r["goodput_gbps"]), "Gb/s")
+    yield row(f"{case}, MRC", "errors", values(mrc, errors), "", "== 0")
+    yield row(f"{case}, MRC", "CPU of both hosts", values(mrc, lambda r: r["cpu_seconds_per_gb"]), "s/GB")
+    yield row(f"{case}, RC", "goodput", values(rc, lambda r: r["goodput_gbps"]), "Gb/s")
+
+
+def black_hole(repeat: Repeat) -> Iterator[Row]:
+    results = shaped(repeat, seconds=9.0, faults=("plane 2 blackhole at 2s for 3s",))
+    case = "one plane black-holed for 3 s"
+    yield row(case, "errors", values(results, errors), "", "== 0")
+    yield row(case, "longest stall", values(results, lambda r: r["longest_stall_ms"]), "ms", "<= 50")
+    share = values(results, lambda r: r["goodput_during_fault_gbps"] / (THREE_OF_FOUR * r["limit_gbps"]))
+    yield row(case, "goodput of three planes", share, "", ">= 0.95")
+    after = values(results, lambda r: r["goodput_after_fault_gbps"] / r["limit_gbps"])
+    yield row(case, "goodput from 1 s after repair", after, "", ">= 0.97")
+
+
+def dead_t1(repeat: Repeat) -> Iterator[Row]:
+    results = shaped(repeat, seconds=9.0, faults=("t1 1 blackhole at 2s for 3s",))
+    case = "one T1 of four per plane black-holed"
+    yield row(case, "errors", values(results, errors), "", "== 0")
+    yield row(case, "longest stall", values(results, lambda r: r["longest_stall_ms"]), "ms", "<= 50")
+    share = values(results, lambda r: r["goodput_during_fault_gbps"] / r["goodput_before_fault_gbps"])
+    yield row(case, "goodput of before", share, "", ">= 0.95")
+
+
+def loss(repeat: Repeat) -> Iterator[Row]:
+    for share, target in ((0.01, ">= 0.85"), (0.05, ">= 0.60")):
+        results = shaped(repeat, loss=share)
+        case = f"{share:.0%} random loss on every plane"
+        yield row(case, "errors", values(results, errors), "", "== 0")
+        yield row(case, "goodput of limit", values(results, lambda r: r["share_of_limit"]), "", target)
+    results = shaped(repeat, loss=0.01, transport="rc")
+    yield row("1% random loss, RC", "goodput", values(results, lambda r: r["goodput_gbps"]), "Gb/s")
+
+
+def against_tcp(repeat: Repeat, case: str, target: str, mtu: int | None, plan: RunPlan) -> Iterator[Row]:
+    results = repeat(lambda seed: bench_live(replace(plan, seed=seed), namespaces_mtu=mtu, compare_tcp=True))
+    ratio = values(results, lambda r: r["goodput_gbps"] / r["tcp_goodput_gbps"])
+    yield row(case, "of one TCP stream", ratio, "x", target)
+    yield row(case, "MRC goodput", values(results, lambda r: r["goodput_gbps"]), "Gb/s")
+    yield row(case, "TCP goodput", values(results, lambda r: r["tcp_goodput_gbps"]), "Gb/s")
+    yield row(case, "errors", values(results, errors), "", "== 0")
+
+
+def loopback(repeat: Repeat) -> Iterator[Row]:
+    yield from against_tcp(repeat, "unshaped, loopback", ">= 0.5", None, UNSHAPED)
+
+
+def veth(repeat: Repeat) -> Iterator[Row]:
+    yield from against_tcp(repeat, "unshaped, veth, MTU 1,500", ">= 1.0", 1500, replace(UNSHAPED, burst_packets=44))
+    jumbo = replace(UNSHAPED, burst_packets=7, payload_mtu=8192)
+    yield from against_tcp(repeat, "unshaped, veth, MTU 9,000", ">= 1.0", 9000, jumbo)
+
+
+def latency(repeat: Repeat, mtu: int | None, case: str) -> Iterator[Row]:
+    def run(seed: int) -> dict[str, Any]:
+        trips = round_trips_us(replace(UNSHAPED, seed=seed), namespaces_mtu=mtu, iterations=PING_ITERATIONS)
+        return {name: percentile(times, 0.5) for name, times in trips.items()}
+
+    results = repeat(run)
+    yield row(case, "of bare UDP", values(results, lambda r: r["mrc"] / r["udp"]), "x", "<= 1.5")
+    yield row(case, "MRC round trip", values(results, lambda r: r["mrc"]), "us")
+    yield row(case, "UDP round trip", values(results, lambda r: r["udp"]), "us")
+
+
+CASES: dict[str, Callable[[Repeat], Iterator[Row]]] = {
+    "plain": plain,
+    "blackhole": black_hole,
+    "t1": dead_t1,
+    "loss": loss,
+    "loopback": loopback,
+    "veth": veth,
+    "latency": lambda repeat: latency(repeat, None, "64-byte WRITE and answer, loopback"),
+    "latency-veth": lambda repeat: latency(repeat, 1500, "64-byte WRITE and answer, veth"),
+}
+ROOT_CASES = {"veth", "latency-veth"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Benchmarks of live runs.")
+    parser.add_argument("--repeats", type=int, default=5, help="runs per number; the median counts")
+    parser.add_argument("--only", nargs="+", choices=sorted(CASES), help="only these cases")
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    options = parser.parse_args()
+    if options.repeats < 1:
+        parser.error("--repeats: at least 1")
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    report = Report()
+    wanted = options.only or list(CASES)
+    if ROOT_CASES & set(wanted) and not namespaces_allowed():
+        console.print("[yellow]no network namespaces here (they need root): the veth cases are left out[/]")
+        wanted = [name for name in wanted if name not in ROOT_CASES]
+
+    def repeat(once: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
+        return [once(seed) for seed in range(1, options.repeats + 1)]
+
+    for name in wanted:
+        console.print(f"  {name} ...", style="dim")
+        report.add(CASES[name](repeat))
+    console.print(rows_table(report.rows, title=f"live, commit {report.commit}"))
+    if options.json:
+        report.write(options.json)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

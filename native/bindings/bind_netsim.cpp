@@ -1,0 +1,297 @@
+// The emulated fabric of native/netsim: settings in, faults in, notices and counters out in batches.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <tuple>
+#include <vector>
+
+#include "bindings/bindings.hpp"
+#include "netsim/emulate/emulator.hpp"
+
+namespace nb = nanobind;
+
+namespace openmrc::bindings {
+namespace {
+
+using namespace netsim;
+
+using Target = std::tuple<std::optional<std::uint32_t>, std::optional<std::uint32_t>, std::optional<std::uint32_t>,
+                          std::optional<std::uint32_t>, std::uint8_t>;
+using NoticeRow = std::tuple<TimePs, std::uint8_t, std::uint32_t, std::uint32_t, std::uint32_t, bool>;
+
+// Columns of Emulator.link_counters(), in this order.
+constexpr const char* kLinkColumns[] = {"plane",
+                                        "kind",
+                                        "host",
+                                        "t0",
+                                        "t1",
+                                        "packets",
+                                        "bytes",
+                                        "marks",
+                                        "trims",
+                                        "corrupted",
+                                        "duplicated",
+                                        "reordered",
+                                        "drop_queue",
+                                        "drop_control_queue",
+                                        "drop_down",
+                                        "drop_blackhole",
+                                        "drop_loss",
+                                        "drop_pool",
+                                        "queue_peak_bytes"};
+constexpr std::size_t kLinkColumnCount = std::size(kLinkColumns);
+
+[[noreturn]] void raise_value_error(const std::string& what) { throw nb::value_error(what.c_str()); }
+
+Address address_from(const nb::bytes& packed) {
+  Address address;
+  if (packed.size() != 4 && packed.size() != 16) raise_value_error("an address is 4 or 16 bytes");
+  address.family = packed.size() == 4 ? AddressFamily::kIpv4 : AddressFamily::kIpv6;
+  std::memcpy(address.bytes.data(), packed.c_str(), packed.size());
+  return address;
+}
+
+template <class T>
+T member(const nb::dict& from, const char* name) {
+  if (!from.contains(name)) raise_value_error(std::string("missing: ") + name);
+  return nb::cast<T>(from[name]);
+}
+
+PortConfig port_from(const nb::dict& from) {
+  PortConfig port;
+  port.rate_bps = member<std::uint64_t>(from, "rate_bps");
+  port.delay = member<TimePs>(from, "delay_ps");
+  port.queue_bytes = member<std::uint32_t>(from, "queue_bytes");
+  port.control_queue_bytes = member<std::uint32_t>(from, "control_queue_bytes");
+  port.ecn = member<bool>(from, "ecn");
+  port.ecn_min_bytes = member<std::uint32_t>(from, "ecn_min_bytes");
+  port.ecn_max_bytes = member<std::uint32_t>(from, "ecn_max_bytes");
+  port.trim = member<bool>(from, "trim");
+  port.trim_threshold_bytes = member<std::uint32_t>(from, "trim_threshold_bytes");
+  port.trim_bytes = member<std::uint32_t>(from, "trim_bytes");
+  port.last_hop = member<bool>(from, "last_hop");
+  if (port.rate_bps == 0 || port.delay < 0 || port.ecn_min_bytes > port.ecn_max_bytes) {
+    raise_value_error("port settings contradict each other");
+  }
+  return port;
+}
+
+EmulatorConfig config_from(const nb::dict& from) {
+  EmulatorConfig config;
+  ClosShape& shape = config.fabric.shape;
+  shape.planes = member<std::uint32_t>(from, "planes");
+  shape.hosts = member<std::uint32_t>(from, "hosts");
+  shape.hosts_per_t0 = member<std::uint32_t>(from, "hosts_per_t0");
+  shape.t1s = member<std::uint32_t>(from, "t1s");
+  shape.ev_mapping = member<bool>(from, "hash_ev") ? EvMapping::kHash : EvMapping::kModulo;
+  const auto ports = member<nb::list>(from, "ports");
+  if (shape.planes == 0 || shape.hosts == 0 || shape.hosts_per_t0 == 0 || shape.t1s == 0 ||
+      ports.size() != kLinkKinds) {
+    raise_value_error("a fabric needs planes, hosts, T0s, T1s and settings for each kind of port");
+  }
+  for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
+    config.fabric.ports[kind] = port_from(nb::cast<nb::dict>(ports[kind]));
+  config.fabric.seed = member<std::uint64_t>(from, "seed");
+  config.udp_port = member<std::uint16_t>(from, "udp_port");
+  config.header_bytes = member<std::uint32_t>(from, "header_bytes");
+  config.tick = member<TimePs>(from, "tick_ps");
+  for (const nb::handle item : member<nb::list>(from, "local"))
+    config.local.push_back(address_from(nb::cast<nb::bytes>(item)));
+  for (const nb::handle item : member<nb::list>(from, "advertised")) {
+    config.advertised.push_back(address_from(nb::cast<nb::bytes>(item)));
+  }
+  const std::size_t slots = std::size_t{shape.planes} * shape.hosts;
+  if (config.local.size() != slots || config.advertised.size() != slots || config.tick <= 0) {
+    raise_value_error("one local and one advertised address per plane and host, and a tick above 0");
+  }
+  return config;
+}
+
+FaultTarget target_from(const Target& from) {
+  FaultTarget target;
+  target.plane = std::get<0>(from).value_or(kAnywhere);
+  target.host = std::get<1>(from).value_or(kAnywhere);
+  target.t0 = std::get<2>(from).value_or(kAnywhere);
+  target.t1 = std::get<3>(from).value_or(kAnywhere);
+  if (std::get<4>(from) > 2) raise_value_error("direction is 0 (both), 1 (tx) or 2 (rx)");
+  target.direction = static_cast<FaultDirection>(std::get<4>(from));
+  return target;
+}
+
+Effects effects_from(const nb::dict& from) {
+  Effects effects;
+  effects.down = member<bool>(from, "down");
+  effects.blackhole = member<bool>(from, "blackhole");
+  effects.loss_ppb = member<std::uint32_t>(from, "loss_ppb");
+  effects.burst_loss_ppb = member<std::uint32_t>(from, "burst_loss_ppb");
+  effects.burst_packets = member<std::uint32_t>(from, "burst_packets");
+  effects.rate_ppm = member<std::uint32_t>(from, "rate_ppm");
+  effects.delay = member<TimePs>(from, "delay_ps");
+  effects.jitter = member<TimePs>(from, "jitter_ps");
+  effects.corrupt_ppb = member<std::uint32_t>(from, "corrupt_ppb");
+  effects.duplicate_ppb = member<std::uint32_t>(from, "duplicate_ppb");
+  effects.reorder_ppb = member<std::uint32_t>(from, "reorder_ppb");
+  effects.reorder_delay = member<TimePs>(from, "reorder_delay_ps");
+  for (const std::uint32_t share :
+       {effects.loss_ppb, effects.burst_loss_ppb, effects.corrupt_ppb, effects.duplicate_ppb, effects.reorder_ppb}) {
+    if (share > kPartsPerBillion) raise_value_error("a share is at most 1,000,000,000 parts per billion");
+  }
+  if (effects.rate_ppm == 0 || effects.rate_ppm > kFullRatePpm || effects.burst_packets == 0 || effects.delay < 0 ||
+      effects.jitter < 0 || effects.reorder_delay < 0) {
+    raise_value_error("effects out of range");
+  }
+  return effects;
+}
+
+void construct_emulator(Emulator* self, const nb::dict& from) {
+  const EmulatorConfig config = config_from(from);
+  try {
+    new (self) Emulator(config);
+  } catch (const std::system_error& error) {
+    // OSError with the errno and the address, as Python's own sockets would raise it.
+    PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), error.what()).ptr());
+    throw nb::python_error();
+  }
+}
+
+std::uint32_t add_fault(Emulator& emulator, const Target& target, const nb::dict& effects, TimePs start,
+                        std::optional<TimePs> duration, TimePs period) {
+  FaultSpec spec;
+  spec.target = target_from(target);
+  spec.effects = effects_from(effects);
+  spec.start = start;
+  spec.duration = duration.value_or(kNever);
+  spec.period = period;
+  const ClosShape shape = emulator.inspect([](const Fabric& fabric) { return fabric.shape(); });
+  if (!exists(spec.target, shape)) raise_value_error("the fault names a place that the fabric does not have");
+  if (start < 0 || spec.duration <= 0 || period < 0 ||
+      (duration && *duration > kNever - emulator.now() - start - kPsPerSecond)) {
+    raise_value_error("times of a fault are positive and finite");
+  }
+  return emulator.add_fault(spec);
+}
+
+std::vector<NoticeRow> wait_notices(Emulator& emulator, int timeout_ms) {
+  std::vector<Notice> notices;
+  {
+    const nb::gil_scoped_release release;
+    notices = emulator.wait_notices(timeout_ms);
+  }
+  std::vector<NoticeRow> rows;
+  rows.reserve(notices.size());
+  for (const Notice& n : notices) {
+    rows.emplace_back(n.time, static_cast<std::uint8_t>(n.kind), n.fault, n.host, n.plane, n.up);
+  }
+  return rows;
+}
+
+nb::dict counters(Emulator& emulator) {
+  const EmulatorCounters c = emulator.counters();
+  const auto [inside, active] = emulator.inspect(
+      [](const Fabric& fabric) { return std::make_pair(fabric.packets_inside(), fabric.active_faults()); });
+  nb::dict out;
+  out["received"] = c.received;
+  out["delivered"] = c.egress.datagrams;
+  out["delivered_bytes"] = c.egress.bytes;
+  out["inside"] = inside;
+  out["unknown_source"] = c.unknown_source;
+  out["oversized"] = c.oversized;
+  out["payloads_full"] = c.payloads_full;
+  out["socket_overflow"] = c.socket_overflow;
+  out["send_calls"] = c.egress.calls;
+  out["send_failed"] = c.egress.send_failed;
+  out["bind_failed"] = c.egress.bind_failed;
+  out["sockets_open"] = c.sockets_open;
+  out["sockets_opened"] = c.egress.sockets_opened;
+  out["sockets_closed"] = c.egress.sockets_closed;
+  out["wakeups"] = c.wakeups;
+  out["late_max_ns"] = c.late_max / kPsPerNs;
+  out["cpu_ns"] = c.cpu / kPsPerNs;
+  out["active_faults"] = active;
+  return out;
+}
+
+void fill_row(std::uint64_t* row, std::uint32_t plane, const LinkEnds& ends, const Plane& of, LinkId link) {
+  const LinkCounters& c = of.link(link).counters();
+  const auto place = [](std::uint32_t value) { return value == kAnywhere ? ~std::uint64_t{0} : value; };
+  std::size_t column = 0;
+  for (const std::uint64_t value :
+       {std::uint64_t{plane}, static_cast<std::uint64_t>(ends.kind), place(ends.host), place(ends.t0), place(ends.t1),
+        c.packets, c.bytes, c.marks, c.trims, c.corrupted, c.duplicated, c.reordered}) {
+    row[column++] = value;
+  }
+  for (const std::uint64_t drops : c.drops) row[column++] = drops;
+  row[column++] = of.port_of(link).bytes_in(c.queue_peak);
+}
+
+static_assert(12 + kDropCauses + 1 == kLinkColumnCount);
+
+using Table = nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<2>>;
+
+Table link_counters(Emulator& emulator) {
+  std::unique_ptr<std::uint64_t[]> cells;
+  const std::size_t rows = emulator.inspect([&](const Fabric& fabric) {
+    const ClosShape& shape = fabric.shape();
+    const std::size_t count = std::size_t{shape.planes} * shape.links_per_plane();
+    cells = std::make_unique<std::uint64_t[]>(count * kLinkColumnCount);
+    std::uint64_t* row = cells.get();
+    for (std::uint32_t plane = 0; plane < shape.planes; ++plane) {
+      for (LinkId link = 0; link < shape.links_per_plane(); ++link, row += kLinkColumnCount) {
+        fill_row(row, plane, ends_of(shape, link), fabric.plane(plane), link);
+      }
+    }
+    return count;
+  });
+  std::uint64_t* data = cells.release();
+  const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<std::uint64_t*>(p); });
+  return Table(data, {rows, kLinkColumnCount}, owner);
+}
+
+std::vector<bool> carriers(Emulator& emulator) {
+  return emulator.inspect([](const Fabric& fabric) {
+    std::vector<bool> up;
+    for (std::uint32_t plane = 0; plane < fabric.shape().planes; ++plane) {
+      for (std::uint32_t host = 0; host < fabric.shape().hosts; ++host) up.push_back(fabric.carrier(host, plane));
+    }
+    return up;
+  });
+}
+
+}  // namespace
+
+void bind_netsim(nb::module_& m) {
+  nb::list columns;
+  for (const char* name : kLinkColumns) columns.append(name);
+  m.attr("LINK_COLUMNS") = nb::tuple(columns);
+  nb::class_<Emulator>(m, "Emulator", "The emulated fabric. Private: use openmrc.emulate.EmulatedFabric.")
+      .def("__init__", &construct_emulator, nb::arg("config"))
+      .def("start", &Emulator::start)
+      .def("stop", &Emulator::stop, nb::call_guard<nb::gil_scoped_release>())
+      .def("now_ps", &Emulator::now)
+      .def("add_fault", &add_fault, nb::arg("target"), nb::arg("effects"), nb::arg("start_ps"),
+           nb::arg("duration_ps").none(), nb::arg("period_ps"))
+      .def("repair", &Emulator::repair, nb::arg("fault"))
+      .def(
+          "repair_all", [](Emulator& e, const Target& target) { return e.repair_all(target_from(target)); },
+          nb::arg("target"))
+      .def(
+          "add_repair",
+          [](Emulator& e, TimePs when, std::uint32_t fault, const Target& target) {
+            e.add_repair(when, fault, target_from(target));
+          },
+          nb::arg("when_ps"), nb::arg("fault"), nb::arg("target"))
+      .def("wait_notices", &wait_notices, nb::arg("timeout_ms"))
+      .def("counters", &counters)
+      .def("link_counters", &link_counters)
+      .def("carriers", &carriers);
+}
+
+}  // namespace openmrc::bindings

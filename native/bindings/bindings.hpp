@@ -1,0 +1,15 @@
+// One function per noun, each in its own bind_<noun>.cpp; module.cpp calls them.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace openmrc::bindings {
+
+void bind_device(nanobind::module_& m);
+void bind_measure(nanobind::module_& m);
+void bind_netsim(nanobind::module_& m);
+void bind_paths(nanobind::module_& m);
+void bind_qp(nanobind::module_& m);  // after bind_device
+void bind_wire(nanobind::module_& m);
+
+}  // namespace openmrc::bindings

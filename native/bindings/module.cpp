@@ -1,0 +1,14 @@
+// The extension module openmrc._native: converts, never decides.
+#include "bindings/bindings.hpp"
+
+NB_MODULE(_native, m) {
+  // What is still alive when a program ends, by Ctrl-C above all, is not a mistake to report on its terminal.
+  nanobind::set_leak_warnings(false);
+  m.doc() = "Native half of openmrc. Private: use the package openmrc.";
+  openmrc::bindings::bind_device(m);
+  openmrc::bindings::bind_qp(m);
+  openmrc::bindings::bind_measure(m);
+  openmrc::bindings::bind_netsim(m);
+  openmrc::bindings::bind_paths(m);
+  openmrc::bindings::bind_wire(m);
+}

@@ -1,0 +1,22 @@
+// IP addresses as the engine sees them: values that enter the ICRC and identify a peer's port.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace openmrc {
+
+enum class AddressFamily : std::uint8_t { kNone = 0, kIpv4 = 4, kIpv6 = 6 };
+
+// IPv4 addresses occupy the first four bytes; the rest stays zero.
+struct Address {
+  std::array<std::uint8_t, 16> bytes{};
+  AddressFamily family = AddressFamily::kNone;
+
+  friend bool operator==(const Address&, const Address&) = default;
+};
+
+using PortId = std::uint8_t;     // 0-based port (= plane) of a NIC
+using PortMask = std::uint32_t;  // bit p stands for port p
+
+}  // namespace openmrc

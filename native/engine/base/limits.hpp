@@ -1,0 +1,32 @@
+// Every bound the engine relies on, and how the bounds relate. Configuration may lower a limit, never raise it.
+#pragma once
+
+#include <cstdint>
+
+namespace openmrc {
+
+inline constexpr std::uint32_t kPortCountMax = 16;  // planes of one NIC; a PortMask is 32 bits wide
+inline constexpr std::uint32_t kPsnBits = 24;
+inline constexpr std::uint32_t kPsnSpace = 1U << kPsnBits;
+inline constexpr std::uint32_t kMprUnitPsns = 128;  // MPR travels in units of 128 PSNs (A.7)
+inline constexpr std::uint32_t kMprUnitsMax = 255;
+inline constexpr std::uint32_t kMprPsnsMax = kMprUnitPsns * kMprUnitsMax;
+inline constexpr std::uint32_t kSackBitmapBits = 64;  // A.3, SETH
+inline constexpr std::uint32_t kPayloadMtuMin = 256;
+inline constexpr std::uint32_t kPayloadMtuStandardMax = 4096;
+inline constexpr std::uint32_t kPayloadMtuMax = 8192;  // negotiated extension for jumbo frames
+inline constexpr std::uint64_t kMessageBytesMax = 1ULL << 30;
+inline constexpr std::uint32_t kEvCountMax = 1024;     // active plus backup EVs of one QP
+inline constexpr std::uint32_t kBurstPacketsMax = 64;  // kernel's UDP_SEGMENT limit
+inline constexpr std::uint32_t kEndpointQp = 0x2;      // endpoint operations (A.3)
+inline constexpr std::uint32_t kQpNumberMin = 0x10;    // below: reserved
+inline constexpr std::uint32_t kHeaderBytesMax = 64;   // BTH 12 + EETH 36 is the longest stack, rounded up
+
+// A window must stay under half of the PSN space, or old and new PSNs could not be told apart (A.8, PSN wrap).
+static_assert(kMprPsnsMax < kPsnSpace / 2);
+// MSN and RQMSN are 16 bits; at most one message per PSN is in flight, so the window also has to fit half of theirs.
+static_assert(kMprPsnsMax < (1U << 16) / 2);
+// A message has to fit the PSN space, even at the smallest MTU.
+static_assert(kMessageBytesMax / kPayloadMtuMin < kPsnSpace / 2 + 1);
+
+}  // namespace openmrc

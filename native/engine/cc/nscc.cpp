@@ -1,0 +1,238 @@
+#include "engine/cc/nscc.hpp"
+
+#include <algorithm>
+
+#include "engine/base/assert.hpp"
+
+namespace openmrc {
+namespace {
+
+// A sample weighs at least 1/80 (the published per-sample weight, 0.0125), and as much of one base RTT as has passed
+// since the sample before.
+constexpr TimePs kSampleWeightShare = 80;
+constexpr std::uint64_t kNewBytesMax = std::uint64_t{1} << 40;
+
+}  // namespace
+
+Nscc::Nscc(const CcConfig& config) : params_(nscc::derive(config)), base_rtt_(params_.base_rtt) {
+  // mrc: REQ-CC-INITIAL (A.14) start at line rate.
+  window_ = params_.max_window_bytes;
+}
+
+void Nscc::on_sent(TimePs now, std::uint64_t /*bytes*/) { start_clocks(now); }
+
+void Nscc::on_ack(TimePs now, const AckSample& ack) {
+  AckSample sample = ack;
+  sample.new_bytes = std::min(sample.new_bytes, kNewBytesMax);
+  sample.inflight_bytes = std::min(sample.inflight_bytes, kNewBytesMax);
+  start_clocks(now);
+  const TimePs delay = measure(now, sample.rtt);
+  achieved_ += sample.new_bytes;
+  if (sample.rcv_cwnd_pen != 0 && params_.receiver_penalty) {
+    apply_penalty(sample);
+    return;
+  }
+  if (penalised_) end_penalty(sample.restore_cwnd);
+  if (quick_adapt(now, sample.inflight_bytes)) return;
+  // mrc: REQ-CC-IGNORE (A.14) marks on packets that were under way when quick adapt cut the window are its own cause.
+  if (bytes_to_ignore_ != 0) {
+    bytes_to_ignore_ -= std::min(bytes_to_ignore_, sample.new_bytes);
+    if (sample.marked) return;
+  }
+  steer(now, sample, delay);
+  adjust(now, sample.new_bytes);
+}
+
+void Nscc::on_trim(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes, bool /*last_hop*/) {
+  ++trims_;
+  congestion(now, bytes, inflight_bytes);
+}
+
+void Nscc::on_loss(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes) {
+  ++losses_;
+  congestion(now, bytes, inflight_bytes);
+}
+
+CcStats Nscc::stats() const {
+  return {.window_bytes = window_,
+          .max_window_bytes = params_.max_window_bytes,
+          .base_rtt = base_rtt_,
+          .average_delay = average_delay_,
+          .proportional = proportional_,
+          .fair = fair_,
+          .fast = fast_count_,
+          .decreases = decreases_,
+          .quick_adapts = quick_adapts_,
+          .trims = trims_,
+          .losses = losses_};
+}
+
+// Queueing delay of this feedback; the average where it has no sample of its own.
+TimePs Nscc::measure(TimePs now, TimePs rtt) {
+  if (rtt <= 0) return average_delay_;
+  rtt = std::min(rtt, nscc::kRttMax);
+  base_rtt_ = std::min(base_rtt_, rtt);
+  const TimePs delay = rtt - base_rtt_;
+  if (!sampled_) {
+    sampled_ = true;
+    average_delay_ = delay;
+  } else {
+    const TimePs span = params_.base_rtt;
+    const TimePs least = std::max<TimePs>(span / kSampleWeightShare, 1);
+    const TimePs weight_q16 = (std::clamp(now - last_sample_, least, span) << 16) / span;
+    average_delay_ += ((delay - average_delay_) * weight_q16) >> 16;
+  }
+  last_sample_ = now;
+  return delay;
+}
+
+// mrc: REQ-CC-QUADRANTS (A.14, decision table)
+void Nscc::steer(TimePs now, const AckSample& sample, TimePs delay) {
+  if (!sample.marked && delay < params_.target_qdelay) {
+    increase_proportional(sample.new_bytes, delay);
+    return;
+  }
+  undelayed_bytes_ = 0;
+  fast_ = false;
+  if (!sample.marked) {
+    increase_fair(sample.new_bytes);
+  } else if (delay >= params_.target_qdelay) {
+    decrease(now);
+  }
+}
+
+void Nscc::increase_proportional(std::uint64_t new_bytes, TimePs delay) {
+  if (increase_fast(new_bytes, delay)) return;
+  ++proportional_;
+  const auto room_q16 = (static_cast<std::uint64_t>(params_.target_qdelay - delay) << 16) /
+                        static_cast<std::uint64_t>(params_.target_qdelay);
+  increase_q10_ += (Wide{params_.proportional_q10} * new_bytes * room_q16) >> 16;
+}
+
+void Nscc::increase_fair(std::uint64_t new_bytes) {
+  ++fair_;
+  increase_q10_ += Wide{params_.fair_q10} * new_bytes;
+}
+
+// mrc: REQ-CC-FAST (A.14) after more than a window of bytes without delay.
+bool Nscc::increase_fast(std::uint64_t new_bytes, TimePs delay) {
+  if (delay > params_.no_delay_tolerance) {
+    undelayed_bytes_ = 0;
+    fast_ = false;
+    return false;
+  }
+  undelayed_bytes_ = std::min(undelayed_bytes_ + new_bytes, 2 * kNewBytesMax);
+  if (undelayed_bytes_ > window_) fast_ = true;
+  if (!fast_) return false;
+  ++fast_count_;
+  set_window(window_ + ((Wide{params_.fast_q20} * new_bytes) >> 20));
+  return true;
+}
+
+// mrc: REQ-CC-DECREASE (A.14) once per base RTT, and only when the average is above the target too.
+void Nscc::decrease(TimePs now) {
+  if (average_delay_ <= params_.target_qdelay) return;
+  if (decreased_ && now - last_decrease_ < params_.adjust_period) return;
+  const auto over_permille =
+      static_cast<std::uint64_t>(params_.gamma_permille * (average_delay_ - params_.target_qdelay) / average_delay_);
+  const std::uint64_t keep_permille = std::max<std::uint64_t>(1000 - over_permille, params_.max_md_jump_permille);
+  set_window(Wide{window_} * keep_permille / 1000);
+  forget_increase();
+  last_decrease_ = now;
+  decreased_ = true;
+  ++decreases_;
+}
+
+// mrc: REQ-CC-ADJUST (A.14) accumulated increase every adjust_period or adjust_bytes, eta once per period.
+void Nscc::adjust(TimePs now, std::uint64_t new_bytes) {
+  adjust_bytes_ += new_bytes;
+  if (adjust_bytes_ < params_.adjust_bytes && now - last_adjust_ < params_.adjust_period) return;
+  Wide grown_q10 = (Wide{window_} << 10) + increase_q10_ / window_;
+  if (now - last_eta_ >= params_.adjust_period) {
+    grown_q10 += params_.eta_q10;
+    last_eta_ = now;
+  }
+  set_window(grown_q10 >> 10);
+  increase_q10_ = 0;
+  adjust_bytes_ = 0;
+  last_adjust_ = now;
+}
+
+// mrc: REQ-CC-PENALTY (A.14). "In flight" is what was so before this SACK: then 64 in all SACKs of one RTT halves the
+// window and 127 leads to one packet per RTT. A packet of slack keeps what did not fit a whole packet from being lost to
+// the cap again and again.
+void Nscc::apply_penalty(const AckSample& sample) {
+  if (!penalised_) {
+    penalised_ = true;
+    window_before_penalty_ = window_;
+  }
+  penalty_restores_ = sample.restore_cwnd;
+  forget_increase();
+  const std::uint64_t pen = std::min<std::uint64_t>(sample.rcv_cwnd_pen, 127);
+  const std::uint64_t inflight_before = sample.inflight_bytes + sample.new_bytes;
+  const std::uint64_t capped = std::min(window_, inflight_before + params_.mtu_bytes);
+  const std::uint64_t cut = pen * sample.new_bytes / 128;
+  set_window(capped > cut ? capped - cut : 0);
+}
+
+void Nscc::end_penalty(bool restore) {
+  penalised_ = false;
+  if (restore || penalty_restores_) set_window(std::max(window_, window_before_penalty_));
+}
+
+void Nscc::congestion(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes) {
+  start_clocks(now);
+  bytes = std::min(bytes, kNewBytesMax);
+  qa_trigger_ = true;
+  undelayed_bytes_ = 0;
+  fast_ = false;
+  if (quick_adapt(now, std::min(inflight_bytes, kNewBytesMax))) return;
+  if (bytes_to_ignore_ != 0) {
+    bytes_to_ignore_ -= std::min(bytes_to_ignore_, bytes);
+    return;
+  }
+  set_window(window_ > bytes ? window_ - bytes : 0);
+}
+
+// mrc: REQ-CC-QUICK-ADAPT (A.14) once per base RTT + target: where hardly anything got through, fall to what did.
+bool Nscc::quick_adapt(TimePs now, std::uint64_t inflight_bytes) {
+  if (now <= qa_end_) return false;
+  const TimePs period = base_rtt_ + params_.target_qdelay;
+  // Silence says nothing about what the network achieves: it comes from an idle application or a stalled host. Judge the
+  // next period instead.
+  const bool stale = now - qa_end_ > period;
+  const bool congested = qa_trigger_ || average_delay_ > params_.qa_threshold;
+  const bool starved = achieved_ < params_.max_window_bytes >> params_.qa_gate_shift;
+  const std::uint64_t fallback = std::max(achieved_, params_.mtu_bytes);
+  achieved_ = 0;
+  qa_trigger_ = false;
+  qa_end_ = now + period;
+  if (!params_.quick_adapt || stale || !congested || !starved || window_ <= fallback) return false;
+  set_window(fallback);
+  bytes_to_ignore_ = inflight_bytes;
+  forget_increase();
+  ++quick_adapts_;
+  return true;
+}
+
+void Nscc::start_clocks(TimePs now) {
+  if (started_) return;
+  started_ = true;
+  qa_end_ = now + base_rtt_ + params_.target_qdelay;
+  last_adjust_ = now;
+  last_eta_ = now;
+}
+
+void Nscc::forget_increase() {
+  increase_q10_ = 0;
+  undelayed_bytes_ = 0;
+  fast_ = false;
+}
+
+void Nscc::set_window(Wide bytes) {
+  if (bytes > params_.max_window_bytes) bytes = params_.max_window_bytes;
+  window_ = std::max(static_cast<std::uint64_t>(bytes), params_.mtu_bytes);
+  MRC_ASSERT(window_ <= params_.max_window_bytes);
+}
+
+}  // namespace openmrc

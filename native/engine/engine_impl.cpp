@@ -1,0 +1,276 @@
+#include "engine/engine_impl.hpp"
+
+#include <algorithm>
+
+#include "engine/base/assert.hpp"
+#include "engine/wire/icrc.hpp"
+
+namespace openmrc {
+
+std::size_t EventQueue::poll(std::span<Event> out) {
+  const std::size_t count = std::min(out.size(), events_.size());
+  std::copy_n(events_.begin(), count, out.begin());
+  events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(count));
+  return count;
+}
+
+EngineImpl::EngineImpl(const EngineConfig& engine_config)
+    : config(engine_config),
+      events(config.events_max),
+      endpoint(config, peers),
+      services{config, memory, events, *this, 0, nullptr},
+      port_stats(config.ports.size()),
+      qpn_rng_(Rng::for_component(config.seed, "qp_numbers")) {
+  MRC_ASSERT(!config.ports.empty() && config.ports.size() <= kPortCountMax);
+  for (std::size_t port = 0; port < config.ports.size(); ++port) {
+    if (config.ports[port].up) services.local_ports_up |= PortMask{1} << port;
+  }
+}
+
+// --- what happens to the NIC
+
+bool EngineImpl::parse(const RxDatagram& datagram, wire::Packet& packet) {
+  const bool trimmed = is_trimmed(datagram.traffic_class);
+  const wire::ParseError error =
+      wire::parse(datagram.bytes, trimmed ? wire::Extent::kTrimmed : wire::Extent::kWhole, packet);
+  if (error != wire::ParseError::kNone) {
+    ++drops.parse_errors[static_cast<std::size_t>(error)];
+    return false;
+  }
+  packet.payload_bytes = static_cast<std::uint16_t>(packet.payload_bytes + datagram.phantom_bytes);
+  if (config.icrc && !trimmed) {
+    const wire::Flow flow{datagram.source, config.ports[datagram.port].local, datagram.fields.source_port,
+                          config.udp_port};
+    if (!wire::icrc_matches(flow, datagram.bytes)) {
+      ++drops.bad_icrc;
+      return false;
+    }
+  }
+  // The top bit of a partition key is the membership type, not part of the partition.
+  if (((packet.bth.partition_key ^ config.partition_key) & 0x7FFF) != 0) {
+    ++drops.wrong_partition_key;
+    return false;
+  }
+  return true;
+}
+
+void EngineImpl::handle_datagram(TimePs now, const RxDatagram& datagram) {
+  MRC_ASSERT(datagram.port < config.ports.size());
+  PortStats& stats = port_stats[datagram.port];
+  ++stats.received_packets;
+  stats.received_bytes += datagram.bytes.size() + datagram.phantom_bytes;
+  wire::Packet packet;
+  if (!parse(datagram, packet)) return;
+  if (packet.bth.destination_qp == kEndpointQp) {
+    handle_endpoint(now, datagram, packet);
+    return;
+  }
+  Qp* qp = find(packet.bth.destination_qp);
+  if (qp == nullptr) {
+    ++drops.unknown_qp;
+    return;
+  }
+  qp->handle_packet(now, datagram, packet, drops);
+  if (services.peer_ports_changed != nullptr) {
+    peer_ports_changed(now, *services.peer_ports_changed);
+    services.peer_ports_changed = nullptr;
+  }
+  touch(*qp);
+}
+
+void EngineImpl::handle_endpoint(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
+  if (packet.bth.opcode == wire::Opcode::kEndpointRequest) {
+    Peer* changed = endpoint.handle_request(now, datagram, packet);
+    if (changed != nullptr) peer_ports_changed(now, *changed);
+  } else if (packet.bth.opcode == wire::Opcode::kEndpointResponse) {
+    endpoint.handle_response(now, datagram, packet);
+    drain_reverse_probes(now);
+  } else {
+    ++drops.unknown_qp;
+  }
+}
+
+void EngineImpl::drain_reverse_probes(TimePs now) {
+  EndpointOperations::Result result;
+  while (endpoint.poll_result(result)) {
+    if (result.asker.qp == 0) {
+      endpoint_results_.push_back(result.answer);
+      continue;
+    }
+    Qp* qp = find(result.asker.qp);
+    if (qp == nullptr || qp->context().ev_set == nullptr) continue;
+    QpContext& context = qp->context();
+    context.reverse.on_probe_result(now, *context.ev_set, {result.answer.ev, result.answer.port},
+                                    result.answer.answered);
+    touch(*qp);
+  }
+}
+
+void EngineImpl::peer_ports_changed(TimePs now, Peer& peer) {
+  for (PortId port = 0; port < peer.ports.size(); ++port) {
+    const std::uint32_t up = peer.ports_up >> port & 1;
+    if (up != (peer.ports_announced >> port & 1)) events.emit({now, EventType::kPortState, port, 0, 0, up, 1});
+  }
+  peer.ports_announced = peer.ports_up;
+  for (Qp* qp : in_order_) {
+    if (qp->context().peer != &peer) continue;
+    qp->handle_ports(now);
+    touch(*qp);
+  }
+}
+
+void EngineImpl::handle_port_state(TimePs now, PortId port, bool up) {
+  MRC_ASSERT(port < config.ports.size());
+  const PortMask bit = PortMask{1} << port;
+  if (((services.local_ports_up & bit) != 0) == up) return;
+  services.local_ports_up ^= bit;
+  events.emit({now, EventType::kPortState, port, 0, 0, up ? 1U : 0U, 0});
+  for (Qp* qp : in_order_) {
+    qp->handle_ports(now);
+    touch(*qp);
+  }
+  for (const Peer& peer : peers.all()) endpoint.send_port_status(now, peer.id, services.local_ports_up);
+}
+
+void EngineImpl::handle_timer(TimePs now) {
+  endpoint.handle_timer(now, services.local_ports_up);
+  drain_reverse_probes(now);
+  std::vector<Qp*> due;
+  while (!timers_.empty() && timers_.top().time <= now) {
+    const TimerEntry entry = timers_.top();
+    timers_.pop();
+    Qp* qp = find(entry.qpn);
+    if (qp == nullptr || qp->timer_entry != entry.time) continue;  // superseded by an earlier one, already handled
+    qp->timer_entry = kNever;
+    due.push_back(qp);
+  }
+  for (Qp* qp : due) {
+    if (qp->next_timer() <= now) qp->handle_timer(now);
+    touch(*qp);
+  }
+}
+
+TimePs EngineImpl::next_timer() const {
+  const TimePs endpoint_time = endpoint.next_timer();
+  return timers_.empty() ? endpoint_time : std::min(endpoint_time, timers_.top().time);
+}
+
+void EngineImpl::probe_reverse_path(TimePs now, std::uint32_t qp, PeerId peer, const Ev& ev, TimePs timeout) {
+  endpoint.send_ev_probe(now, {qp, 0}, peer, ev, timeout);
+}
+
+bool EngineImpl::poll_endpoint_result(EndpointResult& result) {
+  if (endpoint_results_.empty()) return false;
+  result = endpoint_results_.front();
+  endpoint_results_.pop_front();
+  return true;
+}
+
+// --- sending
+
+void EngineImpl::touch(Qp& qp) {
+  if (!qp.control_listed) {
+    qp.control_listed = true;
+    control_ready_.push_back(&qp);
+  }
+  if (!qp.data_listed) {
+    qp.data_listed = true;
+    data_ready_.push_back(&qp);
+  }
+  arm(qp);
+}
+
+// Deadlines mostly move later while traffic flows. An entry that is too early costs one look when it fires, and then
+// moves; only an earlier deadline needs an entry of its own.
+void EngineImpl::arm(Qp& qp) {
+  const TimePs next = qp.next_timer();
+  if (next >= qp.timer_entry) return;
+  qp.timer_entry = next;
+  timers_.push({next, qp.context().qpn});
+}
+
+bool EngineImpl::build_from(std::deque<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports,
+                            std::uint32_t burst_max, TxBurst& burst) {
+  const bool control = &list == &control_ready_;
+  for (std::size_t left = list.size(); left > 0; --left) {
+    Qp* qp = list.front();
+    list.pop_front();
+    const BuildResult result =
+        control ? qp->build_control(now, free_ports, burst) : qp->build_data(now, free_ports, burst_max, burst);
+    if (result == BuildResult::kNothing) {
+      qp->*listed = false;
+      continue;
+    }
+    list.push_back(qp);
+    if (result != BuildResult::kBuilt) continue;
+    arm(*qp);
+    return true;
+  }
+  return false;
+}
+
+bool EngineImpl::poll_transmit(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst,
+                               Outgoing what) {
+  const std::uint32_t limit = std::clamp(burst_max, 1U, kBurstPacketsMax);
+  const bool control =
+      what == Outgoing::kEverything && (endpoint.build(now, free_ports, services.local_ports_up, burst) ||
+                                        build_from(control_ready_, &Qp::control_listed, now, free_ports, limit, burst));
+  const bool built = control || build_from(data_ready_, &Qp::data_listed, now, free_ports, limit, burst);
+  if (!built) return false;
+  PortStats& stats = port_stats[burst.port];
+  stats.sent_packets += burst.count;
+  for (std::uint32_t i = 0; i < burst.count; ++i) stats.sent_bytes += burst.packets[i].datagram_bytes();
+  return true;
+}
+
+// --- QPs
+
+Status EngineImpl::create_qp(const QpInitAttributes& attributes, std::uint32_t& qpn) {
+  const auto send_cq = cqs.find(attributes.send_cq);
+  const auto recv_cq = cqs.find(attributes.recv_cq);
+  if (send_cq == cqs.end() || recv_cq == cqs.end()) return Status::kNotFound;
+  if (attributes.send_wr_max == 0) return Status::kInvalidArgument;
+  if (qps_.size() >= config.qps_max) return Status::kLimit;
+  do {
+    qpn = kQpNumberMin + static_cast<std::uint32_t>(qpn_rng_.below(kPsnSpace - kQpNumberMin));
+  } while (qps_.contains(qpn));
+  auto qp = std::make_unique<Qp>(services, attributes, qpn);
+  qp->context().send_cq = send_cq->second.get();
+  qp->context().recv_cq = recv_cq->second.get();
+  ++send_cq->second->users;
+  ++recv_cq->second->users;
+  in_order_.push_back(qp.get());
+  qps_.emplace(qpn, std::move(qp));
+  return Status::kOk;
+}
+
+void EngineImpl::unlist(Qp& qp) {
+  std::erase(control_ready_, &qp);
+  std::erase(data_ready_, &qp);
+}
+
+Status EngineImpl::reset_qp(std::uint32_t qpn) {
+  const auto found = qps_.find(qpn);
+  if (found == qps_.end()) return Status::kNotFound;
+  unlist(*found->second);
+  auto fresh = std::make_unique<Qp>(services, found->second->context().init, qpn);
+  fresh->context().send_cq = found->second->context().send_cq;
+  fresh->context().recv_cq = found->second->context().recv_cq;
+  std::replace(in_order_.begin(), in_order_.end(), found->second.get(), fresh.get());
+  found->second = std::move(fresh);
+  return Status::kOk;
+}
+
+Status EngineImpl::destroy_qp(std::uint32_t qpn) {
+  const auto found = qps_.find(qpn);
+  if (found == qps_.end()) return Status::kNotFound;
+  Qp& qp = *found->second;
+  unlist(qp);
+  --qp.context().send_cq->users;
+  --qp.context().recv_cq->users;
+  std::erase(in_order_, &qp);
+  qps_.erase(found);
+  return Status::kOk;
+}
+
+}  // namespace openmrc

@@ -1,0 +1,96 @@
+// The engine's inside: tables of objects, the lists of QPs that have something to send, the timer heap.
+#pragma once
+
+#include <deque>
+#include <queue>
+#include <unordered_map>
+
+#include "engine/completion_queue.hpp"
+#include "engine/endpoint.hpp"
+#include "engine/engine.hpp"
+#include "engine/memory.hpp"
+#include "engine/peer.hpp"
+#include "engine/qp/qp.hpp"
+
+namespace openmrc {
+
+class EventQueue final : public EventSink {
+ public:
+  explicit EventQueue(std::uint32_t capacity) : capacity_(capacity) {}
+  void emit(const Event& event) override {
+    if (events_.size() < capacity_) {
+      events_.push_back(event);
+    } else {
+      ++dropped_;
+    }
+  }
+  std::size_t poll(std::span<Event> out);
+  std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  std::deque<Event> events_;
+  std::uint64_t dropped_ = 0;
+  std::uint32_t capacity_;
+};
+
+class EngineImpl final : public PathProber {
+ public:
+  explicit EngineImpl(const EngineConfig& engine_config);
+
+  void handle_datagram(TimePs now, const RxDatagram& datagram);
+  void handle_timer(TimePs now);
+  void handle_port_state(TimePs now, PortId port, bool up);
+  bool poll_transmit(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst, Outgoing what);
+  TimePs next_timer() const;
+
+  Status create_qp(const QpInitAttributes& attributes, std::uint32_t& qpn);
+  Status reset_qp(std::uint32_t qpn);
+  Status destroy_qp(std::uint32_t qpn);
+  void probe_reverse_path(TimePs now, std::uint32_t qp, PeerId peer, const Ev& ev, TimePs timeout) override;
+  bool poll_endpoint_result(EndpointResult& result);
+
+  Qp* find(std::uint32_t qpn) const {
+    const auto found = qps_.find(qpn);
+    return found == qps_.end() ? nullptr : found->second.get();
+  }
+  // After anything that may have given a QP something to send or another deadline.
+  void touch(Qp& qp);
+
+  EngineConfig config;
+  EventQueue events;
+  MemoryTable memory;
+  PeerTable peers;
+  EndpointOperations endpoint;
+  EngineServices services;
+  DropStats drops;
+  std::vector<PortStats> port_stats;
+  std::deque<CqId> signaled_cqs;
+  std::unordered_map<CqId, std::unique_ptr<CompletionQueue>> cqs;
+  CqId next_cq = 1;
+
+ private:
+  struct TimerEntry {
+    TimePs time;
+    std::uint32_t qpn;
+    bool operator>(const TimerEntry& other) const { return time != other.time ? time > other.time : qpn > other.qpn; }
+  };
+
+  bool parse(const RxDatagram& datagram, wire::Packet& packet);
+  void handle_endpoint(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
+  void drain_reverse_probes(TimePs now);
+  void peer_ports_changed(TimePs now, Peer& peer);
+  bool build_from(std::deque<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports, std::uint32_t burst_max,
+                  TxBurst& burst);
+  void arm(Qp& qp);
+  void unlist(Qp& qp);
+
+  std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;  // for look-up only: its order decides nothing
+  std::vector<Qp*> in_order_;                                   // of creation
+  std::deque<Qp*> control_ready_;
+  std::deque<Qp*> data_ready_;
+  std::priority_queue<TimerEntry, std::vector<TimerEntry>, std::greater<>> timers_;
+  std::deque<EndpointResult> endpoint_results_;
+  Rng qpn_rng_;
+};
+
+}  // namespace openmrc

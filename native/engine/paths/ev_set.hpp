@@ -1,0 +1,224 @@
+// The EV set of one QP: which paths may carry data, and the state machine that decides it (A.11, A.13).
+//
+// An EV is one path on one port. The set holds as many active EVs per port as every other port has, plus a backup set;
+// its universe is fixed. Only GOOD EVs carry data. Nothing here reads a clock or sends: the requester asks `next()` when
+// it has a packet, reports what feedback says, and sends the probes that `next_probe()` names.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/address.hpp"
+#include "engine/base/limits.hpp"
+#include "engine/base/rng.hpp"
+#include "engine/base/time.hpp"
+#include "engine/events.hpp"
+
+namespace openmrc {
+
+enum class EvState : std::uint8_t {
+  kGood = 1,
+  kSkip = 3,
+  kAssumedBad = 2,
+  kDenied = 4
+};  // numbers of F.2 where it has one
+
+enum class EvCause : std::uint8_t {
+  kNone = 0,
+  kEcn,
+  kTrimmed,
+  kAlwaysSkip,
+  kLoss,
+  kTimeout,
+  kProbe,
+  kCursor,
+  kLapsed,
+  kController,
+};
+
+using EvIndex = std::uint16_t;  // position in the set's universe; stable for the life of the set
+inline constexpr EvIndex kNoEv = 0xFFFF;
+
+struct Ev {
+  std::uint32_t value = 0;
+  PortId port = 0;
+};
+
+enum class EvFeedback : std::uint8_t {
+  kDelivered,   // acknowledged, M = NONE
+  kSkipOnce,    // acknowledged, M = SKIP_ONCE (ECN)
+  kAlwaysSkip,  // acknowledged, M = ALWAYS_SKIP
+  kTrimmed,     // NACK TRIMMED (not last hop)
+  kLost,        // untrimmed loss
+  kTimeout,     // retransmission timer
+};
+
+struct EvSetConfig {
+  std::uint16_t active_per_port = 32;
+  std::uint16_t min_active = 1;           // demotion to ASSUMED_BAD stops at this many usable (GOOD or SKIP) EVs
+  std::uint8_t probe_successes = 3;       // answered probes in a row that revive an EV
+  TimePs probe_interval = 10 * kPsPerMs;  // between two probes of one ASSUMED_BAD EV
+  TimePs skip_lapse = 0;  // SKIP lapses to GOOD after this long out of use; 0: only the cursor resets it
+  bool marked_probe_revives_to_good = false;  // Known conflicts: "EV after a marked probe answer"; false = SKIP
+};
+
+// EV selection policy: the order in which the positions of the active set are tried. By name in a registry.
+class EvSelector {
+ public:
+  virtual ~EvSelector() = default;
+  // Feedback about one EV, for selectors that keep state of their own (REPS and the like).
+  virtual void on_feedback(EvIndex ev, EvFeedback feedback) = 0;
+  // Position in [0, position_count) to try next; called until an EV is usable, at most 2 * position_count times a packet.
+  // Positions of the P ports in use alternate: position i belongs to the (i mod P)-th of them.
+  virtual std::uint32_t next(std::uint32_t position_count) = 0;
+
+  // A selector that pins the QP to one path keeps returning the same position, waits while that position's port is
+  // merely busy, and moves on only when told by `leave` that the position cannot carry data any more.
+  virtual bool pins() const { return false; }
+  virtual void leave(std::uint32_t /*position*/) {}
+};
+
+// Registered names: "mrc" (pseudo-random rotation, redrawn at each wrap), "round_robin", "random", "single".
+// Returns nullptr for an unknown name.
+std::unique_ptr<EvSelector> make_ev_selector(std::string_view name, Rng rng);
+std::span<const std::string_view> ev_selector_names();
+
+struct EvSetStats {
+  std::uint64_t to_skip = 0, to_assumed_bad = 0, revived = 0, replaced = 0, floor_held = 0, probes = 0;
+};
+
+class EvSet {
+ public:
+  // At most kEvCountMax EVs, ports below kPortCountMax, and EV values that differ from each other: the echo on the wire
+  // names no port.
+  static bool valid_universe(std::span<const Ev> universe);
+
+  // Draws `active_per_port` EVs for each port out of `universe` at random (a port with fewer brings all it has and the
+  // other ports are cut to the same number, so that ports stay evenly loaded); the rest is the backup set.
+  // `universe` must pass valid_universe.
+  EvSet(std::span<const Ev> universe, const EvSetConfig& config, std::unique_ptr<EvSelector> selector, Rng rng,
+        EventSink* events, std::uint32_t qp);
+
+  // EV for the next packet (or burst): a usable active EV on a free port, not `avoid` unless nothing else is left.
+  // SKIP EVs that the cursor passes are reset by the section-11.2.2 rule: the first one only, and not used for this
+  // packet unless a whole rotation finds nothing else. kNoEv: no EV on a free port can be used now.
+  EvIndex next(TimePs now, PortMask free_ports, EvIndex avoid = kNoEv);
+
+  void on_feedback(TimePs now, EvIndex ev, EvFeedback feedback);
+
+  // Probes of ASSUMED_BAD EVs that are due (ports that are down are not probed). kNoEv: none now on a free port.
+  EvIndex next_probe(TimePs now, PortMask free_ports = ~PortMask{0});
+  TimePs next_probe_time() const { return next_probe_time_; }
+  void on_probe_answer(TimePs now, EvIndex ev, bool marked);
+  void on_probe_timeout(TimePs now, EvIndex ev);  // an unanswered probe starts the count of successes anew
+
+  // Port state, local or learned from the peer: EVs of a port that is down are not chosen, whatever their state.
+  void set_usable_ports(TimePs now, PortMask ports);
+  PortMask usable_ports() const { return usable_ports_; }
+
+  // Controller operations (F.2). kNoEv-safe: false when the EV value is not in the universe.
+  bool deny(TimePs now, std::uint32_t ev_value);
+  bool enable(TimePs now, std::uint32_t ev_value);
+
+  EvIndex find(std::uint32_t ev_value) const;  // kNoEv when unknown
+  const Ev& ev(EvIndex index) const { return entries_[index].ev; }
+  EvState state(EvIndex index) const { return entries_[index].state; }
+  bool is_active(EvIndex index) const { return entries_[index].slot != kNoSlot; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
+  // EVs that hold a position: never ASSUMED_BAD or DENIED ones. Below position_count() while planes lack replacements.
+  std::uint32_t active_count() const { return active_count_; }
+  std::uint32_t position_count() const { return static_cast<std::uint32_t>(slots_.size()); }
+  const EvSetStats& stats() const { return stats_; }
+  std::size_t memory_bytes() const;  // this object and all that it owns, but for the selector
+
+ private:
+  static constexpr std::uint16_t kNoSlot = 0xFFFF;
+  static constexpr std::uint32_t kDeferredMax = 4;
+
+  struct Entry {
+    Ev ev;
+    EvState state = EvState::kGood;
+    std::uint8_t probe_successes = 0;
+    std::uint16_t slot = kNoSlot;  // position in slots_; kNoSlot: backup, ASSUMED_BAD or DENIED
+  };
+
+  // One position of the active set: all that the search for an EV reads, in four bytes.
+  struct Slot {
+    EvIndex ev = kNoEv;  // kNoEv: vacant
+    PortId port = 0;
+    EvState state = EvState::kAssumedBad;
+  };
+
+  struct ProbeTimer {
+    TimePs due;
+    EvIndex ev;
+  };
+
+  // Turns that a port missed because it was busy, oldest first.
+  struct Deferred {
+    std::array<std::uint16_t, kDeferredMax> slots;
+    std::uint8_t first = 0;
+    std::uint8_t count = 0;
+  };
+
+  struct PortCounts {
+    std::uint16_t positions = 0;
+    std::uint16_t good = 0;    // active and GOOD
+    std::uint16_t usable = 0;  // active and GOOD or SKIP
+  };
+
+  struct Search;
+
+  void draw_active();
+  void build_index();
+
+  EvIndex next_pinned(TimePs now, PortMask free_ports);
+  EvIndex search_rest(Search& search);
+  bool try_deferred(Search& search);
+  bool try_slot(Search& search, const Slot& slot);
+  void defer(std::uint32_t position);
+  bool only_usable(PortMask ports, EvIndex index) const;
+  bool good_left(PortMask ports, EvIndex avoid) const;
+  bool lapsed(TimePs now, EvIndex index) const;
+
+  void set_state(TimePs now, EvIndex index, EvState state, EvCause cause);
+  void retire(TimePs now, EvIndex index, EvState state, EvCause cause);
+  void revive(TimePs now, EvIndex index, EvState state, EvCause cause);
+  bool at_floor(EvIndex index) const;
+  EvIndex find_backup(PortId port, std::uint32_t start) const;
+  void occupy(std::uint16_t position, EvIndex index);
+  void count(const Slot& slot, int sign);
+  void arm_probe(TimePs due, EvIndex index);
+  void disarm_probe(EvIndex index);
+  void refresh_probe_time();
+  void emit(TimePs now, EventType type, EvIndex index, std::uint32_t value, EvCause cause);
+
+  std::vector<Entry> entries_;
+  std::vector<Slot> slots_;
+  std::vector<std::uint16_t> buckets_;  // hash of the EV values, open addressing, kNoEv = free
+  std::vector<ProbeTimer> probes_;      // ASSUMED_BAD EVs by due time: the interval is one, so re-arming appends
+  std::vector<TimePs> skip_since_;      // per EV, only when SKIP lapses by time
+  std::unique_ptr<EvSelector> selector_;
+  EventSink* events_;
+  Rng rng_;
+  EvSetConfig config_;
+  TimePs next_probe_time_ = kNever;
+  std::uint32_t qp_;
+  std::uint32_t active_count_ = 0;
+  PortMask usable_ports_ = ~PortMask{0};
+  PortMask ready_ports_ = 0;     // ports with an active EV that is GOOD or SKIP
+  PortMask deferred_ports_ = 0;  // ports with missed turns
+  std::uint8_t bucket_shift_ = 31;
+  std::uint8_t deferred_cursor_ = 0;  // port whose missed turns are looked at first
+  bool pins_ = false;
+  std::array<PortCounts, kPortCountMax> counts_{};
+  std::array<Deferred, kPortCountMax> deferred_{};
+  EvSetStats stats_;
+};
+
+}  // namespace openmrc

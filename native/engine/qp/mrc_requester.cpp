@@ -1,0 +1,307 @@
+#include "engine/qp/mrc_requester.hpp"
+
+#include <algorithm>
+
+#include "engine/qp/timestamp.hpp"
+
+namespace openmrc {
+namespace {
+
+constexpr std::uint32_t kFewPackets = 4;
+constexpr std::uint32_t kSmallBytes = 1024;
+
+wire::Opcode data_opcode(bool first, bool last, bool immediate) {
+  if (first && last) return immediate ? wire::Opcode::kWriteOnlyImm : wire::Opcode::kWriteOnly;
+  if (last) return immediate ? wire::Opcode::kWriteLastImm : wire::Opcode::kWriteLast;
+  return first ? wire::Opcode::kWriteFirst : wire::Opcode::kWriteMiddle;
+}
+
+std::uint32_t payload_of(const Wqe& wqe, Psn psn, std::uint32_t mtu) {
+  const std::uint64_t offset = (psn - wqe.first_psn) * mtu;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(mtu, wqe.wr.length_bytes - offset));
+}
+
+}  // namespace
+
+void MrcRequester::start(TimePs now, const QpToRts& attributes) {
+  queue_.start(attributes.sq_psn);
+  window_.start(first_psn(attributes.sq_psn));
+  retry_.start(attributes);
+  const TimePs configured_rtt = context_.cc->stats().base_rtt;
+  rtt_.start(configured_rtt > 0 ? configured_rtt : retry_.base() / 2);
+  window_psns_ = attributes.mpr_units * kMprUnitPsns;
+  wimm_max_ = attributes.wimm_max;
+  // A peer that does not report trimmed packets must not get any (A.6).
+  data_class_ = context_.capabilities.trim_nack ? attributes.data_class : TrafficClass::kNoTrim;
+  resolution_ = attributes.timestamp_resolution;
+  quiet_since_ = last_sent_ = now;
+  handle_ports(now);
+}
+
+void MrcRequester::work_began(TimePs now) {
+  quiet_since_ = now;
+  state_probe_sent_ = false;
+}
+
+void MrcRequester::handle_ports(TimePs now) {
+  const PortMask usable = context_.usable_ports();
+  context_.ev_set->set_usable_ports(now, usable);
+  // What is under way on a port that went down is lost, and the paths behind the port are not to blame.
+  for (Psn psn = window_.first(); psn < window_.end(); ++psn) {
+    SendRecord& record = window_.record(psn);
+    if (record.state != SendState::kInFlight) continue;
+    if ((usable >> context_.ev_set->ev(record.ev).port & 1) != 0) continue;
+    record.path_blameless = true;
+    declare_lost(now, psn, EvFeedback::kLost);
+  }
+}
+
+void MrcRequester::fill(QpStats& stats) const {
+  stats.inflight_packets = window_.in_flight();
+  stats.inflight_bytes = window_.in_flight_bytes();
+  stats.lost_pending = window_.lost();
+  stats.smoothed_rtt = rtt_.smoothed();
+}
+
+// --- timers
+
+TimePs MrcRequester::retry_deadline() const {
+  if (queue_.empty()) return kNever;
+  const TimePs base = window_.flight_empty() ? quiet_since_ : window_.record(window_.oldest()).sent;
+  return base + retry_.wait(rtt_.high());
+}
+
+// Well before the retry timer, ask the receiver what it has: the answer shows what is missing at the end of a burst,
+// where no later packet would, and repeats a transport ACK that got lost.
+TimePs MrcRequester::state_probe_time() const {
+  if (queue_.empty() || state_probe_sent_ || state_probe_due_ || window_.lost() > 0) return kNever;
+  return std::max(last_sent_, quiet_since_) + 2 * rtt_.high();
+}
+
+TimePs MrcRequester::next_timer() const {
+  // A path probe that waits for its port is no longer a matter of time.
+  const TimePs path_probe = path_probe_due_ ? kNever : context_.ev_set->next_probe_time();
+  return std::min({retry_deadline(), state_probe_time(), path_probe});
+}
+
+void MrcRequester::handle_timer(TimePs now) {
+  if (state_probe_time() <= now) state_probe_due_ = true;
+  if (context_.ev_set->next_probe_time() <= now) path_probe_due_ = true;
+  if (retry_deadline() <= now) handle_timeout(now);
+}
+
+void MrcRequester::handle_timeout(TimePs now) {
+  const TimePs wait = retry_.wait(rtt_.high());
+  // Packets of one window expire one after the other; a retry is spent only when a whole wait has passed.
+  if (now - last_timeout_ >= wait) {
+    last_timeout_ = now;
+    ++context_.stats.timeouts;
+    if (!retry_.expired()) {
+      context_.fail(QpErrorCause::kRetryExceeded);
+      return;
+    }
+    context_.services.events.emit({now, EventType::kRetryTimeout, 0, context_.qpn, 0, retry_.consecutive(), 0});
+  }
+  if (window_.flight_empty()) {
+    // Only the transport ACK is missing. A path that swallowed the question is no better than one that swallows data.
+    for (const Probe& probe : probes_) {
+      if (probe.state && probe.sent + wait <= now) context_.ev_set->on_feedback(now, probe.ev, EvFeedback::kTimeout);
+    }
+    state_probe_due_ = true;
+  }
+  while (!window_.flight_empty() && window_.record(window_.oldest()).sent + wait <= now) {
+    declare_lost(now, window_.oldest(), EvFeedback::kTimeout);
+  }
+  quiet_since_ = now;
+}
+
+void MrcRequester::declare_lost(TimePs now, Psn psn, EvFeedback feedback) {
+  const SendRecord record = window_.record(psn);
+  window_.leave_flight(psn, SendState::kLost);
+  ++context_.stats.losses_inferred;
+  if (!record.path_blameless) context_.ev_set->on_feedback(now, record.ev, feedback);
+  context_.cc->on_loss(now, record.nominal_bytes, window_.in_flight_bytes());
+}
+
+// --- what may be sent
+
+Psn MrcRequester::window_end() const { return window_.first() - 1 + window_psns_; }
+
+bool MrcRequester::may_send(std::uint64_t bytes) const {
+  // With nothing in flight one packet may always go: no feedback could open the window otherwise.
+  return window_.flight_empty() || window_.in_flight_bytes() + bytes <= context_.cc->window_bytes();
+}
+
+bool MrcRequester::wimm_blocked(const Wqe& wqe) const {
+  return wqe.wr.opcode == WrOpcode::kWriteImm && wimm_unfinished_ >= wimm_max_;
+}
+
+std::uint32_t MrcRequester::packet_nominal_bytes(const Wqe& wqe, Psn psn) const {
+  const std::uint32_t payload = payload_of(wqe, psn, context_.payload_mtu);
+  const bool immediate = wqe.wr.opcode == WrOpcode::kWriteImm && psn + 1 == wqe.end_psn();
+  const std::size_t headers = wire::kBthBytes + wire::kMethBytes + wire::kTsethBytes + wire::kRethBytes +
+                              (immediate ? wire::kImmDtBytes : 0) + wire::kIcrcBytes;
+  return nominal_bytes(static_cast<std::uint32_t>(headers) + ((payload + 3U) & ~3U));
+}
+
+// A SACK is asked for where the sender runs dry: at the end of what is posted, and now and then while a window is full.
+// A few small packets are not worth one: the transport ACK of their messages says the same.
+bool MrcRequester::wants_ack(Psn psn, std::uint32_t bytes) {
+  const Psn next = psn + 1;
+  if (next >= queue_.end_psn()) return window_.in_flight() >= kFewPackets || bytes >= kSmallBytes;
+  const std::uint64_t in_flight = window_.in_flight_bytes() + bytes;
+  const bool window_full =
+      next >= window_end() || in_flight + nominal_bytes(context_.payload_mtu) > context_.cc->window_bytes();
+  if (!window_full || psn < next_ack_request_) return false;
+  next_ack_request_ = next + window_.in_flight() / 4;
+  return true;
+}
+
+BuildResult MrcRequester::no_ev(PortMask free_ports) const {
+  const PortMask usable = context_.ev_set->usable_ports();
+  return (usable & ~free_ports) != 0 ? BuildResult::kPortBusy : BuildResult::kNothing;
+}
+
+// --- building
+
+BuildResult MrcRequester::build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
+  const BuildResult probe = build_probe(now, free_ports, burst);
+  if (probe == BuildResult::kBuilt) return probe;
+  if (window_.lost() > 0) {
+    const BuildResult repaired = build_retransmission(now, free_ports, burst_max, burst);
+    if (repaired != BuildResult::kNothing) return repaired;
+  }
+  const BuildResult built = build_new(now, free_ports, burst_max, burst);
+  return built == BuildResult::kNothing ? probe : built;
+}
+
+// One probe a path: when the next one is due the last one went unanswered, unless the round trip is longer than that.
+bool MrcRequester::last_probe_over(TimePs now, EvIndex ev) {
+  const auto last =
+      std::find_if(probes_.begin(), probes_.end(), [&](const Probe& probe) { return !probe.state && probe.ev == ev; });
+  if (last == probes_.end()) return true;
+  if (now - last->sent < rtt_.loss_delay()) return false;
+  probes_.erase(last);
+  context_.ev_set->on_probe_timeout(now, ev);
+  return true;
+}
+
+BuildResult MrcRequester::build_probe(TimePs now, PortMask free_ports, TxBurst& burst) {
+  Probe probe{now, 0, kNoEv, false};
+  if (state_probe_due_) probe.ev = context_.ev_set->next(now, free_ports);
+  if (probe.ev != kNoEv) {
+    probe.state = true;
+    state_probe_due_ = false;
+    state_probe_sent_ = true;
+    std::erase_if(probes_, [](const Probe& old) { return old.state; });
+  } else if (context_.ev_set->next_probe_time() <= now) {
+    // Also while a question for the state waits for a path that can carry it: this is how one comes back.
+    do {
+      probe.ev = context_.ev_set->next_probe(now, free_ports);
+      if (probe.ev == kNoEv) return no_ev(free_ports);
+    } while (!last_probe_over(now, probe.ev));
+  }
+  path_probe_due_ = context_.ev_set->next_probe_time() <= now;
+  if (probe.ev == kNoEv) return state_probe_due_ ? no_ev(free_ports) : BuildResult::kNothing;
+  probe.id = next_probe_id_++;
+  probes_.push_back(probe);
+  const Ev& path = context_.ev_set->ev(probe.ev);
+  BurstBuilder builder = burst_to_peer(burst, context_, path.port, path.value, data_class_);
+  wire::Packet packet;
+  packet.bth = bth_to_peer(context_, wire::Opcode::kProbe, 0);
+  packet.peth = {
+      0, probe.id, context_.local_context(), context_.remote_context(), timestamp_at(now, resolution_), resolution_};
+  builder.add(packet, nullptr, 0);
+  ++context_.stats.probes_sent;
+  return BuildResult::kBuilt;
+}
+
+void MrcRequester::add_data(TimePs now, BurstBuilder& builder, const Wqe& wqe, Psn psn, EvIndex ev, bool ack_request) {
+  const std::uint32_t payload = payload_of(wqe, psn, context_.payload_mtu);
+  const std::uint64_t offset = (psn - wqe.first_psn) * context_.payload_mtu;
+  const bool last = psn + 1 == wqe.end_psn();
+  SendRecord& record = window_.record(psn);
+  wire::Packet packet;
+  packet.bth = bth_to_peer(context_, data_opcode(psn == wqe.first_psn, last, wqe.wr.opcode == WrOpcode::kWriteImm),
+                           wire_psn(psn));
+  packet.bth.ack_request = ack_request;
+  packet.bth.rtx = record.transmissions > 0;
+  packet.bth.ts = true;
+  packet.meth = {wqe.rqmsn, wqe.msn};
+  packet.tseth = {timestamp_at(now, resolution_), resolution_};
+  packet.reth = {wqe.wr.remote_address + offset, wqe.wr.rkey, static_cast<std::uint32_t>(wqe.wr.length_bytes)};
+  packet.immdt = {wqe.wr.immediate};
+  builder.add(packet, wqe.local == nullptr ? nullptr : wqe.local + offset, payload);
+  context_.stats.sent_packets += 1;
+  context_.stats.sent_bytes += payload;
+  if (record.transmissions > 0) ++context_.stats.retransmitted_packets;
+  context_.cc->on_sent(now, record.nominal_bytes);
+  window_.sent(psn, now, ev);
+  last_sent_ = now;
+}
+
+// After a timeout another plane comes first: where a whole plane is silent, its many EVs must not be tried one by one,
+// each for twice as long as the one before.
+EvIndex MrcRequester::repair_ev(TimePs now, PortMask free_ports, EvIndex lost_on) {
+  if (retry_.consecutive() > 0 && lost_on != kNoEv) {
+    const PortMask others = free_ports & ~(PortMask{1} << context_.ev_set->ev(lost_on).port);
+    const EvIndex ev = others == 0 ? kNoEv : context_.ev_set->next(now, others, lost_on);
+    if (ev != kNoEv) return ev;
+  }
+  return context_.ev_set->next(now, free_ports, lost_on);
+}
+
+BuildResult MrcRequester::build_retransmission(TimePs now, PortMask free_ports, std::uint32_t burst_max,
+                                               TxBurst& burst) {
+  Psn psn = window_.next_lost(window_.first());
+  if (psn >= window_end() || !may_send(window_.record(psn).nominal_bytes)) return BuildResult::kNothing;
+  const EvIndex lost_on = window_.record(psn).ev;
+  const EvIndex ev = repair_ev(now, free_ports, lost_on);
+  if (ev == kNoEv) return no_ev(free_ports);
+  const Ev& path = context_.ev_set->ev(ev);
+  const TrafficClass repair = data_class_ == TrafficClass::kTrimmable ? TrafficClass::kTrimmableRetx : data_class_;
+  BurstBuilder builder = burst_to_peer(burst, context_, path.port, path.value, repair);
+  std::uint32_t first_bytes = 0;
+  while (burst.count < burst_max && psn < window_.end() && psn < window_end()) {
+    const SendRecord& record = window_.record(psn);
+    if (burst.count > 0 && (record.ev != lost_on || record.nominal_bytes > first_bytes)) break;
+    if (!may_send(record.nominal_bytes)) break;
+    if (burst.count == 0) first_bytes = record.nominal_bytes;
+    const bool shorter = record.nominal_bytes < first_bytes;
+    add_data(now, builder, queue_.at(psn), psn, ev, false);
+    if (shorter) break;
+    psn = window_.next_lost(psn + 1);
+  }
+  return BuildResult::kBuilt;
+}
+
+bool MrcRequester::new_data_ready() const {
+  const Psn psn = window_.end();
+  if (psn >= queue_.end_psn() || psn >= window_end()) return false;
+  const Wqe& wqe = queue_.at(psn);
+  if (psn == wqe.first_psn && wimm_blocked(wqe)) return false;
+  return may_send(packet_nominal_bytes(wqe, psn));
+}
+
+BuildResult MrcRequester::build_new(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
+  if (!new_data_ready()) return BuildResult::kNothing;
+  const EvIndex ev = context_.ev_set->next(now, free_ports);
+  if (ev == kNoEv) return no_ev(free_ports);
+  const Ev& path = context_.ev_set->ev(ev);
+  BurstBuilder builder = burst_to_peer(burst, context_, path.port, path.value, data_class_);
+  std::uint32_t first_bytes = 0;
+  while (burst.count < burst_max && new_data_ready()) {
+    const Psn psn = window_.end();
+    const Wqe& wqe = queue_.at(psn);
+    const std::uint32_t bytes = packet_nominal_bytes(wqe, psn);
+    if (burst.count > 0 && bytes > first_bytes) break;
+    if (burst.count == 0) first_bytes = bytes;
+    window_.append().nominal_bytes = bytes;
+    if (psn == wqe.first_psn && wqe.wr.opcode == WrOpcode::kWriteImm) ++wimm_unfinished_;
+    add_data(now, builder, wqe, psn, ev, wants_ack(psn, bytes));
+    if (bytes < first_bytes) break;
+  }
+  return BuildResult::kBuilt;
+}
+
+}  // namespace openmrc

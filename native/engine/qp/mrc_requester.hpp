@@ -1,0 +1,96 @@
+// The sending half of an MRC QP: sprays packets over the EV set, repairs exactly what is missing (A.5 to A.9).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/qp/halves.hpp"
+#include "engine/qp/packet_builder.hpp"
+#include "engine/qp/retry_timer.hpp"
+#include "engine/qp/rtt.hpp"
+#include "engine/qp/send_window.hpp"
+
+namespace openmrc {
+
+class MrcRequester final : public Requester {
+ public:
+  using Requester::Requester;
+
+  void start(TimePs now, const QpToRts& attributes) override;
+  void handle_acknowledgement(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;
+  void handle_timer(TimePs now) override;
+  TimePs next_timer() const override;
+  BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
+  void handle_ports(TimePs now) override;
+  void fill(QpStats& stats) const override;
+
+ private:
+  // A reliability probe waiting for its answer. `ev` is the path it asks about, `state` that it asks for the
+  // receiver's state instead of reviving a path.
+  struct Probe {
+    TimePs sent = 0;
+    std::uint16_t id = 0;
+    EvIndex ev = kNoEv;
+    bool state = false;
+  };
+
+  void work_began(TimePs now) override;
+
+  // Acknowledgements (mrc_requester_ack.cpp).
+  void handle_sack(TimePs now, const wire::Packet& packet);
+  void handle_nack(TimePs now, const wire::Packet& packet);
+  void handle_transport_ack(TimePs now, const wire::Packet& packet);
+  void handle_probe_answer(TimePs now, const wire::Seth& seth);
+  void complete_up_to(std::uint64_t completed);
+  void refused(wire::AethSyndrome syndrome);
+  void acknowledge(TimePs now, Psn psn);
+  void acknowledge_below(TimePs now, Psn psn);
+  void acknowledge_bitmap(TimePs now, Psn base, std::uint64_t bitmap);
+  TimePs sample_rtt(TimePs now, const wire::Packet& packet, Psn trigger);
+  void note_path(TimePs now, const wire::Seth& seth, Psn trigger);
+  void note_port_status(std::uint8_t port_status);
+  void detect_losses(TimePs now);
+  void declare_lost(TimePs now, Psn psn, EvFeedback feedback);
+  bool context_matches(std::uint16_t source, std::uint16_t destination);
+
+  // Sending (mrc_requester.cpp).
+  bool may_send(std::uint64_t bytes) const;
+  Psn window_end() const;
+  bool wimm_blocked(const Wqe& wqe) const;
+  std::uint32_t packet_nominal_bytes(const Wqe& wqe, Psn psn) const;
+  bool last_probe_over(TimePs now, EvIndex ev);
+  BuildResult build_probe(TimePs now, PortMask free_ports, TxBurst& burst);
+  EvIndex repair_ev(TimePs now, PortMask free_ports, EvIndex lost_on);
+  BuildResult build_retransmission(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
+  BuildResult build_new(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
+  BuildResult no_ev(PortMask free_ports) const;
+  void add_data(TimePs now, BurstBuilder& builder, const Wqe& wqe, Psn psn, EvIndex ev, bool ack_request);
+  bool wants_ack(Psn psn, std::uint32_t bytes);
+  bool new_data_ready() const;
+  TimePs retry_deadline() const;
+  TimePs state_probe_time() const;
+  void handle_timeout(TimePs now);
+
+  RetryTimer retry_;
+  RttEstimator rtt_;
+  SendWindow window_;
+  std::vector<Probe> probes_;
+  TimePs latest_delivered_ = INT64_MIN;  // sending time of the latest packet known to have arrived
+  TimePs quiet_since_ = 0;  // last progress, timeout or start of work: base of the timer with nothing in flight
+  TimePs last_sent_ = 0;
+  static constexpr TimePs kLongAgo = INT64_MIN / 2;
+  TimePs last_timeout_ = kLongAgo;    // that spent a retry, since the last progress
+  std::uint32_t rcvd_256_bytes_ = 0;  // last value from the peer
+  std::uint32_t window_psns_ = 0;
+  std::uint32_t wimm_unfinished_ = 0;  // WRITE_IMM messages begun and not completed
+  std::uint16_t wimm_max_ = 0;
+  std::uint16_t next_probe_id_ = 0;
+  TrafficClass data_class_ = TrafficClass::kTrimmable;
+  wire::TimestampResolution resolution_ = wire::TimestampResolution::k128Ns;
+  Psn next_ack_request_ = 0;  // while the window is the limit, ask for a SACK from this PSN on
+  bool state_probe_due_ = false;
+  bool path_probe_due_ = false;
+  bool state_probe_sent_ = false;  // since the last progress
+};
+
+}  // namespace openmrc

@@ -1,0 +1,249 @@
+// What acknowledgements do to the sending half: SACK, NACK, transport ACK and NAK, probe answers (A.5, A.6, A.9).
+#include <algorithm>
+
+#include "engine/qp/mrc_requester.hpp"
+#include "engine/qp/timestamp.hpp"
+
+namespace openmrc {
+
+void MrcRequester::handle_acknowledgement(TimePs now, const RxDatagram&, const wire::Packet& packet) {
+  switch (packet.bth.opcode) {
+    case wire::Opcode::kSack:
+      handle_sack(now, packet);
+      break;
+    case wire::Opcode::kNack:
+      handle_nack(now, packet);
+      break;
+    case wire::Opcode::kAck:
+      handle_transport_ack(now, packet);
+      break;
+    default:
+      ++context_.stats.stale_packets;
+      break;
+  }
+  window_.release_if_idle();
+}
+
+bool MrcRequester::context_matches(std::uint16_t source, std::uint16_t destination) {
+  if (source == context_.remote_context() && destination == context_.local_context()) return true;
+  ++context_.stats.stale_packets;
+  return false;
+}
+
+// --- SACK
+
+void MrcRequester::handle_sack(TimePs now, const wire::Packet& packet) {
+  const wire::Seth& seth = packet.seth;
+  if (!context_matches(seth.source_context, seth.destination_context)) return;
+  const Psn cack = extend24(seth.cack_psn, window_.first() - 1);
+  const Psn base = cack + static_cast<Psn>(static_cast<std::int64_t>(seth.sack_offset));
+  if (cack >= window_.end()) {
+    ++context_.stats.stale_packets;  // acknowledges what was never sent
+    return;
+  }
+  ++context_.stats.sacks_received;
+  const bool current = cack + 1 >= window_.first();
+  const Psn trigger = seth.probe_response ? 0 : cack + static_cast<Psn>(static_cast<std::int64_t>(seth.ack_psn_offset));
+
+  AckSample sample;
+  if (seth.probe_response) {
+    handle_probe_answer(now, seth);
+  } else {
+    sample.rtt = sample_rtt(now, packet, trigger);
+    note_path(now, seth, trigger);
+  }
+  const std::uint32_t advance = (packet.cc_state.rcvd_256_bytes - rcvd_256_bytes_) & 0xFFFFFFU;
+  if (advance < 0x800000U) {
+    rcvd_256_bytes_ = packet.cc_state.rcvd_256_bytes;
+    sample.new_bytes = std::uint64_t{advance} * 256;
+  }
+
+  acknowledge_below(now, cack + 1);
+  acknowledge_bitmap(now, base, seth.bitmap);
+  if (!seth.probe_response && window_.contains(trigger)) acknowledge(now, trigger);
+
+  if (current) {
+    note_port_status(seth.port_status);
+    if (context_.capabilities.dynamic_mpr && seth.mpr_units > 0) window_psns_ = seth.mpr_units * kMprUnitPsns;
+  }
+  sample.inflight_bytes = window_.in_flight_bytes();
+  sample.marked = seth.mark != wire::SackMark::kNone;
+  sample.rcv_cwnd_pen = packet.cc_state.rcv_cwnd_pen;
+  sample.restore_cwnd = packet.cc_state.restore_cwnd;
+  context_.cc->on_ack(now, sample);
+  detect_losses(now);
+}
+
+// Service time removed: the receiver moves the echoed timestamp forward by the time it held the packet, so what the
+// echo is ahead of our own record of the sending is its service time. Our record has no 16-bit wrap to resolve.
+TimePs MrcRequester::sample_rtt(TimePs now, const wire::Packet& packet, Psn trigger) {
+  if (!window_.contains(trigger)) return 0;
+  const SendRecord& record = window_.record(trigger);
+  if (record.state != SendState::kInFlight || record.transmissions != 1) return 0;
+  const TimePs elapsed = now - record.sent;
+  rtt_.add(elapsed);
+  TimePs rtt = elapsed;
+  if (context_.capabilities.service_time) {
+    const auto held = static_cast<std::uint16_t>(packet.cc_state.timestamp - timestamp_at(record.sent, resolution_));
+    const TimePs service = held * timestamp_unit(resolution_);
+    if (service < elapsed) rtt = elapsed - service;
+  }
+  context_.stats.last_rtt = rtt;
+  return std::max<TimePs>(rtt, 1);
+}
+
+void MrcRequester::note_path(TimePs now, const wire::Seth& seth, Psn trigger) {
+  const EvIndex ev = context_.ev_set->find(seth.entropy);
+  if (ev == kNoEv) return;
+  if (window_.contains(trigger)) {
+    SendRecord& record = window_.record(trigger);
+    // The copy that we had given up arrived after all: paths differ by more than we thought.
+    if (record.lost_on == ev && record.ev != ev) {
+      rtt_.add_late(now - record.lost_sent);
+      record.lost_on = kNoEv;
+    }
+  }
+  switch (seth.mark) {
+    case wire::SackMark::kNone:
+      context_.ev_set->on_feedback(now, ev, EvFeedback::kDelivered);
+      context_.reverse.confirm(now, *context_.ev_set, ev);
+      break;
+    case wire::SackMark::kSkipOnce:
+      ++context_.stats.ecn_marks_received;
+      context_.ev_set->on_feedback(now, ev, EvFeedback::kSkipOnce);
+      break;
+    case wire::SackMark::kAlwaysSkip:
+      context_.ev_set->on_feedback(now, ev, EvFeedback::kAlwaysSkip);
+      break;
+  }
+}
+
+void MrcRequester::handle_probe_answer(TimePs now, const wire::Seth& seth) {
+  const auto id = static_cast<std::uint16_t>(seth.ack_psn_offset);
+  const auto found = std::find_if(probes_.begin(), probes_.end(), [&](const Probe& probe) { return probe.id == id; });
+  if (found == probes_.end()) return;
+  const Probe probe = *found;
+  probes_.erase(found);
+  latest_delivered_ = std::max(latest_delivered_, probe.sent);
+  if (!probe.state) context_.ev_set->on_probe_answer(now, probe.ev, seth.mark != wire::SackMark::kNone);
+}
+
+void MrcRequester::acknowledge(TimePs now, Psn psn) {
+  SendRecord& record = window_.record(psn);
+  if (record.state == SendState::kAcked) return;
+  // A repeated packet may have been acknowledged for its first copy: its sending time proves nothing.
+  if (record.transmissions == 1) latest_delivered_ = std::max(latest_delivered_, record.sent);
+  window_.leave_flight(psn, SendState::kAcked);
+  quiet_since_ = now;
+  state_probe_sent_ = false;
+}
+
+void MrcRequester::acknowledge_below(TimePs now, Psn end) {
+  if (end <= window_.first()) return;
+  for (Psn psn = window_.first(); psn < end; ++psn) acknowledge(now, psn);
+  window_.advance(end);
+  retry_.progress();
+  last_timeout_ = kLongAgo;
+  quiet_since_ = now;
+}
+
+void MrcRequester::acknowledge_bitmap(TimePs now, Psn base, std::uint64_t bitmap) {
+  while (bitmap != 0) {
+    const Psn psn = base + static_cast<Psn>(std::countr_zero(bitmap));
+    bitmap &= bitmap - 1;
+    if (window_.contains(psn)) acknowledge(now, psn);
+  }
+}
+
+void MrcRequester::note_port_status(std::uint8_t port_status) {
+  if (port_status == 0) return;
+  const PortMask carried = context_.peer->ports.size() >= 8 ? 0xFFU : (1U << context_.peer->ports.size()) - 1;
+  const PortMask ports = (context_.peer->ports_up & ~carried) | (port_status & carried);
+  if (ports == context_.peer->ports_up) return;
+  context_.peer->ports_up = ports;
+  context_.services.peer_ports_changed = context_.peer;
+}
+
+// A packet is lost when one that was sent later has arrived and longer has passed than the slowest path takes.
+void MrcRequester::detect_losses(TimePs now) {
+  const TimePs delay = rtt_.loss_delay();
+  while (!window_.flight_empty()) {
+    const Psn oldest = window_.oldest();
+    const SendRecord& record = window_.record(oldest);
+    if (record.sent >= latest_delivered_ || record.sent + delay > now) return;
+    declare_lost(now, oldest, EvFeedback::kLost);
+  }
+}
+
+// --- NACK
+
+void MrcRequester::handle_nack(TimePs now, const wire::Packet& packet) {
+  const wire::Neth& neth = packet.neth;
+  if (!context_matches(neth.source_context, neth.destination_context)) return;
+  ++context_.stats.nacks_received;
+  if (neth.reason == wire::NackReason::kUnexpectedEvent) {
+    context_.fail(QpErrorCause::kUnexpectedEvent);
+    return;
+  }
+  const Psn psn = extend24(neth.nack_psn, window_.first());
+  const EvIndex ev = context_.ev_set->find(neth.entropy);
+  if (!window_.contains(psn) || ev == kNoEv || window_.record(psn).state != SendState::kInFlight ||
+      window_.record(psn).ev != ev) {
+    ++context_.stats.stale_packets;  // of an earlier copy, or of nothing that we sent
+    return;
+  }
+  SendRecord& record = window_.record(psn);
+  const bool last_hop = neth.reason == wire::NackReason::kTrimmedLastHop;
+  if (!last_hop && neth.reason != wire::NackReason::kTrimmed) {
+    // Want of resources at the receiver: the retry timer repeats it and counts, and no path is to blame.
+    record.path_blameless = true;
+    return;
+  }
+  ++context_.stats.trims_received;
+  const std::uint32_t bytes = record.nominal_bytes;
+  window_.leave_flight(psn, SendState::kLost);
+  if (!last_hop) context_.ev_set->on_feedback(now, ev, EvFeedback::kTrimmed);
+  context_.cc->on_trim(now, bytes, window_.in_flight_bytes(), last_hop);
+  quiet_since_ = now;
+}
+
+// --- transport ACK and NAK
+
+void MrcRequester::handle_transport_ack(TimePs now, const wire::Packet& packet) {
+  const Psn cack = extend24(packet.bth.psn, window_.first() - 1);
+  const bool nak = packet.aeth.syndrome != wire::AethSyndrome::kAck;
+  // The field has no context ids. A NAK ends the QP, so it must fit: its cumulative PSN is final and never behind ours,
+  // which that of a former incarnation of the peer would be.
+  if (cack >= window_.end() || (nak && cack + 1 < window_.first())) {
+    ++context_.stats.stale_packets;
+    return;
+  }
+  ++context_.stats.acks_received;
+  acknowledge_below(now, cack + 1);
+  complete_up_to(extend24(packet.aeth.msn, queue_.completed()));
+  if (nak) refused(packet.aeth.syndrome);
+}
+
+void MrcRequester::complete_up_to(std::uint64_t completed) {
+  while (queue_.completed() < completed && !queue_.empty()) {
+    const Wqe& front = queue_.front();
+    // Claims a message whose packets it has not acknowledged: not to be believed.
+    if (front.end_psn() > window_.first()) {
+      ++context_.stats.stale_packets;
+      return;
+    }
+    if (front.wr.opcode == WrOpcode::kWriteImm) --wimm_unfinished_;
+    queue_.complete_front();
+  }
+}
+
+void MrcRequester::refused(wire::AethSyndrome syndrome) {
+  const QpErrorCause cause = cause_of_nak(syndrome);
+  if (cause == QpErrorCause::kNone) {
+    ++context_.stats.stale_packets;
+  } else {
+    context_.fail(cause);
+  }
+}
+
+}  // namespace openmrc

@@ -1,0 +1,205 @@
+#include "engine/qp/mrc_responder.hpp"
+
+#include <algorithm>
+
+#include "engine/qp/packet_builder.hpp"
+#include "engine/qp/timestamp.hpp"
+
+namespace openmrc {
+namespace {
+
+// Every packet counts at least this much towards the byte trigger (A.5).
+constexpr std::uint32_t kTriggerBytesMin = 1024;
+
+}  // namespace
+
+void MrcResponder::start(TimePs, const QpToRtr& attributes) {
+  mpr_units_ = attributes.mpr_units;
+  window_psns_ = window_psns_max_ = attributes.mpr_units * kMprUnitPsns;
+  received_ = BitRing(window_psns_);
+  last_ = BitRing(window_psns_);
+  untold_ = BitRing(window_psns_);
+  cack_ = max_received_ = first_psn(attributes.rq_psn) - 1;
+  wimm_max_ = attributes.wimm_max_dest;
+  sack_bytes_ = attributes.sack_bytes;
+  nack_out_of_window_ = attributes.nack_out_of_window;
+}
+
+bool MrcResponder::set_window(std::uint8_t mpr_units) {
+  if (mpr_units == 0 || mpr_units * kMprUnitPsns > window_psns_max_) return false;
+  mpr_units_ = mpr_units;
+  return true;
+}
+
+// --- arrivals
+
+void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
+  last_port_ = datagram.port;
+  if (refused_) {
+    ack_due_ = true;  // the NAK may have been lost: it is the only answer from now on
+    return;
+  }
+  if (packet.bth.opcode == wire::Opcode::kProbe) {
+    handle_probe(now, datagram, packet);
+    return;
+  }
+  const Psn psn = extend24(packet.bth.psn, cack_ + 1);
+  if (is_trimmed(datagram.traffic_class)) {
+    handle_trimmed(now, datagram, packet, psn);
+    return;
+  }
+  ++context_.stats.received_packets;
+  context_.stats.received_bytes += packet.payload_bytes;
+  if (psn > cack_ && psn - cack_ >= window_psns_max_) {
+    ++context_.stats.out_of_window_packets;
+    if (nack_out_of_window_) queue_nack(now, datagram, packet, psn, wire::NackReason::kPsnOutOfWindow);
+    return;
+  }
+  const bool duplicate = is_duplicate(psn);
+  if (duplicate) {
+    ++context_.stats.duplicate_packets;
+    // The sender may be repeating itself because the transport ACK was lost.
+    if (psn <= cack_) ack_due_ = true;
+  } else if (!accept(packet, datagram, psn)) {
+    refuse_if_reached();
+    return;
+  }
+  const bool marked = datagram.ecn == Ecn::kCe;
+  const auto nominal = nominal_bytes(static_cast<std::uint32_t>(packet.header_bytes) + packet.payload_bytes +
+                                     packet.bth.pad_bytes + static_cast<std::uint32_t>(wire::kIcrcBytes));
+  if (!duplicate) rcvd_bytes_ += nominal;
+  trigger_bytes_ += std::max(nominal, kTriggerBytesMin);
+  ++unreported_packets_;
+  advance();
+  if (trigger_bytes_ >= sack_bytes_ || packet.bth.ack_request || marked || packet.bth.rtx || duplicate) {
+    trigger_bytes_ = 0;
+    const wire::SackMark mark = marked ? wire::SackMark::kSkipOnce : wire::SackMark::kNone;
+    const std::uint32_t entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
+    queue_sack(
+        {now, psn, entropy, packet.tseth.timestamp, 0, packet.tseth.resolution, mark, datagram.port, false, 0, 0, 0});
+  }
+  inbound_since_probe_ = true;
+  arm_reverse_probe(now);
+}
+
+void MrcResponder::handle_probe(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
+  const wire::Peth& peth = packet.peth;
+  if (peth.source_context != context_.remote_context() || peth.destination_context != context_.local_context()) {
+    ++context_.stats.stale_packets;
+    return;
+  }
+  ++context_.stats.probes_received;
+  const wire::SackMark mark = datagram.ecn == Ecn::kCe ? wire::SackMark::kSkipOnce : wire::SackMark::kNone;
+  const std::uint32_t entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
+  queue_sack({now, 0, entropy, peth.timestamp, peth.probe_id, peth.resolution, mark, datagram.port, true, 0, 0, 0});
+  // Who asks for our state may be missing the transport ACK, or hear nothing of us at all.
+  if (completed_ > 0) ack_due_ = true;
+  inbound_since_probe_ = true;
+  arm_reverse_probe(now);
+}
+
+void MrcResponder::handle_trimmed(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, Psn psn) {
+  ++context_.stats.trimmed_packets;
+  if (!context_.capabilities.trim_nack || psn <= cack_ || psn - cack_ >= window_psns_max_ || is_duplicate(psn)) return;
+  const bool last_hop = datagram.traffic_class == TrafficClass::kTrimmedLastHop;
+  queue_nack(now, datagram, packet, psn, last_hop ? wire::NackReason::kTrimmedLastHop : wire::NackReason::kTrimmed);
+}
+
+// Checks and places one new packet. False: refused or dropped.
+bool MrcResponder::accept(const wire::Packet& packet, const RxDatagram& datagram, Psn psn) {
+  const bool last = wire::is_last(packet.bth.opcode);
+  const bool whole = last && wire::is_first(packet.bth.opcode);
+  const std::uint32_t bytes = packet.payload_bytes;
+  const bool well_formed = (last ? bytes <= context_.payload_mtu : bytes == context_.payload_mtu) &&
+                           (whole ? bytes == packet.reth.dma_length : bytes < packet.reth.dma_length);
+  if (!well_formed) {
+    refuse(psn, wire::AethSyndrome::kNakInvalidRequest, QpErrorCause::kProtocol);
+    return false;
+  }
+  const bool carried = datagram.bytes.size() > packet.header_bytes;
+  const std::uint8_t* payload = carried && bytes > 0 ? datagram.bytes.data() + packet.header_bytes : nullptr;
+  if (!placement_.place(packet.reth, payload, bytes)) {
+    ++context_.stats.refused_packets;
+    refuse(psn, wire::AethSyndrome::kNakRemoteAccess, QpErrorCause::kAccessViolation);
+    return false;
+  }
+  if (wire::has_immediate(packet.bth.opcode) && !keep_immediate(packet, psn)) return false;
+  context_.stats.placed_bytes += bytes;
+  received_.set(psn);
+  untold_.set(psn);
+  if (last) last_.set(psn);
+  ++ooo_;
+  max_received_ = std::max(max_received_, psn);
+  return true;
+}
+
+bool MrcResponder::keep_immediate(const wire::Packet& packet, Psn psn) {
+  if (immediates_.size() >= wimm_max_) {
+    nacks_.clear();
+    PendingNack nack;
+    nack.psn = psn;
+    nack.reason = wire::NackReason::kUnexpectedEvent;
+    nack.port = last_port_;
+    nacks_.push_back(nack);
+    context_.fail(QpErrorCause::kWimmLimit);
+    return false;
+  }
+  const Immediate immediate{psn, packet.immdt.immediate, packet.reth.dma_length};
+  const auto after = std::upper_bound(immediates_.begin(), immediates_.end(), psn,
+                                      [](Psn wanted, const Immediate& held) { return wanted < held.psn; });
+  immediates_.insert(after, immediate);
+  return true;
+}
+
+// Moves the cumulative acknowledgement over everything received without a hole, stopping at each message with an
+// immediate: that one is delivered, or refused, before anything behind it counts.
+void MrcResponder::advance() {
+  while (ooo_ > 0 && !refused_) {
+    const Psn stop = immediates_.empty() ? cack_ + ooo_ : std::min(cack_ + ooo_, immediates_.front().psn);
+    const std::uint32_t run = received_.run_of_ones(cack_ + 1, static_cast<std::uint32_t>(stop - cack_));
+    if (run == 0) break;
+    received_.clear_range(cack_ + 1, run);
+    untold_.clear_range(cack_ + 1, run);
+    const std::uint32_t messages = last_.clear_range(cack_ + 1, run);
+    cack_ += run;
+    ooo_ -= run;
+    completed_ += messages;
+    context_.stats.received_messages += messages;
+    if (messages > 0) ack_due_ = true;
+    if (!immediates_.empty() && immediates_.front().psn == cack_) deliver_immediate();
+  }
+  refuse_if_reached();
+}
+
+void MrcResponder::deliver_immediate() {
+  const Immediate immediate = immediates_.front();
+  immediates_.erase(immediates_.begin());
+  QpErrorCause cause = QpErrorCause::kNoReceivePosted;
+  if (!context_.receives.empty()) {
+    const Completion completion{context_.receives.front(), immediate.bytes,    context_.qpn,
+                                immediate.value,           WcStatus::kSuccess, WcOpcode::kRecvWriteImm};
+    context_.receives.pop_front();
+    if (context_.recv_cq->push(completion)) return;
+    cause = QpErrorCause::kCqOverrun;
+  }
+  --completed_;
+  --context_.stats.received_messages;
+  refused_ = true;
+  refusal_ = {immediate.psn, wire::AethSyndrome::kNakRemoteOperational, cause};
+  context_.fail(cause);
+}
+
+// --- refusals: the NAK waits until everything before the refused packet has arrived, as RC would have it
+
+void MrcResponder::refuse(Psn psn, wire::AethSyndrome syndrome, QpErrorCause cause) {
+  if (refusal_.cause == QpErrorCause::kNone || psn < refusal_.psn) refusal_ = {psn, syndrome, cause};
+}
+
+void MrcResponder::refuse_if_reached() {
+  if (refusal_.cause == QpErrorCause::kNone || refused_ || refusal_.psn != cack_ + 1) return;
+  refused_ = true;
+  ack_due_ = true;
+  context_.fail(refusal_.cause);
+}
+
+}  // namespace openmrc

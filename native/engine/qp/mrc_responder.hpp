@@ -1,0 +1,119 @@
+// The receiving half of an MRC QP: places every packet on arrival, in any order, and tells the sender what it has
+// (A.5 to A.8).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/qp/bit_ring.hpp"
+#include "engine/qp/halves.hpp"
+#include "engine/qp/placement.hpp"
+
+namespace openmrc {
+
+class MrcResponder final : public Responder {
+ public:
+  explicit MrcResponder(QpContext& context) : Responder(context), placement_(context.services.memory) {}
+
+  void start(TimePs now, const QpToRtr& attributes) override;
+  void handle_data(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;
+  void handle_timer(TimePs now) override;
+  TimePs next_timer() const override;
+  bool refusing() const override { return refused_; }
+  BuildResult build(TimePs now, PortMask free_ports, TxBurst& burst) override;
+
+  void set_penalty(std::uint8_t penalty, bool restore) {
+    penalty_ = penalty;
+    restore_cwnd_ = restore;
+  }
+  // Shrinks or grows the receive window that SACKs announce; at most the one agreed at RTR.
+  bool set_window(std::uint8_t mpr_units);
+
+ private:
+  // A SACK to be sent. While it waits, later triggers merge into it; once it has taken stock it keeps what it says.
+  struct PendingSack {
+    TimePs arrived = 0;
+    Psn trigger = 0;
+    std::uint32_t entropy = 0;
+    std::uint16_t timestamp = 0;
+    std::uint16_t probe_id = 0;
+    wire::TimestampResolution resolution{};
+    wire::SackMark mark{};
+    PortId port = 0;
+    bool probe = false;
+    Psn cack = 0;
+    Psn base = 0;
+    std::uint64_t bitmap = 0;
+  };
+  struct PendingNack {
+    TimePs arrived = 0;
+    Psn psn = 0;
+    std::uint32_t entropy = 0;
+    std::uint16_t timestamp = 0;
+    wire::TimestampResolution resolution{};
+    wire::NackReason reason{};
+    PortId port = 0;
+  };
+  struct Immediate {
+    Psn psn = 0;
+    std::uint32_t value = 0;
+    std::uint32_t bytes = 0;
+  };
+  struct Refusal {
+    Psn psn = 0;
+    wire::AethSyndrome syndrome = wire::AethSyndrome::kAck;
+    QpErrorCause cause = QpErrorCause::kNone;
+  };
+
+  void handle_probe(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
+  void handle_trimmed(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, Psn psn);
+  bool is_duplicate(Psn psn) const { return psn <= cack_ || received_.test(psn); }
+  bool accept(const wire::Packet& packet, const RxDatagram& datagram, Psn psn);
+  bool keep_immediate(const wire::Packet& packet, Psn psn);
+  void advance();
+  void deliver_immediate();
+  void refuse(Psn psn, wire::AethSyndrome syndrome, QpErrorCause cause);
+  void refuse_if_reached();
+  void queue_sack(const PendingSack& sack);
+  void take_stock(PendingSack& sack);
+  void follow_up();
+  void queue_nack(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, Psn psn, wire::NackReason reason);
+  void arm_reverse_probe(TimePs now);
+
+  wire::Packet sack_packet(TimePs now, const PendingSack& sack) const;
+  wire::Packet nack_packet(TimePs now, const PendingNack& nack) const;
+  std::uint16_t echo(TimePs now, TimePs arrived, std::uint16_t timestamp, wire::TimestampResolution resolution) const;
+
+  Placement placement_;
+  BitRing received_;                   // PSNs above cack_
+  BitRing last_;                       // of these, the last packets of messages
+  BitRing untold_;                     // of these, the ones that no SACK has told of
+  std::vector<Immediate> immediates_;  // by PSN, waiting for everything before them
+  std::vector<PendingSack> sacks_;     // that have taken stock, oldest first
+  std::vector<PendingNack> nacks_;
+  PendingSack pending_;
+  Refusal refusal_;
+  Psn cack_ = 0;
+  Psn max_received_ = 0;
+  std::uint64_t completed_ = 0;  // messages, in order
+  std::uint64_t rcvd_bytes_ = 0;
+  TimePs next_reverse_probe_ = kNever;
+  std::uint32_t window_psns_ = 0;
+  std::uint32_t window_psns_max_ = 0;
+  std::uint32_t sack_bytes_ = 4096;
+  std::uint32_t trigger_bytes_ = 0;
+  std::uint32_t unreported_packets_ = 0;  // arrivals since a SACK last took stock
+  std::uint32_t ooo_ = 0;                 // packets received above cack_
+  std::uint16_t wimm_max_ = 0;
+  std::uint8_t mpr_units_ = 0;
+  std::uint8_t penalty_ = 0;
+  PortId last_port_ = 0;
+  bool restore_cwnd_ = false;
+  bool pending_sack_ = false;
+  bool ack_due_ = false;
+  bool refused_ = false;
+  bool nack_out_of_window_ = true;
+  bool inbound_since_probe_ = false;
+};
+
+}  // namespace openmrc

@@ -1,0 +1,179 @@
+// What the receiving half sends: SACKs, NACKs, transport ACKs and NAKs, and probes of its reverse paths.
+#include <algorithm>
+
+#include "engine/qp/mrc_responder.hpp"
+#include "engine/qp/packet_builder.hpp"
+#include "engine/qp/timestamp.hpp"
+
+namespace openmrc {
+namespace {
+
+// A SACK's bitmap reaches 64 PSNs; it takes stock after half of that, so that every PSN is told of at least twice.
+constexpr std::uint32_t kUnreportedMax = kSackBitmapBits / 2;
+constexpr std::size_t kSacksMax = 64;
+constexpr std::size_t kNacksMax = 256;
+
+std::int16_t offset16(Psn psn, Psn reference) {
+  const auto difference = static_cast<std::int64_t>(psn) - static_cast<std::int64_t>(reference);
+  // Too far for the field (an ancient duplicate): name the cumulative PSN itself, which was received as well.
+  return difference < INT16_MIN || difference > INT16_MAX ? std::int16_t{0} : static_cast<std::int16_t>(difference);
+}
+
+}  // namespace
+
+void MrcResponder::queue_sack(const PendingSack& sack) {
+  if (pending_sack_) {
+    const bool mergeable = pending_.mark == wire::SackMark::kNone && sack.mark == wire::SackMark::kNone &&
+                           !pending_.probe && !sack.probe && unreported_packets_ < kUnreportedMax;
+    if (!mergeable) {
+      take_stock(pending_);
+      if (sacks_.size() < kSacksMax) sacks_.push_back(pending_);
+    }
+  }
+  pending_ = sack;
+  pending_sack_ = true;
+}
+
+// Decides what the bitmap tells: the top of the window, so that most PSNs are told of twice; but from the lowest PSN on
+// that no SACK has told of yet, where that is further down, since nothing would ever tell of it otherwise. Answers to
+// probes start at the oldest gap, which is what the sender repairs first.
+void MrcResponder::take_stock(PendingSack& sack) {
+  unreported_packets_ = 0;
+  sack.cack = cack_;
+  sack.base = cack_ + 1;
+  sack.bitmap = 0;
+  if (max_received_ <= cack_) return;
+  const Psn end = max_received_ + 1;
+  if (!sack.probe && end - sack.base > kSackBitmapBits) {
+    sack.base = untold_.find_first(sack.base, end - kSackBitmapBits);
+  }
+  const auto known = static_cast<std::uint32_t>(std::min<Psn>(end - sack.base, kSackBitmapBits));
+  const std::uint64_t mask = known == kSackBitmapBits ? ~0ULL : (1ULL << known) - 1;
+  sack.bitmap = received_.window64(sack.base) & mask;
+  untold_.clear_range(sack.base, known);
+}
+
+// After the pending SACK went out: one SACK may not reach all that has arrived far apart.
+void MrcResponder::follow_up() {
+  const Psn end = max_received_ + 1;
+  pending_sack_ = cack_ + 1 < end && untold_.find_first(cack_ + 1, end) < end;
+  pending_.mark = wire::SackMark::kNone;
+  pending_.probe = false;
+}
+
+void MrcResponder::queue_nack(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, Psn psn,
+                              wire::NackReason reason) {
+  if (nacks_.size() >= kNacksMax) return;
+  const std::uint32_t entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
+  nacks_.push_back({now, psn, entropy, packet.tseth.timestamp, packet.tseth.resolution, reason, datagram.port});
+}
+
+// --- reverse paths
+
+void MrcResponder::arm_reverse_probe(TimePs now) {
+  if (next_reverse_probe_ == kNever) next_reverse_probe_ = now + context_.services.config.reverse_probe_interval;
+}
+
+TimePs MrcResponder::next_timer() const { return next_reverse_probe_; }
+
+void MrcResponder::handle_timer(TimePs now) {
+  if (next_reverse_probe_ > now) return;
+  next_reverse_probe_ = kNever;
+  if (!inbound_since_probe_) return;
+  inbound_since_probe_ = false;
+  const TimePs interval = context_.services.config.reverse_probe_interval;
+  const PortMask usable = context_.usable_ports();
+  for (PortId port = 0; port < context_.peer->ports.size(); ++port) {
+    if ((usable >> port & 1) == 0 || context_.reverse.confirmed(port) > now - interval) continue;
+    const Ev ev = context_.reverse.draw(*context_.ev_set, port);
+    if (ev.port == port)
+      context_.services.prober.probe_reverse_path(now, context_.qpn, context_.peer->id, ev, interval);
+  }
+  next_reverse_probe_ = now + interval;
+}
+
+// --- packets
+
+std::uint16_t MrcResponder::echo(TimePs now, TimePs arrived, std::uint16_t timestamp,
+                                 wire::TimestampResolution resolution) const {
+  if (!context_.capabilities.service_time) return timestamp;
+  const TimePs held = (now - arrived) / timestamp_unit(resolution);
+  return static_cast<std::uint16_t>(timestamp + std::min<TimePs>(held, UINT16_MAX));
+}
+
+wire::Packet MrcResponder::sack_packet(TimePs now, const PendingSack& sack) const {
+  wire::Packet packet;
+  packet.bth = bth_to_peer(context_, wire::Opcode::kSack, wire_psn(sack.cack));
+  wire::Seth& seth = packet.seth;
+  seth.mark = sack.mark;
+  seth.probe_response = sack.probe;
+  seth.ack_psn_offset = sack.probe ? static_cast<std::int16_t>(sack.probe_id) : offset16(sack.trigger, sack.cack);
+  seth.entropy = sack.entropy;
+  seth.source_context = context_.local_context();
+  seth.destination_context = context_.remote_context();
+  if (context_.services.config.ports.size() <= 8) {
+    seth.port_status = static_cast<std::uint8_t>(context_.services.local_ports_up);
+  }
+  seth.cack_psn = wire_psn(sack.cack);
+  seth.mpr_units = context_.capabilities.dynamic_mpr ? mpr_units_ : std::uint8_t{0};
+  seth.sack_offset = offset16(sack.base, sack.cack);
+  seth.bitmap = sack.bitmap;
+  packet.cc_state.timestamp = echo(now, sack.arrived, sack.timestamp, sack.resolution);
+  packet.cc_state.ooo_count = static_cast<std::uint16_t>(std::min<std::uint32_t>(ooo_, 0x7FFF));
+  packet.cc_state.restore_cwnd = restore_cwnd_;
+  packet.cc_state.rcv_cwnd_pen = penalty_;
+  packet.cc_state.rcvd_256_bytes = static_cast<std::uint32_t>((rcvd_bytes_ + 255) / 256) & 0xFFFFFFU;
+  return packet;
+}
+
+wire::Packet MrcResponder::nack_packet(TimePs now, const PendingNack& nack) const {
+  wire::Packet packet;
+  packet.bth = bth_to_peer(context_, wire::Opcode::kNack, wire_psn(nack.psn));
+  packet.neth = {nack.reason,
+                 0,
+                 nack.entropy,
+                 context_.local_context(),
+                 context_.remote_context(),
+                 wire_psn(nack.psn),
+                 echo(now, nack.arrived, nack.timestamp, nack.resolution)};
+  return packet;
+}
+
+BuildResult MrcResponder::build(TimePs now, PortMask free_ports, TxBurst& burst) {
+  if (nacks_.empty() && sacks_.empty() && !pending_sack_ && !ack_due_) return BuildResult::kNothing;
+  const PortId preferred = !nacks_.empty()   ? nacks_.front().port
+                           : !sacks_.empty() ? sacks_.front().port
+                           : pending_sack_   ? pending_.port
+                                             : last_port_;
+  const PortMask usable = context_.usable_ports();
+  Ev path;
+  if (!context_.reverse.choose(free_ports, usable, preferred, path)) {
+    return (usable & ~free_ports) != 0 ? BuildResult::kPortBusy : BuildResult::kNothing;
+  }
+  BurstBuilder builder = burst_to_peer(burst, context_, path.port, path.value, TrafficClass::kControl);
+  wire::Packet packet;
+  if (!nacks_.empty()) {
+    packet = nack_packet(now, nacks_.front());
+    nacks_.erase(nacks_.begin());
+    ++context_.stats.nacks_sent;
+  } else if (!sacks_.empty()) {
+    packet = sack_packet(now, sacks_.front());
+    sacks_.erase(sacks_.begin());
+    ++context_.stats.sacks_sent;
+  } else if (pending_sack_) {
+    take_stock(pending_);
+    packet = sack_packet(now, pending_);
+    follow_up();
+    ++context_.stats.sacks_sent;
+  } else {
+    packet.bth = bth_to_peer(context_, wire::Opcode::kAck, wire_psn(cack_));
+    const wire::AethSyndrome syndrome = refused_ ? refusal_.syndrome : wire::AethSyndrome::kAck;
+    packet.aeth = {syndrome, static_cast<std::uint32_t>(completed_ & 0xFFFFFFU)};
+    ack_due_ = false;
+    ++context_.stats.acks_sent;
+  }
+  builder.add(packet, nullptr, 0);
+  return BuildResult::kBuilt;
+}
+
+}  // namespace openmrc

@@ -1,0 +1,59 @@
+#include "engine/qp/packet_builder.hpp"
+
+#include <cstring>
+
+#include "engine/base/assert.hpp"
+#include "engine/wire/icrc.hpp"
+
+namespace openmrc {
+
+BurstBuilder::BurstBuilder(TxBurst& burst, const EngineConfig& config, const Address& destination,
+                           std::uint16_t destination_port, PortId port, std::uint32_t ev, TrafficClass traffic_class,
+                           std::uint32_t qp)
+    : burst_(burst), config_(config) {
+  burst.port = port;
+  burst.traffic_class = traffic_class;
+  // Control packets are not ECN capable: a mark on them would say nothing about a data path.
+  burst.ecn = traffic_class == TrafficClass::kControl ? Ecn::kNotEct : Ecn::kEct0;
+  burst.destination = destination;
+  burst.destination_port = destination_port;
+  burst.ev = ev;
+  burst.fields = wire::fields_of_ev(ev, config.ev_format);
+  burst.qp = qp;
+  burst.count = 0;
+}
+
+void BurstBuilder::add(wire::Packet& packet, const std::uint8_t* payload, std::uint32_t payload_bytes) {
+  MRC_ASSERT(burst_.count < kBurstPacketsMax);
+  TxPacket& out = burst_.packets[burst_.count++];
+  const auto pad = static_cast<std::uint8_t>((4 - payload_bytes % 4) % 4);
+  packet.bth.pad_bytes = pad;
+  out.header_bytes = static_cast<std::uint16_t>(wire::encode_headers(packet, out.headers));
+  out.payload = payload;
+  out.payload_bytes = static_cast<std::uint16_t>(payload_bytes);
+  out.trailer_bytes = static_cast<std::uint8_t>(pad + wire::kIcrcBytes);
+  out.trailer.fill(0);
+  if (!config_.icrc) return;
+  const wire::Flow flow{config_.ports[burst_.port].local, burst_.destination, burst_.fields.source_port,
+                        burst_.destination_port};
+  const std::uint32_t crc = wire::icrc(flow, {out.headers.data(), out.header_bytes}, {payload, payload_bytes}, pad);
+  for (std::size_t i = 0; i < wire::kIcrcBytes; ++i) out.trailer[pad + i] = static_cast<std::uint8_t>(crc >> (8 * i));
+}
+
+BurstBuilder burst_to_peer(TxBurst& burst, const QpContext& context, PortId port, std::uint32_t ev,
+                           TrafficClass traffic_class) {
+  return {
+      burst,      context.services.config, context.peer->ports[port], context.peer->udp_port, port, ev, traffic_class,
+      context.qpn};
+}
+
+wire::Bth bth_to_peer(const QpContext& context, wire::Opcode opcode, std::uint32_t psn) {
+  wire::Bth bth;
+  bth.opcode = opcode;
+  bth.partition_key = context.services.config.partition_key;
+  bth.destination_qp = context.destination_qp;
+  bth.psn = psn;
+  return bth;
+}
+
+}  // namespace openmrc

@@ -1,0 +1,32 @@
+// Turns header values into datagrams of a burst: encodes, pads, seals with the ICRC.
+#pragma once
+
+#include "engine/qp/context.hpp"
+
+namespace openmrc {
+
+// Bytes that congestion control counts for a datagram: UDP length + 40 (A.3, "Nominal packet size").
+constexpr std::uint32_t nominal_bytes(std::uint32_t datagram_bytes) { return datagram_bytes + 8 + 40; }
+
+class BurstBuilder {
+ public:
+  // Opens an empty burst towards `peer` on `port`.
+  BurstBuilder(TxBurst& burst, const EngineConfig& config, const Address& destination, std::uint16_t destination_port,
+               PortId port, std::uint32_t ev, TrafficClass traffic_class, std::uint32_t qp);
+
+  // Appends one packet; sets the pad count in `packet.bth`.
+  void add(wire::Packet& packet, const std::uint8_t* payload, std::uint32_t payload_bytes);
+
+ private:
+  TxBurst& burst_;
+  const EngineConfig& config_;
+};
+
+// Common case: a burst from one QP to its peer.
+BurstBuilder burst_to_peer(TxBurst& burst, const QpContext& context, PortId port, std::uint32_t ev,
+                           TrafficClass traffic_class);
+
+// BTH of a packet from this QP to its peer.
+wire::Bth bth_to_peer(const QpContext& context, wire::Opcode opcode, std::uint32_t psn);
+
+}  // namespace openmrc

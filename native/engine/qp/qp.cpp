@@ -1,0 +1,202 @@
+#include "engine/qp/qp.hpp"
+
+#include <algorithm>
+
+#include "engine/qp/mrc_requester.hpp"
+#include "engine/qp/mrc_responder.hpp"
+#include "engine/qp/rc_requester.hpp"
+#include "engine/qp/rc_responder.hpp"
+
+namespace openmrc {
+namespace {
+
+bool universe_valid(const std::vector<Ev>& universe, std::size_t port_count) {
+  return !universe.empty() && EvSet::valid_universe(universe) &&
+         std::all_of(universe.begin(), universe.end(), [&](const Ev& ev) { return ev.port < port_count; });
+}
+
+bool mtu_valid(std::uint32_t mtu) { return mtu >= kPayloadMtuMin && mtu <= kPayloadMtuMax && mtu % 4 == 0; }
+
+// What the first unfinished work request is told; the ones behind it are flushed.
+WcStatus status_of(QpErrorCause cause) {
+  switch (cause) {
+    case QpErrorCause::kRetryExceeded:
+      return WcStatus::kRetryExceeded;
+    case QpErrorCause::kLocalProtection:
+      return WcStatus::kLocalProtection;
+    case QpErrorCause::kRemoteAccess:
+      return WcStatus::kRemoteAccess;
+    case QpErrorCause::kRemoteOperational:
+      return WcStatus::kRemoteOperational;
+    case QpErrorCause::kRemoteInvalid:
+      return WcStatus::kRemoteInvalidRequest;
+    default:
+      return WcStatus::kFlushed;
+  }
+}
+
+bool is_rc(wire::Opcode opcode) { return wire::is_rc_data(opcode) || opcode == wire::Opcode::kRcAck; }
+
+}  // namespace
+
+Qp::~Qp() {
+  if (requester_ != nullptr) requester_->discard_all();
+}
+
+void Qp::announce(TimePs now) const {
+  context_.services.events.emit({now, EventType::kQpState, 0, context_.qpn, 0,
+                                 static_cast<std::uint32_t>(context_.state),
+                                 static_cast<std::uint32_t>(context_.error)});
+}
+
+// --- states
+
+Status Qp::to_init(TimePs now, const QpToInit& attributes) {
+  if (context_.state != QpState::kReset) return Status::kInvalidState;
+  const std::size_t ports = context_.services.config.ports.size();
+  if (!universe_valid(attributes.ev_universe, ports)) return Status::kInvalidArgument;
+  const std::uint64_t seed = context_.services.config.seed;
+  if (context_.init.transport == Transport::kRc) {
+    const Ev& path = attributes.ev_universe.front();
+    requester_ = std::make_unique<RcRequester>(context_, path);
+    responder_ = std::make_unique<RcResponder>(context_, path);
+  } else {
+    auto selector = make_ev_selector(attributes.ev_selector, Rng::for_component(seed, "ev_selector", context_.qpn));
+    auto controller = make_controller(attributes.controller, attributes.cc);
+    if (selector == nullptr || controller == nullptr) return Status::kInvalidArgument;
+    context_.cc = std::move(controller);
+    context_.ev_set = std::make_unique<EvSet>(attributes.ev_universe, attributes.ev_set, std::move(selector),
+                                              Rng::for_component(seed, "ev_set", context_.qpn),
+                                              &context_.services.events, context_.qpn);
+    context_.reverse.start(*context_.ev_set, static_cast<std::uint32_t>(ports),
+                           Rng::for_component(seed, "reverse_paths", context_.qpn));
+    requester_ = std::make_unique<MrcRequester>(context_);
+    responder_ = std::make_unique<MrcResponder>(context_);
+  }
+  context_.state = QpState::kInit;
+  announce(now);
+  return Status::kOk;
+}
+
+Status Qp::to_rtr(TimePs now, const QpToRtr& attributes, Peer* peer) {
+  if (context_.state != QpState::kInit) return Status::kInvalidState;
+  if (peer == nullptr) return Status::kNotFound;
+  const bool valid = mtu_valid(attributes.payload_mtu) && attributes.rq_psn < kPsnSpace &&
+                     attributes.destination_qp < kPsnSpace && attributes.mpr_units > 0 &&
+                     attributes.wimm_max_dest > 0 && attributes.sack_bytes > 0;
+  if (!valid) return Status::kInvalidArgument;
+  context_.peer = peer;
+  context_.destination_qp = attributes.destination_qp;
+  context_.payload_mtu = attributes.payload_mtu;
+  context_.capabilities = attributes.capabilities;
+  responder_->start(now, attributes);
+  context_.state = QpState::kRtr;
+  announce(now);
+  return Status::kOk;
+}
+
+Status Qp::to_rts(TimePs now, const QpToRts& attributes) {
+  if (context_.state != QpState::kRtr) return Status::kInvalidState;
+  const bool valid = attributes.sq_psn < kPsnSpace && attributes.mpr_units > 0 && attributes.wimm_max > 0 &&
+                     attributes.timeout_exponent <= 24 && attributes.linear_retries <= 7 &&
+                     attributes.exponential_retries <= 25 && attributes.rc_window_packets > 0;
+  if (!valid) return Status::kInvalidArgument;
+  requester_->start(now, attributes);
+  context_.state = QpState::kRts;
+  announce(now);
+  return Status::kOk;
+}
+
+void Qp::to_error(TimePs now, QpErrorCause cause) {
+  if (context_.state == QpState::kReset || context_.state == QpState::kError) return;
+  context_.state = QpState::kError;
+  context_.error = cause;
+  announce(now);
+  requester_->fail_all(status_of(cause));
+  while (!context_.receives.empty()) {
+    const Completion flushed{context_.receives.front(), 0, context_.qpn, 0, WcStatus::kFlushed,
+                             WcOpcode::kRecvWriteImm};
+    context_.receives.pop_front();
+    context_.recv_cq->push(flushed);
+  }
+}
+
+// Either half may have found a reason to end the QP during the call that just returned.
+void Qp::settle(TimePs now) {
+  if (context_.failure == QpErrorCause::kNone || context_.state == QpState::kError) return;
+  if (context_.failure == QpErrorCause::kCqOverrun) {
+    context_.services.events.emit({now, EventType::kCqOverrun, 0, context_.qpn, 0, 0, 0});
+  }
+  to_error(now, context_.failure);
+}
+
+// --- work
+
+Status Qp::post_send(TimePs now, const SendWr& wr) {
+  if (context_.state != QpState::kRts) return Status::kInvalidState;
+  return requester_->post(now, wr);
+}
+
+Status Qp::post_recv(std::uint64_t wr_id) {
+  if (context_.state == QpState::kReset || context_.state == QpState::kError) return Status::kInvalidState;
+  if (context_.receives.size() >= context_.init.recv_wr_max) return Status::kQueueFull;
+  context_.receives.push_back(wr_id);
+  return Status::kOk;
+}
+
+// --- what happens to it
+
+void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, DropStats& drops) {
+  if (context_.state == QpState::kReset || context_.state == QpState::kInit) {
+    ++drops.qp_not_ready;
+    return;
+  }
+  const auto& ports = context_.peer->ports;
+  if (datagram.port >= ports.size() || datagram.source != ports[datagram.port]) {
+    ++drops.wrong_source;
+    return;
+  }
+  const wire::Opcode opcode = packet.bth.opcode;
+  if (is_rc(opcode) != (context_.init.transport == Transport::kRc)) {
+    ++drops.wrong_transport;
+    return;
+  }
+  if (wire::is_data(opcode) || wire::is_rc_data(opcode) || opcode == wire::Opcode::kProbe) {
+    if (context_.state != QpState::kError || responder_->refusing()) responder_->handle_data(now, datagram, packet);
+  } else if (context_.state == QpState::kRts) {
+    requester_->handle_acknowledgement(now, datagram, packet);
+  } else {
+    ++drops.qp_not_ready;
+  }
+  settle(now);
+}
+
+void Qp::handle_timer(TimePs now) {
+  if (context_.state == QpState::kRts) requester_->handle_timer(now);
+  if (context_.state == QpState::kRtr || context_.state == QpState::kRts) responder_->handle_timer(now);
+  settle(now);
+}
+
+void Qp::handle_ports(TimePs now) {
+  if (context_.state == QpState::kRts) requester_->handle_ports(now);
+}
+
+TimePs Qp::next_timer() const {
+  TimePs next = kNever;
+  if (context_.state == QpState::kRts) next = requester_->next_timer();
+  if (context_.state == QpState::kRtr || context_.state == QpState::kRts)
+    next = std::min(next, responder_->next_timer());
+  return next;
+}
+
+BuildResult Qp::build_control(TimePs now, PortMask free_ports, TxBurst& burst) {
+  if (responder_ == nullptr || context_.peer == nullptr) return BuildResult::kNothing;
+  return responder_->build(now, free_ports, burst);
+}
+
+BuildResult Qp::build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
+  if (context_.state != QpState::kRts) return BuildResult::kNothing;
+  return requester_->build(now, free_ports, burst_max, burst);
+}
+
+}  // namespace openmrc

@@ -1,0 +1,51 @@
+// One QP: its states, the attribute rules of each step (F.1), and which half of it a packet is for.
+#pragma once
+
+#include <memory>
+
+#include "engine/qp/halves.hpp"
+
+namespace openmrc {
+
+class Qp {
+ public:
+  Qp(EngineServices& services, const QpInitAttributes& attributes, std::uint32_t qpn)
+      : context_(services, attributes, qpn) {}
+  ~Qp();
+
+  Status to_init(TimePs now, const QpToInit& attributes);
+  Status to_rtr(TimePs now, const QpToRtr& attributes, Peer* peer);
+  Status to_rts(TimePs now, const QpToRts& attributes);
+  void to_error(TimePs now, QpErrorCause cause);
+
+  Status post_send(TimePs now, const SendWr& wr);
+  Status post_recv(std::uint64_t wr_id);
+
+  void handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, DropStats& drops);
+  void handle_timer(TimePs now);
+  void handle_ports(TimePs now);
+  TimePs next_timer() const;
+  BuildResult build_control(TimePs now, PortMask free_ports, TxBurst& burst);
+  BuildResult build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
+
+  QpContext& context() { return context_; }
+  const QpContext& context() const { return context_; }
+  Requester* requester() { return requester_.get(); }
+  const Requester* requester() const { return requester_.get(); }
+  Responder* responder() { return responder_.get(); }
+
+  // The engine's book-keeping: in which lists this QP stands, and for when it is in the timer heap.
+  bool control_listed = false;
+  bool data_listed = false;
+  TimePs timer_entry = kNever;
+
+ private:
+  void announce(TimePs now) const;
+  void settle(TimePs now);
+
+  QpContext context_;
+  std::unique_ptr<Requester> requester_;
+  std::unique_ptr<Responder> responder_;
+};
+
+}  // namespace openmrc

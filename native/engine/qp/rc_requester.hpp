@@ -1,0 +1,42 @@
+// The sending half of the fallback: RoCEv2 RC WRITE on a single path, go-back-N.
+#pragma once
+
+#include "engine/qp/halves.hpp"
+#include "engine/qp/packet_builder.hpp"
+#include "engine/qp/retry_timer.hpp"
+#include "engine/qp/rtt.hpp"
+
+namespace openmrc {
+
+class RcRequester final : public Requester {
+ public:
+  RcRequester(QpContext& context, const Ev& path) : Requester(context), path_(path) {}
+
+  void start(TimePs now, const QpToRts& attributes) override;
+  void handle_acknowledgement(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;
+  void handle_timer(TimePs now) override;
+  TimePs next_timer() const override;
+  BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
+  void handle_ports(TimePs) override {}
+  void fill(QpStats& stats) const override;
+
+ private:
+  void work_began(TimePs now) override { timer_base_ = now; }
+  void acknowledge_below(TimePs now, Psn end);
+  bool ready() const;
+  void add(BurstBuilder& builder, const Wqe& wqe, std::uint32_t payload);
+
+  RetryTimer retry_;
+  RttEstimator rtt_;
+  Ev path_;
+  Psn first_ = kPsnOrigin;  // lowest PSN not acknowledged
+  Psn next_ = kPsnOrigin;   // next PSN to send; goes back on a NAK or a timeout
+  Psn end_ = kPsnOrigin;    // one past the highest PSN ever sent
+  Psn timed_ = 0;           // PSN whose round trip is being measured; 0: none
+  TimePs timed_sent_ = 0;
+  TimePs timer_base_ = 0;
+  std::uint32_t window_packets_ = 0;
+  TrafficClass data_class_ = TrafficClass::kNoTrim;
+};
+
+}  // namespace openmrc

@@ -1,0 +1,42 @@
+// Round trip times of one QP: the smoothed value for people, the decaying maximum that loss detection waits for.
+#pragma once
+
+#include <algorithm>
+
+#include "engine/base/time.hpp"
+
+namespace openmrc {
+
+class RttEstimator {
+ public:
+  void start(TimePs configured) { high_ = configured; }
+
+  void add(TimePs sample) {
+    last_ = sample;
+    smoothed_ = smoothed_ == 0 ? sample : smoothed_ + (sample - smoothed_) / 8;
+    if (!seen_ || sample > high_) {
+      high_ = sample;
+    } else {
+      // One sample in a thousand may come from the slowest of many paths: forget slowly.
+      high_ -= (high_ - sample) >> 10;
+    }
+    seen_ = true;
+  }
+
+  // A packet was taken for lost too early: its path is as slow as this.
+  void add_late(TimePs sample) { high_ = std::max(high_, sample); }
+
+  TimePs last() const { return last_; }
+  TimePs smoothed() const { return smoothed_; }
+  TimePs high() const { return high_; }
+  // How long after its sending a packet that others have overtaken counts as lost.
+  TimePs loss_delay() const { return high_ + high_ / 4; }
+
+ private:
+  TimePs last_ = 0;
+  TimePs smoothed_ = 0;
+  TimePs high_ = 0;
+  bool seen_ = false;
+};
+
+}  // namespace openmrc

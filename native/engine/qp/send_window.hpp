@@ -1,0 +1,85 @@
+// The packets in flight: one record per PSN of the window, listed in the order of sending.
+//
+// The order of sending is what loss detection needs: a packet that is still missing although packets sent a good while
+// after it have arrived is lost (RFC 8985's idea, over many paths). Records live in a ring that grows with use and
+// shrinks when the QP falls idle, so that an idle QP costs next to nothing.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/assert.hpp"
+#include "engine/base/time.hpp"
+#include "engine/paths/ev_set.hpp"
+#include "engine/qp/psn.hpp"
+
+namespace openmrc {
+
+enum class SendState : std::uint8_t { kUnsent = 0, kInFlight, kLost, kAcked };
+
+struct SendRecord {
+  TimePs sent = 0;             // last transmission
+  std::uint32_t previous = 0;  // neighbours in sending order, as window slots
+  std::uint32_t next = 0;
+  std::uint32_t nominal_bytes = 0;
+  EvIndex ev = kNoEv;       // of the last transmission
+  EvIndex lost_on = kNoEv;  // of the transmission before, when that one was judged lost
+  TimePs lost_sent = 0;     // when that was
+  SendState state = SendState::kUnsent;
+  std::uint8_t transmissions = 0;
+  bool path_blameless = false;  // NACKed for want of resources: if it must be repeated, its EV is not to blame
+};
+
+class SendWindow {
+ public:
+  void start(Psn first) { first_ = end_ = first; }
+
+  Psn first() const { return first_; }  // lowest PSN not cumulatively acknowledged
+  Psn end() const { return end_; }      // next PSN to be sent for the first time
+  bool contains(Psn psn) const { return psn >= first_ && psn < end_; }
+  SendRecord& record(Psn psn) {
+    MRC_ASSERT(contains(psn));
+    return ring_[psn & mask()];
+  }
+  const SendRecord& record(Psn psn) const { return const_cast<SendWindow*>(this)->record(psn); }
+
+  // Opens a record for the next new PSN.
+  SendRecord& append();
+  // Puts the record at the end of the sending order, in flight.
+  void sent(Psn psn, TimePs now, EvIndex ev);
+  // Takes it out of flight: acknowledged or lost.
+  void leave_flight(Psn psn, SendState state);
+  // Moves the lower edge; everything below must be acknowledged.
+  void advance(Psn first);
+  // Gives memory back when nothing is in flight.
+  void release_if_idle();
+
+  bool flight_empty() const { return in_flight_ == 0; }
+  std::uint32_t in_flight() const { return in_flight_; }
+  std::uint64_t in_flight_bytes() const { return in_flight_bytes_; }
+  Psn oldest() const { return psn_of(head_); }  // first in sending order; only when !flight_empty()
+
+  // Lost packets, lowest PSN first ("oldest gap first").
+  std::uint32_t lost() const { return lost_; }
+  Psn next_lost(Psn from);  // end() when there is none
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  static constexpr std::size_t kIdleRecords = 32;
+
+  std::uint64_t mask() const { return ring_.size() - 1; }
+  Psn psn_of(std::uint32_t slot) const { return first_ + ((slot - first_) & mask()); }
+  void grow();
+
+  std::vector<SendRecord> ring_;
+  Psn first_ = kPsnOrigin;
+  Psn end_ = kPsnOrigin;
+  Psn lost_hint_ = kPsnOrigin;  // no lost PSN below
+  std::uint32_t head_ = kNone;
+  std::uint32_t tail_ = kNone;
+  std::uint32_t in_flight_ = 0;
+  std::uint32_t lost_ = 0;
+  std::uint64_t in_flight_bytes_ = 0;
+};
+
+}  // namespace openmrc

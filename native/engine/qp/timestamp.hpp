@@ -1,0 +1,17 @@
+// The 16-bit transmit timestamps of TSETH, PETH and ERTH.
+#pragma once
+
+#include "engine/base/time.hpp"
+#include "engine/wire/headers.hpp"
+
+namespace openmrc {
+
+constexpr TimePs timestamp_unit(wire::TimestampResolution resolution) {
+  return resolution == wire::TimestampResolution::k128Ns ? 128 * kPsPerNs : kPsPerUs;
+}
+
+constexpr std::uint16_t timestamp_at(TimePs now, wire::TimestampResolution resolution) {
+  return static_cast<std::uint16_t>(now / timestamp_unit(resolution));
+}
+
+}  // namespace openmrc

@@ -1,0 +1,83 @@
+#include "engine/wire/names.hpp"
+
+namespace openmrc::wire {
+
+const char* name_of(ParseError error) {
+  switch (error) {
+    case ParseError::kNone:
+      return "none";
+    case ParseError::kTooShort:
+      return "too_short";
+    case ParseError::kUnknownOpcode:
+      return "unknown_opcode";
+    case ParseError::kBadVersion:
+      return "bad_version";
+    case ParseError::kBadTimestampFormat:
+      return "bad_timestamp_format";
+    case ParseError::kBadSackType:
+      return "bad_sack_type";
+    case ParseError::kBadNackType:
+      return "bad_nack_type";
+    case ParseError::kBadNackReason:
+      return "bad_nack_reason";
+    case ParseError::kBadCcType:
+      return "bad_cc_type";
+    case ParseError::kBadEndpointOp:
+      return "bad_endpoint_op";
+    case ParseError::kBadSyndrome:
+      return "bad_syndrome";
+    case ParseError::kBadPad:
+      return "bad_pad";
+    case ParseError::kUnexpectedPayload:
+      return "unexpected_payload";
+    case ParseError::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+const char* name_of(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kRcWriteFirst:
+      return "rc_write_first";
+    case Opcode::kRcWriteMiddle:
+      return "rc_write_middle";
+    case Opcode::kRcWriteLast:
+      return "rc_write_last";
+    case Opcode::kRcWriteLastImm:
+      return "rc_write_last_imm";
+    case Opcode::kRcWriteOnly:
+      return "rc_write_only";
+    case Opcode::kRcWriteOnlyImm:
+      return "rc_write_only_imm";
+    case Opcode::kRcAck:
+      return "rc_ack";
+    case Opcode::kWriteFirst:
+      return "write_first";
+    case Opcode::kWriteMiddle:
+      return "write_middle";
+    case Opcode::kWriteLast:
+      return "write_last";
+    case Opcode::kWriteLastImm:
+      return "write_last_imm";
+    case Opcode::kWriteOnly:
+      return "write_only";
+    case Opcode::kWriteOnlyImm:
+      return "write_only_imm";
+    case Opcode::kAck:
+      return "ack";
+    case Opcode::kEndpointRequest:
+      return "endpoint_request";
+    case Opcode::kEndpointResponse:
+      return "endpoint_response";
+    case Opcode::kSack:
+      return "sack";
+    case Opcode::kNack:
+      return "nack";
+    case Opcode::kProbe:
+      return "probe";
+  }
+  return "unknown";
+}
+
+}  // namespace openmrc::wire

@@ -1,0 +1,245 @@
+#include "engine/wire/packet.hpp"
+
+#include <array>
+#include <limits>
+
+#include "engine/base/assert.hpp"
+#include "engine/base/limits.hpp"
+#include "engine/wire/layout.hpp"
+
+namespace openmrc::wire {
+
+namespace {
+
+using layout::get;
+using layout::put;
+
+enum class Kind : std::uint8_t {
+  kUnknown = 0,
+  kData,
+  kRcData,
+  kAck,
+  kEndpointRequest,
+  kEndpointResponse,
+  kSack,
+  kNack,
+  kProbe,
+};
+
+// What follows the BTH, without the optional TSETH.
+struct Stack {
+  Kind kind = Kind::kUnknown;
+  std::uint8_t bytes = 0;
+  bool reth = false;
+  bool immdt = false;
+};
+
+constexpr std::array<Stack, 256> make_stacks() {
+  std::array<Stack, 256> stacks{};
+  for (unsigned code = 0; code < stacks.size(); ++code) {
+    const auto opcode = static_cast<Opcode>(code);
+    Stack& stack = stacks[code];
+    if (!is_data(opcode) && !is_rc_data(opcode)) continue;
+    stack.kind = is_data(opcode) ? Kind::kData : Kind::kRcData;
+    stack.reth = is_data(opcode) || is_first(opcode);
+    stack.immdt = has_immediate(opcode);
+    stack.bytes = static_cast<std::uint8_t>((is_data(opcode) ? kMethBytes : 0) + (stack.reth ? kRethBytes : 0) +
+                                            (stack.immdt ? kImmDtBytes : 0));
+  }
+  const auto set = [&stacks](Opcode opcode, Kind kind, std::size_t bytes) {
+    stacks[static_cast<std::uint8_t>(opcode)] = {kind, static_cast<std::uint8_t>(bytes), false, false};
+  };
+  set(Opcode::kRcAck, Kind::kAck, kAethBytes);
+  set(Opcode::kAck, Kind::kAck, kAethBytes);
+  set(Opcode::kEndpointRequest, Kind::kEndpointRequest, kErthBytes);
+  set(Opcode::kEndpointResponse, Kind::kEndpointResponse, kEethBytes);
+  set(Opcode::kSack, Kind::kSack, kSethBytes + kCcStateBytes);
+  set(Opcode::kNack, Kind::kNack, kNethBytes);
+  set(Opcode::kProbe, Kind::kProbe, kPethBytes);
+  return stacks;
+}
+
+constexpr std::array<Stack, 256> kStacks = make_stacks();
+
+static_assert(kBthBytes + kSethBytes + kCcStateBytes <= kHeaderBytesMax);
+static_assert(kBthBytes + kEethBytes <= kHeaderBytesMax);
+static_assert(kBthBytes + kMethBytes + kTsethBytes + kRethBytes + kImmDtBytes <= kHeaderBytesMax);
+
+// The longest UDP payload: both length members of a Packet are 16 bits wide.
+constexpr std::size_t kDatagramBytesMax = std::numeric_limits<std::uint16_t>::max();
+
+// RETH, then ImmDt, of a data packet, as far as they are there; returns the offset behind what was read.
+std::size_t get_placement(std::span<const std::uint8_t> datagram, Stack stack, std::size_t offset, Packet& packet) {
+  if (stack.reth) {
+    if (datagram.size() - offset < kRethBytes) {
+      packet.reth = {};
+      packet.immdt = {};
+      return offset;
+    }
+    get(datagram.data() + offset, packet.reth);
+    offset += kRethBytes;
+  }
+  if (stack.immdt) {
+    if (datagram.size() - offset < kImmDtBytes) {
+      packet.immdt = {};
+      return offset;
+    }
+    get(datagram.data() + offset, packet.immdt);
+    offset += kImmDtBytes;
+  }
+  return offset;
+}
+
+ParseError get_data(std::span<const std::uint8_t> datagram, Stack stack, Extent extent, Packet& packet) {
+  const bool mrc = stack.kind == Kind::kData;
+  const std::size_t leading = mrc ? kMethBytes + (packet.bth.ts ? kTsethBytes : 0) : 0;
+  const std::size_t whole = kBthBytes + stack.bytes + (packet.bth.ts ? kTsethBytes : 0);
+  const std::size_t needed = extent == Extent::kWhole ? whole + kIcrcBytes : kBthBytes + leading;
+  if (datagram.size() < needed) return ParseError::kTooShort;
+  if (mrc) {
+    get(datagram.data() + kBthBytes, packet.meth);
+    if (packet.bth.ts) {
+      const ParseError error = get(datagram.data() + kBthBytes + kMethBytes, packet.tseth);
+      if (error != ParseError::kNone) return error;
+    }
+  }
+  packet.header_bytes = static_cast<std::uint16_t>(get_placement(datagram, stack, kBthBytes + leading, packet));
+  packet.payload_bytes = 0;
+  if (extent == Extent::kTrimmed) return ParseError::kNone;
+  const std::size_t rest = datagram.size() - whole - kIcrcBytes;
+  if (packet.bth.pad_bytes > rest) return ParseError::kBadPad;
+  packet.payload_bytes = static_cast<std::uint16_t>(rest - packet.bth.pad_bytes);
+  return ParseError::kNone;
+}
+
+ParseError get_control_headers(const std::uint8_t* in, Kind kind, Packet& packet) {
+  switch (kind) {
+    case Kind::kAck:
+      return get(in, packet.bth.opcode == Opcode::kRcAck, packet.aeth);
+    case Kind::kEndpointRequest:
+      packet.bth.psn &= 0xFFFFU;
+      return get(in, packet.erth);
+    case Kind::kEndpointResponse:
+      packet.bth.psn &= 0xFFFFU;
+      return get(in, packet.eeth);
+    case Kind::kSack:
+      get(in + kSethBytes, packet.cc_state);
+      if (const ParseError error = get(in, packet.seth); error != ParseError::kNone) return error;
+      packet.bth.psn = packet.seth.cack_psn;
+      return ParseError::kNone;
+    case Kind::kNack:
+      if (const ParseError error = get(in, packet.neth); error != ParseError::kNone) return error;
+      packet.bth.psn = packet.neth.nack_psn;
+      return ParseError::kNone;
+    case Kind::kProbe:
+      packet.bth.psn = 0;
+      return get(in, packet.peth);
+    case Kind::kUnknown:
+    case Kind::kData:
+    case Kind::kRcData:
+      break;
+  }
+  return ParseError::kUnknownOpcode;
+}
+
+ParseError get_control(std::span<const std::uint8_t> datagram, Stack stack, Extent extent, Packet& packet) {
+  const std::size_t headers = kBthBytes + stack.bytes;
+  const std::size_t needed = headers + (extent == Extent::kWhole ? kIcrcBytes : 0);
+  if (datagram.size() < needed) return ParseError::kTooShort;
+  const ParseError error = get_control_headers(datagram.data() + kBthBytes, stack.kind, packet);
+  if (error != ParseError::kNone) return error;
+  packet.header_bytes = static_cast<std::uint16_t>(headers);
+  packet.payload_bytes = 0;
+  if (extent == Extent::kTrimmed) return ParseError::kNone;
+  if (datagram.size() > needed) return ParseError::kUnexpectedPayload;
+  return packet.bth.pad_bytes == 0 ? ParseError::kNone : ParseError::kBadPad;
+}
+
+// The BTH as it goes out: bits and PSN that the opcode leaves no choice about.
+Bth settled_bth(const Packet& packet, Kind kind) {
+  Bth bth = packet.bth;
+  if (kind == Kind::kData) return bth;
+  bth.ts = false;
+  if (kind == Kind::kRcData || bth.opcode == Opcode::kRcAck) bth.rtx = false;
+  if (kind == Kind::kSack) bth.psn = packet.seth.cack_psn;
+  if (kind == Kind::kNack) bth.psn = packet.neth.nack_psn;
+  if (kind == Kind::kProbe) bth.psn = 0;
+  if (kind == Kind::kEndpointRequest || kind == Kind::kEndpointResponse) bth.psn &= 0xFFFFU;
+  return bth;
+}
+
+void put_control_headers(const Packet& packet, Kind kind, std::uint8_t* out) {
+  switch (kind) {
+    case Kind::kAck:
+      return put(packet.aeth, out);
+    case Kind::kEndpointRequest:
+      return put(packet.erth, out);
+    case Kind::kEndpointResponse:
+      return put(packet.eeth, out);
+    case Kind::kSack:
+      put(packet.seth, out);
+      return put(packet.cc_state, out + kSethBytes);
+    case Kind::kNack:
+      return put(packet.neth, out);
+    case Kind::kProbe:
+      return put(packet.peth, out);
+    case Kind::kUnknown:
+    case Kind::kData:
+    case Kind::kRcData:
+      break;
+  }
+}
+
+}  // namespace
+
+bool is_known(Opcode opcode) { return kStacks[static_cast<std::uint8_t>(opcode)].kind != Kind::kUnknown; }
+
+ParseError parse(std::span<const std::uint8_t> datagram, Extent extent, Packet& packet) {
+  if (datagram.size() < kBthBytes) return ParseError::kTooShort;
+  const Stack stack = kStacks[datagram[0]];
+  if (stack.kind == Kind::kUnknown) return ParseError::kUnknownOpcode;
+  if (datagram.size() > kDatagramBytesMax) return ParseError::kUnexpectedPayload;
+  const ParseError error = get(datagram.data(), packet.bth);
+  if (error != ParseError::kNone) return error;
+  if (stack.kind == Kind::kData) return get_data(datagram, stack, extent, packet);
+  packet.bth.ts = false;
+  if (stack.kind == Kind::kRcData) {
+    packet.bth.rtx = false;
+    return get_data(datagram, stack, extent, packet);
+  }
+  if (packet.bth.opcode == Opcode::kRcAck) packet.bth.rtx = false;
+  return get_control(datagram, stack, extent, packet);
+}
+
+std::size_t encode_headers(const Packet& packet, std::span<std::uint8_t> out) {
+  const Stack stack = kStacks[static_cast<std::uint8_t>(packet.bth.opcode)];
+  MRC_ASSERT(stack.kind != Kind::kUnknown);
+  MRC_ASSERT(out.size() >= kHeaderBytesMax);
+  std::uint8_t* const start = out.data();
+  const Bth bth = settled_bth(packet, stack.kind);
+  put(bth, start);
+  if (stack.kind != Kind::kData && stack.kind != Kind::kRcData) {
+    put_control_headers(packet, stack.kind, start + kBthBytes);
+    return kBthBytes + stack.bytes;
+  }
+  std::uint8_t* at = start + kBthBytes;
+  if (stack.kind == Kind::kData) {
+    put(packet.meth, at);
+    at += kMethBytes;
+    if (bth.ts) {
+      put(packet.tseth, at);
+      at += kTsethBytes;
+    }
+  }
+  if (stack.reth) {
+    put(packet.reth, at);
+    at += kRethBytes;
+  }
+  if (stack.immdt) {
+    put(packet.immdt, at);
+    at += kImmDtBytes;
+  }
+  return static_cast<std::size_t>(at - start);
+}
+
+}  // namespace openmrc::wire

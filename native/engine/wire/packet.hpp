@@ -1,0 +1,94 @@
+// A whole transport packet: which headers follow which opcode, and the two directions between bytes and values.
+//
+// A datagram is `headers | payload | pad | ICRC`. Encoding writes the headers only: the payload stays where the
+// application registered it and the driver gathers it, so no byte is copied on the way out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/wire/headers.hpp"
+
+namespace openmrc::wire {
+
+// What a peer can get wrong. Each value is a counter of its own in the engine's statistics.
+enum class ParseError : std::uint8_t {
+  kNone = 0,
+  kTooShort,  // the headers that the opcode calls for do not fit
+  kUnknownOpcode,
+  kBadVersion,  // BTH transport version is not 0
+  kBadTimestampFormat,
+  kBadSackType,
+  kBadNackType,
+  kBadNackReason,
+  kBadCcType,
+  kBadEndpointOp,
+  kBadSyndrome,
+  kBadPad,             // pad count larger than what follows the headers
+  kUnexpectedPayload,  // bytes after the headers of a packet that has no payload
+  kCount,
+};
+
+// Only the members that the opcode calls for are set; `bth.ts` says whether `tseth` is.
+struct Packet {
+  Bth bth;
+  Meth meth;
+  Tseth tseth;
+  Reth reth;
+  ImmDt immdt;
+  Seth seth;
+  CcState cc_state;
+  Neth neth;
+  Peth peth;
+  Erth erth;
+  Eeth eeth;
+  Aeth aeth;
+  std::uint16_t header_bytes = 0;   // offset of the payload in the datagram
+  std::uint16_t payload_bytes = 0;  // without pad and ICRC
+};
+
+// How much of the datagram has to be there.
+enum class Extent : std::uint8_t {
+  kWhole,    // headers, payload, pad, ICRC
+  kTrimmed,  // cut by a switch: headers at least through METH (+ TSETH); payload and ICRC gone, later headers maybe too
+};
+
+constexpr bool is_data(Opcode opcode) {
+  const auto code = static_cast<std::uint8_t>(opcode);
+  return code >= 0xC6 && code <= 0xCB;
+}
+constexpr bool is_rc_data(Opcode opcode) {
+  const auto code = static_cast<std::uint8_t>(opcode);
+  return code >= 0x06 && code <= 0x0B;
+}
+constexpr bool has_immediate(Opcode opcode) {
+  return opcode == Opcode::kWriteLastImm || opcode == Opcode::kWriteOnlyImm || opcode == Opcode::kRcWriteLastImm ||
+         opcode == Opcode::kRcWriteOnlyImm;
+}
+constexpr bool is_first(Opcode opcode) {
+  return opcode == Opcode::kWriteFirst || opcode == Opcode::kWriteOnly || opcode == Opcode::kWriteOnlyImm ||
+         opcode == Opcode::kRcWriteFirst || opcode == Opcode::kRcWriteOnly || opcode == Opcode::kRcWriteOnlyImm;
+}
+constexpr bool is_last(Opcode opcode) {
+  return opcode == Opcode::kWriteLast || opcode == Opcode::kWriteLastImm || opcode == Opcode::kWriteOnly ||
+         opcode == Opcode::kWriteOnlyImm || opcode == Opcode::kRcWriteLast || opcode == Opcode::kRcWriteLastImm ||
+         opcode == Opcode::kRcWriteOnly || opcode == Opcode::kRcWriteOnlyImm;
+}
+
+// Bytes -> values. `datagram` is the UDP payload including the ICRC, which is not checked here (see icrc.hpp).
+// Never reads outside `datagram`; on error `packet` is unspecified. Of a trimmed data packet, RETH and ImmDt are zero
+// where they were cut off and `payload_bytes` is 0.
+ParseError parse(std::span<const std::uint8_t> datagram, Extent extent, Packet& packet);
+
+// True for the opcodes that parse and encode_headers know.
+bool is_known(Opcode opcode);
+
+// Values -> bytes: writes the header stack of `packet.bth.opcode` to `out` (at least kHeaderBytesMax bytes) and
+// returns its length. What the opcode leaves no choice about is settled here: the BTH's PSN of SACK and NACK is the
+// one in SETH and NETH, that of a probe 0, that of an endpoint operation 16 bits wide; only MRC data packets have a
+// TSETH; RC packets have no rtx bit; reserved bits are 0. Payload length, pad and ICRC are the caller's: pad = (4 -
+// payload % 4) % 4, set in the BTH.
+std::size_t encode_headers(const Packet& packet, std::span<std::uint8_t> out);
+
+}  // namespace openmrc::wire

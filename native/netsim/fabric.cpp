@@ -1,0 +1,197 @@
+#include "netsim/fabric.hpp"
+
+#include <algorithm>
+
+#include "engine/base/assert.hpp"
+
+namespace openmrc::netsim {
+namespace {
+
+constexpr std::size_t kNoticesMax = 1U << 16;  // nobody listens: the oldest are forgotten
+
+}  // namespace
+
+Fabric::Fabric(const FabricConfig& config)
+    : shape_(config.shape), carrier_(std::size_t{config.shape.planes} * config.shape.hosts, true) {
+  MRC_ASSERT(shape_.planes > 0 && shape_.hosts > 0 && shape_.hosts_per_t0 > 0 && shape_.t1s > 0);
+  planes_.reserve(shape_.planes);
+  const PlaneConfig plane_config{config.shape, config.ports, config.packets_max, config.seed};
+  for (std::uint32_t index = 0; index < shape_.planes; ++index) planes_.emplace_back(plane_config, index);
+}
+
+void Fabric::inject(TimePs when, std::uint32_t plane, const Packet& packet, Edge& edge) {
+  MRC_ASSERT(plane < planes_.size());
+  planes_[plane].inject(when, packet, edge);
+}
+
+void Fabric::run_until(TimePs until, Edge& edge) {
+  for (TimePs change = next_fault_change(); change <= until; change = next_fault_change()) {
+    run_planes(change, edge);
+    change_faults(change);
+    do_repairs(change);
+  }
+  run_planes(until, edge);
+}
+
+void Fabric::run_planes(TimePs until, Edge& edge) {
+  for (Plane& plane : planes_) plane.run_until(until, edge);
+}
+
+TimePs Fabric::next_event() const {
+  TimePs next = next_fault_change();
+  for (const Plane& plane : planes_) next = std::min(next, plane.next_event());
+  return next;
+}
+
+TimePs Fabric::next_fault_change() const {
+  TimePs next = kNever;
+  for (const Fault& fault : faults_) next = std::min(next, fault.next_change);
+  for (const Repair& repair : repairs_) next = std::min(next, repair.when);
+  return next;
+}
+
+std::uint32_t Fabric::add_fault(const FaultSpec& spec) {
+  MRC_ASSERT(exists(spec.target, shape_));
+  Fault fault;
+  fault.id = ++faults_added_;
+  fault.spec = spec;
+  fault.next_change = spec.start;
+  fault.end = spec.duration == kNever ? kNever : spec.start + spec.duration;
+  faults_.push_back(fault);
+  return fault.id;
+}
+
+void Fabric::change_faults(TimePs now) {
+  for (std::size_t i = 0; i < faults_.size();) {
+    Fault& fault = faults_[i];
+    if (fault.next_change > now) {
+      ++i;
+      continue;
+    }
+    if (now >= fault.end) {
+      if (fault.on) switch_fault(now, fault, false);
+      faults_.erase(faults_.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    switch_fault(now, fault, !fault.on);
+    const TimePs next = fault.spec.period > 0 ? now + std::max<TimePs>(fault.spec.period / 2, 1) : kNever;
+    fault.next_change = std::min(next, fault.end);
+    ++i;
+  }
+}
+
+void Fabric::switch_fault(TimePs now, Fault& fault, bool on) {
+  fault.on = on;
+  Notice notice;
+  notice.time = now;
+  notice.kind = on ? Notice::Kind::kFaultBegins : Notice::Kind::kFaultEnds;
+  notice.fault = fault.id;
+  notices_.push_back(notice);
+  refresh_links(now, fault.spec.target);
+}
+
+bool Fabric::repair(TimePs now, std::uint32_t id) {
+  const auto found = std::find_if(faults_.begin(), faults_.end(), [id](const Fault& fault) { return fault.id == id; });
+  if (found == faults_.end()) return false;
+  const Fault fault = *found;
+  faults_.erase(found);
+  if (fault.on) refresh_links(now, fault.spec.target);
+  Notice notice;
+  notice.time = now;
+  notice.kind = Notice::Kind::kFaultRemoved;
+  notice.fault = id;
+  notices_.push_back(notice);
+  return true;
+}
+
+std::uint32_t Fabric::repair_all(TimePs now, const FaultTarget& target) {
+  std::vector<std::uint32_t> ids;
+  for (const Fault& fault : faults_) {
+    if (contains(target, fault.spec.target, shape_)) ids.push_back(fault.id);
+  }
+  for (const std::uint32_t id : ids) repair(now, id);
+  return static_cast<std::uint32_t>(ids.size());
+}
+
+void Fabric::add_repair(TimePs when, std::uint32_t fault, const FaultTarget& target) {
+  repairs_.push_back({when, fault, target});
+}
+
+void Fabric::do_repairs(TimePs now) {
+  for (std::size_t i = 0; i < repairs_.size();) {
+    if (repairs_[i].when > now) {
+      ++i;
+      continue;
+    }
+    const Repair due = repairs_[i];
+    repairs_.erase(repairs_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (due.fault != 0) {
+      repair(now, due.fault);
+    } else {
+      repair_all(now, due.target);
+    }
+  }
+}
+
+// Composes anew what every link of the planes concerned suffers from; faults change rarely, packets do not pay for it.
+void Fabric::refresh_links(TimePs now, const FaultTarget& target) {
+  for (std::uint32_t index = 0; index < shape_.planes; ++index) {
+    if (target.plane != kAnywhere && target.plane != index) continue;
+    for (LinkId link = 0; link < shape_.links_per_plane(); ++link) {
+      const LinkEnds ends = ends_of(shape_, link);
+      Effects all;
+      for (const Fault& fault : faults_) {
+        const FaultTarget& where = fault.spec.target;
+        if (!fault.on || (where.plane != kAnywhere && where.plane != index)) continue;
+        if (covers(where, fault.spec.effects, ends)) all = combined(all, fault.spec.effects);
+      }
+      planes_[index].set_effects(now, link, all);
+    }
+    note_carrier(now, index);
+  }
+  while (notices_.size() > kNoticesMax) notices_.pop_front();
+}
+
+void Fabric::note_carrier(TimePs now, std::uint32_t index) {
+  const Plane& where = planes_[index];
+  for (std::uint32_t host = 0; host < shape_.hosts; ++host) {
+    const bool up = !where.effects(shape_.nic_up(host)).down && !where.effects(shape_.nic_down(host)).down;
+    const std::size_t slot = std::size_t{index} * shape_.hosts + host;
+    if (carrier_[slot] == up) continue;
+    carrier_[slot] = up;
+    Notice notice;
+    notice.time = now;
+    notice.kind = Notice::Kind::kCarrier;
+    notice.host = host;
+    notice.plane = index;
+    notice.up = up;
+    notices_.push_back(notice);
+  }
+}
+
+bool Fabric::poll_notice(Notice& notice) {
+  if (notices_.empty()) return false;
+  notice = notices_.front();
+  notices_.pop_front();
+  return true;
+}
+
+bool Fabric::carrier(std::uint32_t host, std::uint32_t plane) const {
+  return carrier_[std::size_t{plane} * shape_.hosts + host];
+}
+
+std::vector<std::uint32_t> Fabric::active_faults() const {
+  std::vector<std::uint32_t> ids;
+  for (const Fault& fault : faults_) {
+    if (fault.on) ids.push_back(fault.id);
+  }
+  return ids;
+}
+
+std::uint32_t Fabric::packets_inside() const {
+  std::uint32_t inside = 0;
+  for (const Plane& plane : planes_) inside += plane.packets_inside();
+  return inside;
+}
+
+}  // namespace openmrc::netsim

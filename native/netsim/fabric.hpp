@@ -1,0 +1,91 @@
+// All planes of a fabric and the faults that come and go in it. Time is an argument: the simulator hands in virtual time,
+// the emulator the wall clock.
+//
+// Order of calls: inject what enters until some instant, then run_until that instant; poll_notice until empty whenever
+// convenient; next_event says when something happens by itself.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "netsim/faults.hpp"
+#include "netsim/plane.hpp"
+
+namespace openmrc::netsim {
+
+struct FabricConfig {
+  ClosShape shape;
+  std::array<PortConfig, kLinkKinds> ports;
+  std::uint32_t packets_max = 1U << 15;  // per plane
+  std::uint64_t seed = 0;
+};
+
+// What an observer is told.
+struct Notice {
+  enum class Kind : std::uint8_t { kFaultBegins = 0, kFaultEnds = 1, kFaultRemoved = 2, kCarrier = 3 };
+  TimePs time = 0;
+  Kind kind{};
+  std::uint32_t fault = 0;            // id, for the fault kinds
+  std::uint32_t host = 0, plane = 0;  // kCarrier
+  bool up = false;                    // kCarrier
+};
+
+class Fabric {
+ public:
+  explicit Fabric(const FabricConfig& config);
+
+  void inject(TimePs when, std::uint32_t plane, const Packet& packet, Edge& edge);
+  void run_until(TimePs until, Edge& edge);
+
+  // The fault begins at spec.start, which must not lie in the past. Returns its id, counted from 1.
+  std::uint32_t add_fault(const FaultSpec& spec);
+  // Ends it now and for ever; false if there is no such fault (any more).
+  bool repair(TimePs now, std::uint32_t fault);
+  // Ends all faults that lie within the target; returns how many.
+  std::uint32_t repair_all(TimePs now, const FaultTarget& target);
+  // The same at a time to come: of the fault, or when it is 0, of all that then lie within the target.
+  void add_repair(TimePs when, std::uint32_t fault, const FaultTarget& target);
+
+  bool poll_notice(Notice& notice);
+
+  TimePs next_event() const;
+  bool carrier(std::uint32_t host, std::uint32_t plane) const;
+  std::vector<std::uint32_t> active_faults() const;
+  const Plane& plane(std::uint32_t index) const { return planes_[index]; }
+  const ClosShape& shape() const { return shape_; }
+  std::uint32_t packets_inside() const;
+
+ private:
+  struct Fault {
+    std::uint32_t id = 0;
+    FaultSpec spec;
+    TimePs next_change = 0;
+    TimePs end = kNever;
+    bool on = false;
+  };
+
+  struct Repair {
+    TimePs when = 0;
+    std::uint32_t fault = 0;
+    FaultTarget target;
+  };
+
+  TimePs next_fault_change() const;
+  void do_repairs(TimePs now);
+  void run_planes(TimePs until, Edge& edge);
+  void change_faults(TimePs now);
+  void switch_fault(TimePs now, Fault& fault, bool on);
+  void refresh_links(TimePs now, const FaultTarget& target);
+  void note_carrier(TimePs now, std::uint32_t plane);
+
+  ClosShape shape_;
+  std::vector<Plane> planes_;
+  std::vector<Fault> faults_;    // in the order of their ids
+  std::vector<Repair> repairs_;  // to come
+  std::deque<Notice> notices_;
+  std::vector<bool> carrier_;  // plane * hosts + host
+  std::uint32_t faults_added_ = 0;
+};
+
+}  // namespace openmrc::netsim

@@ -1,0 +1,325 @@
+#include "nic/device.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "engine/base/assert.hpp"
+
+namespace openmrc::nic {
+namespace {
+
+constexpr std::uint32_t kBurstsPerTurn = 64;      // then the receive sockets get their turn again
+constexpr std::uint32_t kBurstsPerCommand = 256;  // then the I/O thread goes on
+constexpr std::size_t kEventsMax = 1U << 16;
+constexpr std::size_t kEndpointResultsMax = 1U << 12;
+constexpr TimePs kBusyGrace = kPsPerMs;       // after this long without progress() the I/O thread takes over again
+constexpr TimePs kDeferMax = 200 * kPsPerUs;  // acknowledgements of a polling thread wait this long
+constexpr std::uint32_t kBulkDatagrams = 4;   // more than this at a look is a stream: acknowledge at once
+constexpr TimePs kSleepMax = 10 * kPsPerSecond;
+
+enum class Source : std::uint32_t { kReceive, kBlocked, kWake };
+
+std::uint64_t tag(Source source, std::size_t port = 0) {
+  return (static_cast<std::uint64_t>(source) << 32) | static_cast<std::uint64_t>(port);
+}
+
+FileDescriptor make_eventfd() {
+  FileDescriptor fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!fd.valid()) throw NicError(errno, "cannot create an eventfd");
+  return fd;
+}
+
+void ring(const FileDescriptor& fd) {
+  const std::uint64_t one = 1;
+  // Full means that it is readable already, which is all we want.
+  [[maybe_unused]] const ssize_t written = ::write(fd.get(), &one, sizeof one);
+}
+
+void clear(const FileDescriptor& fd) {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t bytes = ::read(fd.get(), &count, sizeof count);
+}
+
+void watch(int epoll, int operation, int fd, std::uint32_t events, std::uint64_t data) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = data;
+  if (::epoll_ctl(epoll, operation, fd, &event) != 0) throw NicError(errno, "cannot watch a socket");
+}
+
+timespec to_timespec(TimePs span) {
+  return {static_cast<time_t>(span / kPsPerSecond), static_cast<long>(span % kPsPerSecond / kPsPerNs)};
+}
+
+// With the precision of the timers where the kernel offers it (5.11), else rounded up to milliseconds.
+int wait_events(int epoll, std::span<epoll_event> events, TimePs span) {
+  const timespec timeout = to_timespec(span);
+  const int count = static_cast<int>(events.size());
+  const long answer = ::syscall(SYS_epoll_pwait2, epoll, events.data(), count, &timeout, nullptr, 0);
+  if (answer >= 0 || errno != ENOSYS) return static_cast<int>(answer);
+  return ::epoll_wait(epoll, events.data(), count, static_cast<int>((span + kPsPerMs - 1) / kPsPerMs));
+}
+
+EngineConfig engine_config(const Settings& settings, std::span<const std::unique_ptr<Port>> ports) {
+  EngineConfig config;
+  config.seed = settings.seed;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    PortConfig port{settings.ports[i].advertise, true, {}};
+    for (const Ev& ev : ports[i]->evs()) port.evs.push_back(ev.value);
+    config.ports.push_back(std::move(port));
+  }
+  config.partition_key = settings.partition_key;
+  config.udp_port = settings.udp_port;
+  config.ev_format = settings.ev_format;
+  config.endpoint_retry = settings.endpoint_retry;
+  config.endpoint_retries = settings.endpoint_retries;
+  config.reverse_probe_interval = settings.reverse_probe_interval;
+  return config;
+}
+
+}  // namespace
+
+void Device::Waker::signal() {
+  pending = true;
+  if (armed) {
+    armed = false;
+    ring(fd);
+  }
+}
+
+Device::Device(const Settings& settings) : settings_(settings), buffers_(make_receive_buffers()) {
+  MRC_ASSERT(!settings_.ports.empty() && settings_.ports.size() <= kPortCountMax);
+  std::uint32_t next_source_port = settings_.first_source_port;
+  for (std::size_t i = 0; i < settings_.ports.size(); ++i) {
+    ports_.push_back(std::make_unique<Port>(static_cast<PortId>(i), settings_.ports[i], settings_, next_source_port));
+  }
+  engine_ = std::make_unique<Engine>(engine_config(settings_, ports_));
+  epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid()) throw NicError(errno, "cannot create an epoll instance");
+  wake_fd_ = make_eventfd();
+  event_waker_.fd = make_eventfd();
+  watch(epoll_.get(), EPOLL_CTL_ADD, wake_fd_.get(), EPOLLIN, tag(Source::kWake));
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    watch(epoll_.get(), EPOLL_CTL_ADD, ports_[i]->receive_fd(), EPOLLIN, tag(Source::kReceive, i));
+  }
+  all_ports_ = static_cast<PortMask>((1ULL << ports_.size()) - 1);
+  free_ports_ = all_ports_;
+  thread_ = std::thread([this] { run(); });
+}
+
+Device::~Device() { close(); }
+
+void Device::close() {
+  const std::lock_guard closing(close_mutex_);
+  if (closed_.exchange(true)) return;
+  stop_.store(true);
+  ring(wake_fd_);
+  thread_.join();
+  const std::unique_lock guard(lock_);
+  for (const std::unique_ptr<Port>& port : ports_) {
+    final_socket_stats_.push_back(port->stats());
+    for (const Ev& ev : port->evs()) final_evs_.push_back(ev);
+  }
+  free_ports_ = 0;
+  ports_.clear();
+  // Whoever waits for a completion looks again and finds the device closed.
+  for (auto& [cq, waker] : cq_wakers_) ring(waker->fd);
+  ring(event_waker_.fd);
+}
+
+// --- the I/O thread
+
+void Device::run() {
+  // The default slack of 50 us would be added to every retransmission timer.
+  ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  ::prctl(PR_SET_NAME, "openmrc-io", 0UL, 0UL, 0UL);
+  PortMask readable = all_ports_;
+  while (!stop_.load()) {
+    const TimePs busy_until = busy_until_.load(std::memory_order_relaxed);
+    const TimePs now = now_ps();
+    if (busy_until > now) {
+      rest(busy_until - now);
+      readable = all_ports_;
+      continue;
+    }
+    TimePs span = 0;
+    {
+      const std::unique_lock guard(lock_);
+      ++stats_.turns;
+      turn(readable);
+      if (!more_) {
+        const TimePs deadline = engine_->next_timer();
+        span = deadline == kNever ? kSleepMax : std::clamp<TimePs>(deadline - now_ps(), 0, kSleepMax);
+        if (span > 0) sleeping_until_.store(deadline);
+      }
+    }
+    for (int i = 0; i < 64 && lock_.contended(); ++i) std::this_thread::yield();
+    readable = sleep(span);
+    sleeping_until_.store(0);
+  }
+}
+
+// Somebody polls: keep out of the way until that has stopped.
+void Device::rest(TimePs span) {
+  pollfd wait{wake_fd_.get(), POLLIN, 0};
+  if (::poll(&wait, 1, static_cast<int>((span + kPsPerMs - 1) / kPsPerMs)) > 0) clear(wake_fd_);
+}
+
+PortMask Device::sleep(TimePs span) {
+  std::array<epoll_event, 2 * kPortCountMax + 1> events;
+  const int count = wait_events(epoll_.get(), events, span);
+  PortMask readable = 0;
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t data = events[static_cast<std::size_t>(i)].data.u64;
+    if (data == tag(Source::kWake)) clear(wake_fd_);
+    if (data >> 32 == static_cast<std::uint32_t>(Source::kReceive)) readable |= PortMask{1} << (data & 0xFFFFFFFFU);
+  }
+  return readable;
+}
+
+void Device::turn(PortMask readable) {
+  more_ = false;
+  retry_blocked();
+  receive(readable, /*answer=*/true);
+  run_timer(now_ps());
+  more_ = flush(kBurstsPerTurn, Outgoing::kEverything, now_ps()) || more_;
+  collect();
+}
+
+// Starts at another port each time, so that no port's answers wait behind the same other ones for ever.
+std::uint32_t Device::receive(PortMask readable, bool answer) {
+  std::uint32_t datagrams = 0;
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    const std::size_t index = (first_port_ + i) % ports_.size();
+    if ((readable >> index & 1U) == 0) continue;
+    const std::uint32_t received = ports_[index]->receive(*engine_, *buffers_);
+    datagrams += received;
+    if (answer && received > 0) more_ = flush(kBurstsPerTurn, Outgoing::kEverything, now_ps()) || more_;
+  }
+  if (++first_port_ >= ports_.size()) first_port_ = 0;
+  return datagrams;
+}
+
+bool Device::run_timer(TimePs now) {
+  if (engine_->next_timer() > now) return false;
+  ++stats_.timer_runs;
+  engine_->handle_timer(now);
+  return true;
+}
+
+std::uint32_t Device::progress() {
+  const TimePs asked = now_ps();
+  if (busy_until_.load(std::memory_order_relaxed) < asked + kBusyGrace / 2) {
+    busy_until_.store(asked + kBusyGrace, std::memory_order_relaxed);
+  }
+  const std::unique_lock guard(lock_);
+  if (ports_.empty()) return 0;
+  ++stats_.progress_calls;
+  retry_blocked();
+  const std::uint32_t datagrams = receive(all_ports_, /*answer=*/false);
+  const TimePs now = now_ps();  // not `asked`: the engine has seen later times since, from others and from receive()
+  const bool timer = run_timer(now);
+  answer_polled(datagrams, timer, now);
+  collect();
+  return datagrams;
+}
+
+// The caller may see its memory change and post an answer, which then is on its way before our acknowledgements are.
+// These wait for a moment, in which they merge; a stream, seen by how much arrives at a time, is acknowledged at once.
+void Device::answer_polled(std::uint32_t datagrams, bool timer, TimePs now) {
+  if (datagrams > 0 && deferred_since_ == 0) deferred_since_ = now;
+  const bool due = timer || datagrams > kBulkDatagrams || (deferred_since_ != 0 && now - deferred_since_ > kDeferMax);
+  flush(kBurstsPerTurn, due ? Outgoing::kEverything : Outgoing::kDataOnly, now);
+  if (due) deferred_since_ = 0;
+}
+
+bool Device::flush(std::uint32_t bursts_max, Outgoing what, TimePs now) {
+  for (std::uint32_t i = 0; i < bursts_max; ++i) {
+    if (free_ports_ == 0) return false;
+    if (!engine_->poll_transmit(now, free_ports_, settings_.burst_packets, burst_, what)) return false;
+    transmit(burst_);
+    now = now_ps();
+  }
+  return true;
+}
+
+void Device::transmit(const TxBurst& burst) {
+  Port& port = *ports_[burst.port];
+  if (port.blocked()) {  // since this burst was made, by one that was sent before it
+    port.drop(burst.count);
+    return;
+  }
+  port.send(burst);
+  if (port.blocked()) block(burst.port);
+}
+
+void Device::block(PortId id) {
+  free_ports_ &= ~(PortMask{1} << id);
+  epoll_event event{};
+  event.events = EPOLLOUT | EPOLLONESHOT;
+  event.data.u64 = tag(Source::kBlocked, id);
+  const int fd = ports_[id]->blocked_fd();
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+}
+
+void Device::retry_blocked() {
+  for (PortId id = 0; id < ports_.size(); ++id) {
+    if (!ports_[id]->blocked()) continue;
+    if (ports_[id]->retry()) {
+      free_ports_ |= PortMask{1} << id;
+    } else {
+      block(id);
+    }
+  }
+}
+
+void Device::drop_pending(PortId id) {
+  ports_[id]->drop_pending();
+  free_ports_ |= PortMask{1} << id;
+}
+
+void Device::collect() {
+  CqId cq = 0;
+  while (engine_->poll_signaled_cq(cq)) {
+    const auto found = cq_wakers_.find(cq);
+    if (found != cq_wakers_.end()) found->second->signal();
+  }
+  std::array<Event, 64> events;
+  while (const std::size_t count = engine_->poll_events(events)) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (events_.size() < kEventsMax) {
+        events_.push_back(events[i]);
+      } else {
+        ++stats_.events_dropped;
+      }
+    }
+    event_waker_.signal();
+  }
+  EndpointResult result;
+  while (engine_->poll_endpoint_result(result)) {
+    if (endpoint_results_.size() == kEndpointResultsMax) endpoint_results_.pop_front();
+    endpoint_results_.push_back(result);
+  }
+}
+
+void Device::after_command() {
+  const TimePs now = now_ps();
+  const bool polled = busy_until_.load(std::memory_order_relaxed) > now;
+  const bool more = flush(kBurstsPerCommand, polled ? Outgoing::kDataOnly : Outgoing::kEverything, now);
+  collect();
+  const TimePs sleeping_until = sleeping_until_.load();
+  if (sleeping_until != 0 && (more || engine_->next_timer() < sleeping_until)) {
+    sleeping_until_.store(0);  // one ring is enough
+    ring(wake_fd_);
+  }
+}
+
+}  // namespace openmrc::nic

@@ -1,0 +1,163 @@
+// A software MRC NIC: N ports, one engine, one I/O thread, registered memory, completion queues.
+//
+// Threads. Every method may be called from any thread; one lock covers the engine. Posting transmits at once from the
+// posting thread. The I/O thread receives and keeps the timers, unless some thread calls progress(): then that thread
+// does both, and the I/O thread stays asleep until nobody has polled for a millisecond.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "nic/clock.hpp"
+#include "nic/error.hpp"
+#include "nic/port.hpp"
+#include "nic/settings.hpp"
+
+namespace openmrc::nic {
+
+struct DeviceStats {
+  std::uint64_t turns = 0;           // of the I/O thread
+  std::uint64_t progress_calls = 0;  // turns by polling threads
+  std::uint64_t timer_runs = 0;
+  std::uint64_t events_dropped = 0;  // the application did not fetch them in time
+};
+
+// The engine's lock. The I/O thread, which takes it again and again, lets others go first.
+class EngineLock {
+ public:
+  void lock() {
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    mutex_.lock();
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  void unlock() { mutex_.unlock(); }
+  bool contended() const { return waiting_.load(std::memory_order_relaxed) > 0; }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<int> waiting_{0};
+};
+
+class Device {
+ public:
+  explicit Device(const Settings& settings);  // throws NicError
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // Stops the thread and closes the sockets. Later calls answer kInvalidState or do nothing. Idempotent.
+  void close();
+  bool closed() const { return closed_.load(); }
+
+  // A command of the engine under the lock, followed by whatever it now wants to send.
+  template <typename Command>
+  auto command(Command&& run) {
+    std::unique_lock guard(lock_);
+    auto answer = run(*engine_, now_ps());
+    after_command();
+    return answer;
+  }
+  // A look at the engine under the lock, without side effects.
+  template <typename Look>
+  auto look(Look&& run) {
+    std::unique_lock guard(lock_);
+    return run(static_cast<const Engine&>(*engine_));
+  }
+
+  Status create_cq(std::uint32_t capacity, CqId& cq);
+  Status destroy_cq(CqId cq);
+  std::size_t poll_cq(CqId cq, std::span<Completion> out);
+  // Waits until there are completions, at most `timeout_ns` (negative: for ever). Wakes early, with 0, on a signal.
+  std::size_t wait_cq(CqId cq, std::span<Completion> out, std::int64_t timeout_ns);
+  // eventfd that becomes readable at the next completion after arm_cq(); -1: no such CQ. True from arm_cq(): there are
+  // completions already, do not wait.
+  int cq_fd(CqId cq);
+  bool arm_cq(CqId cq);
+
+  // Draws a key nobody can guess; `virtual_address` is what work requests name.
+  Status register_memory(std::uint8_t* base, std::uint64_t length_bytes, std::uint8_t access, std::uint32_t& key);
+  Status deregister_memory(std::uint32_t key);
+
+  Status post_send(std::uint32_t qp, const SendWr& wr);
+  Status post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::size_t& posted);
+
+  // Drives sockets and timers from the calling thread; returns the datagrams received.
+  std::uint32_t progress();
+
+  void set_port_state(PortId port, bool up);
+  std::size_t poll_events(std::span<Event> out);
+  int event_fd() const { return event_waker_.fd.get(); }
+  bool arm_events();  // as arm_cq
+  bool poll_endpoint_result(EndpointResult& result);
+
+  std::vector<Ev> evs();  // the universe: every EV of every port
+  std::vector<SocketStats> socket_stats();
+  DeviceStats stats();
+  const Settings& settings() const { return settings_; }
+
+ private:
+  // An eventfd that rings once after it was armed. Everything but the descriptor is under the lock.
+  struct Waker {
+    FileDescriptor fd;
+    bool armed = false;
+    bool pending = false;  // there is something that nobody has fetched
+    void signal();
+  };
+
+  void run();
+  void rest(TimePs span);
+  PortMask sleep(TimePs span);
+
+  // The rest is called under the lock.
+  void turn(PortMask readable);                           // sets more_
+  std::uint32_t receive(PortMask readable, bool answer);  // returns the datagrams; `answer` at once, or leave it
+  bool run_timer(TimePs now);                             // false: none was due
+  bool flush(std::uint32_t bursts_max, Outgoing what, TimePs now);  // true: stopped at the limit
+  void answer_polled(std::uint32_t datagrams, bool timer, TimePs now);
+  void transmit(const TxBurst& burst);
+  void after_command();
+  void collect();  // completions and events: wakes those who wait for them
+  void block(PortId id);
+  void retry_blocked();
+  void drop_pending(PortId id);
+  std::size_t take_completions(CqId cq, std::span<Completion> out, Waker& waker);
+  bool arm(Waker& waker);
+
+  Settings settings_;
+  EngineLock lock_;
+  std::vector<std::unique_ptr<Port>> ports_;
+  std::unique_ptr<Engine> engine_;
+  ReceiveBuffersPtr buffers_;
+  TxBurst burst_;
+  TimePs deferred_since_ = 0;  // acknowledgements wait for a polling thread's answer; 0: none do
+  PortMask all_ports_ = 0, free_ports_ = 0;
+  bool more_ = false;  // the last turn stopped at a limit
+  std::size_t first_port_ = 0;
+  std::map<CqId, std::shared_ptr<Waker>> cq_wakers_;
+  std::deque<Event> events_;
+  Waker event_waker_;
+  std::deque<EndpointResult> endpoint_results_;
+  DeviceStats stats_;
+  std::vector<SocketStats> final_socket_stats_;  // of a closed device
+  std::vector<Ev> final_evs_;
+
+  FileDescriptor epoll_, wake_fd_;
+  std::atomic<TimePs> busy_until_{0};
+  std::atomic<TimePs> sleeping_until_{0};  // 0: awake
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> closed_{false};
+  std::mutex close_mutex_;
+  std::thread thread_;
+};
+
+}  // namespace openmrc::nic

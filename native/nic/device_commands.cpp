@@ -1,0 +1,189 @@
+// What applications ask of a device: completion queues, memory, work, ports, events.
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "nic/device.hpp"
+
+namespace openmrc::nic {
+namespace {
+
+std::uint32_t draw_key() {
+  std::uint32_t key = 0;
+  while (key == 0) {
+    if (::getrandom(&key, sizeof key, 0) != sizeof key) throw NicError(errno, "cannot draw a memory key");
+  }
+  return key;
+}
+
+}  // namespace
+
+Status Device::create_cq(std::uint32_t capacity, CqId& cq) {
+  auto waker = std::make_shared<Waker>();
+  waker->fd = FileDescriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!waker->fd.valid()) throw NicError(errno, "cannot create an eventfd");
+  const std::unique_lock guard(lock_);
+  const Status status = engine_->create_cq(capacity, cq);
+  if (status == Status::kOk) cq_wakers_[cq] = std::move(waker);
+  return status;
+}
+
+Status Device::destroy_cq(CqId cq) {
+  const std::unique_lock guard(lock_);
+  const Status status = engine_->destroy_cq(cq);
+  if (status == Status::kOk) cq_wakers_.erase(cq);
+  return status;
+}
+
+std::size_t Device::take_completions(CqId cq, std::span<Completion> out, Waker& waker) {
+  const std::size_t count = engine_->poll_completions(cq, out);
+  if (count < out.size()) waker.pending = false;
+  return count;
+}
+
+std::size_t Device::poll_cq(CqId cq, std::span<Completion> out) {
+  const std::unique_lock guard(lock_);
+  const auto found = cq_wakers_.find(cq);
+  if (found == cq_wakers_.end()) return 0;
+  return take_completions(cq, out, *found->second);
+}
+
+std::size_t Device::wait_cq(CqId cq, std::span<Completion> out, std::int64_t timeout_ns) {
+  std::shared_ptr<Waker> waker;
+  {
+    const std::unique_lock guard(lock_);
+    const auto found = cq_wakers_.find(cq);
+    if (found == cq_wakers_.end()) return 0;
+    waker = found->second;
+    const std::size_t count = take_completions(cq, out, *waker);
+    if (count > 0 || closed()) return count;
+    waker->armed = true;
+  }
+  const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
+                         static_cast<long>(timeout_ns % 1'000'000'000)};
+  pollfd wait{waker->fd.get(), POLLIN, 0};
+  if (::ppoll(&wait, 1, timeout_ns < 0 ? nullptr : &timeout, nullptr) > 0) {
+    std::uint64_t rings = 0;
+    [[maybe_unused]] const ssize_t bytes = ::read(waker->fd.get(), &rings, sizeof rings);
+  }
+  return poll_cq(cq, out);
+}
+
+int Device::cq_fd(CqId cq) {
+  const std::unique_lock guard(lock_);
+  const auto found = cq_wakers_.find(cq);
+  return found == cq_wakers_.end() ? -1 : found->second->fd.get();
+}
+
+bool Device::arm_cq(CqId cq) {
+  const std::unique_lock guard(lock_);
+  const auto found = cq_wakers_.find(cq);
+  return found == cq_wakers_.end() || arm(*found->second);
+}
+
+bool Device::arm(Waker& waker) {
+  std::uint64_t rings = 0;
+  [[maybe_unused]] const ssize_t bytes = ::read(waker.fd.get(), &rings, sizeof rings);
+  if (waker.pending || closed()) return true;
+  waker.armed = true;
+  return false;
+}
+
+Status Device::register_memory(std::uint8_t* base, std::uint64_t length_bytes, std::uint8_t access,
+                               std::uint32_t& key) {
+  const std::unique_lock guard(lock_);
+  RegionConfig region;
+  region.base = base;
+  region.virtual_address = reinterpret_cast<std::uintptr_t>(base);
+  region.length_bytes = length_bytes;
+  region.access = access;
+  Status status = Status::kInvalidArgument;
+  // A key in use is refused; with 2^32 of them a second draw is rare and a fourth means something else is wrong.
+  for (int attempt = 0; attempt < 4 && status == Status::kInvalidArgument; ++attempt) {
+    region.key = draw_key();
+    status = engine_->register_memory(region);
+  }
+  key = region.key;
+  return status;
+}
+
+Status Device::deregister_memory(std::uint32_t key) {
+  const std::unique_lock guard(lock_);
+  const Status status = engine_->deregister_memory(key);
+  if (status == Status::kOk) {
+    // A kept burst may still point into the region, for a message that has completed by another copy.
+    for (PortId id = 0; id < ports_.size(); ++id) drop_pending(id);
+  }
+  return status;
+}
+
+Status Device::post_send(std::uint32_t qp, const SendWr& wr) {
+  return command([&](Engine& engine, TimePs now) { return engine.post_send(now, qp, wr); });
+}
+
+Status Device::post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::size_t& posted) {
+  posted = 0;
+  return command([&](Engine& engine, TimePs now) {
+    for (const SendWr& wr : wrs) {
+      const Status status = engine.post_send(now, qp, wr);
+      if (status != Status::kOk) return status;
+      ++posted;
+    }
+    return Status::kOk;
+  });
+}
+
+void Device::set_port_state(PortId port, bool up) {
+  const std::unique_lock guard(lock_);
+  if (port >= ports_.size()) return;
+  engine_->handle_port_state(now_ps(), port, up);
+  if (!up) drop_pending(port);
+  after_command();
+}
+
+std::size_t Device::poll_events(std::span<Event> out) {
+  const std::unique_lock guard(lock_);
+  const std::size_t count = std::min(out.size(), events_.size());
+  std::copy_n(events_.begin(), count, out.begin());
+  events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(count));
+  if (events_.empty()) event_waker_.pending = false;
+  return count;
+}
+
+bool Device::arm_events() {
+  const std::unique_lock guard(lock_);
+  return arm(event_waker_);
+}
+
+bool Device::poll_endpoint_result(EndpointResult& result) {
+  const std::unique_lock guard(lock_);
+  if (endpoint_results_.empty()) return false;
+  result = endpoint_results_.front();
+  endpoint_results_.pop_front();
+  return true;
+}
+
+std::vector<Ev> Device::evs() {
+  const std::unique_lock guard(lock_);
+  std::vector<Ev> all = final_evs_;
+  for (const std::unique_ptr<Port>& port : ports_) all.insert(all.end(), port->evs().begin(), port->evs().end());
+  return all;
+}
+
+std::vector<SocketStats> Device::socket_stats() {
+  const std::unique_lock guard(lock_);
+  if (ports_.empty()) return final_socket_stats_;
+  std::vector<SocketStats> all;
+  for (const std::unique_ptr<Port>& port : ports_) all.push_back(port->stats());
+  return all;
+}
+
+DeviceStats Device::stats() {
+  const std::unique_lock guard(lock_);
+  return stats_;
+}
+
+}  // namespace openmrc::nic

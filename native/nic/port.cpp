@@ -1,0 +1,146 @@
+// Opening the sockets of a port. Sending and receiving: port_send.cpp, port_receive.cpp.
+#include "nic/port.hpp"
+
+#include <linux/in6.h>
+#include <linux/sock_diag.h>
+#include <net/if.h>
+#include <netinet/udp.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "nic/error.hpp"
+#include "nic/socket_address.hpp"
+
+namespace openmrc::nic {
+namespace {
+
+constexpr std::uint32_t kSourcePortEnd = 65536;
+constexpr std::uint32_t kStevSourcePorts = 4;  // the flow labels carry most of the entropy
+
+bool set_option(int fd, int level, int name, int value) {
+  return ::setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
+
+// The privileged form ignores the system's limit; without the privilege we take what the limit allows.
+std::uint32_t grow_buffer(int fd, int forced, int plain, int read_back, std::uint32_t bytes) {
+  const int wanted = static_cast<int>(bytes);
+  if (!set_option(fd, SOL_SOCKET, forced, wanted)) set_option(fd, SOL_SOCKET, plain, wanted);
+  int granted = 0;
+  socklen_t length = sizeof granted;
+  ::getsockopt(fd, SOL_SOCKET, read_back, &granted, &length);
+  return static_cast<std::uint32_t>(granted);
+}
+
+FileDescriptor open_socket(const PortSettings& settings) {
+  const bool ipv4 = settings.local.family == AddressFamily::kIpv4;
+  FileDescriptor fd(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) throw NicError(errno, "cannot open a UDP socket for " + format_address(settings.local));
+  if (!ipv4) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  if (!settings.interface.empty() && ::setsockopt(fd.get(), SOL_SOCKET, SO_BINDTODEVICE, settings.interface.c_str(),
+                                                  static_cast<socklen_t>(settings.interface.size())) != 0) {
+    throw NicError(errno, "cannot bind " + format_address(settings.local) + " to interface " + settings.interface);
+  }
+  // "Don't fragment": a packet is one datagram, and the ICRC counts on it.
+  if (ipv4) {
+    set_option(fd.get(), IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+  } else {
+    set_option(fd.get(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+  }
+  return fd;
+}
+
+bool bind_socket(int fd, const PortSettings& settings, std::uint32_t scope, std::uint16_t port) {
+  const SocketAddress address = to_socket_address(settings.local, port, scope);
+  return ::bind(fd, address.get(), address.length) == 0;
+}
+
+std::uint16_t random_label() {
+  std::uint16_t label = 0;
+  while (label == 0) {
+    if (::getrandom(&label, sizeof label, 0) != sizeof label) throw NicError(errno, "cannot draw a flow label");
+  }
+  return label;
+}
+
+}  // namespace
+
+Port::Port(PortId id, const PortSettings& settings, const Settings& device, std::uint32_t& next_source_port)
+    : id_(id), settings_(settings), udp_port_(device.udp_port), ev_format_(device.ev_format) {
+  if (!settings_.interface.empty()) scope_ = ::if_nametoindex(settings_.interface.c_str());
+  open_receive_socket(device);
+  open_transmit_sockets(device, next_source_port);
+}
+
+void Port::open_receive_socket(const Settings& device) {
+  receive_socket_ = open_socket(settings_);
+  const int fd = receive_socket_.get();
+  if (!bind_socket(fd, settings_, scope_, udp_port_)) {
+    const std::string where = format_address(settings_.local) + " port " + std::to_string(udp_port_);
+    throw NicError(errno,
+                   errno == EADDRINUSE ? "another device already receives on " + where : "cannot receive on " + where);
+  }
+  if (settings_.local.family == AddressFamily::kIpv4) {
+    set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
+  } else {
+    set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+    set_option(fd, IPPROTO_IPV6, IPV6_FLOWINFO, 1);
+  }
+  stats_.receive_offload = device.receive_offload && set_option(fd, SOL_UDP, UDP_GRO, 1);
+  stats_.receive_buffer_bytes = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, device.socket_buffer_bytes);
+}
+
+void Port::open_transmit_sockets(const Settings& device, std::uint32_t& next_source_port) {
+  const bool stev = ev_format_ != wire::EvFormat::kUdp;
+  const std::uint32_t sockets = stev ? std::min(kStevSourcePorts, device.evs_per_port) : device.evs_per_port;
+  while (transmit_sockets_.size() < sockets) {
+    if (next_source_port >= kSourcePortEnd) {
+      throw NicError(EADDRINUSE, "not enough free UDP source ports on " + format_address(settings_.local));
+    }
+    const auto source_port = static_cast<std::uint16_t>(next_source_port++);
+    FileDescriptor fd = open_socket(settings_);
+    if (!bind_socket(fd.get(), settings_, scope_, source_port)) {
+      if (errno == EADDRINUSE || errno == EACCES) continue;
+      throw NicError(errno, "cannot send from " + format_address(settings_.local));
+    }
+    stats_.send_buffer_bytes = grow_buffer(fd.get(), SO_SNDBUFFORCE, SO_SNDBUF, SO_SNDBUF, device.socket_buffer_bytes);
+    // Nothing is ever read from a transmit socket: its queue must not hold what strangers send there.
+    set_option(fd.get(), SOL_SOCKET, SO_RCVBUF, 0);
+    if (stev) set_option(fd.get(), IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
+    source_ports_.push_back(source_port);
+    transmit_sockets_.push_back(std::move(fd));
+  }
+  int probe = 0;
+  socklen_t length = sizeof probe;
+  stats_.segmentation_offload = device.segmentation_offload && ::getsockopt(transmit_sockets_.front().get(), SOL_UDP,
+                                                                            UDP_SEGMENT, &probe, &length) == 0;
+  for (std::uint32_t i = 0; evs_.size() < device.evs_per_port; ++i) {
+    const std::uint32_t source_port = source_ports_[i % source_ports_.size()];
+    const std::uint32_t value = stev ? source_port | (static_cast<std::uint32_t>(random_label()) << 16) : source_port;
+    const auto same = [value](const Ev& ev) { return ev.value == value; };
+    if (std::none_of(evs_.begin(), evs_.end(), same)) evs_.push_back({value, id_});
+  }
+}
+
+int Port::socket_of(std::uint16_t source_port) const {
+  const auto found = std::lower_bound(source_ports_.begin(), source_ports_.end(), source_port);
+  // Answers of endpoint operations may name an EV that is not ours: any socket will do for those.
+  if (found == source_ports_.end() || *found != source_port) return transmit_sockets_.front().get();
+  return transmit_sockets_[static_cast<std::size_t>(found - source_ports_.begin())].get();
+}
+
+SocketStats Port::stats() const {
+  SocketStats stats = stats_;
+  std::uint32_t memory[SK_MEMINFO_VARS] = {};
+  socklen_t length = sizeof memory;
+  if (::getsockopt(receive_socket_.get(), SOL_SOCKET, SO_MEMINFO, memory, &length) == 0 &&
+      length > SK_MEMINFO_DROPS * sizeof memory[0]) {
+    stats.kernel_drops = memory[SK_MEMINFO_DROPS];
+  }
+  return stats;
+}
+
+}  // namespace openmrc::nic

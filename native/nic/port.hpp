@@ -1,0 +1,95 @@
+// One port (plane) of the software NIC: its sockets. A receive socket bound to the well-known UDP port and one transmit
+// socket per source port, because in EV format UDP the source port is the EV. Never blocks, never throws once open:
+// what the kernel refuses is counted or kept for later.
+//
+// Not thread safe; the device's lock covers it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "nic/file_descriptor.hpp"
+#include "nic/settings.hpp"
+
+namespace openmrc::nic {
+
+struct SocketStats {
+  std::uint64_t send_calls = 0, sent_datagrams = 0, sent_bytes = 0, segmented_sends = 0;
+  std::uint64_t receive_calls = 0, received_datagrams = 0, received_bytes = 0, coalesced_receives = 0;
+  std::uint64_t would_block = 0;        // EAGAIN, ENOBUFS: the burst was kept and the port rested
+  std::uint64_t send_errors = 0;        // any other refusal: the datagrams were dropped, as a broken link would
+  std::uint64_t dropped_datagrams = 0;  // not sent because of send_errors or a deregistered region
+  std::uint64_t too_long = 0;           // of these: larger than the path MTU
+  std::uint64_t receive_errors = 0;     // pending ICMP errors and the like
+  std::uint64_t truncated = 0;          // datagrams longer than any packet of ours
+  std::uint64_t kernel_drops = 0;       // receive buffer full
+  std::uint32_t receive_buffer_bytes = 0, send_buffer_bytes = 0;  // as the kernel granted them
+  std::int32_t last_send_error = 0;                               // errno
+  bool segmentation_offload = false, receive_offload = false;
+};
+
+// Memory that received datagrams pass through; one for all ports of a device.
+class ReceiveBuffers;
+struct ReceiveBuffersDeleter {
+  void operator()(ReceiveBuffers* buffers) const;
+};
+using ReceiveBuffersPtr = std::unique_ptr<ReceiveBuffers, ReceiveBuffersDeleter>;
+ReceiveBuffersPtr make_receive_buffers();
+
+class Port {
+ public:
+  // Opens everything. `next_source_port` is where to look for free source ports and moves on, so that no two ports of
+  // a device share an EV value. Throws NicError.
+  Port(PortId id, const PortSettings& settings, const Settings& device, std::uint32_t& next_source_port);
+
+  // Hands the burst to the kernel. What it does not take now is kept; then blocked() is true until retry() succeeds.
+  void send(const TxBurst& burst);
+  bool retry();
+  bool blocked() const { return pending_ != nullptr; }
+  int blocked_fd() const { return blocked_fd_; }
+  // Forgets what is kept: it may point into memory that is about to go away.
+  void drop_pending();
+  void drop(std::uint32_t datagrams) { stats_.dropped_datagrams += datagrams; }
+
+  // Receives one batch and hands every datagram in it to `engine`. Returns the number of datagrams; 0: nothing there.
+  std::uint32_t receive(Engine& engine, ReceiveBuffers& buffers);
+
+  int receive_fd() const { return receive_socket_.get(); }
+  const std::vector<Ev>& evs() const { return evs_; }
+  const PortSettings& settings() const { return settings_; }
+  SocketStats stats() const;
+
+ private:
+  struct Route;  // what all datagrams of one burst share
+  enum class Outcome : std::uint8_t { kSent, kBlocked, kFallback };
+
+  void open_receive_socket(const Settings& device);
+  void open_transmit_sockets(const Settings& device, std::uint32_t& next_source_port);
+  std::uint32_t send_from(const TxBurst& burst, std::uint32_t first);
+  Outcome send_segmented(const Route& route, std::span<const TxPacket> packets);
+  Outcome send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent);
+  Outcome send_small(const Route& route, const TxPacket& packet);
+  Outcome send_singly(const Route& route, std::span<const TxPacket> packets, std::uint32_t& sent);
+  Outcome refused(int error, std::size_t datagrams, bool segmented);
+  int socket_of(std::uint16_t source_port) const;
+
+  PortId id_;
+  PortSettings settings_;
+  std::uint16_t udp_port_;
+  wire::EvFormat ev_format_;
+  std::uint32_t scope_ = 0;
+  FileDescriptor receive_socket_;
+  std::vector<FileDescriptor> transmit_sockets_;
+  std::vector<std::uint16_t> source_ports_;  // sorted, parallel to transmit_sockets_
+  std::vector<Ev> evs_;
+  std::unique_ptr<TxBurst> pending_;
+  std::uint32_t pending_first_ = 0;
+  int blocked_fd_ = -1;
+  bool quiet_ = true;  // the last look found nothing
+  SocketStats stats_;
+};
+
+}  // namespace openmrc::nic

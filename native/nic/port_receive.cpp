@@ -1,0 +1,143 @@
+// Receiving: one system call for a batch, each message up to 64 KiB of datagrams that the kernel coalesced.
+#include <linux/in6.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "nic/clock.hpp"
+#include "nic/port.hpp"
+#include "nic/socket_address.hpp"
+
+namespace openmrc::nic {
+namespace {
+
+constexpr std::size_t kCoalescedMessages = 8;
+constexpr std::size_t kCoalescedBytes = 65'536;
+constexpr std::size_t kSingleMessages = 32;
+constexpr std::size_t kSingleBytes = 16'384;
+constexpr std::size_t kArenaBytes = kCoalescedMessages * kCoalescedBytes;
+constexpr std::size_t kControlBytes = 128;
+
+static_assert(kSingleMessages * kSingleBytes <= kArenaBytes);
+static_assert(kSingleBytes >= kPayloadMtuMax + 256, "a whole packet has to fit");
+
+}  // namespace
+
+class ReceiveBuffers {
+ public:
+  // Lays the arena out for messages of `bytes` each, and gives the kernel its answers' places back.
+  std::span<mmsghdr> prepare(std::size_t count, std::size_t bytes) {
+    for (std::size_t i = 0; i < count; ++i) {
+      parts_[i] = {arena_.data() + i * bytes, bytes};
+      msghdr& header = messages_[i].msg_hdr;
+      header.msg_name = &names_[i];
+      header.msg_namelen = sizeof names_[i];
+      header.msg_iov = &parts_[i];
+      header.msg_iovlen = 1;
+      header.msg_control = controls_[i].data();
+      header.msg_controllen = kControlBytes;
+      header.msg_flags = 0;
+    }
+    return {messages_.data(), count};
+  }
+
+ private:
+  struct alignas(cmsghdr) Control : std::array<char, kControlBytes> {};
+
+  std::array<mmsghdr, kSingleMessages> messages_{};
+  std::array<iovec, kSingleMessages> parts_{};
+  std::array<sockaddr_storage, kSingleMessages> names_{};
+  std::array<Control, kSingleMessages> controls_{};
+  std::vector<std::uint8_t> arena_ = std::vector<std::uint8_t>(kArenaBytes);
+};
+
+void ReceiveBuffersDeleter::operator()(ReceiveBuffers* buffers) const { delete buffers; }
+
+ReceiveBuffersPtr make_receive_buffers() { return ReceiveBuffersPtr(new ReceiveBuffers); }
+
+namespace {
+
+// Reads the control messages; returns the segment size of a coalesced message, 0 if it is a single datagram.
+std::size_t read_control(msghdr& header, RxDatagram& datagram) {
+  std::size_t segment_bytes = 0;
+  for (cmsghdr* control = CMSG_FIRSTHDR(&header); control != nullptr; control = CMSG_NXTHDR(&header, control)) {
+    int value = 0;
+    const std::size_t bytes = control->cmsg_len - CMSG_LEN(0);
+    if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TOS) {
+      value = *CMSG_DATA(control);  // IPv4 hands over one byte
+    } else if (bytes >= sizeof value) {
+      std::memcpy(&value, CMSG_DATA(control), sizeof value);
+    }
+    if ((control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TOS) ||
+        (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_TCLASS)) {
+      datagram.ecn = static_cast<Ecn>(value & 3);
+      datagram.traffic_class = traffic_class_of(static_cast<std::uint8_t>((value >> 2) & 0x3F));
+    } else if (control->cmsg_level == SOL_UDP && control->cmsg_type == UDP_GRO) {
+      segment_bytes = static_cast<std::size_t>(std::max(value, 0));
+    } else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_FLOWINFO) {
+      datagram.fields.flow_label = static_cast<std::uint16_t>(ntohl(static_cast<std::uint32_t>(value)) & 0xFFFFU);
+    }
+  }
+  return segment_bytes;
+}
+
+// recvmsg where one message is wanted: cheaper, which a polling thread feels at every look.
+int receive_into(int fd, std::span<mmsghdr> messages) {
+  if (messages.size() > 1) {
+    return ::recvmmsg(fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_DONTWAIT, nullptr);
+  }
+  const ssize_t bytes = ::recvmsg(fd, &messages[0].msg_hdr, MSG_DONTWAIT);
+  if (bytes < 0) return -1;
+  messages[0].msg_len = static_cast<unsigned>(bytes);
+  return 1;
+}
+
+}  // namespace
+
+std::uint32_t Port::receive(Engine& engine, ReceiveBuffers& buffers) {
+  // After a quiet spell one message is probably all there is: do not pay for a second look before it is handled.
+  const std::size_t bytes_max = stats_.receive_offload ? kCoalescedBytes : kSingleBytes;
+  const std::size_t count_max = stats_.receive_offload ? kCoalescedMessages : kSingleMessages;
+  const std::span<mmsghdr> messages = buffers.prepare(quiet_ ? 1 : count_max, bytes_max);
+  ++stats_.receive_calls;
+  const int received = receive_into(receive_socket_.get(), messages);
+  quiet_ = received <= 0;
+  if (received < 0) {
+    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) ++stats_.receive_errors;
+    return 0;
+  }
+  std::uint32_t datagrams = 0;
+  for (mmsghdr& message : messages.first(static_cast<std::size_t>(received))) {
+    if ((message.msg_hdr.msg_flags & MSG_TRUNC) != 0) {
+      ++stats_.truncated;
+      continue;
+    }
+    const iovec& part = *message.msg_hdr.msg_iov;
+    const std::span<const std::uint8_t> bytes(static_cast<const std::uint8_t*>(part.iov_base), message.msg_len);
+    RxDatagram datagram;
+    datagram.port = id_;
+    datagram.source = from_socket_address(*static_cast<const sockaddr_storage*>(message.msg_hdr.msg_name),
+                                          datagram.fields.source_port);
+    std::size_t step = read_control(message.msg_hdr, datagram);
+    if (step == 0 || step >= bytes.size()) step = std::max<std::size_t>(bytes.size(), 1);
+    if (step < bytes.size()) ++stats_.coalesced_receives;
+    stats_.received_bytes += bytes.size();
+    const TimePs now = now_ps();
+    std::size_t offset = 0;
+    do {
+      datagram.bytes = bytes.subspan(offset, std::min(step, bytes.size() - offset));
+      engine.handle_datagram(now, datagram);
+      ++datagrams;
+      offset += step;
+    } while (offset < bytes.size());
+  }
+  stats_.received_datagrams += datagrams;
+  // A batch of nothing but truncated datagrams is still a reason to come back for more.
+  return std::max(datagrams, static_cast<std::uint32_t>(received));
+}
+
+}  // namespace openmrc::nic

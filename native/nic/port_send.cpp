@@ -1,0 +1,251 @@
+// Sending bursts: gather by iovec, so that payload goes from registered memory to the kernel without a copy of ours.
+#include <netinet/udp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "engine/base/assert.hpp"
+#include "nic/port.hpp"
+#include "nic/socket_address.hpp"
+
+namespace openmrc::nic {
+namespace {
+
+constexpr std::size_t kPartsPerPacket = 3;            // headers, payload, trailer
+constexpr std::uint32_t kSegmentedBytesMax = 65'400;  // one UDP datagram before the kernel cuts it up
+constexpr std::size_t kFlatBytesMax = 512;
+constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint16_t));
+
+constexpr std::size_t kSmallBytes = 512;  // cheaper to copy than to gather
+
+// One small datagram in one piece.
+struct SmallDatagram {
+  std::array<std::uint8_t, kSmallBytes> bytes;
+
+  iovec fill(const TxPacket& packet) {
+    std::uint8_t* at = bytes.data();
+    std::memcpy(at, packet.headers.data(), packet.header_bytes);
+    at += packet.header_bytes;
+    if (packet.payload_bytes > 0) std::memcpy(at, packet.payload, packet.payload_bytes);
+    at += packet.payload_bytes;
+    std::memcpy(at, packet.trailer.data(), packet.trailer_bytes);
+    return {bytes.data(), packet.datagram_bytes()};
+  }
+};
+
+std::size_t gather(const TxPacket& packet, iovec* parts) {
+  std::size_t count = 0;
+  const auto add = [&](const void* data, std::size_t bytes) {
+    if (bytes != 0) parts[count++] = {const_cast<void*>(data), bytes};
+  };
+  add(packet.headers.data(), packet.header_bytes);
+  add(packet.payload, packet.payload_bytes);
+  add(packet.trailer.data(), packet.trailer_bytes);
+  return count;
+}
+
+// The whole datagram in `out`; for packets so small that describing three parts costs more than copying them.
+std::size_t flatten(const TxPacket& packet, std::span<std::uint8_t, kFlatBytesMax> out) {
+  std::size_t bytes = 0;
+  const auto add = [&](const void* data, std::size_t count) {
+    if (count != 0) std::memcpy(out.data() + bytes, data, count);
+    bytes += count;
+  };
+  add(packet.headers.data(), packet.header_bytes);
+  add(packet.payload, packet.payload_bytes);
+  add(packet.trailer.data(), packet.trailer_bytes);
+  return bytes;
+}
+
+void add_control(msghdr& message, std::size_t& used, int level, int type, const void* data, std::size_t bytes) {
+  auto* header = reinterpret_cast<cmsghdr*>(static_cast<char*>(message.msg_control) + used);
+  header->cmsg_level = level;
+  header->cmsg_type = type;
+  header->cmsg_len = CMSG_LEN(bytes);
+  std::memcpy(CMSG_DATA(header), data, bytes);
+  used += CMSG_SPACE(bytes);
+  message.msg_controllen = used;
+}
+
+}  // namespace
+
+struct Port::Route {
+  int fd = -1;
+  SocketAddress destination;
+  int traffic_class = 0;  // DSCP and ECN
+  bool ipv4 = true;
+
+  void fill(msghdr& message, char* control) const {
+    message.msg_name = const_cast<sockaddr_storage*>(&destination.storage);
+    message.msg_namelen = destination.length;
+    message.msg_control = control;
+    std::size_t used = 0;
+    add_control(message, used, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_TOS : IPV6_TCLASS, &traffic_class,
+                sizeof traffic_class);
+  }
+};
+
+void Port::send(const TxBurst& burst) {
+  MRC_ASSERT(!blocked() && burst.count <= kBurstPacketsMax);
+  const std::uint32_t sent = send_from(burst, 0);
+  if (sent == burst.count) return;
+  pending_ = std::make_unique<TxBurst>(burst);
+  pending_first_ = sent;
+}
+
+bool Port::retry() {
+  if (!blocked()) return true;
+  pending_first_ = send_from(*pending_, pending_first_);
+  if (pending_first_ < pending_->count) return false;
+  pending_.reset();
+  blocked_fd_ = -1;
+  return true;
+}
+
+void Port::drop_pending() {
+  if (!blocked()) return;
+  stats_.dropped_datagrams += pending_->count - pending_first_;
+  pending_.reset();
+  blocked_fd_ = -1;
+}
+
+std::uint32_t Port::send_from(const TxBurst& burst, std::uint32_t first) {
+  Route route;
+  route.fd = socket_of(burst.fields.source_port);
+  const std::uint32_t label = ev_format_ == wire::EvFormat::kUdp ? 0 : burst.fields.flow_label;
+  route.destination = to_socket_address(burst.destination, burst.destination_port, scope_, label);
+  route.traffic_class = (dscp_of(burst.traffic_class) << 2) | static_cast<int>(burst.ecn);
+  route.ipv4 = burst.destination.family == AddressFamily::kIpv4;
+
+  while (first < burst.count) {
+    const std::uint32_t bytes = std::max(1U, burst.packets[first].datagram_bytes());
+    const std::uint32_t fit = std::max(1U, kSegmentedBytesMax / bytes);
+    const bool segmented = stats_.segmentation_offload && burst.count - first > 1 && fit > 1;
+    const std::uint32_t count = segmented ? std::min(fit, burst.count - first) : burst.count - first;
+    const std::span<const TxPacket> packets(burst.packets.data() + first, count);
+    std::uint32_t sent = count;
+    const Outcome outcome = segmented                              ? send_segmented(route, packets)
+                            : count == 1 && bytes <= kFlatBytesMax ? send_small(route, packets.front(), sent)
+                                                                   : send_singly(route, packets, sent);
+    if (outcome == Outcome::kFallback) continue;
+    if (outcome == Outcome::kBlocked) {
+      blocked_fd_ = route.fd;
+      return segmented ? first : first + sent;
+    }
+    first += sent;
+  }
+  return first;
+}
+
+Port::Outcome Port::send_segmented(const Route& route, std::span<const TxPacket> packets) {
+  std::array<iovec, kBurstPacketsMax * kPartsPerPacket> parts;
+  std::size_t part_count = 0;
+  std::uint64_t bytes = 0;
+  for (const TxPacket& packet : packets) {
+    part_count += gather(packet, parts.data() + part_count);
+    bytes += packet.datagram_bytes();
+  }
+  alignas(cmsghdr) std::array<char, kControlBytes> control{};
+  msghdr message{};
+  route.fill(message, control.data());
+  std::size_t used = message.msg_controllen;
+  const auto segment_bytes = static_cast<std::uint16_t>(packets.front().datagram_bytes());
+  add_control(message, used, SOL_UDP, UDP_SEGMENT, &segment_bytes, sizeof segment_bytes);
+  message.msg_iov = parts.data();
+  message.msg_iovlen = part_count;
+
+  ++stats_.send_calls;
+  if (::sendmsg(route.fd, &message, MSG_NOSIGNAL) < 0) return refused(errno, packets.size(), true);
+  ++stats_.segmented_sends;
+  stats_.sent_datagrams += packets.size();
+  stats_.sent_bytes += bytes;
+  return Outcome::kSent;
+}
+
+Port::Outcome Port::send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent) {
+  std::array<std::uint8_t, kFlatBytesMax> flat;
+  iovec part{flat.data(), flatten(packet, flat)};
+  alignas(cmsghdr) std::array<char, kControlBytes> control;
+  msghdr message{};
+  route.fill(message, control.data());
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ++stats_.send_calls;
+  if (::sendmsg(route.fd, &message, MSG_NOSIGNAL) < 0) {
+    const Outcome outcome = refused(errno, 1, false);
+    sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: step over it
+    return outcome;
+  }
+  ++stats_.sent_datagrams;
+  stats_.sent_bytes += part.iov_len;
+  return Outcome::kSent;
+}
+
+// A lone small datagram, such as an acknowledgement or a short WRITE: what counts is the time to the wire.
+Port::Outcome Port::send_small(const Route& route, const TxPacket& packet) {
+  SmallDatagram datagram;
+  iovec part = datagram.fill(packet);
+  alignas(cmsghdr) std::array<char, kControlBytes> control{};
+  msghdr message{};
+  route.fill(message, control.data());
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ++stats_.send_calls;
+  if (::sendmsg(route.fd, &message, MSG_NOSIGNAL) < 0) return refused(errno, 1, false);
+  ++stats_.sent_datagrams;
+  stats_.sent_bytes += packet.datagram_bytes();
+  return Outcome::kSent;
+}
+
+Port::Outcome Port::send_singly(const Route& route, std::span<const TxPacket> packets, std::uint32_t& sent) {
+  if (packets.size() == 1 && packets[0].datagram_bytes() <= kSmallBytes) {
+    const Outcome outcome = send_small(route, packets[0]);
+    sent = outcome == Outcome::kSent ? 1 : 0;
+    return outcome;
+  }
+  std::array<iovec, kBurstPacketsMax * kPartsPerPacket> parts;
+  std::array<mmsghdr, kBurstPacketsMax> messages;
+  alignas(cmsghdr) std::array<char, kControlBytes> control{};
+  std::size_t part_count = 0;
+  for (std::size_t i = 0; i < packets.size(); ++i) {
+    messages[i] = {};
+    route.fill(messages[i].msg_hdr, control.data());
+    messages[i].msg_hdr.msg_iov = parts.data() + part_count;
+    messages[i].msg_hdr.msg_iovlen = gather(packets[i], parts.data() + part_count);
+    part_count += messages[i].msg_hdr.msg_iovlen;
+  }
+  ++stats_.send_calls;
+  const int taken = ::sendmmsg(route.fd, messages.data(), static_cast<unsigned>(packets.size()), MSG_NOSIGNAL);
+  if (taken < 0) {
+    const Outcome outcome = refused(errno, 1, false);
+    sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: step over it
+    return outcome;
+  }
+  sent = static_cast<std::uint32_t>(taken);
+  stats_.sent_datagrams += sent;
+  for (const TxPacket& packet : packets.first(sent)) stats_.sent_bytes += packet.datagram_bytes();
+  return Outcome::kSent;
+}
+
+// What to do after the kernel said no. A dead link, a missing route or an ICMP error is a lost packet, like on any wire:
+// the engine's own recovery and path states deal with it.
+Port::Outcome Port::refused(int error, std::size_t datagrams, bool segmented) {
+  if (error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM || error == EINTR) {
+    ++stats_.would_block;
+    return Outcome::kBlocked;
+  }
+  if (segmented && (error == EIO || error == EINVAL || error == EOPNOTSUPP || error == ENOPROTOOPT)) {
+    stats_.segmentation_offload = false;
+    return Outcome::kFallback;
+  }
+  ++stats_.send_errors;
+  stats_.last_send_error = error;
+  stats_.dropped_datagrams += datagrams;
+  if (error == EMSGSIZE) stats_.too_long += datagrams;
+  return Outcome::kSent;
+}
+
+}  // namespace openmrc::nic

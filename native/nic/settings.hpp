@@ -1,0 +1,39 @@
+// How a device is to be: fixed when it opens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/address.hpp"
+#include "engine/base/time.hpp"
+#include "engine/wire/ev.hpp"
+
+namespace openmrc::nic {
+
+struct PortSettings {
+  Address local;          // the sockets are bound to it
+  Address advertise;      // what peers send to and see as source; differs from `local` behind an address translation
+  std::string interface;  // empty: whatever the routing table says
+};
+
+struct Settings {
+  std::vector<PortSettings> ports;
+  std::uint64_t seed = 0;
+  std::uint16_t partition_key = 0xFFFF;
+  std::uint16_t udp_port = 4791;
+  wire::EvFormat ev_format = wire::EvFormat::kUdp;
+  std::uint32_t evs_per_port = 64;
+  std::uint16_t first_source_port = 49152;
+  // Packets that share one EV. More: the kernel's segmentation offload makes sending cheaper, several times so at
+  // 1,500 byte MTU; but a burst is lost, marked and queued together. 1: every packet takes a path of its own.
+  std::uint32_t burst_packets = 8;
+  bool segmentation_offload = true;  // UDP_SEGMENT where the kernel has it
+  bool receive_offload = true;       // UDP_GRO where the kernel has it
+  std::uint32_t socket_buffer_bytes = 16U << 20;
+  TimePs endpoint_retry = 20 * kPsPerMs;
+  std::uint8_t endpoint_retries = 8;
+  TimePs reverse_probe_interval = 50 * kPsPerMs;
+};
+
+}  // namespace openmrc::nic

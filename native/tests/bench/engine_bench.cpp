@@ -1,0 +1,177 @@
+// The engine alone: two engines in one thread, packets handed over in memory, no sockets.
+//
+//   openmrc_engine_bench [PACKETS]     one JSON line per case
+//
+// `phantom` is how a simulator runs the engine: lengths without payload, no ICRC. `bytes` carries, seals, checks and
+// places 4 KiB payloads. Time per packet is that of both engines together, feedback included.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "engine/engine.hpp"
+
+namespace {
+
+using namespace openmrc;
+
+constexpr std::uint32_t kMtu = 4096;
+constexpr std::uint64_t kMessageBytes = 1 << 20;
+constexpr std::uint32_t kPlanes = 4;
+constexpr std::uint32_t kKey = 7;
+
+[[noreturn]] void stop(const char* what) {
+  std::fprintf(stderr, "engine_bench: %s\n", what);
+  std::exit(1);
+}
+
+void require(Status status, const char* what) {
+  if (status != Status::kOk) stop(what);
+}
+
+Address address(std::uint8_t end, std::uint8_t port) {
+  Address result;
+  result.family = AddressFamily::kIpv4;
+  result.bytes = {10, port, 0, static_cast<std::uint8_t>(end + 1)};
+  return result;
+}
+
+class Bench {
+ public:
+  Bench(bool phantom, std::uint32_t burst_max) : phantom_(phantom), burst_max_(burst_max) {
+    for (std::uint8_t end = 0; end < 2; ++end) set_up(end);
+    for (std::uint8_t end = 0; end < 2; ++end) connect(end);
+  }
+
+  // Moves at least `packets` data packets from end 0 to end 1; nanoseconds of wall time for each.
+  double run(std::uint64_t packets) {
+    const std::uint64_t before = sent();
+    const auto begin = std::chrono::steady_clock::now();
+    while (sent() - before < packets) turn();
+    const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - begin;
+    return elapsed.count() / static_cast<double>(sent() - before);
+  }
+
+ private:
+  void set_up(std::uint8_t end) {
+    EngineConfig config;
+    config.seed = end;
+    config.icrc = !phantom_;
+    for (std::uint8_t port = 0; port < kPlanes; ++port) config.ports.emplace_back().local = address(end, port);
+    engines_[end] = std::make_unique<Engine>(config);
+    if (!phantom_) memory_[end].assign(kMessageBytes, end);
+    const RegionConfig region{phantom_ ? nullptr : memory_[end].data(), 0, kMessageBytes, kKey, kRemoteWrite};
+    require(engines_[end]->register_memory(region), "register_memory");
+    PeerConfig peer;
+    for (std::uint8_t port = 0; port < kPlanes; ++port) {
+      peer.ports.push_back(address(static_cast<std::uint8_t>(1 - end), port));
+    }
+    require(engines_[end]->add_peer(peer, peer_[end]), "add_peer");
+    require(engines_[end]->create_cq(1024, cq_[end]), "create_cq");
+    QpInitAttributes attributes;
+    attributes.send_cq = attributes.recv_cq = cq_[end];
+    require(engines_[end]->create_qp(attributes, qp_[end]), "create_qp");
+  }
+
+  void connect(std::uint8_t end) {
+    QpToInit init;
+    init.cc.mtu_bytes = kMtu + 100;
+    init.cc.link_rate_bps = 800'000'000'000;
+    init.cc.base_rtt = 10 * kPsPerUs;
+    for (std::uint8_t port = 0; port < kPlanes; ++port) {
+      for (std::uint32_t i = 0; i < 32; ++i) init.ev_universe.push_back({0xC000 + port * 256U + i, port});
+    }
+    require(engines_[end]->modify_qp(now_, qp_[end], init), "INIT");
+    QpToRtr rtr;
+    rtr.peer = peer_[end];
+    rtr.destination_qp = qp_[1 - end];
+    rtr.payload_mtu = kMtu;
+    rtr.sack_bytes = 16384;
+    require(engines_[end]->modify_qp(now_, qp_[end], rtr), "RTR");
+    require(engines_[end]->modify_qp(now_, qp_[end], QpToRts{}), "RTS");
+  }
+
+  std::uint64_t sent() const {
+    QpStats stats;
+    engines_[0]->qp_stats(qp_[0], stats);
+    return stats.sent_packets;
+  }
+
+  void turn() {
+    while (engines_[0]->sends_outstanding(qp_[0]) < 8) {
+      SendWr wr;
+      wr.lkey = wr.rkey = kKey;
+      wr.length_bytes = kMessageBytes;
+      require(engines_[0]->post_send(now_, qp_[0], wr), "post_send");
+    }
+    bool moved = false;
+    for (int i = 0; i < 16; ++i) moved = transfer(0) || moved;
+    while (transfer(1)) moved = true;
+    std::array<Completion, 16> done;
+    while (engines_[0]->poll_completions(cq_[0], done) > 0) {
+    }
+    for (auto& engine : engines_) {
+      if (!moved) now_ = std::max(now_, std::min(engines_[0]->next_timer(), engines_[1]->next_timer()));
+      if (engine->next_timer() <= now_) engine->handle_timer(now_);
+    }
+  }
+
+  bool transfer(std::uint8_t from) {
+    if (!engines_[from]->poll_transmit(now_, (1U << kPlanes) - 1, burst_max_, burst_)) return false;
+    RxDatagram rx;
+    rx.port = burst_.port;
+    rx.source = address(from, burst_.port);
+    rx.fields = burst_.fields;
+    rx.traffic_class = burst_.traffic_class;
+    rx.ecn = burst_.ecn;
+    for (std::uint32_t i = 0; i < burst_.count; ++i) {
+      const TxPacket& packet = burst_.packets[i];
+      now_ += 82 * kPsPerNs;  // 4 KiB at 400 Gb/s
+      std::copy_n(packet.headers.data(), packet.header_bytes, wire_.data());
+      std::size_t size = packet.header_bytes;
+      if (packet.payload != nullptr) {
+        std::copy_n(packet.payload, packet.payload_bytes, wire_.data() + size);
+        size += packet.payload_bytes;
+      }
+      std::copy_n(packet.trailer.data(), packet.trailer_bytes, wire_.data() + size);
+      size += packet.trailer_bytes;
+      rx.phantom_bytes = packet.payload == nullptr ? packet.payload_bytes : 0;
+      rx.bytes = {wire_.data(), size};
+      engines_[1 - from]->handle_datagram(now_, rx);
+    }
+    return true;
+  }
+
+  bool phantom_;
+  std::uint32_t burst_max_;
+  TimePs now_ = kPsPerMs;
+  std::array<std::unique_ptr<Engine>, 2> engines_;
+  std::array<std::vector<std::uint8_t>, 2> memory_;
+  std::array<PeerId, 2> peer_{};
+  std::array<CqId, 2> cq_{};
+  std::array<std::uint32_t, 2> qp_{};
+  std::array<std::uint8_t, kMtu + 256> wire_{};
+  TxBurst burst_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::uint64_t packets = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1'000'000;
+  if (packets == 0) stop("PACKETS must be a positive number");
+  struct Case {
+    const char* name;
+    bool phantom;
+    std::uint32_t burst;
+  };
+  for (const Case& kind : {Case{"phantom, 1 packet a burst", true, 1}, Case{"phantom, 16 packets a burst", true, 16},
+                           Case{"bytes, 16 packets a burst", false, 16}}) {
+    Bench bench(kind.phantom, kind.burst);
+    bench.run(packets / 10);
+    const double ns = bench.run(packets);
+    std::printf("{\"case\": \"%s\", \"ns_per_packet\": %.1f, \"packets_per_second\": %.0f}\n", kind.name, ns, 1e9 / ns);
+  }
+  return 0;
+}

@@ -1,0 +1,117 @@
+// Packets as tests need them: every opcode, random field values, equality of what the opcode carries.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+
+#include "engine/wire/packet.hpp"
+
+namespace openmrc::test {
+
+inline constexpr std::array kAllOpcodes = {
+    wire::Opcode::kRcWriteFirst,
+    wire::Opcode::kRcWriteMiddle,
+    wire::Opcode::kRcWriteLast,
+    wire::Opcode::kRcWriteLastImm,
+    wire::Opcode::kRcWriteOnly,
+    wire::Opcode::kRcWriteOnlyImm,
+    wire::Opcode::kRcAck,
+    wire::Opcode::kWriteFirst,
+    wire::Opcode::kWriteMiddle,
+    wire::Opcode::kWriteLast,
+    wire::Opcode::kWriteLastImm,
+    wire::Opcode::kWriteOnly,
+    wire::Opcode::kWriteOnlyImm,
+    wire::Opcode::kAck,
+    wire::Opcode::kEndpointRequest,
+    wire::Opcode::kEndpointResponse,
+    wire::Opcode::kSack,
+    wire::Opcode::kNack,
+    wire::Opcode::kProbe,
+};
+
+// Equality of all headers that the opcode calls for. Length members are the caller's business.
+inline bool same_headers(const wire::Packet& a, const wire::Packet& b) {
+  if (a.bth != b.bth) return false;
+  switch (a.bth.opcode) {
+    case wire::Opcode::kRcAck:
+    case wire::Opcode::kAck:
+      return a.aeth == b.aeth;
+    case wire::Opcode::kEndpointRequest:
+      return a.erth == b.erth;
+    case wire::Opcode::kEndpointResponse:
+      return a.eeth == b.eeth;
+    case wire::Opcode::kSack:
+      return a.seth == b.seth && a.cc_state == b.cc_state;
+    case wire::Opcode::kNack:
+      return a.neth == b.neth;
+    case wire::Opcode::kProbe:
+      return a.peth == b.peth;
+    default:
+      break;
+  }
+  if (wire::is_data(a.bth.opcode)) {
+    if (a.meth != b.meth || (a.bth.ts && a.tseth != b.tseth) || a.reth != b.reth) return false;
+  } else if (wire::is_first(a.bth.opcode) && a.reth != b.reth) {
+    return false;
+  }
+  return !wire::has_immediate(a.bth.opcode) || a.immdt == b.immdt;
+}
+
+// A packet of `opcode` as parse would return it: every field in its range, drawn from `next` (64 random bits a call).
+inline wire::Packet draw_packet(wire::Opcode opcode, const std::function<std::uint64_t()>& next) {
+  const auto u8 = [&next] { return static_cast<std::uint8_t>(next()); };
+  const auto u16 = [&next] { return static_cast<std::uint16_t>(next()); };
+  const auto u24 = [&next] { return static_cast<std::uint32_t>(next() & 0xFFFFFFU); };
+  const auto u32 = [&next] { return static_cast<std::uint32_t>(next()); };
+  const auto flag = [&next] { return (next() & 1U) != 0; };
+  const auto resolution = [&next] { return static_cast<wire::TimestampResolution>(next() & 1U); };
+  constexpr std::array kReasons = {
+      wire::NackReason::kTrimmed,         wire::NackReason::kTrimmedLastHop, wire::NackReason::kNoBitmap,
+      wire::NackReason::kNoPacketBuffer,  wire::NackReason::kNoResource,     wire::NackReason::kPsnOutOfWindow,
+      wire::NackReason::kUnexpectedEvent,
+  };
+  constexpr std::array kSyndromes = {
+      wire::AethSyndrome::kAck,
+      wire::AethSyndrome::kNakPsnSequence,
+      wire::AethSyndrome::kNakInvalidRequest,
+      wire::AethSyndrome::kNakRemoteAccess,
+      wire::AethSyndrome::kNakRemoteOperational,
+  };
+
+  wire::Packet p;
+  p.bth = {opcode, flag(), flag(), 0, u16(), u24(), flag(), flag(), flag(), u24()};
+  if (!wire::is_data(opcode)) p.bth.ts = false;
+  if (wire::is_rc_data(opcode) || opcode == wire::Opcode::kRcAck) p.bth.rtx = false;
+  if (wire::is_data(opcode) || wire::is_rc_data(opcode)) p.bth.pad_bytes = u8() & 3U;
+  p.meth = {u16(), u16()};
+  p.tseth = {u16(), resolution()};
+  p.reth = {next(), u32(), u32()};
+  p.immdt = {u32()};
+  p.seth = {static_cast<wire::SackMark>(next() % 3),
+            flag(),
+            static_cast<std::int16_t>(next()),
+            u32(),
+            u16(),
+            u16(),
+            u8(),
+            u24(),
+            u8(),
+            static_cast<std::int16_t>(next()),
+            next()};
+  p.cc_state = {u16(), static_cast<std::uint16_t>(next() & 0x7FFFU), flag(), static_cast<std::uint8_t>(next() & 0x7FU),
+                u24()};
+  p.neth = {kReasons[next() % kReasons.size()], u8(), u32(), u16(), u16(), u24(), u16()};
+  p.peth = {u8(), u16(), u16(), u16(), u16(), resolution()};
+  p.erth = {static_cast<wire::EndpointOp>(next() & 1U), u32(), u16(), resolution()};
+  p.eeth = {static_cast<wire::EndpointOp>(next() & 1U), u32(), u32(), u16(), flag(), flag()};
+  p.aeth = {kSyndromes[next() % kSyndromes.size()], u24()};
+  if (opcode == wire::Opcode::kSack) p.bth.psn = p.seth.cack_psn;
+  if (opcode == wire::Opcode::kNack) p.bth.psn = p.neth.nack_psn;
+  if (opcode == wire::Opcode::kProbe) p.bth.psn = 0;
+  if (opcode == wire::Opcode::kEndpointRequest || opcode == wire::Opcode::kEndpointResponse) p.bth.psn &= 0xFFFFU;
+  return p;
+}
+
+}  // namespace openmrc::test

@@ -1,0 +1,32 @@
+"""What a shaped fabric can carry at most: the plane rates less what the headers take."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+TransportName = Literal["mrc", "rc"]
+
+IP_UDP_BYTES = {4: 20 + 8, 6: 40 + 8}
+_BTH, _METH, _TSETH, _RETH, _ICRC = 12, 4, 4, 16, 4
+
+
+def overhead_bytes(transport: TransportName, ip_version: int = 4, timestamp: bool = True) -> int:
+    """Header and trailer bytes of one data packet on a link, from the IP header to the ICRC.
+
+    RC carries the RETH only in the first packet of a message, so its packets count without it.
+    """
+    if transport == "rc":
+        return IP_UDP_BYTES[ip_version] + _BTH + _ICRC
+    return IP_UDP_BYTES[ip_version] + _BTH + _METH + (_TSETH if timestamp else 0) + _RETH + _ICRC
+
+
+def goodput_limit_gbps(
+    planes: int, rate_bps: float, payload_mtu: int, transport: TransportName, ip_version: int = 4
+) -> float:
+    """The most application bytes per second, in Gb/s, that `planes` links of `rate_bps` can deliver.
+
+    `rate_bps` counts what the emulated links count: bytes of the IP packet. Acknowledgements travel the other way and
+    cost nothing here. A rate of 0 means unshaped links and gives 0: there is no limit to compare with.
+    """
+    share = payload_mtu / (payload_mtu + overhead_bytes(transport, ip_version))
+    return planes * rate_bps * share / 1e9

@@ -1,0 +1,1 @@
+"""The command `openmrc`: one module per command, imported when it is called."""

@@ -1,0 +1,78 @@
+"""`openmrc bench`: measured runs on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from openmrc.units import parse_percent, parse_rate
+
+app = typer.Typer(no_args_is_help=True, help="Both ends and the fabric on this machine, measured.")
+
+
+@app.callback()
+def bench() -> None:
+    """Both ends and the fabric on this machine, measured."""
+
+
+@app.command()
+def live(
+    planes: Annotated[int, typer.Option(help="Planes of the fabric, that is ports of each NIC.")] = 4,
+    rate: Annotated[
+        str, typer.Option(help="Rate of each link, such as 250Mbit; 0: no fabric, direct over loopback.")
+    ] = ("250Mbit"),
+    transport: Annotated[str, typer.Option(help="mrc, or rc for the single-path fallback.")] = "mrc",
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(help="Something that breaks, such as 'plane 2 blackhole at 2s for 3s'. Repeatable."),
+    ] = None,
+    loss: Annotated[str, typer.Option(help="Random loss on every plane in percent.")] = "0",
+    seconds: Annotated[float, typer.Option(help="How long data flows.")] = 10.0,
+    t1s: Annotated[int, typer.Option(help="T1 switches per plane: paths between two hosts on one plane.")] = 4,
+    payload_mtu: Annotated[int, typer.Option(help="Payload bytes per packet.")] = 4096,
+    message_bytes: Annotated[int, typer.Option(help="Size of each checked message.")] = 256 * 1024,
+    depth: Annotated[int, typer.Option(help="Messages in flight.")] = 12,
+    burst: Annotated[int | None, typer.Option(help="Packets that share one EV; 1: every packet its own path.")] = None,
+    namespaces: Annotated[
+        int | None, typer.Option(help="With --rate 0: over a veth pair of this MTU between two namespaces (root).")
+    ] = None,
+    tcp: Annotated[bool, typer.Option(help="With --rate 0: also one TCP stream over the same pair.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Repeat a run with the seed that it printed.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the result to this file.")] = None,
+) -> None:
+    """One host writes to another as fast as it can, every byte is checked, and the numbers are printed."""
+    from openmrc.live.bench import bench_live, result_table
+    from openmrc.live.plan import RunPlan, draw_seed
+
+    plan = RunPlan(
+        hosts=2,
+        planes=planes,
+        rate_bps=parse_rate(rate, "--rate"),
+        transport=transport,  # type: ignore[arg-type]  # RunPlan checks it
+        seconds=seconds,
+        faults=tuple(fault or ()),
+        loss=parse_percent(loss, "--loss"),
+        seed=draw_seed(seed),
+        t1s=t1s,
+        payload_mtu=payload_mtu,
+        message_bytes=message_bytes,
+        depth=depth,
+        burst_packets=burst,
+    )
+    console = Console()
+    console.print(f"bench live: {transport} over {planes} planes of {rate}, {seconds:g} s, seed {plan.seed}")
+    with console.status(f"running for {seconds:g} s"):
+        result = bench_live(plan, namespaces_mtu=namespaces, compare_tcp=tcp)
+    if json_file is not None:
+        json_file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    console.print(result_table(result))
+    if not result["content_ok"]:
+        console.print("[bold red]the receiver's memory does not hold what was sent[/]")
+        raise typer.Exit(1)
+    if result["error"] is not None:
+        console.print(f"[bold red]the transfer ended with an error: {result['error']}[/]")
+        raise typer.Exit(1)

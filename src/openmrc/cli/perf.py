@@ -1,0 +1,184 @@
+"""`openmrc perf`: bandwidth and latency between two machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from openmrc.errors import ConfigError, DeviceError
+from openmrc.units import format_bytes, parse_bytes
+
+if TYPE_CHECKING:
+    from openmrc.live.perf import PerfClient
+    from openmrc.live.perf_wire import BandwidthRow, LatencyRow
+
+app = typer.Typer(no_args_is_help=True, help="Bandwidth and latency between two machines.")
+
+Port = Annotated[int, typer.Option("--port", "-p", help="TCP port where the server listens.")]
+Ports = Annotated[
+    str | None, typer.Option("--ports", help="Local addresses, one per plane, separated by commas: the device's ports.")
+]
+Size = Annotated[str | None, typer.Option("--size", "-s", help="One message size, such as 64KiB. Without: a sweep.")]
+Iterations = Annotated[int | None, typer.Option("--iterations", "-n", help="Messages per size.")]
+Transport = Annotated[str, typer.Option(help="auto, mrc, or rc for the single-path fallback.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the rows to this file.")]
+UdpPort = Annotated[int, typer.Option(help="UDP port of the local device.")]
+
+_BANDWIDTH_SWEEP = [1 << power for power in range(6, 24, 2)]
+_LATENCY_SWEEP = [1 << power for power in range(3, 16, 2)]
+
+
+@app.command()
+def serve(
+    port: Port = 18515,
+    ports: Ports = None,
+    listen: Annotated[
+        str | None, typer.Option(help="Address where clients connect. Without: all, or loopback.")
+    ] = None,
+    udp_port: UdpPort = 4791,
+    clients: Annotated[int | None, typer.Option(help="End after so many clients.")] = None,
+) -> None:
+    """Waits for clients and answers their measurements."""
+    from openmrc.live.perf import PerfServer
+    from openmrc.live.perf_wire import own_address
+    from openmrc.verbs import Device
+
+    local = _split(ports) or [own_address()]
+    address = listen or ("127.0.0.1" if local[0].startswith("127.") else "0.0.0.0")
+    console = Console(soft_wrap=True)
+    with Device(local, udp_port=udp_port) as device:
+        try:
+            server = PerfServer(device, address, port, lambda text: console.print(text, markup=False, highlight=False))
+        except OSError as error:
+            raise DeviceError(error.errno or 0, f"cannot listen on {address}:{port}: {error.strerror}") from error
+        console.print(f"serving on {address}:{server.port}, ports {', '.join(local)}; Ctrl-C ends", highlight=False)
+        try:
+            server.serve(clients)
+        finally:
+            server.close()
+
+
+@app.command()
+def write(
+    host: Annotated[str, typer.Argument(help="Where `openmrc perf serve` runs.")],
+    port: Port = 18515,
+    ports: Ports = None,
+    size: Size = None,
+    iterations: Iterations = None,
+    duration: Annotated[float | None, typer.Option("--duration", "-D", help="Seconds per size.")] = None,
+    qps: Annotated[int, typer.Option("--qps", "-q", help="Queue pairs used at the same time.")] = 1,
+    depth: Annotated[int, typer.Option("--depth", "-t", help="Writes outstanding on each.")] = 128,
+    bidirectional: Annotated[bool, typer.Option("--bidirectional", "-b", help="Both ends write.")] = False,
+    busy: Annotated[bool, typer.Option(help="Poll instead of sleeping.")] = False,
+    transport: Transport = "auto",
+    udp_port: UdpPort = 4791,
+    json_file: JsonFile = None,
+) -> None:
+    """Bandwidth of RDMA WRITE, by message size."""
+    from openmrc.live.perf_wire import PerfOptions
+
+    options = PerfOptions(qps, depth, iterations, duration, bidirectional, busy, transport)
+    sizes = _sizes(size, _BANDWIDTH_SWEEP)
+    _measure(host, port, ports, udp_port, options, sizes, json_file, _BANDWIDTH, lambda client, n: client.bandwidth(n))
+
+
+@app.command()
+def latency(
+    host: Annotated[str, typer.Argument(help="Where `openmrc perf serve` runs.")],
+    port: Port = 18515,
+    ports: Ports = None,
+    size: Size = None,
+    iterations: Iterations = None,
+    transport: Transport = "auto",
+    udp_port: UdpPort = 4791,
+    json_file: JsonFile = None,
+) -> None:
+    """Latency of RDMA WRITE, busy polling, by message size: half of a round trip."""
+    from openmrc.live.measure import PING_BYTES_MAX
+    from openmrc.live.perf_wire import PerfOptions
+
+    options = PerfOptions(iterations=iterations, transport=transport)
+    sizes = _sizes(size, _LATENCY_SWEEP)
+    for one in sizes:
+        if one % 8 or not 8 <= one <= PING_BYTES_MAX:
+            raise ConfigError("--size", size, f"a multiple of 8 up to {format_bytes(PING_BYTES_MAX)} for latency")
+    _measure(host, port, ports, udp_port, options, sizes, json_file, _LATENCY, lambda client, n: client.latency(n))
+
+
+# Column heads as perftest prints them, with the field of the row and its format.
+_BANDWIDTH = (
+    ("#bytes", "bytes", ">10d"),
+    ("#iterations", "iterations", ">14d"),
+    ("BW peak[Gb/s]", "peak_gbps", ">16.3f"),
+    ("BW average[Gb/s]", "average_gbps", ">19.3f"),
+    ("MsgRate[Mpps]", "message_rate_mpps", ">16.6f"),
+)
+_LATENCY = (
+    ("#bytes", "bytes", ">8d"),
+    ("#iterations", "iterations", ">13d"),
+    ("t_min[us]", "t_min_us", ">11.2f"),
+    ("t_max[us]", "t_max_us", ">11.2f"),
+    ("t_typical[us]", "t_typical_us", ">15.2f"),
+    ("t_avg[us]", "t_avg_us", ">11.2f"),
+    ("t_stdev[us]", "t_stdev_us", ">13.2f"),
+    ("99%[us]", "p99_us", ">10.2f"),
+    ("99.9%[us]", "p99_9_us", ">11.2f"),
+)
+
+
+def _measure(
+    host: str,
+    port: int,
+    ports: str | None,
+    udp_port: int,
+    options: Any,
+    sizes: Sequence[int],
+    json_file: Path | None,
+    columns: Sequence[tuple[str, str, str]],
+    one: Callable[[PerfClient, int], BandwidthRow | LatencyRow],
+) -> None:
+    from openmrc.analysis.rows import current_commit, describe_machine
+    from openmrc.live.perf import PerfClient
+
+    console = Console(soft_wrap=True, highlight=False)
+    rows: list[dict[str, Any]] = []
+    with PerfClient(
+        host, port, local_ports=_split(ports) or None, options=options, size_max=max(sizes), udp_port=udp_port
+    ) as client:
+        about = client.description
+        console.print(
+            f"{about['transport']} over {len(about['ports'])} ports ({', '.join(about['ports'])}) to {about['peer']}, "
+            f"{about['qps']} QPs, payload MTU {about['payload_mtu']}"
+        )
+        console.print("".join(f"{head:>{_width(form)}}" for head, _, form in columns), markup=False)
+        for size in sizes:
+            rows.append(asdict(one(client, size)))
+            console.print("".join(f"{rows[-1][name]:{form}}" for _, name, form in columns))
+    if json_file is not None:
+        document = {**about, "machine": describe_machine(), "commit": current_commit(), "rows": rows}
+        json_file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def _width(form: str) -> int:
+    return int(form[1:-1].split(".", maxsplit=1)[0])
+
+
+def _split(ports: str | None) -> list[str]:
+    return [part.strip() for part in ports.split(",") if part.strip()] if ports else []
+
+
+def _sizes(size: str | None, sweep: Sequence[int]) -> list[int]:
+    from openmrc.live.perf_wire import SIZE_MAX
+
+    if size is None:
+        return list(sweep)
+    wanted = parse_bytes(size, "--size")
+    if not 1 <= wanted <= SIZE_MAX:
+        raise ConfigError("--size", size, f"1 to {format_bytes(SIZE_MAX)}")
+    return [wanted]

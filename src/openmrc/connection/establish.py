@@ -1,0 +1,386 @@
+"""`connect` and `listen`: two processes become connected in one call each."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import time
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakSet
+
+from openmrc.errors import ConfigError, DeviceError, HandshakeError, PeerUnreachableError, VerbsError
+from openmrc.verbs import Device, MemoryRegion, Peer, ProtectionDomain, QpState, QueuePair, Transport
+from openmrc.verbs.profiles import CcProfile, EvProfile, EvProfileMode
+
+from . import settings as rules
+from .handshake import Channel, agree_transport, describe, disagreement, peer_of
+from .link import Connection, RemoteRegion, queues_for
+from .settings import QpSettings
+
+__all__ = ["Listener", "connect", "connect_async", "listen"]
+
+_PROBE_ROUNDS = 3
+_PROBE_TIMEOUT_S = 0.25
+_HANDSHAKE_S = 10.0
+
+
+class _End:
+    """One end while it is being set up."""
+
+    def __init__(self, device: Device, region: Any, settings: QpSettings) -> None:
+        self.device = device
+        self.settings = settings
+        self.domain: ProtectionDomain = device.open_context().alloc_pd()
+        self.owns_region = region is not None and not isinstance(region, MemoryRegion)
+        self.region: MemoryRegion | None = self.domain.register(region) if self.owns_region else region
+        if self.region is not None and not self.owns_region:
+            self.domain = self.region._pd  # the QP has to be of the same domain to write from it
+        self.psn = secrets.randbits(24)
+        self.qp: QueuePair | None = None
+
+    def create_qp(self, transport: str) -> QueuePair:
+        send_cq, recv_cq = queues_for(self.device, self.settings.send_depth, self.settings.recv_depth)
+        self.qp = self.domain.create_qp(
+            send_cq,
+            recv_cq,
+            transport=Transport[transport.upper()],
+            send_wr_max=self.settings.send_depth,
+            recv_wr_max=self.settings.recv_depth,
+        )
+        return self.qp
+
+    def start(self, theirs: dict[str, Any], agreed: dict[str, Any], channel: Channel) -> Connection:
+        """All the way to RTS."""
+        qp, settings = self.qp, self.settings
+        assert qp is not None
+        peer = peer_of(theirs, channel.peer_name)
+        cc = rules.cc_values(
+            settings,
+            payload_mtu=agreed["payload_mtu"],
+            rate_bps=agreed["rate_bps"],
+            base_rtt_ns=agreed["base_rtt_ns"],
+            peer_buffer_bytes=theirs["receive_buffer_bytes"],
+        )
+        qp.modify(
+            QpState.INIT,
+            ev_profile=self._ev_profile(),
+            cc_profile=self._cc_profile(cc),
+            ev_selector=settings.selector,
+            probe_interval_us=settings.probe_interval_us,
+            skip_lapse_us=settings.skip_lapse_us,
+        )
+        burst = self.device.burst_packets
+        qp.modify(
+            QpState.RTR,
+            peer=peer,
+            dest_qp_num=theirs["qp_num"],
+            rq_psn=theirs["psn"],
+            path_mtu=agreed["payload_mtu"],
+            mpr=settings.mpr_units,
+            max_wimm_dest=settings.recv_depth,
+            sack_bytes=settings.sack_bytes or min(max(4096, agreed["payload_mtu"] * (burst // 2)), 1 << 20),
+        )
+        qp.modify(
+            QpState.RTS,
+            sq_psn=self.psn,
+            mpr=theirs["mpr_units"],
+            max_wimm=theirs["max_wimm_dest"],
+            mrc_timeout=settings.timeout_exponent,
+            linear_retry_count=settings.linear_retries,
+            exponential_retry_count=settings.exponential_retries,
+            timestamp_resolution_ns=1000,
+            rc_window_packets=settings.rc_window_packets,
+        )
+        offered = theirs["region"]
+        return Connection(
+            device=self.device,
+            domain=self.domain,
+            qp=qp,
+            sock=channel.socket,
+            peer_name=channel.peer_name,
+            remote=None if offered is None else RemoteRegion(**offered),
+            region=self.region,
+            owns_region=self.owns_region,
+            recv_depth=settings.recv_depth,
+            agreed={**agreed, "max_window_bytes": cc["max_cwnd_bytes"], "send_depth": settings.send_depth},
+        )
+
+    def _ev_profile(self) -> EvProfile:
+        active = self.settings.active_per_port or max(1, self.device.evs_per_port // 2)
+        mode, evs = EvProfileMode.AUTO, None
+        if self.qp is not None and self.qp.transport is Transport.RC:
+            all_evs = self.device.evs()
+            mode, evs = EvProfileMode.EXP, [all_evs[self.settings.rc_path % len(all_evs)][0]]
+        profile = self.device.controller.create_ev_profile(
+            secrets.randbits(64), mode, active_per_port=active, min_active=self.settings.min_active, evs=evs
+        )
+        profile.online()
+        return profile
+
+    def _cc_profile(self, values: dict[str, Any]) -> CcProfile:
+        algorithm = None if self.settings.controller == "none" else self.settings.controller
+        named = {"max_cwnd_bytes", "base_rtt_ns", "link_rate_bps", "mtu_bytes", "trimming"}
+        profile = self.device.controller.create_cc_profile(
+            secrets.randbits(64), algorithm, **{name: value for name, value in values.items() if name in named}
+        )
+        profile.online()
+        return profile
+
+    def payload_mtu(self, peer: Peer) -> int:
+        path = self.device.path_mtu_bytes(peer)
+        return rules.payload_mtu_for(path, self.device.ports[0].version, self.settings.payload_mtu)
+
+    def abandon(self) -> None:
+        if self.qp is not None:
+            self.qp.close()
+            self.qp.send_cq.close()
+            self.qp.recv_cq.close()
+        if self.owns_region and self.region is not None:
+            self.region.close()
+
+    def measure_rtt_ns(self, peer: Peer) -> int | None:
+        """Smallest round trip of a few probes on every port; None: no path answered."""
+        first_of_port: dict[int, int] = {}
+        for value, port in self.device.evs():
+            first_of_port.setdefault(port, value)
+        found: list[int] = []
+        for _ in range(_PROBE_ROUNDS):
+            answers = self.device.controller.probe(peer, list(first_of_port.values()), timeout_s=_PROBE_TIMEOUT_S)
+            found += [one.rtt_ns for one in answers if one.answered]
+            if not found:
+                return None
+        return min(found)
+
+
+def connect(
+    device: Device,
+    address: str,
+    *,
+    region: Any = None,
+    settings: QpSettings | None = None,
+    timeout_s: float = 10.0,
+) -> Connection:
+    """A connection to a process that listens.
+
+    Args:
+        device: The NIC to use.
+        address: "HOST:PORT" where the peer listens (TCP); it may be any address of that host.
+        region: What the peer may write to: a memory region or any writable buffer. None: nothing.
+        settings: Defaults suit most.
+        timeout_s: For everything together.
+
+    Raises:
+        ConfigError: the address or a setting is wrong.
+        PeerUnreachableError: nobody listens there; it says which addresses were tried.
+        HandshakeError: the peer refuses, or the two cannot agree.
+    """
+    deadline = time.monotonic() + timeout_s
+    sock, name = _open(address, timeout_s)
+    channel = Channel(sock, name, deadline)
+    end = _End(device, region, settings or QpSettings())
+    try:
+        connection = _connect(end, channel)
+    except BaseException as error:
+        if isinstance(error, VerbsError | ConfigError | DeviceError):
+            channel.refuse(str(error))
+        sock.close()
+        end.abandon()
+        raise
+    connection._watcher.start()
+    return connection
+
+
+def _connect(end: _End, channel: Channel) -> Connection:
+    device, settings = end.device, end.settings
+    mine = describe(device, end.region, settings)
+    channel.send("hello", **mine, payload_mtu=settings.payload_mtu, rate_bps=rules.rate_of(device, settings))
+    offer = channel.receive("offer")
+    problem = disagreement(device, offer)
+    if problem is not None:
+        raise HandshakeError(f"{channel.peer_name}: {problem}")
+    peer = peer_of(offer, channel.peer_name)
+    end.create_qp(offer["transport"])
+    assert end.qp is not None
+    agreed = {
+        "payload_mtu": min(offer["payload_mtu"], end.payload_mtu(peer)),
+        "base_rtt_ns": rules.base_rtt_ns_of(
+            settings, end.measure_rtt_ns(peer) if settings.base_rtt_us is None else None
+        ),
+        "rate_bps": offer["rate_bps"],
+    }
+    channel.send("accept", qp_num=end.qp.qp_num, psn=end.psn, **agreed)
+    connection = end.start(offer, agreed, channel)
+    channel.receive("ready")
+    channel.established()
+    return connection
+
+
+async def connect_async(device: Device, address: str, **arguments: Any) -> Connection:
+    """As `connect`, without blocking the event loop."""
+    return await asyncio.to_thread(connect, device, address, **arguments)
+
+
+class Listener:
+    """Accepts connections: made by `listen`.
+
+    Attributes:
+        address: "HOST:PORT" it listens on; the port is the real one if 0 was asked for.
+        rejected: Why peers were turned away since the start, newest last (at most 100 are kept).
+    """
+
+    def __init__(self, device: Device, sock: socket.socket, region: Any, settings: QpSettings) -> None:
+        self.device = device
+        self._socket = sock
+        self._settings = settings
+        self.rejected: list[str] = []
+        self._accepted: WeakSet[Connection] = WeakSet()
+        self._domain = device.open_context().alloc_pd()
+        self._owned = region is not None and not isinstance(region, MemoryRegion)
+        self.region: MemoryRegion | None = self._domain.register(region) if self._owned else region
+        host, port = sock.getsockname()[:2]
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.port = int(port)
+
+    def accept(self, timeout_s: float | None = None) -> Connection:
+        """The next connection. Peers that cannot be agreed with are told why, noted in `rejected`, and passed over.
+
+        Raises:
+            TimeoutError: nobody came within `timeout_s`.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            self._socket.settimeout(left)
+            try:
+                sock, source = self._socket.accept()
+            except (TimeoutError, BlockingIOError):
+                msg = f"nobody connected to {self.address} within {timeout_s} s"
+                raise TimeoutError(msg) from None
+            name = f"{source[0]}:{source[1]}"
+            channel = Channel(
+                sock, name, min(deadline or time.monotonic() + _HANDSHAKE_S, time.monotonic() + _HANDSHAKE_S)
+            )
+            end = _End(self.device, self.region, self._settings)
+            try:
+                connection = _accept(end, channel)
+            except (HandshakeError, ConfigError, DeviceError, VerbsError, KeyError, TypeError, ValueError) as error:
+                channel.refuse(str(error))
+                self.rejected = [*self.rejected[-99:], f"{name}: {error}"]
+                end.abandon()
+                sock.close()
+                continue
+            except BaseException:
+                end.abandon()
+                sock.close()
+                raise
+            connection._watcher.start()
+            self._accepted.add(connection)
+            return connection
+
+    async def accept_async(self, timeout_s: float | None = None) -> Connection:
+        """As `accept`, without blocking the event loop."""
+        return await asyncio.to_thread(self.accept, timeout_s)
+
+    def close(self) -> None:
+        """Stops listening; connections live on, and then the region stays registered until the device closes."""
+        self._socket.close()
+        if self._owned and self.region is not None and all(one.closed for one in self._accepted):
+            self.region.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _accept(end: _End, channel: Channel) -> Connection:
+    device, settings = end.device, end.settings
+    hello = channel.receive("hello")
+    problem = disagreement(device, hello)
+    if problem is not None:
+        raise HandshakeError(problem)
+    transport = agree_transport(settings, hello)
+    if transport is None:
+        raise HandshakeError(f"no common transport: {settings.transports} here, {hello['transports']} there")
+    peer = peer_of(hello, channel.peer_name)
+    device.add_peer(peer)  # so that the client's probes are answered
+    qp = end.create_qp(transport)
+    mtu = end.payload_mtu(peer)
+    offer = describe(device, end.region, settings) | {
+        "transport": transport,
+        "payload_mtu": mtu if hello["payload_mtu"] is None else min(mtu, hello["payload_mtu"]),
+        "rate_bps": min(rules.rate_of(device, settings), hello["rate_bps"]),
+    }
+    channel.send("offer", qp_num=qp.qp_num, psn=end.psn, **offer)
+    accept = channel.receive("accept")
+    agreed = {name: int(accept[name]) for name in ("payload_mtu", "base_rtt_ns", "rate_bps")}
+    connection = end.start(hello | accept, agreed, channel)
+    channel.send("ready")
+    channel.established()
+    return connection
+
+
+def listen(
+    device: Device,
+    address: str = "0.0.0.0:0",
+    *,
+    region: Any = None,
+    settings: QpSettings | None = None,
+) -> Listener:
+    """Listens for peers on a TCP address.
+
+    Args:
+        device: The NIC to use.
+        address: "HOST:PORT"; port 0 takes a free one, see `Listener.address`.
+        region: What peers may write to: a memory region or any writable buffer. None: nothing.
+        settings: Defaults suit most.
+
+    Raises:
+        ConfigError: the address is wrong.
+        DeviceError: the address is in use or not of this machine.
+    """
+    host, port = _split(address)
+    try:
+        family, kind, _protocol, _name, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, kind)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(where)
+        sock.listen(64)
+    except OSError as error:
+        raise DeviceError(error.errno or 0, f"cannot listen on {address}: {error.strerror}") from error
+    return Listener(device, sock, region, settings or QpSettings())
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, separator, port = address.rpartition(":")
+    if not separator or not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigError("address", address, '"HOST:PORT", such as 192.0.2.1:7777 or [::1]:7777')
+    return host.strip("[]"), int(port)
+
+
+def _open(address: str, timeout_s: float) -> tuple[socket.socket, str]:
+    host, port = _split(address)
+    start = time.monotonic()
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise PeerUnreachableError(address, time.monotonic() - start, error.strerror or str(error)) from error
+    reasons = []
+    for family, kind, protocol, _name, where in found:
+        name = f"{where[0]!s}:{where[1]!s}"
+        left = timeout_s - (time.monotonic() - start)
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(max(0.05, left))
+            sock.connect(where)
+        except OSError as error:
+            sock.close()
+            reasons.append(f"{where[0]!s}: {error.strerror or error}")
+        else:
+            return sock, name
+    raise PeerUnreachableError(address, time.monotonic() - start, "; ".join(reasons))

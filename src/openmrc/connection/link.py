@@ -1,0 +1,429 @@
+"""A connection between two processes: write into the other's memory, receive immediates, notice its death."""
+
+from __future__ import annotations
+
+import atexit
+import socket
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+from weakref import WeakSet
+
+from openmrc.errors import ConfigError, InvalidStateError, QueueFullError, WorkError
+from openmrc.verbs import (
+    CompletionQueue,
+    Device,
+    MemoryRegion,
+    ProtectionDomain,
+    QpState,
+    QueuePair,
+    SendWr,
+    Transport,
+    WcStatus,
+    WorkCompletion,
+)
+from openmrc.verbs.events import PeerLost
+from openmrc.verbs.stats import QueuePairStatistics
+
+from .completions import Completions
+
+__all__ = ["Connection", "Immediate", "RemoteRegion", "WriteHandle"]
+
+_EXPLAIN = {
+    WcStatus.LOC_PROT_ERR: "the local memory region is gone",
+    WcStatus.WR_FLUSH_ERR: "flushed, because the connection failed or closed before",
+    WcStatus.REM_INV_REQ_ERR: "the peer refused the request",
+    WcStatus.REM_ACCESS_ERR: "the peer refused access: wrong key, outside the region, or not writable",
+    WcStatus.REM_OP_ERR: "the peer failed: no receive posted, or its completion queue overran",
+    WcStatus.RETRY_EXC_ERR: "the peer did not answer on any path until the retries ran out",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRegion:
+    """Memory of the peer that it lets this side write to."""
+
+    address: int
+    rkey: int
+    length_bytes: int
+
+
+class Immediate(NamedTuple):
+    """A write with immediate arrived, and everything the peer wrote before it."""
+
+    immediate: int
+    bytes: int
+
+
+class WriteHandle:
+    """One write under way."""
+
+    def __init__(self, connection: Connection, wr_id: int, owned: MemoryRegion | None) -> None:
+        self._connection = connection
+        self._owned = owned
+        self._status: WcStatus | None = None
+        self.wr_id = wr_id
+
+    @property
+    def done(self) -> bool:
+        """Whether it has completed, with success or not."""
+        if self._status is None:
+            self._connection._sends.poll()
+        return self._status is not None
+
+    @property
+    def error(self) -> WorkError | None:
+        """Why it failed, or None."""
+        if self._status is None or self._status is WcStatus.SUCCESS:
+            return None
+        return WorkError(self._status.name, self._connection._explain(self._status))
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Returns when the data is in the peer's memory and acknowledged.
+
+        Raises:
+            WorkError: the write failed; `.status` says how.
+            TimeoutError: `timeout_s` has passed; the write goes on.
+        """
+        if not self._connection._sends.wait_until(lambda: self._status is not None, timeout_s):
+            self._connection._raise_not_done(timeout_s)
+        if self.error is not None:
+            raise self.error
+
+    async def wait_async(self) -> None:
+        """As `wait`, from an event loop."""
+        await self._connection._sends.wait_until_async(lambda: self._status is not None)
+        if self._status is None:
+            self._connection._raise_not_done(None)
+        if self.error is not None:
+            raise self.error
+
+    def _finish(self, status: WcStatus) -> None:
+        self._status = status
+        if self._owned is not None:
+            self._owned.close()
+
+
+class Connection:
+    """Both QPs are in RTS: made by `openmrc.connect` and by a listener's `accept`.
+
+    Attributes:
+        remote: The peer's region, or None if it offered none.
+        region: What this side offered.
+        transport: MRC or RC, as agreed.
+        peer_name: Address of the peer's TCP end.
+    """
+
+    def __init__(
+        self,
+        *,
+        device: Device,
+        domain: ProtectionDomain,
+        qp: QueuePair,
+        sock: socket.socket,
+        peer_name: str,
+        remote: RemoteRegion | None,
+        region: MemoryRegion | None,
+        owns_region: bool,
+        recv_depth: int,
+        agreed: dict[str, Any],
+    ) -> None:
+        self.device = device
+        self.qp = qp
+        self.remote = remote
+        self.region = region
+        self.peer_name = peer_name
+        self.agreed = agreed
+        """What was negotiated: payload_mtu, base_rtt_ns, rate_bps, max_window_bytes."""
+        self._domain = domain
+        self._owns_region = owns_region
+        self._socket = sock
+        self._handles: dict[int, WriteHandle] = {}
+        self._next_id = 1
+        self._posting = threading.Lock()
+        self._received: deque[Immediate | WcStatus] = deque()
+        self._sends = Completions(qp.send_cq, self._send_done)
+        self._recvs = Completions(qp.recv_cq, self._recv_done)
+        self._closed = False
+        self.peer_lost: str | None = None
+        """Why the peer is gone, once it is."""
+        for _ in range(recv_depth):
+            qp.post_recv()
+        _open.add(self)
+        self._watcher = threading.Thread(target=self._watch, name="openmrc-peer", daemon=True)
+
+    # --- what it is
+
+    @property
+    def transport(self) -> Transport:
+        """MRC or RC, as agreed."""
+        return self.qp.transport
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def statistics(self) -> QueuePairStatistics:
+        """Counters of the QP."""
+        return self.qp.statistics()
+
+    # --- writing
+
+    def register(self, buffer: Any) -> MemoryRegion:
+        """Registers memory to write from; cheaper than passing the buffer to every `write`."""
+        return self._domain.register(buffer)
+
+    def write(
+        self,
+        local: Any,
+        remote_offset: int = 0,
+        *,
+        imm: int | None = None,
+        local_offset: int = 0,
+        length_bytes: int | None = None,
+    ) -> WriteHandle:
+        """Starts a write into the peer's region and returns at once, unless `send_depth` writes are outstanding.
+
+        Args:
+            local: Memory region of this connection, or any writable buffer (registered until the write completes).
+                Do not change it before the handle is done.
+            remote_offset: First byte in the peer's region.
+            imm: 32 bits that the peer's `recv_imm` returns once this and all earlier writes have landed.
+            local_offset: First byte in `local`.
+            length_bytes: None: up to the end of `local`.
+
+        Raises:
+            ConfigError: the peer offered no region, or the write does not fit it.
+            InvalidStateError: the connection is closed or broken.
+        """
+        wr, handle = self._prepare(local, remote_offset, imm, local_offset, length_bytes)
+        while not self._post(wr, handle):
+            self._sends.wait_until(lambda: len(self._handles) < self.qp_depth, 1.0)
+        return handle
+
+    async def write_async(
+        self,
+        local: Any,
+        remote_offset: int = 0,
+        *,
+        imm: int | None = None,
+        local_offset: int = 0,
+        length_bytes: int | None = None,
+    ) -> None:
+        """Writes and returns when the peer has it; arguments and errors as `write`, and WorkError."""
+        wr, handle = self._prepare(local, remote_offset, imm, local_offset, length_bytes)
+        while not self._post(wr, handle):
+            await self._sends.wait_until_async(lambda: len(self._handles) < self.qp_depth)
+        await handle.wait_async()
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Returns when every write started so far has completed.
+
+        Raises:
+            WorkError: one of them failed.
+            TimeoutError: `timeout_s` has passed.
+        """
+        started = list(self._handles.values())
+        if not self._sends.wait_until(lambda: all(one._status is not None for one in started), timeout_s):
+            self._raise_not_done(timeout_s)
+        for handle in started:
+            if handle.error is not None:
+                raise handle.error
+
+    # --- receiving
+
+    def recv_imm(self, timeout_s: float | None = None) -> Immediate:
+        """The next immediate of the peer, in its posting order; all that was written before it is in memory.
+
+        Raises:
+            WorkError: the connection failed and nothing more will come.
+            TimeoutError: `timeout_s` has passed.
+        """
+        if not self._recvs.wait_until(lambda: bool(self._received), timeout_s):
+            self._raise_not_done(timeout_s)
+        return self._next_immediate()
+
+    async def recv_imm_async(self) -> Immediate:
+        """As `recv_imm`, from an event loop."""
+        await self._recvs.wait_until_async(lambda: bool(self._received))
+        if not self._received:
+            self._raise_not_done(None)
+        return self._next_immediate()
+
+    # --- end
+
+    def close(self) -> None:
+        """Ends the connection; writes still under way are abandoned (call `flush` first). Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        _open.discard(self)
+        with suppress(OSError):  # the peer was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
+        if self._watcher.is_alive() and self._watcher is not threading.current_thread():
+            self._watcher.join()
+        self._socket.close()
+        if not self.device.closed:
+            if self.qp.state is not QpState.ERR:
+                self.qp.modify(QpState.ERR)
+            self._sends.poll()
+            self._recvs.poll()
+        profiles = (self.qp.ev_profile, self.qp.cc_profile)
+        self.qp.close()
+        self.qp.send_cq.close()
+        self.qp.recv_cq.close()
+        for profile in profiles:
+            if profile is not None:
+                self.device.controller.destroy(profile)
+        if self._owns_region and self.region is not None:
+            self.region.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if kind is None and self.peer_lost is None and not self._closed:
+            self.flush()
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self.peer_name} {self.transport.name}{' closed' if self._closed else ''}>"
+
+    # --- inside
+
+    @property
+    def qp_depth(self) -> int:
+        """Writes that may be outstanding."""
+        return int(self.agreed["send_depth"])
+
+    def _prepare(
+        self, local: Any, remote_offset: int, imm: int | None, local_offset: int, length_bytes: int | None
+    ) -> tuple[SendWr, WriteHandle]:
+        if self._closed:
+            msg = "the connection is closed"
+            raise InvalidStateError(msg)
+        if self.remote is None:
+            raise ConfigError("remote_offset", remote_offset, "nothing: the peer offered no memory region")
+        if imm is not None and not 0 <= imm <= 0xFFFFFFFF:
+            raise ConfigError("imm", imm, "0 to 4294967295")
+        owned = None if isinstance(local, MemoryRegion) else self._domain.register(local)
+        region = local if owned is None else owned
+        length = region.length_bytes - local_offset if length_bytes is None else length_bytes
+        if remote_offset < 0 or remote_offset + length > self.remote.length_bytes:
+            if owned is not None:
+                owned.close()
+            raise ConfigError(
+                "remote_offset",
+                remote_offset,
+                f"0 to {self.remote.length_bytes - length}: {length} bytes into the peer's {self.remote.length_bytes}",
+            )
+        with self._posting:
+            handle = WriteHandle(self, self._next_id, owned)
+            self._next_id += 1
+        wr = SendWr(
+            wr_id=handle.wr_id,
+            region=region,
+            offset=local_offset,
+            length_bytes=length,
+            remote_address=self.remote.address + remote_offset,
+            rkey=self.remote.rkey,
+            immediate=imm,
+        )
+        return wr, handle
+
+    def _post(self, wr: SendWr, handle: WriteHandle) -> bool:
+        """False: the queue is full."""
+        self._handles[handle.wr_id] = handle
+        try:
+            self.qp.post_send(wr)
+        except QueueFullError:
+            del self._handles[handle.wr_id]
+            return False
+        except BaseException:
+            del self._handles[handle.wr_id]
+            if handle._owned is not None:
+                handle._owned.close()
+            raise
+        return True
+
+    def _send_done(self, completion: WorkCompletion) -> None:
+        handle = self._handles.pop(completion.wr_id, None)
+        if handle is not None:
+            handle._finish(completion.status)
+
+    def _recv_done(self, completion: WorkCompletion) -> None:
+        if completion.status is not WcStatus.SUCCESS:
+            if not self._received or not isinstance(self._received[-1], WcStatus):
+                self._received.append(completion.status)
+            return
+        self._received.append(Immediate(completion.immediate, completion.bytes))
+        if self.qp.state is QpState.RTS:
+            self.qp.post_recv()
+
+    def _next_immediate(self) -> Immediate:
+        first = self._received[0]
+        if isinstance(first, WcStatus):
+            raise WorkError(first.name, self._explain(first))
+        self._received.popleft()
+        return first
+
+    def _explain(self, status: WcStatus) -> str:
+        reason = f"; the peer is gone: {self.peer_lost}" if self.peer_lost else ""
+        return f"{_EXPLAIN.get(status, 'failed')} ({self.peer_name}, QP {self.qp.qp_num:#x}){reason}"
+
+    def _raise_not_done(self, timeout_s: float | None) -> None:
+        if self.device.closed or self._closed:
+            msg = "the connection is closed"
+            raise InvalidStateError(msg)
+        msg = f"{self.peer_name}: not done after {timeout_s} s"
+        raise TimeoutError(msg)
+
+    def _watch(self) -> None:
+        """The peer's end of the TCP connection is all that says it has died: QPs alone would retry for a long time."""
+        try:
+            data = self._socket.recv(1)
+            reason = "it closed the connection" if not data else "it broke the protocol"
+        except OSError as error:
+            reason = str(error)
+        if self._closed:
+            return
+        self.peer_lost = reason
+        if not self.device.closed:
+            event = PeerLost(time_ns=time.monotonic_ns(), qp=self.qp.qp_num, address=self.peer_name, reason=reason)
+            self.device._hub.publish([event])
+            self._flush_after_loss()
+
+    def _flush_after_loss(self) -> None:
+        try:
+            if self.qp.state is not QpState.ERR:
+                self.qp.modify(QpState.ERR)
+        except InvalidStateError:
+            return  # closed at the same moment
+
+
+_open: WeakSet[Connection] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Tells the peers at once when a program ends without closing its connections."""
+    for connection in list(_open):
+        connection.close()
+
+
+def queues_for(device: Device, send_depth: int, recv_depth: int) -> tuple[CompletionQueue, CompletionQueue]:
+    """Queues that cannot overrun: one entry for everything that can be posted."""
+    return CompletionQueue(device, send_depth + 1), CompletionQueue(device, recv_depth + 1)

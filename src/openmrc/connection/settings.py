@@ -1,0 +1,178 @@
+"""Settings of a connection: what may be chosen, and what is chosen when nothing is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openmrc.errors import ConfigError
+
+if TYPE_CHECKING:
+    from openmrc.verbs import Device, Port
+
+__all__ = ["QpSettings"]
+
+TRANSPORTS = ("auto", "mrc", "rc")
+HEADER_BYTES_MAX = 44  # BTH, METH, TSETH, RETH, ImmDt and ICRC: the longest data packet
+PAYLOAD_MTU_STANDARD_MAX = 4096
+PAYLOAD_MTU_MAX = 8192
+_RATE_BPS_UNKNOWN = 40_000_000_000  # a port whose interface does not tell its speed: loopback, veth
+_BASE_RTT_NS_MIN = 100_000  # two threads have to be woken for an answer, on any machine
+_RANGES = {
+    "payload_mtu": (256, PAYLOAD_MTU_MAX),
+    "mpr_units": (1, 255),
+    "sack_bytes": (256, 1 << 20),
+    "timeout_exponent": (0, 24),
+    "linear_retries": (0, 7),
+    "exponential_retries": (0, 25),
+    "active_per_port": (1, 1024),
+    "min_active": (1, 1024),
+    "probe_interval_us": (100, 60_000_000),
+    "skip_lapse_us": (0, 60_000_000),
+    "base_rtt_us": (1, 10_000_000),
+    "rate_bps": (1_000, 100_000_000_000_000),
+    "max_window_bytes": (4096, 1 << 40),
+    "send_depth": (1, 65535),
+    "recv_depth": (1, 65535),
+    "rc_window_packets": (1, 32768),
+    "rc_path": (0, 1023),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QpSettings:
+    """How a connection's QP is to be. Everything has a default that works; None means "found out when connecting".
+
+    Args:
+        transport: "mrc", "rc" (the single-path fallback), or "auto": MRC if both ends can, else RC.
+        selector: EV selector: "mrc", "round_robin", "random", "single".
+        controller: Congestion control: "nscc" or "none". Without it the window is the MPR, which fills any queue.
+        payload_mtu: Bytes of payload in a packet. None: what the path MTU allows, 4,096 at most. Up to 8,192 and any
+            multiple of 4 is an extension that both ends must have.
+        mpr_units: Receive window in units of 128 packets.
+        sack_bytes: The receiver acknowledges after so many bytes at the latest. More is cheaper, less reacts faster.
+            None: half a burst.
+        timeout_exponent: Retransmission timer 1.024 us x 2^exponent. 13 is 8.4 ms: above what a busy host needs to
+            answer, well below what people notice.
+        linear_retries: So many timeouts at the same interval,
+        exponential_retries: then so many at doubling intervals (25: for ever), then the QP fails. 7 and 10 are 17 s.
+        active_per_port: EVs in use at a time on each port. None: half of the device's, the rest is the backup set.
+        min_active: Paths are not put aside below this many usable ones.
+        probe_interval_us: Between two probes of a path that is assumed bad.
+        skip_lapse_us: A path marked by ECN is used again after this time at the latest; 0: when its turn comes.
+        base_rtt_us: Round trip of an idle path. None: measured with probes when connecting.
+        rate_bps: All ports together. None: the interfaces' speed, or 40 Gbit/s per port where they do not tell.
+        max_window_bytes: Never more in flight. None: from rate and round trip, within the peer's socket buffers.
+        trimming: The fabric trims packets instead of dropping them.
+        send_depth: Writes outstanding.
+        recv_depth: Receives kept posted for writes with immediate.
+        rc_window_packets: RC: packets in flight.
+        rc_path: RC: its one path, counted through `Device.evs()`; where a hash would put the connection.
+
+    Raises:
+        ConfigError: naming the field, its value and what is allowed.
+    """
+
+    transport: str = "auto"
+    selector: str = "mrc"
+    controller: str = "nscc"
+    payload_mtu: int | None = None
+    mpr_units: int = 32
+    sack_bytes: int | None = None
+    timeout_exponent: int = 13
+    linear_retries: int = 7
+    exponential_retries: int = 10
+    active_per_port: int | None = None
+    min_active: int = 1
+    probe_interval_us: int = 10_000
+    skip_lapse_us: int = 0
+    base_rtt_us: int | None = None
+    rate_bps: int | None = None
+    max_window_bytes: int | None = None
+    trimming: bool = False
+    send_depth: int = 256
+    recv_depth: int = 1024
+    rc_window_packets: int = 64
+    rc_path: int = 0
+
+    def __post_init__(self) -> None:
+        if self.transport not in TRANSPORTS:
+            raise ConfigError("transport", self.transport, ", ".join(TRANSPORTS))
+        if self.controller not in ("nscc", "none"):
+            raise ConfigError("controller", self.controller, "nscc, none")
+        for one in fields(self):
+            value: Any = getattr(self, one.name)
+            if value is None or one.name not in _RANGES:
+                continue
+            low, high = _RANGES[one.name]
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(one.name, value, f"a whole number from {low} to {high}")
+        if self.payload_mtu is not None and self.payload_mtu % 4:
+            raise ConfigError("payload_mtu", self.payload_mtu, "a multiple of 4")
+
+    @property
+    def transports(self) -> list[str]:
+        """What this side can do, best first."""
+        return ["mrc", "rc"] if self.transport == "auto" else [self.transport]
+
+
+def payload_mtu_for(path_mtu_bytes: int, ip_version: int, wanted: int | None) -> int:
+    """Payload that fits the path, or `wanted` if that is less.
+
+    Raises:
+        ConfigError: `wanted` does not fit the path.
+    """
+    room = (path_mtu_bytes - (28 if ip_version == 4 else 48) - HEADER_BYTES_MAX) & ~3
+    if wanted is not None and wanted > room:
+        raise ConfigError("payload_mtu", wanted, f"at most {room}: the path MTU is {path_mtu_bytes}")
+    return min(room, PAYLOAD_MTU_STANDARD_MAX) if wanted is None else wanted
+
+
+def port_rate_bps(port: Port) -> int:
+    """Speed of the port's interface as the driver tells it, or a guess."""
+    if port.interface is not None:
+        try:
+            speed_mbps = int(Path(f"/sys/class/net/{port.interface}/speed").read_text())
+        except (OSError, ValueError):
+            speed_mbps = 0
+        if speed_mbps > 0:
+            return speed_mbps * 1_000_000
+    return _RATE_BPS_UNKNOWN
+
+
+def rate_of(device: Device, settings: QpSettings) -> int:
+    """All ports together."""
+    return settings.rate_bps or sum(port_rate_bps(port) for port in device.ports)
+
+
+def base_rtt_ns_of(settings: QpSettings, measured_ns: int | None) -> int:
+    """What the congestion control takes for an idle round trip.
+
+    Twice what an idle path shows: with traffic, answers also wait for whole bursts to be read and written.
+    """
+    if settings.base_rtt_us is not None:
+        return settings.base_rtt_us * 1000
+    return max(_BASE_RTT_NS_MIN, 2 * (measured_ns or 0))
+
+
+def cc_values(
+    settings: QpSettings, *, payload_mtu: int, rate_bps: int, base_rtt_ns: int, peer_buffer_bytes: int
+) -> dict[str, Any]:
+    """Parameters for the congestion control.
+
+    The window stays within a third of the peer's socket buffers: the kernel charges more for a datagram than its bytes,
+    and what does not fit is lost.
+    """
+    bdp_bytes = rate_bps * base_rtt_ns // 8_000_000_000
+    floor_bytes = 16 * payload_mtu
+    window = settings.max_window_bytes or min(
+        max(3 * bdp_bytes // 2, floor_bytes), max(peer_buffer_bytes // 3, floor_bytes)
+    )
+    return {
+        "mtu_bytes": payload_mtu + HEADER_BYTES_MAX + 28,
+        "link_rate_bps": rate_bps,
+        "base_rtt_ns": base_rtt_ns,
+        "max_cwnd_bytes": window,
+        "trimming": settings.trimming,
+    }

@@ -1,0 +1,200 @@
+"""The emulated fabric as an object: start it, attach hosts, break things, look at it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from openmrc import _native
+from openmrc.emulate.control import ControlServer
+from openmrc.emulate.statistics import FabricStatistics, LinkStatistics
+from openmrc.errors import ConfigError, DeviceError, OpenmrcError
+from openmrc.fabric import Fabric, Fault, HostPort, Repair, host_ports, parse_command
+
+__all__ = ["EmulatedFabric", "Event"]
+
+Event = dict[str, Any]
+
+TICK_PS_MIN, TICK_PS_MAX = 20 * 10**6, 100 * 10**6
+_NOTICE_WAIT_MS = 200
+_FAULT_BEGINS, _FAULT_ENDS, _FAULT_REMOVED = 0, 1, 2
+
+
+class EmulatedFabric:
+    """A fabric between UDP sockets on loopback, run by one native thread of this process.
+
+    Hosts bind the local address of each of their ports and send to the advertised address of a peer; `ports()` gives
+    both. What leaves the fabric has the sender's advertised address and its source port, DSCP and ECN as set by the
+    switches. Addresses are bound by the constructor, so two fabrics on one machine need different `address_base`s.
+
+    Use it as a context manager, or call `start()` and `stop()`. Every method may be called from any thread. Faults of
+    the fabric file count from `start()`.
+
+    Args:
+        fabric: What to emulate.
+        control: Where to listen for `ControlClient`s: `127.0.0.1:PORT` (0: any free port) or `unix:PATH`. None: not.
+
+    Raises:
+        ConfigError: more hosts than the address scheme has room for, or a bad `control`.
+        DeviceError: an address cannot be bound, for example because another fabric uses it.
+    """
+
+    def __init__(self, fabric: Fabric, *, control: str | None = None) -> None:
+        self.fabric = fabric
+        self._ports = [host_ports(fabric, host) for host in range(fabric.hosts)]
+        config = fabric.native_config(_tick_ps(fabric))
+        slots = [self._ports[host][plane] for plane in range(fabric.planes) for host in range(fabric.hosts)]
+        config["local"] = [port.local.packed for port in slots]
+        config["advertised"] = [port.advertised.packed for port in slots]
+        try:
+            self._native = _native.Emulator(config)
+        except OSError as error:
+            hint = "is another fabric running? Give one of them a different address_base"
+            raise DeviceError(error.errno, f"{error.strerror} ({hint})") from None
+        self._lock = threading.Lock()
+        self._texts: dict[int, str] = {}
+        self._listeners: list[Callable[[Event], None]] = []
+        self._stopped = threading.Event()
+        self._started = False
+        self._notices = threading.Thread(target=self._pass_on_notices, name="openmrc-fabric-events", daemon=True)
+        try:
+            self._control = ControlServer(self, control) if control is not None else None
+        except OpenmrcError:
+            self._native.stop()
+            raise
+
+    @property
+    def control_address(self) -> str | None:
+        """What a `ControlClient` connects to; None without a control channel."""
+        return self._control.address if self._control else None
+
+    def start(self) -> Self:
+        """Let packets flow. The time of all faults counts from here."""
+        if self._started:
+            raise RuntimeError("the fabric was started before; make a new one")
+        self._started = True
+        self._native.start()
+        for fault in self.fabric.faults:
+            self._add(fault)
+        self._notices.start()
+        if self._control:
+            self._control.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop; what is inside is lost. Calling it again does nothing."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        self._native.stop()
+        if self._control:
+            self._control.stop()
+        if self._notices.is_alive():
+            self._notices.join()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def ports(self, host: int) -> list[HostPort]:
+        """Where a host attaches, one per plane; `str()` of one is the text that a NIC port takes.
+
+        Raises:
+            ConfigError: the fabric has no such host.
+        """
+        if not 0 <= host < self.fabric.hosts:
+            raise ConfigError("host", host, f"0 to {self.fabric.hosts - 1}")
+        return list(self._ports[host])
+
+    def inject(self, command: str | Fault | Repair) -> int:
+        """Break or repair something; times in the command count from now.
+
+        Returns:
+            For a fault its id, which `repair fault ID` takes. For a repair the number of faults that ended, or 0 when
+            it lies in the future.
+
+        Raises:
+            FaultError: the command is not understood, or the fabric has no such place.
+        """
+        parsed = parse_command(command) if isinstance(command, str) else command
+        parsed.target.check(self.fabric, str(command))
+        if isinstance(parsed, Fault):
+            return self._add(parsed)
+        if parsed.start_ps:
+            when_ps = self._native.now_ps() + parsed.start_ps
+            self._native.add_repair(when_ps, parsed.fault or 0, parsed.target.native())
+            return 0
+        if parsed.fault is not None:
+            return int(self._native.repair(parsed.fault))
+        return int(self._native.repair_all(parsed.target.native()))
+
+    def _add(self, fault: Fault) -> int:
+        start_ps = self._native.now_ps() + fault.start_ps
+        with self._lock:  # the notice of its beginning must find the text
+            number = int(
+                self._native.add_fault(
+                    fault.target.native(), fault.effects(), start_ps, fault.duration_ps, fault.period_ps
+                )
+            )
+            self._texts[number] = str(fault)
+        return number
+
+    def statistics(self) -> FabricStatistics:
+        """Counters of the fabric and of every link, all of one instant."""
+        counters = self._native.counters()
+        links = tuple(LinkStatistics.from_row(row) for row in self._native.link_counters().tolist())
+        return FabricStatistics(
+            time_ns=self._native.now_ps() // 1000,
+            links=links,
+            **(counters | {"active_faults": tuple(counters["active_faults"])}),
+        )
+
+    def carriers(self) -> list[list[bool]]:
+        """Which ports have a carrier: `carriers()[host][plane]`."""
+        flat, hosts = self._native.carriers(), self.fabric.hosts
+        return [[flat[plane * hosts + host] for plane in range(self.fabric.planes)] for host in range(hosts)]
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `listener` with every event from now on, in a thread of the fabric; returns what ends that.
+
+        Events are `{"event": "carrier", "host": h, "port": p, "up": bool, "time_ns": t}` when a NIC-T0 link goes down
+        with notice or comes back, and `{"event": "fault", "state": "begins" | "ends" | "repaired", "id": n, "fault":
+        text, "time_ns": t}`.
+        """
+        with self._lock:
+            self._listeners.append(listener)
+
+        def end() -> None:
+            with self._lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return end
+
+    def _pass_on_notices(self) -> None:
+        while not self._stopped.is_set():
+            for notice in self._native.wait_notices(_NOTICE_WAIT_MS):
+                with self._lock:
+                    listeners = list(self._listeners)
+                    event = self._event(*notice)
+                for listener in listeners:
+                    listener(event)
+
+    def _event(self, time_ps: int, kind: int, fault: int, host: int, plane: int, up: bool) -> Event:
+        time_ns = time_ps // 1000
+        states = {_FAULT_BEGINS: "begins", _FAULT_ENDS: "ends", _FAULT_REMOVED: "repaired"}
+        if kind in states:
+            text = self._texts.get(fault, "")
+            return {"event": "fault", "state": states[kind], "id": fault, "fault": text, "time_ns": time_ns}
+        return {"event": "carrier", "host": host, "port": plane, "up": up, "time_ns": time_ns}
+
+
+def _tick_ps(fabric: Fabric) -> int:
+    """How often the loop looks while packets are inside: well below a link's delay, so that it costs no accuracy."""
+    return max(TICK_PS_MIN, min(TICK_PS_MAX, fabric.delay_ps // 2))

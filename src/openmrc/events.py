@@ -1,0 +1,27 @@
+"""Events of a device, typed; see `openmrc.verbs.events`."""
+
+from __future__ import annotations
+
+from openmrc.verbs.events import (
+    CqOverrun,
+    Event,
+    EventSubscription,
+    EvReplaced,
+    EvStateChanged,
+    PeerLost,
+    PortStateChanged,
+    QpStateChanged,
+    RetryTimeout,
+)
+
+__all__ = [
+    "CqOverrun",
+    "EvReplaced",
+    "EvStateChanged",
+    "Event",
+    "EventSubscription",
+    "PeerLost",
+    "PortStateChanged",
+    "QpStateChanged",
+    "RetryTimeout",
+]

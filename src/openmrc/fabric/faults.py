@@ -1,0 +1,315 @@
+"""The fault language: one line says where, what, and when. The same words work in every place that has faults.
+
+    plane 2 blackhole at 2s for 3s          a silent black hole: packets vanish, nobody is told
+    host 0 plane 1 down at 4s for 2s        the NIC-T0 link goes down, the NIC loses its carrier
+    t0 0 t1 1 plane 3 loss 5% burst 20      lost in bursts of 20 packets on average
+    t1 2 plane 1 blackhole                  a whole switch
+    plane 0 rate 10% at 1s every 500ms for 4s    on and off, half of each 500 ms, for 4 s in all
+    repair plane 2 at 6s                    ends all faults inside plane 2
+
+`[repair] PLACE [tx|rx] WHAT [at TIME] [for TIME] [every TIME]`; places: `all`, `plane P`, `host H`, `t0 I`, `t1 J`, and
+`host H plane P`, `t0 I t1 J`, `t0 I t1 J plane P` and so on; without `plane`, in all planes. `tx` is away from the
+hosts, `rx` towards them; without either, both.
+
+What kills packets or cuts the rate acts on every link of the place. A percentage or a delay acts where a packet passes
+once: on a link in each direction, at the egress ports of a switch, and for a plane or `all` on the last link before the
+host (with `tx`, on the first link after it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal, Protocol
+
+from openmrc.errors import ConfigError, did_you_mean
+from openmrc.fabric.errors import FaultError
+from openmrc.units import parse_percent, parse_time
+
+__all__ = ["Fault", "FaultKind", "FaultTarget", "Repair", "parse_command", "parse_fault"]
+
+Direction = Literal["both", "tx", "rx"]
+FaultKind = Literal["down", "blackhole", "loss", "rate", "delay", "corrupt", "duplicate", "reorder"]
+
+KINDS: tuple[FaultKind, ...] = ("down", "blackhole", "loss", "rate", "delay", "corrupt", "duplicate", "reorder")
+PLACES = ("plane", "host", "t0", "t1")
+_WHEN = ("at", "for", "every")
+_EXAMPLE = "such as 'plane 2 blackhole at 2s for 3s'"
+_PPB = 10**9
+_TIME_UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"), (1, "ps"))
+BURST_PACKETS_MAX = 1_000_000
+TIME_PS_MAX = 30 * 24 * 3600 * 10**12
+
+
+class Places(Protocol):
+    """How many of each a fabric has; what a target is checked against."""
+
+    @property
+    def planes(self) -> int: ...
+    @property
+    def hosts(self) -> int: ...
+    @property
+    def t0s(self) -> int: ...
+    @property
+    def t1s(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class FaultTarget:
+    """A place in the fabric. None means: not restricted to one; all None is the whole fabric."""
+
+    plane: int | None = None
+    host: int | None = None
+    t0: int | None = None
+    t1: int | None = None
+    direction: Direction = "both"
+
+    def __str__(self) -> str:
+        words = [f"{place} {number}" for place in PLACES if (number := getattr(self, place)) is not None] or ["all"]
+        if self.direction != "both":
+            words.append(self.direction)
+        return " ".join(words)
+
+    def native(self) -> tuple[int | None, int | None, int | None, int | None, int]:
+        """The tuple that the native fabric takes."""
+        return (self.plane, self.host, self.t0, self.t1, ("both", "tx", "rx").index(self.direction))
+
+    def check(self, fabric: Places, text: str) -> None:
+        """Make sure that the fabric has this place.
+
+        Raises:
+            FaultError: naming the number and the range.
+        """
+        for place in PLACES:
+            number, count = getattr(self, place), getattr(fabric, f"{place}s")
+            if number is not None and number >= count:
+                raise FaultError(text, f"{place} {number}", f"this fabric has {place} 0 to {count - 1}")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong where, from when to when. Times in picoseconds, shares in parts per billion."""
+
+    target: FaultTarget
+    kind: FaultKind
+    share_ppb: int = 0
+    burst_packets: int = 0
+    delay_ps: int = 0
+    jitter_ps: int = 0
+    start_ps: int = 0
+    duration_ps: int | None = None
+    period_ps: int = 0
+
+    def __str__(self) -> str:
+        words = [str(self.target), self.kind]
+        if self.kind in ("loss", "rate", "corrupt", "duplicate", "reorder"):
+            words.append(_percent_text(self.share_ppb))
+        if self.burst_packets:
+            words.append(f"burst {self.burst_packets}")
+        if self.kind in ("delay", "reorder"):
+            words.append(_time_text(self.delay_ps))
+        if self.jitter_ps:
+            words.append(f"jitter {_time_text(self.jitter_ps)}")
+        if self.start_ps:
+            words.append(f"at {_time_text(self.start_ps)}")
+        if self.duration_ps is not None:
+            words.append(f"for {_time_text(self.duration_ps)}")
+        if self.period_ps:
+            words.append(f"every {_time_text(self.period_ps)}")
+        return " ".join(words)
+
+    def effects(self) -> dict[str, int | bool]:
+        """The numbers that the native fabric takes."""
+        bursty = self.kind == "loss" and self.burst_packets > 0
+        return {
+            "down": self.kind == "down",
+            "blackhole": self.kind == "blackhole",
+            "loss_ppb": self.share_ppb if self.kind == "loss" and not bursty else 0,
+            "burst_loss_ppb": self.share_ppb if bursty else 0,
+            "burst_packets": max(self.burst_packets, 1),
+            "rate_ppm": self.share_ppb // 1000 if self.kind == "rate" else 1_000_000,
+            "delay_ps": self.delay_ps if self.kind == "delay" else 0,
+            "jitter_ps": self.jitter_ps,
+            "corrupt_ppb": self.share_ppb if self.kind == "corrupt" else 0,
+            "duplicate_ppb": self.share_ppb if self.kind == "duplicate" else 0,
+            "reorder_ppb": self.share_ppb if self.kind == "reorder" else 0,
+            "reorder_delay_ps": self.delay_ps if self.kind == "reorder" else 0,
+        }
+
+
+@dataclass(frozen=True)
+class Repair:
+    """The end of one fault (by id), or of all faults inside a place."""
+
+    target: FaultTarget = FaultTarget()
+    fault: int | None = None
+    start_ps: int = 0
+
+    def __str__(self) -> str:
+        what = str(self.target) if self.fault is None else f"fault {self.fault}"
+        return f"repair {what}" + (f" at {_time_text(self.start_ps)}" if self.start_ps else "")
+
+
+def parse_command(text: str) -> Fault | Repair:
+    """The fault or the repair that a line of the fault language names.
+
+    Raises:
+        FaultError: naming the word that is wrong and what could stand there.
+    """
+    words = _Words(text)
+    if words.peek() != "repair":
+        return _parse_fault(words)
+    words.take()
+    if words.peek() == "fault":
+        words.take()
+        fault = words.whole_number("the number of a fault")
+        start_ps, _, _ = _parse_when(words, ("at",))
+        return Repair(fault=fault, start_ps=start_ps)
+    target = _parse_target(words, stops=_WHEN) if words.peek() not in ("", *_WHEN) else FaultTarget()
+    start_ps, _, _ = _parse_when(words, ("at",))
+    return Repair(target=target, start_ps=start_ps)
+
+
+def parse_fault(text: str) -> Fault:
+    """The fault that a line of the fault language names; a repair is refused.
+
+    Raises:
+        FaultError: naming the word that is wrong and what could stand there.
+    """
+    command = parse_command(text)
+    if isinstance(command, Repair):
+        raise FaultError(text, "repair", "a fault", hint="faults end by themselves with 'for TIME'")
+    return command
+
+
+class _Words:
+    """The words of a line, with what is needed to complain about one of them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._words = text.split()
+        self._next = 0
+
+    def peek(self) -> str:
+        return self._words[self._next].lower() if self._next < len(self._words) else ""
+
+    def take(self) -> str:
+        word = self.peek()
+        self._next += 1
+        return word
+
+    def fail(self, word: str, allowed: str, hint: str | None = None) -> FaultError:
+        return FaultError(self.text, word, allowed, hint)
+
+    def whole_number(self, what: str) -> int:
+        word = self.take()
+        if not (word.isascii() and word.isdigit() and len(word) <= 9):
+            raise self.fail(word, f"{what}, a whole number from 0")
+        return int(word)
+
+    def time_ps(self, what: str, *, zero: bool = False) -> int:
+        word = self.take()
+        try:
+            value = parse_time(word, what)
+        except ConfigError as error:
+            raise self.fail(word, error.allowed, error.hint) from None
+        if value > TIME_PS_MAX or (value == 0 and not zero):
+            raise self.fail(word, f"{what}: a time above 0 and up to 30 days")
+        return value
+
+    def share_ppb(self, what: str) -> int:
+        word = self.take()
+        try:
+            parse_percent(word, what)
+        except ConfigError as error:
+            raise self.fail(word, f"{what}: {error.allowed}", error.hint) from None
+        share = Decimal(word.rstrip("%").replace("_", "")) * (_PPB // 100)
+        if share <= 0 or share != int(share):
+            raise self.fail(word, f"{what}: a percentage above 0, at most seven decimals")
+        return int(share)
+
+    def __iter__(self) -> Iterator[str]:
+        while self.peek():
+            yield self.take()
+
+
+def _parse_fault(words: _Words) -> Fault:
+    target = _parse_target(words, stops=KINDS)
+    kind = words.take()
+    if kind not in KINDS:
+        hint = did_you_mean(kind, KINDS) if kind else None
+        raise words.fail(kind, f"what goes wrong: {', '.join(KINDS)}", hint)
+    numbers = _parse_numbers(words, kind)
+    if target.direction == "both" and words.peek() in ("tx", "rx"):
+        target = _with_direction(target, words.take())
+    start_ps, duration_ps, period_ps = _parse_when(words, _WHEN)
+    return Fault(target=target, kind=kind, start_ps=start_ps, duration_ps=duration_ps, period_ps=period_ps, **numbers)
+
+
+def _with_direction(target: FaultTarget, word: str) -> FaultTarget:
+    direction: Direction = "tx" if word == "tx" else "rx"
+    return FaultTarget(target.plane, target.host, target.t0, target.t1, direction)
+
+
+def _parse_target(words: _Words, stops: tuple[str, ...]) -> FaultTarget:
+    numbers: dict[str, int] = {}
+    direction: Direction = "both"
+    everywhere = False
+    while words.peek() and words.peek() not in stops:
+        word = words.take()
+        if word in ("tx", "rx"):
+            direction = "tx" if word == "tx" else "rx"
+        elif word == "all" and not numbers:
+            everywhere = True
+        elif word in PLACES and word not in numbers and not everywhere:
+            numbers[word] = words.whole_number(f"which {word}")
+        else:
+            expected = f"a place: all, {', '.join(f'{place} N' for place in PLACES)}"
+            hint = did_you_mean(word, (*PLACES, "all", *stops))
+            raise words.fail(word, f"{expected}; or {', '.join(stops)}; {_EXAMPLE}", hint)
+    if not numbers and not everywhere:
+        raise words.fail(words.peek(), f"a place: all, {', '.join(f'{place} N' for place in PLACES)}; {_EXAMPLE}")
+    if "host" in numbers and ("t0" in numbers or "t1" in numbers):
+        raise words.fail("host", "either a host (its NIC-T0 link) or switches", hint="leave out t0 and t1")
+    return FaultTarget(direction=direction, **numbers)
+
+
+def _parse_numbers(words: _Words, kind: str) -> dict[str, int]:
+    numbers: dict[str, int] = {}
+    if kind in ("loss", "rate", "corrupt", "duplicate", "reorder"):
+        numbers["share_ppb"] = words.share_ppb(kind)
+    if kind == "rate" and numbers["share_ppb"] < 1000:
+        raise words.fail("rate", "a rate of at least 0.0001%", hint="for no rate at all say blackhole")
+    if kind == "loss" and words.peek() == "burst":
+        words.take()
+        numbers["burst_packets"] = burst = words.whole_number("mean length of a burst in packets")
+        # After a burst at least one packet passes, which bounds the share that bursts can reach.
+        if not 1 <= burst <= BURST_PACKETS_MAX or numbers["share_ppb"] * (burst + 1) > _PPB * burst:
+            raise words.fail(str(burst), "bursts of 1 to 1,000,000 packets, long enough for the loss that is asked for")
+    if kind in ("delay", "reorder"):
+        numbers["delay_ps"] = words.time_ps(kind)
+    if kind == "delay" and words.peek() == "jitter":
+        words.take()
+        numbers["jitter_ps"] = words.time_ps("jitter")
+    return numbers
+
+
+def _parse_when(words: _Words, allowed: tuple[str, ...]) -> tuple[int, int | None, int]:
+    times: dict[str, int] = {}
+    for word in words:
+        if word not in allowed or word in times:
+            expected = ", ".join(f"{w} TIME" for w in allowed if w not in times) or "nothing more"
+            raise words.fail(word, expected, did_you_mean(word, allowed))
+        times[word] = words.time_ps(word, zero=word == "at")
+    return times.get("at", 0), times.get("for"), times.get("every", 0)
+
+
+def _time_text(time_ps: int) -> str:
+    size, unit = next((size, unit) for size, unit in _TIME_UNITS if time_ps % size == 0)
+    return f"{time_ps // size}{unit}"
+
+
+def _percent_text(share_ppb: int) -> str:
+    text = f"{Decimal(share_ppb) / (_PPB // 100):f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) + "%"

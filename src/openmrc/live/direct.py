@@ -1,0 +1,171 @@
+"""Two processes with nothing between them: over loopback, or over one veth pair between two network namespaces."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from openmrc.analysis.metrics import summarize
+from openmrc.analysis.rows import current_commit, describe_machine
+from openmrc.analysis.series import Series
+from openmrc.live.netns import VethPair
+from openmrc.live.plan import PAYLOAD_MTU_DEFAULT, RunPlan, loopback_addresses
+from openmrc.live.supervise import Child, Family
+
+_SLOTS = 8
+_UDP_PORT = 18516
+_WARM_UP = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the two ends live: their addresses, one per plane, and what their commands are prefixed with."""
+
+    addresses: tuple[tuple[str, ...], tuple[str, ...]]
+    prefixes: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+
+@contextlib.contextmanager
+def place(planes: int, namespaces_mtu: int | None) -> Iterator[Place]:
+    """Two ends on loopback, or in two namespaces joined by a veth pair of some MTU.
+
+    Raises:
+        NamespaceError: without root.
+    """
+    if namespaces_mtu is None:
+        first, second = loopback_addresses(2, planes)
+        yield Place((tuple(first), tuple(second)))
+        return
+    with VethPair(namespaces_mtu) as pair:
+        yield Place(
+            ((pair.addresses[0],), (pair.addresses[1],)),
+            (pair.prefix(0), pair.prefix(1)),
+        )
+
+
+def run_direct(plan: RunPlan, *, namespaces_mtu: int | None = None, compare_tcp: bool = False) -> dict[str, Any]:
+    """The JSON of an unshaped stream, with one TCP stream over the same addresses if asked.
+
+    Raises:
+        NamespaceError: namespaces were asked for and cannot be made.
+        ChildError: a process failed.
+    """
+    with ExitStack() as stack:
+        where = stack.enter_context(place(plan.planes, namespaces_mtu))
+        family = stack.enter_context(Family())
+        writer, reader = open_pair(family, where, plan, plan.message_bytes * _SLOTS)
+        result = _stream(family, writer, reader, plan)
+        if compare_tcp:
+            result["tcp_goodput_gbps"] = tcp_goodput_gbps(family, where, plan.seconds)
+        return {**result, "namespaces_mtu": namespaces_mtu}
+
+
+def open_pair(family: Family, where: Place, plan: RunPlan, region_bytes: int) -> tuple[Child, Child]:
+    """Two connected ends: (the one that writes, the one that is written to)."""
+    module = "openmrc.live.direct_host"
+    ends = [family.spawn(name, module, prefix=where.prefixes[end]) for end, name in enumerate(("writer", "reader"))]
+    for end, child in enumerate(ends):
+        family.expect(child, "ready", 60)
+        settings = plan.device_settings(end)
+        family.ask(
+            child,
+            {"do": "open", "ports": list(where.addresses[end]), "settings": settings, "region_bytes": region_bytes},
+            "open",
+        )
+    writer, reader = ends
+    settings = {**plan.connection_settings(), "payload_mtu": _payload_mtu(plan)}
+    listen = {"do": "listen", "address": where.addresses[1][0], "settings": settings}
+    address = family.ask(reader, listen, "listening")["listening"]
+    family.ask(writer, {"do": "connect", "address": address, "settings": settings}, "connected")
+    family.expect(reader, "accepted", 20)
+    return writer, reader
+
+
+def tcp_goodput_gbps(family: Family, where: Place, seconds: float) -> float:
+    """Goodput of one TCP stream between the same ends."""
+    sink, source = (
+        family.spawn(name, "openmrc.live.tcp", prefix=where.prefixes[end]) for end, name in ((1, "sink"), (0, "source"))
+    )
+    for child in (sink, source):
+        family.expect(child, "ready", 60)
+    address = where.addresses[1][0]
+    port = family.ask(sink, {"role": "sink", "address": address}, "listening")["listening"]
+    source.send({"role": "source", "address": address, "port": port, "seconds": seconds})
+    result = family.expect(sink, "result", seconds + 30)["result"]
+    family.forget(sink)
+    family.forget(source)
+    return float(result["bytes"] * 8 / result["seconds"] / 1e9)
+
+
+def round_trips_us(
+    plan: RunPlan, *, namespaces_mtu: int | None, message_bytes: int = 64, iterations: int = 10_000
+) -> dict[str, list[float]]:
+    """Round trips of small WRITEs (`mrc`), and of a bare spinning UDP socket (`udp`) between the same ends."""
+    with ExitStack() as stack:
+        where = stack.enter_context(place(plan.planes, namespaces_mtu))
+        family = stack.enter_context(Family())
+        writer, reader = open_pair(family, where, plan, 1 << 16)
+        count = {"iterations": iterations + _WARM_UP}
+        mrc = _rally(family, writer, reader, {"message_bytes": message_bytes, **count}, ("ping", "pong"))
+        first, second = where.addresses[0][0], where.addresses[1][0]
+        reader.send({"do": "udp_pong", "local": second, "remote": first, "port": _UDP_PORT, **count})
+        family.expect(reader, "ready_to_pong", 20)
+        writer.send({"do": "udp_ping", "local": first, "remote": second, "port": _UDP_PORT, **count})
+        udp = family.expect(writer, "pinged", 60)["pinged"]
+        return {"mrc": mrc[_WARM_UP:], "udp": udp[_WARM_UP:]}
+
+
+def _rally(family: Family, writer: Child, reader: Child, plan: dict[str, int], names: tuple[str, str]) -> list[float]:
+    reader.send({"do": names[1], **plan})
+    family.expect(reader, "ready_to_pong", 20)
+    writer.send({"do": names[0], **plan})
+    trips: list[float] = family.expect(writer, "pinged", 60)["pinged"]
+    family.expect(reader, "ponged", 20)
+    return trips
+
+
+def _payload_mtu(plan: RunPlan) -> int | None:
+    """What the path allows, unless something other than the default was asked for."""
+    return None if plan.payload_mtu == PAYLOAD_MTU_DEFAULT else plan.payload_mtu
+
+
+def _stream(family: Family, writer: Child, reader: Child, plan: RunPlan) -> dict[str, Any]:
+    family.ask(reader, {"do": "watch"}, "watching")
+    stream = {"message_bytes": plan.message_bytes, "depth": min(plan.depth, _SLOTS), "seed": plan.seed}
+    streamed = family.ask(writer, {"do": "stream", "seconds": plan.seconds, **stream}, "streamed", plan.seconds + 30)
+    sent = streamed["streamed"]
+    check = {"do": "check", "message_bytes": plan.message_bytes, "seed": plan.seed, "messages": sent["messages"]}
+    checked = family.ask(reader, check, "checked", 60)["checked"]
+    samples = checked["samples"]
+    placed = Series.of([at / 1e9 for at, _ in samples], [count for _, count in samples])
+    start = placed.first_progress_s() or placed.start_s
+    summary = summarize(placed, (), start, min(start + sent["seconds"], placed.end_s))
+    gigabytes = sent["bytes"] / 1e9
+    return {
+        "goodput_gbps": sent["bytes"] * 8 / sent["seconds"] / 1e9,
+        "limit_gbps": 0.0,
+        "longest_stall_ms": summary.longest_stall_ms,
+        "goodput_during_fault_gbps": None,
+        "bytes": sent["bytes"],
+        "bytes_checked": checked["bytes"],
+        "content_ok": not checked["wrong_slots"] and checked["bytes"] > 0,
+        "error": None,
+        "sent_packets": sent["sent_packets"],
+        "retransmitted_packets": sent["retransmitted_packets"],
+        "timeouts": sent["timeouts"],
+        "cpu_seconds_per_gb": (sent["cpu_s"] + checked["cpu_s"]) / gigabytes if gigabytes else None,
+        "per_port": [
+            {"port": port, "received_bytes": count, "received_gbps": count * 8 / sent["seconds"] / 1e9}
+            for port, count in enumerate(checked["ports"])
+        ],
+        "transport": plan.transport,
+        "seed": plan.seed,
+        "planes": plan.planes,
+        "rate_bps": 0,
+        "seconds": plan.seconds,
+        "machine": describe_machine(),
+        "commit": current_commit(),
+    }

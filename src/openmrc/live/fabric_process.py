@@ -1,0 +1,87 @@
+"""The fabric of a run, as a process of its own that its parent starts, tells what to break, and asks how it went.
+
+open       make the fabric                          -> {"ports": ports of every host}
+start      faults of the plan count from now        -> {"carrier": ...} when a host's link goes down or comes up
+finish                                              -> {"result": counters}
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+from openmrc.emulate import EmulatedFabric
+from openmrc.errors import DeviceError, OpenmrcError
+from openmrc.fabric import make_fabric
+from openmrc.live.child import Pipe, adopt
+
+_BASES = 12  # address ranges of loopback that are tried, so that several runs fit on one machine
+
+
+def _open(settings: dict[str, Any]) -> EmulatedFabric:
+    first = os.getpid()
+    for attempt in range(_BASES):
+        base = f"127.{16 + (first + attempt * 5) % 14 * 16}.0.0"
+        try:
+            return EmulatedFabric(make_fabric(**settings, address_base=base)).start()
+        except DeviceError as error:
+            if error.errno != errno.EADDRINUSE or attempt == _BASES - 1:
+                raise
+    raise AssertionError("unreachable: the last attempt raises")
+
+
+def _serve(pipe: Pipe) -> None:
+    fabric: EmulatedFabric | None = None
+
+    def pass_on(event: dict[str, Any]) -> None:
+        if event["event"] == "carrier":
+            pipe.send({"carrier": {"host": event["host"], "plane": event["port"], "up": event["up"]}})
+
+    try:
+        while (message := pipe.receive()) is not None:
+            if message["do"] == "open":
+                fabric = _open(message["settings"])
+                fabric.subscribe(pass_on)
+                hosts = range(fabric.fabric.hosts)
+                pipe.send({"ports": [[str(port) for port in fabric.ports(host)] for host in hosts]})
+                continue
+            assert fabric is not None
+            if message["do"] == "start":
+                for fault in message["faults"]:
+                    fabric.inject(fault)
+            elif message["do"] == "finish":
+                pipe.send({"result": _result(fabric)})
+    finally:
+        if fabric is not None:
+            fabric.stop()
+
+
+def _result(fabric: EmulatedFabric) -> dict[str, Any]:
+    counters = fabric.statistics().as_dict()
+    links = counters.pop("links")
+    drops = ("drop_queue", "drop_control_queue", "drop_down", "drop_blackhole", "drop_loss", "drop_pool")
+    harms = ("marks", "trims", "corrupted", "duplicated", "reordered")
+    return {
+        **counters,
+        "cpu_s": counters["cpu_ns"] / 1e9,
+        "queue_peak_bytes": max(link["queue_peak_bytes"] for link in links),
+        **{name: sum(link[name] for link in links) for name in (*harms, *drops)},
+    }
+
+
+def main() -> None:
+    """Serves the parent until it closes the pipe."""
+    adopt()
+    pipe = Pipe()
+    pipe.send({"ready": True})
+    try:
+        _serve(pipe)
+    except (OpenmrcError, OSError) as error:
+        pipe.send({"error": str(error)})
+        while pipe.receive() is not None:
+            pass
+
+
+if __name__ == "__main__":
+    main()

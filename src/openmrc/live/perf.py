@@ -1,0 +1,245 @@
+"""`openmrc perf`: bandwidth and latency between two machines, asked for and printed as perftest users expect.
+
+Client and server speak JSON lines over TCP: the client asks for connections, then for one measurement after the other.
+"""
+
+from __future__ import annotations
+
+import socket
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any, Self
+
+from openmrc import Device, connect, listen
+from openmrc.errors import ConfigError, HandshakeError, OpenmrcError, PeerError
+from openmrc.live import measure
+from openmrc.live.perf_links import Links
+from openmrc.live.perf_wire import (
+    ANSWER_S,
+    IDLE_S,
+    ROUNDS,
+    VERSION,
+    BandwidthRow,
+    LatencyRow,
+    Lines,
+    PerfOptions,
+    bracketed,
+    dial,
+    facing,
+    family_of,
+    new_buffer,
+)
+
+_SWEEP_BYTES = 1 << 30  # without a number of iterations, a size moves no more than this
+
+
+class PerfServer:
+    """Serves one client after the other until `close`.
+
+    Args:
+        device: The NIC that is measured.
+        address: Where clients connect to, TCP.
+        port: TCP port; 0 takes a free one.
+        said: Called with a sentence for every client.
+
+    Raises:
+        DeviceError: the address is in use.
+    """
+
+    def __init__(self, device: Device, address: str, port: int, said: Callable[[str], None]) -> None:
+        self._device = device
+        self._address = address
+        self._said = said
+        self._socket = socket.create_server((address, port), family=family_of(address))
+        self.port = int(self._socket.getsockname()[1])
+
+    def serve(self, clients: int | None = None) -> None:
+        """Serves so many clients (None: for ever), one at a time."""
+        served = 0
+        while clients is None or served < clients:
+            sock, source = self._socket.accept()
+            lines = Lines(sock, f"{source[0]}:{source[1]}")
+            self._said(f"{lines.name} connected")
+            try:
+                self._client(lines)
+            except (OpenmrcError, KeyError, TypeError, ValueError) as error:
+                self._said(f"{lines.name}: {error}")
+                _try_to_say(lines, str(error))
+            finally:
+                lines.close()
+            self._said(f"{lines.name} is done")
+            served += 1
+
+    def close(self) -> None:
+        """Stops listening."""
+        self._socket.close()
+
+    def _client(self, lines: Lines) -> None:
+        hello = lines.receive(ANSWER_S)
+        if hello is None:
+            return
+        if hello.get("perf") != VERSION:
+            raise HandshakeError(f"the client speaks version {hello.get('perf')} of openmrc perf, this is {VERSION}")
+        lines.send(ports=[port.seen_as for port in self._device.ports], udp_port=self._device.udp_port)
+        plan = lines.receive(ANSWER_S)
+        if plan is None:
+            return
+        options = PerfOptions(**plan["options"])
+        buffers = [new_buffer(plan["region_bytes"]) for _ in range(options.qps)]
+        with Links() as links:
+            for buffer in buffers:
+                with listen(
+                    self._device, f"{bracketed(self._address)}:0", region=buffer, settings=options.settings()
+                ) as listener:
+                    lines.send(listening=listener.port)
+                    links.add(listener.accept(timeout_s=20), buffer)
+                    lines.send(accepted=True)
+            while (request := lines.receive(IDLE_S)) is not None:
+                self._measure(lines, links, options, request)
+
+    def _measure(self, lines: Lines, links: Links, options: PerfOptions, request: dict[str, Any]) -> None:
+        size, count = int(request["bytes"]), int(request["iterations"])
+        if request["run"] == "latency":
+            lines.send(go=True)
+            lines.send(answered=links.pong(size, count))
+        elif request["run"] == "write" and options.bidirectional:
+            lines.send(go=True)
+            results = links.stream(size, count, options)
+            lines.send(gbps=sum(result.gbps for result in results), messages=sum(result.messages for result in results))
+        else:
+            lines.send(go=True)
+
+
+class PerfClient:
+    """A client with its connections: made once, then asked for rows.
+
+    Args:
+        host: Where `openmrc perf serve` runs.
+        port: Its TCP port.
+        local_ports: Ports of the own device; None: the addresses that the routing table gives for the server's.
+        options: What to measure with.
+        size_max: Largest message that will be asked for.
+        timeout_s: To reach the server.
+
+    Raises:
+        ConfigError: the number of ports differs from the server's.
+        PeerUnreachableError: nobody listens there; the text says which address.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        local_ports: Sequence[str] | None,
+        options: PerfOptions,
+        size_max: int,
+        timeout_s: float = 10.0,
+        udp_port: int = 4791,
+    ) -> None:
+        self.options = options
+        self._lines = dial(host, port, timeout_s)
+        self._links = Links()
+        self._device: Device | None = None
+        try:
+            self._set_up(host, local_ports, max(2 * size_max, measure.PING_REGION_BYTES), udp_port)
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self, host: str, local_ports: Sequence[str] | None, region_bytes: int, udp_port: int) -> None:
+        theirs = self._lines.ask(perf=VERSION)["ports"]
+        ports = list(local_ports) if local_ports else [facing(address) for address in theirs]
+        if len(ports) != len(theirs):
+            raise ConfigError("--ports", ",".join(ports), f"{len(theirs)} addresses, as many as the server has ports")
+        self._device = Device(ports, udp_port=udp_port)
+        self._lines.send(options=asdict(self.options), region_bytes=region_bytes)
+        for _ in range(self.options.qps):
+            port = self._lines.answer()["listening"]
+            buffer = new_buffer(region_bytes)
+            address = f"{bracketed(host)}:{port}"
+            self._links.add(connect(self._device, address, region=buffer, settings=self.options.settings()), buffer)
+            self._lines.answer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hangs up and closes the device."""
+        self._lines.close()
+        self._links.__exit__()
+        if self._device is not None:
+            self._device.close()
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What the connections agreed on."""
+        assert self._device is not None
+        return {
+            "transport": self._links.first.transport.name,
+            "ports": [port.seen_as for port in self._device.ports],
+            "peer": self._lines.name,
+            "payload_mtu": self._links.first.agreed["payload_mtu"],
+            "qps": self.options.qps,
+            "depth": self.options.depth,
+        }
+
+    def bandwidth(self, message_bytes: int) -> BandwidthRow:
+        """Measures one size in a few rounds."""
+        count = max(1, self._iterations(message_bytes) // ROUNDS)
+        rounds = [self._round(message_bytes, count) for _ in range(ROUNDS)]
+        messages = sum(done for done, _, _ in rounds)
+        seconds = sum(elapsed for _, elapsed, _ in rounds)
+        average = sum(gbps * elapsed for _, elapsed, gbps in rounds) / seconds
+        return BandwidthRow(
+            bytes=message_bytes,
+            iterations=messages,
+            peak_gbps=max(gbps for _, _, gbps in rounds),
+            average_gbps=average,
+            message_rate_mpps=average * 1e9 / 8 / message_bytes / 1e6,
+        )
+
+    def _round(self, message_bytes: int, count: int) -> tuple[int, float, float]:
+        self._lines.ask(run="write", bytes=message_bytes, iterations=count)
+        results = self._links.stream(message_bytes, count, self.options)
+        gbps = sum(result.gbps for result in results)
+        messages = sum(result.messages for result in results)
+        if self.options.bidirectional:
+            theirs = self._lines.answer(ANSWER_S + (self.options.duration_s or 0.0))
+            gbps += theirs["gbps"]
+            messages += theirs["messages"]
+        return messages, max(result.elapsed_s for result in results), gbps
+
+    def latency(self, message_bytes: int) -> LatencyRow:
+        """Measures half round trips of one size."""
+        count = self.options.iterations or 5_000
+        warm_up = min(500, count)
+        self._lines.ask(run="latency", bytes=message_bytes, iterations=count + warm_up)
+        trips = self._links.ping(message_bytes, count + warm_up)[warm_up:]
+        self._lines.answer()
+        half = [trip / 2 for trip in trips]
+        return LatencyRow(
+            bytes=message_bytes,
+            iterations=count,
+            t_min_us=min(half),
+            t_max_us=max(half),
+            t_typical_us=statistics.median(half),
+            t_avg_us=statistics.fmean(half),
+            t_stdev_us=statistics.pstdev(half),
+            p99_us=measure.percentile(half, 0.99),
+            p99_9_us=measure.percentile(half, 0.999),
+        )
+
+    def _iterations(self, message_bytes: int) -> int:
+        return self.options.iterations or max(4 * self.options.qps, min(5_000, _SWEEP_BYTES // message_bytes))
+
+
+def _try_to_say(lines: Lines, text: str) -> None:
+    try:
+        lines.send(error=text)
+    except PeerError:
+        return

@@ -1,0 +1,195 @@
+"""How the two ends of `openmrc perf` talk and find each other: JSON lines over TCP, addresses, options, rows."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openmrc import QpSettings
+from openmrc.errors import ConfigError, HandshakeError, PeerError, PeerUnreachableError
+from openmrc.live.pattern import Bytes
+
+DEFAULT_PORT = 18515
+SIZE_MAX = 64 << 20
+QPS_MAX = 64
+VERSION = 1
+ROUNDS = 4
+ANSWER_S = 120.0
+IDLE_S = 3600.0  # a client that says nothing for so long is gone
+_LINE_MAX = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthRow:
+    """One line of the bandwidth table. Peak is the best of the rounds that a measurement consists of."""
+
+    bytes: int
+    iterations: int
+    peak_gbps: float
+    average_gbps: float
+    message_rate_mpps: float
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRow:
+    """One line of the latency table: half round trips in microseconds, as perftest counts them."""
+
+    bytes: int
+    iterations: int
+    t_min_us: float
+    t_max_us: float
+    t_typical_us: float
+    t_avg_us: float
+    t_stdev_us: float
+    p99_us: float
+    p99_9_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class PerfOptions:
+    """What a client may ask for.
+
+    Args:
+        qps: Connections used at the same time.
+        depth: Writes outstanding on each.
+        iterations: Messages per size; None: 5,000, fewer for large sizes.
+        duration_s: Run each size for so long instead.
+        bidirectional: The server writes too, and both directions count.
+        busy: Poll instead of sleeping.
+        transport: "auto", "mrc" or "rc".
+    """
+
+    qps: int = 1
+    depth: int = 128
+    iterations: int | None = None
+    duration_s: float | None = None
+    bidirectional: bool = False
+    busy: bool = False
+    transport: str = "auto"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.qps <= QPS_MAX:
+            raise ConfigError("--qps", self.qps, f"1 to {QPS_MAX}")
+        if not 1 <= self.depth <= 8192:
+            raise ConfigError("--depth", self.depth, "1 to 8192")
+        if self.iterations is not None and not 1 <= self.iterations <= 100_000_000:
+            raise ConfigError("--iterations", self.iterations, "1 to 100,000,000")
+        if self.duration_s is not None and not 0.1 <= self.duration_s <= 3600:
+            raise ConfigError("--duration", self.duration_s, "0.1 to 3600 seconds")
+
+    def settings(self) -> QpSettings:
+        """Settings of every connection."""
+        return QpSettings(transport=self.transport, send_depth=max(self.depth, 16))
+
+
+class Lines:
+    """JSON lines over a socket; a peer that breaks off or says something else raises PeerError."""
+
+    def __init__(self, sock: socket.socket, name: str) -> None:
+        self._socket = sock
+        self._file = sock.makefile("rb")
+        self.name = name
+
+    def send(self, **message: Any) -> None:
+        """Sends one message."""
+        try:
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+        except OSError as error:
+            raise PeerError(f"{self.name} hung up: {error}") from error
+
+    def receive(self, timeout_s: float | None) -> dict[str, Any] | None:
+        """The next message; None when the peer has hung up."""
+        self._socket.settimeout(timeout_s)
+        try:
+            line = self._file.readline(_LINE_MAX)
+        except TimeoutError:
+            raise PeerError(f"{self.name} did not answer within {timeout_s:g} s") from None
+        except OSError as error:
+            raise PeerError(f"{self.name} hung up: {error}") from error
+        if not line:
+            return None
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            raise HandshakeError(f"{self.name} does not speak openmrc perf")
+        return message
+
+    def ask(self, timeout_s: float = ANSWER_S, **message: Any) -> dict[str, Any]:
+        """Sends a message and waits for the answer; an `{"error": text}` answer raises PeerError."""
+        self.send(**message)
+        return self.answer(timeout_s)
+
+    def answer(self, timeout_s: float = ANSWER_S) -> dict[str, Any]:
+        """The answer to something that was sent."""
+        answer = self.receive(timeout_s)
+        if answer is None:
+            raise PeerError(f"{self.name} hung up")
+        if "error" in answer:
+            raise PeerError(f"{self.name}: {answer['error']}")
+        return answer
+
+    def close(self) -> None:
+        """Hangs up."""
+        self._file.close()
+        self._socket.close()
+
+
+def new_buffer(size_bytes: int) -> Bytes:
+    """Zeroed memory to register. Raises ConfigError for an absurd size."""
+    if not 0 < size_bytes <= 2 * SIZE_MAX:
+        raise ConfigError("region_bytes", size_bytes, f"1 to {2 * SIZE_MAX}")
+    return np.zeros(size_bytes, dtype=np.uint8)
+
+
+def dial(host: str, port: int, timeout_s: float) -> Lines:
+    """A conversation with a server. Raises PeerUnreachableError, naming the address, when nobody listens."""
+    started = time.monotonic()
+    try:
+        sock = socket.create_connection((host, port), timeout_s)
+    except OSError as error:
+        waited_s = time.monotonic() - started
+        reason = f"{error.strerror or error}; is `openmrc perf serve` running there?"
+        raise PeerUnreachableError(f"{bracketed(host)}:{port}", waited_s, reason) from None
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return Lines(sock, f"{bracketed(host)}:{port}")
+
+
+def facing(address: str) -> str:
+    """The own address that the routing table uses towards another; on loopback its neighbour, which is free."""
+    peer = ipaddress.ip_address(address)
+    if peer.version == 4 and peer.is_loopback:
+        return str(peer + 1)
+    with socket.socket(family_of(address), socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((address, 9))
+        except OSError as error:
+            raise PeerUnreachableError(address, 0.0, error.strerror or str(error)) from None
+        return str(probe.getsockname()[0])
+
+
+def own_address() -> str:
+    """The address of the interface with the default route; loopback without one. Sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+def family_of(address: str) -> socket.AddressFamily:
+    """IPv4 or IPv6."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def bracketed(host: str) -> str:
+    """A host as it stands before a port."""
+    return f"[{host}]" if ":" in host else host

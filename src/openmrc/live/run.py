@@ -1,0 +1,323 @@
+"""A run from plan to record: fabric and hosts as processes, connections made, data flowing, faults striking, all kept.
+
+The parent does nothing per packet. Time zero of a record is the moment at which the hosts are told to start; all
+processes share the machine's monotonic clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from openmrc.analysis.limits import goodput_limit_gbps
+from openmrc.analysis.record import EvChange, Flow, LogLine, Run
+from openmrc.analysis.series import Series, add
+from openmrc.fabric import Fabric, Fault
+from openmrc.live.plan import RunPlan, loopback_addresses
+from openmrc.live.spans import fault_spans, parse_faults
+from openmrc.live.supervise import Child, Family
+from openmrc.live.view import FlowNow, Snapshot, View
+
+_DRAIN_S = 1.0
+_MEMORY_S = 0.5  # the view shows rates over this much of the past
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """The record of a run, and counters that pictures do not need but results do."""
+
+    run: Run
+    links: tuple[dict[str, Any], ...]
+    fabric: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Now:
+    """What the hosts said last, for the view."""
+
+    planes: int
+    samples: dict[str, deque[tuple[int, list[int]]]] = field(default_factory=dict)
+    flows: dict[str, deque[tuple[int, int]]] = field(default_factory=dict)
+    moved_ns: dict[str, int] = field(default_factory=dict)
+    evs: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
+
+
+class Session:
+    """The processes of one run. Use `execute`."""
+
+    def __init__(self, plan: RunPlan, family: Family, view: View | None, names: Mapping[str, str]) -> None:
+        self.plan = plan
+        self._family = family
+        self._view = view
+        self._names = names
+        self._fabric_model: Fabric | None = plan.fabric() if plan.rate_bps else None
+        texts = plan.all_faults()
+        self._faults: list[Fault] = parse_faults(texts, self._fabric_model) if self._fabric_model else []
+        self._spans = fault_spans(texts, self._faults, plan.seconds, names)
+        self._shown_spans = tuple(span for span in self._spans if span.end_s - span.start_s < plan.seconds)
+        self._fabric: Child | None = None
+        self._hosts: list[Child] = []
+        self._now = _Now(plan.planes)
+        self._log: list[LogLine] = []
+        self._start_ns = 0
+
+    def run(self) -> RunRecord:
+        """Does it all."""
+        self._spawn()
+        self._open()
+        self._connect()
+        self._start()
+        self._watch()
+        return self._collect()
+
+    # --- setting up
+
+    def _spawn(self) -> None:
+        if self._fabric_model is not None:
+            self._fabric = self._family.spawn("fabric", "openmrc.live.fabric_process")
+        self._hosts = [self._family.spawn(f"host{number}", "openmrc.live.host") for number in range(self.plan.hosts)]
+        for child in self._family.children:
+            self._family.expect(child, "ready", 60)
+
+    def _open(self) -> None:
+        addresses = self._open_fabric() if self._fabric_model else loopback_addresses(self.plan.hosts, self.plan.planes)
+        for number, (child, ports) in enumerate(zip(self._hosts, addresses, strict=True)):
+            child.send({"do": "open", "ports": ports, "settings": self.plan.device_settings(number)})
+        for child in self._hosts:
+            self._family.expect(child, "open", 30)
+
+    def _open_fabric(self) -> list[list[str]]:
+        assert self._fabric is not None
+        opened = self._family.ask(self._fabric, {"do": "open", "settings": self.plan.fabric_settings()}, "ports", 30)
+        ports: list[list[str]] = opened["ports"]
+        return ports
+
+    def _connect(self) -> None:
+        shape = self.plan.stream_shape()
+        for number, (writer, reader) in enumerate(self.plan.pairs()):
+            flow = flow_name(writer, reader)
+            common = {"flow": flow, "shape": shape, "settings": self.plan.connection_settings(number)}
+            address = self._family.ask(self._hosts[reader], {"do": "listen", **common}, "listening")["listening"]
+            self._hosts[writer].send({"do": "connect", "address": address, **common})
+            self._family.expect(self._hosts[writer], "connected", 30)
+            self._family.expect(self._hosts[reader], "accepted", 30)
+
+    # --- running
+
+    def _start(self) -> None:
+        self._start_ns = time.monotonic_ns()
+        for child in self._hosts:
+            child.send({"do": "start"})
+        if self._fabric is not None:
+            self._fabric.send({"do": "start", "faults": list(self.plan.all_faults())})
+
+    def _watch(self) -> None:
+        end = self._start_ns + int(self.plan.seconds * 1e9)
+        announced: set[tuple[str, float]] = set()
+        while (left := (end - time.monotonic_ns()) / 1e9) > 0:
+            for child, message in self._family.messages(min(left, 0.2)):
+                self._hear(child, message)
+            self._announce(announced)
+            self._show()
+
+    def _announce(self, announced: set[tuple[str, float]]) -> None:
+        now = (time.monotonic_ns() - self._start_ns) / 1e9
+        for span in self._shown_spans:
+            for at, words in ((span.start_s, "begins"), (span.end_s, "is over")):
+                key = (span.text + words, at)
+                if at <= now and at < self.plan.seconds and key not in announced:
+                    announced.add(key)
+                    self._note(at, f"{span.text}: {words}")
+
+    def _note(self, time_s: float, text: str) -> None:
+        self._log.append(LogLine(time_s, text))
+        if self._view is not None:
+            self._view.event(time_s, text)
+
+    def _hear(self, child: Child, message: dict[str, Any]) -> None:
+        if "carrier" in message:
+            notice = message["carrier"]
+            self._hosts[notice["host"]].send({"do": "carrier", "port": notice["plane"], "up": notice["up"]})
+        elif "status" in message:
+            self._hear_status(child, message["status"])
+
+    def _hear_status(self, child: Child, status: dict[str, Any]) -> None:
+        at = status["time_ns"]
+        ports = self._now.samples.setdefault(child.name, deque())
+        ports.append((at, status["ports"]))
+        for flow, placed in status["flows"].items():
+            samples = self._now.flows.setdefault(flow, deque())
+            if not samples or placed > samples[-1][1]:
+                self._now.moved_ns[flow] = at
+            samples.append((at, placed))
+        for plane, ev, state in status["evs"]:
+            self._now.evs[child.name, ev] = (plane, state)
+        for when, text in status["log"]:
+            self._note((when - self._start_ns) / 1e9, f"{child.name}: {text}")
+
+    def _show(self) -> None:
+        if self._view is None:
+            return
+        now_ns = time.monotonic_ns()
+        now_s = (now_ns - self._start_ns) / 1e9
+        planes = [0.0] * self.plan.planes
+        for samples in self._now.samples.values():
+            for plane, gbps in enumerate(_rates(samples, now_ns, self.plan.planes)):
+                planes[plane] += gbps
+        flows = [
+            FlowNow(flow, _rate(samples, now_ns), (now_ns - self._now.moved_ns[flow]) / 1e6)
+            for flow, samples in self._now.flows.items()
+        ]
+        writers = len(self.plan.pairs())
+        self._view.show(
+            Snapshot(
+                transport=self.plan.transport,
+                time_s=now_s,
+                length_s=self.plan.seconds,
+                limit_gbps=self.limit_gbps * writers,
+                plane_limit_gbps=self.plan.rate_bps * writers / 1e9,
+                planes_gbps=tuple(planes),
+                flows=tuple(flows),
+                ev_states=self._ev_counts(),
+                faults=tuple(span.text for span in self._shown_spans if span.start_s <= now_s < span.end_s),
+            )
+        )
+
+    def _ev_counts(self) -> dict[int, dict[str, int]]:
+        per_plane = self.plan.evs_per_plane * len(self.plan.pairs())
+        if self.plan.transport == "rc":
+            return {}
+        counts = {plane: {"GOOD": per_plane} for plane in range(self.plan.planes)}
+        for plane, state in self._now.evs.values():
+            counts[plane]["GOOD"] -= 1
+            counts[plane][state] = counts[plane].get(state, 0) + 1
+        return counts
+
+    @property
+    def limit_gbps(self) -> float:
+        """What one writer can deliver at most; 0 when nothing is shaped."""
+        return goodput_limit_gbps(self.plan.planes, self.plan.rate_bps, self.plan.payload_mtu, self.plan.transport)
+
+    # --- collecting
+
+    def _collect(self) -> RunRecord:
+        end_s = (time.monotonic_ns() - self._start_ns) / 1e9
+        for child in self._hosts:
+            child.send({"do": "stop", "drain_s": _DRAIN_S})
+        for child in self._hosts:
+            self._family.expect(child, "stopped", 20 + _DRAIN_S)
+        for child in self._hosts:
+            child.send({"do": "finish"})
+        results = [self._family.expect(child, "result", 30)["result"] for child in self._hosts]
+        fabric: dict[str, Any] = {}
+        if self._fabric is not None:
+            fabric = self._family.ask(self._fabric, {"do": "finish"}, "result")["result"]
+        for child in self._family.children:
+            self._family.forget(child)
+        links = tuple(link for result in results for link in result["links"])
+        return RunRecord(self._record(results, links, fabric, end_s), links, fabric)
+
+    def _seconds(self, time_ns: int) -> float:
+        return (time_ns - self._start_ns) / 1e9
+
+    def _record(
+        self, results: list[dict[str, Any]], links: tuple[dict[str, Any], ...], fabric: dict[str, Any], end_s: float
+    ) -> Run:
+        placed: dict[str, Series] = {}
+        for result in results:
+            for flow, samples in result["placed"].items():
+                placed[flow] = _series([(self._seconds(at), count) for at, count in samples])
+        flows = tuple(self._flow(flow_name(*pair), placed, links) for pair in self.plan.pairs())
+        begun = [at for flow in flows if (at := flow.placed.first_progress_s()) is not None]
+        ports = [
+            add(_series([(self._seconds(at), counts[plane]) for at, counts in result["ports"]]) for result in results)
+            for plane in range(self.plan.planes)
+        ]
+        changes = [
+            EvChange(self._seconds(at), f"host{number}", qp, ev, plane, state)
+            for number, result in enumerate(results)
+            for at, qp, ev, plane, state in result["ev_changes"]
+        ]
+        writers = {writer for writer, _ in self.plan.pairs()}
+        return Run(
+            transport=self.plan.transport,
+            planes=self.plan.planes,
+            hosts=len(self.plan.pairs()) if self.plan.ring else 1,
+            plane_rate_bps=float(self.plan.rate_bps),
+            limit_gbps=self.limit_gbps,
+            start_s=min(begun, default=0.0),
+            end_s=end_s,
+            flows=flows,
+            planes_rx=tuple(ports),
+            faults=self._shown_spans,
+            ev_changes=tuple(sorted(changes, key=lambda change: change.time_s)),
+            ev_sets={
+                f"host{number}": {int(ev): plane for ev, plane in result["ev_sets"].items()}
+                for number, result in enumerate(results)
+                if number in writers and self.plan.transport == "mrc"
+            },
+            log=tuple(sorted(self._log, key=lambda line: line.time_s)),
+            seed=self.plan.seed,
+            cpu_s=sum(result["cpu_s"] for result in results),
+            fabric_cpu_s=fabric.get("cpu_s", 0.0),
+        )
+
+    def _flow(self, name: str, placed: dict[str, Series], links: tuple[dict[str, Any], ...]) -> Flow:
+        writer = next(link for link in links if link["flow"] == name and link["writes"])
+        reader = next(link for link in links if link["flow"] == name and not link["writes"])
+        return Flow(
+            name=name,
+            placed=placed[name],
+            messages_checked=reader["messages"],
+            bytes_checked=reader["bytes"],
+            content_ok=reader["content_ok"],
+            retransmitted_packets=writer["retransmitted_packets"],
+            sent_packets=writer["sent_packets"],
+            timeouts=writer["timeouts"],
+            error=writer["error"] or reader["error"],
+        )
+
+
+def flow_name(writer: int, reader: int) -> str:
+    """How a connection is called everywhere."""
+    return f"host{writer} → host{reader}"
+
+
+def execute(plan: RunPlan, view: View | None = None, names: Mapping[str, str] | None = None) -> RunRecord:
+    """Runs a plan; no process is left when it returns or raises.
+
+    Args:
+        plan: What to run.
+        view: Where to show it while it runs.
+        names: Friendlier texts for some faults.
+
+    Raises:
+        FaultError: a fault names something this fabric does not have.
+        ChildError: a process failed; the text says which and why.
+    """
+    with Family() as family:
+        return Session(plan, family, view, names or {}).run()
+
+
+def _series(samples: list[tuple[float, int]]) -> Series:
+    return Series.of([at for at, _ in samples], [count for _, count in samples])
+
+
+def _rate(samples: deque[tuple[int, int]], now_ns: int) -> float:
+    while len(samples) > 2 and samples[1][0] < now_ns - _MEMORY_S * 1e9:
+        samples.popleft()
+    if len(samples) < 2:
+        return 0.0
+    return (samples[-1][1] - samples[0][1]) * 8.0 / max(samples[-1][0] - samples[0][0], 1)
+
+
+def _rates(samples: deque[tuple[int, list[int]]], now_ns: int, planes: int) -> list[float]:
+    while len(samples) > 2 and samples[1][0] < now_ns - _MEMORY_S * 1e9:
+        samples.popleft()
+    if len(samples) < 2:
+        return [0.0] * planes
+    span_ns = max(samples[-1][0] - samples[0][0], 1)
+    return [(samples[-1][1][plane] - samples[0][1][plane]) * 8.0 / span_ns for plane in range(planes)]

@@ -1,0 +1,1 @@
+"""Helpers for tests of openmrc and of programs that use it; nothing here runs in production."""

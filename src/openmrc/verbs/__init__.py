@@ -1,0 +1,82 @@
+"""MRC verbs: devices, memory regions, completion queues, queue pairs, and the controller's profiles.
+
+The names are those of the MRC API (libibverbs with MRC's additions) in Python form. For most programs
+`openmrc.connect` and `openmrc.listen` are enough; they are made of these objects.
+"""
+
+from __future__ import annotations
+
+from openmrc.verbs.carrier import CarrierMonitor, FabricCarrier, LinkCarrier
+from openmrc.verbs.cq import CompletionQueue
+from openmrc.verbs.device import Context, Device, DeviceAttributes, Peer, Port, ProtectionDomain, QpHint
+from openmrc.verbs.enums import (
+    Access,
+    EvCause,
+    EventType,
+    EvState,
+    QpErrorCause,
+    QpState,
+    Transport,
+    WcOpcode,
+    WcStatus,
+    WrOpcode,
+)
+from openmrc.verbs.ev_format import EvFormat, EvFormatMode, EvProfileField, expand_ev, generate_evs
+from openmrc.verbs.events import Event, EventSubscription
+from openmrc.verbs.memory import MemoryRegion
+from openmrc.verbs.profiles import (
+    CcProfile,
+    Controller,
+    EvEntry,
+    EvFormatProfile,
+    EvProfile,
+    EvProfileMode,
+    ProbeAnswer,
+    ProfileState,
+)
+from openmrc.verbs.qp import QueuePair
+from openmrc.verbs.work import RecvWr, SendWr, WorkCompletion
+
+__all__ = [
+    "Access",
+    "CarrierMonitor",
+    "CcProfile",
+    "CompletionQueue",
+    "Context",
+    "Controller",
+    "Device",
+    "DeviceAttributes",
+    "EvCause",
+    "EvEntry",
+    "EvFormat",
+    "EvFormatMode",
+    "EvFormatProfile",
+    "EvProfile",
+    "EvProfileField",
+    "EvProfileMode",
+    "EvState",
+    "Event",
+    "EventSubscription",
+    "EventType",
+    "FabricCarrier",
+    "LinkCarrier",
+    "MemoryRegion",
+    "Peer",
+    "Port",
+    "ProbeAnswer",
+    "ProfileState",
+    "ProtectionDomain",
+    "QpErrorCause",
+    "QpHint",
+    "QpState",
+    "QueuePair",
+    "RecvWr",
+    "SendWr",
+    "Transport",
+    "WcOpcode",
+    "WcStatus",
+    "WorkCompletion",
+    "WrOpcode",
+    "expand_ev",
+    "generate_evs",
+]

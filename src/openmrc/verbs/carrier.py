@@ -1,0 +1,197 @@
+"""Carrier of a device's ports: who notices that a cable is out, and tells the device.
+
+Two monitors behind one interface: `LinkCarrier` listens to the kernel (interfaces with a cable), `FabricCarrier` to an
+emulated fabric's feed. Both start when made and end with `close`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import threading
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from openmrc.errors import ConfigError, DeviceError
+
+if TYPE_CHECKING:
+    from openmrc.verbs.device import Device
+
+__all__ = ["CarrierMonitor", "FabricCarrier", "LinkCarrier"]
+
+_RTMGRP_LINK = 1
+_RTM_NEWLINK = 16
+_RTM_DELLINK = 17
+_RTM_GETLINK = 18
+_NLM_F_REQUEST = 1
+_NLM_F_DUMP = 0x300
+_IFF_RUNNING = 0x40
+_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port id
+_LINK = struct.Struct("=BxHiII")  # family, device type, index, flags, change
+
+
+class CarrierMonitor(ABC):
+    """Watches carriers on a thread of its own and calls `Device.set_port_state` when one changes."""
+
+    def __init__(self, device: Device, name: str) -> None:
+        self._device = device
+        self._stop_read, self._stop_write = socket.socketpair()
+        self._up = dict(enumerate(device.ports_up()))
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @abstractmethod
+    def _run(self) -> None: ...
+
+    def _report(self, port: int, up: bool) -> None:
+        if self._up.get(port) != up and not self._device.closed:
+            self._up[port] = up
+            self._device.set_port_state(port, up)
+
+    def _readable(self, source: socket.socket) -> bool:
+        """Waits for `source`; False: the monitor is to end."""
+        import select
+
+        ready, _, _ = select.select([source, self._stop_read], [], [])
+        return self._stop_read not in ready
+
+    def close(self) -> None:
+        """Stops watching. Idempotent."""
+        if self._thread.is_alive():
+            self._stop_write.send(b"x")
+            self._thread.join()
+        self._stop_read.close()
+        self._stop_write.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class LinkCarrier(CarrierMonitor):
+    """Follows the kernel's link state of the interfaces that the device's ports name; others are left alone.
+
+    Raises:
+        DeviceError: the kernel refuses the netlink socket, or an interface does not exist.
+    """
+
+    def __init__(self, device: Device) -> None:
+        super().__init__(device, "openmrc-carrier")
+        self._ports: dict[int, list[int]] = {}
+        for number, port in enumerate(device.ports):
+            if port.interface is None:
+                continue
+            try:
+                self._ports.setdefault(socket.if_nametoindex(port.interface), []).append(number)
+            except OSError as error:
+                raise DeviceError(error.errno, f"no interface {port.interface}") from error
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        try:
+            self._socket.bind((0, _RTMGRP_LINK))
+            self._ask()
+        except OSError as error:
+            self._socket.close()
+            raise DeviceError(error.errno, "cannot watch links") from error
+        self._thread.start()
+
+    def _ask(self) -> None:
+        """Asks for all links: at the start, and after the kernel had to drop messages."""
+        body = _LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        flags = _NLM_F_REQUEST | _NLM_F_DUMP
+        self._socket.send(_HEADER.pack(_HEADER.size + len(body), _RTM_GETLINK, flags, 1, 0) + body)
+
+    def _run(self) -> None:
+        while self._readable(self._socket):
+            try:
+                self._handle(self._socket.recv(1 << 16))
+            except OSError:  # ENOBUFS: messages were lost
+                self._ask()
+
+    def _handle(self, data: bytes) -> None:
+        offset = 0
+        while offset + _HEADER.size <= len(data):
+            length, kind, _flags, _sequence, _port = _HEADER.unpack_from(data, offset)
+            if length < _HEADER.size:
+                return
+            if kind in (_RTM_NEWLINK, _RTM_DELLINK) and length >= _HEADER.size + _LINK.size:
+                _family, _type, index, flags, _change = _LINK.unpack_from(data, offset + _HEADER.size)
+                up = kind == _RTM_NEWLINK and bool(flags & _IFF_RUNNING)
+                for port in self._ports.get(index, []):
+                    self._report(port, up)
+            offset += (length + 3) & ~3
+
+    def close(self) -> None:
+        """Stops watching. Idempotent."""
+        super().close()
+        self._socket.close()
+
+
+class FabricCarrier(CarrierMonitor):
+    """Follows an emulated fabric's feed of JSON lines: {"event": "carrier", "host": h, "port": p, "up": bool}.
+
+    Args:
+        device: Its ports are told.
+        address: "HOST:PORT" of the feed, or the path of a unix socket.
+        host: Which host of the fabric the device is, as the feed writes it.
+        timeout_s: To connect.
+
+    Raises:
+        ConfigError: the address is neither.
+        DeviceError: nobody listens there.
+    """
+
+    def __init__(self, device: Device, address: str, host: int | str, *, timeout_s: float = 5.0) -> None:
+        super().__init__(device, "openmrc-fabric-carrier")
+        self._host = host
+        name, separator, port = address.rpartition(":")
+        is_path = os.sep in address
+        if not is_path and not (separator and port.isdigit()):
+            raise ConfigError("address", address, "HOST:PORT or the path of a unix socket")
+        try:
+            if is_path:
+                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                self._socket.settimeout(timeout_s)
+                self._socket.connect(address)
+            else:
+                self._socket = socket.create_connection((name.strip("[]"), int(port)), timeout_s)
+        except OSError as error:
+            raise DeviceError(error.errno or 0, f"no carrier feed at {address}: {error}") from error
+        self._socket.setblocking(False)
+        self._thread.start()
+
+    def _run(self) -> None:
+        pending = b""
+        while self._readable(self._socket):
+            try:
+                data = self._socket.recv(1 << 16)
+            except BlockingIOError:
+                continue
+            except OSError:
+                return
+            if not data:
+                return
+            *lines, pending = (pending + data).split(b"\n")
+            for line in lines:
+                self._handle(line)
+
+    def _handle(self, line: bytes) -> None:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(record, dict) or record.get("event") != "carrier":
+            return
+        port, up = record.get("port"), record.get("up")
+        if str(record.get("host")) == str(self._host) and isinstance(port, int) and 0 <= port < len(self._device.ports):
+            self._report(port, bool(up))
+
+    def close(self) -> None:
+        """Stops following. Idempotent."""
+        super().close()
+        self._socket.close()

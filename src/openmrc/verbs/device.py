@@ -1,0 +1,476 @@
+"""The device (a software NIC of N ports), contexts, protection domains, QP hints."""
+
+from __future__ import annotations
+
+import atexit
+import ipaddress
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
+
+from openmrc import _native
+from openmrc.errors import BusyError, ConfigError, DeviceError
+from openmrc.verbs.cq import CompletionQueue
+from openmrc.verbs.enums import Access, EvFormatMode, Transport, check
+from openmrc.verbs.events import Event, EventHub, EventSubscription
+from openmrc.verbs.memory import MemoryRegion
+from openmrc.verbs.profiles import Controller
+from openmrc.verbs.stats import DeviceStatistics, device_statistics
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from openmrc.verbs.qp import QueuePair
+
+__all__ = ["Context", "Device", "DeviceAttributes", "Peer", "Port", "ProtectionDomain", "QpHint"]
+
+PORTS_MAX = 16
+EVS_MAX = 1024
+BURST_PACKETS_MAX = 64
+_PORT_WORDS = 'a numeric address, optionally with interface and advertised address: "10.0.0.1%eth1@192.0.2.7"'
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One port of a device.
+
+    Args:
+        address: Local address the sockets are bound to.
+        interface: Network interface to bind to, None: as the routing table says.
+        advertise: What peers send to and see as source, where that differs from `address`.
+    """
+
+    address: str
+    interface: str | None = None
+    advertise: str | None = None
+
+    @classmethod
+    def parse(cls, text: str, field_name: str = "ports") -> Port:
+        """From "ADDRESS[%INTERFACE][@ADVERTISE]".
+
+        Raises:
+            ConfigError: naming `field_name` and what is allowed.
+        """
+        local, _, advertise = text.partition("@")
+        address, _, interface = local.partition("%")
+        port = cls(address, interface or None, advertise or None)
+        for one in (address, port.seen_as):
+            try:
+                ipaddress.ip_address(one)
+            except ValueError:
+                raise ConfigError(field_name, text, _PORT_WORDS) from None
+        return port
+
+    @property
+    def seen_as(self) -> str:
+        """The address that peers know."""
+        return self.advertise or self.address
+
+    @property
+    def version(self) -> int:
+        """4 or 6."""
+        return ipaddress.ip_address(self.address).version
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Where a peer device lives: one address per port, in port order; planes meet by number."""
+
+    addresses: tuple[str, ...]
+    udp_port: int = 4791
+    ports_up: int = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAttributes:
+    """What a device can do, as `query` answers it."""
+
+    protocol_versions: tuple[str, ...] = ("1.0",)
+    port_count: int = 1
+    udp_port: int = 4791
+    ev_format: EvFormatMode = EvFormatMode.UDP
+    evs_per_port: int = 64
+    max_wimm: int = 65535
+    """WRITE_IMM messages a requester may keep in flight."""
+    max_wimm_dest: int = 65535
+    """WRITE_IMM messages a responder may allow."""
+    max_mpr: int = 255
+    """Largest receive window, in units of `mpr_resolution` PSNs."""
+    mpr_resolution: int = 128
+    max_qp_hints: int = 65535
+    trim_nack: bool = True
+    dynamic_mpr: bool = True
+    svc_time: bool = True
+    max_message_bytes: int = 1 << 30
+    payload_mtu_max: int = 8192
+    transports: tuple[Transport, ...] = (Transport.MRC, Transport.RC)
+
+
+@dataclass(eq=False, slots=True)
+class QpHint:
+    """What the application expects of its QPs, to size resources: made by `Context.create_qp_hint`.
+
+    Args:
+        qps_per_peer: QPs to the same peer.
+        send_peers: Peers this side sends to.
+        incast_degree: Peers that send to the same receiver.
+        vendor_data: Up to 128 bytes that openmrc carries and ignores.
+    """
+
+    qps_per_peer: int = 1
+    send_peers: int = 1
+    incast_degree: int = 1
+    vendor_data: bytes = b""
+    _users: set[QueuePair] = field(default_factory=set, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("qps_per_peer", "send_peers", "incast_degree"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"hint.{name}", getattr(self, name), "1 or more")
+        if len(self.vendor_data) > 128:
+            raise ConfigError("hint.vendor_data", f"{len(self.vendor_data)} bytes", "at most 128 bytes")
+
+    def close(self) -> None:
+        """Destroys the hint.
+
+        Raises:
+            BusyError: QPs made with it still exist.
+        """
+        if self._users:
+            msg = f"{len(self._users)} queue pairs still use this hint"
+            raise BusyError(msg)
+
+
+class Device:
+    """A software MRC NIC: sockets, one I/O thread, the engine.
+
+    Args:
+        ports: One per plane: `Port` objects or text "ADDRESS[%INTERFACE][@ADVERTISE]".
+        udp_port: UDP port that every port receives on.
+        evs_per_port: Paths per port: so many UDP source ports are bound (and, in mode STEV, flow labels drawn).
+        burst_packets: Packets that share one EV, 1 to 64. More makes sending cheaper through the kernel's segmentation
+            offload (several times so at a 1,500 byte MTU); 1 sprays every packet by itself, which balances best. The
+            default, 8, suits transfers of megabytes over links of gigabits.
+        ev_format: UDP for any network, STEV for IPv6.
+        partition_key: Both ends must have the same.
+        seed: Of the engine's random choices; None draws one.
+        segmentation_offload: Use UDP_SEGMENT where the kernel has it.
+        receive_offload: Use UDP_GRO where the kernel has it.
+        socket_buffer_bytes: Wanted per socket; `statistics()` tells what the kernel granted.
+        first_source_port: Where to look for free UDP source ports.
+        endpoint_retry_us: Port status updates are repeated this often until answered.
+        endpoint_retries: And this many times.
+        reverse_probe_interval_us: How often paths for answers are refreshed.
+
+    Raises:
+        ConfigError: a value is wrong.
+        DeviceError: the operating system refused: address in use by another device, no such interface, ...
+    """
+
+    def __init__(
+        self,
+        ports: Sequence[Port | str],
+        *,
+        udp_port: int = 4791,
+        evs_per_port: int = 64,
+        burst_packets: int = 8,
+        ev_format: EvFormatMode | str = EvFormatMode.UDP,
+        partition_key: int = 0xFFFF,
+        seed: int | None = None,
+        segmentation_offload: bool = True,
+        receive_offload: bool = True,
+        socket_buffer_bytes: int = 16 << 20,
+        first_source_port: int = 49152,
+        endpoint_retry_us: int = 20_000,
+        endpoint_retries: int = 8,
+        reverse_probe_interval_us: int = 50_000,
+    ) -> None:
+        self.ports = _checked_ports(ports)
+        self.ev_format = _checked_format(ev_format, self.ports)
+        _within("udp_port", udp_port, 1, 65535)
+        _within("evs_per_port", evs_per_port, 1, EVS_MAX // len(self.ports))
+        _within("burst_packets", burst_packets, 1, BURST_PACKETS_MAX)
+        _within("partition_key", partition_key, 0, 0xFFFF)
+        _within("socket_buffer_bytes", socket_buffer_bytes, 4096, 1 << 30)
+        _within("first_source_port", first_source_port, 1024, 65535)
+        self.seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed & 0xFFFFFFFFFFFFFFFF
+        self.udp_port = udp_port
+        self.evs_per_port = evs_per_port
+        self.burst_packets = burst_packets
+        self.partition_key = partition_key
+        self._native = _native.Device(
+            [(port.address, port.seen_as, port.interface or "") for port in self.ports],
+            udp_port=udp_port,
+            evs_per_port=evs_per_port,
+            burst_packets=burst_packets,
+            ev_format=int(self.ev_format),
+            partition_key=partition_key,
+            seed=self.seed,
+            segmentation_offload=segmentation_offload,
+            receive_offload=receive_offload,
+            socket_buffer_bytes=socket_buffer_bytes,
+            first_source_port=first_source_port,
+            endpoint_retry_us=endpoint_retry_us,
+            endpoint_retries=endpoint_retries,
+            reverse_probe_interval_us=reverse_probe_interval_us,
+        )
+        self._hub = EventHub(self._native)
+        self._queues: set[CompletionQueue] = set()
+        self._contexts: list[Context] = []
+        _open.add(self)
+        self.controller = Controller(self)
+        """The controller's side: EV, EV format and CC profiles, probes."""
+
+    # --- life
+
+    def close(self) -> None:
+        """Stops the thread and closes the sockets; memory regions are released. Idempotent."""
+        if self._native.closed:
+            return
+        _open.discard(self)
+        self._native.close()
+        self._hub.close()
+        for context in self._contexts:
+            context._release()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return bool(self._native.closed)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- what it is
+
+    def query(self) -> DeviceAttributes:
+        """What the device can do."""
+        return DeviceAttributes(
+            port_count=len(self.ports),
+            udp_port=self.udp_port,
+            ev_format=self.ev_format,
+            evs_per_port=self.evs_per_port,
+        )
+
+    def evs(self) -> list[tuple[int, int]]:
+        """Every (EV, port) the device can send on."""
+        return list(self._native.evs())
+
+    def ports_up(self) -> list[bool]:
+        """Carrier of each port as the device believes it."""
+        mask = self._native.ports_up()
+        return [bool(mask >> port & 1) for port in range(len(self.ports))]
+
+    def statistics(self) -> DeviceStatistics:
+        """Counters of the device, its ports and their sockets, and drops by reason."""
+        return device_statistics(self._native.statistics())
+
+    # --- children
+
+    def open_context(self) -> Context:
+        """A context: the parent of protection domains, completion queues and hints."""
+        context = Context(self)
+        self._contexts.append(context)
+        return context
+
+    # --- driving and events
+
+    def progress(self) -> int:
+        """Receives, sends and runs timers on the calling thread; the datagrams received.
+
+        For busy polling: while it is called more often than once in a millisecond, the device's own thread rests.
+        """
+        return self._native.progress()
+
+    def set_port_state(self, port: int, up: bool) -> None:
+        """Tells the device that a port lost or regained its carrier; peers are told over the other ports.
+
+        Raises:
+            ConfigError: no such port.
+        """
+        _within("port", port, 0, len(self.ports) - 1)
+        self._native.set_port_state(port, up)
+
+    def subscribe(self) -> EventSubscription:
+        """A reader of the event stream, from now on."""
+        return self._hub.subscribe()
+
+    def events(self) -> Iterator[Event]:
+        """Iterates over events from now on, until the device is closed."""
+        return iter(self.subscribe())
+
+    def on_event(self, callback: Callable[[Event], None]) -> None:
+        """Calls `callback` with every event, from a thread of its own. It must not raise and should return soon."""
+        self._hub.on_event(callback)
+
+    def add_peer(self, peer: Peer) -> int:
+        """Number of a peer, for probes and QP attributes; the same addresses give the same number.
+
+        Raises:
+            InvalidArgumentError: no ports, too many, or an address of another family than the device's.
+        """
+        for address in peer.addresses:
+            try:
+                ipaddress.ip_address(address)
+            except ValueError:
+                raise ConfigError("peer.addresses", address, "numeric addresses") from None
+        status, number = self._native.add_peer(list(peer.addresses), peer.udp_port, peer.ports_up)
+        check(status, f"peer {peer} cannot be used by a device of {len(self.ports)} ports")
+        return int(number)
+
+    def path_mtu_bytes(self, peer: Peer) -> int:
+        """Smallest MTU that the kernel knows between the ports and their peers: interface, route or learned."""
+        return min(
+            _path_mtu(port, address, peer.udp_port) for port, address in zip(self.ports, peer.addresses, strict=False)
+        )
+
+    def __repr__(self) -> str:
+        return f"<Device {', '.join(port.seen_as for port in self.ports)} udp {self.udp_port}>"
+
+
+_open: WeakSet[Device] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """A program that ends without closing its devices (Ctrl-C) must not be written into while it is taken down."""
+    for device in list(_open):
+        device.close()
+
+
+class Context:
+    """Parent of a device's objects: made by `Device.open_context`."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._domains: list[ProtectionDomain] = []
+
+    def query_device(self) -> DeviceAttributes:
+        """As `Device.query`."""
+        return self.device.query()
+
+    def alloc_pd(self) -> ProtectionDomain:
+        """A protection domain: memory regions and QPs belong together in one."""
+        domain = ProtectionDomain(self)
+        self._domains.append(domain)
+        return domain
+
+    def create_cq(self, capacity: int = 1024) -> CompletionQueue:
+        """A completion queue of `capacity` entries.
+
+        Raises:
+            InvalidArgumentError: the capacity is out of range.
+        """
+        return CompletionQueue(self.device, capacity)
+
+    def create_qp_hint(
+        self, *, qps_per_peer: int = 1, send_peers: int = 1, incast_degree: int = 1, vendor_data: bytes = b""
+    ) -> QpHint:
+        """What to expect of the QPs; see `QpHint`."""
+        return QpHint(qps_per_peer, send_peers, incast_degree, vendor_data)
+
+    def _release(self) -> None:
+        for domain in self._domains:
+            for region in list(domain._regions):
+                region.close()
+
+
+class ProtectionDomain:
+    """Holds memory regions and QPs: made by `Context.alloc_pd`."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.device = context.device
+        self._regions: set[MemoryRegion] = set()
+
+    def register(self, buffer: Any, access: Access = Access.REMOTE_WRITE) -> MemoryRegion:
+        """Registers a writable contiguous buffer in place: bytearray, NumPy array, mmap, torch CPU tensor.
+
+        Raises:
+            InvalidArgumentError: read-only, strided, empty or not a buffer.
+        """
+        return MemoryRegion(self, buffer, access)
+
+    def create_qp(
+        self,
+        send_cq: CompletionQueue,
+        recv_cq: CompletionQueue | None = None,
+        *,
+        transport: Transport = Transport.MRC,
+        send_wr_max: int = 128,
+        recv_wr_max: int = 128,
+        hint: QpHint | None = None,
+    ) -> QueuePair:
+        """A QP in state RST; see `QueuePair`."""
+        from openmrc.verbs.qp import QueuePair
+
+        return QueuePair(
+            self, send_cq, recv_cq or send_cq, transport=transport, send_wr_max=send_wr_max,
+            recv_wr_max=recv_wr_max, hint=hint,
+        )  # fmt: skip
+
+
+def _within(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigError(name, value, f"a whole number from {low} to {high}")
+
+
+def _checked_ports(ports: Sequence[Port | str]) -> tuple[Port, ...]:
+    if isinstance(ports, str) or not 1 <= len(ports) <= PORTS_MAX:
+        raise ConfigError("ports", ports, f"a list of 1 to {PORTS_MAX} ports, one per plane")
+    checked = []
+    for index, port in enumerate(ports):
+        name = f"ports[{index}]"
+        text = port if isinstance(port, str) else _text_of(port)
+        checked.append(Port.parse(text, name))
+        if checked[-1].version != checked[0].version:
+            raise ConfigError(name, text, f"IPv{checked[0].version}, as ports[0] is")
+    if len({port.seen_as for port in checked}) != len(checked):
+        raise ConfigError("ports", [_text_of(port) for port in checked], "a different address for each port")
+    return tuple(checked)
+
+
+def _text_of(port: Port) -> str:
+    interface = f"%{port.interface}" if port.interface else ""
+    return f"{port.address}{interface}" + (f"@{port.advertise}" if port.advertise else "")
+
+
+def _checked_format(mode: EvFormatMode | str, ports: tuple[Port, ...]) -> EvFormatMode:
+    try:
+        chosen = EvFormatMode[mode.upper()] if isinstance(mode, str) else EvFormatMode(mode)
+    except (KeyError, ValueError):
+        raise ConfigError("ev_format", mode, "udp or stev") from None
+    if chosen is EvFormatMode.SRV6:
+        raise ConfigError(
+            "ev_format", "srv6", "udp or stev", hint="SRv6 paths are not supported by the live device yet"
+        )
+    if chosen is EvFormatMode.STEV and ports[0].version != 6:
+        raise ConfigError("ev_format", "stev", "udp with IPv4 ports", hint="flow labels exist in IPv6 only")
+    return chosen
+
+
+_IP_MTU = 14
+_IPV6_MTU = 24
+
+
+def _path_mtu(port: Port, address: str, udp_port: int) -> int:
+    family = socket.AF_INET if port.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            if port.interface:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, port.interface.encode())
+            probe.bind((port.address, 0))
+            probe.connect((address, udp_port))
+        except OSError as error:
+            raise DeviceError(error.errno, f"no way from {port.address} to {address}: {error.strerror}") from error
+        if port.version == 4:
+            return probe.getsockopt(socket.IPPROTO_IP, _IP_MTU)
+        return probe.getsockopt(socket.IPPROTO_IPV6, _IPV6_MTU)

@@ -1,0 +1,256 @@
+"""The event stream of a device: every state change, typed; `to_json` makes the JSON lines that readers share.
+
+Event
+├── QpStateChanged     a QP entered a state; `cause` says why when it is ERR
+├── EvStateChanged     a path (EV) of a QP became GOOD, SKIP, ASSUMED_BAD or DENIED
+├── EvReplaced         an EV left the active set of a QP for another of the same port
+├── PortStateChanged   a port went down or up, here or at a peer
+├── RetryTimeout       a QP's retransmission timer fired
+├── CqOverrun          a completion found its queue full
+└── PeerLost           the connection that announces a peer's death was closed
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from select import select
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from openmrc.verbs.enums import EvCause, EventType, EvState, QpErrorCause, QpState
+
+if TYPE_CHECKING:
+    from openmrc import _native
+
+__all__ = [
+    "CqOverrun",
+    "EvReplaced",
+    "EvStateChanged",
+    "Event",
+    "EventSubscription",
+    "PeerLost",
+    "PortStateChanged",
+    "QpStateChanged",
+    "RetryTimeout",
+]
+
+_QUEUE_MAX = 1 << 16
+_PAUSE_S = 0.002  # events come in bursts: one wake-up for each burst is enough
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something changed at `time_ns` of the device's monotonic clock (`time.monotonic_ns`)."""
+
+    name: ClassVar[str] = "event"
+    time_ns: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """`event` and the fields, enums by name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        named = {key: value.name if isinstance(value, IntEnum) else value for key, value in values.items()}
+        return {"event": self.name, **named}
+
+    def to_json(self) -> str:
+        """One line of JSON, without the line end."""
+        return json.dumps(self.to_dict())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QpStateChanged(Event):
+    name: ClassVar[str] = "qp_state"
+    qp: int
+    state: QpState
+    cause: QpErrorCause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvStateChanged(Event):
+    name: ClassVar[str] = "ev_state"
+    qp: int
+    port: int
+    ev: int
+    state: EvState
+    cause: EvCause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvReplaced(Event):
+    name: ClassVar[str] = "ev_replaced"
+    qp: int
+    port: int
+    ev: int
+    replacement: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortStateChanged(Event):
+    name: ClassVar[str] = "port_state"
+    port: int
+    up: bool
+    learned: bool
+    """True: a peer reported its port; False: a port of this device."""
+    qp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryTimeout(Event):
+    name: ClassVar[str] = "retry_timeout"
+    qp: int
+    consecutive: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CqOverrun(Event):
+    name: ClassVar[str] = "cq_overrun"
+    qp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerLost(Event):
+    name: ClassVar[str] = "peer_lost"
+    qp: int
+    address: str
+    reason: str
+
+
+def event_of(raw: tuple[int, int, int, int, int, int, int]) -> Event:
+    """From (time_ps, type, port, qp, ev, value, detail), the native record."""
+    time_ps, kind, port, qp, ev, value, detail = raw
+    at = time_ps // 1000
+    match EventType(kind):
+        case EventType.QP_STATE:
+            return QpStateChanged(time_ns=at, qp=qp, state=QpState(value), cause=QpErrorCause(detail))
+        case EventType.EV_STATE:
+            return EvStateChanged(time_ns=at, qp=qp, port=port, ev=ev, state=EvState(value), cause=EvCause(detail))
+        case EventType.EV_REPLACED:
+            return EvReplaced(time_ns=at, qp=qp, port=port, ev=ev, replacement=value)
+        case EventType.PORT_STATE:
+            return PortStateChanged(time_ns=at, port=port, up=bool(value), learned=bool(detail), qp=qp)
+        case EventType.RETRY_TIMEOUT:
+            return RetryTimeout(time_ns=at, qp=qp, consecutive=value)
+        case EventType.CQ_OVERRUN:
+            return CqOverrun(time_ns=at, qp=qp)
+
+
+class EventSubscription:
+    """One reader's view of the stream, from the moment it was made: iterate, `poll`, or `wait`. Close it when done.
+
+    Holds the latest 65,536 unread events; `dropped` counts what was lost to that limit.
+    """
+
+    def __init__(self, hub: EventHub) -> None:
+        self._hub = hub
+        self._queue: deque[Event] = deque()
+        self._ready = threading.Condition()
+        self._open = True
+        self.dropped = 0
+
+    def poll(self) -> list[Event]:
+        """Everything unread, without waiting."""
+        with self._ready:
+            events = list(self._queue)
+            self._queue.clear()
+        return events
+
+    def wait(self, timeout_s: float | None = None) -> list[Event]:
+        """Everything unread, after waiting for at least one; empty when the time has passed or the stream ended."""
+        with self._ready:
+            self._ready.wait_for(lambda: self._queue or not self._open, timeout_s)
+        return self.poll()
+
+    def close(self) -> None:
+        """Ends iteration and waiting. Idempotent."""
+        self._hub.remove(self)
+        with self._ready:
+            self._open = False
+            self._ready.notify_all()
+
+    def _put(self, events: list[Event]) -> None:
+        with self._ready:
+            self._queue.extend(events)
+            while len(self._queue) > _QUEUE_MAX:
+                self._queue.popleft()
+                self.dropped += 1
+            self._ready.notify_all()
+
+    def __iter__(self) -> Iterator[Event]:
+        while True:
+            events = self.wait()
+            yield from events
+            if not events and not self._open:
+                return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class EventHub:
+    """Carries events from a device to its readers; its thread exists only while somebody reads."""
+
+    def __init__(self, native: _native.Device) -> None:
+        self._native = native
+        self._lock = threading.Lock()
+        self._readers: list[EventSubscription] = []
+        self._callbacks: list[Callable[[Event], None]] = []
+        self._thread: threading.Thread | None = None
+
+    def subscribe(self) -> EventSubscription:
+        reader = EventSubscription(self)
+        with self._lock:
+            self._readers.append(reader)
+            self._start()
+        return reader
+
+    def on_event(self, callback: Callable[[Event], None]) -> None:
+        with self._lock:
+            self._callbacks.append(callback)
+            self._start()
+
+    def remove(self, reader: EventSubscription) -> None:
+        with self._lock:
+            if reader in self._readers:
+                self._readers.remove(reader)
+
+    def publish(self, events: list[Event]) -> None:
+        with self._lock:
+            readers, callbacks = list(self._readers), list(self._callbacks)
+        for reader in readers:
+            reader._put(events)
+        for callback in callbacks:
+            for event in events:
+                callback(event)
+
+    def close(self) -> None:
+        """After the native device is closed: lets the thread end, then ends every subscription."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        with self._lock:
+            readers = list(self._readers)
+        for reader in readers:
+            reader.close()
+
+    def _start(self) -> None:
+        if self._thread is None and not self._native.closed:
+            self._thread = threading.Thread(target=self._run, name="openmrc-events", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        native = self._native
+        while True:
+            ended = native.closed
+            while raw := native.poll_events(1024):
+                self.publish([event_of(one) for one in raw])
+            if ended:
+                return
+            if not native.arm_events():
+                select([native.event_fd()], [], [])
+            time.sleep(_PAUSE_S)

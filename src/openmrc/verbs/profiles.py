@@ -1,0 +1,421 @@
+"""The controller's side of a device: EV format, EV and CC profiles by 64-bit id, and probes of single paths.
+
+Profiles move INIT -> OFFLINE -> ONLINE and back. A QP may be given a profile that is ONLINE, and keeps it ONLINE.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from openmrc.errors import BusyError, ConfigError, InvalidStateError, NotFoundError, did_you_mean
+from openmrc.verbs.enums import EvState, check
+from openmrc.verbs.ev_format import EvFormat, EvFormatMode, EvProfileField, ev_value, generate_evs
+
+if TYPE_CHECKING:
+    from openmrc.verbs.device import Device, Peer
+    from openmrc.verbs.qp import QueuePair
+
+__all__ = [
+    "CcProfile",
+    "Controller",
+    "EvEntry",
+    "EvFormatProfile",
+    "EvProfile",
+    "EvProfileMode",
+    "ProbeAnswer",
+    "ProfileState",
+]
+
+_ID_MAX = (1 << 64) - 1
+_P = TypeVar("_P", bound="_Profile")
+_ALGORITHMS = {"uet-1.0-nscc": "nscc", "nscc": "nscc", None: "none", "none": "none"}
+_CC_FIELDS = {
+    "disable_qa": "disable_qa",
+    "adjust_bytes_threshold": "adjust_bytes",
+    "adjust_period_threshold_ns": "adjust_period_ns",
+    "base_rtt_ns": "base_rtt_ns",
+    "eta_permille": "eta_permille",
+    "fi_permille": "fi_permille",
+    "fi_scale_permille": "fi_scale_permille",
+    "gamma_permille": "gamma_permille",
+    "max_md_jump_permille": "max_md_jump_permille",
+    "max_cwnd_bytes": "max_cwnd_bytes",
+    "qa_gate": "qa_gate_shift",
+    "qa_threshold_ns": "qa_threshold_ns",
+    "target_delay_ns": "target_qdelay_ns",
+    "link_rate_bps": "link_rate_bps",
+    "mtu_bytes": "mtu_bytes",
+    "trimming": "trimming",
+}
+
+
+class ProfileState(IntEnum):
+    INIT = 0
+    OFFLINE = 1
+    ONLINE = 2
+
+
+class EvProfileMode(IntEnum):
+    """Where a profile's EVs come from."""
+
+    AUTO = 0
+    """The device chooses: all the paths its sockets have."""
+    EXP = 1
+    """An explicit list."""
+    GEN = 2
+    """Generated from the fields of an EV format."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvEntry:
+    """One EV of a profile; `port` counts from 1, as the controller API does."""
+
+    value: int
+    port: int
+    state: EvState
+
+
+class _Profile:
+    """An id and a state."""
+
+    def __init__(self, controller: Controller, profile_id: int) -> None:
+        self.id = profile_id
+        self.state = ProfileState.INIT
+        self._controller = controller
+        self._users: set[QueuePair] = set()
+
+    def set_state(self, state: ProfileState) -> None:
+        """Moves one step: INIT <-> OFFLINE <-> ONLINE.
+
+        Raises:
+            InvalidStateError: more than one step.
+            BusyError: QPs use it and it would leave ONLINE.
+        """
+        if abs(state - self.state) > 1:
+            msg = f"profile {self.id} is {self.state.name} and cannot become {state.name} in one step"
+            raise InvalidStateError(msg)
+        if self._users and state is not ProfileState.ONLINE:
+            msg = f"profile {self.id} is used by {len(self._users)} queue pairs"
+            raise BusyError(msg)
+        self.state = state
+
+    def online(self) -> None:
+        """Takes all steps to ONLINE."""
+        while self.state is not ProfileState.ONLINE:
+            self.set_state(ProfileState(self.state + 1))
+
+    def _require_editable(self) -> None:
+        if self.state is ProfileState.ONLINE:
+            msg = f"profile {self.id} is ONLINE; what it contains can be changed in INIT and OFFLINE"
+            raise InvalidStateError(msg)
+
+
+class EvFormatProfile(_Profile):
+    """How an expanded EV is laid out: made by `Controller.create_ev_format_profile`."""
+
+    def __init__(self, controller: Controller, profile_id: int, ev_format: EvFormat) -> None:
+        super().__init__(controller, profile_id)
+        self.format = ev_format
+
+
+class EvProfile(_Profile):
+    """Which paths a QP may use: made by `Controller.create_ev_profile`."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        profile_id: int,
+        mode: EvProfileMode,
+        universe: list[tuple[int, int]],
+        active_per_port: int,
+        min_active: int,
+    ) -> None:
+        super().__init__(controller, profile_id)
+        self.mode = mode
+        self.active_per_port = active_per_port
+        self.min_active = min_active
+        self._universe = universe
+        self._denied: set[int] = set()
+
+    @property
+    def ev_count(self) -> int:
+        """EVs in the profile, active and backup."""
+        return len(self._universe)
+
+    def query(self) -> list[EvEntry]:
+        """All EVs; state GOOD unless denied or, in some QP that uses the profile, worse."""
+        worst: dict[int, EvState] = {}
+        order = (EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED)
+        for qp in self._users:
+            for entry in qp.ev_states():
+                known = worst.get(entry.value, EvState.GOOD)
+                worst[entry.value] = max(known, entry.state, key=order.index)
+        return [
+            EvEntry(value, port + 1, EvState.DENIED if value in self._denied else worst.get(value, EvState.GOOD))
+            for value, port in self._universe
+        ]
+
+    def replace(self, old: int, new: int) -> None:
+        """Puts another EV of the device in the place of one; only while the profile is not ONLINE.
+
+        Raises:
+            NotFoundError: `old` is not in the profile.
+            ConfigError: the device cannot send on `new`.
+            InvalidStateError: the profile is ONLINE.
+        """
+        self._require_editable()
+        index = self._index(old)
+        self._universe[index] = self._controller._owned(new, "ev.new")
+
+    def deny(self, value: int) -> None:
+        """No QP with this profile sends on the EV from now on; works while ONLINE.
+
+        Raises:
+            NotFoundError: not in the profile.
+        """
+        self._index(value)
+        self._denied.add(value)
+        for qp in self._users:
+            qp.deny_ev(value)
+
+    def enable(self, value: int) -> None:
+        """Takes `deny` back.
+
+        Raises:
+            NotFoundError: not in the profile.
+        """
+        self._index(value)
+        self._denied.discard(value)
+        for qp in self._users:
+            qp.enable_ev(value)
+
+    def _index(self, value: int) -> int:
+        for index, (ev, _port) in enumerate(self._universe):
+            if ev == value:
+                return index
+        msg = f"EV {value:#x} is not in profile {self.id}"
+        raise NotFoundError(msg)
+
+
+class CcProfile(_Profile):
+    """Congestion control and its parameters: made by `Controller.create_cc_profile`."""
+
+    def __init__(self, controller: Controller, profile_id: int, algorithm: str | None, values: dict[str, Any]) -> None:
+        super().__init__(controller, profile_id)
+        if algorithm not in _ALGORITHMS:
+            known = [name for name in _ALGORITHMS if name]
+            hint = did_you_mean(str(algorithm), known)
+            raise ConfigError("algorithm", algorithm, f"{', '.join(known)}, or None for no control", hint=hint)
+        for name in values:
+            if name not in _CC_FIELDS:
+                raise ConfigError("cc field", name, ", ".join(_CC_FIELDS), hint=did_you_mean(name, _CC_FIELDS))
+        self.algorithm = algorithm
+        self.controller_name = _ALGORITHMS[algorithm]
+        """Name in the engine's registry."""
+        self._values = {_CC_FIELDS[name]: value for name, value in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """What a probe of one path found; `answered` False: nothing came back in time."""
+
+    ev: int
+    port: int
+    answered: bool
+    marked: bool
+    rtt_ns: int
+    service_time_removed: bool
+
+
+class Controller:
+    """Creates profiles and probes paths; one per device, as `Device.controller`."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._profiles: dict[int, _Profile] = {}
+        self._lock = threading.Lock()
+        self._next_request = 1
+        self._answers: dict[int, ProbeAnswer] = {}
+
+    def create_ev_format_profile(
+        self, profile_id: int, mode: EvFormatMode, widths: Sequence[int], *, srh: bool = False
+    ) -> EvFormatProfile:
+        """Names a layout of expanded EVs.
+
+        Args:
+            profile_id: 64 bits, the controller's choice.
+            mode: UDP or STEV; SRV6 can be described but not used by the live device yet.
+            widths: Bits of each field.
+            srh: Mode SRV6: the path needs a routing header.
+
+        Raises:
+            ConfigError: a width is wrong, or the id is taken.
+        """
+        return self._add(EvFormatProfile(self, self._new_id(profile_id), EvFormat(tuple(widths), mode, srh)))
+
+    def create_ev_profile(
+        self,
+        profile_id: int,
+        mode: EvProfileMode = EvProfileMode.AUTO,
+        *,
+        active_per_port: int = 32,
+        min_active: int = 1,
+        evs: Sequence[int] | None = None,
+        ev_format: EvFormatProfile | None = None,
+        fields: Sequence[EvProfileField] | None = None,
+        count: int | None = None,
+    ) -> EvProfile:
+        """Names a set of paths.
+
+        Args:
+            profile_id: 64 bits, the controller's choice.
+            mode: AUTO takes all paths of the device; EXP takes `evs`; GEN generates them from `ev_format` and `fields`.
+            active_per_port: EVs in use at a time on each port; the rest is the backup set.
+            min_active: Paths are not put aside as bad below this many usable ones.
+            evs: Mode EXP: EV values; each must be one of `Device.evs()`.
+            ev_format: Mode GEN: the layout.
+            fields: Mode GEN: initial values and masks.
+            count: Mode GEN: at most so many.
+
+        Raises:
+            ConfigError: an argument does not fit the mode, or names a path the device does not have.
+        """
+        number = self._new_id(profile_id)
+        given = {"evs": evs, "ev_format": ev_format, "fields": fields, "count": count}
+        takes = {
+            EvProfileMode.AUTO: (),
+            EvProfileMode.EXP: ("evs",),
+            EvProfileMode.GEN: ("ev_format", "fields", "count"),
+        }
+        for name, value in given.items():
+            if value is not None and name not in takes[mode]:
+                raise ConfigError(name, value, f"nothing in mode {mode.name}")
+        universe = self._universe(mode, evs, ev_format, fields, count)
+        if active_per_port < 1:
+            raise ConfigError("active_per_port", active_per_port, "1 or more")
+        if not 1 <= min_active <= len(universe):
+            raise ConfigError("min_active", min_active, f"1 to {len(universe)}, the number of EVs")
+        return self._add(EvProfile(self, number, mode, universe, active_per_port, min_active))
+
+    def create_cc_profile(self, profile_id: int, algorithm: str | None = "uet-1.0-nscc", **values: Any) -> CcProfile:
+        """Names a congestion control and its parameters.
+
+        Args:
+            profile_id: 64 bits, the controller's choice.
+            algorithm: "uet-1.0-nscc", or None for no control.
+            values: NSCC fields: disable_qa, adjust_bytes_threshold, adjust_period_threshold_ns, base_rtt_ns,
+                eta_permille, fi_permille, fi_scale_permille, gamma_permille, max_md_jump_permille, max_cwnd_bytes,
+                qa_gate, qa_threshold_ns, target_delay_ns; and what the fabric is: link_rate_bps, mtu_bytes, trimming.
+
+        Raises:
+            ConfigError: unknown algorithm or field, or the id is taken.
+        """
+        return self._add(CcProfile(self, self._new_id(profile_id), algorithm, values))
+
+    def profile(self, profile_id: int) -> _Profile:
+        """The profile with this id.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        if profile_id not in self._profiles:
+            msg = f"there is no profile {profile_id}"
+            raise NotFoundError(msg)
+        return self._profiles[profile_id]
+
+    def destroy(self, profile: _Profile) -> None:
+        """Forgets a profile.
+
+        Raises:
+            BusyError: QPs use it.
+        """
+        if profile._users:
+            msg = f"profile {profile.id} is used by {len(profile._users)} queue pairs"
+            raise BusyError(msg)
+        self._profiles.pop(profile.id, None)
+
+    def probe(self, peer: Peer, evs: Sequence[int] | None = None, *, timeout_s: float = 1.0) -> list[ProbeAnswer]:
+        """Sends one probe on each EV (None: all of the device) and waits for the answers; works without any QP.
+
+        Returns:
+            One answer per EV, in order; `answered` tells which paths work.
+
+        Raises:
+            ConfigError: an EV the device does not have.
+        """
+        ports = dict(self._device.evs())
+        chosen = list(ports) if evs is None else [self._owned(value, "evs")[0] for value in evs]
+        number = self._device.add_peer(peer)
+        waiting: dict[int, int] = {}
+        for value in chosen:
+            with self._lock:
+                request = self._next_request
+                self._next_request = request % 0xFFFF + 1
+            status = self._device._native.send_ev_probe(number, ports[value], value, request, int(timeout_s * 1e9))
+            check(status, f"cannot probe EV {value:#x}")
+            waiting[request] = value
+        deadline = time.monotonic() + timeout_s + 0.1
+        found: dict[int, ProbeAnswer] = {}
+        while waiting.keys() - found.keys() and time.monotonic() < deadline:
+            self._collect()
+            with self._lock:
+                for request in waiting.keys() & self._answers.keys():
+                    found[request] = self._answers.pop(request)
+            if waiting.keys() - found.keys():
+                time.sleep(0.001)
+        lost = ProbeAnswer(0, 0, answered=False, marked=False, rtt_ns=0, service_time_removed=False)
+        return [
+            found[request] if request in found
+            else ProbeAnswer(value, ports[value], lost.answered, lost.marked, lost.rtt_ns, lost.service_time_removed)
+            for request, value in waiting.items()
+        ]  # fmt: skip
+
+    def _collect(self) -> None:
+        with self._lock:
+            for request, port, _peer, ev, answered, marked, removed, rtt_ns in self._device._native.endpoint_results():
+                self._answers[request] = ProbeAnswer(ev, port, answered, marked, rtt_ns, removed)
+
+    def _universe(
+        self,
+        mode: EvProfileMode,
+        evs: Sequence[int] | None,
+        ev_format: EvFormatProfile | None,
+        fields: Sequence[EvProfileField] | None,
+        count: int | None,
+    ) -> list[tuple[int, int]]:
+        if mode is EvProfileMode.AUTO:
+            return self._device.evs()
+        if mode is EvProfileMode.EXP:
+            if not evs or len(set(evs)) != len(evs):
+                raise ConfigError("evs", evs, "at least one EV, each once")
+            return [self._owned(value, f"evs[{index}]") for index, value in enumerate(evs)]
+        if ev_format is None or fields is None:
+            raise ConfigError("ev_format, fields", (ev_format, fields), "both, in mode GEN")
+        values = [ev_value(ev_format.format, one) for one in generate_evs(ev_format.format, fields, count)]
+        return [self._owned(value, "generated EV") for value in dict.fromkeys(values)]
+
+    def _owned(self, value: int, name: str) -> tuple[int, int]:
+        """(EV, port) when the device has a socket for it."""
+        by_value = dict(self._device.evs())
+        if value in by_value:
+            return value, by_value[value]
+        if self._device.ev_format is not EvFormatMode.UDP and value >> 16:
+            by_source = {ev & 0xFFFF: port for ev, port in by_value.items()}
+            if value & 0xFFFF in by_source:
+                return value, by_source[value & 0xFFFF]
+        sources = sorted({ev & 0xFFFF for ev in by_value})
+        raise ConfigError(name, hex(value), f"an EV with a source port of this device: {sources[0]} to {sources[-1]}")
+
+    def _new_id(self, profile_id: int) -> int:
+        if not 0 <= profile_id <= _ID_MAX or profile_id in self._profiles:
+            raise ConfigError("profile_id", profile_id, "a 64-bit number that no profile of the device has")
+        return profile_id
+
+    def _add(self, profile: _P) -> _P:
+        self._profiles[profile.id] = profile
+        return profile

@@ -1,0 +1,40 @@
+"""Settings that all tests share: Hypothesis profiles and the native test programs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# HYPOTHESIS_PROFILE: `dev` is quick, `ci` draws more and repeats the same examples, `nightly` draws for long.
+settings.register_profile("dev", max_examples=50, deadline=None)
+settings.register_profile(
+    "ci", max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("nightly", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+# A shell that runs this in the background lets us ignore interrupts, and our children would inherit that: the tests
+# that interrupt them would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Root of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def native_tests() -> Path:
+    """Folder of openmrc_tests and openmrc_sim, as `make test` builds them."""
+    folder = Path(os.environ.get("OPENMRC_TEST_BUILD", REPOSITORY / "build" / "test"))
+    if not (folder / "openmrc_tests").exists():
+        pytest.skip("the C++ tests are not built; `make test` builds them")
+    return folder

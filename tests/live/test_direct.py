@@ -1,0 +1,63 @@
+"""Two processes with nothing between them: over loopback, and with root over a veth pair between namespaces."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from openmrc.live.bench import bench_live
+from openmrc.live.direct import round_trips_us
+from openmrc.live.netns import VethPair, namespaces_allowed
+from openmrc.live.plan import RunPlan
+
+pytestmark = pytest.mark.live
+
+PLAN = RunPlan(planes=1, rate_bps=0, seconds=0.5)
+
+
+@pytest.fixture
+def namespaces() -> None:
+    """Skips where this process may not make network namespaces."""
+    if not namespaces_allowed():
+        pytest.skip("network namespaces need root")
+
+
+def test_every_slot_of_the_receiver_holds_what_was_written():
+    result = bench_live(PLAN)
+    assert result["content_ok"]
+    assert result["bytes"] >= result["bytes_checked"] > 0
+    assert result["goodput_gbps"] > 0
+
+
+def test_round_trips_of_mrc_and_udp_are_all_there():
+    trips = round_trips_us(PLAN, namespaces_mtu=None, iterations=200)
+    assert len(trips["mrc"]) == len(trips["udp"]) == 200
+    assert min(trips["mrc"]) > 0
+    assert min(trips["udp"]) > 0
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("mtu", [1500, 9000])
+def test_over_a_veth_pair_beside_tcp(mtu: int):
+    result = bench_live(PLAN, namespaces_mtu=mtu, compare_tcp=True)
+    assert result["content_ok"]
+    assert result["tcp_goodput_gbps"] > 0
+    assert result["namespaces_mtu"] == mtu
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("namespaces")
+def test_namespaces_are_gone_afterwards_also_after_an_error():
+    def listed() -> str:
+        return subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+
+    def fails() -> None:
+        with VethPair(1500) as pair:
+            assert pair.names[0] in listed()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fails()
+    assert not [name for name in VethPair(1500).names if name in listed()]

@@ -1,0 +1,122 @@
+"""Child processes are heard, fail loudly, and never outlive the command that started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from openmrc.live.supervise import ChildError, Family
+
+pytestmark = pytest.mark.live
+
+CHILD = """
+import os, sys, time
+from openmrc.live.child import Pipe, adopt
+adopt()
+pipe = Pipe()
+pipe.send({"ready": os.getpid()})
+while (message := pipe.receive()) is not None:
+    if "echo" in message:
+        print("a stray print")
+        pipe.send({"echo": message["echo"]})
+    if "fail" in message:
+        pipe.send({"error": message["fail"]})
+    if "crash" in message:
+        raise RuntimeError(message["crash"])
+    if "hang" in message:
+        time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "openmrc_test_child.py").write_text(CHILD)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    return "openmrc_test_child"
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists and is not a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_gone(pid: int, limit_s: float = 10.0) -> bool:
+    """Whether a process ends within a generous limit."""
+    end = time.monotonic() + limit_s
+    while alive(pid) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not alive(pid)
+
+
+def test_messages_go_both_ways_and_prints_do_not_mix_in(module: str):
+    with Family() as family:
+        child = family.spawn("one", module)
+        family.expect(child, "ready", 20)
+        assert family.ask(child, {"echo": [1, "ü"]}, "echo") == {"echo": [1, "ü"]}
+
+
+def test_an_error_of_a_child_names_the_child(module: str):
+    with Family() as family:
+        child = family.spawn("host 3", module)
+        with pytest.raises(ChildError, match="host 3: no such thing"):
+            family.ask(child, {"fail": "no such thing"}, "echo")
+
+
+def test_a_crash_is_told_with_its_last_words(module: str):
+    with Family() as family:
+        child = family.spawn("host 3", module)
+        family.expect(child, "ready", 20)
+        child.send({"crash": "the disk is on fire"})
+        with pytest.raises(ChildError, match="host 3: ended with exit code 1: RuntimeError: the disk is on fire"):
+            family.expect(child, "echo", 20)
+
+
+def test_silence_is_bounded(module: str):
+    with Family() as family:
+        child = family.spawn("host 3", module)
+        with pytest.raises(ChildError, match="did not answer within"):
+            family.ask(child, {"hang": True}, "echo", timeout_s=0.2)
+
+
+def test_leaving_the_block_ends_even_a_child_that_hangs(module: str):
+    with Family() as family:
+        child = family.spawn("stuck", module)
+        pid = family.expect(child, "ready", 20)["ready"]
+        child.send({"hang": True})
+        assert alive(pid)
+    assert wait_gone(pid)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_children_die_with_their_parent(module: str, how: signal.Signals):
+    program = textwrap.dedent(f"""
+        from openmrc.live.supervise import Family
+        with Family() as family:
+            child = family.spawn("one", {module!r})
+            print(family.expect(child, "ready", 20)["ready"], flush=True)
+            child.send({{"hang": True}})
+            family.messages(1000)
+    """)
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert alive(pid)
+        parent.send_signal(how)
+        parent.wait(20)
+        assert wait_gone(pid)
+    finally:
+        parent.kill()
+        parent.wait()
+        if parent.stdout is not None:
+            parent.stdout.close()

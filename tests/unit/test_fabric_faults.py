@@ -1,0 +1,108 @@
+"""The fault language: what a line means, and what is said about a line that means nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from openmrc.fabric import Fault, FaultError, FaultTarget, Repair, make_fabric, parse_command, parse_fault
+
+MS, S = 10**9, 10**12
+
+MEANINGS = {
+    "plane 2 blackhole at 2s for 3s": Fault(FaultTarget(plane=2), "blackhole", start_ps=2 * S, duration_ps=3 * S),
+    "host 0 plane 1 down at 4s for 2s": Fault(FaultTarget(plane=1, host=0), "down", start_ps=4 * S, duration_ps=2 * S),
+    "host 0 plane 1 blackhole": Fault(FaultTarget(plane=1, host=0), "blackhole"),
+    "t0 0 t1 1 plane 3 loss 5% burst 20": Fault(
+        FaultTarget(plane=3, t0=0, t1=1), "loss", share_ppb=50_000_000, burst_packets=20
+    ),
+    "t0 0 t1 1 rate 10%": Fault(FaultTarget(t0=0, t1=1), "rate", share_ppb=100_000_000),
+    "t1 2 plane 1 delay 2ms jitter 100us": Fault(
+        FaultTarget(plane=1, t1=2), "delay", delay_ps=2 * MS, jitter_ps=MS // 10
+    ),
+    "t0 1 tx corrupt 0.001%": Fault(FaultTarget(t0=1, direction="tx"), "corrupt", share_ppb=10_000),
+    "t0 1 duplicate 1% rx": Fault(FaultTarget(t0=1, direction="rx"), "duplicate", share_ppb=10_000_000),
+    "plane 1 reorder 5% 1ms every 500ms for 4s": Fault(
+        FaultTarget(plane=1), "reorder", share_ppb=50_000_000, delay_ps=MS, duration_ps=4 * S, period_ps=S // 2
+    ),
+    "all loss 1%": Fault(FaultTarget(), "loss", share_ppb=10_000_000),
+    "ALL Loss 100%": Fault(FaultTarget(), "loss", share_ppb=1_000_000_000),
+    "repair": Repair(),
+    "repair all": Repair(),
+    "repair plane 2 at 6s": Repair(FaultTarget(plane=2), start_ps=6 * S),
+    "repair fault 3": Repair(fault=3),
+}
+
+
+@pytest.mark.parametrize("text", MEANINGS)
+def test_a_line_means_what_it_says(text: str) -> None:
+    assert parse_command(text) == MEANINGS[text]
+
+
+@pytest.mark.parametrize("text", MEANINGS)
+def test_a_command_written_out_and_read_again_is_the_same(text: str) -> None:
+    command = parse_command(text)
+    assert parse_command(str(command)) == command
+
+
+WRONG = {
+    "": "a place",
+    "blackhole": "a place",
+    "plane": "a whole number",
+    "plane x down": "at 'x'",
+    "plane -1 down": "at '-1'",
+    "plane 1": "what goes wrong",
+    "plane 1 blakhole": "did you mean 'blackhole'",
+    "plan 1 down": "did you mean 'plane'",
+    "plane 1 plane 2 down": "at 'plane'",
+    "all plane 1 down": "at 'plane'",
+    "host 1 t0 2 down": "leave out t0 and t1",
+    "plane 1 loss": "after 'loss'",
+    "plane 1 loss 0%": "above 0",
+    "plane 1 loss 101%": "at '101%'",
+    "plane 1 loss 5ms": "at '5ms'",
+    "plane 1 loss 0.00000001%": "seven decimals",
+    "plane 1 loss 5% burst 0": "at '0'",
+    "plane 1 loss 99% burst 2": "long enough",
+    "plane 1 rate 0.00001%": "say blackhole",
+    "plane 1 delay 2": "at '2'",
+    "plane 1 delay 0": "above 0",
+    "plane 1 reorder 5%": "after '5%'",
+    "plane 1 down at": "after 'at'",
+    "plane 1 down at soon": "at 'soon'",
+    "plane 1 down at 1s at 2s": "for TIME",
+    "plane 1 down fr 3s": "did you mean 'for'",
+    "plane 1 down for 0s": "above 0",
+    "plane 1 down for 99999h": "30 days",
+    "repair plane 1 for 3s": "at TIME",
+    "repair fault x": "at 'x'",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_line_is_refused_by_its_word(text: str) -> None:
+    with pytest.raises(FaultError) as caught:
+        parse_command(text)
+    assert WRONG[text] in str(caught.value)
+    assert repr(text) in str(caught.value)
+
+
+def test_where_a_fault_is_wanted_a_repair_is_refused() -> None:
+    with pytest.raises(FaultError, match="for TIME"):
+        parse_fault("repair all")
+
+
+@pytest.mark.parametrize("text", ["plane 2 down", "host 4 down", "t0 2 down", "t1 3 down", "t0 0 t1 9 down"])
+def test_a_place_the_fabric_lacks_is_refused_with_its_range(text: str) -> None:
+    fabric = make_fabric(planes=2, hosts=4, hosts_per_t0=2, t1s=3, rate="100Mbit")
+    fault = parse_fault(text)
+    with pytest.raises(FaultError, match="this fabric has"):
+        fault.target.check(fabric, text)
+
+
+def test_effects_carry_the_numbers_that_the_native_fabric_takes() -> None:
+    effects = parse_fault("all loss 5% burst 20").effects()
+    assert (effects["loss_ppb"], effects["burst_loss_ppb"], effects["burst_packets"]) == (0, 50_000_000, 20)
+    assert parse_fault("all loss 5%").effects()["loss_ppb"] == 50_000_000
+    assert parse_fault("all rate 10%").effects()["rate_ppm"] == 100_000
+    reorder = parse_fault("all reorder 5% 1ms").effects()
+    assert (reorder["reorder_ppb"], reorder["reorder_delay_ps"], reorder["delay_ps"]) == (50_000_000, MS, 0)

@@ -1,0 +1,379 @@
+"""Everything behind `make`: sets up .venv, builds, and runs a task. Needs Python and a C++ compiler, nothing installed.
+
+Runs before any package is there, so it uses the standard library only and must parse on old Pythons.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+LOGS = ROOT / "build" / "log"
+PYTHON_MIN = (3, 11)
+GCC_MIN, CLANG_MIN = 12, 14
+NINJA_COUNT = re.compile(rb"\[(\d+)/(\d+)\]")
+HEARTBEAT_S = 15.0
+SIM_SEEDS = 2000
+
+
+class StopError(Exception):
+    """Something the user can put right; the message says how."""
+
+
+def say(line: str, end: str = "\n") -> None:
+    print(line, end=end, flush=True)
+
+
+# --- what the machine must have
+
+
+def require_python() -> None:
+    """Continue on a Python that is new enough, or say what to install."""
+    if sys.version_info >= PYTHON_MIN:
+        return
+    for minor in range(20, PYTHON_MIN[1] - 1, -1):
+        found = shutil.which(f"python3.{minor}")
+        if found:
+            os.execv(found, [found, *sys.argv])
+    minimum = f"{PYTHON_MIN[0]}.{PYTHON_MIN[1]}"
+    raise StopError(
+        f"openmrc needs Python {minimum} or newer; this is {sys.version.split()[0]}. Install one (Debian/Ubuntu: "
+        f"apt install python{minimum} python{minimum}-venv python{minimum}-dev; Fedora: dnf install "
+        f"python{minimum}-devel) or name it: make PYTHON=/path/to/python3"
+    )
+
+
+def require_python_parts() -> None:
+    """Check the two parts of Python that distributions package separately: venv and the C headers."""
+    import importlib.util
+    import sysconfig
+
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if not (importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip")):
+        raise StopError(
+            f"Python {version} has no venv module. Install it: Debian/Ubuntu `apt install python{version}-venv`; "
+            "Fedora, Arch and openSUSE have it in their python3 package."
+        )
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        raise StopError(
+            f"Python {version} has no C headers (Python.h). Install them: Debian/Ubuntu `apt install "
+            f"python{version}-dev`; Fedora `dnf install python3-devel`; openSUSE `zypper install python3-devel`; Arch "
+            "has them in `python`."
+        )
+
+
+def find_compiler() -> tuple[str, str]:
+    """Path and version of a C++20 compiler, from CXX or the PATH."""
+    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "c++"]
+    for name in names:
+        path = shutil.which(name)
+        if path is None:
+            continue
+        text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+        numbers = subprocess.run([path, "-dumpversion"], capture_output=True, text=True, check=False).stdout.strip()
+        major = int(numbers.split(".")[0]) if numbers[:1].isdigit() else 0
+        if major >= (CLANG_MIN if "clang" in text else GCC_MIN):
+            return path, text.splitlines()[0]
+    looked = f"CXX={names[0]} is not one" if os.environ.get("CXX") else "none is on the PATH"
+    raise StopError(
+        f"openmrc needs a C++20 compiler, GCC {GCC_MIN} or newer or Clang {CLANG_MIN} or newer, and {looked}. Install "
+        "one: Debian/Ubuntu `apt install g++`; Fedora `dnf install gcc-c++`; Arch `pacman -S gcc`; openSUSE `zypper "
+        "install gcc-c++`; Alpine `apk add g++`."
+    )
+
+
+# --- steps
+
+
+class Steps:
+    """Numbered lines with elapsed time; the output of a step goes to a log that is shown when the step fails."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.index = 0
+        self.live = sys.stdout.isatty()
+
+    def head(self, title: str) -> str:
+        self.index += 1
+        return f"[{self.index}/{self.count}] {title}"
+
+    def done(self, title: str, note: str) -> None:
+        say(f"{self.head(title)}: {note}")
+
+    def run(self, title: str, log_name: str, commands: list[list[str]], env: dict[str, str] | None = None) -> None:
+        """Run the commands quietly with progress, or raise StopError after showing the end of the log."""
+        head = self.head(title)
+        LOGS.mkdir(parents=True, exist_ok=True)
+        log_path = LOGS / (log_name + ".log")
+        started = time.monotonic()
+        if not self.live:
+            say(head + " ...")
+        log_path.write_bytes(b"")
+        for command in commands:
+            if self._follow(command, head, log_path, env) != 0:
+                self._show_failure(head, log_path)
+        clear = "\r\033[K" if self.live else ""
+        say(f"{clear}{head}: done in {time.monotonic() - started:.1f} s")
+
+    def _follow(self, command: list[str], head: str, log_path: Path, env: dict[str, str] | None) -> int:
+        started = said = time.monotonic()
+        with log_path.open("ab") as log:
+            log.write(("$ " + " ".join(command) + "\n").encode())
+            log.flush()
+            process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=env)
+        try:
+            while process.poll() is None:
+                time.sleep(0.1)
+                now = time.monotonic()
+                if self.live:
+                    say(f"\r\033[K{head} {ninja_progress(log_path)} {now - started:.0f} s", end="")
+                elif now - said >= HEARTBEAT_S:
+                    said = now
+                    say(f"      {ninja_progress(log_path) or 'working,'} {now - started:.0f} s")
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        return process.returncode
+
+    def _show_failure(self, head: str, log_path: Path) -> None:
+        lines = log_path.read_text(errors="replace").splitlines()
+        errors = [line for line in lines if "error:" in line or "undefined reference" in line][:20]
+        if self.live:
+            say("\r\033[K", end="")
+        say(f"{head}: FAILED")
+        for line in errors or lines[-40:]:
+            say("    " + line)
+        raise StopError(f"The whole output is in {log_path.relative_to(ROOT)}.")
+
+    def show(self, title: str, command: list[str], env: dict[str, str] | None = None) -> None:
+        """Run a command whose output is what the user came for."""
+        say(self.head(title))
+        started = time.monotonic()
+        code = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
+        if code:
+            raise SystemExit(code if code > 0 else 128 - code)
+        say(f"      done in {time.monotonic() - started:.1f} s")
+
+
+def ninja_progress(log_path: Path) -> str:
+    with log_path.open("rb") as log:
+        log.seek(0, os.SEEK_END)
+        log.seek(max(0, log.tell() - 65536))
+        counts = NINJA_COUNT.findall(log.read())
+    return f"{counts[-1][0].decode()}/{counts[-1][1].decode()} files," if counts else ""
+
+
+# --- environment and build
+
+
+def read_pyproject() -> dict:  # type: ignore[type-arg]
+    import tomllib
+
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def requirements() -> list[str]:
+    """All packages that a development environment has, from pyproject.toml."""
+    project = read_pyproject()
+    wanted = list(project["project"]["dependencies"]) + project["project"]["optional-dependencies"]["report"]
+    for group in ("build", "test", "lint"):
+        wanted += project["dependency-groups"][group]
+    return sorted(wanted)
+
+
+def digest(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def cpp_files() -> list[Path]:
+    return sorted(path for path in (ROOT / "native").rglob("*") if path.suffix in (".cpp", ".hpp"))
+
+
+def native_state(compiler: str) -> str:
+    """Digest that changes when the extension has to be built again."""
+    files = [path for path in cpp_files() if "tests" not in path.parts]
+    files += [ROOT / "CMakeLists.txt", ROOT / "pyproject.toml"]
+    # New Python files count by name: an editable install knows the files that were there.
+    names = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.py"))
+    stats = sorted(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files)
+    return digest([compiler, *stats, *names])
+
+
+def stamp_says(name: str, state: str) -> bool:
+    stamp = VENV / (".openmrc-" + name)
+    return stamp.exists() and stamp.read_text() == state
+
+
+def write_stamp(name: str, state: str) -> None:
+    (VENV / (".openmrc-" + name)).write_text(state)
+
+
+def child_env() -> dict[str, str]:
+    env = dict(os.environ)
+    env["PATH"] = str(VENV / "bin") + os.pathsep + env.get("PATH", "")
+    env["VIRTUAL_ENV"] = str(VENV)
+    env["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+    env["CMAKE_GENERATOR"] = "Ninja"
+    env.pop("PYTHONHOME", None)
+    return env
+
+
+def forget_other_compilers(compiler: str) -> None:
+    """Let CMake configure anew where it remembers another compiler: it would keep that one whatever CXX says."""
+    for cache in (ROOT / "build").glob("*/CMakeCache.txt"):
+        known = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache.read_text(errors="replace"), re.MULTILINE)
+        if known and known[1] != compiler and (cache.parent.name == "test" or cache.parent.name.startswith("cp")):
+            shutil.rmtree(cache.parent)
+
+
+def set_up(steps: Steps) -> dict[str, str]:
+    """Environment with every dependency, and the variables for commands inside it."""
+    compiler, version = find_compiler()
+    steps.done("compiler", version)
+    forget_other_compilers(compiler)
+    env = child_env()
+    env["CXX"] = compiler
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    fresh = not PYTHON.exists() or not stamp_says("python", python)
+    if fresh:
+        require_python_parts()
+        steps.run("environment .venv", "venv", [[sys.executable, "-m", "venv", "--clear", str(VENV)]])
+        write_stamp("python", python)
+    else:
+        steps.done("environment .venv", "there")
+    wanted = requirements()
+    if stamp_says("packages", digest(wanted)):
+        steps.done("packages", "there")
+    else:
+        pip = [str(PYTHON), "-m", "pip", "install"]
+        steps.run(f"packages ({len(wanted)} and what they need)", "packages", [[*pip, *wanted]], env)
+        write_stamp("packages", digest(wanted))
+    return env
+
+
+def build_extension(steps: Steps, env: dict[str, str]) -> None:
+    state = native_state(env["CXX"])
+    if stamp_says("native", state):
+        steps.done("build", "up to date")
+        return
+    pip = [str(PYTHON), "-m", "pip", "install", "--no-build-isolation", "--no-deps", "-v", "-e", "."]
+    steps.run("build", "build", [pip], env)
+    write_stamp("native", state)
+
+
+def build_tests(steps: Steps, env: dict[str, str]) -> Path:
+    folder = ROOT / "build" / "test"
+    configure = ["cmake", "-S", ".", "-B", str(folder), "-G", "Ninja", "-DOPENMRC_TESTS=ON"]
+    steps.run("build of the C++ tests", "build-tests", [configure, ["cmake", "--build", str(folder)]], env)
+    return folder
+
+
+# --- tasks
+
+
+def task_build(_args: list[str]) -> None:
+    """Set up .venv and build; everything else does this first."""
+    steps = Steps(4)
+    build_extension(steps, set_up(steps))
+
+
+def task_demo(args: list[str]) -> None:
+    """Four hosts, four planes, and faults, in your terminal; writes a report."""
+    steps = Steps(5)
+    env = set_up(steps)
+    build_extension(steps, env)
+    steps.show("demo", [str(VENV / "bin" / "openmrc"), "demo", *args], env)
+
+
+def task_test(args: list[str]) -> None:
+    """All tests: C++, seeded simulation, Python. Arguments go to pytest."""
+    steps = Steps(6 if args else 8)
+    env = set_up(steps)
+    build_extension(steps, env)
+    folder = build_tests(steps, env)
+    env["OPENMRC_TEST_BUILD"] = str(folder)
+    if not args:
+        steps.show("C++ tests", [str(folder / "openmrc_tests")], env)
+        seeds = [str(folder / "openmrc_sim"), "--seeds", f"0..{SIM_SEEDS}"]
+        steps.show(f"simulation of {SIM_SEEDS} seeds", seeds, env)
+    steps.show("Python tests", [str(PYTHON), "-m", "pytest", *(args or ["-q"])], env)
+
+
+def task_bench(args: list[str]) -> None:
+    """All benchmarks, one table; pass --json FILE for the records."""
+    steps = Steps(5)
+    env = set_up(steps)
+    build_extension(steps, env)
+    steps.show("benchmarks", [str(PYTHON), "benchmarks/run.py", *args], env)
+
+
+def task_lint(_args: list[str]) -> None:
+    """Formatting, types, layers. Changes nothing."""
+    steps = Steps(8)
+    env = set_up(steps)
+    steps.show("ruff check", ["ruff", "check", "."], env)
+    steps.show("ruff format", ["ruff", "format", "--check", "."], env)
+    steps.show("mypy", ["mypy"], env)
+    steps.show("layers of the Python package", ["lint-imports", "--no-logo"], {**env, "PYTHONPATH": "src"})
+    steps.show("clang-format", ["clang-format", "--dry-run", "-Werror", *map(str, cpp_files())], env)
+
+
+def task_format(_args: list[str]) -> None:
+    """Rewrite the sources in the project's format."""
+    steps = Steps(5)
+    env = set_up(steps)
+    steps.show("ruff format", ["ruff", "format", "."], env)
+    steps.show("clang-format", ["clang-format", "-i", *map(str, cpp_files())], env)
+
+
+def task_stub(_args: list[str]) -> None:
+    """Write src/openmrc/_native/*.pyi, the typed face of the extension, from the built extension."""
+    steps = Steps(6)
+    env = set_up(steps)
+    build_extension(steps, env)
+    stubgen = [str(PYTHON), "-m", "nanobind.stubgen", "-q", "-r", "-m", "openmrc._native", "-O", "src/openmrc"]
+    steps.show("stub", stubgen, env)
+    steps.show("format", ["ruff", "format", "-q", "src/openmrc/_native"], env)
+
+
+TASKS = {
+    "build": task_build,
+    "demo": task_demo,
+    "test": task_test,
+    "bench": task_bench,
+    "lint": task_lint,
+    "format": task_format,
+    "stub": task_stub,
+}
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] not in TASKS:
+        for name, task in TASKS.items():
+            say(f"{name:8} {(task.__doc__ or '').strip()}")
+        return 0 if not arguments or arguments[0] in ("help", "-h", "--help") else 2
+    try:
+        require_python()
+        TASKS[arguments[0]](arguments[1:])
+    except StopError as stop:
+        print(stop, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nopenmrc: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
