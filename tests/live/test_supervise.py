@@ -81,6 +81,18 @@ def test_a_crash_is_told_with_its_last_words(module: str):
             family.expect(child, "echo", 20)
 
 
+@pytest.mark.parametrize("wait", ["messages", "expect"])
+def test_a_child_that_ended_before_anyone_looked_is_told_once(module: str, wait: str):
+    """Both of its pipes are at their end in one and the same look at them."""
+    with Family() as family:
+        child = family.spawn("host 3", module)
+        family.expect(child, "ready", 20)
+        os.kill(child.pid, signal.SIGKILL)
+        assert wait_gone(child.pid)
+        with pytest.raises(ChildError, match="host 3: was ended by signal 9"):
+            family.messages(20) if wait == "messages" else family.expect(child, "echo", 20)
+
+
 def test_silence_is_bounded(module: str):
     with Family() as family:
         child = family.spawn("host 3", module)

@@ -173,6 +173,8 @@ class Family:
             time.sleep(timeout_s)
             return
         for key, _ in self._selector.select(timeout_s):
+            if key.fileobj not in self._selector.get_map():
+                continue  # read to its end by the last words of a child that came before it in this very list
             child, stream = key.data
             chunk = os.read(key.fd, 1 << 16)
             if not chunk:
