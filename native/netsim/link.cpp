@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "engine/base/assert.hpp"
+#include "netsim/link_rules.hpp"
 
 namespace openmrc::netsim {
 namespace {
@@ -12,37 +13,10 @@ __extension__ using Wide = unsigned __int128;
 
 constexpr std::uint64_t kBitPs = 8 * static_cast<std::uint64_t>(kPsPerSecond);
 
-TimePs stretched(TimePs time, const FaultState* faults) {
-  if (faults == nullptr || faults->effects.rate_ppm == kFullRatePpm) return time;
-  return static_cast<TimePs>(static_cast<Wide>(time) * kFullRatePpm / faults->effects.rate_ppm);
-}
-
 // 1 - (1 - a)(1 - b)
 std::uint32_t either(std::uint32_t a_ppb, std::uint32_t b_ppb) {
   const std::uint64_t neither = std::uint64_t{kPartsPerBillion - a_ppb} * (kPartsPerBillion - b_ppb) / kPartsPerBillion;
   return static_cast<std::uint32_t>(kPartsPerBillion - neither);
-}
-
-bool is_control(TrafficClass traffic_class) {
-  return traffic_class == TrafficClass::kControl || is_trimmed(traffic_class);
-}
-
-bool is_trimmable(TrafficClass traffic_class) {
-  return traffic_class == TrafficClass::kTrimmable || traffic_class == TrafficClass::kTrimmableRetx;
-}
-
-// Leaves a burst after `burst_packets` on average; enters one so often that the lost share comes out right.
-bool lost_in_burst(FaultState& faults) {
-  const Effects& effects = faults.effects;
-  if (effects.burst_loss_ppb == 0) return false;
-  if (effects.burst_loss_ppb >= kPartsPerBillion) return true;
-  if (faults.in_burst) {
-    if (faults.rng.chance(1, effects.burst_packets)) faults.in_burst = false;
-  } else {
-    const std::uint64_t kept_ppb = kPartsPerBillion - effects.burst_loss_ppb;
-    if (faults.rng.chance(effects.burst_loss_ppb, kept_ppb * effects.burst_packets)) faults.in_burst = true;
-  }
-  return faults.in_burst;
 }
 
 }  // namespace
@@ -75,6 +49,7 @@ std::uint64_t LinkCounters::dropped() const { return std::accumulate(drops.begin
 Port::Port(const PortConfig& config) : config_(config) {
   MRC_ASSERT(config.rate_bps > 0);
   MRC_ASSERT(config.ecn_min_bytes <= config.ecn_max_bytes);
+  MRC_ASSERT(config.ecn_max_permille <= kPermille);
   if (kBitPs % config.rate_bps == 0) ps_per_byte_ = static_cast<TimePs>(kBitPs / config.rate_bps);
   queue_time_ = transmit_time(config.queue_bytes);
   control_queue_time_ = transmit_time(config.control_queue_bytes);
@@ -96,24 +71,15 @@ Link::Sent Link::offer(TimePs now, Packet& packet, const Port& port, FaultState*
   const PortConfig& config = port.config();
   const TimePs start = std::max({now, busy_until_, control_until_});
   const TimePs wait = start - now;
-  if (config.trim && is_trimmable(packet.traffic_class) && packet.bytes > config.trim_bytes &&
-      wait > stretched(port.trim_time(), faults)) {
-    packet.bytes = config.trim_bytes;
-    packet.traffic_class = config.last_hop ? TrafficClass::kTrimmedLastHop : TrafficClass::kTrimmed;
-    ++counters_.trims;
+  if (can_trim(config, packet) && wait > stretched(port.trim_time(), faults)) {
+    trim(config, packet, counters_);
     return offer_control(now, packet, port, faults);
   }
   const TimePs transmit = stretched(port.transmit_time(packet.bytes), faults);
   if (wait + transmit > stretched(port.queue_time(), faults)) return drop(DropCause::kQueueFull);
-  if (config.ecn && packet.ecn != Ecn::kNotEct && packet.ecn != Ecn::kCe) {
-    const TimePs low = stretched(port.ecn_min_time(), faults);
-    const TimePs high = stretched(port.ecn_max_time(), faults);
-    const bool mark = wait >= high || (wait > low && marking.below(static_cast<std::uint64_t>(high - low)) <
-                                                         static_cast<std::uint64_t>(wait - low));
-    if (mark) {
-      packet.ecn = Ecn::kCe;
-      ++counters_.marks;
-    }
+  if (config.ecn) {
+    mark(packet, {wait, stretched(port.ecn_min_time(), faults), stretched(port.ecn_max_time(), faults)},
+         config.ecn_max_permille, marking, counters_);
   }
   counters_.queue_peak = std::max(counters_.queue_peak, wait);
   busy_until_ = start + transmit;
@@ -143,32 +109,11 @@ Link::Sent Link::drop(DropCause cause) {
 Link::Sent Link::send(TimePs departure, const Packet& packet, const Port& port, FaultState* faults) {
   ++counters_.packets;
   counters_.bytes += packet.bytes;
-  TimePs arrival = departure + port.config().delay;
-  if (faults != nullptr) {
-    const Effects& effects = faults->effects;
-    arrival += effects.delay;
-    if (effects.jitter > 0)
-      arrival += static_cast<TimePs>(faults->rng.below(static_cast<std::uint64_t>(effects.jitter)));
-    if (effects.reorder_ppb > 0 && faults->rng.chance(effects.reorder_ppb, kPartsPerBillion)) {
-      arrival += effects.reorder_delay;
-      ++counters_.reordered;
-    }
-  }
-  return {true, arrival};
+  const TimePs extra = faults == nullptr ? 0 : extra_delay(*faults, counters_);
+  return {true, departure + port.config().delay + extra};
 }
 
-bool Link::survives(Packet& packet, FaultState& faults) {
-  const Effects& effects = faults.effects;
-  if (effects.down) return drop(DropCause::kDown).sent;
-  if (effects.blackhole) return drop(DropCause::kBlackhole).sent;
-  const bool lost = effects.loss_ppb > 0 && faults.rng.chance(effects.loss_ppb, kPartsPerBillion);
-  if (lost_in_burst(faults) || lost) return drop(DropCause::kLoss).sent;
-  if (effects.corrupt_ppb > 0 && faults.rng.chance(effects.corrupt_ppb, kPartsPerBillion)) {
-    packet.corruption = static_cast<std::uint32_t>(faults.rng.below(kNotCorrupted));
-    ++counters_.corrupted;
-  }
-  return true;
-}
+bool Link::survives(Packet& packet, FaultState& faults) { return netsim::survives(packet, faults, counters_); }
 
 void Link::change_rate(TimePs now, std::uint32_t old_ppm, std::uint32_t new_ppm) {
   const auto convert = [&](TimePs until) {

@@ -24,8 +24,9 @@ struct PortConfig {
   std::uint32_t queue_bytes = 330'000;  // data class: arriving packets that do not fit are dropped
   std::uint32_t control_queue_bytes = 330'000;
   bool ecn = false;
-  std::uint32_t ecn_min_bytes = 0;  // marking starts; equal to max: a step
-  std::uint32_t ecn_max_bytes = 0;  // everything is marked from here
+  std::uint32_t ecn_min_bytes = 0;        // marking starts; equal to max: a step
+  std::uint32_t ecn_max_bytes = 0;        // everything is marked from here
+  std::uint32_t ecn_max_permille = 1000;  // share marked just below ecn_max_bytes, to which the ramp rises
   bool trim = false;
   std::uint32_t trim_threshold_bytes = 0;  // data that would wait behind more than this is trimmed
   std::uint32_t trim_bytes = 0;            // what is left of it on the wire, framing included
