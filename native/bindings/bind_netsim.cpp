@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bindings/bindings.hpp"
+#include "bindings/netsim_config.hpp"
 #include "netsim/emulate/emulator.hpp"
 
 namespace nb = nanobind;
@@ -23,8 +24,6 @@ namespace {
 
 using namespace netsim;
 
-using Target = std::tuple<std::optional<std::uint32_t>, std::optional<std::uint32_t>, std::optional<std::uint32_t>,
-                          std::optional<std::uint32_t>, std::uint8_t>;
 using NoticeRow = std::tuple<TimePs, std::uint8_t, std::uint32_t, std::uint32_t, std::uint32_t, bool>;
 
 // Columns of Emulator.link_counters(), in this order.
@@ -45,11 +44,10 @@ constexpr const char* kLinkColumns[] = {"plane",
                                         "drop_down",
                                         "drop_blackhole",
                                         "drop_loss",
-                                        "drop_pool",
+                                        "drop_crowded",
                                         "queue_peak_bytes"};
 constexpr std::size_t kLinkColumnCount = std::size(kLinkColumns);
-
-[[noreturn]] void raise_value_error(const std::string& what) { throw nb::value_error(what.c_str()); }
+constexpr std::uint32_t kPacketsMax = 1U << 15;  // inside one plane
 
 Address address_from(const nb::bytes& packed) {
   Address address;
@@ -59,46 +57,12 @@ Address address_from(const nb::bytes& packed) {
   return address;
 }
 
-template <class T>
-T member(const nb::dict& from, const char* name) {
-  if (!from.contains(name)) raise_value_error(std::string("missing: ") + name);
-  return nb::cast<T>(from[name]);
-}
-
-PortConfig port_from(const nb::dict& from) {
-  PortConfig port;
-  port.rate_bps = member<std::uint64_t>(from, "rate_bps");
-  port.delay = member<TimePs>(from, "delay_ps");
-  port.queue_bytes = member<std::uint32_t>(from, "queue_bytes");
-  port.control_queue_bytes = member<std::uint32_t>(from, "control_queue_bytes");
-  port.ecn = member<bool>(from, "ecn");
-  port.ecn_min_bytes = member<std::uint32_t>(from, "ecn_min_bytes");
-  port.ecn_max_bytes = member<std::uint32_t>(from, "ecn_max_bytes");
-  port.trim = member<bool>(from, "trim");
-  port.trim_threshold_bytes = member<std::uint32_t>(from, "trim_threshold_bytes");
-  port.trim_bytes = member<std::uint32_t>(from, "trim_bytes");
-  port.last_hop = member<bool>(from, "last_hop");
-  if (port.rate_bps == 0 || port.delay < 0 || port.ecn_min_bytes > port.ecn_max_bytes) {
-    raise_value_error("port settings contradict each other");
-  }
-  return port;
-}
-
 EmulatorConfig config_from(const nb::dict& from) {
   EmulatorConfig config;
   ClosShape& shape = config.fabric.shape;
-  shape.planes = member<std::uint32_t>(from, "planes");
-  shape.hosts = member<std::uint32_t>(from, "hosts");
-  shape.hosts_per_t0 = member<std::uint32_t>(from, "hosts_per_t0");
-  shape.t1s = member<std::uint32_t>(from, "t1s");
-  shape.ev_mapping = member<bool>(from, "hash_ev") ? EvMapping::kHash : EvMapping::kModulo;
-  const auto ports = member<nb::list>(from, "ports");
-  if (shape.planes == 0 || shape.hosts == 0 || shape.hosts_per_t0 == 0 || shape.t1s == 0 ||
-      ports.size() != kLinkKinds) {
-    raise_value_error("a fabric needs planes, hosts, T0s, T1s and settings for each kind of port");
-  }
-  for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
-    config.fabric.ports[kind] = port_from(nb::cast<nb::dict>(ports[kind]));
+  shape = shape_from(from);
+  config.fabric.packets_max = kPacketsMax;
+  config.fabric.ports = ports_from(member<nb::list>(from, "ports"));
   config.fabric.seed = member<std::uint64_t>(from, "seed");
   config.udp_port = member<std::uint16_t>(from, "udp_port");
   config.header_bytes = member<std::uint32_t>(from, "header_bytes");
@@ -115,42 +79,6 @@ EmulatorConfig config_from(const nb::dict& from) {
   return config;
 }
 
-FaultTarget target_from(const Target& from) {
-  FaultTarget target;
-  target.plane = std::get<0>(from).value_or(kAnywhere);
-  target.host = std::get<1>(from).value_or(kAnywhere);
-  target.t0 = std::get<2>(from).value_or(kAnywhere);
-  target.t1 = std::get<3>(from).value_or(kAnywhere);
-  if (std::get<4>(from) > 2) raise_value_error("direction is 0 (both), 1 (tx) or 2 (rx)");
-  target.direction = static_cast<FaultDirection>(std::get<4>(from));
-  return target;
-}
-
-Effects effects_from(const nb::dict& from) {
-  Effects effects;
-  effects.down = member<bool>(from, "down");
-  effects.blackhole = member<bool>(from, "blackhole");
-  effects.loss_ppb = member<std::uint32_t>(from, "loss_ppb");
-  effects.burst_loss_ppb = member<std::uint32_t>(from, "burst_loss_ppb");
-  effects.burst_packets = member<std::uint32_t>(from, "burst_packets");
-  effects.rate_ppm = member<std::uint32_t>(from, "rate_ppm");
-  effects.delay = member<TimePs>(from, "delay_ps");
-  effects.jitter = member<TimePs>(from, "jitter_ps");
-  effects.corrupt_ppb = member<std::uint32_t>(from, "corrupt_ppb");
-  effects.duplicate_ppb = member<std::uint32_t>(from, "duplicate_ppb");
-  effects.reorder_ppb = member<std::uint32_t>(from, "reorder_ppb");
-  effects.reorder_delay = member<TimePs>(from, "reorder_delay_ps");
-  for (const std::uint32_t share :
-       {effects.loss_ppb, effects.burst_loss_ppb, effects.corrupt_ppb, effects.duplicate_ppb, effects.reorder_ppb}) {
-    if (share > kPartsPerBillion) raise_value_error("a share is at most 1,000,000,000 parts per billion");
-  }
-  if (effects.rate_ppm == 0 || effects.rate_ppm > kFullRatePpm || effects.burst_packets == 0 || effects.delay < 0 ||
-      effects.jitter < 0 || effects.reorder_delay < 0) {
-    raise_value_error("effects out of range");
-  }
-  return effects;
-}
-
 void construct_emulator(Emulator* self, const nb::dict& from) {
   const EmulatorConfig config = config_from(from);
   try {
@@ -162,7 +90,7 @@ void construct_emulator(Emulator* self, const nb::dict& from) {
   }
 }
 
-std::uint32_t add_fault(Emulator& emulator, const Target& target, const nb::dict& effects, TimePs start,
+std::uint32_t add_fault(Emulator& emulator, const nb::tuple& target, const nb::dict& effects, TimePs start,
                         std::optional<TimePs> duration, TimePs period) {
   FaultSpec spec;
   spec.target = target_from(target);
@@ -219,8 +147,8 @@ nb::dict counters(Emulator& emulator) {
   return out;
 }
 
-void fill_row(std::uint64_t* row, std::uint32_t plane, const LinkEnds& ends, const Plane& of, LinkId link) {
-  const LinkCounters& c = of.link(link).counters();
+void fill_row(std::uint64_t* row, std::uint32_t plane, const LinkEnds& ends, const PlaneModel& of, LinkId link) {
+  const LinkCounters& c = of.counters(link);
   const auto place = [](std::uint32_t value) { return value == kAnywhere ? ~std::uint64_t{0} : value; };
   std::size_t column = 0;
   for (const std::uint64_t value :
@@ -229,7 +157,7 @@ void fill_row(std::uint64_t* row, std::uint32_t plane, const LinkEnds& ends, con
     row[column++] = value;
   }
   for (const std::uint64_t drops : c.drops) row[column++] = drops;
-  row[column++] = of.port_of(link).bytes_in(c.queue_peak);
+  row[column++] = of.queue_peak_bytes(link);
 }
 
 static_assert(12 + kDropCauses + 1 == kLinkColumnCount);
@@ -280,11 +208,11 @@ void bind_netsim(nb::module_& m) {
            nb::arg("duration_ps").none(), nb::arg("period_ps"))
       .def("repair", &Emulator::repair, nb::arg("fault"))
       .def(
-          "repair_all", [](Emulator& e, const Target& target) { return e.repair_all(target_from(target)); },
+          "repair_all", [](Emulator& e, const nb::tuple& target) { return e.repair_all(target_from(target)); },
           nb::arg("target"))
       .def(
           "add_repair",
-          [](Emulator& e, TimePs when, std::uint32_t fault, const Target& target) {
+          [](Emulator& e, TimePs when, std::uint32_t fault, const nb::tuple& target) {
             e.add_repair(when, fault, target_from(target));
           },
           nb::arg("when_ps"), nb::arg("fault"), nb::arg("target"))

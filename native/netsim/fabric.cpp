@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/assert.hpp"
+#include "netsim/plane.hpp"
 
 namespace openmrc::netsim {
 namespace {
@@ -15,31 +16,30 @@ Fabric::Fabric(const FabricConfig& config)
     : shape_(config.shape), carrier_(std::size_t{config.shape.planes} * config.shape.hosts, true) {
   MRC_ASSERT(shape_.planes > 0 && shape_.hosts > 0 && shape_.hosts_per_t0 > 0 && shape_.t1s > 0);
   planes_.reserve(shape_.planes);
-  const PlaneConfig plane_config{config.shape, config.ports, config.packets_max, config.seed};
-  for (std::uint32_t index = 0; index < shape_.planes; ++index) planes_.emplace_back(plane_config, index);
+  const PlaneConfig plane{config.shape, config.ports, config.packets_max, config.delivery_lead, config.seed};
+  for (std::uint32_t index = 0; index < shape_.planes; ++index) planes_.push_back(std::make_unique<Plane>(plane, index));
 }
 
-void Fabric::inject(TimePs when, std::uint32_t plane, const Packet& packet, Edge& edge) {
+void Fabric::enter(TimePs when, std::uint32_t plane, const Packet& packet, Edge& edge) {
   MRC_ASSERT(plane < planes_.size());
-  planes_[plane].inject(when, packet, edge);
+  planes_[plane]->enter(when, packet, edge);
 }
 
 void Fabric::run_until(TimePs until, Edge& edge) {
   for (TimePs change = next_fault_change(); change <= until; change = next_fault_change()) {
     run_planes(change, edge);
     change_faults(change);
-    do_repairs(change);
   }
   run_planes(until, edge);
 }
 
 void Fabric::run_planes(TimePs until, Edge& edge) {
-  for (Plane& plane : planes_) plane.run_until(until, edge);
+  for (auto& plane : planes_) plane->run_until(until, edge);
 }
 
 TimePs Fabric::next_event() const {
   TimePs next = next_fault_change();
-  for (const Plane& plane : planes_) next = std::min(next, plane.next_event());
+  for (const auto& plane : planes_) next = std::min(next, plane->next_event());
   return next;
 }
 
@@ -62,6 +62,11 @@ std::uint32_t Fabric::add_fault(const FaultSpec& spec) {
 }
 
 void Fabric::change_faults(TimePs now) {
+  begin_and_end(now);
+  do_repairs(now);
+}
+
+void Fabric::begin_and_end(TimePs now) {
   for (std::size_t i = 0; i < faults_.size();) {
     Fault& fault = faults_[i];
     if (fault.next_change > now) {
@@ -133,11 +138,12 @@ void Fabric::do_repairs(TimePs now) {
   }
 }
 
-// Composes anew what every link of the planes concerned suffers from; faults change rarely, packets do not pay for it.
+// Composes anew what every link concerned suffers from; faults change rarely, packets do not pay for it.
 void Fabric::refresh_links(TimePs now, const FaultTarget& target) {
+  const std::vector<LinkId> links = candidates(target, shape_);
   for (std::uint32_t index = 0; index < shape_.planes; ++index) {
     if (target.plane != kAnywhere && target.plane != index) continue;
-    for (LinkId link = 0; link < shape_.links_per_plane(); ++link) {
+    for (const LinkId link : links) {
       const LinkEnds ends = ends_of(shape_, link);
       Effects all;
       for (const Fault& fault : faults_) {
@@ -145,28 +151,28 @@ void Fabric::refresh_links(TimePs now, const FaultTarget& target) {
         if (!fault.on || (where.plane != kAnywhere && where.plane != index)) continue;
         if (covers(where, fault.spec.effects, ends)) all = combined(all, fault.spec.effects);
       }
-      planes_[index].set_effects(now, link, all);
+      planes_[index]->set_effects(now, link, all);
+      note_carrier(now, index, link);
     }
-    note_carrier(now, index);
   }
   while (notices_.size() > kNoticesMax) notices_.pop_front();
 }
 
-void Fabric::note_carrier(TimePs now, std::uint32_t index) {
-  const Plane& where = planes_[index];
-  for (std::uint32_t host = 0; host < shape_.hosts; ++host) {
-    const bool up = !where.effects(shape_.nic_up(host)).down && !where.effects(shape_.nic_down(host)).down;
-    const std::size_t slot = std::size_t{index} * shape_.hosts + host;
-    if (carrier_[slot] == up) continue;
-    carrier_[slot] = up;
-    Notice notice;
-    notice.time = now;
-    notice.kind = Notice::Kind::kCarrier;
-    notice.host = host;
-    notice.plane = index;
-    notice.up = up;
-    notices_.push_back(notice);
-  }
+void Fabric::note_carrier(TimePs now, std::uint32_t index, LinkId changed) {
+  const LinkEnds ends = ends_of(shape_, changed);
+  if (ends.host == kAnywhere) return;
+  const PlaneModel& where = *planes_[index];
+  const bool up = !where.effects(shape_.nic_up(ends.host)).down && !where.effects(shape_.nic_down(ends.host)).down;
+  const std::size_t slot = std::size_t{index} * shape_.hosts + ends.host;
+  if (carrier_[slot] == up) return;
+  carrier_[slot] = up;
+  Notice notice;
+  notice.time = now;
+  notice.kind = Notice::Kind::kCarrier;
+  notice.host = ends.host;
+  notice.plane = index;
+  notice.up = up;
+  notices_.push_back(notice);
 }
 
 bool Fabric::poll_notice(Notice& notice) {
@@ -190,7 +196,7 @@ std::vector<std::uint32_t> Fabric::active_faults() const {
 
 std::uint32_t Fabric::packets_inside() const {
   std::uint32_t inside = 0;
-  for (const Plane& plane : planes_) inside += plane.packets_inside();
+  for (const auto& plane : planes_) inside += plane->packets_inside();
   return inside;
 }
 

@@ -1,23 +1,27 @@
 // All planes of a fabric and the faults that come and go in it. Time is an argument: the simulator hands in virtual time,
 // the emulator the wall clock.
 //
-// Order of calls: inject what enters until some instant, then run_until that instant; poll_notice until empty whenever
-// convenient; next_event says when something happens by itself.
+// Order of calls: enter what comes in until some instant, then run_until that instant; poll_notice until empty whenever
+// convenient; next_event says when something happens by itself. A driver that runs the planes itself, perhaps in
+// parallel, takes them to next_fault_change, calls change_faults with that instant, and goes on.
 #pragma once
 
 #include <cstdint>
+#include <array>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "netsim/faults.hpp"
-#include "netsim/plane.hpp"
+#include "netsim/plane_model.hpp"
 
 namespace openmrc::netsim {
 
 struct FabricConfig {
   ClosShape shape;
   std::array<PortConfig, kLinkKinds> ports;
-  std::uint32_t packets_max = 1U << 15;  // per plane
+  std::uint32_t packets_max = 0;  // per plane; 0: no limit
+  TimePs delivery_lead = 0;       // as in PlaneConfig
   std::uint64_t seed = 0;
 };
 
@@ -35,7 +39,7 @@ class Fabric {
  public:
   explicit Fabric(const FabricConfig& config);
 
-  void inject(TimePs when, std::uint32_t plane, const Packet& packet, Edge& edge);
+  void enter(TimePs when, std::uint32_t plane, const Packet& packet, Edge& edge);
   void run_until(TimePs until, Edge& edge);
 
   // The fault begins at spec.start, which must not lie in the past. Returns its id, counted from 1.
@@ -50,9 +54,12 @@ class Fabric {
   bool poll_notice(Notice& notice);
 
   TimePs next_event() const;
+  TimePs next_fault_change() const;
+  void change_faults(TimePs now);
   bool carrier(std::uint32_t host, std::uint32_t plane) const;
   std::vector<std::uint32_t> active_faults() const;
-  const Plane& plane(std::uint32_t index) const { return planes_[index]; }
+  PlaneModel& plane(std::uint32_t index) { return *planes_[index]; }
+  const PlaneModel& plane(std::uint32_t index) const { return *planes_[index]; }
   const ClosShape& shape() const { return shape_; }
   std::uint32_t packets_inside() const;
 
@@ -71,16 +78,15 @@ class Fabric {
     FaultTarget target;
   };
 
-  TimePs next_fault_change() const;
   void do_repairs(TimePs now);
   void run_planes(TimePs until, Edge& edge);
-  void change_faults(TimePs now);
+  void begin_and_end(TimePs now);
   void switch_fault(TimePs now, Fault& fault, bool on);
   void refresh_links(TimePs now, const FaultTarget& target);
-  void note_carrier(TimePs now, std::uint32_t plane);
+  void note_carrier(TimePs now, std::uint32_t plane, LinkId changed);
 
   ClosShape shape_;
-  std::vector<Plane> planes_;
+  std::vector<std::unique_ptr<PlaneModel>> planes_;
   std::vector<Fault> faults_;    // in the order of their ids
   std::vector<Repair> repairs_;  // to come
   std::deque<Notice> notices_;

@@ -17,7 +17,8 @@ struct FaultTarget {
   std::uint32_t plane = kAnywhere;
   std::uint32_t host = kAnywhere;  // its NIC-T0 link
   std::uint32_t t0 = kAnywhere;    // with t1: the link between them; alone: the switch
-  std::uint32_t t1 = kAnywhere;
+  std::uint32_t t1 = kAnywhere;    // with t2: the link between them
+  std::uint32_t t2 = kAnywhere;
   FaultDirection direction = FaultDirection::kBoth;
 };
 
@@ -33,6 +34,9 @@ struct FaultSpec {
 // packets or delays them acts where a packet passes once: on a link, on the egress ports of a switch, and for a plane or
 // the whole fabric on the last link before the host (tx: the first link after it).
 bool covers(const FaultTarget& target, const Effects& effects, const LinkEnds& ends);
+
+// The links of one plane that the fault may act on: all for which `covers` can hold, and perhaps more.
+std::vector<LinkId> candidates(const FaultTarget& target, const ClosShape& shape);
 
 // Whether the target lies inside the fabric.
 bool exists(const FaultTarget& target, const ClosShape& shape);

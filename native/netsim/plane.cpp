@@ -7,101 +7,148 @@
 namespace openmrc::netsim {
 
 Plane::Plane(const PlaneConfig& config, std::uint32_t index)
-    : shape_(config.shape),
+    : config_(config),
       index_(index),
-      pool_(config.packets_max),
-      events_(config.packets_max),
       links_(config.shape.links_per_plane()),
-      fault_states_(config.shape.links_per_plane()),
       marking_(Rng::for_component(config.seed, "ecn", index)),
-      fault_seeds_(Rng::for_component(config.seed, "fault", index)) {
+      adaptive_(Rng::for_component(config.seed, "adaptive", index)) {
   for (std::size_t kind = 0; kind < ports_.size(); ++kind) ports_[kind] = Port(config.ports[kind]);
+  MRC_ASSERT(config.delivery_lead >= 0);
+  MRC_ASSERT(config.delivery_lead <= config.ports[static_cast<std::size_t>(LinkKind::kNicDown)].delay);
 }
 
-void Plane::inject(TimePs when, const Packet& packet, Edge& edge) {
-  MRC_ASSERT(packet.source_host < shape_.hosts && packet.destination_host < shape_.hosts);
-  const PacketId id = pool_.take(packet);
-  if (id == kNoPacket) {
-    ++links_[shape_.nic_up(packet.source_host)].counters().drops[static_cast<std::size_t>(DropCause::kPoolEmpty)];
-    edge.release(packet.payload);
-    return;
-  }
-  pool_[id].link = kEntering;
-  events_.push(std::max(when, now_), id);
+bool Plane::crowded(const Packet& packet, Edge& edge) {
+  if (config_.packets_max == 0 || events_.size() < config_.packets_max) return false;
+  const LinkId link = packet.link == kEntering ? config_.shape.nic_up(packet.source_host) : packet.link;
+  ++links_[link].counters().drops[static_cast<std::size_t>(DropCause::kCrowded)];
+  edge.release(packet.payload);
+  return true;
+}
+
+void Plane::enter(TimePs when, const Packet& packet, Edge& edge) {
+  MRC_ASSERT(packet.source_host < config_.shape.hosts && packet.destination_host < config_.shape.hosts);
+  Packet entering = packet;
+  entering.link = kEntering;
+  entering.route = route_of(config_.shape, packet.source_host, packet.destination_host, packet.ev);
+  if (!crowded(entering, edge)) events_.push(std::max(when, now_), entering);
+}
+
+void Plane::arrive(TimePs when, const Packet& packet) {
+  MRC_ASSERT(when >= now_ && packet.link == config_.shape.nic_up(packet.source_host));
+  events_.push(when, packet);
 }
 
 void Plane::run_until(TimePs until, Edge& edge) {
-  while (events_.next_time() <= until) {
-    const Arrival arrival = events_.pop();
-    now_ = std::max(now_, arrival.time);
-    arrive(arrival.packet, edge);
+  while (const EventQueue::Event* event = events_.pop(until)) {
+    now_ = std::max(now_, event->time);
+    pass(now_, event->packet, edge);
   }
   now_ = std::max(now_, until);
 }
 
-void Plane::send(PacketId id, LinkId link, Edge& edge) {
-  Packet& packet = pool_[id];
+void Plane::send(TimePs now, Packet& packet, LinkId link, Edge& edge) {
   packet.link = link;
-  const Link::Sent sent = links_[link].offer(now_, packet, port_of(link), faults_of(link), marking_);
-  if (!sent.sent) return discard(id, edge);
-  events_.push(sent.arrival, id);
+  const LinkKind kind = config_.shape.kind_of(link);
+  const Link::Sent sent =
+      links_[link].offer(now, packet, ports_[static_cast<std::size_t>(kind)], faults_of(link), marking_);
+  if (!sent.sent) return edge.release(packet.payload);
+  events_.push(kind == LinkKind::kNicDown ? sent.arrival - config_.delivery_lead : sent.arrival, packet);
 }
 
-void Plane::arrive(PacketId id, Edge& edge) {
-  Packet& packet = pool_[id];
-  const LinkId crossed = packet.link;
-  if (crossed == kEntering) return send(id, shape_.nic_up(packet.source_host), edge);
-  if (FaultState* faults = faults_of(crossed); faults != nullptr) {
-    if (!links_[crossed].survives(packet, *faults)) return discard(id, edge);
-    const std::uint32_t twice_ppb = faults->effects.duplicate_ppb;
-    if (twice_ppb > 0 && faults->rng.chance(twice_ppb, kPartsPerBillion)) duplicate(id, edge);
+void Plane::pass(TimePs now, const Packet& event, Edge& edge) {
+  constexpr std::uint64_t kPrime = 0x100000001b3ULL;
+  trace_ = (trace_ ^ (static_cast<std::uint64_t>(now) + (std::uint64_t{event.link} << 40) + event.ev)) * kPrime;
+  ++passed_;
+  Packet packet = event;
+  if (packet.link == kEntering) return send(now, packet, config_.shape.nic_up(packet.source_host), edge);
+  if (FaultState* faults = faults_of(packet.link); faults != nullptr) {
+    if (!crossed(now, packet, *faults, edge)) return;
   }
-  const LinkId next = next_link(shape_, packet);
-  if (next != kDelivered) return send(id, next, edge);
-  edge.deliver(now_, index_, packet);
-  pool_.give_back(id);
+  go_on(now, packet, edge);
 }
 
-// The copy goes on from here by itself; it cannot be duplicated again on the same link.
-void Plane::duplicate(PacketId id, Edge& edge) {
-  const PacketId copy = pool_.take(pool_[id]);
-  Link& crossed = links_[pool_[id].link];
-  if (copy == kNoPacket) {
-    ++crossed.counters().drops[static_cast<std::size_t>(DropCause::kPoolEmpty)];
-    return;
+// What the faults of the link did to a packet that has come to its end; false if it is gone.
+bool Plane::crossed(TimePs now, Packet& packet, FaultState& faults, Edge& edge) {
+  Link& link = links_[packet.link];
+  if (!link.survives(packet, faults)) {
+    edge.release(packet.payload);
+    return false;
   }
-  ++crossed.counters().duplicated;
-  edge.share(pool_[copy].payload);
-  const LinkId next = next_link(shape_, pool_[copy]);
-  if (next != kDelivered) return send(copy, next, edge);
-  edge.deliver(now_, index_, pool_[copy]);
-  pool_.give_back(copy);
+  const std::uint32_t twice_ppb = faults.effects.duplicate_ppb;
+  if (twice_ppb > 0 && faults.rng.chance(twice_ppb, kPartsPerBillion) &&
+      (config_.packets_max == 0 || events_.size() < config_.packets_max)) {
+    ++link.counters().duplicated;
+    edge.share(packet.payload);
+    Packet copy = packet;  // goes on by itself; it cannot be duplicated again on the same link
+    go_on(now, copy, edge);
+  }
+  return true;
 }
 
-void Plane::discard(PacketId id, Edge& edge) {
-  edge.release(pool_[id].payload);
-  pool_.give_back(id);
+void Plane::go_on(TimePs now, Packet& packet, Edge& edge) {
+  if (config_.shape.routing == Routing::kAdaptive) choose_uplink(now, packet);
+  const LinkId next = next_link(config_.shape, packet);
+  if (next != kDelivered) return send(now, packet, next, edge);
+  edge.deliver(now + config_.delivery_lead, index_, packet);
+}
+
+void Plane::choose_uplink(TimePs now, Packet& packet) {
+  const ClosShape& shape = config_.shape;
+  const LinkKind kind = shape.kind_of(packet.link);
+  if (kind == LinkKind::kNicUp) {
+    packet.route.t0_uplink =
+        static_cast<std::uint16_t>(least_busy(now, shape.t0_up(shape.t0_of(packet.source_host), 0), shape.t1s));
+  } else if (kind == LinkKind::kT0Up && shape.t1_uplinks > 0) {
+    const std::uint32_t t1 = ends_of(shape, packet.link).t1;
+    packet.route.t1_uplink = static_cast<std::uint16_t>(least_busy(now, shape.t1_up(t1, 0), shape.t1_uplinks));
+  }
+}
+
+// Ties go to the first after a random start, or every switch would favour its first uplinks.
+std::uint32_t Plane::least_busy(TimePs now, LinkId first, std::uint32_t count) {
+  const std::uint32_t start = static_cast<std::uint32_t>(adaptive_.below(count));
+  std::uint32_t best = start;
+  for (std::uint32_t i = 1; i < count; ++i) {
+    const std::uint32_t uplink = (start + i) % count;
+    if (links_[first + uplink].backlog(now) < links_[first + best].backlog(now)) best = uplink;
+  }
+  return best;
 }
 
 void Plane::set_effects(TimePs now, LinkId link, const Effects& effects) {
   MRC_ASSERT(link < links_.size());
   now_ = std::max(now_, now);
+  if (fault_states_.empty()) {
+    if (!effects.any()) return;
+    fault_states_.resize(links_.size());
+  }
   auto& state = fault_states_[link];
   const std::uint32_t old_ppm = state == nullptr ? kFullRatePpm : state->effects.rate_ppm;
   if (old_ppm != effects.rate_ppm) links_[link].change_rate(now_, old_ppm, effects.rate_ppm);
   if (!effects.any()) {
+    if (state != nullptr) --faulty_links_;
     state.reset();
     return;
   }
   if (state == nullptr) {
+    ++faulty_links_;
     state = std::make_unique<FaultState>();
-    state->rng = Rng(fault_seeds_.next());
+    state->rng = Rng::for_component(config_.seed + faults_begun_++, "fault", (std::uint64_t{index_} << 32) + link);
   }
   state->effects = effects;
 }
 
 Effects Plane::effects(LinkId link) const {
-  return fault_states_[link] == nullptr ? Effects{} : fault_states_[link]->effects;
+  return fault_states_.empty() || fault_states_[link] == nullptr ? Effects{} : fault_states_[link]->effects;
+}
+
+std::uint64_t Plane::queue_bytes(TimePs now, LinkId link) const {
+  return port_of(link).bytes_in(links_[link].backlog(now));
+}
+
+std::size_t Plane::memory_bytes() const {
+  return events_.memory_bytes() + links_.capacity() * sizeof(Link) +
+         fault_states_.capacity() * sizeof(std::unique_ptr<FaultState>);
 }
 
 }  // namespace openmrc::netsim

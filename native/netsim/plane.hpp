@@ -1,7 +1,4 @@
-// One plane: its links, the packets on them, and their event queue. Planes meet only in the NICs, so each one is a unit
-// of its own, with its own time and its own random streams.
-//
-// Order of calls: inject what enters until some instant, then run_until that instant; next_event says when to come back.
+// One plane: its links, the packets on them, and their event queue, with one event per packet and hop (link.hpp says how).
 #pragma once
 
 #include <array>
@@ -10,70 +7,66 @@
 #include <vector>
 
 #include "engine/base/rng.hpp"
-#include "engine/base/time.hpp"
 #include "netsim/event_queue.hpp"
-#include "netsim/link.hpp"
-#include "netsim/packet.hpp"
-#include "netsim/topology.hpp"
+#include "netsim/plane_model.hpp"
 
 namespace openmrc::netsim {
-
-// Where packets leave the fabric. Payload handles are the edge's own.
-class Edge {
- public:
-  virtual void deliver(TimePs now, std::uint32_t plane, const Packet& packet) = 0;  // takes the payload over
-  virtual void share(std::uint32_t payload) = 0;    // one more packet (a duplicate) refers to it
-  virtual void release(std::uint32_t payload) = 0;  // a packet that referred to it was lost
-
- protected:
-  ~Edge() = default;
-};
 
 struct PlaneConfig {
   ClosShape shape;
   std::array<PortConfig, kLinkKinds> ports;  // by LinkKind
-  std::uint32_t packets_max = 1U << 15;
+  std::uint32_t packets_max = 0;             // inside at once; 0: no limit
+  TimePs delivery_lead = 0;                  // packets are handed to the edge this long before they reach their host;
+                                             // at most the delay of that link
   std::uint64_t seed = 0;
 };
 
-class Plane {
+class Plane final : public PlaneModel {
  public:
   Plane(const PlaneConfig& config, std::uint32_t index);
 
-  // The source host's NIC sends at `when`, which may lie ahead; instants already past count as now. The packet's payload
-  // is released through `edge` when there is no room for it.
-  void inject(TimePs when, const Packet& packet, Edge& edge);
-  // Everything that happens up to and including `until`.
-  void run_until(TimePs until, Edge& edge);
+  void enter(TimePs when, const Packet& packet, Edge& edge) override;
+  void arrive(TimePs when, const Packet& packet) override;
+  void run_until(TimePs until, Edge& edge) override;
+  void set_effects(TimePs now, LinkId link, const Effects& effects) override;
+  Effects effects(LinkId link) const override;
 
-  // What is wrong with a link from `now` on; Effects{} when nothing is.
-  void set_effects(TimePs now, LinkId link, const Effects& effects);
-  Effects effects(LinkId link) const;
-
-  TimePs next_event() const { return events_.next_time(); }
-  std::uint32_t packets_inside() const { return pool_.in_use(); }
-  const ClosShape& shape() const { return shape_; }
-  const Port& port_of(LinkId link) const { return ports_[static_cast<std::size_t>(shape_.kind_of(link))]; }
-  const Link& link(LinkId link) const { return links_[link]; }
-  TimePs now() const { return now_; }
+  TimePs next_event() const override { return events_.next_time(); }
+  std::uint32_t packets_inside() const override { return static_cast<std::uint32_t>(events_.size()); }
+  LinkCounters& counters(LinkId link) override { return links_[link].counters(); }
+  const LinkCounters& counters(LinkId link) const override { return links_[link].counters(); }
+  std::uint64_t queue_bytes(TimePs now, LinkId link) const override;
+  std::uint64_t queue_peak_bytes(LinkId link) const override {
+    return port_of(link).bytes_in(links_[link].counters().queue_peak);
+  }
+  std::uint64_t trace() const override { return trace_; }
+  std::uint64_t events() const override { return passed_; }
+  std::size_t memory_bytes() const override;
 
  private:
-  FaultState* faults_of(LinkId link) { return fault_states_[link].get(); }
-  void send(PacketId id, LinkId link, Edge& edge);
-  void arrive(PacketId id, Edge& edge);
-  void duplicate(PacketId id, Edge& edge);
-  void discard(PacketId id, Edge& edge);
+  const Port& port_of(LinkId link) const { return ports_[static_cast<std::size_t>(config_.shape.kind_of(link))]; }
+  FaultState* faults_of(LinkId link) { return faulty_links_ == 0 ? nullptr : fault_states_[link].get(); }
+  void send(TimePs now, Packet& packet, LinkId link, Edge& edge);
+  void pass(TimePs now, const Packet& packet, Edge& edge);
+  bool crossed(TimePs now, Packet& packet, FaultState& faults, Edge& edge);
+  void go_on(TimePs now, Packet& packet, Edge& edge);
+  void choose_uplink(TimePs now, Packet& packet);
+  std::uint32_t least_busy(TimePs now, LinkId first, std::uint32_t count);
+  bool crowded(const Packet& packet, Edge& edge);
 
-  ClosShape shape_;
+  PlaneConfig config_;
   std::array<Port, kLinkKinds> ports_;
   std::uint32_t index_;
-  PacketPool pool_;
   EventQueue events_;
   std::vector<Link> links_;
-  std::vector<std::unique_ptr<FaultState>> fault_states_;  // nullptr: healthy
+  std::vector<std::unique_ptr<FaultState>> fault_states_;  // empty while the plane is healthy
+  std::uint32_t faulty_links_ = 0;
+  std::uint64_t faults_begun_ = 0;
   Rng marking_;
-  Rng fault_seeds_;
+  Rng adaptive_;
   TimePs now_ = 0;
+  std::uint64_t trace_ = 0;
+  std::uint64_t passed_ = 0;
 };
 
 }  // namespace openmrc::netsim

@@ -26,9 +26,9 @@ TEST_CASE(netsim_links_of_a_plane_are_numbered_without_gaps) {
   for (std::uint32_t t0 = 0; t0 < shape.t0s(); ++t0) {
     for (std::uint32_t t1 = 0; t1 < shape.t1s; ++t1) {
       links.insert(shape.t0_up(t0, t1));
-      links.insert(shape.t1_down(t1, t0));
+      links.insert(shape.t1_down(t0, t1));
       CHECK(ends_of(shape, shape.t0_up(t0, t1)).t0 == t0 && ends_of(shape, shape.t0_up(t0, t1)).t1 == t1);
-      CHECK(ends_of(shape, shape.t1_down(t1, t0)).t0 == t0 && ends_of(shape, shape.t1_down(t1, t0)).t1 == t1);
+      CHECK(ends_of(shape, shape.t1_down(t0, t1)).t0 == t0 && ends_of(shape, shape.t1_down(t0, t1)).t1 == t1);
     }
   }
   CHECK(links.size() == shape.links_per_plane());
@@ -38,8 +38,8 @@ TEST_CASE(netsim_links_of_a_plane_are_numbered_without_gaps) {
 TEST_CASE(netsim_between_t0s_a_packet_crosses_four_links_within_a_t0_two) {
   Fabric fabric(fabric_config());
   RecordingEdge edge;
-  fabric.inject(0, 1, packet_between(0, 3), edge);
-  fabric.inject(0, 0, packet_between(0, 1), edge);
+  fabric.enter(0, 1, packet_between(0, 3), edge);
+  fabric.enter(0, 0, packet_between(0, 1), edge);
   fabric.run_until(kPsPerSecond, edge);
   CHECK(edge.deliveries.size() == 2);
   for (const Delivery& delivery : edge.deliveries) {
@@ -52,24 +52,24 @@ TEST_CASE(netsim_between_t0s_a_packet_crosses_four_links_within_a_t0_two) {
 TEST_CASE(netsim_the_ev_names_the_t1) {
   Fabric fabric(fabric_config());
   RecordingEdge edge;
-  for (std::uint32_t ev = 0; ev < 10; ++ev) fabric.inject(0, 0, packet_between(0, 2, 49'152 + ev % 2), edge);
+  for (std::uint32_t ev = 0; ev < 10; ++ev) fabric.enter(0, 0, packet_between(0, 2, 49'152 + ev % 2), edge);
   fabric.run_until(kPsPerSecond, edge);
   const ClosShape& shape = fabric.shape();
   for (std::uint32_t t1 = 0; t1 < 2; ++t1) {
-    CHECK(fabric.plane(0).link(shape.t0_up(0, t1)).counters().packets == 5);
-    CHECK(fabric.plane(0).link(shape.t1_down(t1, 1)).counters().packets == 5);
+    CHECK(fabric.plane(0).counters(shape.t0_up(0, t1)).packets == 5);
+    CHECK(fabric.plane(0).counters(shape.t1_down(1, t1)).packets == 5);
   }
 }
 
 TEST_CASE(netsim_hashed_evs_use_every_t1_and_one_flow_only_one) {
   FabricConfig config = fabric_config();
-  config.shape.ev_mapping = EvMapping::kHash;
+  config.shape.routing = Routing::kHash;
   config.shape.t1s = 4;
   Packet packet = packet_between(0, 2);
   std::array<int, 4> uses{};
   for (packet.ev = 0; packet.ev < 400; ++packet.ev) {
-    const std::uint32_t t1 = t1_of_ev(config.shape, packet);
-    CHECK(t1 == t1_of_ev(config.shape, packet));
+    const std::uint32_t t1 = route_of(config.shape, 0, 2, packet.ev).t0_uplink;
+    CHECK(t1 == route_of(config.shape, 0, 2, packet.ev).t0_uplink);
     ++uses[t1];
   }
   for (const int use : uses) CHECK(use > 60 && use < 140);
@@ -79,8 +79,8 @@ TEST_CASE(netsim_two_senders_share_the_port_of_one_receiver_at_its_rate) {
   Fabric fabric(fabric_config());
   RecordingEdge edge;
   for (std::uint32_t i = 0; i < 200; ++i) {
-    fabric.inject(0, 0, packet_between(0, 3, i), edge);
-    fabric.inject(0, 0, packet_between(1, 3, i), edge);
+    fabric.enter(0, 0, packet_between(0, 3, i), edge);
+    fabric.enter(0, 0, packet_between(1, 3, i), edge);
   }
   fabric.run_until(kPsPerSecond, edge);
   CHECK(edge.deliveries.size() == 400);
@@ -92,15 +92,15 @@ TEST_CASE(netsim_an_entry_in_the_future_waits_and_one_in_the_past_counts_as_now)
   Fabric fabric(fabric_config());
   RecordingEdge edge;
   fabric.run_until(kPsPerMs, edge);
-  fabric.inject(0, 0, packet_between(0, 1), edge);
-  fabric.inject(5 * kPsPerMs, 0, packet_between(2, 3), edge);
+  fabric.enter(0, 0, packet_between(0, 1), edge);
+  fabric.enter(5 * kPsPerMs, 0, packet_between(2, 3), edge);
   fabric.run_until(kPsPerSecond, edge);
   CHECK(edge.deliveries.size() == 2);
   CHECK(edge.deliveries[0].time == kPsPerMs + 2 * (kPacketTime + kDelay));
   CHECK(edge.deliveries[1].time == 5 * kPsPerMs + 2 * (kPacketTime + kDelay));
 }
 
-TEST_CASE(netsim_an_empty_pool_loses_packets_with_a_count_and_frees_their_payload) {
+TEST_CASE(netsim_a_crowded_plane_loses_packets_with_a_count_and_frees_their_payload) {
   FabricConfig config = fabric_config();
   config.packets_max = 8;
   Fabric fabric(config);
@@ -109,13 +109,13 @@ TEST_CASE(netsim_an_empty_pool_loses_packets_with_a_count_and_frees_their_payloa
     Packet packet = packet_between(0, 2);
     packet.payload = i;
     edge.references[i] = 1;
-    fabric.inject(0, 0, packet, edge);
+    fabric.enter(0, 0, packet, edge);
   }
   fabric.run_until(kPsPerSecond, edge);
   CHECK(edge.deliveries.size() == 8);
   CHECK(edge.lost == 4);
-  const auto& drops = fabric.plane(0).link(fabric.shape().nic_up(0)).counters().drops;
-  CHECK(drops[static_cast<std::size_t>(DropCause::kPoolEmpty)] == 4);
+  const auto& drops = fabric.plane(0).counters(fabric.shape().nic_up(0)).drops;
+  CHECK(drops[static_cast<std::size_t>(DropCause::kCrowded)] == 4);
   for (const auto& [payload, count] : edge.references) CHECK(count == 0);
 }
 
@@ -146,7 +146,7 @@ std::uint64_t hash_of_a_troubled_run(std::uint64_t seed) {
     packet.payload = i;
     edge.references[i] = 1;
     fabric.run_until(i * 3 * kPsPerUs, edge);
-    fabric.inject(i * 3 * kPsPerUs, i % 2, packet, edge);
+    fabric.enter(i * 3 * kPsPerUs, i % 2, packet, edge);
   }
   fabric.run_until(kPsPerSecond, edge);
   CHECK(fabric.packets_inside() == 0);

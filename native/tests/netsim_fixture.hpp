@@ -80,7 +80,7 @@ inline void send_many(netsim::Fabric& fabric, RecordingEdge& edge, TimePs start,
     edge.references[packet.payload] = 1;
     const TimePs when = start + gap * i;
     fabric.run_until(when, edge);
-    fabric.inject(when, plane, packet, edge);
+    fabric.enter(when, plane, packet, edge);
   }
 }
 

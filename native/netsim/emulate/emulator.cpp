@@ -219,8 +219,8 @@ void Emulator::enter(std::size_t slot, std::uint32_t source_host, const Received
   packet.payload = index;
   packet.traffic_class = traffic_class_of(payload.dscp);
   packet.ecn = static_cast<Ecn>(received.traffic_class_octet & 3U);
-  fabric_.inject(arrival_time(received.stamp_ns), static_cast<std::uint32_t>(slot / fabric_.shape().hosts), packet,
-                 *this);
+  fabric_.enter(arrival_time(received.stamp_ns), static_cast<std::uint32_t>(slot / fabric_.shape().hosts), packet,
+                *this);
 }
 
 TimePs Emulator::arrival_time(std::int64_t stamp_ns) const {

@@ -35,7 +35,7 @@ class LinkStatistics:
     drop_down: int
     drop_blackhole: int
     drop_loss: int
-    drop_pool: int
+    drop_crowded: int
     queue_peak_bytes: int
 
     @classmethod
@@ -64,7 +64,7 @@ class LinkStatistics:
             + self.drop_down
             + self.drop_blackhole
             + self.drop_loss
-            + self.drop_pool
+            + self.drop_crowded
         )
 
 

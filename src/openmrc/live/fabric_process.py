@@ -60,7 +60,7 @@ def _serve(pipe: Pipe) -> None:
 def _result(fabric: EmulatedFabric) -> dict[str, Any]:
     counters = fabric.statistics().as_dict()
     links = counters.pop("links")
-    drops = ("drop_queue", "drop_control_queue", "drop_down", "drop_blackhole", "drop_loss", "drop_pool")
+    drops = ("drop_queue", "drop_control_queue", "drop_down", "drop_blackhole", "drop_loss", "drop_crowded")
     harms = ("marks", "trims", "corrupted", "duplicated", "reordered")
     return {
         **counters,

@@ -1,0 +1,61 @@
+// What every kind of plane can do. `Plane` needs one event per packet and hop; `QueuedPlane` keeps real queues, which
+// shared buffers and PFC need, at about twice the events.
+//
+// Order of calls: enter or arrive what comes in until some instant, then run_until that instant; next_event says when to
+// come back. A plane never looks at another one: planes may run in parallel.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/time.hpp"
+#include "netsim/link.hpp"
+#include "netsim/packet.hpp"
+#include "netsim/topology.hpp"
+
+namespace openmrc::netsim {
+
+// Where packets leave the fabric.
+class Edge {
+ public:
+  // The packet reaches its host at `when`, which lies up to `delivery_lead` ahead.
+  virtual void deliver(TimePs when, std::uint32_t plane, const Packet& packet) = 0;  // takes the payload over
+  virtual void share(std::uint32_t payload) = 0;    // one more packet (a duplicate) refers to it
+  virtual void release(std::uint32_t payload) = 0;  // a packet that referred to it was lost
+  // PFC: the host's uplink must stop sending data from `when` on, or may send again.
+  virtual void pause(TimePs /*when*/, std::uint32_t /*plane*/, std::uint32_t /*host*/, bool /*paused*/) {}
+
+ protected:
+  ~Edge() = default;
+};
+
+class PlaneModel {
+ public:
+  virtual ~PlaneModel() = default;
+
+  // Emulator: the host sends at `when`, which may lie ahead; its uplink's queue is part of the plane.
+  virtual void enter(TimePs when, const Packet& packet, Edge& edge) = 0;
+  // Simulator: the packet reaches the far end of `packet.link`, the host's uplink, at `when`, which lies ahead. The NIC
+  // has done what the uplink's queue would do.
+  virtual void arrive(TimePs when, const Packet& packet) = 0;
+  // Everything that happens up to and including `until`.
+  virtual void run_until(TimePs until, Edge& edge) = 0;
+
+  // What is wrong with a link from `now` on; Effects{} when nothing is.
+  virtual void set_effects(TimePs now, LinkId link, const Effects& effects) = 0;
+  virtual Effects effects(LinkId link) const = 0;
+
+  virtual TimePs next_event() const = 0;
+  virtual std::uint32_t packets_inside() const = 0;
+  virtual LinkCounters& counters(LinkId link) = 0;
+  virtual const LinkCounters& counters(LinkId link) const = 0;
+  // Bytes that wait at the port that feeds the link.
+  virtual std::uint64_t queue_bytes(TimePs now, LinkId link) const = 0;
+  // The most bytes that a data packet found waiting there (LinkCounters::queue_peak).
+  virtual std::uint64_t queue_peak_bytes(LinkId link) const = 0;
+  // Hash over all events so far: equal runs have equal traces.
+  virtual std::uint64_t trace() const = 0;
+  virtual std::uint64_t events() const = 0;
+  virtual std::size_t memory_bytes() const = 0;
+};
+
+}  // namespace openmrc::netsim

@@ -1,0 +1,108 @@
+// The transport of one simulated NIC: MRC (the engine), RoCEv2, DCTCP. Sans-IO like the engine: time is an argument.
+//
+// Set-up: open every connection, then connect every connection with the number that the peer's `open` returned.
+// Running, the order of calls is the engine's: after any post or handle_*, poll_transmit until false for the ports that
+// are free, then next_timer; poll_done until false. `now` never goes backwards.
+//
+// A connection joins two NICs and carries messages both ways. Two NICs may have several (lanes: "QPs per peer"); the NIC
+// splits each message over the lanes, an endpoint never sees that.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/address.hpp"
+#include "engine/base/time.hpp"
+#include "netsim/link.hpp"
+#include "netsim/packet.hpp"
+#include "netsim/topology.hpp"
+
+namespace openmrc::netsim {
+
+using MessageId = std::uint32_t;  // the same number at both ends: it travels in the packets
+
+// What every transport of a run is told of its surroundings. Shared by all endpoints of the run.
+struct Surroundings {
+  ClosShape shape;
+  std::uint64_t seed = 0;
+  std::uint32_t payload_mtu = 4096;
+  std::uint32_t header_bytes = 126;  // of every packet on the wire around the transport's own header and payload: UDP,
+                                     // IP, encapsulation, Ethernet framing; the ICRC is the transport's
+  std::uint64_t port_rate_bps = 0;
+  TimePs base_rtt = 0;               // of a full packet and its acknowledgement across the longest path
+  bool trimming = false;             // the fabric trims
+};
+
+// One connection as one of its ends sees it.
+struct ConnectionEnd {
+  std::uint32_t peer_host = 0;
+  std::uint16_t lane = 0;
+  std::uint64_t bytes_out = 0;      // that the workload will send over it in all, and
+  std::uint64_t bytes_in = 0;       // receive: what never carries data needs no state for it
+  std::uint32_t messages_out = 0;
+  std::uint32_t messages_in = 0;
+};
+
+struct Done {
+  enum class Kind : std::uint8_t {
+    kReceived,   // at the receiver: all bytes are there
+    kCompleted,  // at the sender: acknowledged
+    kFailed,     // at the sender: given up; nothing more will happen to it
+  };
+  MessageId message = 0;
+  Kind kind{};
+};
+
+struct ConnectionStats {
+  std::uint64_t sent_packets = 0, sent_bytes = 0, resent_packets = 0;        // data, payload bytes
+  std::uint64_t received_packets = 0, received_bytes = 0, duplicates = 0;    // data; bytes without duplicates
+  std::uint64_t acknowledgements = 0, negative_acknowledgements = 0;         // received
+  std::uint64_t marks = 0, trims = 0, losses = 0, timeouts = 0;              // as the sender learned of them
+  std::uint64_t window_bytes = 0, rate_bps = 0;                              // of the sender now; 0: has none
+  TimePs smoothed_rtt = 0;
+};
+
+// What happened to a path of a connection.
+struct PathEvent {
+  TimePs time = 0;
+  std::uint32_t connection = 0;
+  std::uint32_t ev = 0;
+  std::uint8_t port = 0;
+  std::uint8_t state = 0;  // EvState; 0 for a replacement
+  std::uint8_t cause = 0;  // EvCause
+  std::uint32_t replacement = 0;
+};
+
+// A packet to put on a port. `link`, `source_host` and `route` of the packet are the NIC's to fill in.
+struct Outbound {
+  Packet packet;
+  PortId port = 0;
+};
+
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;
+
+  // Connections are numbered 0, 1, 2... in the order of the calls. Returns what the peer has to know of it.
+  virtual std::uint32_t open(const ConnectionEnd& end) = 0;
+  virtual void connect(std::uint32_t connection, std::uint32_t peer_number) = 0;
+
+  // A message of `bytes` (0 is allowed) to the peer.
+  virtual void post(TimePs now, std::uint32_t connection, MessageId message, std::uint64_t bytes) = 0;
+  virtual void handle_packet(TimePs now, PortId port, const Packet& packet) = 0;
+  virtual void handle_timer(TimePs now) = 0;
+  virtual void handle_port_state(TimePs now, PortId port, bool up) = 0;
+
+  // The next packet for one of the free ports; false: nothing now. `paused_ports` (PFC) may carry control only.
+  virtual bool poll_transmit(TimePs now, PortMask free_ports, PortMask paused_ports, Outbound& out) = 0;
+  virtual bool poll_done(Done& done) = 0;
+  virtual bool poll_path_event(PathEvent& /*event*/) { return false; }
+
+  virtual TimePs next_timer() const = 0;
+  virtual ConnectionStats stats(std::uint32_t connection) const = 0;
+  virtual std::uint64_t memory_bytes() const = 0;
+};
+
+}  // namespace openmrc::netsim
