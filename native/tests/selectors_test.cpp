@@ -27,7 +27,7 @@ bool is_permutation_of_all(std::vector<std::uint32_t> positions) {
 
 TEST_CASE(selectors_are_registered_by_name) {
   const auto names = ev_selector_names();
-  for (const std::string_view name : {"mrc", "round_robin", "random", "single"}) {
+  for (const std::string_view name : {"mrc", "random", "reps", "round_robin", "single"}) {
     CHECK(std::find(names.begin(), names.end(), name) != names.end());
     CHECK(make_ev_selector(name, Rng(1)) != nullptr);
   }

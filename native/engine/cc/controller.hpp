@@ -67,7 +67,8 @@ class CongestionController {
   virtual CcStats stats() const = 0;
 };
 
-// Registered names: "nscc", "none". Returns nullptr for an unknown name.
+// Registered names: "nscc", "none", and what register_controller of custom_controller.hpp added. Returns nullptr for an
+// unknown name.
 std::unique_ptr<CongestionController> make_controller(std::string_view name, const CcConfig& config);
 std::span<const std::string_view> controller_names();
 

@@ -169,6 +169,11 @@ bool EvSet::try_slot(Search& search, const Slot& slot) {
     search.found = index;
     return true;
   }
+  if (half_marked()) {
+    set_state(search.now, index, EvState::kGood, EvCause::kCursor);
+    search.found = index;
+    return true;
+  }
   if (search.reset != kNoEv) return false;
   const bool nothing_else = !good_left(search.eligible, search.avoid);
   search.reset = index;
@@ -232,6 +237,9 @@ bool EvSet::good_left(PortMask ports, EvIndex avoid) const {
 bool EvSet::lapsed(TimePs now, EvIndex index) const {
   return config_.skip_lapse > 0 && now - skip_since_[index] >= config_.skip_lapse;
 }
+
+// mrc: REQ-PATHS-HALF-MARKED (A.11, the UEC alternative) marks on most paths no longer tell paths apart.
+bool EvSet::half_marked() const { return config_.half_marked_rule && 2 * marked_count_ > active_count_; }
 
 std::size_t EvSet::memory_bytes() const {
   return sizeof(*this) + entries_.capacity() * sizeof(Entry) + slots_.capacity() * sizeof(Slot) +

@@ -65,14 +65,16 @@ struct EvSetConfig {
   TimePs probe_interval = 10 * kPsPerMs;  // between two probes of one ASSUMED_BAD EV
   TimePs skip_lapse = 0;  // SKIP lapses to GOOD after this long out of use; 0: only the cursor resets it
   bool marked_probe_revives_to_good = false;  // Known conflicts: "EV after a marked probe answer"; false = SKIP
+  bool half_marked_rule = false;  // while more than half of the active EVs are SKIP, none is passed over (UEC)
 };
 
 // EV selection policy: the order in which the positions of the active set are tried. By name in a registry.
 class EvSelector {
  public:
   virtual ~EvSelector() = default;
-  // Feedback about one EV, for selectors that keep state of their own (REPS and the like).
-  virtual void on_feedback(EvIndex ev, EvFeedback feedback) = 0;
+  // Feedback about the EV at `position`, for selectors that keep state of their own (REPS and the like). They are told
+  // before the set acts on it, and nothing about an EV that has lost its position.
+  virtual void on_feedback(TimePs now, std::uint32_t position, EvFeedback feedback) = 0;
   // Position in [0, position_count) to try next; called until an EV is usable, at most 2 * position_count times a packet.
   // Positions of the P ports in use alternate: position i belongs to the (i mod P)-th of them.
   virtual std::uint32_t next(std::uint32_t position_count) = 0;
@@ -83,8 +85,8 @@ class EvSelector {
   virtual void leave(std::uint32_t /*position*/) {}
 };
 
-// Registered names: "mrc" (pseudo-random rotation, redrawn at each wrap), "round_robin", "random", "single".
-// Returns nullptr for an unknown name.
+// Registered names: "mrc" (pseudo-random rotation, redrawn at each wrap), "random", "reps", "round_robin", "single", and
+// what register_ev_selector of custom_selector.hpp added. Returns nullptr for an unknown name.
 std::unique_ptr<EvSelector> make_ev_selector(std::string_view name, Rng rng);
 std::span<const std::string_view> ev_selector_names();
 
@@ -185,6 +187,7 @@ class EvSet {
   bool only_usable(PortMask ports, EvIndex index) const;
   bool good_left(PortMask ports, EvIndex avoid) const;
   bool lapsed(TimePs now, EvIndex index) const;
+  bool half_marked() const;
 
   void set_state(TimePs now, EvIndex index, EvState state, EvCause cause);
   void retire(TimePs now, EvIndex index, EvState state, EvCause cause);
@@ -210,6 +213,7 @@ class EvSet {
   TimePs next_probe_time_ = kNever;
   std::uint32_t qp_;
   std::uint32_t active_count_ = 0;
+  std::uint32_t marked_count_ = 0;  // active and SKIP
   PortMask usable_ports_ = ~PortMask{0};
   PortMask ready_ports_ = 0;     // ports with an active EV that is GOOD or SKIP
   PortMask deferred_ports_ = 0;  // ports with missed turns

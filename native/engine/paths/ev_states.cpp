@@ -35,7 +35,7 @@ constexpr EvCause cause_of(EvFeedback feedback) {
 // controller lead out of them. A mark on an EV that is SKIP already changes nothing, so marks do not extend the penalty.
 void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
   MRC_ASSERT(ev < entries_.size());
-  selector_->on_feedback(ev, feedback);
+  if (entries_[ev].slot != kNoSlot) selector_->on_feedback(now, entries_[ev].slot, feedback);
   const EvState state = entries_[ev].state;
   switch (feedback) {
     case EvFeedback::kDelivered:
@@ -211,6 +211,7 @@ void EvSet::count(const Slot& slot, int sign) {
   PortCounts& counts = counts_[slot.port];
   counts.usable = static_cast<std::uint16_t>(counts.usable + sign);
   if (slot.state == EvState::kGood) counts.good = static_cast<std::uint16_t>(counts.good + sign);
+  if (slot.state == EvState::kSkip) marked_count_ += static_cast<std::uint32_t>(sign);
   if (counts.usable != 0) {
     ready_ports_ |= bit_of(slot.port);
   } else {

@@ -1,9 +1,11 @@
-// The EV selectors that come with the engine, and their registry.
+// The EV selectors that come with the engine, and the registry of all.
 #include <array>
-#include <numeric>
 
-#include "engine/base/assert.hpp"
+#include "engine/base/name_registry.hpp"
+#include "engine/paths/custom_selector.hpp"
 #include "engine/paths/ev_set.hpp"
+#include "engine/paths/reps.hpp"
+#include "engine/paths/rotation.hpp"
 
 namespace openmrc {
 namespace {
@@ -11,47 +13,18 @@ namespace {
 // Base of selectors that leave all steering to the EV states.
 class StatelessFeedback : public EvSelector {
  public:
-  void on_feedback(EvIndex, EvFeedback) override {}
+  void on_feedback(TimePs, std::uint32_t, EvFeedback) override {}
 };
 
-// Pseudo-random rotation, redrawn at each wrap so that QPs do not synchronise (A.11). One wrap visits every position
-// exactly once: index XOR a random value where the count is a power of two, else a walk with a random start and a random
-// stride that has no divisor in common with the count. Ports alternate by position, and both walks keep that: any aligned
-// group of as many steps as there are ports visits every port once.
+// Pseudo-random rotation, redrawn at each wrap so that QPs do not synchronise (A.11).
 class MrcRotation final : public StatelessFeedback {
  public:
-  explicit MrcRotation(Rng rng) : rng_(rng) {}
+  explicit MrcRotation(Rng rng) : rotation_(rng) {}
 
-  std::uint32_t next(std::uint32_t position_count) override {
-    if (step_ >= count_ || position_count != count_) [[unlikely]]
-      redraw(position_count);
-    const std::uint32_t step = step_++;
-    if (stride_ == 0) return step ^ offset_;
-    const std::uint32_t position = offset_;
-    offset_ += stride_;
-    if (offset_ >= count_) offset_ -= count_;
-    return position;
-  }
+  std::uint32_t next(std::uint32_t position_count) override { return rotation_.next(position_count); }
 
  private:
-  void redraw(std::uint32_t position_count) {
-    MRC_ASSERT(position_count != 0);
-    count_ = position_count;
-    step_ = 0;
-    offset_ = static_cast<std::uint32_t>(rng_.below(count_));
-    stride_ = 0;
-    if ((count_ & (count_ - 1)) == 0) return;
-    // Ends: the stride 1 always qualifies.
-    do {
-      stride_ = 1 + static_cast<std::uint32_t>(rng_.below(count_ - 1));
-    } while (std::gcd(stride_, count_) != 1);
-  }
-
-  Rng rng_;
-  std::uint32_t count_ = 0;
-  std::uint32_t step_ = 0;
-  std::uint32_t offset_ = 0;  // XOR value, or the position of the next step
-  std::uint32_t stride_ = 0;  // 0: XOR
+  Rotation rotation_;
 };
 
 class RoundRobin final : public StatelessFeedback {
@@ -103,25 +76,50 @@ class SinglePath final : public StatelessFeedback {
   bool drawn_ = false;
 };
 
-using SelectorFactory = std::unique_ptr<EvSelector> (*)(Rng rng);
-
-constexpr std::array<std::string_view, 4> kNames = {"mrc", "random", "round_robin", "single"};
-constexpr std::array<SelectorFactory, kNames.size()> kFactories = {
-    [](Rng rng) -> std::unique_ptr<EvSelector> { return std::make_unique<MrcRotation>(rng); },
-    [](Rng rng) -> std::unique_ptr<EvSelector> { return std::make_unique<RandomSpray>(rng); },
-    [](Rng) -> std::unique_ptr<EvSelector> { return std::make_unique<RoundRobin>(); },
-    [](Rng rng) -> std::unique_ptr<EvSelector> { return std::make_unique<SinglePath>(rng); },
+// What makes a selector: for those from outside, `custom` says of which functions.
+struct Entry {
+  std::unique_ptr<EvSelector> (*make)(const Entry& self, Rng rng) = nullptr;
+  CustomSelectorFunctions custom;
 };
+
+template <typename Selector>
+std::unique_ptr<EvSelector> make(const Entry&, Rng rng) {
+  return std::make_unique<Selector>(rng);
+}
+
+template <>
+std::unique_ptr<EvSelector> make<RoundRobin>(const Entry&, Rng) {
+  return std::make_unique<RoundRobin>();
+}
+
+std::unique_ptr<EvSelector> make_custom(const Entry& self, Rng rng) { return make_custom_selector(self.custom, rng); }
+
+constexpr std::size_t kBuiltIn = 5;
+
+constinit NameRegistry<Entry, kBuiltIn> registry(std::array<std::string_view, kBuiltIn>{"mrc", "random", "reps",
+                                                                                        "round_robin", "single"},
+                                                 std::array<Entry, kBuiltIn>{
+                                                     Entry{.make = make<MrcRotation>, .custom = {}},
+                                                     Entry{.make = make<RandomSpray>, .custom = {}},
+                                                     Entry{.make = make<Reps>, .custom = {}},
+                                                     Entry{.make = make<RoundRobin>, .custom = {}},
+                                                     Entry{.make = make<SinglePath>, .custom = {}},
+                                                 });
 
 }  // namespace
 
 std::unique_ptr<EvSelector> make_ev_selector(std::string_view name, Rng rng) {
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == name) return kFactories[i](rng);
-  }
-  return nullptr;
+  const Entry* entry = registry.find(name);
+  return entry == nullptr ? nullptr : entry->make(*entry, rng);
 }
 
-std::span<const std::string_view> ev_selector_names() { return kNames; }
+std::span<const std::string_view> ev_selector_names() { return registry.names(); }
+
+RegisterResult register_ev_selector(std::string_view name, const CustomSelectorFunctions& functions) {
+  if (functions.next == nullptr || functions.state_words == 0 || functions.state_words > kPolicyStateWordsMax) {
+    return RegisterResult::kFunctionsInvalid;
+  }
+  return registry.add(name, {.make = make_custom, .custom = functions});
+}
 
 }  // namespace openmrc

@@ -1,0 +1,80 @@
+#include "engine/cc/custom_controller.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/base/assert.hpp"
+
+namespace openmrc {
+namespace {
+
+constexpr std::uint64_t kDefaultRateBps = 100'000'000'000;
+constexpr TimePs kDefaultBaseRtt = 12 * kPsPerUs;
+// Far above anything in flight, far below what a sum with a packet size could overflow.
+constexpr std::uint64_t kWindowBytesMax = std::uint64_t{1} << 50;
+
+class CustomController final : public CongestionController {
+ public:
+  CustomController(const CustomControllerFunctions& functions, const CcConfig& config)
+      : functions_(functions), state_(functions.state_words) {
+    MRC_ASSERT(functions.init != nullptr && !state_.empty());
+    window_min_ = config.mtu_bytes;
+    window_max_ = config.max_cwnd_bytes == 0 ? kWindowBytesMax : std::min(config.max_cwnd_bytes, kWindowBytesMax);
+    window_max_ = std::max(window_max_, window_min_);
+    functions_.init(state_.data(), config.mtu_bytes, config.link_rate_bps == 0 ? kDefaultRateBps : config.link_rate_bps,
+                    config.base_rtt == 0 ? kDefaultBaseRtt : config.base_rtt, config.max_cwnd_bytes,
+                    config.trimming ? 1 : 0);
+  }
+
+  void on_sent(TimePs now, std::uint64_t bytes) override {
+    if (functions_.on_sent != nullptr) functions_.on_sent(state_.data(), now, bytes);
+  }
+
+  void on_ack(TimePs now, const AckSample& sample) override {
+    if (sample.rtt > 0 && (base_rtt_ == 0 || sample.rtt < base_rtt_)) base_rtt_ = sample.rtt;
+    functions_.on_ack(state_.data(), now, sample.new_bytes, sample.inflight_bytes, sample.rtt, sample.marked ? 1 : 0,
+                      sample.rcv_cwnd_pen, sample.restore_cwnd ? 1 : 0);
+  }
+
+  void on_trim(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes, bool last_hop) override {
+    ++trims_;
+    functions_.on_trim(state_.data(), now, bytes, inflight_bytes, last_hop ? 1 : 0);
+  }
+
+  void on_loss(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes) override {
+    ++losses_;
+    functions_.on_loss(state_.data(), now, bytes, inflight_bytes);
+  }
+
+  std::uint64_t window_bytes() const override {
+    return std::clamp(functions_.window_bytes(state_.data()), window_min_, window_max_);
+  }
+
+  CcStats stats() const override {
+    CcStats stats;
+    stats.window_bytes = window_bytes();
+    stats.max_window_bytes = window_max_;
+    stats.base_rtt = base_rtt_;
+    stats.trims = trims_;
+    stats.losses = losses_;
+    return stats;
+  }
+
+ private:
+  CustomControllerFunctions functions_;
+  std::vector<std::uint64_t> state_;
+  std::uint64_t window_min_ = 0;
+  std::uint64_t window_max_ = 0;
+  TimePs base_rtt_ = 0;  // smallest sample
+  std::uint64_t trims_ = 0;
+  std::uint64_t losses_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<CongestionController> make_custom_controller(const CustomControllerFunctions& functions,
+                                                             const CcConfig& config) {
+  return std::make_unique<CustomController>(functions, config);
+}
+
+}  // namespace openmrc
