@@ -1,0 +1,7 @@
+"""What runs on a simulated fabric: workloads by name, each with its settings, and the graph of ops they make."""
+
+from openmrc.sim.workloads.ranks import Place
+from openmrc.sim.workloads.registry import WORKLOADS, Workload, build, parse_workload, workload_problems
+from openmrc.sim.workloads.values import Settings
+
+__all__ = ["WORKLOADS", "Place", "Settings", "Workload", "build", "parse_workload", "workload_problems"]
