@@ -57,7 +57,7 @@ def test_written_values_win_over_defaults() -> None:
     assert (fabric.ecn.min_bytes, fabric.ecn.max_bytes, fabric.ecn.nic) == (50_000, 50_000, True)
     assert fabric.trim is not None
     assert (fabric.trim.threshold_bytes, fabric.trim.size_bytes) == (60_000, 200)
-    assert (fabric.delay_ps, fabric.seed, fabric.ev_mapping, fabric.udp_port) == (10**9, 9, "hash", 5000)
+    assert (fabric.delay_ps, fabric.seed, fabric.routing, fabric.udp_port) == (10**9, 9, "hash", 5000)
 
 
 def test_ecn_can_be_off() -> None:

@@ -11,7 +11,16 @@ from openmrc import _native
 from openmrc.emulate.control import ControlServer
 from openmrc.emulate.statistics import FabricStatistics, LinkStatistics
 from openmrc.errors import ConfigError, DeviceError, OpenmrcError
-from openmrc.fabric import Fabric, Fault, HostPort, Repair, host_ports, parse_command
+from openmrc.fabric import (
+    Fabric,
+    Fault,
+    HostPort,
+    Repair,
+    check_emulated,
+    check_emulated_fault,
+    host_ports,
+    parse_command,
+)
 
 __all__ = ["EmulatedFabric", "Event"]
 
@@ -37,11 +46,13 @@ class EmulatedFabric:
         control: Where to listen for `ControlClient`s: `127.0.0.1:PORT` (0: any free port) or `unix:PATH`. None: not.
 
     Raises:
-        ConfigError: more hosts than the address scheme has room for, or a bad `control`.
+        ConfigError: more hosts than the address scheme has room for, something that only the simulator can do, or a bad
+            `control`.
         DeviceError: an address cannot be bound, for example because another fabric uses it.
     """
 
     def __init__(self, fabric: Fabric, *, control: str | None = None) -> None:
+        check_emulated(fabric)
         self.fabric = fabric
         self._ports = [host_ports(fabric, host) for host in range(fabric.hosts)]
         config = fabric.native_config(_tick_ps(fabric))
@@ -124,6 +135,7 @@ class EmulatedFabric:
         """
         parsed = parse_command(command) if isinstance(command, str) else command
         parsed.target.check(self.fabric, str(command))
+        check_emulated_fault(parsed)
         if isinstance(parsed, Fault):
             return self._add(parsed)
         if parsed.start_ps:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from openmrc.errors import ConfigError
 
-__all__ = ["FabricFileError", "FaultError"]
+__all__ = ["FabricFileError", "FaultError", "FileProblemsError"]
 
 
-class FabricFileError(ConfigError):
-    """A fabric file has one or more problems; `problems` holds each with field, line and hint.
+class FileProblemsError(ConfigError):
+    """A file that somebody wrote has one or more problems; `problems` holds each with field, line and hint.
 
     The message has one line per problem, in the order of the file. The attributes of ConfigError are the first one's.
     """
@@ -20,6 +20,10 @@ class FabricFileError(ConfigError):
         super().__init__(first.field, first.value, first.allowed, source=first.source, line=first.line, hint=first.hint)
         self.problems = tuple(problems)
         self.args = ("\n".join(str(problem) for problem in problems),)
+
+
+class FabricFileError(FileProblemsError):
+    """What is wrong with a fabric file, or with settings of a fabric."""
 
 
 class FaultError(ConfigError):

@@ -5,11 +5,15 @@
     t0 0 t1 1 plane 3 loss 5% burst 20      lost in bursts of 20 packets on average
     t1 2 plane 1 blackhole                  a whole switch
     plane 0 rate 10% at 1s every 500ms for 4s    on and off, half of each 500 ms, for 4 s in all
+    t0 3 t1 4..7 down                       a transceiver: the links to T1s 4 to 7 share it
+    t0 0 plane 3 loss 20% ev 17             only packets that carry EV 17
+    t1 2 plane 1 reboot for 5s              a switch forwards nothing, silently, until it is back
     repair plane 2 at 6s                    ends all faults inside plane 2
 
-`[repair] PLACE [tx|rx] WHAT [at TIME] [for TIME] [every TIME]`; places: `all`, `plane P`, `host H`, `t0 I`, `t1 J`, and
-`host H plane P`, `t0 I t1 J`, `t0 I t1 J plane P` and so on; without `plane`, in all planes. `tx` is away from the
-hosts, `rx` towards them; without either, both.
+`[repair] PLACE [tx|rx] WHAT [at TIME] [for TIME] [every TIME]`; places: `all`, `plane P`, `host H`, `t0 I`, `t1 J`,
+`t2 K`, and `host H plane P`, `host H nic N`, `t0 I t1 J`, `t1 J t2 K plane P` and so on; without `plane` in all planes,
+without `nic` all NICs of the host. `A..B` in place of a number is all from A to B. `tx` is away from the hosts, `rx`
+towards them; without either, both.
 
 What kills packets or cuts the rate acts on every link of the place. A percentage or a delay acts where a packet passes
 once: on a link in each direction, at the egress ports of a switch, and for a plane or `all` on the last link before the
@@ -19,51 +23,96 @@ host (with `tx`, on the first link after it).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import product
 from typing import Literal, Protocol
 
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric.errors import FaultError
 from openmrc.units import parse_percent, parse_time
 
-__all__ = ["Fault", "FaultKind", "FaultTarget", "Repair", "parse_command", "parse_fault"]
+__all__ = ["Fault", "FaultKind", "FaultTarget", "Repair", "Span", "parse_command", "parse_fault"]
 
 Direction = Literal["both", "tx", "rx"]
-FaultKind = Literal["down", "blackhole", "loss", "rate", "delay", "corrupt", "duplicate", "reorder"]
+FaultKind = Literal["down", "blackhole", "loss", "rate", "delay", "corrupt", "duplicate", "reorder", "reboot"]
 
-KINDS: tuple[FaultKind, ...] = ("down", "blackhole", "loss", "rate", "delay", "corrupt", "duplicate", "reorder")
-PLACES = ("plane", "host", "t0", "t1")
+KINDS: tuple[FaultKind, ...] = (
+    "down",
+    "blackhole",
+    "loss",
+    "rate",
+    "delay",
+    "corrupt",
+    "duplicate",
+    "reorder",
+    "reboot",
+)
+PLACES = ("plane", "host", "nic", "t0", "t1", "t2")
 _WHEN = ("at", "for", "every")
 _EXAMPLE = "such as 'plane 2 blackhole at 2s for 3s'"
 _PPB = 10**9
 _TIME_UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"), (1, "ps"))
 BURST_PACKETS_MAX = 1_000_000
 TIME_PS_MAX = 30 * 24 * 3600 * 10**12
+SPAN_MAX = 65_536
+EV_MAX = 2**32 - 1
 
 
 class Places(Protocol):
-    """How many of each a fabric has; what a target is checked against."""
+    """How many of each a fabric has; what a target is checked against. `hosts` counts NICs."""
 
     @property
     def planes(self) -> int: ...
     @property
     def hosts(self) -> int: ...
     @property
+    def nics_per_host(self) -> int: ...
+    @property
     def t0s(self) -> int: ...
     @property
+    def t0s_per_pod(self) -> int: ...
+    @property
     def t1s(self) -> int: ...
+    @property
+    def t1s_in_all(self) -> int: ...
+    @property
+    def t1_uplinks(self) -> int: ...
+    @property
+    def t2s(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Span:
+    """All numbers from `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first}..{self.last}"
+
+
+Which = int | Span | None
+
+
+def _numbers(which: Which) -> range | tuple[None]:
+    if which is None:
+        return (None,)
+    return range(which, which + 1) if isinstance(which, int) else range(which.first, which.last + 1)
 
 
 @dataclass(frozen=True)
 class FaultTarget:
     """A place in the fabric. None means: not restricted to one; all None is the whole fabric."""
 
-    plane: int | None = None
-    host: int | None = None
-    t0: int | None = None
-    t1: int | None = None
+    plane: Which = None
+    host: Which = None
+    t0: Which = None
+    t1: Which = None
     direction: Direction = "both"
+    t2: Which = None
+    nic: Which = None
 
     def __str__(self) -> str:
         words = [f"{place} {number}" for place in PLACES if (number := getattr(self, place)) is not None] or ["all"]
@@ -71,9 +120,29 @@ class FaultTarget:
             words.append(self.direction)
         return " ".join(words)
 
+    @property
+    def single(self) -> bool:
+        """Whether every number is one, so that it is one place."""
+        return not any(isinstance(getattr(self, place), Span) for place in PLACES)
+
     def native(self) -> tuple[int | None, int | None, int | None, int | None, int]:
-        """The tuple that the native fabric takes."""
-        return (self.plane, self.host, self.t0, self.t1, ("both", "tx", "rx").index(self.direction))
+        """The tuple that the native emulator takes; of a single place."""
+        numbers = (self.plane, self.host, self.t0, self.t1)
+        plane, host, t0, t1 = (None if isinstance(number, Span) else number for number in numbers)
+        assert self.single
+        return (plane, host, t0, t1, ("both", "tx", "rx").index(self.direction))
+
+    def native_targets(
+        self, fabric: Places
+    ) -> list[tuple[int | None, int | None, int | None, int | None, int, int | None]]:
+        """The tuples that the native simulator takes, one for each place; hosts become numbers of NICs."""
+        hosts: list[int | None] = [None]
+        if self.host is not None:
+            nics = range(fabric.nics_per_host) if self.nic is None else _numbers(self.nic)
+            hosts = [(host or 0) * fabric.nics_per_host + (nic or 0) for host in _numbers(self.host) for nic in nics]
+        direction = ("both", "tx", "rx").index(self.direction)
+        places = product(_numbers(self.plane), hosts, _numbers(self.t0), _numbers(self.t1), _numbers(self.t2))
+        return [(plane, host, t0, t1, direction, t2) for plane, host, t0, t1, t2 in places]
 
     def check(self, fabric: Places, text: str) -> None:
         """Make sure that the fabric has this place.
@@ -81,10 +150,34 @@ class FaultTarget:
         Raises:
             FaultError: naming the number and the range.
         """
-        for place in PLACES:
-            number, count = getattr(self, place), getattr(fabric, f"{place}s")
-            if number is not None and number >= count:
-                raise FaultError(text, f"{place} {number}", f"this fabric has {place} 0 to {count - 1}")
+        counts = {
+            "plane": fabric.planes,
+            "host": fabric.hosts // fabric.nics_per_host,
+            "nic": fabric.nics_per_host,
+            "t0": fabric.t0s,
+            "t1": fabric.t1s_in_all,
+            "t2": fabric.t2s,
+        }
+        for place, count in counts.items():
+            which = getattr(self, place)
+            if which is not None and (which.last if isinstance(which, Span) else which) >= count:
+                words = f"{place} 0 to {count - 1}" if count else f"no {place}"
+                raise FaultError(text, f"{place} {which}", f"this fabric has {words}")
+        self._check_links(fabric, text)
+
+    def _check_links(self, fabric: Places, text: str) -> None:
+        if self.t0 is not None and self.t1 is not None and fabric.t0s_per_pod:
+            pods = {t0 // fabric.t0s_per_pod for t0 in _numbers(self.t0) if t0 is not None}
+            if pods != {t1 // fabric.t1s for t1 in _numbers(self.t1) if t1 is not None}:
+                first = min(pods) * fabric.t1s
+                words = f"T0 {self.t0} has links to T1s {first} to {first + fabric.t1s - 1}, those of its pod"
+                raise FaultError(text, f"t1 {self.t1}", words)
+        if self.t1 is not None and self.t2 is not None:
+            groups = {t1 % fabric.t1s for t1 in _numbers(self.t1) if t1 is not None}
+            if groups != {t2 // fabric.t1_uplinks for t2 in _numbers(self.t2) if t2 is not None}:
+                first = min(groups) * fabric.t1_uplinks
+                words = f"T1 {self.t1} has links to T2s {first} to {first + fabric.t1_uplinks - 1}"
+                raise FaultError(text, f"t2 {self.t2}", words)
 
 
 @dataclass(frozen=True)
@@ -100,6 +193,7 @@ class Fault:
     start_ps: int = 0
     duration_ps: int | None = None
     period_ps: int = 0
+    ev: int | None = None
 
     def __str__(self) -> str:
         words = [str(self.target), self.kind]
@@ -107,6 +201,8 @@ class Fault:
             words.append(_percent_text(self.share_ppb))
         if self.burst_packets:
             words.append(f"burst {self.burst_packets}")
+        if self.ev is not None:
+            words.append(f"ev {self.ev}")
         if self.kind in ("delay", "reorder"):
             words.append(_time_text(self.delay_ps))
         if self.jitter_ps:
@@ -120,11 +216,11 @@ class Fault:
         return " ".join(words)
 
     def effects(self) -> dict[str, int | bool]:
-        """The numbers that the native fabric takes."""
+        """The numbers that the native fabric takes. `ev` is there only where the fault is restricted to one."""
         bursty = self.kind == "loss" and self.burst_packets > 0
         return {
             "down": self.kind == "down",
-            "blackhole": self.kind == "blackhole",
+            "blackhole": self.kind in ("blackhole", "reboot"),
             "loss_ppb": self.share_ppb if self.kind == "loss" and not bursty else 0,
             "burst_loss_ppb": self.share_ppb if bursty else 0,
             "burst_packets": max(self.burst_packets, 1),
@@ -135,6 +231,7 @@ class Fault:
             "duplicate_ppb": self.share_ppb if self.kind == "duplicate" else 0,
             "reorder_ppb": self.share_ppb if self.kind == "reorder" else 0,
             "reorder_delay_ps": self.delay_ps if self.kind == "reorder" else 0,
+            **({} if self.ev is None else {"ev": self.ev}),
         }
 
 
@@ -208,6 +305,19 @@ class _Words:
             raise self.fail(word, f"{what}, a whole number from 0")
         return int(word)
 
+    def which(self, place: str) -> int | Span:
+        """A number, or a span of numbers written `4..7`."""
+        if ".." not in self.peek():
+            return self.whole_number(f"which {place}")
+        word = self.take()
+        ends = word.split("..")
+        if len(ends) != 2 or not all(end.isascii() and end.isdigit() and len(end) <= 9 for end in ends):
+            raise self.fail(word, f"which {place}, a number or a span such as 4..7")
+        first, last = int(ends[0]), int(ends[1])
+        if not first <= last < first + SPAN_MAX:
+            raise self.fail(word, f"a span whose end is not below its beginning, of at most {SPAN_MAX} numbers")
+        return first if first == last else Span(first, last)
+
     def time_ps(self, what: str, *, zero: bool = False) -> int:
         word = self.take()
         try:
@@ -242,18 +352,23 @@ def _parse_fault(words: _Words) -> Fault:
         raise words.fail(kind, f"what goes wrong: {', '.join(KINDS)}", hint)
     numbers = _parse_numbers(words, kind)
     if target.direction == "both" and words.peek() in ("tx", "rx"):
-        target = _with_direction(target, words.take())
+        target = replace(target, direction="tx" if words.take() == "tx" else "rx")
     start_ps, duration_ps, period_ps = _parse_when(words, _WHEN)
+    if kind == "reboot":
+        _check_reboot(words, target, duration_ps, period_ps)
     return Fault(target=target, kind=kind, start_ps=start_ps, duration_ps=duration_ps, period_ps=period_ps, **numbers)
 
 
-def _with_direction(target: FaultTarget, word: str) -> FaultTarget:
-    direction: Direction = "tx" if word == "tx" else "rx"
-    return FaultTarget(target.plane, target.host, target.t0, target.t1, direction)
+def _check_reboot(words: _Words, target: FaultTarget, duration_ps: int | None, period_ps: int) -> None:
+    switches = [place for place in ("t0", "t1", "t2") if getattr(target, place) is not None]
+    if len(switches) != 1 or target.direction != "both":
+        raise words.fail("reboot", "a switch as its place, such as 't1 2 plane 1 reboot for 5s'")
+    if duration_ps is None or period_ps:
+        raise words.fail("reboot", "for TIME: how long until it forwards again", hint="once; for more say blackhole")
 
 
 def _parse_target(words: _Words, stops: tuple[str, ...]) -> FaultTarget:
-    numbers: dict[str, int] = {}
+    numbers: dict[str, int | Span] = {}
     direction: Direction = "both"
     everywhere = False
     while words.peek() and words.peek() not in stops:
@@ -263,16 +378,25 @@ def _parse_target(words: _Words, stops: tuple[str, ...]) -> FaultTarget:
         elif word == "all" and not numbers:
             everywhere = True
         elif word in PLACES and word not in numbers and not everywhere:
-            numbers[word] = words.whole_number(f"which {word}")
+            numbers[word] = words.which(word)
         else:
             expected = f"a place: all, {', '.join(f'{place} N' for place in PLACES)}"
             hint = did_you_mean(word, (*PLACES, "all", *stops))
             raise words.fail(word, f"{expected}; or {', '.join(stops)}; {_EXAMPLE}", hint)
     if not numbers and not everywhere:
         raise words.fail(words.peek(), f"a place: all, {', '.join(f'{place} N' for place in PLACES)}; {_EXAMPLE}")
-    if "host" in numbers and ("t0" in numbers or "t1" in numbers):
-        raise words.fail("host", "either a host (its NIC-T0 link) or switches", hint="leave out t0 and t1")
+    _check_together(words, numbers)
     return FaultTarget(direction=direction, **numbers)
+
+
+def _check_together(words: _Words, numbers: dict[str, int | Span]) -> None:
+    """Make sure that the words of a place name a link or a switch between them."""
+    if "host" in numbers and numbers.keys() & {"t0", "t1", "t2"}:
+        raise words.fail("host", "either a host (its NIC-T0 link) or switches", hint="leave out t0 and t1")
+    if "nic" in numbers and "host" not in numbers:
+        raise words.fail("nic", "a NIC of a host, such as 'host 3 nic 0'")
+    if "t0" in numbers and "t2" in numbers:
+        raise words.fail("t2", "either t0 and t1 or t1 and t2", hint="no link joins a T0 and a T2")
 
 
 def _parse_numbers(words: _Words, kind: str) -> dict[str, int]:
@@ -281,17 +405,30 @@ def _parse_numbers(words: _Words, kind: str) -> dict[str, int]:
         numbers["share_ppb"] = words.share_ppb(kind)
     if kind == "rate" and numbers["share_ppb"] < 1000:
         raise words.fail("rate", "a rate of at least 0.0001%", hint="for no rate at all say blackhole")
-    if kind == "loss" and words.peek() == "burst":
-        words.take()
-        numbers["burst_packets"] = burst = words.whole_number("mean length of a burst in packets")
-        # After a burst at least one packet passes, which bounds the share that bursts can reach.
-        if not 1 <= burst <= BURST_PACKETS_MAX or numbers["share_ppb"] * (burst + 1) > _PPB * burst:
-            raise words.fail(str(burst), "bursts of 1 to 1,000,000 packets, long enough for the loss that is asked for")
+    if kind == "loss":
+        numbers |= _parse_loss(words, numbers["share_ppb"])
     if kind in ("delay", "reorder"):
         numbers["delay_ps"] = words.time_ps(kind)
     if kind == "delay" and words.peek() == "jitter":
         words.take()
         numbers["jitter_ps"] = words.time_ps("jitter")
+    return numbers
+
+
+def _parse_loss(words: _Words, share_ppb: int) -> dict[str, int]:
+    numbers: dict[str, int] = {}
+    if words.peek() == "burst":
+        words.take()
+        numbers["burst_packets"] = burst = words.whole_number("mean length of a burst in packets")
+        # After a burst at least one packet passes, which bounds the share that bursts can reach.
+        if not 1 <= burst <= BURST_PACKETS_MAX or share_ppb * (burst + 1) > _PPB * burst:
+            raise words.fail(str(burst), "bursts of 1 to 1,000,000 packets, long enough for the loss that is asked for")
+    if words.peek() == "ev":
+        words.take()
+        word = words.take()
+        if not (word.isascii() and word.isdigit() and len(word) <= 10 and int(word) <= EV_MAX):
+            raise words.fail(word, f"an EV, a whole number from 0 to {EV_MAX}")
+        numbers["ev"] = int(word)
     return numbers
 
 

@@ -1,4 +1,4 @@
-"""A fabric with every setting decided: what the file says, and defaults computed from rate and delay."""
+"""A fabric with every setting decided: what the file says, and defaults computed from rates and delays."""
 
 from __future__ import annotations
 
@@ -7,27 +7,66 @@ from typing import Any, Literal
 
 from openmrc.fabric.faults import Fault
 
-__all__ = ["Ecn", "Fabric", "Trim"]
+__all__ = ["Ecn", "Fabric", "Pfc", "Port", "Shape", "SharedBuffer", "Tiers", "Trim"]
 
-IP_UDP_HEADER_BYTES = 28
-DATA_PACKET_BYTES = 4168  # 4,096 of payload with MRC, UDP and IPv4 headers
-ACK_PACKET_BYTES = 92
+UDP_HEADER_BYTES = 8
+IP_HEADER_BYTES = {"ipv4": 20, "ipv6": 40, "srv6": 80}  # srv6: IPv6 in IPv6, the outer one carries the uSIDs
+ETHERNET_BYTES = 38  # preamble, header, FCS, inter-frame gap
+PAYLOAD_BYTES = 4096
+MRC_DATA_BYTES = 44  # BTH, METH, TSETH, RETH, ICRC
+ACK_BYTES = 64  # a SACK without UDP and IP
 JUMBO_FRAME_BYTES = 9216
-LINKS_ONE_WAY = 4  # NIC, T0, T1, T0, NIC
+
+Framing = Literal["ipv4", "ipv6", "srv6"]
+Routing = Literal["modulo", "hash", "adaptive"]
+PortKind = Literal["nic_up", "nic_down", "t0_up", "t1_down", "t1_up", "t2_down"]
+
+# In the order of the native fabric; the tier of links that a port feeds.
+PORT_TIERS: dict[PortKind, Literal["nic", "t0", "t1"]] = {
+    "nic_up": "nic",
+    "nic_down": "nic",
+    "t0_up": "t0",
+    "t1_down": "t0",
+    "t1_up": "t1",
+    "t2_down": "t1",
+}
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """One value for each tier of links: NIC to T0, T0 to T1, T1 to T2."""
+
+    nic: int
+    t0: int
+    t1: int
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all tiers have the same value."""
+        return self.nic == self.t0 == self.t1
 
 
 @dataclass(frozen=True)
 class Ecn:
-    """Marking ramp of the T0 uplinks and the T1s, in bytes that wait; equal values are a step.
+    """Marking ramp of a T0's uplink, in bytes that wait; equal values are a step.
 
     `nic`: also the hosts' own uplinks; `last_hop`: also the port to the host. Both off as deployed: a mark then says
-    that the fabric between the T0s is congested, which another path can avoid.
+    that the fabric between the T0s is congested, which another path can avoid. `t0`, `t1` and `t2` are the other ports
+    of these switches.
     """
 
     min_bytes: int
     max_bytes: int
     nic: bool = False
     last_hop: bool = False
+    t0: bool = True
+    t1: bool = True
+    t2: bool = True
+
+    def marks(self, kind: PortKind) -> bool:
+        """Whether ports of this kind mark."""
+        enabled = {"nic_up": self.nic, "nic_down": self.last_hop, "t0_up": self.t0, "t2_down": self.t2}
+        return enabled.get(kind, self.t1)
 
 
 @dataclass(frozen=True)
@@ -42,38 +81,69 @@ class Trim:
     size_bytes: int = 128
 
 
-def base_rtt_ps(rate_bps: int, delay_ps: int) -> int:
-    """Round trip across a T1 of an idle fabric: a full data packet there, an acknowledgement back."""
-    transmit_ps = (DATA_PACKET_BYTES + ACK_PACKET_BYTES) * 8 * 10**12 // rate_bps
-    return LINKS_ONE_WAY * (2 * delay_ps + transmit_ps)
+@dataclass(frozen=True)
+class Pfc:
+    """Per ingress port: above `xoff_bytes` the upstream end stops sending data, below `xon_bytes` it resumes."""
+
+    xoff_bytes: int
+    xon_bytes: int
 
 
 @dataclass(frozen=True)
-class Fabric:
-    """A two-tier multi-plane Clos. Sizes in bytes, rates in bit/s, times in picoseconds.
+class SharedBuffer:
+    """Memory that the ports of a switch share: a queue may hold at most alpha times what is free."""
 
-    Planes are alike. Host h hangs on T0 `h // hosts_per_t0` of every plane; every T0 reaches every T1 of its plane by
-    one link. `rate_bps` counts IP packets plus `framing_bytes` each. `queue_bytes` bounds each switch port and
-    `nic_queue_bytes` each host's uplink, whose queue stands for the memory of the NIC.
+    bytes: int
+    alpha_permille: int
+
+
+@dataclass(frozen=True)
+class Port:
+    """What the ports of one kind are. Thresholds of marking and trimming hold where these are on."""
+
+    rate_bps: int
+    delay_ps: int
+    queue_bytes: int
+    ecn_min_bytes: int
+    ecn_max_bytes: int
+    trim_threshold_bytes: int
+
+
+def round_trip_ps(rates: Tiers, delays: Tiers, header_bytes: int, *, tiers: int, payload_bytes: int) -> int:
+    """Round trip of an idle fabric over its longest path: a full data packet there, an acknowledgement back.
+
+    Every hop stores and forwards, so each link adds both packets' time on the wire and its delay twice. The latency of
+    the NICs is not in it.
+    """
+    links = (("nic", 2), ("t0", 2), ("t1", 2 if tiers > 2 else 0))
+    both_bytes = payload_bytes + MRC_DATA_BYTES + ACK_BYTES + 2 * header_bytes
+    return sum(
+        times * (2 * getattr(delays, tier) + both_bytes * 8 * 10**12 // getattr(rates, tier)) for tier, times in links
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Who hangs where in a multi-plane Clos of two or three tiers; planes are alike.
+
+    `hosts` counts endpoints, that is NICs: NIC n of host h is number `h * nics_per_host + n`. Endpoint h hangs on T0
+    `h // hosts_per_t0` of every plane; every T0 has one link to each of the `t1s` T1s of its pod. With three tiers, T1
+    j of every pod has one link to each of the T2s `j * t1_uplinks` to `(j + 1) * t1_uplinks - 1`; T1s are counted
+    through all pods. A site is a pod whose T2 links are long.
     """
 
-    name: str
     planes: int
     hosts: int
     hosts_per_t0: int
     t1s: int
-    rate_bps: int
-    delay_ps: int
-    queue_bytes: int
-    nic_queue_bytes: int
-    ecn: Ecn | None
-    trim: Trim | None
-    ev_mapping: Literal["modulo", "hash"]
-    framing_bytes: int
-    seed: int
-    udp_port: int
-    address_base: str
-    faults: tuple[Fault, ...] = ()
+    t0s_per_pod: int = 0
+    t1_uplinks: int = 0
+    nics_per_host: int = 1
+
+    @property
+    def tiers(self) -> int:
+        """2, or 3 with T2s."""
+        return 3 if self.t1_uplinks else 2
 
     @property
     def t0s(self) -> int:
@@ -81,45 +151,118 @@ class Fabric:
         return -(-self.hosts // self.hosts_per_t0)
 
     @property
+    def pods(self) -> int:
+        """Groups of T0s that meet in the same T1s; 1 with two tiers."""
+        return -(-self.t0s // self.t0s_per_pod) if self.t0s_per_pod else 1
+
+    @property
+    def t1s_in_all(self) -> int:
+        """T1s of one plane, of all pods."""
+        return self.pods * self.t1s
+
+    @property
+    def t2s(self) -> int:
+        """T2s of one plane."""
+        return self.t1s * self.t1_uplinks
+
+    @property
+    def paths(self) -> int:
+        """Paths of one plane between NICs that are as far apart as can be."""
+        return self.t1s * (self.t1_uplinks or 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fabric(Shape):
+    """A fabric with every setting decided. Sizes in bytes, rates in bit/s, times in picoseconds.
+
+    Rates count packets with `header_bytes` each around the transport's datagram. A port's `queue_bytes` bounds each
+    switch port; that of `nic_up`, the host's uplink, stands for the memory of the NIC.
+    """
+
+    name: str
+    rates: Tiers
+    delays: Tiers
+    ports: dict[PortKind, Port]
+    ecn: Ecn | None
+    trim: Trim | None
+    routing: Routing
+    framing: Framing
+    framing_bytes: int
+    seed: int
+    udp_port: int
+    address_base: str
+    sites: int = 1
+    pfc: Pfc | None = None
+    shared_buffer: SharedBuffer | None = None
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def rate_bps(self) -> int:
+        """Of a NIC's port, which is the most that one plane carries for it."""
+        return self.rates.nic
+
+    @property
+    def delay_ps(self) -> int:
+        """Of the link between a NIC and its T0."""
+        return self.delays.nic
+
+    @property
+    def queue_bytes(self) -> int:
+        """Bound of a T0's uplink."""
+        return self.ports["t0_up"].queue_bytes
+
+    @property
+    def nic_queue_bytes(self) -> int:
+        """Bound of a host's uplink."""
+        return self.ports["nic_up"].queue_bytes
+
+    @property
+    def header_bytes(self) -> int:
+        """What each packet takes on the wire around the transport's datagram: UDP, IP, encapsulation, framing."""
+        return UDP_HEADER_BYTES + IP_HEADER_BYTES[self.framing] + self.framing_bytes
+
+    @property
     def base_rtt_ps(self) -> int:
-        """Round trip across a T1 while nothing waits."""
-        return base_rtt_ps(self.rate_bps, self.delay_ps)
+        """Round trip over the longest path while nothing waits."""
+        return self.round_trip_ps()
 
     @property
     def bdp_bytes(self) -> int:
         """What fills one plane for one base round trip."""
         return self.rate_bps * self.base_rtt_ps // (8 * 10**12)
 
+    def round_trip_ps(self, payload_bytes: int = PAYLOAD_BYTES) -> int:
+        """Round trip over the longest path while nothing waits, with this much payload in the data packet."""
+        return round_trip_ps(self.rates, self.delays, self.header_bytes, tiers=self.tiers, payload_bytes=payload_bytes)
+
     def native_config(self, tick_ps: int) -> dict[str, Any]:
-        """Settings of the native fabric, without the addresses."""
+        """Settings of the native emulator, without the addresses."""
         return {
             "planes": self.planes,
             "hosts": self.hosts,
             "hosts_per_t0": self.hosts_per_t0,
             "t1s": self.t1s,
-            "hash_ev": self.ev_mapping == "hash",
-            "ports": [self._native_port(kind) for kind in ("nic_up", "nic_down", "t0_up", "t1_down")],
+            "hash_ev": self.routing == "hash",
+            "ports": [self.native_port(kind) for kind in ("nic_up", "nic_down", "t0_up", "t1_down")],
             "seed": self.seed,
             "udp_port": self.udp_port,
-            "header_bytes": IP_UDP_HEADER_BYTES + self.framing_bytes,
+            "header_bytes": self.header_bytes,
             "tick_ps": tick_ps,
         }
 
-    def _native_port(self, kind: str) -> dict[str, int | bool]:
-        ecn, trim = self.ecn, self.trim
-        nic, last = kind == "nic_up", kind == "nic_down"
-        marks = ecn is not None and (ecn.nic if nic else ecn.last_hop if last else True)
-        threshold = 0 if trim is None else trim.last_hop_threshold_bytes if last else trim.threshold_bytes
+    def native_port(self, kind: PortKind) -> dict[str, int | bool]:
+        """Settings of the native ports of one kind."""
+        port, nic = self.ports[kind], kind == "nic_up"
         return {
-            "rate_bps": self.rate_bps,
-            "delay_ps": self.delay_ps,
-            "queue_bytes": self.nic_queue_bytes if nic else self.queue_bytes,
-            "control_queue_bytes": self.nic_queue_bytes if nic else self.queue_bytes,
-            "ecn": marks,
-            "ecn_min_bytes": ecn.min_bytes if ecn else 0,
-            "ecn_max_bytes": ecn.max_bytes if ecn else 0,
-            "trim": trim is not None and not nic,
-            "trim_threshold_bytes": threshold,
-            "trim_bytes": trim.size_bytes + self.framing_bytes if trim else 0,
-            "last_hop": last,
+            "rate_bps": port.rate_bps,
+            "delay_ps": port.delay_ps,
+            "queue_bytes": port.queue_bytes,
+            "control_queue_bytes": port.queue_bytes,
+            "ecn": self.ecn is not None and self.ecn.marks(kind),
+            "ecn_min_bytes": port.ecn_min_bytes,
+            "ecn_max_bytes": port.ecn_max_bytes,
+            "trim": self.trim is not None and not nic,
+            "trim_threshold_bytes": port.trim_threshold_bytes,
+            "trim_bytes": self.trim.size_bytes + self.framing_bytes if self.trim else 0,
+            "last_hop": kind == "nic_down",
         }

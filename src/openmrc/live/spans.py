@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from openmrc.analysis.record import FaultSpan
-from openmrc.fabric import Fabric, Fault, parse_fault
+from openmrc.fabric import Fabric, Fault, check_emulated_fault, parse_fault
 
 _PS = 1e12
 SPANS_MAX = 1000
@@ -20,6 +20,7 @@ def parse_faults(texts: Sequence[str], fabric: Fabric) -> list[Fault]:
     faults = [parse_fault(text) for text in texts]
     for fault, text in zip(faults, texts, strict=True):
         fault.target.check(fabric, text)
+        check_emulated_fault(fault)
     return faults
 
 
@@ -40,7 +41,7 @@ def fault_spans(
                     text=(names or {}).get(text, text),
                     start_s=on,
                     end_s=off,
-                    plane=fault.target.plane,
+                    plane=fault.target.native()[0],
                     silent=fault.kind != "down",
                 )
             )

@@ -1,0 +1,231 @@
+"""YAML into plain values with the line of every key, and pydantic's complaints into ours, all problems at once.
+
+Used by every file that people write: fabric files here, scenario files in `openmrc.sim`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from io import StringIO
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from openmrc.errors import ConfigError, did_you_mean
+from openmrc.fabric.errors import FileProblemsError
+
+__all__ = ["Document", "Place", "Section", "count", "read_text", "read_yaml"]
+
+Place = tuple[str | int, ...]
+
+# What the YAML parser lets through for text that is not YAML.
+_PARSER_SLIPS = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    NotImplementedError,
+    RecursionError,
+)
+
+_ALLOWED = {
+    "missing": "required",
+    "int_type": "a whole number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "model_type": "keys and values",
+}
+
+
+class Section(BaseModel):
+    """Base of what a file may hold: unknown keys are refused, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def count(low: int, high: int) -> Any:
+    """A whole number from `low` to `high`, both included; nothing is converted."""
+    return Field(strict=True, ge=low, le=high)
+
+
+class Document:
+    """Values of a file, where each stands, and how to complain about them.
+
+    Args:
+        values: What the file says, as ordinary objects.
+        source: Name of the file for messages; None for settings that come from a program.
+        lines: Line of every key and item, from 1, by its place.
+    """
+
+    def __init__(
+        self, values: Mapping[str, Any], source: str | Path | None = None, lines: Mapping[Place, int] | None = None
+    ) -> None:
+        self.values = values
+        self.source = source
+        self.lines = lines or {}
+
+    def part(self, *place: str | int) -> Document:
+        """The section at a place as a document of its own; its messages keep file, line and full names."""
+        values: Any = self.values
+        for key in place:
+            values = values[key]
+        return _Part(self, place, values)
+
+    def line(self, place: Place) -> int | None:
+        """Line of the innermost key that is written in the file."""
+        return next((self.lines[place[:n]] for n in range(len(place), 0, -1) if place[:n] in self.lines), None)
+
+    def problem(self, place: Place, value: object, allowed: str, hint: str | None = None) -> ConfigError:
+        """A complaint about what stands at a place."""
+        name = ".".join(map(str, place))
+        return ConfigError(name, value, allowed, source=self.source, line=self.line(place), hint=hint)
+
+    def problems(self, error: ValidationError, model: type[BaseModel]) -> list[ConfigError]:
+        """What pydantic found wrong, in our words and the order of the file."""
+        return in_order(self._problem(detail, model) for detail in error.errors(include_url=False))
+
+    def _problem(self, detail: ErrorDetails, model: type[BaseModel]) -> ConfigError:
+        place: Place = tuple(detail["loc"])
+        kind, context, hint = detail["type"], detail.get("ctx", {}), None
+        value = None if kind == "missing" else detail["input"]
+        if kind == "extra_forbidden":
+            known = sorted(_keys(model, place[:-1]))
+            unknown = self.problem(place, None, "")
+            near = did_you_mean(str(place[-1]), known)
+            return ConfigError("key", unknown.field, ", ".join(known), source=self.source, line=unknown.line, hint=near)
+        cause = context.get("error")
+        if isinstance(cause, ConfigError):
+            allowed, hint = cause.allowed, cause.hint
+        elif kind in ("greater_than_equal", "less_than_equal"):
+            allowed = _range(model, place)
+        elif kind == "literal_error":
+            allowed = str(context["expected"])
+            hint = did_you_mean(str(value), allowed.replace(" or ", ", ").replace("'", "").split(", "))
+        else:
+            allowed = _ALLOWED.get(kind, detail["msg"])
+        return self.problem(place, value, allowed, hint)
+
+
+class _Part(Document):
+    def __init__(self, whole: Document, place: Place, values: Mapping[str, Any]) -> None:
+        super().__init__(values, whole.source)
+        self._whole, self._place = whole, place
+
+    def line(self, place: Place) -> int | None:
+        return self._whole.line((*self._place, *place))
+
+    def problem(self, place: Place, value: object, allowed: str, hint: str | None = None) -> ConfigError:
+        return self._whole.problem((*self._place, *place), value, allowed, hint)
+
+
+def in_order(problems: Iterable[ConfigError]) -> list[ConfigError]:
+    """Problems sorted by line; those without one come first."""
+    return sorted(problems, key=lambda problem: problem.line or 0)
+
+
+def read_text(path: str | Path, what: str, failure: type[FileProblemsError]) -> str:
+    """Text of a file; `what` names its kind in the message when it cannot be read.
+
+    Raises:
+        failure: the file is not there, may not be read, or is not UTF-8.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise failure([ConfigError(what, str(path), f"a readable file: {reason}")]) from None
+
+
+def read_yaml(text: str, source: str | Path, what: str, example: str, failure: type[FileProblemsError]) -> Document:
+    """The document in YAML text. `what` and `example` serve the message when it holds no keys and values.
+
+    Raises:
+        failure: the text is not YAML, gives a key twice, or has no keys.
+    """
+    try:
+        tree = YAML(typ="rt").load(StringIO(text))
+    except DuplicateKeyError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        problem = ConfigError("key", _duplicate(text, line), "each key once", source=source, line=line)
+        raise failure([problem]) from None
+    except YAMLError as error:
+        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
+        words = (error.problem if isinstance(error, MarkedYAMLError) else None) or "not YAML"
+        line = mark.line + 1 if mark else None
+        problem = ConfigError("syntax", words, "YAML", source=source, line=line)
+        raise failure([problem]) from None
+    except _PARSER_SLIPS as error:
+        problem = ConfigError("syntax", f"{type(error).__name__}: {error}", "YAML", source=source)
+        raise failure([problem]) from None
+    if not isinstance(tree, CommentedMap):
+        problem = ConfigError(what, text.strip()[:40], f"keys and values, such as {example}", source=source)
+        raise failure([problem])
+    lines: dict[Place, int] = {}
+    return Document(_plain(tree, (), lines), source, lines)
+
+
+def _duplicate(text: str, line: int | None) -> str:
+    lines = text.split("\n")
+    return "" if line is None or line > len(lines) else lines[line - 1].split(":")[0].strip()
+
+
+def _plain(node: Any, place: Place, lines: dict[Place, int]) -> Any:
+    """Ordinary objects of a YAML tree; notes the line of every key and item."""
+    if isinstance(node, CommentedMap):
+        for key in node:
+            if key in (node.lc.data or {}):  # a merged key has no place of its own
+                lines[*place, key] = node.lc.key(key)[0] + 1
+        return {key: _plain(value, (*place, key), lines) for key, value in node.items()}
+    if isinstance(node, CommentedSeq):
+        for index in range(len(node)):
+            lines[*place, index] = node.lc.item(index)[0] + 1
+        return [_plain(value, (*place, index), lines) for index, value in enumerate(node)]
+    if isinstance(node, bool) or node is None:
+        return node
+    return next((kind(node) for kind in (int, float, str) if isinstance(node, kind)), node)
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    """The section that an annotation allows, if any, looking into optional and repeated ones."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) is None and not isinstance(annotation, UnionType):
+        return None
+    return next((found for inner in get_args(annotation) if (found := _section(inner)) is not None), None)
+
+
+def _owner(model: type[BaseModel], place: Place) -> type[BaseModel]:
+    """The section that the keys at `place` belong to."""
+    for key in place:
+        if isinstance(key, str) and key in model.model_fields:
+            model = _section(model.model_fields[key].annotation) or model
+    return model
+
+
+def _keys(model: type[BaseModel], place: Place) -> list[str]:
+    return [field.alias or name for name, field in _owner(model, place).model_fields.items()]
+
+
+def _range(model: type[BaseModel], place: Place) -> str:
+    field = _owner(model, place[:-1]).model_fields[str(place[-1])]
+    bounds = list(field.metadata) or list(_bounds(field.annotation))
+    low = next(bound.ge for bound in bounds if hasattr(bound, "ge"))
+    high = next(bound.le for bound in bounds if hasattr(bound, "le"))
+    return f"{low} to {high}"
+
+
+def _bounds(annotation: Any) -> Iterable[Any]:
+    """Limits written on the members of an optional annotation."""
+    if get_origin(annotation) in (Union, UnionType):
+        for inner in get_args(annotation):
+            for item in getattr(inner, "__metadata__", ()):
+                yield from getattr(item, "metadata", ())
