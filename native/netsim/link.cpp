@@ -23,7 +23,7 @@ std::uint32_t either(std::uint32_t a_ppb, std::uint32_t b_ppb) {
 
 bool Effects::any() const {
   return down || blackhole || loss_ppb != 0 || burst_loss_ppb != 0 || rate_ppm != kFullRatePpm || delay != 0 ||
-         jitter != 0 || corrupt_ppb != 0 || duplicate_ppb != 0 || reorder_ppb != 0;
+         jitter != 0 || corrupt_ppb != 0 || duplicate_ppb != 0 || reorder_ppb != 0 || !ev_losses.empty();
 }
 
 Effects combined(const Effects& a, const Effects& b) {
@@ -41,6 +41,8 @@ Effects combined(const Effects& a, const Effects& b) {
   both.duplicate_ppb = either(a.duplicate_ppb, b.duplicate_ppb);
   both.reorder_ppb = either(a.reorder_ppb, b.reorder_ppb);
   both.reorder_delay = std::max(a.reorder_delay, b.reorder_delay);
+  both.ev_losses = a.ev_losses;
+  both.ev_losses.insert(both.ev_losses.end(), b.ev_losses.begin(), b.ev_losses.end());
   return both;
 }
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "engine/base/rng.hpp"
 #include "engine/base/time.hpp"
@@ -36,6 +37,12 @@ struct PortConfig {
 inline constexpr std::uint32_t kPartsPerBillion = 1'000'000'000;
 inline constexpr std::uint32_t kFullRatePpm = 1'000'000;
 
+// A share of the packets of one EV that is lost.
+struct EvLoss {
+  std::uint32_t ev = 0;
+  std::uint32_t loss_ppb = 0;
+};
+
 // What is wrong with a link, all active faults taken together.
 struct Effects {
   bool down = false;       // with notice to whoever is attached
@@ -50,6 +57,7 @@ struct Effects {
   std::uint32_t duplicate_ppb = 0;
   std::uint32_t reorder_ppb = 0;  // this share of packets is held back by reorder_delay
   TimePs reorder_delay = 0;
+  std::vector<EvLoss> ev_losses;
 
   bool any() const;
 };
@@ -57,14 +65,14 @@ struct Effects {
 // Both at once, as a packet that meets one after the other would see them.
 Effects combined(const Effects& a, const Effects& b);
 
-enum class DropCause : std::uint8_t { kQueueFull = 0, kControlQueueFull, kDown, kBlackhole, kLoss, kPoolEmpty, kCount };
+enum class DropCause : std::uint8_t { kQueueFull = 0, kControlQueueFull, kDown, kBlackhole, kLoss, kCrowded, kCount };
 inline constexpr std::size_t kDropCauses = static_cast<std::size_t>(DropCause::kCount);
 
 struct LinkCounters {
   std::uint64_t packets = 0, bytes = 0;  // put on the wire
+  TimePs queue_peak = 0;                 // longest wait of a data packet
   std::uint64_t marks = 0, trims = 0, corrupted = 0, duplicated = 0, reordered = 0;
   std::array<std::uint64_t, kDropCauses> drops{};
-  TimePs queue_peak = 0;  // longest wait of a data packet
 
   std::uint64_t dropped() const;
 };
@@ -101,7 +109,8 @@ struct FaultState {
   bool in_burst = false;
 };
 
-class Link {
+// What every packet touches comes first and fills one cache line.
+class alignas(64) Link {
  public:
   struct Sent {
     bool sent = false;

@@ -1,5 +1,7 @@
 #include "netsim/link_rules.hpp"
 
+#include <algorithm>
+
 namespace openmrc::netsim {
 namespace {
 
@@ -17,6 +19,12 @@ bool lost_in_burst(FaultState& faults) {
     if (faults.rng.chance(effects.burst_loss_ppb, kept_ppb * effects.burst_packets)) faults.in_burst = true;
   }
   return faults.in_burst;
+}
+
+bool lost_for_ev(const Packet& packet, FaultState& faults) {
+  return std::any_of(faults.effects.ev_losses.begin(), faults.effects.ev_losses.end(), [&](const EvLoss& loss) {
+    return loss.ev == packet.ev && faults.rng.chance(loss.loss_ppb, kPartsPerBillion);
+  });
 }
 
 bool lost(DropCause cause, LinkCounters& counters) {
@@ -48,7 +56,7 @@ bool survives(Packet& packet, FaultState& faults, LinkCounters& counters) {
   if (effects.down) return lost(DropCause::kDown, counters);
   if (effects.blackhole) return lost(DropCause::kBlackhole, counters);
   const bool dropped = effects.loss_ppb > 0 && faults.rng.chance(effects.loss_ppb, kPartsPerBillion);
-  if (lost_in_burst(faults) || dropped) return lost(DropCause::kLoss, counters);
+  if (lost_in_burst(faults) || dropped || lost_for_ev(packet, faults)) return lost(DropCause::kLoss, counters);
   if (effects.corrupt_ppb > 0 && faults.rng.chance(effects.corrupt_ppb, kPartsPerBillion)) {
     packet.corruption = static_cast<std::uint32_t>(faults.rng.below(kNotCorrupted));
     ++counters.corrupted;

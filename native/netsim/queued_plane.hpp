@@ -63,6 +63,9 @@ class QueuedPlane final : public PlaneModel {
   LinkCounters& counters(LinkId link) override { return queues_[link].counters; }
   const LinkCounters& counters(LinkId link) const override { return queues_[link].counters; }
   std::uint64_t queue_bytes(TimePs now, LinkId link) const override;
+  std::uint64_t queue_peak_bytes(LinkId link) const override {
+    return port_of(link).bytes_in(queues_[link].counters.queue_peak);
+  }
   std::uint64_t trace() const override { return trace_; }
   std::uint64_t events() const override { return events_passed_; }
   std::size_t memory_bytes() const override;
