@@ -36,6 +36,37 @@ TEST_CASE(netsim_queued_a_hot_port_takes_its_share_of_the_buffer_and_leaves_room
   CHECK(run.edge.deliveries.size() == 15 + 8 + 15 + 15);
 }
 
+TEST_CASE(netsim_queued_every_switch_has_one_buffer_for_all_its_ports) {
+  QueuedPlaneConfig config = three_tiers();
+  config.buffer_bytes = 30 * kPacketBytes;
+  for (const LinkKind kind : {LinkKind::kT1Down, LinkKind::kT1Up}) ports_of(config, kind).rate_bps = kRateBps / 1000;
+  QueuedRun middle(config);
+  const ClosShape& shape = config.shape;
+  const auto paced = [](QueuedRun& run, TimePs start, const std::vector<Packet>& packets) {
+    for (int i = 0; i < 100; ++i) {
+      for (const Packet& packet : packets) run.arrive(start + i * 32 * kUs, packet);
+    }
+  };
+  paced(middle, 0, {packet_between(0, 3, 0), packet_between(0, 3, 1)});
+  paced(middle, 4 * kPsPerMs, {packet_between(0, 7, 0)});  // through T1 0 as well, but up
+  middle.plane.run_until(7'900 * kUs, middle.edge);        // before the first of them has crossed a slow link
+  CHECK(middle.plane.queue_bytes(0, shape.t1_down(1, 0)) == 15 * kPacketBytes);
+  CHECK(middle.plane.queue_bytes(0, shape.t1_down(1, 1)) == 15 * kPacketBytes);
+  CHECK(middle.plane.queue_bytes(0, shape.t1_up(0, 0)) == 8 * kPacketBytes);
+  config.ports.fill(port_config());
+  for (const LinkKind kind : {LinkKind::kT1Down, LinkKind::kT2Down}) ports_of(config, kind).rate_bps = kRateBps / 1000;
+  QueuedRun top(config);
+  paced(top, 0, {packet_between(0, 7, 0), packet_between(0, 7, 1), packet_between(0, 7, 2), packet_between(0, 7, 3)});
+  paced(top, 0, {packet_between(2, 1, 0)});
+  top.plane.run_until(4 * kPsPerMs, top.edge);
+  CHECK(top.plane.queue_bytes(0, shape.t1_down(0, 0)) == 15 * kPacketBytes);
+  for (const std::uint32_t t1 : {2U, 3U}) {
+    for (const std::uint32_t uplink : {0U, 1U}) {
+      CHECK(top.plane.queue_bytes(0, shape.t2_down(t1, uplink)) == 15 * kPacketBytes);
+    }
+  }
+}
+
 TEST_CASE(netsim_queued_alpha_sets_the_share_and_the_port_limit_still_holds) {
   QueuedPlaneConfig config = queued_config();
   config.buffer_bytes = 30 * kPacketBytes;

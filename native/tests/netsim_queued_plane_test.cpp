@@ -131,6 +131,24 @@ TEST_CASE(netsim_queued_marks_do_not_depend_on_other_links) {
   CHECK(marks_in_the_middle_of_the_ramp(100, 9, false) == marks_in_the_middle_of_the_ramp(100, 9, true));
 }
 
+TEST_CASE(netsim_queued_links_and_planes_draw_marks_of_their_own) {
+  QueuedPlaneConfig config = queued_config();
+  PortConfig& port = ports_of(config, LinkKind::kNicDown);
+  port.ecn = true;
+  port.ecn_max_bytes = 2 * kPacketBytes;
+  const auto marks_at = [&config](std::uint32_t index, std::uint32_t host) {
+    QueuedRun run(config, index);
+    for (int i = 0; i < 100; ++i) run.arrive_many(i * 20 * kUs, 2, packet_between(host ^ 1, host));
+    CHECK(run.run_dry());
+    std::vector<Ecn> marks;
+    for (const Delivery& delivery : run.edge.deliveries) marks.push_back(delivery.packet.ecn);
+    return marks;
+  };
+  CHECK(marks_at(0, 1) == marks_at(0, 1));
+  CHECK(marks_at(0, 1) != marks_at(0, 3));
+  CHECK(marks_at(0, 1) != marks_at(1, 1));
+}
+
 TEST_CASE(netsim_queued_marks_all_beyond_the_ramp) {
   QueuedPlaneConfig config = queued_config();
   PortConfig& port = ports_of(config, LinkKind::kNicDown);
