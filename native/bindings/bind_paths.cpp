@@ -130,19 +130,20 @@ void bind_ev_set(nb::module_& m) {
           "__init__",
           [](PyEvSet* self, const std::vector<std::pair<std::uint32_t, PortId>>& universe,
              std::uint16_t active_per_port, std::uint16_t min_active, std::uint8_t probe_successes,
-             TimePs probe_interval_ps, TimePs skip_lapse_ps, bool marked_probe_revives_to_good,
+             TimePs probe_interval_ps, TimePs skip_lapse_ps, bool marked_probe_revives_to_good, bool half_marked_rule,
              const std::string& selector, std::uint64_t seed, std::uint32_t qp) {
             const EvSetConfig config{.active_per_port = active_per_port,
                                      .min_active = min_active,
                                      .probe_successes = probe_successes,
                                      .probe_interval = probe_interval_ps,
                                      .skip_lapse = skip_lapse_ps,
-                                     .marked_probe_revives_to_good = marked_probe_revives_to_good};
+                                     .marked_probe_revives_to_good = marked_probe_revives_to_good,
+                                     .half_marked_rule = half_marked_rule};
             new (self) PyEvSet(universe, config, selector, seed, qp);
           },
           "universe"_a, nb::kw_only(), "active_per_port"_a = 32, "min_active"_a = 1, "probe_successes"_a = 3,
           "probe_interval_ps"_a = 10 * kPsPerMs, "skip_lapse_ps"_a = 0, "marked_probe_revives_to_good"_a = false,
-          "selector"_a = "mrc", "seed"_a = 0, "qp"_a = 0)
+          "half_marked_rule"_a = false, "selector"_a = "mrc", "seed"_a = 0, "qp"_a = 0)
       .def("next", &PyEvSet::next, "now_ps"_a, "free_ports"_a, "avoid"_a = kNoEv)
       .def("on_feedback", &PyEvSet::on_feedback, "now_ps"_a, "ev"_a, "feedback"_a)
       .def("next_probe", &PyEvSet::next_probe, "now_ps"_a)

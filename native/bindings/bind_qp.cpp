@@ -54,6 +54,7 @@ EvSetConfig ev_set_of(const nb::dict& from) {
   take_ns(from, "probe_interval_ns", ev_set.probe_interval);
   take_ns(from, "skip_lapse_ns", ev_set.skip_lapse);
   take(from, "marked_probe_revives_to_good", ev_set.marked_probe_revives_to_good);
+  take(from, "half_marked_rule", ev_set.half_marked_rule);
   return ev_set;
 }
 

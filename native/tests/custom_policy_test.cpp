@@ -6,6 +6,7 @@
 #include "engine/paths/custom_selector.hpp"
 #include "tests/check.hpp"
 #include "tests/ev_set_fixture.hpp"
+#include "tests/pair.hpp"
 
 namespace {
 
@@ -135,6 +136,26 @@ TEST_CASE(custom_controller_window_stays_where_a_qp_can_work) {
   const auto unlimited = make_custom_controller(kController, {.mtu_bytes = 4000});
   unlimited->on_trim(2, 4000, 8000, false);
   CHECK(unlimited->window_bytes() < std::uint64_t{1} << 55);
+}
+
+TEST_CASE(custom_policies_carry_a_message_over_lossy_paths) {
+  CHECK(register_ev_selector("test_qp", {.next = count_up, .on_feedback = remember, .state_words = 5}) ==
+        RegisterResult::kOk);
+  CHECK(register_controller("test_qp_cc", kController) == RegisterResult::kOk);
+  PairOptions options;
+  options.selector = "test_qp";
+  options.controller = "test_qp_cc";
+  Pair pair(options);
+  int packets = 0;
+  pair.filter = [&packets](int, const wire::Packet&, Flying&) {
+    return ++packets % 40 == 0 ? Fate::kDrop : Fate::kPass;
+  };
+  pair.connect();
+  CHECK(pair.write(0, 1, 500'000, 500'000) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.sends[0][0].status == WcStatus::kSuccess);
+  CHECK(pair.landed(0, 500'000, 500'000));
+  CHECK(pair.stats(0).losses_inferred > 0);
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ class EvSet:
         probe_interval_ps: int = 10000000000,
         skip_lapse_ps: int = 0,
         marked_probe_revives_to_good: bool = False,
+        half_marked_rule: bool = False,
         selector: str = "mrc",
         seed: int = 0,
         qp: int = 0,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openmrc._native import cc
 from openmrc.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ class QpSettings:
 
     Args:
         transport: "mrc", "rc" (the single-path fallback), or "auto": MRC if both ends can, else RC.
-        selector: EV selector: "mrc", "round_robin", "random", "single".
-        controller: Congestion control: "nscc" or "none". Without it the window is the MPR, which fills any queue.
+        selector: EV selector: "mrc", "random", "reps", "round_robin", "single", or one of `openmrc.policies`.
+        controller: Congestion control: "nscc", "none", or one of `openmrc.policies`. With "none" the window is the MPR,
+            which fills any queue.
         payload_mtu: Bytes of payload in a packet. None: what the path MTU allows, 4,096 at most. Up to 8,192 and any
             multiple of 4 is an extension that both ends must have.
         mpr_units: Receive window in units of 128 packets.
@@ -99,8 +101,8 @@ class QpSettings:
     def __post_init__(self) -> None:
         if self.transport not in TRANSPORTS:
             raise ConfigError("transport", self.transport, ", ".join(TRANSPORTS))
-        if self.controller not in ("nscc", "none"):
-            raise ConfigError("controller", self.controller, "nscc, none")
+        if self.controller not in cc.controller_names():
+            raise ConfigError("controller", self.controller, ", ".join(cc.controller_names()))
         for one in fields(self):
             value: Any = getattr(self, one.name)
             if value is None or one.name not in _RANGES:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from openmrc._native import cc
 from openmrc.errors import BusyError, ConfigError, InvalidStateError, NotFoundError, did_you_mean
 from openmrc.verbs.enums import EvState, check
 from openmrc.verbs.ev_format import EvFormat, EvFormatMode, EvProfileField, ev_value, generate_evs
@@ -207,15 +208,17 @@ class CcProfile(_Profile):
 
     def __init__(self, controller: Controller, profile_id: int, algorithm: str | None, values: dict[str, Any]) -> None:
         super().__init__(controller, profile_id)
-        if algorithm not in _ALGORITHMS:
-            known = [name for name in _ALGORITHMS if name]
+        # Controllers of openmrc.policies go by their own names.
+        algorithms = _ALGORITHMS | {name: name for name in cc.controller_names()}
+        if algorithm not in algorithms:
+            known = [name for name in algorithms if name]
             hint = did_you_mean(str(algorithm), known)
             raise ConfigError("algorithm", algorithm, f"{', '.join(known)}, or None for no control", hint=hint)
         for name in values:
             if name not in _CC_FIELDS:
                 raise ConfigError("cc field", name, ", ".join(_CC_FIELDS), hint=did_you_mean(name, _CC_FIELDS))
         self.algorithm = algorithm
-        self.controller_name = _ALGORITHMS[algorithm]
+        self.controller_name = algorithms[algorithm]
         """Name in the engine's registry."""
         self._values = {_CC_FIELDS[name]: value for name, value in values.items()}
 
@@ -307,7 +310,7 @@ class Controller:
 
         Args:
             profile_id: 64 bits, the controller's choice.
-            algorithm: "uet-1.0-nscc", or None for no control.
+            algorithm: "uet-1.0-nscc", the name of a controller of `openmrc.policies`, or None for no control.
             values: NSCC fields: disable_qa, adjust_bytes_threshold, adjust_period_threshold_ns, base_rtt_ns,
                 eta_permille, fi_permille, fi_scale_permille, gamma_permille, max_md_jump_permille, max_cwnd_bytes,
                 qa_gate, qa_threshold_ns, target_delay_ns; and what the fabric is: link_rate_bps, mtu_bytes, trimming.
