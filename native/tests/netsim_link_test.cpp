@@ -146,6 +146,17 @@ TEST_CASE(netsim_the_ecn_ramp_rises_from_nothing_to_everything) {
   CHECK(marks_at(config, 80'000, Ecn::kNotEct) == 0);
 }
 
+TEST_CASE(netsim_the_ecn_ramp_may_end_below_certainty) {
+  PortConfig config = port_config();
+  config.ecn = true;
+  config.ecn_min_bytes = 20'000;
+  config.ecn_max_bytes = 80'000;
+  config.ecn_max_permille = 100;
+  const int half_of_a_tenth = marks_at(config, 50'000, Ecn::kEct0);  // 200, deviation 14
+  CHECK(half_of_a_tenth > 140 && half_of_a_tenth < 260);
+  CHECK(marks_at(config, 80'000, Ecn::kEct0) == 4000);
+}
+
 TEST_CASE(netsim_equal_ecn_thresholds_are_a_step) {
   PortConfig config = port_config();
   config.ecn = true;
