@@ -37,7 +37,7 @@ struct QueueLevel {
   std::int64_t ecn_max = 0;
 };
 
-// True with a probability that rises linearly from 0 at ecn_min to `max_permille` at ecn_max, between which the queue is.
+// True with a probability that rises linearly from 0 at ecn_min to `max_permille` at ecn_max; the queue is in between.
 bool ramp_marks(const QueueLevel& queue, std::uint32_t max_permille, Rng& rng);
 
 // Sets CE on a packet of an ECN-capable transport: never up to ecn_min, always from ecn_max, by the ramp in between.

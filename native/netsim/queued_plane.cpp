@@ -139,8 +139,8 @@ void QueuedPlane::choose_uplink(Packet& packet) {
   }
 }
 
-// Ties go to the first after a random start, or every switch would favour its first uplinks. A switch knows which of its
-// own links are down; those come last.
+// Ties go to the first after a random start, or every switch would favour its first uplinks. A switch knows which of
+// its own links are down; those come last.
 std::uint32_t QueuedPlane::least_waiting(LinkId first, std::uint32_t count) {
   const std::uint32_t start = static_cast<std::uint32_t>(adaptive_.below(count));
   std::uint32_t best = start;

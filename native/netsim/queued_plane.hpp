@@ -8,8 +8,8 @@
 //
 // PFC as in IEEE 802.1Q, one lossless class: a switch counts the data that came over each of its links and still waits
 // in it. Above pfc_xoff_bytes it pauses the sender of that link, which learns of it one link delay later and then
-// finishes the packet in service; at pfc_xon_bytes or below it lets it go on. Pause frames take no capacity, do not wait
-// behind other packets and meet no faults.
+// finishes the packet in service; at pfc_xon_bytes or below it lets it go on. Pause frames take no capacity, do not
+// wait behind other packets and meet no faults.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// A plane with real queues: hand-computed times, classes, marks, trims, drops, faults. Shared buffers and PFC have a file
-// of their own.
+// A plane with real queues: hand-computed times, classes, marks, trims, drops, faults. Shared buffers and PFC have a
+// file of their own.
 #include "netsim/queued_plane.hpp"
 
 #include "tests/check.hpp"
