@@ -20,6 +20,7 @@ class Builder:
         self._blocks: list[tuple[Array, ...]] = []
         self._dependencies: list[tuple[Array, Array, int]] = []
         self._groups: list[str] = []
+        self._labels: list[tuple[int, int]] = []
         self._length = 0
 
     def __len__(self) -> int:
@@ -75,12 +76,18 @@ class Builder:
         """Every op waits until its counterpart in `on`, a send to its host, was received."""
         self.after(ops, on, RECEIVED)
 
+    def label_from(self, first: int, step: int) -> None:
+        """All ops from `first` on get this `step`, in place of what they were added with."""
+        self._labels.append((first, step))
+
     def build(self) -> OpGraph:
         """The graph so far."""
         per_op = {
             name: np.concatenate([np.empty(0, np.int64), *(block[at] for block in self._blocks)])
             for at, name in enumerate(_PER_OP)
         }
+        for first, step in self._labels:
+            per_op["step"][first:] = step
         nothing = np.empty(0, np.int64)
         return OpGraph(
             **per_op,

@@ -8,29 +8,34 @@ from typing import Annotated, Literal
 import numpy as np
 
 from openmrc.errors import ConfigError
+from openmrc.fabric.reading import count
 from openmrc.sim.ops import Array, OpGraph
 from openmrc.sim.workloads.builder import Builder
 from openmrc.sim.workloads.collectives import finish, halving_doubling, ring, shift_exchange, split, tree
 from openmrc.sim.workloads.ranks import Ranks
-from openmrc.sim.workloads.values import Bytes, Count, Settings, whole
+from openmrc.sim.workloads.values import Bytes, Count, GroupSize, Limit, Settings, ranks_or_words
 
 __all__ = [
+    "Algorithm",
     "AllGather",
     "AllReduce",
     "AllToAll",
+    "Chunks",
     "Neighbours",
     "ReduceScatter",
     "add_all_reduce",
     "all_gather",
     "all_reduce",
     "all_to_all",
+    "check_algorithm",
     "group_matrix",
+    "inner_size",
     "neighbours",
     "reduce_scatter",
 ]
 
 Algorithm = Literal["ring", "tree", "halving_doubling", "hierarchical"]
-Area = Literal["t0", "pod", "site"]
+Chunks = Annotated[int, count(1, 4096)]
 
 
 class _Collective(Settings):
@@ -40,7 +45,7 @@ class _Collective(Settings):
     """
 
     bytes: Bytes
-    group_size: Annotated[int, whole(2)] | None = None
+    group_size: GroupSize | None = None
     repeat: Count = 1
 
 
@@ -53,29 +58,29 @@ class AllReduce(_Collective):
 
     name: Literal["all_reduce"]
     algorithm: Algorithm = "ring"
-    chunks: Annotated[int, whole(1, 4096)] = 1
-    inner: Area | Annotated[int, whole(2)] | None = None
+    chunks: Chunks = 1
+    inner: Annotated[int | str | None, ranks_or_words("t0", "pod", "site", low=2)] = None
 
 
 class AllGather(_Collective):
     """Ring all-gather; `bytes` is the gathered buffer, of which every rank brings an equal part."""
 
     name: Literal["all_gather"]
-    chunks: Annotated[int, whole(1, 4096)] = 1
+    chunks: Chunks = 1
 
 
 class ReduceScatter(_Collective):
     """Ring reduce-scatter; `bytes` is the buffer of a rank before, of which it keeps an equal part."""
 
     name: Literal["reduce_scatter"]
-    chunks: Annotated[int, whole(1, 4096)] = 1
+    chunks: Chunks = 1
 
 
 class AllToAll(_Collective):
     """Every rank sends `bytes` to every other of its group, at most `parallel` at a time (0: all at once)."""
 
     name: Literal["all_to_all"]
-    parallel: Annotated[int, whole(0)] = 0
+    parallel: Limit = 0
 
 
 class Neighbours(_Collective):
@@ -195,7 +200,7 @@ def inner_size(settings: AllReduce, ranks: Ranks, group: int) -> int | None:
     if isinstance(settings.inner, int):
         size = settings.inner
     else:
-        areas = getattr(ranks, settings.inner)
+        areas = ranks.t0 if settings.inner == "t0" else ranks.pod  # a site is a pod
         changes = np.flatnonzero(np.diff(areas)) + 1
         size = int(changes[0]) if len(changes) else len(ranks)
         regular = len(ranks) % size == 0 and np.array_equal(changes, np.arange(size, len(ranks), size))
@@ -209,14 +214,23 @@ def inner_size(settings: AllReduce, ranks: Ranks, group: int) -> int | None:
     return size
 
 
+def check_algorithm(settings: AllReduce) -> None:
+    """Make sure that the settings fit the algorithm.
+
+    Raises:
+        ConfigError: when chunks are asked of an algorithm that has none.
+    """
+    if settings.algorithm == "halving_doubling" and settings.chunks != 1:
+        raise ConfigError("chunks", settings.chunks, "1: halving and doubling does not pipeline")
+
+
 def all_reduce(settings: AllReduce, ranks: Ranks) -> OpGraph:
     """All-reduce, see `AllReduce`.
 
     Raises:
         ConfigError: when algorithm, sizes and hosts do not fit together.
     """
-    if settings.algorithm == "halving_doubling" and settings.chunks != 1:
-        raise ConfigError("chunks", settings.chunks, "1: halving and doubling does not pipeline")
+    check_algorithm(settings)
     inner = inner_size(settings, ranks, settings.group_size or len(ranks))
 
     def one_pass(builder: Builder, groups: Array, gate: Array | None, step: int, job: int) -> tuple[Array, Array, int]:

@@ -5,28 +5,25 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from openmrc.errors import ConfigError
+from openmrc.fabric.reading import Section
 from openmrc.sim.ops import Array, OpGraph
 from openmrc.sim.workloads.builder import Builder
 from openmrc.sim.workloads.ranks import Ranks
-from openmrc.sim.workloads.values import Bytes, Count, Duration, Settings, Switch, whole
+from openmrc.sim.workloads.values import Bytes, Count, Duration, Limit, Pair, Rank, Settings, Switch
 
 __all__ = ["Flow", "Flows", "Incast", "Permutation", "flows", "incast", "permutation"]
 
-Rank = Annotated[int, whole(0)]
 
-
-class Row(BaseModel):
+class Row(Section):
     """A row of messages: `count` of `bytes`, one every `gap`, at most `parallel` unacknowledged (0: no limit)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     bytes: Bytes
     count: Count = 1
     gap: Duration = 0
-    parallel: Annotated[int, whole(0)] = 0
+    parallel: Limit = 0
 
 
 class Permutation(Settings, Row):
@@ -47,7 +44,7 @@ class Incast(Settings, Row):
     name: Literal["incast"]
     senders: Count = 7
     receiver: Rank = 0
-    victim: Literal["none", "auto"] | tuple[Rank, Rank] = "none"
+    victim: Pair = "none"
     victim_bytes: Bytes | None = None
     victim_count: Count | None = None
 

@@ -23,6 +23,8 @@ class Place(Protocol):
     @property
     def hosts_per_t0(self) -> int: ...
     @property
+    def t0s_per_pod(self) -> int: ...
+    @property
     def rate_bps(self) -> int: ...
 
 
@@ -30,14 +32,14 @@ class Place(Protocol):
 class Ranks:
     """The hosts of a job in rank order: rank i runs at `hosts[i]`.
 
-    `t0`, `pod` and `site` hold the number of the rank's T0, pod and site. `line_rate_bps` is a NIC's rate over all
-    planes. Relative paths of input files start at `folder`. Generators speak of ranks only; the graph is placed on the hosts afterwards.
+    `t0` and `pod` (or site) hold the number of the rank's T0 and pod. `line_rate_bps` is a NIC's rate over all planes.
+    Relative paths of input files start at `folder`. Generators speak of ranks only; the graph is placed on the hosts
+    afterwards.
     """
 
     hosts: Array
     t0: Array
     pod: Array
-    site: Array
     line_rate_bps: int
     rng: np.random.Generator
     folder: Path
