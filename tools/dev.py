@@ -186,10 +186,11 @@ def read_pyproject() -> dict:  # type: ignore[type-arg]
 def requirements() -> list[str]:
     """All packages that a development environment has, from pyproject.toml."""
     project = read_pyproject()
-    wanted = list(project["project"]["dependencies"]) + project["project"]["optional-dependencies"]["report"]
+    extras = project["project"]["optional-dependencies"]
+    wanted = list(project["project"]["dependencies"]) + extras["report"] + extras["sim"]
     for group in ("build", "test", "lint"):
         wanted += project["dependency-groups"][group]
-    return sorted(wanted)
+    return sorted(set(wanted))
 
 
 def digest(lines: list[str]) -> str:

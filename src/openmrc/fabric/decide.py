@@ -240,7 +240,7 @@ def _with_defaults(file: FabricFile, shape: Shape, rates: Tiers, delays: Tiers) 
     ecn = trim = None
     if file.ecn is not None:
         flags = {name: getattr(file.ecn, name) for name in ("nic", "last_hop", "t0", "t1", "t2")}
-        ecn = Ecn(t0_up.ecn_min_bytes, t0_up.ecn_max_bytes, **flags)
+        ecn = Ecn(t0_up.ecn_min_bytes, t0_up.ecn_max_bytes, file.ecn.max_probability, **flags)
     if file.trim is not None:
         trim = Trim(t0_up.trim_threshold_bytes, last.trim_threshold_bytes, file.trim.size_bytes)
     shared = None if file.buffer_bytes is None else SharedBuffer(file.buffer_bytes, file.alpha or 1000)

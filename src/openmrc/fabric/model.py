@@ -50,6 +50,8 @@ class Tiers:
 class Ecn:
     """Marking ramp of a T0's uplink, in bytes that wait; equal values are a step.
 
+    The ramp ends at `max_permille`; above it everything is marked.
+
     `nic`: also the hosts' own uplinks; `last_hop`: also the port to the host. Both off as deployed: a mark then says
     that the fabric between the T0s is congested, which another path can avoid. `t0`, `t1` and `t2` are the other ports
     of these switches.
@@ -57,6 +59,7 @@ class Ecn:
 
     min_bytes: int
     max_bytes: int
+    max_permille: int = 1000
     nic: bool = False
     last_hop: bool = False
     t0: bool = True
@@ -261,6 +264,7 @@ class Fabric(Shape):
             "ecn": self.ecn is not None and self.ecn.marks(kind),
             "ecn_min_bytes": port.ecn_min_bytes,
             "ecn_max_bytes": port.ecn_max_bytes,
+            "ecn_max_permille": self.ecn.max_permille if self.ecn else 1000,
             "trim": self.trim is not None and not nic,
             "trim_threshold_bytes": port.trim_threshold_bytes,
             "trim_bytes": self.trim.size_bytes + self.framing_bytes if self.trim else 0,

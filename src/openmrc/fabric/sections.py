@@ -12,7 +12,7 @@ from openmrc.errors import ConfigError
 from openmrc.fabric.faults import Fault, parse_fault
 from openmrc.fabric.model import JUMBO_FRAME_BYTES, Framing, Routing
 from openmrc.fabric.reading import Section, count
-from openmrc.units import parse_bytes, parse_rate, parse_time
+from openmrc.units import parse_bytes, parse_percent, parse_rate, parse_time
 
 __all__ = ["FabricFile", "Flag", "TierSection", "on_off", "size"]
 
@@ -77,6 +77,13 @@ def on_off(value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise ConfigError("section", value, "on, off, or settings")
     return value
+
+
+def _permille(value: Any) -> int:
+    share = parse_percent(value)
+    if not 0.001 <= share <= 1:
+        raise ConfigError("max_probability", value, "0.1% to 100%")
+    return round(share * 1000)
 
 
 def _alpha(value: Any) -> int:
@@ -161,6 +168,7 @@ class EcnSection(Section):
     min_bytes: Threshold | None = None
     max_bytes: Threshold | None = None
     threshold_bytes: Threshold | None = None
+    max_probability: Annotated[int, BeforeValidator(_permille)] = Field(default="100%", validate_default=True)
     nic: Flag = False
     last_hop: Flag = False
     t0: Flag = True

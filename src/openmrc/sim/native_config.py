@@ -1,0 +1,74 @@
+"""A scenario as the dictionary that the native simulation takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openmrc.fabric import Fabric
+from openmrc.fabric.model import PORT_TIERS
+from openmrc.sim.scenario import Scenario
+from openmrc.sim.transports import Transport
+
+__all__ = ["lanes_of", "native_config", "native_faults"]
+
+
+def lanes_of(scenario: Scenario, transport: Transport) -> int:
+    """QPs per peer: the transport's own number, or that of the NIC."""
+    return transport.lanes or scenario.nic.lanes
+
+
+def native_config(scenario: Scenario, transport: Transport, threads: int) -> dict[str, Any]:
+    """Settings of the native simulation of one transport."""
+    fabric = scenario.fabric
+    return {
+        "shape": {
+            "planes": fabric.planes,
+            "hosts": fabric.hosts,
+            "hosts_per_t0": fabric.hosts_per_t0,
+            "t1s": fabric.t1s,
+            "t0s_per_pod": fabric.t0s_per_pod,
+            "t1_uplinks": fabric.t1_uplinks,
+            "routing": fabric.routing,
+        },
+        "ports": [fabric.native_port(kind) for kind in PORT_TIERS],
+        "queued": _queued(fabric),
+        "seed": scenario.seed,
+        "payload_mtu": scenario.payload_mtu,
+        "header_bytes": fabric.header_bytes,
+        "base_rtt_ps": scenario.base_rtt_ps,
+        "nic_latency_ps": scenario.nic.latency_ps,
+        "doorbell_ps": scenario.nic.doorbell_ps,
+        "lanes": lanes_of(scenario, transport),
+        "threads": threads,
+        "transport": transport.native(),
+    }
+
+
+def _queued(fabric: Fabric) -> dict[str, Any] | None:
+    """Real queues, where a buffer is shared or PFC is on."""
+    shared, pfc = fabric.shared_buffer, fabric.pfc
+    if shared is None and pfc is None:
+        return None
+    return {
+        "buffer_bytes": shared.bytes if shared else 0,
+        "alpha_permille": shared.alpha_permille if shared else 1000,
+        "pfc": pfc is not None,
+        "pfc_xoff_bytes": pfc.xoff_bytes if pfc else 0,
+        "pfc_xon_bytes": pfc.xon_bytes if pfc else 0,
+    }
+
+
+def native_faults(scenario: Scenario) -> list[tuple[str, tuple[Any, ...]]]:
+    """Every fault of a run with the arguments of the native `add_fault`; one that names many places comes many times.
+
+    Random flaps are drawn from the seed of the scenario.
+    """
+    fabric = scenario.fabric
+    faults = [*fabric.faults, *scenario.faults]
+    for index, flaps in enumerate(scenario.random_faults):
+        faults += flaps.draw(fabric, scenario.seed, index, scenario.duration_ps)
+    return [
+        (str(fault), (target, fault.effects(), fault.start_ps, fault.duration_ps, fault.period_ps))
+        for fault in faults
+        for target in fault.target.native_targets(fabric)
+    ]

@@ -1,0 +1,164 @@
+"""A simulation to be run, with every setting decided: fabric, NICs, transports, workload, faults, what to expect."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from openmrc.errors import ConfigError, did_you_mean
+from openmrc.fabric import Fabric, Fault
+from openmrc.sim.checks import Expectation
+from openmrc.sim.flaps import RandomFlaps
+from openmrc.sim.transports import Transport
+
+__all__ = ["SERIES", "Nic", "Scenario", "Watch"]
+
+Series = Literal["planes", "hosts", "queues", "paths"]
+SERIES: tuple[Series, ...] = ("planes", "hosts", "queues", "paths")
+
+DURATION_PS = 10**12
+QUEUE_SERIES_HOSTS_MAX = 8192  # above, looking at every port costs more than simulating it
+
+
+@dataclass(frozen=True)
+class Nic:
+    """The NIC around a transport. Times in picoseconds.
+
+    Args:
+        latency_ps: Of every packet through a NIC, sending and receiving alike.
+        doorbell_ps: From posting a message until its first packet may leave.
+        lanes: QPs per peer, over which a message is spread; a transport may say another number.
+    """
+
+    latency_ps: int = 0
+    doorbell_ps: int = 0
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is recorded while it runs.
+
+    Args:
+        hosts: Hosts whose goodput is recorded one by one.
+        series: Which time series: `planes` (throughput of each plane), `hosts` (goodput of the watched hosts), `queues`
+            (peaks per switch), `paths` (changes of EV states).
+    """
+
+    hosts: tuple[int, ...] = ()
+    series: tuple[Series, ...] = SERIES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One simulation, or one for each of several transports. `make_scenario` builds it from values as in the file.
+
+    Args:
+        fabric: Where it runs.
+        workload: What runs, one or several at once, as `openmrc.sim.workloads.build` takes it.
+        transports: With which transports, one after the other.
+        faults: What breaks when, from the start of the run; the fabric's own faults come first.
+        random_faults: What breaks at random, drawn from the seed.
+        seed: Of everything that is drawn.
+        duration_ps: Simulated time after which a run ends unfinished.
+        sample_ps: Time between samples of the series; None: about 200 samples of an ideal run.
+        payload_mtu: Payload of a full data packet in bytes.
+        expect: Bounds that `--check` enforces.
+        folder: Where relative names of input files start.
+        source: The file it comes from, for messages.
+    """
+
+    name: str = "scenario"
+    fabric: Fabric
+    workload: Mapping[str, Any] | tuple[Mapping[str, Any], ...]
+    transports: tuple[Transport, ...] = (Transport("mrc"),)
+    nic: Nic = Nic()
+    faults: tuple[Fault, ...] = ()
+    random_faults: tuple[RandomFlaps, ...] = ()
+    seed: int = 1
+    duration_ps: int = DURATION_PS
+    sample_ps: int | None = None
+    payload_mtu: int = 4096
+    watch: Watch = Watch()
+    expect: tuple[Expectation, ...] = ()
+    folder: Path | None = None
+    source: Path | str | None = None
+
+    def transport(self, name: str) -> Transport:
+        """The transport of this name.
+
+        Raises:
+            ConfigError: the scenario has none.
+        """
+        names = [transport.name for transport in self.transports]
+        if name not in names:
+            raise ConfigError("transport", name, ", ".join(names), hint=did_you_mean(name, names))
+        return self.transports[names.index(name)]
+
+    @property
+    def base_rtt_ps(self) -> int:
+        """Full data packet over the longest path and its acknowledgement back, through four NICs."""
+        return self.fabric.round_trip_ps(self.payload_mtu) + 4 * self.nic.latency_ps
+
+    def with_seed(self, seed: int) -> Scenario:
+        """The same scenario with another seed."""
+        return replace(self, seed=seed)
+
+    def effective(self) -> dict[str, Any]:
+        """Every setting with its value, as plain objects; units are in the names."""
+        fabric = asdict(self.fabric)
+        fabric["faults"] = [str(fault) for fault in self.fabric.faults]
+        fabric |= {"base_rtt_ps": self.fabric.base_rtt_ps, "header_bytes": self.fabric.header_bytes}
+        return {
+            "name": self.name,
+            "seed": self.seed,
+            "fabric": fabric,
+            "nic": asdict(self.nic),
+            "payload_mtu": self.payload_mtu,
+            "base_rtt_ps": self.base_rtt_ps,
+            "transports": {each.name: each.effective() for each in self.transports},
+            "workload": _plain(self.workload),
+            "faults": [str(fault) for fault in self.faults],
+            "random_faults": [asdict(flaps) for flaps in self.random_faults],
+            "duration_ps": self.duration_ps,
+            "sample_ps": self.sample_ps,
+            "watch": {"hosts": list(self.watch.hosts), "series": list(self.watch.series)},
+        }
+
+    @property
+    def hash(self) -> str:
+        """Name of the settings without seed and names: the same for the same simulation. 16 hexadecimal digits.
+
+        Input files count by their content.
+        """
+        settings = self.effective()
+        del settings["name"], settings["seed"], settings["fabric"]["name"]
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+        for path in sorted(_files(settings["workload"], self.folder or Path())):
+            digest.update(path.read_bytes())
+        return digest.hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    """JSON's kinds of objects only."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def _files(value: Any, folder: Path) -> list[Path]:
+    """Every text in the settings that is the name of a file."""
+    if isinstance(value, Mapping):
+        return [path for item in value.values() for path in _files(item, folder)]
+    if isinstance(value, list):
+        return [path for item in value for path in _files(item, folder)]
+    if not isinstance(value, str) or not value or len(value) > 4096 or "\0" in value:
+        return []
+    path = folder / value
+    return [path] if path.is_file() else []

@@ -1,0 +1,178 @@
+"""Transports that a scenario can run: their settings as people write them, and as the native simulation takes them.
+
+Times and rates lose their unit in the file (`probe_interval: 10ms`) and have it in the native name
+(`probe_interval_ps`). A setting of 0 that says "formula" is computed natively from rates and the base RTT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from openmrc.errors import ConfigError
+from openmrc.fabric.reading import Section, count
+from openmrc.fabric.sections import Flag, on_off
+from openmrc.units import parse_bytes, parse_rate, parse_time
+
+__all__ = ["KINDS", "Transport", "TransportSection"]
+
+TIME_PS_MAX = 3600 * 10**12
+RATE_BPS_MAX = 100 * 10**12
+BYTES_MAX = 2**40
+
+
+def _time(value: Any) -> int:
+    time_ps = parse_time(value)
+    if time_ps > TIME_PS_MAX:
+        raise ConfigError("time", value, "0 to 1h")
+    return time_ps
+
+
+def _rate(value: Any) -> int:
+    rate_bps = parse_rate(value)
+    if rate_bps > RATE_BPS_MAX:
+        raise ConfigError("rate", value, "0 to 100Tbit")
+    return rate_bps
+
+
+def _bytes(value: Any) -> int:
+    size = parse_bytes(value)
+    if size > BYTES_MAX:
+        raise ConfigError("size", value, "0 to 1TiB")
+    return size
+
+
+Time = Annotated[int, BeforeValidator(_time)]
+Rate = Annotated[int, BeforeValidator(_rate)]
+Size = Annotated[int, BeforeValidator(_bytes)]
+Permille = Annotated[int, count(0, 100_000)]
+
+
+def _ps(native: str, default: int) -> Any:
+    return Field(default=f"{default}ps" if default else 0, serialization_alias=native, validate_default=True)
+
+
+def _bps(native: str, default: int = 0) -> Any:
+    return Field(default=f"{default}bit" if default else 0, serialization_alias=native, validate_default=True)
+
+
+US, MS = 10**6, 10**9
+
+
+class NsccSection(Section):
+    """Parameters of NSCC; 0: the published formula (protocol notes, A.14)."""
+
+    max_cwnd_bytes: Size = 0
+    target_qdelay: Time = _ps("target_qdelay_ps", 0)
+    qa_threshold: Time = _ps("qa_threshold_ps", 0)
+    adjust_period: Time = _ps("adjust_period_ps", 0)
+    adjust_bytes: Size = 0
+    fi_permille: Permille = 5000
+    eta_permille: Permille = 150
+    fi_scale_permille: Permille = 250
+    gamma_permille: Permille = 800
+    max_md_jump_permille: Annotated[int, count(0, 1000)] = 500
+    qa_gate_shift: Annotated[int, count(0, 32)] = 3
+    disable_qa: Flag = False
+    ignore_rcv_penalty: Flag = False
+    no_delay_tolerance: Time = _ps("no_delay_tolerance_ps", 0)
+    proportional_cap_permille: Permille = 250
+    max_cwnd_packets_min: Annotated[int, count(1, 65536)] = 8
+
+
+class TransportSection(Section):
+    """What every transport of a scenario has."""
+
+    kind: str
+    lanes: Annotated[int, count(1, 64)] | None = None
+
+
+class MrcSection(TransportSection):
+    """MRC: the engine, with its EV set, reliability and congestion control."""
+
+    kind: Literal["mrc"] = "mrc"
+    ev_selector: str = "mrc"
+    controller: str = "nscc"
+    evs_per_port: Annotated[int, count(1, 4096)] = 32
+    universe_per_port: Annotated[int, count(1, 8192)] | None = None
+    min_active: Annotated[int, count(1, 65535)] = 1
+    probe_successes: Annotated[int, count(1, 255)] = 3
+    probe_interval: Time = _ps("probe_interval_ps", 10 * MS)
+    skip_lapse: Time = _ps("skip_lapse_ps", 0)
+    mpr_units: Annotated[int, count(1, 255)] = 32
+    sack_bytes: Size = 4096
+    timeout_exponent: Annotated[int, count(0, 24)] = 8
+    linear_retries: Annotated[int, count(0, 7)] = 7
+    exponential_retries: Annotated[int, count(0, 25)] = 25
+    denied: tuple[Annotated[tuple[int, ...], Field(min_length=2, max_length=3)], ...] = ()
+    cc: NsccSection = NsccSection()
+
+
+class DcqcnSection(Section):
+    """DCQCN with the defaults of its paper; 0: a share of the port's rate."""
+
+    cnp_interval: Time = _ps("cnp_interval_ps", 50 * US)
+    alpha_timer: Time = _ps("alpha_timer_ps", 55 * US)
+    increase_timer: Time = _ps("increase_timer_ps", 55 * US)
+    increase_bytes: Size = 10_000_000
+    gain_shift: Annotated[int, count(1, 16)] = 8
+    recovery_stages: Annotated[int, count(0, 100)] = 5
+    rate_ai: Rate = _bps("rate_ai_bps")
+    rate_hai: Rate = _bps("rate_hai_bps")
+    rate_min: Rate = _bps("rate_min_bps")
+
+
+class RoceSection(TransportSection):
+    """RoCEv2 RC: go-back-N, one path per QP, DCQCN unless that is off."""
+
+    kind: Literal["roce"] = "roce"
+    dcqcn: Annotated[DcqcnSection | None, BeforeValidator(on_off)] = DcqcnSection()
+    ack_packets: Annotated[int, count(1, 1024)] = 4
+    timeout: Time = _ps("timeout_ps", 4_194_304_000)
+    retries: Annotated[int, count(0, 255)] = 7
+    window_bytes: Size = 0
+    failover: Flag = True
+
+
+class DctcpSection(TransportSection):
+    """DCTCP over ECMP, one path per connection."""
+
+    kind: Literal["dctcp"] = "dctcp"
+
+
+KINDS: Mapping[str, type[TransportSection]] = {"mrc": MrcSection, "roce": RoceSection, "dctcp": DctcpSection}
+
+
+@dataclass(frozen=True)
+class Transport:
+    """One transport of a scenario: `name` in results, and settings by kind.
+
+    Args:
+        name: Name in results; also the kind, unless the settings say `kind`.
+        settings: As in the scenario file, checked.
+    """
+
+    name: str
+    settings: TransportSection = field(default_factory=MrcSection)
+
+    @property
+    def kind(self) -> str:
+        """`mrc`, `roce` or `dctcp`."""
+        return self.settings.kind
+
+    @property
+    def lanes(self) -> int | None:
+        """QPs per peer, if this transport says how many."""
+        return self.settings.lanes
+
+    def native(self) -> dict[str, Any]:
+        """The `transport` section of the native configuration."""
+        values = self.settings.model_dump(by_alias=True, exclude={"kind", "lanes"}, exclude_none=True)
+        return {"name": self.kind, **values}
+
+    def effective(self) -> dict[str, Any]:
+        """Every setting with its value, by native name."""
+        return {"kind": self.kind, **self.settings.model_dump(by_alias=True, exclude={"kind"})}
