@@ -5,6 +5,7 @@
 #include "engine/paths/reps.hpp"
 #include "tests/check.hpp"
 #include "tests/ev_set_fixture.hpp"
+#include "tests/pair.hpp"
 
 namespace {
 
@@ -143,6 +144,26 @@ TEST_CASE(reps_in_an_ev_set_forgets_a_position_when_its_ev_is_replaced) {
   std::set<EvIndex> used;
   for (int i = 0; i < 7; ++i) used.insert(f.next());  // the rest of one rotation and all of the next
   CHECK(used.size() == 4 && !used.contains(lost));
+}
+
+TEST_CASE(reps_carries_messages_past_a_plane_that_dies) {
+  PairOptions options;
+  options.selector = "reps";
+  options.controller = "nscc";
+  Pair pair(options);
+  int packets = 0;
+  pair.filter = [&packets](int, const wire::Packet&, const Flying& flying) {
+    return ++packets > 100 && flying.port == 2 ? Fate::kDrop : Fate::kPass;
+  };
+  pair.connect();
+  for (std::uint64_t message = 0; message < 20; ++message) {
+    CHECK(pair.write(0, message, 100'000, 500'000) == Status::kOk);
+    CHECK(pair.run_until_sends(0, message + 1));
+    CHECK(pair.landed(0, 100'000, 500'000));
+  }
+  CHECK(pair.stats(0).losses_inferred + pair.stats(0).timeouts > 0);
+  // Once the dead plane is known, next to nothing is sent there: 20 messages are about 2,000 packets.
+  CHECK(pair.stats(0).retransmitted_packets < 200);
 }
 
 }  // namespace

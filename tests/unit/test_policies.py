@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -233,3 +234,10 @@ def test_runs_out_of_range_are_refused(field: str, changes: dict[str, int]) -> N
 def test_a_run_of_an_unknown_selector_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'reps'"):
         policies.run_ev_selector("resp")
+
+
+def test_the_guide_shows_the_example() -> None:
+    root = Path(__file__).resolve().parents[2]
+    example = (root / "examples" / "custom_policy.py").read_text()
+    policy = example[example.index("RING = ") : example.index("def main")].rstrip()
+    assert policy in (root / "docs" / "guides" / "custom-policies.md").read_text()
