@@ -1,0 +1,105 @@
+"""Pictures of a sweep's table: a figure over a parameter, a line for each value of another, a band over the seeds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openmrc.analysis.sim_pictures import figure_of, save_figure
+from openmrc.analysis.style import plane_colour
+from openmrc.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["draw_sweep", "sweep_lines"]
+
+_LOG_SPAN = 20.0
+_UNITS = {"us": "µs", "ms": "ms", "ns": "ns", "ps": "ps", "s": "s", "gbps": "Gb/s", "bps": "bit/s", "bytes": "bytes"}
+
+
+def sweep_lines(frame: pl.DataFrame, x: str, y: str, lines: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Per line, by its name, the points {x, median, low, high, runs}, in the order of x.
+
+    A point takes all runs with the same x on the line: those of different seeds, and of parameters that are not named
+    here. Failed runs and runs without the figure are left out.
+
+    Args:
+        frame: Table of a sweep.
+        x: Column of the horizontal axis.
+        y: Column of a figure.
+        lines: Column whose values get a line each; None: one line, or one per transport when there are several.
+
+    Raises:
+        ConfigError: a column that the table lacks, or one without numbers.
+    """
+    import polars as pl
+
+    if lines is None and frame["transport"].n_unique() > 1:
+        lines = "transport"
+    for field, name in (("x", x), ("y", y), ("lines", lines)):
+        if name is not None and name not in frame.columns:
+            known = ", ".join(frame.columns)
+            raise ConfigError(f"plots.{field}", name, known, hint=did_you_mean(name, frame.columns))
+    if not frame[y].dtype.is_numeric():
+        raise ConfigError("plots.y", y, "a column with numbers")
+    good = frame.filter((pl.col("error") == "") & pl.col(y).is_not_null() & pl.col(x).is_not_null())
+    names = sorted(good[lines].unique().to_list(), key=_order) if lines else [""]
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name in names:
+        part = good.filter(pl.col(lines) == name) if lines else good
+        points = part.group_by(pl.col(x).alias("x"), maintain_order=True).agg(
+            pl.col(y).median().alias("median"),
+            pl.col(y).min().alias("low"),
+            pl.col(y).max().alias("high"),
+            pl.len().alias("runs"),
+        )
+        found[f"{lines} {name}" if lines else y] = sorted(points.to_dicts(), key=lambda point: _order(point["x"]))
+    return found
+
+
+def draw_sweep(frame: pl.DataFrame, x: str, y: str, lines: str | None, path: Path) -> Path:
+    """Writes the picture; the suffix (.png, .svg, .pdf) chooses the format. Gives the path.
+
+    The line goes through the medians, the band from the smallest to the largest. The horizontal axis is logarithmic
+    when its values are positive and span more than a factor of 20; words stand side by side.
+
+    Raises:
+        ConfigError: as `sweep_lines`.
+        ModuleNotFoundError: matplotlib is not installed.
+    """
+    found = sweep_lines(frame, x, y, lines)
+    figure, (axis,) = figure_of(1, 4.6)
+    values = sorted({point["x"] for points in found.values() for point in points}, key=_order)
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    for index, (name, points) in enumerate(found.items()):
+        at = [point["x"] if numeric else values.index(point["x"]) for point in points]
+        low, high = ([point[end] for point in points] for end in ("low", "high"))
+        axis.plot(at, [point["median"] for point in points], "o-", ms=4, color=plane_colour(index), label=name)
+        axis.fill_between(at, low, high, color=plane_colour(index), alpha=0.15, linewidth=0)
+    if numeric and values and values[0] > 0 and values[-1] / values[0] > _LOG_SPAN:
+        axis.set_xscale("log", base=2 if all(np.log2(value) % 1 == 0 for value in values) else 10)
+    elif not numeric:
+        axis.set_xticks(range(len(values)), [str(value) for value in values])
+    axis.set_ylim(bottom=0)
+    axis.set_xlabel(x)
+    axis.set_ylabel(_titled(y))
+    axis.legend(frameon=False, fontsize=9)
+    return save_figure(figure, path)
+
+
+def _order(value: Any) -> tuple[int, Any]:
+    """Numbers by size, also those with a unit in text; words after them."""
+    if isinstance(value, int | float):
+        return 0, value
+    match = re.match(r"-?\d+(\.\d+)?", str(value))
+    return (1, float(match[0])) if match else (2, str(value))
+
+
+def _titled(name: str) -> str:
+    """`fct_p99_us` as `fct p99, µs`."""
+    words, _, unit = name.rpartition("_")
+    return f"{words.replace('_', ' ')}, {_UNITS[unit]}" if words and unit in _UNITS else name.replace("_", " ")

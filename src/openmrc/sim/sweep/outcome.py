@@ -1,0 +1,36 @@
+"""One run of a sweep, executed: figures or an error, never an exception."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from typing import Any
+
+from openmrc.errors import OpenmrcError
+from openmrc.sim.sweep.plan import RunSpec, Task
+
+__all__ = ["Outcome", "attempt", "lost"]
+
+# What a finished run leaves: `figures`, `error` (empty when all went well), `traceback`, `wall_s`.
+Outcome = dict[str, Any]
+
+
+def attempt(task: Task, spec: RunSpec) -> Outcome:
+    """The outcome of the task; whatever it raises becomes the text of an error."""
+    began = time.monotonic()
+    try:
+        figures: dict[str, Any] = task(spec)
+    except OpenmrcError as error:
+        return _failed(f"{type(error).__name__}: {error}", "", began)
+    except Exception as error:  # noqa: BLE001 - one bad run must not end the others
+        return _failed(f"{type(error).__name__}: {error}", traceback.format_exc(), began)
+    return {"figures": figures, "error": "", "traceback": "", "wall_s": time.monotonic() - began}
+
+
+def lost(reason: str, wall_s: float) -> Outcome:
+    """The outcome of a run whose process is gone."""
+    return {"figures": {}, "error": reason, "traceback": "", "wall_s": wall_s}
+
+
+def _failed(text: str, trace: str, began: float) -> Outcome:
+    return {"figures": {}, "error": text, "traceback": trace, "wall_s": time.monotonic() - began}

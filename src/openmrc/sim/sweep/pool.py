@@ -1,0 +1,129 @@
+"""Processes of this machine that execute runs, one at a time each.
+
+A process that dies (out of memory, a crash in native code) costs its run an error and nothing else: another process
+takes its place. concurrent.futures would give up all of its runs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context, parent_process, resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnContext, SpawnProcess
+
+from openmrc.sim.sweep.outcome import Outcome, attempt, lost
+from openmrc.sim.sweep.plan import RunSpec, Task
+
+__all__ = ["run_in_processes"]
+
+_ENDING_S = 5.0
+
+
+def run_in_processes(task: Task, specs: Sequence[RunSpec], workers: int) -> Iterator[tuple[RunSpec, Outcome]]:
+    """Each run with its outcome, as they finish. Closing the iterator (or an exception in its user) ends the processes.
+
+    Args:
+        task: A function that a new process can import.
+        specs: The runs, started in this order.
+        workers: How many processes.
+    """
+    waiting = deque(specs)
+    context = get_context("spawn")
+    crew: list[_Worker] = []
+    try:
+        while waiting or any(worker.spec for worker in crew):
+            while waiting and len(crew) < workers:
+                crew.append(_Worker(context, task))
+            for worker in crew:
+                if worker.spec is None and waiting:
+                    worker.give(waiting.popleft())
+            ready = wait([worker.pipe for worker in crew if worker.spec])
+            for worker in [one for one in crew if one.pipe in ready]:
+                spec, outcome, alive = worker.take()
+                if not alive:
+                    crew.remove(worker)
+                yield spec, outcome
+    finally:
+        for worker in crew:
+            worker.end()
+
+
+class _Worker:
+    """A process, the pipe to it, and the run it is busy with."""
+
+    def __init__(self, context: SpawnContext, task: Task) -> None:
+        self.pipe, theirs = context.Pipe()
+        self.spec: RunSpec | None = None
+        self._began = 0.0
+        self._process: SpawnProcess = context.Process(target=_serve, args=(theirs, task), daemon=True)
+        with _interrupts_held():
+            self._process.start()
+        theirs.close()
+
+    def give(self, spec: RunSpec) -> None:
+        self.spec, self._began = spec, time.monotonic()
+        with suppress(OSError):  # it died before it could begin: `take` finds the pipe closed and says so
+            self.pipe.send(spec)
+
+    def take(self) -> tuple[RunSpec, Outcome, bool]:
+        """The finished run, its outcome, and whether the process can go on."""
+        assert self.spec is not None
+        spec, self.spec = self.spec, None
+        try:
+            outcome: Outcome = self.pipe.recv()
+        except (EOFError, OSError):
+            self._process.join(_ENDING_S)
+            self.pipe.close()
+            return spec, lost(_how_it_ended(self._process.exitcode), time.monotonic() - self._began), False
+        return spec, outcome, True
+
+    def end(self) -> None:
+        self.pipe.close()
+        self._process.terminate()
+        self._process.join(_ENDING_S)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"the process of this run ended with exit code {code}"
+    name = signal.Signals(-code).name
+    hint = ": killed from outside, often for lack of memory" if name == "SIGKILL" else ""
+    return f"the process of this run ended by {name}{hint}"
+
+
+def _serve(pipe: Connection, task: Task) -> None:
+    """Life of a worker process: executes what comes through the pipe; ends with its parent."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            spec = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(attempt(task, spec))
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A process started here never sees Ctrl-C: the parent decides when it ends. Ours is delivered afterwards."""
+    resource_tracker.ensure_running()  # unblocks the signal when it starts, so it must have started before
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
