@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
+#include "bindings/cc_config.hpp"
 #include "bindings/nic_objects.hpp"
 #include "nic/device.hpp"
 
@@ -23,6 +24,8 @@ void take(const nb::dict& from, const char* name, T& value) {
 void take_ns(const nb::dict& from, const char* name, TimePs& value) {
   if (from.contains(name)) value = nb::cast<std::int64_t>(from[name]) * kPsPerNs;
 }
+
+}  // namespace
 
 CcConfig cc_of(const nb::dict& from) {
   CcConfig cc;
@@ -45,6 +48,8 @@ CcConfig cc_of(const nb::dict& from) {
   take(from, "ignore_rcv_penalty", cc.ignore_rcv_penalty);
   return cc;
 }
+
+namespace {
 
 EvSetConfig ev_set_of(const nb::dict& from) {
   EvSetConfig ev_set;

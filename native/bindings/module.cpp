@@ -11,5 +11,6 @@ NB_MODULE(_native, m) {
   openmrc::bindings::bind_netsim(m);
   openmrc::bindings::bind_paths(m);
   openmrc::bindings::bind_policies(m);
+  openmrc::bindings::bind_simulate(m);
   openmrc::bindings::bind_wire(m);
 }

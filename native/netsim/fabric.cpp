@@ -4,11 +4,30 @@
 
 #include "engine/base/assert.hpp"
 #include "netsim/plane.hpp"
+#include "netsim/queued_plane.hpp"
 
 namespace openmrc::netsim {
 namespace {
 
 constexpr std::size_t kNoticesMax = 1U << 16;  // nobody listens: the oldest are forgotten
+
+std::unique_ptr<PlaneModel> make_plane(const FabricConfig& config, std::uint32_t index) {
+  if (!config.queued) {
+    const PlaneConfig plane{config.shape, config.ports, config.packets_max, config.delivery_lead, config.seed};
+    return std::make_unique<Plane>(plane, index);
+  }
+  QueuedPlaneConfig plane;
+  plane.shape = config.shape;
+  plane.ports = config.ports;
+  plane.buffer_bytes = config.queued->buffer_bytes;
+  plane.alpha_permille = config.queued->alpha_permille;
+  plane.pfc = config.queued->pfc;
+  plane.pfc_xoff_bytes = config.queued->pfc_xoff_bytes;
+  plane.pfc_xon_bytes = config.queued->pfc_xon_bytes;
+  plane.delivery_lead = config.delivery_lead;
+  plane.seed = config.seed;
+  return std::make_unique<QueuedPlane>(plane, index);
+}
 
 }  // namespace
 
@@ -16,8 +35,7 @@ Fabric::Fabric(const FabricConfig& config)
     : shape_(config.shape), carrier_(std::size_t{config.shape.planes} * config.shape.hosts, true) {
   MRC_ASSERT(shape_.planes > 0 && shape_.hosts > 0 && shape_.hosts_per_t0 > 0 && shape_.t1s > 0);
   planes_.reserve(shape_.planes);
-  const PlaneConfig plane{config.shape, config.ports, config.packets_max, config.delivery_lead, config.seed};
-  for (std::uint32_t index = 0; index < shape_.planes; ++index) planes_.push_back(std::make_unique<Plane>(plane, index));
+  for (std::uint32_t index = 0; index < shape_.planes; ++index) planes_.push_back(make_plane(config, index));
 }
 
 void Fabric::enter(TimePs when, std::uint32_t plane, const Packet& packet, Edge& edge) {
@@ -156,11 +174,13 @@ void Fabric::refresh_links(TimePs now, const FaultTarget& target) {
     }
   }
   while (notices_.size() > kNoticesMax) notices_.pop_front();
+  while (changed_uplinks_.size() > kNoticesMax) changed_uplinks_.pop_front();
 }
 
 void Fabric::note_carrier(TimePs now, std::uint32_t index, LinkId changed) {
   const LinkEnds ends = ends_of(shape_, changed);
   if (ends.host == kAnywhere) return;
+  if (ends.kind == LinkKind::kNicUp) changed_uplinks_.push_back({index, ends.host});
   const PlaneModel& where = *planes_[index];
   const bool up = !where.effects(shape_.nic_up(ends.host)).down && !where.effects(shape_.nic_down(ends.host)).down;
   const std::size_t slot = std::size_t{index} * shape_.hosts + ends.host;
@@ -179,6 +199,13 @@ bool Fabric::poll_notice(Notice& notice) {
   if (notices_.empty()) return false;
   notice = notices_.front();
   notices_.pop_front();
+  return true;
+}
+
+bool Fabric::poll_changed_uplink(ChangedUplink& changed) {
+  if (changed_uplinks_.empty()) return false;
+  changed = changed_uplinks_.front();
+  changed_uplinks_.pop_front();
   return true;
 }
 

@@ -6,10 +6,11 @@
 // parallel, takes them to next_fault_change, calls change_faults with that instant, and goes on.
 #pragma once
 
-#include <cstdint>
 #include <array>
+#include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "netsim/faults.hpp"
@@ -17,11 +18,21 @@
 
 namespace openmrc::netsim {
 
+// Real queues instead of arithmetic: the settings of QueuedPlane that are not settings of every plane.
+struct SharedQueues {
+  std::uint64_t buffer_bytes = 0;
+  std::uint32_t alpha_permille = 1000;
+  bool pfc = false;
+  std::uint64_t pfc_xoff_bytes = 0;
+  std::uint64_t pfc_xon_bytes = 0;
+};
+
 struct FabricConfig {
   ClosShape shape;
   std::array<PortConfig, kLinkKinds> ports;
   std::uint32_t packets_max = 0;  // per plane; 0: no limit
   TimePs delivery_lead = 0;       // as in PlaneConfig
+  std::optional<SharedQueues> queued;
   std::uint64_t seed = 0;
 };
 
@@ -33,6 +44,11 @@ struct Notice {
   std::uint32_t fault = 0;            // id, for the fault kinds
   std::uint32_t host = 0, plane = 0;  // kCarrier
   bool up = false;                    // kCarrier
+};
+
+// A host's uplink whose effects are different now: whoever plays the NIC has to know.
+struct ChangedUplink {
+  std::uint32_t plane = 0, host = 0;
 };
 
 class Fabric {
@@ -52,6 +68,7 @@ class Fabric {
   void add_repair(TimePs when, std::uint32_t fault, const FaultTarget& target);
 
   bool poll_notice(Notice& notice);
+  bool poll_changed_uplink(ChangedUplink& changed);
 
   TimePs next_event() const;
   TimePs next_fault_change() const;
@@ -90,6 +107,7 @@ class Fabric {
   std::vector<Fault> faults_;    // in the order of their ids
   std::vector<Repair> repairs_;  // to come
   std::deque<Notice> notices_;
+  std::deque<ChangedUplink> changed_uplinks_;
   std::vector<bool> carrier_;  // plane * hosts + host
   std::uint32_t faults_added_ = 0;
 };

@@ -1,0 +1,99 @@
+// One simulated NIC: its ports, its transport, and what its host has to do. A NIC is run alone over a window of time in
+// which nothing that others do can reach it, except the packets handed in.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/base/limits.hpp"
+#include "netsim/faults.hpp"
+#include "netsim/link.hpp"
+#include "netsim/simulate/endpoint.hpp"
+#include "netsim/simulate/workload.hpp"
+
+namespace openmrc::netsim {
+
+// Something on its way between a NIC and a plane. `packet.link` of a pause is kPauseOn or kPauseOff.
+struct Mail {
+  TimePs time = 0;
+  Packet packet;
+};
+
+inline constexpr LinkId kPauseOn = ~LinkId{0} - 2;
+inline constexpr LinkId kPauseOff = ~LinkId{0} - 3;
+
+// What a NIC sends in a window, by plane.
+using Outbox = std::array<std::vector<Mail>, kPortCountMax>;
+
+// A packet that reaches a NIC in the window.
+struct Inbound {
+  TimePs time = 0;
+  std::uint32_t plane = 0;
+  const Packet* packet = nullptr;
+};
+
+struct PortTraffic {
+  std::uint64_t tx_packets = 0, tx_bytes = 0, rx_packets = 0, rx_bytes = 0;
+};
+
+// Shared by all NICs of a run.
+struct NicConfig {
+  ClosShape shape;
+  Port uplink;  // its delay includes what a packet waits inside the sending NIC
+};
+
+class Nic {
+ public:
+  Nic(const NicConfig& config, std::uint32_t host, std::unique_ptr<Endpoint> endpoint);
+
+  Endpoint& endpoint() { return *endpoint_; }
+  const Endpoint& endpoint() const { return *endpoint_; }
+  HostWork& work() { return work_; }
+
+  // Everything before `end`: arrivals in order of time, timers, sends.
+  void run(TimePs end, std::span<const Inbound> arrivals, Workload& work, Outbox& out);
+  // When it wants to run without any arrival.
+  TimePs wake() const { return wake_; }
+  void begin(Workload& work);
+
+  void set_carrier(TimePs now, std::uint32_t plane, bool up);
+  // What is wrong with its uplink, as far as it delays packets; losses are the plane's business.
+  void set_uplink_effects(std::uint32_t plane, const Effects& effects, std::uint64_t seed);
+
+  std::span<const PortTraffic> traffic() const { return {traffic_.data(), config_.shape.planes}; }
+  std::uint64_t trace() const { return trace_; }
+  std::uint64_t data_packets() const { return data_packets_; }
+  std::uint64_t corrupted() const { return corrupted_; }
+  std::size_t failed() const { return failed_; }
+
+ private:
+  void receive(TimePs now, const Inbound& inbound);
+  void start_sends(TimePs now, Workload& work);
+  void take_done(TimePs now, Workload& work);
+  void transmit(TimePs now, Outbox& out);
+  void put_on_wire(TimePs now, Outbox& out);
+  PortMask free_ports(TimePs now) const;
+
+  const NicConfig& config_;
+  std::unique_ptr<Endpoint> endpoint_;
+  HostWork work_;
+  std::uint32_t host_;
+  PortMask up_;
+  PortMask paused_ = 0;
+  TimePs wake_ = kNever;
+  TimePs last_turn_ = -1;
+  std::uint32_t turns_here_ = 0;
+  std::array<TimePs, kPortCountMax> free_at_{};
+  std::array<std::unique_ptr<FaultState>, kPortCountMax> uplink_faults_;
+  std::array<PortTraffic, kPortCountMax> traffic_{};
+  Outbound outbound_;
+  LinkCounters uplink_counters_;
+  std::uint64_t trace_ = 0;
+  std::uint64_t data_packets_ = 0;
+  std::uint64_t corrupted_ = 0;
+  std::size_t failed_ = 0;
+};
+
+}  // namespace openmrc::netsim

@@ -1,0 +1,88 @@
+// A whole simulated cluster in virtual time: planes, NICs with their transports, the workload, the faults.
+//
+// Time goes in windows no longer than the shortest way between a NIC and a plane. Whatever happens in a window can reach
+// another plane or NIC only after it, so that all planes and all NICs run a window independently: in parallel if there
+// are threads, each with its own memory in the cache if there are none. What they send each other changes hands between
+// windows in an order that no thread can influence; the same seed gives the same trace for any number of threads.
+//
+// Order of calls: add_fault as needed; run_until until it returns true or nobody cares any more.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "netsim/fabric.hpp"
+#include "netsim/simulate/crew.hpp"
+#include "netsim/simulate/shard.hpp"
+
+namespace openmrc::netsim {
+
+using EndpointFactory = std::function<std::unique_ptr<Endpoint>(const Surroundings& surroundings, std::uint32_t host)>;
+
+struct SimulationConfig {
+  FabricConfig fabric;  // `delivery_lead` is set here
+  Surroundings surroundings;
+  TimePs nic_latency = 0;  // of every packet, in the sending and in the receiving NIC
+  std::uint32_t threads = 1;
+};
+
+// A pair of NICs that talk, one lane of it.
+struct ConnectionPair {
+  std::uint32_t a = 0, b = 0;  // hosts, a < b
+  std::uint16_t lane = 0;
+  std::uint32_t index_a = 0, index_b = 0;  // as the two endpoints number it
+};
+
+class Simulation {
+ public:
+  Simulation(const SimulationConfig& config, Workload workload, const EndpointFactory& make_endpoint);
+  ~Simulation();
+
+  std::uint32_t add_fault(const FaultSpec& spec) { return fabric_.add_fault(spec); }
+  // True: all ops are done, or nothing can ever happen again.
+  bool run_until(TimePs until);
+
+  TimePs now() const { return now_; }
+  bool all_done() const { return finished_ == workload_.ops.size(); }
+  bool stalled() const { return stalled_; }  // nothing is under way, and not everything is done
+  std::uint64_t finished() const { return finished_; }
+  std::uint64_t failed() const;
+
+  const Workload& workload() const { return workload_; }
+  Fabric& fabric() { return fabric_; }
+  const ClosShape& shape() const { return fabric_.shape(); }
+  Nic& nic(std::uint32_t host) { return shards_[host / hosts_per_shard_]->nic(host); }
+  const std::vector<ConnectionPair>& connections() const { return connections_; }
+  std::uint64_t windows() const { return windows_; }
+  std::uint64_t data_packets();
+  std::uint64_t events() const;
+  std::uint64_t trace();
+  std::uint64_t memory_bytes();
+
+ private:
+  class PlaneEdge;
+
+  void make_nics(const SimulationConfig& config, const EndpointFactory& make_endpoint);
+  void make_connections();
+  TimePs next_time() const;
+  void change_faults(TimePs now);
+  void run_window(TimePs end);
+
+  Surroundings surroundings_;
+  Workload workload_;
+  Fabric fabric_;
+  NicConfig nic_config_;
+  TimePs window_ = 0;
+  std::uint32_t hosts_per_shard_ = 1;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::vector<std::unique_ptr<PlaneEdge>> edges_;
+  std::vector<ConnectionPair> connections_;
+  Crew crew_;
+  TimePs now_ = 0;
+  std::uint64_t finished_ = 0;
+  std::uint64_t windows_ = 0;
+  bool stalled_ = false;
+};
+
+}  // namespace openmrc::netsim
