@@ -11,7 +11,7 @@ from openmrc.errors import ConfigError
 from openmrc.sim.native_config import lanes_of
 from openmrc.sim.ops import SEND, OpGraph
 from openmrc.sim.scenario import Scenario
-from openmrc.sim.transports import Transport
+from openmrc.sim.transports import MrcSection, Transport
 from openmrc.units import format_bytes
 
 __all__ = ["MemoryEstimate", "available_bytes", "check_memory", "estimate_memory"]
@@ -59,7 +59,7 @@ def estimate_memory(scenario: Scenario, transport: Transport, graph: OpGraph) ->
     pairs = graph.host[sends].astype(np.uint64) << np.uint64(32) | graph.peer[sends].astype(np.uint64)
     senders = np.unique(graph.host[sends])
     ends = len(np.unique(pairs)) * lanes_of(scenario, transport)
-    evs = getattr(transport.settings, "universe_per_port", None) or 0
+    evs = transport.settings.evs_known if isinstance(transport.settings, MrcSection) else 0
     window = WINDOW_BDPS * fabric.rate_bps * scenario.base_rtt_ps // (8 * 10**12)
     packets = len(senders) * fabric.planes * (1 + window // scenario.payload_mtu)
     return MemoryEstimate(

@@ -40,8 +40,15 @@ def native_config(scenario: Scenario, transport: Transport, threads: int) -> dic
         "doorbell_ps": scenario.nic.doorbell_ps,
         "lanes": lanes_of(scenario, transport),
         "threads": threads,
-        "transport": transport.native(),
+        "transport": transport.native() | _watched(scenario, transport),
     }
+
+
+def _watched(scenario: Scenario, transport: Transport) -> dict[str, Any]:
+    """Path events cost memory, so they are asked for; of the watched hosts, or of all when none is."""
+    if transport.kind != "mrc" or "paths" not in scenario.watch.series:
+        return {}
+    return {"path_events": True, "watched": list(scenario.watch.hosts)}
 
 
 def _queued(fabric: Fabric) -> dict[str, Any] | None:

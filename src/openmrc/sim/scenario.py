@@ -68,6 +68,8 @@ class Scenario:
         sample_ps: Time between samples of the series; None: about 200 samples of an ideal run.
         payload_mtu: Payload of a full data packet in bytes.
         expect: Bounds that `--check` enforces.
+        policies: Files or modules that register EV selectors and controllers, as `openmrc.policies.load` takes them;
+            loaded by the process that reads the scenario.
         folder: Where relative names of input files start.
         source: The file it comes from, for messages.
     """
@@ -85,6 +87,7 @@ class Scenario:
     payload_mtu: int = 4096
     watch: Watch = Watch()
     expect: tuple[Expectation, ...] = ()
+    policies: tuple[str, ...] = ()
     folder: Path | None = None
     source: Path | str | None = None
 
@@ -126,6 +129,7 @@ class Scenario:
             "random_faults": [asdict(flaps) for flaps in self.random_faults],
             "duration_ps": self.duration_ps,
             "sample_ps": self.sample_ps,
+            "policies": list(self.policies),
             "watch": {"hosts": list(self.watch.hosts), "series": list(self.watch.series)},
         }
 
@@ -138,7 +142,7 @@ class Scenario:
         settings = self.effective()
         del settings["name"], settings["seed"], settings["fabric"]["name"]
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-        for path in sorted(_files(settings["workload"], self.folder or Path())):
+        for path in sorted(_files([settings["workload"], settings["policies"]], self.folder or Path())):
             digest.update(path.read_bytes())
         return digest.hexdigest()[:16]
 

@@ -25,6 +25,7 @@ _EXAMPLE = "fabric: clos.yaml"
 NIC_TIME_PS_MAX = 10**12
 DURATION_PS_MAX = 24 * 3600 * 10**12
 TRANSPORTS_MAX = 64
+PAYLOAD_MTU_MIN, PAYLOAD_MTU_MAX = 256, 8192
 SAMPLES_MAX = 1_000_000
 
 
@@ -48,8 +49,8 @@ def _span(value: Any) -> int:
 
 def _mtu(value: Any) -> int:
     size = parse_bytes(value)
-    if not 256 <= size <= 9000:  # what an Ethernet jumbo frame leaves
-        raise ConfigError("payload_mtu", value, "256 to 9000 bytes")
+    if not PAYLOAD_MTU_MIN <= size <= PAYLOAD_MTU_MAX:
+        raise ConfigError("payload_mtu", value, f"{PAYLOAD_MTU_MIN} to {PAYLOAD_MTU_MAX} bytes")
     return size
 
 
@@ -76,10 +77,18 @@ class RandomSection(Section):
     random: FlapSection
 
 
+def _policies(value: Any) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ConfigError("policies", value, "a Python file or module that registers policies, or a list of such")
+    return names
+
+
 class ScenarioFile(Section):
     """A scenario file as written. `fabric`, `transports`, `workload` and `expect` are looked into later."""
 
     name: str | None = None
+    policies: Annotated[tuple[str, ...], BeforeValidator(_policies)] = ()
     fabric: str | Path | Mapping[str, Any] | Fabric
     nic: NicSection = NicSection()
     payload_mtu: Annotated[int, BeforeValidator(_mtu)] = 4096
@@ -152,12 +161,16 @@ def _decide(document: Document, folder: Path | None, name: str) -> Scenario:
         raise ScenarioFileError(document.problems(error, ScenarioFile)) from None
     problems: list[ConfigError] = []
     fabric = _fabric(file, document, folder or Path(), problems)
+    _load_policies(file, folder or Path(), document, problems)
     transports = _transports(document, problems)
     workload = _workload(file, document, problems)
     expect: list[Expectation] = []
     if file.expect is not None:
         expect, wrong = parse_expectations(file.expect, tuple(each.name for each in transports))
         problems += [_placed(error, document) for error in wrong]
+    if fabric is not None and fabric.delays.nic + file.nic.latency == 0:
+        words = "above 0 for NIC links, or a nic.latency above 0: what takes no time cannot be simulated in steps"
+        problems.append(document.problem(("fabric", "delay"), 0, words))
     if fabric is not None:
         _check_faults(file, fabric, document, problems)
         _check_watch(file, fabric, document, problems)
@@ -177,6 +190,7 @@ def _decide(document: Document, folder: Path | None, name: str) -> Scenario:
         payload_mtu=file.payload_mtu,
         watch=_watch(file, fabric),
         expect=tuple(expect),
+        policies=file.policies,
         folder=folder,
         source=document.source,
     )
@@ -205,6 +219,21 @@ def _fabric(file: ScenarioFile, document: Document, folder: Path, problems: list
     except FabricFileError as error:
         problems += error.problems
         return None
+
+
+def _load_policies(file: ScenarioFile, folder: Path, document: Document, problems: list[ConfigError]) -> None:
+    """Before the transports, which may name what is registered here."""
+    if not file.policies:
+        return
+    from openmrc import policies
+
+    for name in file.policies:
+        try:
+            policies.load(name, folder=folder)
+        except ConfigError as error:
+            problems.append(
+                document.problem(("policies",), name, "a file or module that registers policies", str(error))
+            )
 
 
 def _transports(document: Document, problems: list[ConfigError]) -> tuple[Transport, ...]:

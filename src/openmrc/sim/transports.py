@@ -6,22 +6,24 @@ Times and rates lose their unit in the file (`probe_interval: 10ms`) and have it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from openmrc.errors import ConfigError
+from openmrc import _native
+from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric.reading import Section, count
 from openmrc.fabric.sections import Flag, on_off
-from openmrc.units import parse_bytes, parse_rate, parse_time
+from openmrc.units import parse_bytes, parse_rate, parse_time, parse_time_ns
 
 __all__ = ["KINDS", "Transport", "TransportSection"]
 
 TIME_PS_MAX = 3600 * 10**12
 RATE_BPS_MAX = 100 * 10**12
 BYTES_MAX = 2**40
+SACK_BYTES_MAX = 2**20
 
 
 def _time(value: Any) -> int:
@@ -45,7 +47,24 @@ def _bytes(value: Any) -> int:
     return size
 
 
+def _policy(field: str, known: Callable[[], list[str]]) -> BeforeValidator:
+    """A name in the engine's registry, which grows when a scenario's policies are loaded."""
+
+    def check(value: Any) -> str:
+        if value not in known():
+            hint = did_you_mean(str(value), known()) or "policies: names the file that registers one of your own"
+            raise ConfigError(field, value, ", ".join(known()), hint=hint)
+        return str(value)
+
+    return BeforeValidator(check)
+
+
+def _time_ns(value: Any) -> int:
+    return parse_time_ns(f"{_time(value)}ps")
+
+
 Time = Annotated[int, BeforeValidator(_time)]
+TimeNs = Annotated[int, BeforeValidator(_time_ns)]
 Rate = Annotated[int, BeforeValidator(_rate)]
 Size = Annotated[int, BeforeValidator(_bytes)]
 Permille = Annotated[int, count(0, 100_000)]
@@ -66,9 +85,9 @@ class NsccSection(Section):
     """Parameters of NSCC; 0: the published formula (protocol notes, A.14)."""
 
     max_cwnd_bytes: Size = 0
-    target_qdelay: Time = _ps("target_qdelay_ps", 0)
-    qa_threshold: Time = _ps("qa_threshold_ps", 0)
-    adjust_period: Time = _ps("adjust_period_ps", 0)
+    target_qdelay: TimeNs = Field(default=0, serialization_alias="target_qdelay_ns")
+    qa_threshold: TimeNs = Field(default=0, serialization_alias="qa_threshold_ns")
+    adjust_period: TimeNs = Field(default=0, serialization_alias="adjust_period_ns")
     adjust_bytes: Size = 0
     fi_permille: Permille = 5000
     eta_permille: Permille = 150
@@ -78,9 +97,24 @@ class NsccSection(Section):
     qa_gate_shift: Annotated[int, count(0, 32)] = 3
     disable_qa: Flag = False
     ignore_rcv_penalty: Flag = False
-    no_delay_tolerance: Time = _ps("no_delay_tolerance_ps", 0)
+    no_delay_tolerance: TimeNs = Field(default=0, serialization_alias="no_delay_tolerance_ns")
     proportional_cap_permille: Permille = 250
     max_cwnd_packets_min: Annotated[int, count(1, 65536)] = 8
+
+
+def _sack_bytes(value: Any) -> int:
+    size = parse_bytes(value)
+    if size > SACK_BYTES_MAX:
+        raise ConfigError("sack_bytes", value, "0 to 1MiB")
+    return size
+
+
+def _denied(value: Any) -> tuple[int, ...]:
+    """A path as [plane, uplink of the T0] or [plane, uplink of the T0, uplink of the T1]."""
+    fits = isinstance(value, list | tuple) and len(value) in (2, 3)
+    if not fits or not all(type(number) is int and 0 <= number < 65536 for number in value):
+        raise ConfigError("denied", value, "[plane, uplink of the T0] or [plane, uplink of the T0, uplink of the T1]")
+    return (*value, 0) if len(value) == 2 else tuple(value)
 
 
 class TransportSection(Section):
@@ -89,26 +123,46 @@ class TransportSection(Section):
     kind: str
     lanes: Annotated[int, count(1, 64)] | None = None
 
+    def native(self) -> dict[str, Any]:
+        """Settings by native name; what is None is left to the native default."""
+        return self.model_dump(by_alias=True, exclude={"kind", "lanes"}, exclude_none=True)
+
 
 class MrcSection(TransportSection):
     """MRC: the engine, with its EV set, reliability and congestion control."""
 
     kind: Literal["mrc"] = "mrc"
-    ev_selector: str = "mrc"
-    controller: str = "nscc"
+    ev_selector: Annotated[str, _policy("ev_selector", _native.ev_selector_names)] = "mrc"
+    controller: Annotated[str, _policy("controller", _native.controller_names)] = "nscc"
     evs_per_port: Annotated[int, count(1, 4096)] = 32
     universe_per_port: Annotated[int, count(1, 8192)] | None = None
     min_active: Annotated[int, count(1, 65535)] = 1
     probe_successes: Annotated[int, count(1, 255)] = 3
     probe_interval: Time = _ps("probe_interval_ps", 10 * MS)
     skip_lapse: Time = _ps("skip_lapse_ps", 0)
+    half_marked_rule: Flag = False
+    half_marked_rule: Flag = False
+    marked_probe_revives_to_good: Flag = False
     mpr_units: Annotated[int, count(1, 255)] = 32
-    sack_bytes: Size = 4096
+    wimm_max: Annotated[int, count(1, 65535)] = 32
+    sack_bytes: Annotated[int, BeforeValidator(_sack_bytes)] = 4096
+    trim_nack: Flag = True
+    dynamic_mpr: Flag = False
+    nack_out_of_window: Flag = True
     timeout_exponent: Annotated[int, count(0, 24)] = 8
     linear_retries: Annotated[int, count(0, 7)] = 7
     exponential_retries: Annotated[int, count(0, 25)] = 25
-    denied: tuple[Annotated[tuple[int, ...], Field(min_length=2, max_length=3)], ...] = ()
+    denied: tuple[Annotated[tuple[int, int, int], BeforeValidator(_denied)], ...] = ()
     cc: NsccSection = NsccSection()
+
+    @property
+    def evs_known(self) -> int:
+        """EVs per port that an end knows: those in use and their backups, by default as many again."""
+        return max(self.evs_per_port, self.universe_per_port or 2 * self.evs_per_port)
+
+    def native(self) -> dict[str, Any]:
+        """Settings by native name."""
+        return {**super().native(), "universe_per_port": self.evs_known}
 
 
 class DcqcnSection(Section):
@@ -136,11 +190,29 @@ class RoceSection(TransportSection):
     window_bytes: Size = 0
     failover: Flag = True
 
+    def native(self) -> dict[str, Any]:
+        """Settings by native name, those of DCQCN among them."""
+        values = super().native()
+        rates = values.pop("dcqcn", None)
+        return {**values, "dcqcn": rates is not None, **(rates or {})}
+
 
 class DctcpSection(TransportSection):
     """DCTCP over ECMP, one path per connection."""
 
     kind: Literal["dctcp"] = "dctcp"
+    gain_shift: Annotated[int, count(1, 10)] = 4
+    initial_window: Annotated[int, count(1, 65536)] = 10
+    min_window: Annotated[int, count(1, 65536)] = 2
+    window_bytes: Size = 0
+    reordering_packets: Annotated[int, count(1, 65536)] = 3
+    ack_packets: Annotated[int, count(1, 64)] = 2
+    ack_delay: Time = _ps("ack_delay_ps", MS)
+    rto_min: Time = _ps("rto_min_ps", 10 * MS)
+    rto_max: Time = _ps("rto_max_ps", 120 * 10**12)
+    retries: Annotated[int, count(0, 255)] = 15
+    tail_loss_probe: Flag = True
+    failover: Flag = False
 
 
 KINDS: Mapping[str, type[TransportSection]] = {"mrc": MrcSection, "roce": RoceSection, "dctcp": DctcpSection}
@@ -170,8 +242,7 @@ class Transport:
 
     def native(self) -> dict[str, Any]:
         """The `transport` section of the native configuration."""
-        values = self.settings.model_dump(by_alias=True, exclude={"kind", "lanes"}, exclude_none=True)
-        return {"name": self.kind, **values}
+        return {"name": self.kind, **self.settings.native()}
 
     def effective(self) -> dict[str, Any]:
         """Every setting with its value, by native name."""
