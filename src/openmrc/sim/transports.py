@@ -141,7 +141,6 @@ class MrcSection(TransportSection):
     probe_interval: Time = _ps("probe_interval_ps", 10 * MS)
     skip_lapse: Time = _ps("skip_lapse_ps", 0)
     half_marked_rule: Flag = False
-    half_marked_rule: Flag = False
     marked_probe_revives_to_good: Flag = False
     mpr_units: Annotated[int, count(1, 255)] = 32
     wimm_max: Annotated[int, count(1, 65535)] = 32
