@@ -1,0 +1,236 @@
+"""Ideals: the least time that a message, and a whole workload, can take on a fabric. Nothing real is faster.
+
+The ideal of a message, alone on an idle fabric without faults:
+
+- its wire bytes, which are its payload and per packet the transport's headers and the fabric's (UDP, IP, Ethernet
+  framing), cross the narrowest set of parallel links on its way at their total rate: of a NIC all planes;
+- every other link on the way is crossed by the last packet, stored and forwarded;
+- every link's delay, and the latency of both NICs and the doorbell;
+- but no less than one full packet takes, which one plane carries alone;
+- to be acknowledged, an acknowledgement's way back: delay and transmission at every link, and both NICs again.
+
+The ideal of a workload is the largest of several times that each is a lower bound:
+
+- `critical_path`: along dependencies every message takes its own ideal, every computation its duration. Where an op
+  waits for several messages through one NIC, these have crossed it one after another;
+- `host_out`, `host_in`, `t0_up`, `t0_down`, `pod_up`, `pod_down`: all that must cross a NIC, the uplinks of a T0, the
+  links of a pod to the T2s, crosses it at the capacity that lasting faults leave, from the soonest that it can be
+  there. Each place is bounded as if the rest of the fabric were free.
+
+Not in it: acknowledgements' share of the links, resent packets, congestion control, hash collisions, faults that end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from openmrc.fabric import Fault
+from openmrc.fabric.model import ACK_BYTES, MRC_DATA_BYTES
+from openmrc.sim.bounds_capacity import PLACES, BoundFabric, Capacity, capacities
+from openmrc.sim.ops import COMPLETED, RECEIVED, SEND, Array, OpGraph
+
+__all__ = ["Ideals", "Packets", "ideals"]
+
+_BYTE_PS = 8e12  # picoseconds to send a byte at 1 bit/s
+NEVER_PS = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Packets:
+    """How messages become packets. `header_bytes` None: the fabric's. Latencies as the NIC model has them."""
+
+    payload_mtu: int
+    transport_header_bytes: int = MRC_DATA_BYTES
+    ack_bytes: int = ACK_BYTES
+    header_bytes: int | None = None
+    nic_latency_ps: int = 0
+    doorbell_ps: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Ideals:
+    """Lower bounds, in picoseconds.
+
+    Per op: `wire_bytes` (0 of a computation); `received_ps` and `completed_ps`, from its start until its last byte is
+    at the receiver, or is acknowledged (of a computation both its duration); `start_ps`, the soonest it can start.
+    For the whole: `limits_received_ps` and `limits_completed_ps` by name of the bound; the ideal is the largest.
+    """
+
+    wire_bytes: Array
+    received_ps: Array
+    completed_ps: Array
+    start_ps: Array
+    limits_received_ps: dict[str, int]
+    limits_completed_ps: dict[str, int]
+
+    @property
+    def graph_received_ps(self) -> int:
+        """Ideal time until everything is received; NEVER_PS when lasting faults cut something off."""
+        return max(self.limits_received_ps.values())
+
+    @property
+    def graph_completed_ps(self) -> int:
+        """Ideal time until everything is acknowledged; NEVER_PS when lasting faults cut something off."""
+        return max(self.limits_completed_ps.values())
+
+    @property
+    def bottleneck(self) -> str:
+        """The bound that `graph_received_ps` comes from."""
+        return max(self.limits_received_ps, key=lambda name: self.limits_received_ps[name])
+
+
+def ideals(graph: OpGraph, fabric: BoundFabric, packets: Packets, faults: Iterable[Fault] = ()) -> Ideals:
+    """The ideals of a graph on a fabric; `faults` that never end take capacity from the places they hit.
+
+    Args:
+        graph: What runs; valid (see `OpGraph.validate`).
+        fabric: Where. Its own faults count only if given in `faults`.
+        packets: How messages become packets.
+        faults: What goes wrong.
+    """
+    messages = _Messages(graph, fabric, packets)
+    places = capacities(fabric, faults)
+    start = _starts(graph, messages, places)
+    received = {"critical_path": (start + messages.received).max(initial=0)}
+    completed = {"critical_path": (start + messages.completed).max(initial=0)}
+    for name in PLACES:
+        at, place, head, tail = messages.crossing(name)
+        if len(at):
+            order = np.lexsort((start[at] + head, place))
+            at, place, head, tail = at[order], place[order], head[order], tail[order]
+            work = (places[name], place, place, start[at] + head, messages.bits(name, at))
+            received[name] = _through(*work, tail).max()
+            completed[name] = _through(*work, tail + messages.back[at]).max()
+    return Ideals(
+        wire_bytes=messages.wire_bytes,
+        received_ps=_whole(messages.received),
+        completed_ps=_whole(messages.completed),
+        start_ps=_whole(start),
+        limits_received_ps={name: int(_whole(np.array(value))) for name, value in received.items()},
+        limits_completed_ps={name: int(_whole(np.array(value))) for name, value in completed.items()},
+    )
+
+
+def _whole(times: Array) -> Array:
+    """Picoseconds, rounded down; what is never stays never."""
+    finite = np.isfinite(times)
+    return np.where(finite, np.floor(np.where(finite, times, 0)).astype(np.int64), NEVER_PS)
+
+
+class _Messages:
+    """Of every op what the bounds need: bytes, times on the way before, at and behind each place."""
+
+    def __init__(self, graph: OpGraph, fabric: BoundFabric, packets: Packets) -> None:
+        self._graph, self._fabric, self._packets = graph, fabric, packets
+        framing = fabric.header_bytes if packets.header_bytes is None else packets.header_bytes
+        header = packets.transport_header_bytes + framing
+        sends = graph.kind == SEND
+        size = graph.bytes.astype(np.int64)
+        self.count = np.where(sends, np.maximum(-(-size // packets.payload_mtu), 1), 0)
+        self.wire_bytes = np.where(sends, size + self.count * header, 0)
+        last = np.where(sends, size - (self.count - 1) * packets.payload_mtu + header, 0)
+        largest = np.where(self.count > 1, packets.payload_mtu + header, last)
+        t0 = np.stack([graph.host, graph.peer]).astype(np.int64) // fabric.hosts_per_t0
+        pod = t0 // fabric.t0s_per_pod if fabric.t0s_per_pod else t0 * 0
+        self.t0, self.pod = t0, pod
+        # 0: under one T0, 1: across T1s, 2: across T2s.
+        self.reach = np.where(t0[0] == t0[1], 0, np.where(pod[0] == pod[1], 1, 2)) * sends
+        # Picoseconds per byte over the links of one direction up to each tier, and their delays.
+        self.slot = np.array([_BYTE_PS / rate for rate in (fabric.rates.nic, fabric.rates.t0, fabric.rates.t1)])
+        self.delay = np.array([fabric.delays.nic, fabric.delays.t0, fabric.delays.t1], dtype=np.float64)
+        self.last = last
+        fixed = 2 * self.delay.cumsum()[self.reach] + 2.0 * packets.nic_latency_ps
+        forward = 2 * self.slot.cumsum()[self.reach]
+        through = largest * forward
+        for tier, links in enumerate(self._parallel()):
+            bulk = self.wire_bytes * self.slot[tier] / links + last * (forward - self.slot[tier])
+            through = np.where(self.reach >= tier, np.maximum(through, bulk), through)
+        duration = graph.duration_ps.astype(np.float64)
+        # A link's transmission times are whole picoseconds, rounded down.
+        slack = np.minimum(through, self.count / self._parallel()[0] + 2 * (self.reach + 1))
+        self.received = np.where(sends, fixed + through - slack + packets.doorbell_ps, duration)
+        self.back = np.where(sends, fixed + (packets.ack_bytes + framing) * forward - 2 * (self.reach + 1), 0)
+        self.completed = self.received + self.back
+
+    def _parallel(self) -> tuple[int, int, int]:
+        """Links that a message has at most, by tier."""
+        planes, t1s = self._fabric.planes, self._fabric.t1s
+        return planes, planes * t1s, planes * t1s * max(self._fabric.t1_uplinks, 1)
+
+    def bits(self, name: str, ops: Array) -> Array:
+        """What the sends bring to a place; less what rounding a packet's transmission down may save."""
+        tier = PLACES.index(name) // 2
+        return np.asarray(self.wire_bytes[ops] * 8.0 - self.count[ops] * 8 / self.slot[tier])
+
+    def crossing(self, name: str) -> tuple[Array, Array, Array, Array]:
+        """The sends that cross a kind of place: ops, places, least time before the place, least time behind it."""
+        tier, down = divmod(PLACES.index(name), 2)
+        at = self._graph.sends[self.reach[self._graph.sends] >= tier]
+        graph = self._graph
+        ends = (graph.peer if down else graph.host, self.t0[down], self.pod[down])
+        end = ends[tier][at].astype(np.int64)
+        latency = self._packets.nic_latency_ps
+        # Links in order: up tiers 0 to reach, then down tiers reach to 0; the place's own link is in neither part.
+        slots, delays = self.slot.cumsum(), self.delay.cumsum()
+        own_slot, own_delay = self.slot[tier], self.delay[tier]
+        near_slot, near_delay = slots[tier] - own_slot, delays[tier] - own_delay
+        total_slot, total_delay = 2 * slots[self.reach[at]], 2 * delays[self.reach[at]]
+        last = self.last[at]
+        near = last * near_slot + near_delay + latency
+        far = last * (total_slot - near_slot - own_slot) + total_delay - near_delay + latency - own_delay
+        # A delay follows its transmission, so the place's own one lies behind it.
+        if down:
+            return at, end, far + self._packets.doorbell_ps, near + own_delay
+        return at, end, near + self._packets.doorbell_ps, far + own_delay
+
+
+def _starts(graph: OpGraph, messages: _Messages, places: dict[str, Capacity]) -> Array:
+    """The soonest start of every op, wave by wave."""
+    start = graph.earliest_ps.astype(np.float64)
+    by_op = np.argsort(graph.dep_op, kind="stable")
+    ends = np.cumsum(np.bincount(graph.dep_op, minlength=len(graph)))
+    joins = []
+    for event, name in ((RECEIVED, "host_in"), (COMPLETED, "host_out")):
+        place, head, tail = (np.zeros(len(graph)) for _ in range(3))
+        sends, *values = messages.crossing(name)
+        for array, value in zip((place, head, tail), values, strict=True):
+            array[sends] = value
+        behind = tail if event == RECEIVED else tail + messages.back
+        joins.append((event, name, place.astype(np.int64), head, behind))
+    for wave in graph.levels():
+        counts = ends[wave] - np.where(wave > 0, ends[wave - 1], 0)
+        offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        edges = by_op[np.repeat(ends[wave] - counts, counts) + offsets]
+        op, on, events = graph.dep_op[edges], graph.dep_on[edges], graph.dep_event[edges]
+        took = np.where(events == RECEIVED, messages.received[on], messages.completed[on])
+        np.maximum.at(start, op, start[on] + took)
+        for awaited, name, place_of, head_of, behind_of in joins:
+            mine = (events == awaited) & (graph.kind[on] == SEND)
+            waiting, sent = op[mine].astype(np.int64), on[mine]
+            if len(waiting) == len(np.unique(waiting)):
+                continue  # nobody waits for two
+            order = np.lexsort((start[sent] + head_of[sent], waiting))
+            waiting, sent = waiting[order], sent[order]
+            release = start[sent] + head_of[sent]
+            soonest = _through(
+                places[name], waiting, place_of[sent], release, messages.bits(name, sent), behind_of[sent]
+            )
+            np.maximum.at(start, waiting, soonest)
+    return start
+
+
+def _through(capacity: Capacity, group: Array, place: Array, release_ps: Array, bits: Array, tail_ps: Array) -> Array:
+    """For each send the least time until it and its group's later ones have crossed and done what lies behind.
+
+    What is released at a place at time r or later has not crossed before its bits fit behind r. Groups, each at one
+    place, lie together, and are in the order of their release.
+    """
+    ends = np.append(np.flatnonzero(np.diff(group)), len(group) - 1)
+    which = np.searchsorted(ends, np.arange(len(group)))
+    total = np.cumsum(bits)
+    left = total[ends][which] - total + bits
+    least_tail = np.minimum.reduceat(tail_ps, np.append(0, ends[:-1] + 1))
+    return np.asarray(capacity.finish_ps(place, release_ps, left) + least_tail[which])
