@@ -11,12 +11,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from openmrc.errors import ConfigError, OpenmrcError
 from openmrc.sim.sweep import Sweep, SweepProgress
-
-pl = pytest.importorskip("polars")
 
 # Notes each start in a file, so that a test can tell whether a run was repeated.
 TASK = """

@@ -13,7 +13,20 @@ from openmrc.analysis.sim_charts import Curve, percentile
 from openmrc.analysis.sim_record import PS, TransportRecord
 from openmrc.analysis.style import EV_COLOURS, PLANE_COLOURS
 
-__all__ = ["EvRows", "Headline", "drops_over_time", "ev_counts", "ev_rows", "headline", "plane_rates", "queue_blocks"]
+__all__ = [
+    "STATES",
+    "STATE_COLOURS",
+    "EvRows",
+    "Headline",
+    "drops_over_time",
+    "ev_counts",
+    "ev_rows",
+    "goodput_curve",
+    "headline",
+    "host_curves",
+    "plane_rates",
+    "queue_blocks",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,7 +41,8 @@ class Headline:
     p50_s: float | None
     p99_s: float | None
     p100_s: float | None
-    slowest_ratio: float | None
+    slowest_over_ideal: float | None
+    worst_flow_ratio: float | None
     goodput_bps: float | None
     drops: Mapping[str, int]
     resent_share: float | None
@@ -49,7 +63,8 @@ def headline(record: TransportRecord) -> Headline:
         p50_s=at[0.5],
         p99_s=at[0.99],
         p100_s=at[1.0],
-        slowest_ratio=_number(ratios.max()) if ratios is not None and len(ratios) else None,
+        slowest_over_ideal=_number(summary.get("slowest_over_ideal")),
+        worst_flow_ratio=_number(ratios.max()) if ratios is not None and len(ratios) else None,
         goodput_bps=_number(summary.get("goodput_bps")),
         drops={name: int(count) for name, count in (summary.get("drops") or {}).items()},
         resent_share=_number(summary.get("resent_share")),
@@ -68,16 +83,23 @@ def plane_rates(record: TransportRecord) -> tuple[Floats, list[Floats]] | None:
 
 def goodput_curve(record: TransportRecord) -> Curve | None:
     """Payload received by all hosts together, bit/s over time; None when not recorded."""
-    frame = record.table("series_hosts")
+    frame = record.table("series_goodput")
     if frame is None:
         return None
-    total = frame.group_by("time_ps").sum().sort("time_ps")
-    return Curve(
-        record.label,
-        record.colour,
-        total["time_ps"].to_numpy() * PS,
-        total["goodput_bps"].to_numpy().astype(np.float64),
-    )
+    return Curve(record.label, record.colour, frame["time_ps"].to_numpy() * PS, frame["goodput_bps"].to_numpy())
+
+
+def host_curves(record: TransportRecord, most: int = 8) -> list[Curve]:
+    """Goodput of the first watched hosts, bit/s over time."""
+    frame = record.table("series_hosts")
+    if frame is None:
+        return []
+    times, cells = _grid(frame, ["host"], "goodput_bps")
+    hosts = sorted(frame["host"].unique().to_list())
+    return [
+        Curve(f"host {host}", PLANE_COLOURS[index % len(PLANE_COLOURS)], times, cells[index])
+        for index, host in enumerate(hosts[:most])
+    ]
 
 
 def queue_blocks(record: TransportRecord, rows_max: int = 240) -> tuple[Floats, list[tuple[str, Floats]]] | None:
@@ -104,8 +126,7 @@ def drops_over_time(record: TransportRecord, bins: int = 120) -> tuple[Floats, l
     frame = record.table("drops")
     if frame is None:
         return None
-    end_s = max(record.end_s, float(frame["time_ps"].max() or 0) * PS)  # type: ignore[arg-type]
-    edges = np.linspace(0.0, end_s, bins + 1)
+    edges = np.linspace(0.0, record.end_s, bins + 1)
     layers: list[Curve] = []
     for index, cause in enumerate(sorted(frame["cause"].unique().to_list())):
         part = frame.filter(frame["cause"] == cause)
@@ -157,7 +178,7 @@ def ev_rows(record: TransportRecord, rows_max: int = 64, bins: int = 400) -> EvR
     A bin shows the worst state that the EV had in it.
     """
     frame = record.table("path_events")
-    if frame is None or record.end_s <= 0:
+    if frame is None or record.end_ps <= 0:
         return None
     counted = frame.group_by("host", "connection").len()
     busiest = counted.sort("len", "host", "connection", descending=[True, False, False])
@@ -167,12 +188,12 @@ def ev_rows(record: TransportRecord, rows_max: int = 64, bins: int = 400) -> EvR
     cells = np.ones((evs.height, bins), np.uint8)
     for row, (port, ev) in enumerate(evs.iter_rows()):
         changes = part.filter((part["port"] == port) & (part["ev"] == ev))
-        _paint(cells[row], changes["time_ps"].to_numpy() * PS / record.end_s * bins, changes["state"].to_list())
+        _paint(cells[row], changes["time_ps"].to_numpy() * bins // record.end_ps, changes["state"].to_list())
     names = [f"plane {port}, EV {ev}" for port, ev in evs.iter_rows()]
     return EvRows(f"host {host}, connection {connection}", names, cells)
 
 
-def _paint(row: npt.NDArray[np.uint8], at: Floats, states: list[int]) -> None:
+def _paint(row: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], states: list[int]) -> None:
     """Fills one row: each state from its change to the next, a bin shared by several keeps the worst."""
     last = len(row) - 1
     for index, state in enumerate(states):

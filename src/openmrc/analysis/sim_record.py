@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["PS", "RunRecord", "TransportRecord", "load_run", "load_runs"]
 
 PS = 1e-12
+_TIMED = ("series_goodput", "series_planes", "series_queues", "drops", "path_events")
 _COLOURS = {"mrc": MRC_COLOUR, "roce": RC_COLOUR}
 _OTHER_COLOURS = (PLANE_COLOURS[3], PLANE_COLOURS[1], PLANE_COLOURS[4], PLANE_COLOURS[5], PLANE_COLOURS[6])
 
@@ -54,8 +55,7 @@ class TransportRecord:
         flows = self.table("flows")
         if flows is None:
             return np.empty(0)
-        done = flows.filter((flows["started_ps"] >= 0) & (flows["received_ps"] >= 0))
-        times: npt.NDArray[np.float64] = (done["received_ps"] - done["started_ps"]).to_numpy() * PS
+        times: npt.NDArray[np.float64] = flows.filter(flows["received_ps"] >= 0)["fct_ps"].to_numpy() * PS
         return np.sort(times)
 
     @property
@@ -65,9 +65,18 @@ class TransportRecord:
         return 0 if flows is None else flows.height
 
     @property
+    def end_ps(self) -> int:
+        """The latest time that anything recorded has."""
+        latest = [frame["time_ps"].max() for name in _TIMED if (frame := self.table(name)) is not None]
+        flows = self.table("flows")
+        if flows is not None:
+            latest += [flows["received_ps"].max(), flows["completed_ps"].max()]
+        return max((int(cast("int", time)) for time in latest if time is not None), default=0)
+
+    @property
     def end_s(self) -> float:
-        """Simulated time at the end of the run."""
-        return float(self.summary.get("end_ps", 0)) * PS
+        """The same in seconds."""
+        return self.end_ps * PS
 
 
 @dataclass(slots=True)

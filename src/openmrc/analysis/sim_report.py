@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from openmrc.analysis.sim_charts import (
-    Curve,
     bars_chart,
     cdf_chart,
     heat_chart,
@@ -30,6 +29,7 @@ from openmrc.analysis.sim_figures import (
     ev_rows,
     goodput_curve,
     headline,
+    host_curves,
     plane_rates,
     queue_blocks,
 )
@@ -42,6 +42,8 @@ __all__ = ["report_html", "write_report"]
 
 _EV_LEGEND = [(STATES[at], "var(--ev-good)" if STATES[at] == "GOOD" else STATE_COLOURS[at]) for at in (1, 3, 2, 4, 0)]
 _NOTES = {
+    "headline": "Completion times of flows, from their start until their last byte was received. Slowest / ideal: time "
+    "until everything was received, over the least that this scenario allows.",
     "fct": "Share of flows whose last byte had been received after a time, counted from the flow's start.",
     "goodput": "Payload received by all hosts together, each byte counted once. Shaded: a fault is active.",
     "planes": "What all hosts received on each plane, headers included. Shaded: a fault on this plane or on all.",
@@ -81,7 +83,7 @@ def report_html(runs: Sequence[RunRecord]) -> str:
     """The whole page."""
     records = [record for run in runs for record in run.transports]
     figures = {record.label: headline(record) for record in records}
-    sections = [_interrupted(runs), _card("Headline", _headline_table(figures)), _fct(records)]
+    sections = [_interrupted(runs), _card("Headline", _headline_table(figures), _NOTES["headline"]), _fct(records)]
     if len(records) > 1:
         sections.append(_comparison(figures, records))
     sections.append(_goodput(runs))
@@ -89,6 +91,7 @@ def report_html(runs: Sequence[RunRecord]) -> str:
         for record in run.transports:
             sections += [
                 _planes(record, run),
+                _hosts(record, run),
                 _queues(record, run),
                 _evs(record, run),
                 _drops(record, run, figures[record.label]),
@@ -140,7 +143,8 @@ def _time(seconds: float | None) -> str:
 def _headline_table(figures: dict[str, Headline]) -> str:
     head = (
         "<tr><th>transport</th><th>verdict</th><th class=n>flows done</th><th class=n>p50</th><th class=n>p99</th>"
-        "<th class=n>p100</th><th class=n>slowest / ideal</th><th class=n>goodput</th><th class=n>resent</th>"
+        "<th class=n>p100</th><th class=n>slowest / ideal</th>"
+        "<th class=n>worst flow / its ideal</th><th class=n>goodput</th><th class=n>resent</th>"
         "<th>losses by cause</th></tr>"
     )
     lines = []
@@ -150,7 +154,7 @@ def _headline_table(figures: dict[str, Headline]) -> str:
         cells = [
             f"{one.flows_done:,} of {one.flows_total:,}",
             *(_time(value) for value in (one.p50_s, one.p99_s, one.p100_s)),
-            "–" if one.slowest_ratio is None else f"{one.slowest_ratio:.3f}",
+            *("–" if ratio is None else f"{ratio:.3f}" for ratio in (one.slowest_over_ideal, one.worst_flow_ratio)),
             "–" if one.goodput_bps is None else f"{one.goodput_bps / 1e9:,.2f} Gb/s",
             "–" if one.resent_share is None else f"{one.resent_share:.3%}",
         ]
@@ -219,6 +223,15 @@ def _planes(record: TransportRecord, run: RunRecord) -> str:
     return _card(title, strips_chart(names, times, rows, top, run.faults, title), note)
 
 
+def _hosts(record: TransportRecord, run: RunRecord) -> str:
+    curves = host_curves(record)
+    if not curves:
+        return ""
+    title = f"Goodput of watched hosts, {record.label}"
+    colours = legend([(curve.colour, curve.name) for curve in curves])
+    return _card(title, colours + lines_chart(curves, run.faults, "bit/s", title))
+
+
 def _queues(record: TransportRecord, run: RunRecord) -> str:
     title = f"Queues, {record.label}"
     found = queue_blocks(record)
@@ -234,16 +247,14 @@ def _evs(record: TransportRecord, run: RunRecord) -> str:
         return ""
     times, layers = counts
     title = f"EV states, {record.label}"
-    colours = legend([(colour, f"{name}{_most(name, layers)}") for name, colour in _EV_LEGEND])
+    evs = record.summary.get("evs")
+    most = {layer.name: f": at most {int(layer.y.max()):,} at a time" for layer in layers}
+    most |= {"GOOD": f": the others of {evs:,}"} if evs else {}
+    colours = legend([(colour, name + most.get(name, "")) for name, colour in _EV_LEGEND])
     chart = stacked_chart(times, layers, run.faults, "EVs", f"{title}: counts") if layers else ""
     image = palette_image(rows.cells, ["" if name == "GOOD" else STATE_COLOURS[at] for at, name in enumerate(STATES)])
     rows_chart = raster_chart(rows.names, image, record.end_s, run.faults, f"{title}: {rows.title}")
     return _card(title, f'{colours}{chart}<p class="note">{escape(rows.title)}</p>{rows_chart}', _NOTES["evs"])
-
-
-def _most(state: str, layers: Sequence[Curve]) -> str:
-    most = max((int(layer.y.max()) for layer in layers if layer.name == state), default=0)
-    return f": at most {most:,} at a time" if most else ""
 
 
 def _drops(record: TransportRecord, run: RunRecord, figures: Headline) -> str:

@@ -25,8 +25,22 @@ def similar_paths(path: str, tree: Any) -> str | None:
     paths = list(known_paths(tree))
     last = path.rpartition(".")[2]
     same_end = [one for one in paths if one.rpartition(".")[2] == last and one != path]
-    close = list(dict.fromkeys(same_end + get_close_matches(path, paths, n=3, cutoff=0.7)))[:3]
+    close = list(dict.fromkeys(_repaired(path, paths) + same_end + get_close_matches(path, paths, n=3, cutoff=0.7)))[:3]
     return f"did you mean {' or '.join(repr(one) for one in close)}?" if close else None
+
+
+def _repaired(path: str, paths: list[str]) -> list[str]:
+    """The path with its first unknown section replaced by the closest one there is."""
+    names = path.split(".")
+    for depth in range(1, len(names)):
+        section = ".".join(names[:depth])
+        if section not in paths:
+            siblings = [
+                one for one in paths if one.count(".") == depth - 1 and one.split(".")[:-1] == names[: depth - 1]
+            ]
+            near = get_close_matches(section, siblings, n=1)
+            return [".".join([near[0], *names[depth:]])] if near else []
+    return []
 
 
 def set_path(tree: Any, path: str, value: Any, *, field: str = "parameters") -> Any:

@@ -28,10 +28,11 @@ def simulate(spec: RunSpec) -> dict[str, Any]:
     # A sweep keeps figures only: time series would cost time and memory for nothing.
     scenario = replace(_scenario(spec), watch=Watch((), ()))
     result = run(scenario, transport=spec.transport, threads=1)
-    return {
-        **result[spec.transport].summary,
-        "scenario_hash": scenario.hash,
-    }
+    figures = {name: value for name, value in result[spec.transport].summary.items() if not isinstance(value, dict)}
+    drops = result[spec.transport].summary["drops"]
+    by_cause = {f"drops_{cause}": packets for cause, packets in drops.items()}
+    about = {"commit": result.commit, "scenario_hash": result.scenario_hash}
+    return {**figures, "drops": sum(drops.values()), **by_cause, **about}
 
 
 def check_runs(runs: Sequence[PlannedRun]) -> None:
@@ -55,7 +56,15 @@ def check_runs(runs: Sequence[PlannedRun]) -> None:
         else:
             return
     if first is not None:
-        raise first
+        raise _in_words_of_the_sweep(first, runs[0])
+
+
+def _in_words_of_the_sweep(error: ScenarioFileError, run: PlannedRun) -> ConfigError:
+    """The error, or its first problem with a value of the sweep under the name that the sweep gives it."""
+    for problem in error.problems:
+        if problem.field in run.parameters:
+            return ConfigError(f"parameters.{problem.field}", problem.value, problem.allowed, hint=problem.hint)
+    return error
 
 
 def _scenario(spec: RunSpec) -> Scenario:
