@@ -1,5 +1,5 @@
 // A few NICs on one switch, in memory: each port of a NIC serialises at its rate, the switch has one FIFO per NIC and
-// plane with ECN, and a filter decides the fate of single packets. Control packets overtake the FIFO, as in the fabric.
+// plane with ECN, and a filter decides the fate of single packets and may change them. Control packets overtake the FIFO, as in the fabric.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct Fate {
 
 class Network {
  public:
-  using Filter = std::function<Fate(TimePs now, std::uint32_t from, PortId port, const Packet& packet)>;
+  using Filter = std::function<Fate(TimePs now, std::uint32_t from, PortId port, Packet& packet)>;
   using Factory = std::function<std::unique_ptr<Endpoint>(const Surroundings&, std::uint32_t host)>;
 
   struct DoneAt {

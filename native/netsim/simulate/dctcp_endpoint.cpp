@@ -1,0 +1,246 @@
+#include "netsim/simulate/dctcp_endpoint.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "engine/base/assert.hpp"
+#include "netsim/simulate/baseline_paths.hpp"
+#include "netsim/simulate/baseline_ring.hpp"
+#include "netsim/simulate/baseline_timers.hpp"
+#include "netsim/simulate/dctcp_receiver.hpp"
+#include "netsim/simulate/dctcp_sender.hpp"
+#include "netsim/simulate/dctcp_wire.hpp"
+
+namespace openmrc::netsim {
+
+namespace {
+
+class DctcpEndpoint final : public Endpoint {
+ public:
+  DctcpEndpoint(const Surroundings& surroundings, const DctcpSettings& settings, std::uint32_t host)
+      : surroundings_(&surroundings),
+        settings_(settings),
+        paths_(surroundings, "dctcp", host, settings.failover),
+        ready_(surroundings.shape.planes),
+        answers_(surroundings.shape.planes) {
+    MRC_ASSERT(settings.gain_shift < 20 && settings.min_window > 0 && settings.ack_packets > 0);
+    MRC_ASSERT(settings.rto_min_ps > 0 && settings.rto_max_ps >= settings.rto_min_ps && settings.ack_delay_ps > 0);
+  }
+
+  std::uint32_t open(const ConnectionEnd& end) override {
+    senders_.emplace_back();
+    receivers_.emplace_back();
+    return paths_.open(end);
+  }
+
+  void connect(std::uint32_t connection, std::uint32_t peer_number) override {
+    paths_.connect(connection, peer_number);
+  }
+
+  void post(TimePs now, std::uint32_t connection, MessageId message, std::uint64_t bytes) override {
+    MRC_ASSERT(connection < senders_.size());
+    auto& sender = senders_[connection];
+    if (!sender) sender = std::make_unique<DctcpSender>(settings_, *surroundings_);
+    if (sender->failed()) {
+      done_.push_back({message, Done::Kind::kFailed});
+      return;
+    }
+    sender->post(message, bytes);
+    schedule(now, connection);
+  }
+
+  void handle_packet(TimePs now, PortId port, const Packet& packet) override {
+    // The checksum does not match, or the payload is gone.
+    if (packet.corruption != kNotCorrupted || is_trimmed(packet.traffic_class)) return;
+    if (dctcp_kind(packet) == DctcpKind::kData) {
+      handle_data(now, port, packet);
+      return;
+    }
+    const auto ack = read_dctcp_header<DctcpAck>(packet);
+    MRC_ASSERT(ack.connection < senders_.size() && senders_[ack.connection]);
+    handle_ack(now, ack, *senders_[ack.connection]);
+  }
+
+  void handle_timer(TimePs now) override {
+    std::uint32_t connection = 0;
+    while (delays_.pop_due(now, connection)) {
+      receivers_[connection]->handle_timer();
+      answer(reply_ports_[connection], connection);
+    }
+    while (timers_.pop_due(now, connection)) {
+      DctcpSender& sender = *senders_[connection];
+      if (!sender.handle_timer()) {
+        fail(connection);
+        continue;
+      }
+      if (sender.waits()) timers_.set(connection, now + sender.patience());
+      schedule(now, connection);
+    }
+  }
+
+  void handle_port_state(TimePs now, PortId port, bool up) override {
+    if (paths_.up(port) == up) return;
+    paths_.set_port(port, up);
+    move_answers();
+    ready_.clear();
+    for (std::uint32_t connection = 0; connection < senders_.size(); ++connection) {
+      if (senders_[connection]) schedule(now, connection);
+    }
+  }
+
+  bool poll_transmit(TimePs now, PortMask free_ports, PortMask paused_ports, Outbound& out) override {
+    // TCP's acknowledgements share the class of its data, so a pause stops both.
+    free_ports &= paths_.up_ports() & ~paused_ports;
+    if (const PortMask ports = answers_.ports() & free_ports; ports != 0) {
+      send_ack(static_cast<PortId>(std::countr_zero(ports)), out);
+      return true;
+    }
+    while ((ready_.ports() & free_ports) != 0) {
+      const auto port = static_cast<PortId>(std::countr_zero(ready_.ports() & free_ports));
+      if (send_data(now, port, out)) return true;
+    }
+    return false;
+  }
+
+  bool poll_done(Done& done) override {
+    if (done_.empty()) return false;
+    done = done_.front();
+    done_.pop_front();
+    return true;
+  }
+
+  TimePs next_timer() const override { return std::min(timers_.next(), delays_.next()); }
+
+  ConnectionStats stats(std::uint32_t connection) const override {
+    ConnectionStats stats;
+    if (senders_[connection]) senders_[connection]->add_to(stats);
+    if (receivers_[connection]) receivers_[connection]->add_to(stats);
+    return stats;
+  }
+
+  std::uint64_t memory_bytes() const override {
+    std::uint64_t bytes = sizeof *this + paths_.memory_bytes() + ready_.memory_bytes() + answers_.memory_bytes() +
+                          timers_.memory_bytes() + delays_.memory_bytes() + done_.memory_bytes() +
+                          reply_ports_.capacity() + senders_.capacity() * sizeof senders_[0] +
+                          receivers_.capacity() * sizeof receivers_[0];
+    for (const auto& sender : senders_) bytes += sender ? sender->memory_bytes() : 0;
+    for (const auto& receiver : receivers_) bytes += receiver ? receiver->memory_bytes() : 0;
+    return bytes;
+  }
+
+ private:
+  // Lets the connection take its turn if its window allows.
+  void schedule(TimePs now, std::uint32_t connection) {
+    DctcpSender& sender = *senders_[connection];
+    if (!sender.may_send()) return;
+    const PortId port = paths_.port_of(connection);
+    // Into a dead interface segments would be sent and lost: the timer runs all the same.
+    if (!paths_.up(port) && !timers_.armed(connection)) timers_.set(connection, now + sender.patience());
+    if (!ready_.contains(connection)) ready_.push(port, connection);
+  }
+
+  void answer(PortId port, std::uint32_t connection) {
+    if (!answers_.contains(connection)) answers_.push(paths_.reply_port(port), connection);
+  }
+
+  void handle_data(TimePs now, PortId port, const Packet& packet) {
+    const auto data = read_dctcp_header<DctcpData>(packet);
+    const std::uint32_t connection = data.connection;
+    MRC_ASSERT(connection < receivers_.size());
+    auto& receiver = receivers_[connection];
+    if (!receiver) receiver = std::make_unique<DctcpReceiver>();
+    receiver->handle_data(now, settings_, data, packet, done_);
+    if (connection >= reply_ports_.size()) reply_ports_.resize(receivers_.size());
+    reply_ports_[connection] = port;
+    if (receiver->owes()) answer(port, connection);
+    if (!receiver->delays()) {
+      delays_.cancel(connection);
+    } else if (!delays_.armed(connection)) {
+      delays_.set(connection, now + settings_.ack_delay_ps);
+    }
+  }
+
+  void handle_ack(TimePs now, const DctcpAck& ack, DctcpSender& sender) {
+    if (sender.handle_ack(now, ack)) {
+      MessageId message = 0;
+      while (sender.pop_completed(message)) done_.push_back({message, Done::Kind::kCompleted});
+      if (sender.waits()) {
+        timers_.set(ack.connection, now + sender.patience());
+      } else {
+        timers_.cancel(ack.connection);
+      }
+    }
+    schedule(now, ack.connection);
+  }
+
+  void fail(std::uint32_t connection) {
+    senders_[connection]->fail();
+    MessageId message = 0;
+    while (senders_[connection]->pop_any(message)) done_.push_back({message, Done::Kind::kFailed});
+  }
+
+  void send_ack(PortId port, Outbound& out) {
+    const std::uint32_t connection = answers_.pop(port);
+    DctcpReceiver& receiver = *receivers_[connection];
+    DctcpAck ack = receiver.take_ack();
+    ack.connection = paths_.peer_number(connection);
+    begin(port, connection, out);
+    write_header(ack, surroundings_->header_bytes, out.packet);
+    out.packet.traffic_class = TrafficClass::kNoTrim;
+    out.packet.ecn = Ecn::kEct0;  // as Linux sends them under DCTCP, or a queue that marks would drop them instead
+    if (receiver.owes()) answers_.push(port, connection);
+  }
+
+  bool send_data(TimePs now, PortId port, Outbound& out) {
+    const std::uint32_t connection = ready_.pop(port);
+    DctcpSender& sender = *senders_[connection];
+    if (!sender.may_send()) return false;  // the window has shrunk while it waited
+    begin(port, connection, out);
+    DctcpData data;
+    data.connection = paths_.peer_number(connection);
+    sender.send(now, data, out.packet);
+    if (!timers_.armed(connection) || sender.would_probe()) timers_.set(connection, now + sender.patience());
+    schedule(now, connection);
+    return true;
+  }
+
+  void begin(PortId port, std::uint32_t connection, Outbound& out) const {
+    out.packet = Packet{};
+    out.port = port;
+    paths_.address(connection, out.packet);
+  }
+
+  // Acknowledgements leave through the port their packets came in by, as long as that is up.
+  void move_answers() {
+    const PortMask lost = answers_.ports() & ~paths_.up_ports();
+    for (PortMask ports = lost; ports != 0 && paths_.up_ports() != 0; ports &= ports - 1) {
+      const auto port = static_cast<PortId>(std::countr_zero(ports));
+      while ((answers_.ports() >> port) & 1) {
+        const std::uint32_t connection = answers_.pop(port);
+        answers_.push(paths_.reply_port(port), connection);
+      }
+    }
+  }
+
+  const Surroundings* surroundings_;
+  DctcpSettings settings_;
+  HashedPaths paths_;
+  PortQueues ready_;    // connections that may send data now
+  PortQueues answers_;  // connections that owe an acknowledgement
+  TimerHeap timers_;    // retransmission or probe
+  TimerHeap delays_;    // delayed acknowledgements
+  std::vector<std::unique_ptr<DctcpSender>> senders_;
+  std::vector<std::unique_ptr<DctcpReceiver>> receivers_;
+  std::vector<PortId> reply_ports_;  // where the last packet came in
+  Ring<Done> done_;
+};
+
+}  // namespace
+
+std::unique_ptr<Endpoint> make_dctcp_endpoint(const Surroundings& surroundings, const DctcpSettings& settings,
+                                              std::uint32_t host) {
+  return std::make_unique<DctcpEndpoint>(surroundings, settings, host);
+}
+
+}  // namespace openmrc::netsim
