@@ -1,4 +1,4 @@
-// REPS: what came back unmarked is used again, losses freeze it, and the EV set steers it like any selector.
+// REPS: what came back unmarked is used again, timeouts freeze it, and the EV set steers it like any selector.
 #include <set>
 #include <vector>
 
@@ -62,31 +62,31 @@ TEST_CASE(reps_does_not_recycle_marked_or_trimmed_positions) {
   CHECK(!marked.reps.frozen());
 }
 
-TEST_CASE(reps_freezes_on_loss_and_goes_round_what_is_known_good) {
-  for (const EvFeedback failure : {EvFeedback::kLost, EvFeedback::kTimeout}) {
-    RepsFixture f;
-    f.deliver({3, 9, 5});
-    f.feed(9, failure);
-    CHECK(f.reps.frozen());
-    CHECK(f.take(6) == (Positions{3, 5, 3, 5, 3, 5}));
-    f.deliver({11});
-    CHECK(f.next() == 11);  // fresh ones go first
-    const Positions round = f.take(6);
-    CHECK((std::set<std::uint32_t>(round.begin(), round.end()) == std::set<std::uint32_t>{3, 5, 11}));
-  }
+TEST_CASE(reps_freezes_on_a_timeout_and_goes_round_what_is_known_good) {
+  RepsFixture f;
+  f.deliver({3, 9, 5});
+  f.feed(9, EvFeedback::kTimeout);
+  CHECK(f.reps.frozen());
+  CHECK(f.take(6) == (Positions{3, 5, 3, 5, 3, 5}));
+  f.deliver({11});
+  CHECK(f.next() == 11);  // fresh ones go first
+  const Positions round = f.take(6);
+  CHECK((std::set<std::uint32_t>(round.begin(), round.end()) == std::set<std::uint32_t>{3, 5, 11}));
 }
 
-TEST_CASE(reps_always_skip_is_forgotten_without_freezing) {
-  RepsFixture f;
-  f.deliver({3, 9});
-  f.feed(3, EvFeedback::kAlwaysSkip);
-  CHECK(!f.reps.frozen());
-  CHECK(f.next() == 9);
+TEST_CASE(reps_forgets_lost_and_unwanted_positions_without_freezing) {
+  for (const EvFeedback feedback : {EvFeedback::kLost, EvFeedback::kAlwaysSkip}) {
+    RepsFixture f;
+    f.deliver({3, 9});
+    f.feed(3, feedback);
+    CHECK(!f.reps.frozen());
+    CHECK(f.next() == 9);
+  }
 }
 
 TEST_CASE(reps_frozen_with_nothing_known_explores) {
   RepsFixture f;
-  f.feed(3, EvFeedback::kLost);
+  f.feed(3, EvFeedback::kTimeout);
   CHECK(f.reps.frozen());
   const Positions taken = f.take(kPositions);
   CHECK(std::set<std::uint32_t>(taken.begin(), taken.end()).size() == kPositions);
@@ -96,7 +96,7 @@ TEST_CASE(reps_thaws_after_the_timeout_and_explores_one_rotation) {
   RepsFixture f;
   (void)f.next();
   f.deliver({3, 5});
-  f.feed(9, EvFeedback::kLost);
+  f.feed(9, EvFeedback::kTimeout);
   f.now = Reps::kFreezingTimeout - 1;
   f.deliver({6});
   CHECK(f.reps.frozen());
@@ -105,11 +105,11 @@ TEST_CASE(reps_thaws_after_the_timeout_and_explores_one_rotation) {
   CHECK(!f.reps.frozen());
   const Positions explored = f.take(kPositions - 10);
   CHECK(std::set<std::uint32_t>(explored.begin(), explored.end()).size() > 30);
-  f.feed(20, EvFeedback::kLost);  // what exploring runs into does not freeze anew
+  f.feed(20, EvFeedback::kTimeout);  // what exploring runs into does not freeze anew
   CHECK(!f.reps.frozen());
   (void)f.take(10);
   CHECK(f.take(4) == (Positions{3, 5, 6, 7}));
-  f.feed(20, EvFeedback::kLost);
+  f.feed(20, EvFeedback::kTimeout);
   CHECK(f.reps.frozen());
 }
 

@@ -21,9 +21,9 @@ void Reps::on_feedback(TimePs now, std::uint32_t position, EvFeedback feedback) 
     case EvFeedback::kTrimmed:
       return;
     case EvFeedback::kAlwaysSkip:
+    case EvFeedback::kLost:
       forget(position);
       return;
-    case EvFeedback::kLost:
     case EvFeedback::kTimeout:
       forget(position);
       suspect(now);
@@ -56,7 +56,7 @@ void Reps::forget(std::uint32_t position) {
   }
 }
 
-// Losses that exploring itself runs into do not freeze anew: it would never get to see the paths that work again.
+// Timeouts that exploring itself runs into do not freeze anew: it would never get to see the paths that work again.
 void Reps::suspect(TimePs now) {
   if (frozen_ || explore_left_ > 0) return;
   frozen_ = true;

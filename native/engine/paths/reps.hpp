@@ -1,9 +1,11 @@
 // REPS, "recycled entropies": a path that just delivered without a mark is the best guess for the next packet.
 //
 // Positions whose packets came back unmarked wait in a small ring and are used again, oldest first, each once. While
-// nothing waits, a rotation explores. After a loss the selector freezes: for a while it sends only where packets are known
-// to have come back, used entries of the ring included, and explores one whole rotation when that time is over.
-// Source: the REPS paper and its artifact (ring of 8, freezing timeout 10 ms). The EV states work as for any selector.
+// nothing waits, a rotation explores. After a timeout the selector freezes: for a while it sends only where packets are
+// known to have come back, used entries of the ring included, and explores one whole rotation when that time is over. A
+// loss inferred from later arrivals does not freeze: the EV set takes that one path away, and freezing for it costs more
+// than it saves. Source: the REPS paper and its artifact (ring of 8, freezing timeout 10 ms, frozen by timeouts). The EV
+// states work as for any selector.
 #pragma once
 
 #include <array>
