@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": "Hosts, planes and faults in your terminal: MRC against RC, with a report.",
     "emulate": "A multi-plane Clos fabric in user space, with faults, between UDP sockets.",
     "perf": "Bandwidth and latency between two machines.",
+    "sim": "Simulate scenarios packet by packet, and make reports of what they found.",
     "sweep": "One scenario for many parameter values and seeds, into one table.",
     "bench": "Both ends and the fabric on this machine, measured.",
 }

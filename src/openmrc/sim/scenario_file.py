@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -11,7 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric import Fabric, FabricFileError, Fault, FileProblemsError, load_fabric, parse_fault
 from openmrc.fabric.file import fabric_of
-from openmrc.fabric.reading import Document, Section, count, in_order, read_text, read_yaml
+from openmrc.fabric.reading import Document, Place, Section, count, in_order, read_text, read_yaml
 from openmrc.sim.checks import Expectation, parse_expectations
 from openmrc.sim.flaps import FlapSection, RandomFlaps
 from openmrc.sim.scenario import DURATION_PS, QUEUE_SERIES_HOSTS_MAX, SERIES, Nic, Scenario, Series, Watch
@@ -22,6 +23,7 @@ from openmrc.units import format_time, parse_bytes, parse_time
 __all__ = ["ScenarioFileError", "load_scenario", "make_scenario", "parse_scenario", "read_scenario"]
 
 _EXAMPLE = "fabric: clos.yaml"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # also a folder of the run directory
 NIC_TIME_PS_MAX = 10**12
 DURATION_PS_MAX = 24 * 3600 * 10**12
 TRANSPORTS_MAX = 64
@@ -166,7 +168,7 @@ def _decide(document: Document, folder: Path | None, name: str) -> Scenario:
     workload = _workload(file, document, problems)
     expect: list[Expectation] = []
     if file.expect is not None:
-        expect, wrong = parse_expectations(file.expect, tuple(each.name for each in transports))
+        expect, wrong = parse_expectations(file.expect, tuple(name for _, name, _ in _written_transports(document)))
         problems += [_placed(error, document) for error in wrong]
     if fabric is not None and fabric.delays.nic + file.nic.latency == 0:
         words = "above 0 for NIC links, or a nic.latency above 0: what takes no time cannot be simulated in steps"
@@ -238,10 +240,22 @@ def _load_policies(file: ScenarioFile, folder: Path, document: Document, problem
 
 def _transports(document: Document, problems: list[ConfigError]) -> tuple[Transport, ...]:
     """The transports: a name, a list of names or settings, or settings by name."""
-    written = document.values.get("transports")
-    if written is None:
-        return (Transport("mrc"),)
-    items: list[tuple[tuple[str | int, ...], str, Any]] = []
+    items = _written_transports(document)
+    if not 1 <= len(items) <= TRANSPORTS_MAX:
+        words = f"1 to {TRANSPORTS_MAX} transports, such as [mrc, roce], or settings by name"
+        problems.append(document.problem(("transports",), document.values.get("transports"), words))
+    transports = [_transport(document, place, name, settings, problems) for place, name, settings in items]
+    found = tuple(each for each in transports if each is not None)
+    for name in sorted({each.name for each in found if [one.name for one in found].count(each.name) > 1}):
+        words = "each name once; give one of them a name of its own and say its kind"
+        problems.append(document.problem(("transports",), name, words))
+    return found
+
+
+def _written_transports(document: Document) -> list[tuple[Place, str, Any]]:
+    """Place, name and settings of every transport of the file; MRC when there is no word about them."""
+    written = document.values.get("transports", "mrc")
+    items: list[tuple[Place, str, Any]] = []
     if isinstance(written, str):
         items = [(("transports",), written, {})]
     elif isinstance(written, Mapping):
@@ -251,24 +265,19 @@ def _transports(document: Document, problems: list[ConfigError]) -> tuple[Transp
             settings = {key: value for key, value in item.items() if key != "name"} if isinstance(item, Mapping) else {}
             name = item.get("name", item.get("kind")) if isinstance(item, Mapping) else item
             items.append((("transports", index), str(name), settings))
-    if not 1 <= len(items) <= TRANSPORTS_MAX:
-        words = f"1 to {TRANSPORTS_MAX} transports, such as [mrc, roce], or settings by name"
-        problems.append(document.problem(("transports",), written, words))
-    transports = [_transport(document, place, name, settings, problems) for place, name, settings in items]
-    found = tuple(each for each in transports if each is not None)
-    for name in sorted({each.name for each in found if [one.name for one in found].count(each.name) > 1}):
-        words = "each name once; give one of them a name of its own and say its kind"
-        problems.append(document.problem(("transports",), name, words))
-    return found
+    return items
 
 
 def _transport(
-    document: Document, place: tuple[str | int, ...], name: str, settings: Any, problems: list[ConfigError]
+    document: Document, place: Place, name: str, settings: Any, problems: list[ConfigError]
 ) -> Transport | None:
     if settings is None:
         settings = {}
     if not isinstance(settings, Mapping):
         problems.append(document.problem(place, settings, "settings of a transport, or nothing"))
+        return None
+    if not _NAME.fullmatch(name):
+        problems.append(document.problem(place, name, "a name of letters, digits, '_', '-' and '.', 64 at most"))
         return None
     kind = settings.get("kind", name)
     if kind not in KINDS:
@@ -315,7 +324,7 @@ def _check_faults(file: ScenarioFile, fabric: Fabric, document: Document, proble
                 _flaps(fault.random).draw(fabric, file.seed, index, _duration(file))
         except ConfigError as error:
             inner = () if isinstance(fault, Fault) else tuple(error.field.split("."))
-            place: tuple[str | int, ...] = ("faults", index, *inner)
+            place: Place = ("faults", index, *inner)
             problems.append(document.problem(place, error.value, error.allowed, error.hint))
 
 

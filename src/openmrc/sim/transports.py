@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
 from openmrc import _native
 from openmrc.errors import ConfigError, did_you_mean
+from openmrc.fabric.model import ACK_BYTES, MRC_DATA_BYTES
 from openmrc.fabric.reading import Section, count
 from openmrc.fabric.sections import Flag, on_off
 from openmrc.units import parse_bytes, parse_rate, parse_time, parse_time_ns
@@ -118,7 +119,14 @@ def _denied(value: Any) -> tuple[int, ...]:
 
 
 class TransportSection(Section):
-    """What every transport of a scenario has."""
+    """What every transport of a scenario has.
+
+    `header_bytes` are the least that its headers add to a data packet between UDP and payload, `ack_bytes` the size of
+    an acknowledgement: what ideals count.
+    """
+
+    header_bytes: ClassVar[int]
+    ack_bytes: ClassVar[int]
 
     kind: str
     lanes: Annotated[int, count(1, 64)] | None = None
@@ -130,6 +138,9 @@ class TransportSection(Section):
 
 class MrcSection(TransportSection):
     """MRC: the engine, with its EV set, reliability and congestion control."""
+
+    header_bytes: ClassVar[int] = MRC_DATA_BYTES
+    ack_bytes: ClassVar[int] = ACK_BYTES
 
     kind: Literal["mrc"] = "mrc"
     ev_selector: Annotated[str, _policy("ev_selector", _native.ev_selector_names)] = "mrc"
@@ -181,6 +192,9 @@ class DcqcnSection(Section):
 class RoceSection(TransportSection):
     """RoCEv2 RC: go-back-N, one path per QP, DCQCN unless that is off."""
 
+    header_bytes: ClassVar[int] = 16  # BTH, ICRC; the first packet of a message has a RETH too
+    ack_bytes: ClassVar[int] = 20
+
     kind: Literal["roce"] = "roce"
     dcqcn: Annotated[DcqcnSection | None, BeforeValidator(on_off)] = DcqcnSection()
     ack_packets: Annotated[int, count(1, 1024)] = 4
@@ -198,6 +212,9 @@ class RoceSection(TransportSection):
 
 class DctcpSection(TransportSection):
     """DCTCP over ECMP, one path per connection."""
+
+    header_bytes: ClassVar[int] = 24  # TCP with timestamps, less the UDP header that every packet counts
+    ack_bytes: ClassVar[int] = 24
 
     kind: Literal["dctcp"] = "dctcp"
     gain_shift: Annotated[int, count(1, 10)] = 4

@@ -1,0 +1,125 @@
+"""What a simulation found: a summary, the flows, and time series, for each transport."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from openmrc.errors import ConfigError, did_you_mean
+from openmrc.sim.checks import Expectation, Failure, unmet
+from openmrc.sim.tables import Table
+
+__all__ = ["Result", "TransportResult"]
+
+
+@dataclass(frozen=True)
+class TransportResult:
+    """What one transport did.
+
+    Args:
+        name: Of the transport in the scenario.
+        summary: Figures, units in the names: `verdict`, `finish_ps`, `slowest_over_ideal`, `fct_p50_ps`, `fct_p99_ps`,
+            `fct_p100_ps`, `goodput_bps`, `jain`, `resent_share`, `drops` by cause, and more
+            (docs/guides/simulate.md lists them). None where a run has no such figure.
+        tables: `flows`, and what was recorded: `series_goodput`, `series_planes`, `series_hosts`, `series_queues`,
+            `drops`, `path_events`.
+    """
+
+    name: str
+    summary: Mapping[str, Any]
+    tables: Mapping[str, Table] = field(repr=False)
+
+    @property
+    def flows(self) -> Table:
+        """One row per message: `op`, `host`, `peer`, `bytes`, `job`, `step`; `started_ps`, `received_ps` (at the
+        receiver) and `completed_ps` (acknowledged, at the sender); `fct_ps` until received, `acked_ps` until
+        acknowledged, `ideal_ps`, and `ratio` of fct to ideal. -1: has not happened; the ratio is then not a number.
+        """
+        return self.tables["flows"]
+
+    @property
+    def series(self) -> dict[str, Table]:
+        """Everything recorded over time, by name."""
+        return {name: table for name, table in self.tables.items() if name != "flows"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a scenario found, transport by transport: `result["mrc"].summary`, `result["mrc"].flows.polars()`.
+
+    A run is named by (commit, seed, scenario hash): the same three give the same result.
+    """
+
+    name: str
+    seed: int
+    commit: str
+    scenario_hash: str
+    settings: Mapping[str, Any] = field(repr=False)
+    transports: Mapping[str, TransportResult]
+    faults: tuple[Mapping[str, Any], ...] = ()
+    expect: tuple[Expectation, ...] = ()
+    interrupted: bool = False
+    command: str = ""
+
+    def __getitem__(self, name: str) -> TransportResult:
+        if name not in self.transports:
+            known = list(self.transports)
+            raise ConfigError("transport", name, ", ".join(known), hint=did_you_mean(name, known))
+        return self.transports[name]
+
+    def __iter__(self) -> Iterator[TransportResult]:
+        return iter(self.transports.values())
+
+    def __len__(self) -> int:
+        return len(self.transports)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """All figures: what names the run, and under `transports` the summary of each; made of JSON's objects only."""
+        return {
+            "name": self.name,
+            "seed": self.seed,
+            "commit": self.commit,
+            "scenario_hash": self.scenario_hash,
+            "interrupted": self.interrupted,
+            "command": self.command,
+            "faults": [dict(fault) for fault in self.faults],
+            "transports": {each.name: dict(each.summary) for each in self},
+        }
+
+    @property
+    def flows(self) -> Table:
+        """The flows of all transports, with a column `transport` that tells them apart."""
+        columns = [{"transport": np.full(each.flows.rows, each.name), **each.flows} for each in self]
+        return Table({name: np.concatenate([one[name] for one in columns]) for name in columns[0]} if columns else {})
+
+    def unmet(self) -> list[Failure]:
+        """What of the scenario's `expect:` this run did not meet; a run that did not end by itself is among it."""
+        return unmet(self.expect, {each.name: each.summary for each in self})
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a run directory; a run that is there already is replaced.
+
+        Raises:
+            OpenmrcError: Polars is not installed.
+            ConfigError: the folder holds something that is not a run.
+        """
+        from openmrc.sim.store import save_run
+
+        return save_run(self, Path(folder))
+
+    @staticmethod
+    def load(folder: str | Path) -> Result:
+        """The run that a directory holds; expectations are not kept in it.
+
+        Raises:
+            ConfigError: the folder holds no run.
+            OpenmrcError: Polars is not installed.
+        """
+        from openmrc.sim.store import load_run
+
+        return load_run(Path(folder))

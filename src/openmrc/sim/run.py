@@ -1,0 +1,208 @@
+"""Runs a scenario: one native simulation per transport, watched, ended with a verdict, and made into a result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from openmrc import _native
+from openmrc.errors import ConfigError
+from openmrc.fabric import Fault
+from openmrc.sim.bounds import Ideals, Packets, ideals
+from openmrc.sim.estimate import available_bytes, check_memory, estimate_memory
+from openmrc.sim.native_config import native_config, native_faults
+from openmrc.sim.ops import OpGraph
+from openmrc.sim.progress import Progress, Watcher
+from openmrc.sim.recorder import Recorder
+from openmrc.sim.result import Result, TransportResult
+from openmrc.sim.scenario import Scenario
+from openmrc.sim.scenario_file import load_scenario
+from openmrc.sim.store import commit_of_code
+from openmrc.sim.summary import flow_table, summarise
+from openmrc.sim.transports import Transport
+from openmrc.sim.workloads import build
+
+__all__ = ["build_graph", "ideals_of", "run"]
+
+# A step of simulated time is chosen to take about this much real time, so that progress shows and Ctrl-C is heard.
+STEP_WALL_S = 0.25
+STEP_PS = 10**7
+STEP_PS_MIN = 10**3
+
+
+def run(
+    scenario: Scenario | str | Path,
+    *,
+    transport: str | None = None,
+    seed: int | None = None,
+    threads: int = 1,
+    progress: Watcher | None = None,
+    command: str = "",
+) -> Result:
+    """What happens in a scenario, with each of its transports, one after the other.
+
+    An interrupt (Ctrl-C) ends it early: the result is then partial, its `interrupted` is true, and the transport that
+    was running has the verdict `interrupted`.
+
+    Args:
+        scenario: What to simulate, or the file that says it.
+        transport: Only this one of the scenario's transports.
+        seed: In place of the scenario's.
+        threads: Of the simulation; the result does not depend on it.
+        progress: Called several times a second with how far it is.
+        command: How the run can be repeated, kept in the result.
+
+    Raises:
+        ScenarioFileError: the file has mistakes.
+        ConfigError: no such transport; a workload that the fabric has no place for; more memory needed than there is.
+    """
+    if isinstance(scenario, str | Path):
+        scenario = load_scenario(scenario)
+    if seed is not None:
+        scenario = scenario.with_seed(seed)
+    chosen = scenario.transports if transport is None else (scenario.transport(transport),)
+    graph = build_graph(scenario)
+    for each in chosen:
+        check_memory(estimate_memory(scenario, each, graph), available_bytes())
+    results: dict[str, TransportResult] = {}
+    for index, each in enumerate(chosen):
+        one = _Run(scenario, each, graph, threads)
+        one.drive(progress, index, len(chosen))
+        results[each.name] = one.result()
+        if one.verdict == "interrupted":
+            break
+    return Result(
+        name=scenario.name,
+        seed=scenario.seed,
+        commit=commit_of_code(),
+        scenario_hash=scenario.hash,
+        settings=scenario.effective(),
+        transports=results,
+        faults=tuple(_fault_record(fault) for fault in (*scenario.fabric.faults, *scenario.faults)),
+        expect=scenario.expect,
+        interrupted=any(each.summary["verdict"] == "interrupted" for each in results.values()),
+        command=command,
+    )
+
+
+def build_graph(scenario: Scenario) -> OpGraph:
+    """What a scenario sends and computes, checked against its fabric.
+
+    Raises:
+        ConfigError: a workload that the fabric has no place for, or an input file with mistakes.
+    """
+    try:
+        graph = build(scenario.workload, scenario.fabric, scenario.seed, folder=scenario.folder)
+    except ConfigError as error:
+        if error.source is not None or scenario.source is None:
+            raise
+        raise ConfigError(error.field, error.value, error.allowed, source=scenario.source, hint=error.hint) from None
+    graph.validate(scenario.fabric.hosts)
+    return graph
+
+
+def ideals_of(scenario: Scenario, transport: Transport, graph: OpGraph) -> Ideals:
+    """The least times that a scenario's messages can take with a transport, whose headers count."""
+    packets = Packets(
+        payload_mtu=scenario.payload_mtu,
+        transport_header_bytes=transport.settings.header_bytes,
+        ack_bytes=transport.settings.ack_bytes,
+        nic_latency_ps=scenario.nic.latency_ps,
+        doorbell_ps=scenario.nic.doorbell_ps,
+    )
+    return ideals(graph, scenario.fabric, packets, (*scenario.fabric.faults, *scenario.faults))
+
+
+def _fault_record(fault: Fault) -> Mapping[str, Any]:
+    end_ps = None if fault.duration_ps is None else fault.start_ps + fault.duration_ps
+    plane = fault.target.plane
+    return {
+        "text": str(fault),
+        "start_ps": fault.start_ps,
+        "end_ps": end_ps,
+        "plane": plane if isinstance(plane, int) else None,
+    }
+
+
+class _Run:
+    """One transport's run, from the native simulation to its result."""
+
+    def __init__(self, scenario: Scenario, transport: Transport, graph: OpGraph, threads: int) -> None:
+        self.scenario, self.transport, self.graph = scenario, transport, graph
+        began = time.monotonic()
+        self.bounds = ideals_of(scenario, transport, graph)
+        self.simulation = _native.simulate.Simulation(native_config(scenario, transport, threads))
+        self.simulation.add_ops(*graph.native())
+        self.faults = native_faults(scenario)
+        for _, arguments in self.faults:
+            self.simulation.add_fault(*arguments)
+        self.recorder = Recorder(scenario, self.simulation, scenario.sample_ps, self.bounds.graph_received_ps)
+        self.setup_s = time.monotonic() - began
+        self.wall_s = 0.0
+        self.verdict = "running"
+
+    def drive(self, progress: Watcher | None, index: int, count: int) -> None:
+        """Runs to the end, the limit of the scenario, or an interrupt."""
+        began = time.monotonic()
+        total_bytes = int(self.graph.bytes.sum())
+        step_ps = STEP_PS
+        try:
+            ended = False
+            while not ended and self.simulation.now_ps < self.scenario.duration_ps:
+                before_s, now_ps = time.monotonic(), self.simulation.now_ps
+                until_ps = min(now_ps + step_ps, self.recorder.next_ps, self.scenario.duration_ps)
+                ended = self.simulation.run_until(until_ps)
+                if ended or until_ps >= self.recorder.next_ps:
+                    self.recorder.sample(self.simulation.now_ps)
+                step_ps = _next_step(step_ps, until_ps - now_ps, time.monotonic() - before_s)
+                self.wall_s = time.monotonic() - began
+                if progress is not None:
+                    packets = self.simulation.counters()["data_packets"]
+                    received = self.recorder.received_bytes
+                    progress(
+                        Progress(
+                            self.transport.name, index, count, until_ps, received, total_bytes, packets, self.wall_s
+                        )
+                    )
+            verdict = self.simulation.verdict
+            self.verdict = "time limit" if verdict == "running" else verdict
+        except KeyboardInterrupt:
+            self.verdict = "interrupted"
+        self.recorder.sample(self.simulation.now_ps)
+        self.wall_s = time.monotonic() - began
+
+    def result(self) -> TransportResult:
+        """What the run found until now."""
+        totals = self.recorder.finish()
+        times = self.simulation.op_times()
+        flows = flow_table(self.graph, times, self.bounds)
+        measured = {
+            "verdict": self.verdict,
+            "end_ps": self.simulation.now_ps,
+            "wall_s": self.wall_s,
+            "setup_s": self.setup_s,
+            "queue_peak_bytes": self.recorder.queue_peak_bytes,
+            "memory_bytes": self.simulation.memory_bytes(),
+            "trace": f"{self.simulation.trace():016x}",
+            "counters": {name: int(value) for name, value in self.simulation.counters().items()},
+        }
+        summary = summarise(
+            self.scenario,
+            self.transport,
+            self.graph,
+            flows,
+            self.bounds,
+            totals,
+            self.simulation.connections(),
+            measured,
+        )
+        return TransportResult(self.transport.name, summary, {"flows": flows, **self.recorder.tables()})
+
+
+def _next_step(step_ps: int, done_ps: int, took_s: float) -> int:
+    """A longer step after a quick one, a shorter one after one that took too long."""
+    if took_s > 2 * STEP_WALL_S:
+        return max(step_ps // 2, STEP_PS_MIN)
+    return step_ps * 2 if took_s < STEP_WALL_S / 2 and done_ps >= step_ps else step_ps

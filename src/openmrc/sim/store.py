@@ -1,0 +1,113 @@
+"""Run directories: a result as files.
+
+NAME/summary.json            what names the run, and the figures of every transport
+NAME/settings.yaml           every setting with its value
+NAME/TRANSPORT/*.parquet     flows, series_*, drops, path_events
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from functools import cache
+from importlib.metadata import version
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from openmrc.errors import ConfigError
+from openmrc.sim.result import Result, TransportResult
+from openmrc.sim.tables import Table
+
+__all__ = ["commit_of_code", "load_run", "save_run", "settings_text"]
+
+SUMMARY, SETTINGS = "summary.json", "settings.yaml"
+
+
+def save_run(result: Result, folder: Path) -> Path:
+    """Write a run directory and give its path; see `Result.save`."""
+    if folder.exists() and not (folder / SUMMARY).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError("run directory", str(folder), "an empty folder, a new one, or an earlier run")
+    _clear(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for transport in result:
+        place = folder / transport.name
+        place.mkdir()
+        for name, table in transport.tables.items():
+            table.write_parquet(place / f"{name}.parquet")
+    (folder / SETTINGS).write_text(settings_text(result.settings), encoding="utf-8")
+    # Last, so that a folder with a summary is a whole run.
+    (folder / SUMMARY).write_text(json.dumps(result.summary, indent=1) + "\n", encoding="utf-8")
+    return folder
+
+
+def _clear(folder: Path) -> None:
+    """Remove the tables of an earlier run, nothing else."""
+    summary = folder / SUMMARY
+    if not summary.is_file():
+        return
+    for name in _read_summary(folder)["transports"]:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    summary.unlink()
+
+
+def load_run(folder: Path) -> Result:
+    """The run that a directory holds; see `Result.load`."""
+    summary = _read_summary(folder)
+    settings = YAML(typ="safe").load((folder / SETTINGS).read_text(encoding="utf-8"))
+    transports = {
+        name: TransportResult(
+            name,
+            figures,
+            {path.stem: Table.read_parquet(path) for path in sorted((folder / name).glob("*.parquet"))},
+        )
+        for name, figures in summary["transports"].items()
+    }
+    return Result(
+        name=summary["name"],
+        seed=summary["seed"],
+        commit=summary["commit"],
+        scenario_hash=summary["scenario_hash"],
+        settings=settings,
+        transports=transports,
+        faults=tuple(summary["faults"]),
+        interrupted=summary["interrupted"],
+        command=summary["command"],
+    )
+
+
+def _read_summary(folder: Path) -> dict[str, Any]:
+    try:
+        summary: dict[str, Any] = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        summary["transports"].items()
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        raise ConfigError("run directory", str(folder), f"a folder with the {SUMMARY} of a run") from None
+    return summary
+
+
+def settings_text(settings: Any) -> str:
+    """Settings as YAML."""
+    out = StringIO()
+    yaml = YAML(typ="safe")
+    yaml.default_flow_style = False
+    yaml.dump(json.loads(json.dumps(settings)), out)
+    return out.getvalue()
+
+
+@cache
+def commit_of_code() -> str:
+    """The commit of the checkout that runs, with `+` when it was changed; else the version of the package."""
+    here = Path(__file__).resolve().parent
+    git = ["git", "-C", str(here)]
+    try:
+        tracked = subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=False)
+        commit = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
+        if tracked.returncode or commit.returncode:
+            return f"version {version('openmrc')}"
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD"], capture_output=True, check=False).returncode
+    except OSError:
+        return f"version {version('openmrc')}"
+    return commit.stdout.strip() + ("+" if changed else "")

@@ -1,0 +1,126 @@
+"""Figures of a run: completion times beside their ideals, rates, fairness, what was lost and sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openmrc.sim.bounds import NEVER_PS, Ideals
+from openmrc.sim.native_config import lanes_of
+from openmrc.sim.ops import SEND, OpGraph
+from openmrc.sim.recorder import DROP_CAUSES
+from openmrc.sim.scenario import Scenario
+from openmrc.sim.tables import Table
+from openmrc.sim.transports import MrcSection, Transport
+
+__all__ = ["flow_table", "jain_index", "summarise"]
+
+Column = npt.NDArray[Any]
+
+
+def flow_table(graph: OpGraph, times: Mapping[str, Column], bounds: Ideals) -> Table:
+    """One row per send, with its times and its ideal; see `TransportResult.flows`."""
+    sends = graph.sends
+    started, received = times["started_ps"][sends], times["received_ps"][sends]
+    completed = times["completed_ps"][sends]
+    ideal_ps = bounds.received_ps[sends]
+    fct_ps = np.where(received >= 0, received - started, -1)
+    ratio = np.where(fct_ps >= 0, fct_ps / np.maximum(ideal_ps, 1), np.nan)
+    return Table(
+        {
+            "op": sends.astype(np.uint32),
+            "job": np.array(graph.groups)[graph.job[sends]],
+            "step": graph.step[sends],
+            "host": graph.host[sends],
+            "peer": graph.peer[sends],
+            "bytes": graph.bytes[sends],
+            "started_ps": started,
+            "received_ps": received,
+            "completed_ps": completed,
+            "fct_ps": fct_ps,
+            "acked_ps": np.where(completed >= 0, completed - started, -1),
+            "ideal_ps": ideal_ps,
+            "ratio": ratio,
+            "failed": times["failed"][sends].astype(bool),
+        }
+    )
+
+
+def jain_index(rates: Column) -> float | None:
+    """Jain's fairness index, 1 when all rates are equal; None without any."""
+    total = float(np.square(rates).sum())
+    return float(rates.sum()) ** 2 / (len(rates) * total) if total > 0 else None
+
+
+def summarise(
+    scenario: Scenario,
+    transport: Transport,
+    graph: OpGraph,
+    flows: Table,
+    bounds: Ideals,
+    totals: Mapping[str, int],
+    connections: Mapping[str, Column],
+    measured: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The summary of one transport: `measured` and what follows from the tables, as JSON's objects."""
+    done = flows["received_ps"] >= 0
+    fct_ps = flows["fct_ps"][done]
+    ratios = flows["ratio"][done]
+    finish_ps = int(flows["received_ps"].max(initial=-1)) if bool(done.all()) and len(done) else None
+    counted_ps = finish_ps or measured["end_ps"]
+    received = sum(int(connections[f"{way}_received_bytes"].sum()) for way in ("ab", "ba"))
+    sent, resent, timeouts, losses = (
+        sum(int(connections[f"{way}_{name}"].sum()) for way in ("ab", "ba"))
+        for name in ("sent_packets", "resent_packets", "timeouts", "losses")
+    )
+    ideal_finish_ps = bounds.graph_received_ps if bounds.graph_received_ps < NEVER_PS else None
+    with_time = fct_ps > 0
+    return {
+        **measured,
+        "flows": int(flows.rows),
+        "flows_done": int(done.sum()),
+        "flows_done_share": float(done.mean()) if len(done) else 1.0,
+        "finish_ps": finish_ps,
+        "ideal_finish_ps": ideal_finish_ps,
+        "ideal_bound": bounds.bottleneck,
+        "slowest_over_ideal": finish_ps / ideal_finish_ps if finish_ps and ideal_finish_ps else None,
+        "worst_flow_over_ideal": float(ratios.max()) if len(ratios) else None,
+        **_percentiles("fct", fct_ps),
+        **_percentiles("acked", flows["acked_ps"][flows["acked_ps"] >= 0]),
+        "goodput_bps": received * 8e12 / counted_ps if counted_ps else None,
+        "jain": jain_index(flows["bytes"][done][with_time] / fct_ps[with_time]),
+        "received_bytes": received,
+        "sent_packets": sent,
+        "resent_packets": resent,
+        "resent_share": resent / sent if sent else 0.0,
+        "timeouts": timeouts,
+        "losses_inferred": losses,
+        "drops": {cause: totals[cause] for cause in DROP_CAUSES},
+        "marks": totals["marks"],
+        "trims": totals["trims"],
+        "packets_per_second": measured["counters"]["data_packets"] / max(measured["wall_s"], 1e-9),
+        **_evs(scenario, transport, graph),
+    }
+
+
+def _percentiles(name: str, times_ps: Column) -> dict[str, int | None]:
+    """Those that a flow really had: the time by which so large a share was done."""
+    ordered = np.sort(times_ps)
+
+    def at(share: float) -> int | None:
+        return int(ordered[max(int(np.ceil(share * len(ordered))) - 1, 0)]) if len(ordered) else None
+
+    return {f"{name}_p50_ps": at(0.5), f"{name}_p99_ps": at(0.99), f"{name}_p100_ps": at(1.0)}
+
+
+def _evs(scenario: Scenario, transport: Transport, graph: OpGraph) -> dict[str, int]:
+    """How many EVs all sending ends use, for MRC."""
+    if not isinstance(transport.settings, MrcSection):
+        return {}
+    sends = graph.kind == SEND
+    pairs = graph.host[sends].astype(np.uint64) << np.uint64(32) | graph.peer[sends].astype(np.uint64)
+    ends = len(np.unique(pairs)) * lanes_of(scenario, transport)
+    return {"evs": ends * transport.settings.evs_per_port * scenario.fabric.planes}
