@@ -210,7 +210,7 @@ def test_series_keep_their_places(tmp_path):
     assert (len(times), times[0]) == (200, pytest.approx(1e-5))
     assert [row.mean() for row in rows] == [1e9, 2e9]
     _, blocks = queue_blocks(record)
-    assert [name for name, _ in blocks] == ["t0", "t1"]
+    assert [name for name, _ in blocks] == ["T0", "T1"]
     assert blocks[0][1][:, -1].tolist() == [200, 400, 600] * 2
     _, grouped = queue_blocks(record, rows_max=3)
     assert grouped[0][1][:, -1].tolist() == [400, 600, 600]
@@ -238,3 +238,15 @@ def test_small_helpers():
     assert percentile(np.array([1.0, 2.0, 3.0]), 0.5) == 2.0
     assert percentile(np.array([1.0]), 0.99) == 1.0
     assert heat_image(np.zeros((2, 3)), 0.0).startswith("data:image/png;base64,")
+
+
+def test_samples_that_grow_longer_keep_their_place_in_time(tmp_path):
+    run = write_run(tmp_path / "run", "mrc")
+    times = np.array([*range(1, 401), *range(402, 802, 2)]) * STEP_PS
+    rows = {"time_ps": times, "plane": 0, "tier": "t0", "switch": 0, "peak_bytes": np.arange(1, 601)}
+    pl.DataFrame(rows).write_parquet(run / "mrc" / "series_queues.parquet")
+    ends, ((_, cells),) = queue_blocks(load_run(run).transports[0])
+    assert (len(ends), ends[-1]) == (400, pytest.approx(800 * STEP_PS * 1e-12))
+    assert cells[0, :3].tolist() == [2, 4, 6]
+    assert cells[0, 199:202].tolist() == [400, 401, 402]
+    assert cells[0, -1] == 600

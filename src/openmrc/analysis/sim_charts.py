@@ -94,8 +94,11 @@ def cdf_chart(curves: Sequence[tuple[str, str, Floats]], title: str) -> str:
     for index, (name, colour, times) in enumerate(curves):
         shares = np.arange(1, len(times) + 1) / len(times)
         kept = _thinned(len(times), 600)
-        points = [(across(float(times[one])), plot.y(float(shares[one]))) for one in kept]
-        parts.append(path([(points[0][0], plot.bottom), *points], fill="none", stroke=colour, stroke_width=2))
+        points = [(across(float(times[0])), plot.bottom)]
+        for one in kept:
+            x = across(float(times[one]))
+            points += [(x, points[-1][1]), (x, plot.y(float(shares[one])))]
+        parts.append(path(points, fill="none", stroke=colour, stroke_width=2))
         row = plot.top + 4 + index * 62
         parts.append(label(plot.right + 14, row, name, fill=colour, style=f"fill:{colour};font-weight:600"))
         for line, (mark, share) in enumerate((("p50", 0.5), ("p99", 0.99), ("p100", 1.0)), 1):

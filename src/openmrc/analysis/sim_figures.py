@@ -103,9 +103,9 @@ def host_curves(record: TransportRecord, most: int = 8) -> list[Curve]:
 
 
 def queue_blocks(record: TransportRecord, rows_max: int = 240) -> tuple[Floats, list[tuple[str, Floats]]] | None:
-    """Times and, per tier, the largest queue of each switch (rows: by plane, then switch) in bytes; None: not recorded.
+    """Ends of equal time bins and, per tier, the largest queue of each switch in bytes; None: not recorded.
 
-    A tier of more than `rows_max` switches is shown in groups of neighbours, each by its largest queue.
+    Rows are switches by plane and number. A tier of more than `rows_max` switches is shown in groups of neighbours, each by its largest queue.
     """
     frame = record.table("series_queues")
     if frame is None:
@@ -117,7 +117,8 @@ def queue_blocks(record: TransportRecord, rows_max: int = 240) -> tuple[Floats, 
         group = -(-len(cells) // rows_max)
         if group > 1:
             cells = np.stack([cells[at : at + group].max(axis=0) for at in range(0, len(cells), group)])
-        blocks.append((str(tier), cells))
+        times, cells = _evened(times, cells)
+        blocks.append((str(tier).upper(), cells))
     return times, blocks
 
 
@@ -211,6 +212,17 @@ def _grid(frame: Any, rows: list[str], value: str) -> tuple[Floats, Floats]:
     cells = np.zeros((len(keys), len(times)))
     cells[places.reshape(-1), np.searchsorted(times, frame["time_ps"].to_numpy())] = frame[value].to_numpy()
     return times * PS, cells
+
+
+def _evened(times: Floats, cells: Floats, most: int = 400) -> tuple[Floats, Floats]:
+    """The largest values in equal bins of time: samples end at `times`, and may grow longer during a run."""
+    bins = min(len(times), most)
+    width = times[-1] / bins
+    ends = width * np.arange(1, bins + 1)
+    even = cells[:, np.searchsorted(times, ends - width / 2)]
+    into = np.clip(np.ceil(times / width - 1e-6).astype(np.int64) - 1, 0, bins - 1)
+    np.maximum.at(even.T, into, cells.T)
+    return ends, even
 
 
 def _number(value: Any) -> float | None:

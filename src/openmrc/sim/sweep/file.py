@@ -23,12 +23,12 @@ class SweepFileError(FileProblemsError):
     """What is wrong with a sweep file."""
 
 
-def _parameters(value: Any) -> dict[str, list[Any]]:
+def _parameters(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not value:
         raise ConfigError(
             "parameters", value, "paths into the scenario with their values, such as fabric.planes: [1, 8]"
         )
-    return {str(path): expand_values(values, f"parameters.{path}") for path, values in value.items()}
+    return {str(path): values for path, values in value.items()}
 
 
 def _seeds(value: Any) -> list[int]:
@@ -54,7 +54,7 @@ class SweepFile(Section):
 
     sweep: str | None = None
     scenario: str | dict[str, Any]
-    parameters: Annotated[dict[str, list[Any]], BeforeValidator(_parameters)]
+    parameters: Annotated[dict[str, Any], BeforeValidator(_parameters)]
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] = (1,)
     transports: tuple[str, ...] | None = None
     plots: tuple[PlotSection, ...] = ()
@@ -98,8 +98,9 @@ def load_sweep(path: str | Path, out: str | Path | None = None) -> Sweep:
 
 def _placed(error: ConfigError, document: Document) -> ConfigError:
     """The error with the line of the sweep file where the value stands."""
-    section, _, rest = error.field.partition(".")
-    places: tuple[Place, ...] = ((section, rest), (section, str(error.value)), (section,))
+    section, *rest = error.field.split(".")
+    places: list[Place] = [(section, ".".join(rest[:depth])) for depth in range(len(rest), 0, -1)]
+    places += [(section, str(error.value)), (section,)]
     place = next((place for place in places if place in document.lines), ())
     return SweepFileError(
         [
