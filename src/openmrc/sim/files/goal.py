@@ -35,9 +35,10 @@ RANKS_MAX = 2**31 - 1
 BYTES_MAX = 2**44
 TIME_PS_MAX = 2**62
 _LABEL = r"[a-zA-Z][a-zA-Z0-9_]*"
+_NUMBER = "[0-9]{1,20}"
 _OP = re.compile(
-    rf"(?:({_LABEL})\s*:\s*)?(?:(calc)\s+(\d+)|(send|recv)\s+(\d+)\s*b\s+(to|from)\s+(-?\d+)(?:\s+tag\s+(-?\d+))?)"
-    r"(?:\s+cpu\s+(\d+))?(?:\s+nic\s+(\d+))?"
+    rf"(?:({_LABEL})\s*:\s*)?(?:(calc)\s+({_NUMBER})|(send|recv)\s+({_NUMBER})\s*b\s+(to|from)\s+(-?{_NUMBER})"
+    rf"(?:\s+tag\s+(-?{_NUMBER}))?)(?:\s+cpu\s+({_NUMBER}))?(?:\s+nic\s+({_NUMBER}))?"
 )
 _REQUIRES = re.compile(rf"({_LABEL})\s+(requires|irequires)\s+({_LABEL})")
 
@@ -121,7 +122,7 @@ def _without_block_comments(lines: Iterator[Line]) -> Iterator[Line]:
 
 
 def _open_rank(schedule: Schedule, line: Line) -> Rank:
-    match = re.fullmatch(r"\s*rank\s+(\d+)\s*\{\s*", line.text)
+    match = re.fullmatch(rf"\s*rank\s+({_NUMBER})\s*\{{\s*", line.text)
     if match is None:
         raise line.error("line", line.text.strip(), "`rank N {`", did_you_mean(line.words[0], ["rank"]))
     number = int(match[1])

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from pydantic import ValidationError
@@ -72,8 +72,8 @@ def build(
             and what is allowed.
     """
     whole = document or Document({})
-    if isinstance(spec, Mapping | Settings):
-        return _build_one(spec, fabric, seed, whole, ("workload",), folder or Path())
+    if not isinstance(spec, list | tuple):
+        return _build_one(cast("Spec", spec), fabric, seed, whole, ("workload",), folder or Path())
     if not spec:
         raise whole.problem(("workload",), [], "at least one workload")
     return join_graphs(
