@@ -99,5 +99,5 @@ def test_the_example_steers_and_costs_like_a_built_in() -> None:
 
 def test_the_example_is_as_short_as_the_guide_says() -> None:
     text = EXAMPLE.read_text()
-    policy = text[text.index("RING = ") : text.index("def main")]
+    policy = text[text.index("RING = ") : text.index("SELECTORS = ")]
     assert len([line for line in policy.splitlines() if line.strip()]) < 40
