@@ -245,7 +245,7 @@ class Fabric(Shape):
             "hosts": self.hosts,
             "hosts_per_t0": self.hosts_per_t0,
             "t1s": self.t1s,
-            "hash_ev": self.routing == "hash",
+            "routing": self.routing,
             "ports": [self.native_port(kind) for kind in ("nic_up", "nic_down", "t0_up", "t1_down")],
             "seed": self.seed,
             "udp_port": self.udp_port,
