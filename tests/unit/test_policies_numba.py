@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +103,12 @@ def test_the_example_is_as_short_as_the_guide_says() -> None:
     text = EXAMPLE.read_text()
     policy = text[text.index("RING = ") : text.index("SELECTORS = ")]
     assert len([line for line in policy.splitlines() if line.strip()]) < 40
+
+
+def test_the_example_runs_as_a_program() -> None:
+    done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, timeout=100)
+    assert done.stderr == ""
+    lines = [line.split() for line in done.stdout.splitlines()]
+    selectors = ["mrc", "random", "reps", "long_reps"]
+    assert [words[0] for words in lines[1:5]] == [words[0] for words in lines[6:]] == selectors
+    assert all(words[2:4] == ["x", "ideal,"] and float(words[1]) >= 1 for words in lines[6:])
