@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from openmrc.fabric import Fabric
-from openmrc.fabric.model import PORT_TIERS
+from openmrc.fabric.model import MRC_DATA_BYTES, PORT_TIERS
 from openmrc.sim.scenario import Scenario
 from openmrc.sim.transports import Transport
 
 __all__ = ["lanes_of", "native_config", "native_faults"]
+
+NOMINAL_BYTES = 48  # UDP and IPv6: what the protocol counts around a datagram, whatever the encapsulation
 
 
 def lanes_of(scenario: Scenario, transport: Transport) -> int:
@@ -40,15 +42,26 @@ def native_config(scenario: Scenario, transport: Transport, threads: int) -> dic
         "doorbell_ps": scenario.nic.doorbell_ps,
         "lanes": lanes_of(scenario, transport),
         "threads": threads,
-        "transport": transport.native() | _watched(scenario, transport),
+        "transport": _transport(scenario, transport),
     }
 
 
-def _watched(scenario: Scenario, transport: Transport) -> dict[str, Any]:
-    """Path events cost memory, so they are asked for; of the watched hosts, or of all when none is."""
-    if transport.kind != "mrc" or "paths" not in scenario.watch.series:
-        return {}
-    return {"path_events": True, "watched": list(scenario.watch.hosts)}
+def _transport(scenario: Scenario, transport: Transport) -> dict[str, Any]:
+    """Settings of the transport. What congestion control is told of its surroundings is what the fabric is."""
+    settings = transport.native()
+    if transport.kind != "mrc":
+        return settings
+    fabric = scenario.fabric
+    settings["cc"] |= {
+        "mtu_bytes": scenario.payload_mtu + MRC_DATA_BYTES + NOMINAL_BYTES,
+        "link_rate_bps": fabric.rate_bps * fabric.planes,
+        "base_rtt_ns": -(-scenario.base_rtt_ps // 1000),
+        "trimming": fabric.trim is not None and settings["trim_nack"],
+    }
+    if "paths" in scenario.watch.series:
+        # Path events cost memory, so they are asked for; of the watched hosts, or of all when none is.
+        settings |= {"path_events": True, "watched": list(scenario.watch.hosts)}
+    return settings
 
 
 def _queued(fabric: Fabric) -> dict[str, Any] | None:
