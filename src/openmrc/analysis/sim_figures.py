@@ -105,7 +105,8 @@ def host_curves(record: TransportRecord, most: int = 8) -> list[Curve]:
 def queue_blocks(record: TransportRecord, rows_max: int = 240) -> tuple[Floats, list[tuple[str, Floats]]] | None:
     """Ends of equal time bins and, per tier, the largest queue of each switch in bytes; None: not recorded.
 
-    Rows are switches by plane and number. A tier of more than `rows_max` switches is shown in groups of neighbours, each by its largest queue.
+    Rows are switches by plane and number. A tier of more than `rows_max` of them is shown in groups of neighbours, each
+    by its largest queue.
     """
     frame = record.table("series_queues")
     if frame is None:
@@ -208,9 +209,13 @@ def _paint(row: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], states: list[i
 def _grid(frame: Any, rows: list[str], value: str) -> tuple[Floats, Floats]:
     """Times in seconds and a matrix of the value: a row per combination of `rows`, a column per time, gaps are 0."""
     times = np.unique(frame["time_ps"].to_numpy())
-    keys, places = np.unique(frame.select(rows).to_numpy(), axis=0, return_inverse=True)
-    cells = np.zeros((len(keys), len(times)))
-    cells[places.reshape(-1), np.searchsorted(times, frame["time_ps"].to_numpy())] = frame[value].to_numpy()
+    keys = np.zeros(frame.height, np.int64)
+    for row in rows:
+        numbers = frame[row].to_numpy().astype(np.int64)
+        keys = keys * (int(numbers.max()) + 1) + numbers
+    distinct, places = np.unique(keys, return_inverse=True)
+    cells = np.zeros((len(distinct), len(times)))
+    cells[places, np.searchsorted(times, frame["time_ps"].to_numpy())] = frame[value].to_numpy()
     return times * PS, cells
 
 

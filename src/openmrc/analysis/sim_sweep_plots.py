@@ -61,7 +61,7 @@ def sweep_lines(frame: pl.DataFrame, x: str, y: str, lines: str | None = None) -
     return found
 
 
-def draw_sweep(frame: pl.DataFrame, x: str, y: str, lines: str | None, path: Path) -> Path:
+def draw_sweep(frame: pl.DataFrame, x: str, y: str, lines: str | None, path: str | Path) -> Path:
     """Writes the picture; the suffix (.png, .svg, .pdf) chooses the format. Gives the path.
 
     The line goes through the medians, the band from the smallest to the largest. The horizontal axis is logarithmic
@@ -88,7 +88,7 @@ def draw_sweep(frame: pl.DataFrame, x: str, y: str, lines: str | None, path: Pat
     axis.set_xlabel(x)
     axis.set_ylabel(_titled(y))
     axis.legend(frameon=False, fontsize=9)
-    return save_figure(figure, path)
+    return save_figure(figure, Path(path))
 
 
 def _order(value: Any) -> tuple[int, Any]:
