@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openmrc.fabric import Fault, FaultError, FaultTarget, Repair, make_fabric, parse_command, parse_fault
+from openmrc.fabric import Fault, FaultError, FaultTarget, Repair, Span, make_fabric, parse_command, parse_fault
 
 MS, S = 10**9, 10**12
 
@@ -26,6 +26,12 @@ MEANINGS = {
     ),
     "all loss 1%": Fault(FaultTarget(), "loss", share_ppb=10_000_000),
     "ALL Loss 100%": Fault(FaultTarget(), "loss", share_ppb=1_000_000_000),
+    "t0 3 t1 4..7 down": Fault(FaultTarget(t0=3, t1=Span(4, 7)), "down"),
+    "t1 2 t2 5 plane 0 down": Fault(FaultTarget(plane=0, t1=2, t2=5), "down"),
+    "host 3 nic 1 plane 0..1 blackhole": Fault(FaultTarget(plane=Span(0, 1), host=3, nic=1), "blackhole"),
+    "plane 3 loss 20% ev 4294967295": Fault(FaultTarget(plane=3), "loss", share_ppb=200_000_000, ev=2**32 - 1),
+    "all loss 5% burst 20 ev 7": Fault(FaultTarget(), "loss", share_ppb=50_000_000, burst_packets=20, ev=7),
+    "t1 2 reboot at 1s for 5s": Fault(FaultTarget(t1=2), "reboot", start_ps=S, duration_ps=5 * S),
     "repair": Repair(),
     "repair all": Repair(),
     "repair plane 2 at 6s": Repair(FaultTarget(plane=2), start_ps=6 * S),
@@ -73,6 +79,18 @@ WRONG = {
     "plane 1 down fr 3s": "did you mean 'for'",
     "plane 1 down for 0s": "above 0",
     "plane 1 down for 99999h": "30 days",
+    "t0 3 t1 7..4 down": "at '7..4'",
+    "t0 3 t1 4.. down": "a span such as 4..7",
+    "t0 3 t1 4..5..6 down": "a span such as 4..7",
+    "plane 0..99999999 down": "at most 65536",
+    "nic 3 down": "a NIC of a host",
+    "t0 1 t2 2 down": "no link joins a T0 and a T2",
+    "plane 1 loss 5% ev": "an EV",
+    "plane 1 loss 5% ev 4294967296": "an EV",
+    "plane 1 reboot for 5s": "a switch",
+    "t0 1 t1 2 reboot for 5s": "a switch",
+    "t1 2 reboot": "for TIME",
+    "t1 2 reboot for 1s every 2s": "for TIME",
     "repair plane 1 for 3s": "at TIME",
     "repair fault x": "at 'x'",
 }
@@ -106,3 +124,52 @@ def test_effects_carry_the_numbers_that_the_native_fabric_takes() -> None:
     assert parse_fault("all rate 10%").effects()["rate_ppm"] == 100_000
     reorder = parse_fault("all reorder 5% 1ms").effects()
     assert (reorder["reorder_ppb"], reorder["reorder_delay_ps"], reorder["delay_ps"]) == (50_000_000, MS, 0)
+
+
+THREE_TIERS = make_fabric(
+    planes=2, hosts=16, nics_per_host=2, hosts_per_t0=2, t1s=4, tiers=3, t0s_per_pod=4, t1_uplinks=2, rate="100Mbit"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t2 8 down",
+        "t1 8 down",
+        "host 16 down",
+        "host 0 nic 2 down",
+        "t0 0 t1 4 down",
+        "t0 0..7 t1 0 down",
+        "t1 1 t2 0 down",
+    ],
+)
+def test_a_link_or_switch_that_three_tiers_lack_is_refused(text: str) -> None:
+    with pytest.raises(FaultError, match=r"this fabric has|has links to"):
+        parse_fault(text).target.check(THREE_TIERS, text)
+
+
+@pytest.mark.parametrize(
+    "text", ["t2 7 down", "t1 7 down", "t0 4 t1 4..7 down", "t1 5 t2 2..3 down", "host 15 nic 1 down"]
+)
+def test_links_of_three_tiers_are_found(text: str) -> None:
+    parse_fault(text).target.check(THREE_TIERS, text)
+
+
+def test_two_tiers_have_no_t2() -> None:
+    with pytest.raises(FaultError, match="no t2"):
+        parse_fault("t2 0 down").target.check(make_fabric(planes=1, hosts=4, rate="100Mbit"), "t2 0 down")
+
+
+def test_a_span_is_one_place_each_and_a_host_all_its_nics() -> None:
+    down = parse_fault("t0 3 t1 4..6 plane 1 down")
+    assert down.target.native_targets(THREE_TIERS) == [(1, None, 3, t1, 0, None) for t1 in (4, 5, 6)]
+    assert parse_fault("host 3 tx down").target.native_targets(THREE_TIERS) == [
+        (None, nic, None, None, 1, None) for nic in (6, 7)
+    ]
+    assert parse_fault("host 3 nic 1 down").target.native_targets(THREE_TIERS) == [(None, 7, None, None, 0, None)]
+
+
+def test_a_reboot_is_silent_and_a_loss_can_be_of_one_ev() -> None:
+    assert parse_fault("t1 2 reboot for 5s").effects()["blackhole"] is True
+    assert parse_fault("all loss 5% ev 9").effects()["ev"] == 9
+    assert "ev" not in parse_fault("all loss 5%").effects()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -183,8 +184,8 @@ def _check_radix(draft: _Draft, shape: Shape) -> None:
     for tier, (ports, words) in needs.items():
         limit = getattr(radix, tier)
         if limit is not None and ports > limit:
-            one_for_all = ("radix", tier) not in draft.document.lines and "radix" in draft.document.values
-            place = ("radix",) if one_for_all else ("radix", tier)
+            each = isinstance(draft.document.values.get("radix"), Mapping)
+            place = ("radix", tier) if each else ("radix",)
             draft.add(place, limit, f"at least {ports}: a {tier.upper()} has {words}")
 
 
