@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from openmrc.analysis.sim_charts import si, time_unit
 from openmrc.analysis.sim_pictures import figure_of, save_figure
+from openmrc.analysis.sim_record import PS
 from openmrc.analysis.style import plane_colour
 from openmrc.errors import ConfigError, did_you_mean
+from openmrc.units import parse_bytes, parse_percent, parse_rate, parse_time
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["draw_sweep", "sweep_lines"]
+__all__ = ["draw_sweep", "scale_of", "sweep_lines"]
 
 _LOG_SPAN = 20.0
-_UNITS = {"us": "µs", "ms": "ms", "ns": "ns", "ps": "ps", "s": "s", "gbps": "Gb/s", "bps": "bit/s", "bytes": "bytes"}
+_TICKS_MAX = 12
 
 
 def sweep_lines(frame: pl.DataFrame, x: str, y: str, lines: str | None = None) -> dict[str, list[dict[str, Any]]]:
@@ -72,34 +73,45 @@ def draw_sweep(frame: pl.DataFrame, x: str, y: str, lines: str | None, path: str
         ModuleNotFoundError: matplotlib is not installed.
     """
     found = sweep_lines(frame, x, y, lines)
+    factor, title = scale_of(y, max((point["high"] for points in found.values() for point in points), default=0))
     figure, (axis,) = figure_of(1, 4.6)
     values = sorted({point["x"] for points in found.values() for point in points}, key=_order)
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     for index, (name, points) in enumerate(found.items()):
         at = [point["x"] if numeric else values.index(point["x"]) for point in points]
-        low, high = ([point[end] for point in points] for end in ("low", "high"))
-        axis.plot(at, [point["median"] for point in points], "o-", ms=4, color=plane_colour(index), label=name)
+        low, middle, high = ([point[key] * factor for point in points] for key in ("low", "median", "high"))
+        axis.plot(at, middle, "o-", ms=4, color=plane_colour(index), label=name)
         axis.fill_between(at, low, high, color=plane_colour(index), alpha=0.15, linewidth=0)
     if numeric and values and values[0] > 0 and values[-1] / values[0] > _LOG_SPAN:
-        axis.set_xscale("log", base=2 if all(np.log2(value) % 1 == 0 for value in values) else 10)
+        axis.set_xscale("log")
+        if len(values) <= _TICKS_MAX:
+            axis.set_xticks(values, [si(value) for value in values])
+            axis.set_xticks([], minor=True)
     elif not numeric:
         axis.set_xticks(range(len(values)), [str(value) for value in values])
     axis.set_ylim(bottom=0)
     axis.set_xlabel(x)
-    axis.set_ylabel(_titled(y))
+    axis.set_ylabel(title)
     axis.legend(frameon=False, fontsize=9)
     return save_figure(figure, Path(path))
 
 
 def _order(value: Any) -> tuple[int, Any]:
-    """Numbers by size, also those with a unit in text; words after them."""
+    """Numbers by size, those with a unit after them, also by size; other words last."""
     if isinstance(value, int | float):
         return 0, value
-    match = re.match(r"-?\d+(\.\d+)?", str(value))
-    return (1, float(match[0])) if match else (2, str(value))
+    for parse in (parse_bytes, parse_time, parse_rate, parse_percent):
+        with suppress(ConfigError):
+            return 1, parse(str(value))
+    return 2, str(value)
 
 
-def _titled(name: str) -> str:
-    """`fct_p99_us` as `fct p99, µs`."""
+def scale_of(name: str, top: float) -> tuple[float, str]:
+    """What to multiply a figure by, and the title of its axis: `fct_p99_ps` up to 2e9 reads well as `fct p99, ms`."""
     words, _, unit = name.rpartition("_")
-    return f"{words.replace('_', ' ')}, {_UNITS[unit]}" if words and unit in _UNITS else name.replace("_", " ")
+    if words and unit == "ps":
+        factor, unit = time_unit(top * PS)
+        return factor * PS, f"{words.replace('_', ' ')}, {unit}"
+    if words and unit == "bps":
+        return 1e-9, f"{words.replace('_', ' ')}, Gb/s"
+    return 1.0, name.replace("_", " ")
