@@ -220,7 +220,7 @@ def _range(model: type[BaseModel], place: Place) -> str:
     bounds = list(field.metadata) or list(_bounds(field.annotation))
     low = next(bound.ge for bound in bounds if hasattr(bound, "ge"))
     high = next(bound.le for bound in bounds if hasattr(bound, "le"))
-    return f"{low} to {high}"
+    return f"{low:g} to {high:g}" if isinstance(high, float) else f"{low} to {high}"
 
 
 def _bounds(annotation: Any) -> Iterable[Any]:

@@ -34,7 +34,7 @@ class FlapSection(Section):
     """A random process as written."""
 
     links: Literal["nic-t0", "t0-t1", "t1-t2"]
-    flaps_per_minute: Annotated[float, Field(strict=True, gt=0, le=1e12)]
+    flaps_per_minute: Annotated[float, Field(strict=True, ge=1e-6, le=1e12)]
     down_for: Annotated[int, BeforeValidator(_above_zero)]
     kind: Literal["down", "blackhole"] = "down"
     start: Annotated[int, BeforeValidator(parse_time), Field(alias="from")] = 0

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from openmrc import _native
-from openmrc.errors import ConfigError
 from openmrc.fabric import Fault
 from openmrc.sim.bounds import Ideals, Packets, ideals
 from openmrc.sim.estimate import available_bytes, check_memory, estimate_memory
@@ -93,12 +92,7 @@ def build_graph(scenario: Scenario) -> OpGraph:
     Raises:
         ConfigError: a workload that the fabric has no place for, or an input file with mistakes.
     """
-    try:
-        graph = build(scenario.workload, scenario.fabric, scenario.seed, folder=scenario.folder)
-    except ConfigError as error:
-        if error.source is not None or scenario.source is None:
-            raise
-        raise ConfigError(error.field, error.value, error.allowed, source=scenario.source, hint=error.hint) from None
+    graph = build(scenario.workload, scenario.fabric, scenario.seed, document=scenario.document, folder=scenario.folder)
     graph.validate(scenario.fabric.hosts)
     return graph
 

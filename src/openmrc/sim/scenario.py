@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric import Fabric, Fault
+from openmrc.fabric.reading import Document
 from openmrc.sim.checks import Expectation
 from openmrc.sim.flaps import RandomFlaps
 from openmrc.sim.transports import Transport
@@ -71,7 +72,7 @@ class Scenario:
         policies: Files or modules that register EV selectors and controllers, as `openmrc.policies.load` takes them;
             loaded by the process that reads the scenario.
         folder: Where relative names of input files start.
-        source: The file it comes from, for messages.
+        document: The file it comes from, for lines in messages.
     """
 
     name: str = "scenario"
@@ -89,7 +90,7 @@ class Scenario:
     expect: tuple[Expectation, ...] = ()
     policies: tuple[str, ...] = ()
     folder: Path | None = None
-    source: Path | str | None = None
+    document: Document | None = field(default=None, repr=False, compare=False)
 
     def transport(self, name: str) -> Transport:
         """The transport of this name.

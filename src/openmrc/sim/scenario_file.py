@@ -56,14 +56,6 @@ def _mtu(value: Any) -> int:
     return size
 
 
-def _fault(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return value
-    if not isinstance(value, str):
-        raise ConfigError("fault", value, "a line such as 'plane 2 blackhole at 2s for 3s', or random: {...}")
-    return parse_fault(value)
-
-
 class NicSection(Section):
     latency: Annotated[int, BeforeValidator(_nic_time)] = 0
     doorbell: Annotated[int, BeforeValidator(_nic_time)] = 0
@@ -87,16 +79,16 @@ def _policies(value: Any) -> tuple[str, ...]:
 
 
 class ScenarioFile(Section):
-    """A scenario file as written. `fabric`, `transports`, `workload` and `expect` are looked into later."""
+    """A scenario file as written. `fabric`, `transports`, `workload`, `faults` and `expect` are looked into later."""
 
     name: str | None = None
     policies: Annotated[tuple[str, ...], BeforeValidator(_policies)] = ()
-    fabric: str | Path | Mapping[str, Any] | Fabric
+    fabric: Any
     nic: NicSection = NicSection()
     payload_mtu: Annotated[int, BeforeValidator(_mtu)] = 4096
     transports: Any = None
     workload: Any
-    faults: tuple[Annotated[Fault | RandomSection, BeforeValidator(_fault)], ...] = ()
+    faults: Any = ()
     seed: Annotated[int, count(0, 2**63 - 1)] = 1
     duration: Annotated[int, BeforeValidator(_span)] | None = None
     sample: Annotated[int, BeforeValidator(_span)] | None = None
@@ -157,35 +149,26 @@ def make_scenario(*, folder: Path | None = None, **values: Any) -> Scenario:
 
 
 def _decide(document: Document, folder: Path | None, name: str) -> Scenario:
-    try:
-        file = ScenarioFile.model_validate(dict(document.values))
-    except ValidationError as error:
-        raise ScenarioFileError(document.problems(error, ScenarioFile)) from None
-    problems: list[ConfigError] = []
-    fabric = _fabric(file, document, folder or Path(), problems)
-    _load_policies(file, folder or Path(), document, problems)
-    transports = _transports(document, problems)
-    workload = _workload(file, document, problems)
-    expect: list[Expectation] = []
-    if file.expect is not None:
-        expect, wrong = parse_expectations(file.expect, tuple(name for _, name, _ in _written_transports(document)))
-        problems += [_placed(error, document) for error in wrong]
-    if fabric is not None and fabric.delays.nic + file.nic.latency == 0:
-        words = "above 0 for NIC links, or a nic.latency above 0: what takes no time cannot be simulated in steps"
-        problems.append(document.problem(("fabric", "delay"), 0, words))
-    if fabric is not None:
-        _check_faults(file, fabric, document, problems)
-        _check_watch(file, fabric, document, problems)
-    if problems or fabric is None:
-        raise ScenarioFileError(in_order(problems))
+    draft = _Draft(document, folder or Path())
+    file = draft.file()
+    draft.load_policies()
+    fabric = draft.fabric()
+    transports = draft.transports()
+    workload = draft.workload()
+    faults = draft.faults(fabric, file)
+    expect = draft.expectations()
+    if file is not None and fabric is not None:
+        draft.check_together(file, fabric)
+    if draft.problems or file is None or fabric is None:
+        raise ScenarioFileError(in_order(draft.problems))
     return Scenario(
         name=file.name or name,
         fabric=fabric,
         workload=workload,
         transports=transports,
         nic=Nic(file.nic.latency, file.nic.doorbell, file.nic.lanes),
-        faults=tuple(fault for fault in file.faults if isinstance(fault, Fault)),
-        random_faults=tuple(_flaps(each.random) for each in file.faults if isinstance(each, RandomSection)),
+        faults=tuple(fault for fault in faults if isinstance(fault, Fault)),
+        random_faults=tuple(fault for fault in faults if isinstance(fault, RandomFlaps)),
         seed=file.seed,
         duration_ps=_duration(file),
         sample_ps=file.sample,
@@ -194,148 +177,184 @@ def _decide(document: Document, folder: Path | None, name: str) -> Scenario:
         expect=tuple(expect),
         policies=file.policies,
         folder=folder,
-        source=document.source,
+        document=document,
     )
 
 
-def _placed(error: ConfigError, document: Document) -> ConfigError:
-    """The error with file and line, found by its dotted field."""
-    if error.source is not None:
-        return error
-    place = tuple(int(part) if part.isdigit() else part for part in error.field.split("."))
-    line = document.line(place)
-    return ConfigError(error.field, error.value, error.allowed, source=document.source, line=line, hint=error.hint)
+class _Draft:
+    """What a document says, part by part, and all complaints about it. A bad part does not hide those of another."""
 
+    def __init__(self, document: Document, folder: Path) -> None:
+        self.document, self.folder = document, folder
+        self.problems: list[ConfigError] = []
 
-def _fabric(file: ScenarioFile, document: Document, folder: Path, problems: list[ConfigError]) -> Fabric | None:
-    try:
-        if isinstance(file.fabric, Fabric):
-            return file.fabric
-        if isinstance(file.fabric, Mapping):
-            return fabric_of(document.part("fabric"))
-        path = folder / file.fabric
-        if not path.is_file():
-            problems.append(document.problem(("fabric",), str(file.fabric), f"a fabric file; {path} is none"))
+    def add(self, place: Place, value: object, allowed: str, hint: str | None = None) -> None:
+        self.problems.append(self.document.problem(place, value, allowed, hint))
+
+    def file(self) -> ScenarioFile | None:
+        try:
+            return ScenarioFile.model_validate(dict(self.document.values))
+        except ValidationError as error:
+            self.problems += self.document.problems(error, ScenarioFile)
             return None
-        return load_fabric(path)
-    except FabricFileError as error:
-        problems += error.problems
+
+    def load_policies(self) -> None:
+        """Before the transports, which may name what is registered here."""
+        names = self.document.values.get("policies") or ()
+        if not names:
+            return
+        from openmrc import policies
+
+        for name in (names,) if isinstance(names, str) else names:
+            try:
+                policies.load(name, folder=self.folder)
+            except ConfigError as error:
+                self.add(("policies",), name, "a file or module that registers policies", str(error))
+
+    def fabric(self) -> Fabric | None:
+        written = self.document.values.get("fabric")
+        try:
+            if written is None or isinstance(written, Fabric):
+                return written
+            if isinstance(written, Mapping):
+                return fabric_of(self.document.part("fabric"))
+            if not isinstance(written, str | Path):
+                self.add(("fabric",), written, "the name of a fabric file, or the settings of one")
+                return None
+            path = self.folder / written
+            if not path.is_file():
+                self.add(("fabric",), str(written), f"a fabric file; {path} is none")
+                return None
+            return load_fabric(path)
+        except FabricFileError as error:
+            self.problems += error.problems
+            return None
+
+    def transports(self) -> tuple[Transport, ...]:
+        items = _written_transports(self.document)
+        if not 1 <= len(items) <= TRANSPORTS_MAX:
+            words = f"1 to {TRANSPORTS_MAX} transports, such as [mrc, roce], or settings by name"
+            self.add(("transports",), self.document.values.get("transports"), words)
+        names = [name for _, name, _ in items]
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            self.add(("transports",), name, "each name once; give one a name of its own and say its kind")
+        found = [self._transport(place, name, settings) for place, name, settings in items]
+        return tuple(transport for transport in found if transport is not None)
+
+    def _transport(self, place: Place, name: str, settings: Any) -> Transport | None:
+        settings = {} if settings is None else settings
+        if not isinstance(settings, Mapping):
+            self.add(place, settings, "settings of a transport, or nothing")
+            return None
+        if not _NAME.fullmatch(name):
+            self.add(place, name, "a name of letters, digits, '_', '-' and '.', 64 at most")
+            return None
+        kind = settings.get("kind", name)
+        if kind not in KINDS:
+            hint = did_you_mean(str(kind), KINDS) or f"{name}: {{kind: mrc}} names a transport of that kind"
+            self.add((*place, "kind"), kind, ", ".join(KINDS), hint)
+            return None
+        section = KINDS[kind]
+        try:
+            return Transport(name, section.model_validate({**settings, "kind": kind}))
+        except ValidationError as error:
+            self.problems += self.document.part(*place).problems(error, section)
+            return None
+
+    def workload(self) -> tuple[Mapping[str, Any], ...] | Mapping[str, Any]:
+        written: Any = self.document.values.get("workload", {})
+        if not isinstance(written, list | tuple):
+            if "workload" in self.document.values:
+                self.problems += workload_problems(written, self.document)
+            return cast("Mapping[str, Any]", written)
+        if not written:
+            self.add(("workload",), written, "at least one workload")
+        for index, job in enumerate(written):
+            self.problems += workload_problems(job, self.document, ("workload", index))
+        return tuple(written)
+
+    def faults(self, fabric: Fabric | None, file: ScenarioFile | None) -> list[Fault | RandomFlaps]:
+        """The faults that can be understood; the others, and places that the fabric lacks, are complained about."""
+        written = self.document.values.get("faults") or ()
+        if not isinstance(written, list | tuple):
+            self.add(("faults",), written, "a list of lines such as 'plane 2 blackhole at 2s for 3s'")
+            return []
+        found: list[Fault | RandomFlaps] = []
+        for index, each in enumerate(written):
+            fault = self._fault(each, ("faults", index))
+            if fault is None:
+                continue
+            found.append(fault)
+            try:
+                if fabric is not None and isinstance(fault, Fault):
+                    fault.target.check(fabric, str(each))
+                elif fabric is not None and file is not None and isinstance(fault, RandomFlaps):
+                    fault.draw(fabric, file.seed, index, _duration(file))
+            except ConfigError as error:
+                inner = () if isinstance(fault, Fault) else tuple(error.field.split("."))
+                self.add(("faults", index, *inner), error.value, error.allowed, error.hint)
+        return found
+
+    def _fault(self, written: Any, place: Place) -> Fault | RandomFlaps | None:
+        if isinstance(written, Fault | RandomFlaps):
+            return written
+        try:
+            if isinstance(written, str):
+                return parse_fault(written)
+            if isinstance(written, Mapping):
+                flaps = RandomSection.model_validate(dict(written)).random
+                return RandomFlaps(
+                    flaps.links, flaps.flaps_per_minute, flaps.down_for, flaps.kind, flaps.start, flaps.until
+                )
+            self.add(place, written, "a line such as 'plane 2 blackhole at 2s for 3s', or random: {...}")
+        except ValidationError as error:
+            self.problems += self.document.part(*place).problems(error, RandomSection)
+        except ConfigError as error:
+            self.add(place, error.value, error.allowed, error.hint)
         return None
 
+    def expectations(self) -> list[Expectation]:
+        written = self.document.values.get("expect")
+        if written is None:
+            return []
+        names = tuple(name for _, name, _ in _written_transports(self.document))
+        expect, wrong = parse_expectations(written, names)
+        for error in wrong:
+            self.add(tuple(error.field.split(".")), error.value, error.allowed, error.hint)
+        return expect
 
-def _load_policies(file: ScenarioFile, folder: Path, document: Document, problems: list[ConfigError]) -> None:
-    """Before the transports, which may name what is registered here."""
-    if not file.policies:
-        return
-    from openmrc import policies
-
-    for name in file.policies:
-        try:
-            policies.load(name, folder=folder)
-        except ConfigError as error:
-            problems.append(
-                document.problem(("policies",), name, "a file or module that registers policies", str(error))
+    def check_together(self, file: ScenarioFile, fabric: Fabric) -> None:
+        if fabric.delays.nic + file.nic.latency == 0:
+            words = "above 0 for NIC links, or a nic.latency above 0: what takes no time cannot be simulated in steps"
+            self.add(("fabric", "delay"), 0, words)
+        hosts = file.watch.hosts
+        for index, host in enumerate(hosts if isinstance(hosts, tuple) else ()):
+            if host >= fabric.hosts:
+                self.add(("watch", "hosts", index), host, f"hosts 0 to {fabric.hosts - 1}")
+        if file.sample and _duration(file) // file.sample > SAMPLES_MAX:
+            words = (
+                f"at least {format_time(_duration(file) // SAMPLES_MAX)} with this duration: {SAMPLES_MAX:,} samples"
             )
-
-
-def _transports(document: Document, problems: list[ConfigError]) -> tuple[Transport, ...]:
-    """The transports: a name, a list of names or settings, or settings by name."""
-    items = _written_transports(document)
-    if not 1 <= len(items) <= TRANSPORTS_MAX:
-        words = f"1 to {TRANSPORTS_MAX} transports, such as [mrc, roce], or settings by name"
-        problems.append(document.problem(("transports",), document.values.get("transports"), words))
-    transports = [_transport(document, place, name, settings, problems) for place, name, settings in items]
-    found = tuple(each for each in transports if each is not None)
-    for name in sorted({each.name for each in found if [one.name for one in found].count(each.name) > 1}):
-        words = "each name once; give one of them a name of its own and say its kind"
-        problems.append(document.problem(("transports",), name, words))
-    return found
+            self.add(("sample",), self.document.values.get("sample"), words, "or a shorter duration")
 
 
 def _written_transports(document: Document) -> list[tuple[Place, str, Any]]:
     """Place, name and settings of every transport of the file; MRC when there is no word about them."""
     written = document.values.get("transports", "mrc")
-    items: list[tuple[Place, str, Any]] = []
     if isinstance(written, str):
-        items = [(("transports",), written, {})]
-    elif isinstance(written, Mapping):
-        items = [(("transports", name), str(name), settings) for name, settings in written.items()]
-    elif isinstance(written, Sequence):
-        for index, item in enumerate(written):
-            settings = {key: value for key, value in item.items() if key != "name"} if isinstance(item, Mapping) else {}
-            name = item.get("name", item.get("kind")) if isinstance(item, Mapping) else item
-            items.append((("transports", index), str(name), settings))
+        return [(("transports",), written, {})]
+    if isinstance(written, Mapping):
+        return [(("transports", name), str(name), settings) for name, settings in written.items()]
+    items: list[tuple[Place, str, Any]] = []
+    for index, item in enumerate(written if isinstance(written, Sequence) else ()):
+        settings = {key: value for key, value in item.items() if key != "name"} if isinstance(item, Mapping) else {}
+        name = item.get("name", item.get("kind")) if isinstance(item, Mapping) else item
+        items.append((("transports", index), str(name), settings))
     return items
-
-
-def _transport(
-    document: Document, place: Place, name: str, settings: Any, problems: list[ConfigError]
-) -> Transport | None:
-    if settings is None:
-        settings = {}
-    if not isinstance(settings, Mapping):
-        problems.append(document.problem(place, settings, "settings of a transport, or nothing"))
-        return None
-    if not _NAME.fullmatch(name):
-        problems.append(document.problem(place, name, "a name of letters, digits, '_', '-' and '.', 64 at most"))
-        return None
-    kind = settings.get("kind", name)
-    if kind not in KINDS:
-        hint = did_you_mean(str(kind), KINDS) or f"{name}: {{kind: mrc}} names a transport of that kind"
-        problems.append(document.problem((*place, "kind"), kind, ", ".join(KINDS), hint))
-        return None
-    section = KINDS[kind]
-    try:
-        return Transport(name, section.model_validate({**settings, "kind": kind}))
-    except ValidationError as error:
-        problems += document.part(*place).problems(error, section)
-        return None
-
-
-def _workload(
-    file: ScenarioFile, document: Document, problems: list[ConfigError]
-) -> tuple[Mapping[str, Any], ...] | Mapping[str, Any]:
-    if not isinstance(file.workload, list | tuple):
-        problems += workload_problems(file.workload, document)
-        return cast("Mapping[str, Any]", file.workload)
-    if not file.workload:
-        problems.append(document.problem(("workload",), file.workload, "at least one workload"))
-    for index, job in enumerate(file.workload):
-        problems += workload_problems(job, document, ("workload", index))
-    return tuple(file.workload)
-
-
-def _flaps(section: FlapSection) -> RandomFlaps:
-    return RandomFlaps(
-        section.links, section.flaps_per_minute, section.down_for, section.kind, section.start, section.until
-    )
 
 
 def _duration(file: ScenarioFile) -> int:
     return DURATION_PS if file.duration is None else file.duration
-
-
-def _check_faults(file: ScenarioFile, fabric: Fabric, document: Document, problems: list[ConfigError]) -> None:
-    for index, fault in enumerate(file.faults):
-        try:
-            if isinstance(fault, Fault):
-                fault.target.check(fabric, str(fault))
-            else:
-                _flaps(fault.random).draw(fabric, file.seed, index, _duration(file))
-        except ConfigError as error:
-            inner = () if isinstance(fault, Fault) else tuple(error.field.split("."))
-            place: Place = ("faults", index, *inner)
-            problems.append(document.problem(place, error.value, error.allowed, error.hint))
-
-
-def _check_watch(file: ScenarioFile, fabric: Fabric, document: Document, problems: list[ConfigError]) -> None:
-    hosts = file.watch.hosts
-    for index, host in enumerate(hosts if isinstance(hosts, tuple) else ()):
-        if host >= fabric.hosts:
-            problems.append(document.problem(("watch", "hosts", index), host, f"hosts 0 to {fabric.hosts - 1}"))
-    if file.sample and _duration(file) // file.sample > SAMPLES_MAX:
-        words = f"at least {format_time(_duration(file) // SAMPLES_MAX)} with this duration: {SAMPLES_MAX:,} samples"
-        problems.append(document.problem(("sample",), document.values.get("sample"), words, "or a shorter duration"))
 
 
 def _watch(file: ScenarioFile, fabric: Fabric) -> Watch:

@@ -1,0 +1,223 @@
+"""Scenario files: what they mean, and that every mistake is named with file, line, field and a hint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openmrc.errors import ConfigError
+from openmrc.fabric import make_fabric, parse_fault
+from openmrc.sim import Scenario, ScenarioFileError, Transport, load_scenario, make_scenario, parse_scenario
+from openmrc.sim.native_config import native_config, native_faults
+from openmrc.sim.run import build_graph
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "scenario"
+SCENARIOS = ROOT / "scenarios"
+
+FABRIC = "fabric: {planes: 2, hosts: 16, hosts_per_t0: 4, t1s: 4, rate: 100Gbit, delay: 1us, framing: srv6}\n"
+GOOD = FABRIC + "workload: {name: permutation, bytes: 2MB}\n"
+
+
+def problems_of(text: str) -> tuple[ConfigError, ...]:
+    with pytest.raises(ScenarioFileError) as caught:
+        parse_scenario(text, "s.yaml")
+    return caught.value.problems
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.yaml")), ids=lambda path: path.stem)
+def test_wrong_files_say_what_is_wrong_as_recorded(path: Path) -> None:
+    with pytest.raises(ScenarioFileError) as caught:
+        parse_scenario(path.read_text(), path.name, Path())
+    assert str(caught.value) + "\n" == path.with_suffix(".txt").read_text()
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_scenario_that_ships_is_valid_and_named_like_its_file(path: Path) -> None:
+    scenario = load_scenario(path)
+    assert scenario.name == path.stem
+    assert scenario.expect, "a scenario that ships says what to expect"
+    assert len(build_graph(scenario)) > 0
+
+
+def test_what_a_file_leaves_out_has_defaults() -> None:
+    scenario = parse_scenario(GOOD)
+    assert [each.name for each in scenario.transports] == ["mrc"]
+    assert (scenario.seed, scenario.payload_mtu, scenario.duration_ps, scenario.nic.lanes) == (1, 4096, 10**12, 1)
+    assert scenario.watch.series == ("planes", "hosts", "queues", "paths")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "transports: [mrc, {name: roce16, kind: roce, lanes: 16, dcqcn: {cnp_interval: 4us}}]",
+        "transports: {mrc: , roce16: {kind: roce, lanes: 16, dcqcn: {cnp_interval: 4us}}}",
+    ],
+)
+def test_transports_are_a_list_or_settings_by_name(written: str) -> None:
+    scenario = parse_scenario(GOOD + written + "\n")
+    assert [(each.name, each.kind, each.lanes) for each in scenario.transports] == [
+        ("mrc", "mrc", None),
+        ("roce16", "roce", 16),
+    ]
+    assert scenario.transport("roce16").native()["cnp_interval_ps"] == 4 * 10**6
+    with pytest.raises(ConfigError, match="did you mean 'roce16'"):
+        scenario.transport("roce1")
+
+
+def test_congestion_control_that_is_off_is_off_natively() -> None:
+    scenario = parse_scenario(GOOD + "transports: {roce: {dcqcn: off}, mrc: {controller: none}, dctcp: {}}\n")
+    roce, mrc, dctcp = (each.native() for each in scenario.transports)
+    assert roce["dcqcn"] is False
+    assert "cnp_interval_ps" not in roce
+    assert mrc["controller"] == "none"
+    assert dctcp["rto_min_ps"] == 10**10
+
+
+def test_the_native_simulation_is_told_of_fabric_and_nic() -> None:
+    scenario = parse_scenario(
+        GOOD + "nic: {latency: 500ns, doorbell: 200ns, lanes: 2}\ntransports: {mrc: {lanes: 4}}\n"
+    )
+    config = native_config(scenario, scenario.transports[0], threads=3)
+    assert (config["nic_latency_ps"], config["doorbell_ps"], config["lanes"], config["threads"]) == (
+        500_000,
+        200_000,
+        4,
+        3,
+    )
+    assert config["header_bytes"] == 126
+    assert config["base_rtt_ps"] == scenario.fabric.base_rtt_ps + 4 * 500_000
+    assert config["transport"]["cc"]["link_rate_bps"] == 200 * 10**9
+    assert len(config["ports"]) == 6
+    assert config["queued"] is None
+
+
+def test_pfc_and_shared_buffers_need_real_queues() -> None:
+    fabric = make_fabric(planes=1, hosts=4, rate="100Gbit", delay="1us", pfc="on", buffer_bytes="16MiB", alpha=2)
+    scenario = make_scenario(fabric=fabric, workload={"name": "permutation", "bytes": "1MB"})
+    queued = native_config(scenario, scenario.transports[0], 1)["queued"]
+    assert fabric.pfc is not None
+    assert queued == {
+        "buffer_bytes": 2**24,
+        "alpha_permille": 2000,
+        "pfc": True,
+        "pfc_xoff_bytes": fabric.pfc.xoff_bytes,
+        "pfc_xon_bytes": fabric.pfc.xon_bytes,
+    }
+
+
+def test_denied_paths_are_completed_to_both_uplinks() -> None:
+    scenario = parse_scenario(GOOD + "transports: {mrc: {denied: [[0, 3], [1, 2, 1]]}}\n")
+    assert scenario.transports[0].native()["denied"] == ((0, 3, 0), (1, 2, 1))
+    (problem,) = problems_of(GOOD + "transports:\n  mrc:\n    denied: [[0]]\n")
+    assert (problem.field, problem.line) == ("transports.mrc.denied.0", 5)
+
+
+RANDOM = "faults:\n  - t0 0 t1 1..2 down at 10us for 5us\n  - random: {links: t0-t1, flaps_per_minute: 6000000, "
+RANDOM += "down_for: 10us, from: 100us, until: 1ms, kind: blackhole}\n"
+
+
+def test_random_flaps_are_drawn_from_the_seed() -> None:
+    scenario = parse_scenario(GOOD + RANDOM)
+    faults = native_faults(scenario)
+    assert faults == native_faults(scenario)
+    assert faults != native_faults(scenario.with_seed(2))
+    assert [text for text, _ in faults[:2]] == ["t0 0 t1 1..2 down at 10us for 5us"] * 2
+    drawn = faults[2:]
+    assert 60 < len(drawn) < 130, "90 are expected"
+    for _, (target, effects, start_ps, duration_ps, _) in drawn:
+        assert effects["blackhole"]
+        assert 10**8 <= start_ps < 10**9
+        assert duration_ps == 10**7
+        assert None not in (target[0], target[2], target[3])
+
+
+def test_the_hash_names_the_simulation_not_the_file() -> None:
+    scenario = parse_scenario(GOOD)
+    assert scenario.hash == parse_scenario("name: other\nseed: 7\n" + GOOD).hash
+    assert scenario.hash != parse_scenario(GOOD.replace("2MB", "3MB")).hash
+    assert scenario.hash != parse_scenario(GOOD + "transports: {mrc: {evs_per_port: 8}}\n").hash
+
+
+def test_the_hash_covers_the_content_of_input_files(tmp_path: Path) -> None:
+    messages = tmp_path / "messages.csv"
+    hashes = []
+    for size in (1000, 2000):
+        messages.write_text(f"src,dst,bytes,start\n0,1,{size},0\n")
+        scenario = parse_scenario(FABRIC + "workload: {name: csv, file: messages.csv}\n", folder=tmp_path)
+        hashes.append(scenario.hash)
+    assert hashes[0] != hashes[1]
+
+
+def test_a_fabric_file_is_found_beside_the_scenario_and_its_problems_keep_their_file(tmp_path: Path) -> None:
+    (tmp_path / "clos.yaml").write_text("planes: 2\nhosts: 16\nrate: 100Gbit\ndelay: 1us\n")
+    path = tmp_path / "s.yaml"
+    path.write_text("fabric: clos.yaml\nworkload: {name: permutation, bytes: 2MB}\n")
+    assert load_scenario(path).fabric.hosts == 16
+    (tmp_path / "clos.yaml").write_text("planes: 99\nhosts: 16\nrate: 100Gbit\n")
+    with pytest.raises(ScenarioFileError) as caught:
+        load_scenario(path)
+    assert (str(caught.value.source), caught.value.line) == (str(tmp_path / "clos.yaml"), 1)
+
+
+def test_settings_from_outside_replace_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(GOOD)
+    assert load_scenario(path, {"fabric.planes": 4, "seed": 9}).fabric.planes == 4
+    with pytest.raises(ConfigError, match="--set"):
+        load_scenario(path, {"fabrik.planes": 4})
+    with pytest.raises(ScenarioFileError, match="1 to 16"):
+        load_scenario(path, {"fabric.planes": 99})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "keys and values"),
+        ("a: [", "syntax"),
+        ("seed: 1\nseed: 2\n", "each key once"),
+        ("- mrc\n", "keys and values"),
+    ],
+)
+def test_text_that_is_no_scenario_is_one_sentence(text: str, words: str) -> None:
+    assert words in str(problems_of(text)[0])
+
+
+def test_a_workload_beyond_the_fabric_is_named_with_its_line() -> None:
+    scenario = parse_scenario(FABRIC + "workload:\n  name: permutation\n  bytes: 2MB\n  hosts: 0-99\n", "s.yaml")
+    with pytest.raises(ConfigError) as caught:
+        build_graph(scenario)
+    assert (caught.value.source, caught.value.line, caught.value.field) == ("s.yaml", 5, "workload.hosts")
+
+
+def test_several_workloads_run_side_by_side() -> None:
+    text = FABRIC + "workload:\n  - {name: permutation, bytes: 1MB}\n"
+    text += "  - {name: incast, bytes: 1MB, job: burst, start: 5us}\n"
+    graph = build_graph(parse_scenario(text))
+    assert graph.groups == ("permutation", "burst")
+    assert graph.earliest_ps.max() == 5 * 10**6
+
+
+def test_a_scenario_can_be_put_together_in_python() -> None:
+    scenario = Scenario(
+        fabric=make_fabric(planes=1, hosts=4, rate="100Gbit", delay="1us"),
+        workload={"name": "permutation", "bytes": "1MB"},
+        transports=(Transport("mrc"),),
+        faults=(parse_fault("plane 0 blackhole at 5us for 3us"),),
+    )
+    assert len(build_graph(scenario)) == 4
+
+
+def test_effective_settings_say_everything_in_plain_objects() -> None:
+    def plain(value: Any) -> bool:
+        if isinstance(value, dict):
+            return all(isinstance(key, str) and plain(item) for key, item in value.items())
+        if isinstance(value, list | tuple):
+            return all(map(plain, value))
+        return value is None or isinstance(value, str | int | float)
+
+    settings = parse_scenario(GOOD + RANDOM).effective()
+    assert plain(settings)
+    assert settings["transports"]["mrc"]["probe_interval_ps"] == 10**10
