@@ -181,6 +181,7 @@ class _Messages:
         last = self.last[at]
         near = last * near_slot + near_delay + latency
         far = last * (total_slot - near_slot - own_slot) + total_delay - near_delay + latency - own_delay
+        far = far - 2 * (self.reach[at] + 1)  # rounding, at every link
         # A delay follows its transmission, so the place's own one lies behind it.
         if down:
             return at, end, far + self._packets.doorbell_ps, near + own_delay
