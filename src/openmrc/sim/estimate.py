@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +23,10 @@ HOST_BYTES = 2048
 OP_BYTES = 160  # there, and here as columns of the result
 DEPENDENCY_BYTES = 24
 END_BYTES = {"mrc": 4096, "roce": 1024, "dctcp": 1024}
-EV_BYTES = 48  # of an EV that a sending end knows
+EV_BYTES = 24  # of an EV that a sending end knows
 PACKET_BYTES = 128
-WINDOW_BDPS = 3  # packets in the fabric, per sender, at most
+WINDOW_BDPS = Fraction(3, 2)  # of packets in the fabric per sender: what NSCC starts with
+BASE_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,10 @@ def estimate_memory(scenario: Scenario, transport: Transport, graph: OpGraph) ->
     senders = np.unique(graph.host[sends])
     ends = len(np.unique(pairs)) * lanes_of(scenario, transport)
     evs = transport.settings.evs_known if isinstance(transport.settings, MrcSection) else 0
-    window = WINDOW_BDPS * fabric.rate_bps * scenario.base_rtt_ps // (8 * 10**12)
+    window = int(WINDOW_BDPS * fabric.rate_bps * scenario.base_rtt_ps / (8 * 10**12))
     packets = len(senders) * fabric.planes * (1 + window // scenario.payload_mtu)
     return MemoryEstimate(
-        fabric_bytes=links * LINK_BYTES + fabric.hosts * HOST_BYTES,
+        fabric_bytes=BASE_BYTES + links * LINK_BYTES + fabric.hosts * HOST_BYTES,
         connections_bytes=ends * (2 * END_BYTES[transport.kind] + evs * fabric.planes * EV_BYTES),
         workload_bytes=len(graph) * OP_BYTES + len(graph.dep_op) * DEPENDENCY_BYTES,
         packets_bytes=packets * PACKET_BYTES,
