@@ -144,10 +144,13 @@ class _Run:
         began = time.monotonic()
         total_bytes = int(self.graph.bytes.sum())
         try:
-            ended = False
+            ended, steps = False, 0
             while not ended and self.simulation.now_ps < self.scenario.duration_ps:
                 until_ps = min(self.simulation.now_ps + self.step_ps, self.recorder.next_ps, self.scenario.duration_ps)
                 ended = self.simulation.run_until(until_ps)
+                steps += 1
+                if steps % (2 * STEPS) == 0:  # a run that takes long, mostly waiting, shall not take ever more steps
+                    self.step_ps *= 2
                 if ended or until_ps >= self.recorder.next_ps:
                     self.recorder.sample(self.simulation.now_ps)
                 self.wall_s = time.monotonic() - began
