@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -103,6 +104,21 @@ def test_mistakes_in_the_sweep_file_are_named_with_their_line(folder, old, new, 
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert not (folder / "planes.sweep").exists()
+
+
+@pytest.mark.slow
+def test_the_guide_works_as_printed(repository, tmp_path):
+    text = (repository / "docs" / "guides" / "sweeps.md").read_text()
+    scenario, sweep = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (program,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "permutation.yaml").write_text(scenario)
+    (tmp_path / "planes.yaml").write_text(sweep.replace("seeds: 3", "seeds: 1"))
+    done = openmrc_sweep(tmp_path, "planes.yaml")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["planes.sweep/results.parquet", "planes.sweep/plot-1.png"]
+    (tmp_path / "program.py").write_text(program)
+    subprocess.run([sys.executable, "program.py"], cwd=tmp_path, timeout=100, check=True, capture_output=True)
+    assert (tmp_path / "p99.png").exists()
 
 
 def test_ctrl_c_ends_it_quietly_and_the_same_command_goes_on(folder):

@@ -198,3 +198,4 @@ def test_without_ray_the_error_says_how_to_get_it(tmp_path, task, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(OpenmrcError, match=r"pip install 'openmrc\[ray\]'"):
         Sweep(scenario(), {"work.x": [1]}, out=tmp_path / "out", task=task).run(ray=True)
+    assert not (tmp_path / "out").exists()

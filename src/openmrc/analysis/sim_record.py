@@ -140,7 +140,7 @@ def load_run(path: Path) -> RunRecord:
         path=path,
         summary=summary,
         settings=settings.read_text(encoding="utf-8") if settings.exists() else "",
-        faults=tuple(_band(fault, end_s) for fault in summary.get("faults", ())),
+        faults=tuple(_band(fault, end_s) for fault in summary.get("faults", ()) if fault["start_ps"] * PS <= end_s),
         transports=tuple(records),
     )
 

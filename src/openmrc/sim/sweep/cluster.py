@@ -6,13 +6,20 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from openmrc.errors import OpenmrcError
 from openmrc.sim.sweep.outcome import Outcome, attempt, lost
 from openmrc.sim.sweep.plan import RunSpec, Task
 
-__all__ = ["run_on_ray"]
+__all__ = ["require_ray", "run_on_ray"]
+
+
+def require_ray() -> None:
+    """Raises OpenmrcError when Ray is not installed."""
+    if find_spec("ray") is None:
+        raise OpenmrcError("sweeps on a cluster need Ray; install it with: pip install 'openmrc[ray]'")
 
 
 def run_on_ray(task: Task, specs: Sequence[RunSpec], workers: int | None) -> Iterator[tuple[RunSpec, Outcome]]:
@@ -24,14 +31,8 @@ def run_on_ray(task: Task, specs: Sequence[RunSpec], workers: int | None) -> Ite
         task: A function that the machines of the cluster can import.
         specs: The runs, started in this order.
         workers: At most so many runs at the same time; None: one per processor of the cluster.
-
-    Raises:
-        OpenmrcError: when Ray is not installed.
     """
-    try:
-        ray: Any = import_module("ray")
-    except ModuleNotFoundError:
-        raise OpenmrcError("--ray needs Ray; install it with: pip install 'openmrc[ray]'") from None
+    ray: Any = import_module("ray")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a simulator does not call home
     ours = not ray.is_initialized()
     if ours:

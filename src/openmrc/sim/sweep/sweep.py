@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from openmrc.errors import ConfigError
 from openmrc.sim.scenario_file import read_scenario
 from openmrc.sim.sweep.base import uniform
+from openmrc.sim.sweep.cluster import require_ray, run_on_ray
 from openmrc.sim.sweep.outcome import Outcome
 from openmrc.sim.sweep.plan import RunSpec, Task, plan_runs
 from openmrc.sim.sweep.pool import run_in_processes
@@ -120,6 +121,8 @@ class Sweep:
         """
         if workers is not None and workers < 1:
             raise ConfigError("workers", workers, "at least 1")
+        if ray:
+            require_ray()
         with self.folder.locked():
             self.folder.describe(self._description())
             missing = self._missing()
@@ -146,8 +149,6 @@ class Sweep:
 
     def _executed(self, specs: list[RunSpec], workers: int | None, *, ray: bool) -> Outcomes:
         if ray:
-            from openmrc.sim.sweep.cluster import run_on_ray
-
             yield from run_on_ray(self._task, specs, workers)
         else:
             yield from run_in_processes(self._task, specs, workers or len(os.sched_getaffinity(0)))

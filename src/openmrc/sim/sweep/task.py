@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from openmrc.errors import ConfigError
+from openmrc.sim.run import run
 from openmrc.sim.scenario import Scenario, Watch
 from openmrc.sim.scenario_file import ScenarioFileError, make_scenario
 from openmrc.sim.sweep.plan import PlannedRun, RunSpec
@@ -23,8 +24,6 @@ def simulate(spec: RunSpec) -> dict[str, Any]:
     Raises:
         ConfigError: the scenario with these values is wrong.
     """
-    from openmrc.sim.run import run
-
     # A sweep keeps figures only: time series would cost time and memory for nothing.
     scenario = replace(_scenario(spec), watch=Watch((), ()))
     result = run(scenario, transport=spec.transport, threads=1)
@@ -44,12 +43,12 @@ def check_runs(runs: Sequence[PlannedRun]) -> None:
         ConfigError: naming the path and what is near it, or the problem of the first run.
     """
     first: ScenarioFileError | None = None
-    for run in runs[:_TRIED_MAX]:
+    for planned in runs[:_TRIED_MAX]:
         try:
-            _scenario(run.spec)
+            _scenario(planned.spec)
         except ScenarioFileError as error:
             for problem in error.problems:
-                if problem.field == "key" and problem.value in run.parameters:
+                if problem.field == "key" and problem.value in planned.parameters:
                     path = str(problem.value)
                     raise ConfigError(f"parameters.{path}", path, problem.allowed, hint=problem.hint) from None
             first = first or error
@@ -59,10 +58,10 @@ def check_runs(runs: Sequence[PlannedRun]) -> None:
         raise _in_words_of_the_sweep(first, runs[0])
 
 
-def _in_words_of_the_sweep(error: ScenarioFileError, run: PlannedRun) -> ConfigError:
+def _in_words_of_the_sweep(error: ScenarioFileError, planned: PlannedRun) -> ConfigError:
     """The error, or its first problem with a value of the sweep under the name that the sweep gives it."""
     for problem in error.problems:
-        if problem.field in run.parameters:
+        if problem.field in planned.parameters:
             return ConfigError(f"parameters.{problem.field}", problem.value, problem.allowed, hint=problem.hint)
     return error
 
