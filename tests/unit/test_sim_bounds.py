@@ -13,8 +13,12 @@ from openmrc.sim.bounds_capacity import Capacity, capacities
 from openmrc.sim.workloads import build
 
 US = 1_000_000
-MTU, HEADER, ACK = 4096, 72, 92  # 44 of MRC and 28 of UDP and IPv4 around data, 64 and 28 of an acknowledgement
-PACKETS = Packets(MTU)
+MTU, HEADER, ACK = (
+    4096,
+    72,
+    92,
+)  # 44 of MRC with an ImmDt and 28 of UDP and IPv4 around data, 64 and 28 of an acknowledgement
+PACKETS = Packets(MTU, transport_header_bytes=44)
 
 
 def fabric_of(**changes: Any) -> Fabric:
@@ -86,7 +90,7 @@ def test_planes_share_a_message_but_not_a_packet() -> None:
 def test_latency_of_nics_and_doorbell_are_in_it() -> None:
     plain, slow = (
         message(MTU, fabric_of()),
-        message(MTU, fabric_of(), packets=Packets(MTU, nic_latency_ps=7, doorbell_ps=100)),
+        message(MTU, fabric_of(), packets=Packets(MTU, transport_header_bytes=44, nic_latency_ps=7, doorbell_ps=100)),
     )
     assert slow[0] - plain[0] == 2 * 7 + 100
     assert slow[1] - plain[1] == 4 * 7 + 100

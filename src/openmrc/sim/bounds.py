@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from openmrc.fabric import Fault
-from openmrc.fabric.model import ACK_BYTES, MRC_DATA_BYTES
+from openmrc.fabric.model import ACK_BYTES
 from openmrc.sim.bounds_capacity import PLACES, BoundFabric, Capacity, capacities
 from openmrc.sim.ops import COMPLETED, RECEIVED, SEND, Array, OpGraph
 
@@ -36,14 +36,20 @@ __all__ = ["Ideals", "Packets", "ideals"]
 
 _BYTE_PS = 8e12  # picoseconds to send a byte at 1 bit/s
 NEVER_PS = 2**63 - 1
+MRC_HEADER_BYTES = 40  # BTH, METH, TSETH, RETH, ICRC
 
 
 @dataclass(frozen=True)
 class Packets:
-    """How messages become packets. `header_bytes` None: the fabric's. Latencies as the NIC model has them."""
+    """How messages become packets.
+
+    `transport_header_bytes` is the least that the transport's headers add to any packet, so that what only the first or
+    the last of a message has (RETH, ImmDt) or fills up to four bytes is not in an ideal. `header_bytes` None: the
+    fabric's. Latencies as the NIC model has them.
+    """
 
     payload_mtu: int
-    transport_header_bytes: int = MRC_DATA_BYTES
+    transport_header_bytes: int = MRC_HEADER_BYTES
     ack_bytes: int = ACK_BYTES
     header_bytes: int | None = None
     nic_latency_ps: int = 0

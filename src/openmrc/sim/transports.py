@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from openmrc import _native
 from openmrc.errors import ConfigError, did_you_mean
-from openmrc.fabric.model import ACK_BYTES, MRC_DATA_BYTES
+from openmrc.fabric.model import ACK_BYTES
 from openmrc.fabric.reading import Section, count
 from openmrc.fabric.sections import Flag, on_off
 from openmrc.units import parse_bytes, parse_rate, parse_time, parse_time_ns
@@ -139,7 +139,7 @@ class TransportSection(Section):
 class MrcSection(TransportSection):
     """MRC: the engine, with its EV set, reliability and congestion control."""
 
-    header_bytes: ClassVar[int] = MRC_DATA_BYTES
+    header_bytes: ClassVar[int] = 40  # BTH, METH, TSETH, RETH, ICRC; the last packet of a message has an ImmDt too
     ack_bytes: ClassVar[int] = ACK_BYTES
 
     kind: Literal["mrc"] = "mrc"
