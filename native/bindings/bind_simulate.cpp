@@ -165,12 +165,13 @@ nb::dict PySimulation::links(std::uint32_t plane, std::uint32_t kind) {
   const auto link_kind = static_cast<LinkKind>(kind);
   const LinkId first = shape.first(link_kind);
   const std::uint32_t count = shape.count(link_kind);
-  constexpr const char* kNames[] = {"packets",    "bytes",
-                                    "marks",      "trims",
-                                    "drop_queue", "drop_control_queue",
-                                    "drop_down",  "drop_blackhole",
-                                    "drop_loss",  "queue_peak_bytes",
-                                    "queue_bytes"};
+  constexpr const char* kNames[] = {"packets",     "bytes",
+                                    "marks",       "trims",
+                                    "drop_queue",  "drop_control_queue",
+                                    "drop_down",   "drop_blackhole",
+                                    "drop_loss",   "queue_peak_bytes",
+                                    "queue_bytes", "pauses",
+                                    "paused_ps"};
   std::vector<std::vector<std::uint64_t>> columns(std::size(kNames), std::vector<std::uint64_t>(count));
   PlaneModel& model = simulation.fabric().plane(plane);
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -181,6 +182,7 @@ nb::dict PySimulation::links(std::uint32_t plane, std::uint32_t kind) {
       packets = traffic.tx_packets;
       bytes = traffic.tx_bytes;
     }
+    const PauseCounters pauses = model.pause_counters(simulation.now(), first + i);
     const auto drops = [&](DropCause cause) { return c.drops[static_cast<std::size_t>(cause)]; };
     const std::uint64_t values[] = {packets,
                                     bytes,
@@ -192,7 +194,9 @@ nb::dict PySimulation::links(std::uint32_t plane, std::uint32_t kind) {
                                     drops(DropCause::kBlackhole),
                                     drops(DropCause::kLoss),
                                     model.queue_peak_bytes(first + i),
-                                    model.queue_bytes(simulation.now(), first + i)};
+                                    model.queue_bytes(simulation.now(), first + i),
+                                    pauses.pauses,
+                                    static_cast<std::uint64_t>(pauses.paused)};
     for (std::size_t k = 0; k < columns.size(); ++k) columns[k][i] = values[k];
     c.queue_peak = 0;
   }

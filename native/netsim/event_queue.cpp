@@ -7,22 +7,28 @@
 
 namespace openmrc::netsim {
 
-EventQueue::EventQueue() : wheel_(kWheelMask + 1), occupied_((kWheelMask + 1) / 64) {}
+EventQueue::EventQueue(int width_bits)
+    : width_bits_(width_bits), wheel_(kWheelMask + 1), occupied_((kWheelMask + 1) / 64) {}
+
+int EventQueue::width_for(TimePs between_events) {
+  constexpr TimePs kEventsPerSlot = 4;
+  const auto width = static_cast<std::uint64_t>(std::max<TimePs>(between_events, 1) * kEventsPerSlot);
+  return std::clamp(static_cast<int>(std::bit_width(width)), 7, 24);
+}
 
 std::uint32_t EventQueue::take_chunk() {
-  if (free_ != kNone) {
-    const std::uint32_t index = free_;
-    free_ = chunk(index).next;
-    chunk(index).used = 0;
-    chunk(index).next = kNone;
-    return index;
+  if (free_.empty()) {
+    const auto first = static_cast<std::uint32_t>(slabs_.size() * kSlabChunks);
+    slabs_.push_back(std::make_unique<Chunk[]>(kSlabChunks));
+    for (std::uint32_t i = kSlabChunks; i > 0; --i) free_.push_back(first + i - 1);
   }
-  if (chunks_used_ % kSlabChunks == 0) slabs_.push_back(std::make_unique<Chunk[]>(kSlabChunks));
-  return chunks_used_++;
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  return index;
 }
 
 std::uint32_t EventQueue::append(Slot& slot, TimePs time, const Packet& packet) {
-  if (slot.last == kNone || chunk(slot.last).used == kChunkEvents) {
+  if (slot.used == kChunkEvents) {
     const std::uint32_t fresh = take_chunk();
     if (slot.last == kNone) {
       slot.first = fresh;
@@ -30,12 +36,32 @@ std::uint32_t EventQueue::append(Slot& slot, TimePs time, const Packet& packet) 
       chunk(slot.last).next = fresh;
     }
     slot.last = fresh;
+    slot.used = 0;
   }
-  Chunk& target = chunk(slot.last);
-  const std::uint32_t position = target.used++;
-  target.events[position].time = time;
-  target.events[position].packet = packet;
+  const std::uint32_t position = slot.used++;
+  Event& target = chunk(slot.last).events[position];
+  target.time = time;
+  target.packet = packet;
   return slot.last * kChunkEvents + position;
+}
+
+// Calls visit(event, index) for each event of the slot, in the order of insertion.
+template <class Visit>
+void EventQueue::each_event(const Slot& slot, Visit visit) const {
+  for (std::uint32_t index = slot.first; index != kNone;) {
+    const Chunk& part = chunk(index);
+    const std::uint32_t used = index == slot.last ? slot.used : kChunkEvents;
+    for (std::uint32_t i = 0; i < used; ++i) visit(part.events[i], index * kChunkEvents + i);
+    index = index == slot.last ? kNone : part.next;
+  }
+}
+
+void EventQueue::prefetch(std::uint64_t slot) const {
+  constexpr std::size_t kLine = 64;
+  const std::uint32_t first = wheel_[slot & kWheelMask].first;
+  if (first == kNone) return;
+  const char* bytes = reinterpret_cast<const char*>(&chunk(first));
+  for (std::size_t at = 0; at < sizeof(Chunk); at += kLine) __builtin_prefetch(bytes + at);
 }
 
 void EventQueue::push(TimePs time, const Packet& packet) {
@@ -55,7 +81,8 @@ void EventQueue::push(TimePs time, const Packet& packet) {
 }
 
 void EventQueue::insert_into_open(TimePs time, const Packet& packet) {
-  const Key key{time, static_cast<std::uint32_t>(keys_.size()), append(open_, time, packet)};
+  const std::uint32_t index = append(open_, time, packet);
+  const Key key = key_of(event(index), keys_.size(), index);
   keys_.insert(std::upper_bound(keys_.begin() + static_cast<std::ptrdiff_t>(cursor_), keys_.end(), key, earlier), key);
 }
 
@@ -102,22 +129,19 @@ void EventQueue::open(std::uint64_t slot) {
   wheel_[position] = Slot{};
   occupied_[position / 64] &= ~(1ULL << (position % 64));
   open_slot_ = slot;
-  for (std::uint32_t index = open_.first; index != kNone; index = chunk(index).next) {
-    const Chunk& part = chunk(index);
-    for (std::uint32_t i = 0; i < part.used; ++i) {
-      keys_.push_back({part.events[i].time, static_cast<std::uint32_t>(keys_.size()), index * kChunkEvents + i});
-    }
-  }
+  prefetch(next_occupied(slot + 1));
+  each_event(open_,
+             [this](const Event& event, std::uint32_t index) { keys_.push_back(key_of(event, keys_.size(), index)); });
   in_wheel_ -= keys_.size();
   if (keys_.size() > 1) std::sort(keys_.begin(), keys_.end(), earlier);
 }
 
 void EventQueue::close() {
-  if (open_.first != kNone) {
-    chunk(open_.last).next = free_;
-    free_ = open_.first;
-    open_ = Slot{};
+  for (std::uint32_t index = open_.first; index != kNone;) {
+    free_.push_back(index);
+    index = index == open_.last ? kNone : chunk(index).next;
   }
+  open_ = Slot{};
   keys_.clear();
   cursor_ = 0;
 }
@@ -141,9 +165,8 @@ TimePs EventQueue::next_time() const {
   TimePs first = kNever;
   if (in_wheel_ > 0) {
     const std::uint64_t slot = next_occupied(open_slot_ + 1);
-    for (std::uint32_t index = wheel_[slot & kWheelMask].first; index != kNone; index = chunk(index).next) {
-      for (std::uint32_t i = 0; i < chunk(index).used; ++i) first = std::min(first, chunk(index).events[i].time);
-    }
+    each_event(wheel_[slot & kWheelMask],
+               [&first](const Event& event, std::uint32_t) { first = std::min(first, event.time); });
   } else if (!later_.empty()) {
     for (const Event& event : later_.begin()->second) first = std::min(first, event.time);
   }

@@ -1,6 +1,7 @@
-// Packets in the order of the time at which something happens to them; equal times leave in the order of insertion.
+// Packets in the order of the time at which something happens to them; equal times leave in the order of their links, and
+// on one link in the order of insertion: an order that does not depend on how time is cut into pieces.
 //
-// A timing wheel of whole packets: what is pushed is written once, next to others of the same nanosecond, and read once.
+// A timing wheel of whole packets: what is pushed is written once, next to others of about the same time, and read once.
 // At the size of a large fabric every other order of memory accesses costs more than all the work on a packet.
 #pragma once
 
@@ -23,7 +24,10 @@ class EventQueue {
     Packet packet;
   };
 
-  EventQueue();
+  // A slot of the wheel is 2^width_bits picoseconds wide: best when a few events fall into it.
+  explicit EventQueue(int width_bits = 10);
+  // The width for so many events at about the same distance from each other.
+  static int width_for(TimePs between_events);
 
   void push(TimePs time, const Packet& packet);
   // The first event up to and including `until`; nullptr when there is none. Good until the next call of pop.
@@ -35,43 +39,51 @@ class EventQueue {
   std::size_t memory_bytes() const;
 
  private:
-  static constexpr int kWidthBits = 10;  // a slot is 1,024 ps wide
-  static constexpr int kEpochBits = 14;  // slots of an epoch; the wheel holds this epoch and the next
+  static constexpr int kEpochBits = 13;  // slots of an epoch; the wheel holds this epoch and the next
   static constexpr std::uint64_t kEpochSlots = 1ULL << kEpochBits;
   static constexpr std::uint64_t kWheelMask = 2 * kEpochSlots - 1;
-  static constexpr std::uint32_t kChunkEvents = 4;
+  static constexpr std::uint32_t kChunkEvents = 6;
   static constexpr std::uint32_t kSlabChunks = 1024;
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  struct Chunk {
+  struct alignas(64) Chunk {
     std::array<Event, kChunkEvents> events;
-    std::uint32_t used = 0;
     std::uint32_t next = kNone;
   };
+  // A push reads this and nothing of the chunk, which it only writes: it need not wait for memory.
   struct Slot {
     std::uint32_t first = kNone;
     std::uint32_t last = kNone;
+    std::uint32_t used = kChunkEvents;  // events in the last chunk; all others are full
   };
 
-  static std::uint64_t slot_of(TimePs time) { return static_cast<std::uint64_t>(time) >> kWidthBits; }
+  std::uint64_t slot_of(TimePs time) const { return static_cast<std::uint64_t>(time) >> width_bits_; }
   Chunk& chunk(std::uint32_t index) { return slabs_[index / kSlabChunks][index % kSlabChunks]; }
   const Chunk& chunk(std::uint32_t index) const { return slabs_[index / kSlabChunks][index % kSlabChunks]; }
   Event& event(std::uint32_t index) { return chunk(index / kChunkEvents).events[index % kChunkEvents]; }
   std::uint32_t append(Slot& slot, TimePs time, const Packet& packet);
   std::uint32_t take_chunk();
   void insert_into_open(TimePs time, const Packet& packet);
+  template <class Visit>
+  void each_event(const Slot& slot, Visit visit) const;
   std::uint64_t next_occupied(std::uint64_t from) const;
+  void prefetch(std::uint64_t slot) const;
   bool open_next(TimePs until);
   void open(std::uint64_t slot);
   void close();
   void enter_epoch(std::uint64_t epoch);
 
+  int width_bits_;
+
   // The open slot: its events by time, the ones before `cursor_` are gone.
   struct Key {
     TimePs time;
-    std::uint32_t order;  // of insertion
+    std::uint64_t order;  // link and insertion
     std::uint32_t event;
   };
+  static Key key_of(const Event& event, std::size_t inserted, std::uint32_t index) {
+    return {event.time, std::uint64_t{event.packet.link} << 32 | inserted, index};
+  }
   static bool earlier(const Key& a, const Key& b) { return a.time != b.time ? a.time < b.time : a.order < b.order; }
   std::vector<Key> keys_;
   std::size_t cursor_ = 0;
@@ -84,8 +96,7 @@ class EventQueue {
   std::size_t in_wheel_ = 0;
   std::map<std::uint64_t, std::vector<Event>> later_;  // by epoch, beyond the wheel
   std::vector<std::unique_ptr<Chunk[]>> slabs_;
-  std::uint32_t free_ = kNone;
-  std::uint32_t chunks_used_ = 0;
+  std::vector<std::uint32_t> free_;  // chunks; the last one freed is the first to be taken
   std::size_t size_ = 0;
 };
 

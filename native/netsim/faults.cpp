@@ -6,9 +6,7 @@
 namespace openmrc::netsim {
 namespace {
 
-bool upward(LinkKind kind) {
-  return kind == LinkKind::kNicUp || kind == LinkKind::kT0Up || kind == LinkKind::kT1Up;
-}
+bool upward(LinkKind kind) { return kind == LinkKind::kNicUp || kind == LinkKind::kT0Up || kind == LinkKind::kT1Up; }
 
 bool direction_covers(FaultDirection direction, LinkKind kind) {
   switch (direction) {

@@ -58,7 +58,7 @@ bool survives(Packet& packet, FaultState& faults, LinkCounters& counters) {
   const bool dropped = effects.loss_ppb > 0 && faults.rng.chance(effects.loss_ppb, kPartsPerBillion);
   if (lost_in_burst(faults) || dropped || lost_for_ev(packet, faults)) return lost(DropCause::kLoss, counters);
   if (effects.corrupt_ppb > 0 && faults.rng.chance(effects.corrupt_ppb, kPartsPerBillion)) {
-    packet.corruption = static_cast<std::uint32_t>(faults.rng.below(kNotCorrupted));
+    packet.corruption = static_cast<std::uint16_t>(faults.rng.below(kNotCorrupted));
     ++counters.corrupted;
   }
   return true;

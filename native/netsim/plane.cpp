@@ -5,10 +5,22 @@
 #include "engine/base/assert.hpp"
 
 namespace openmrc::netsim {
+namespace {
+
+// By how many packets of a full load are on their way at a time, four hops each.
+int slot_width(const PlaneConfig& config) {
+  constexpr std::uint32_t kFullPacketBytes = 4262;
+  constexpr TimePs kHops = 4;
+  const Port uplink(config.ports[static_cast<std::size_t>(LinkKind::kNicUp)]);
+  return EventQueue::width_for(uplink.transmit_time(kFullPacketBytes) / (kHops * config.shape.hosts));
+}
+
+}  // namespace
 
 Plane::Plane(const PlaneConfig& config, std::uint32_t index)
     : config_(config),
       index_(index),
+      events_(slot_width(config)),
       links_(config.shape.links_per_plane()),
       marking_(Rng::for_component(config.seed, "ecn", index)),
       adaptive_(Rng::for_component(config.seed, "adaptive", index)) {
@@ -21,7 +33,7 @@ bool Plane::crowded(const Packet& packet, Edge& edge) {
   if (config_.packets_max == 0 || events_.size() < config_.packets_max) return false;
   const LinkId link = packet.link == kEntering ? config_.shape.nic_up(packet.source_host) : packet.link;
   ++links_[link].counters().drops[static_cast<std::size_t>(DropCause::kCrowded)];
-  edge.release(packet.payload);
+  edge.release(packet);
   return true;
 }
 
@@ -51,7 +63,7 @@ void Plane::send(TimePs now, Packet& packet, LinkId link, Edge& edge) {
   const LinkKind kind = config_.shape.kind_of(link);
   const Link::Sent sent =
       links_[link].offer(now, packet, ports_[static_cast<std::size_t>(kind)], faults_of(link), marking_);
-  if (!sent.sent) return edge.release(packet.payload);
+  if (!sent.sent) return edge.release(packet);
   events_.push(kind == LinkKind::kNicDown ? sent.arrival - config_.delivery_lead : sent.arrival, packet);
 }
 
@@ -71,14 +83,14 @@ void Plane::pass(TimePs now, const Packet& event, Edge& edge) {
 bool Plane::crossed(TimePs now, Packet& packet, FaultState& faults, Edge& edge) {
   Link& link = links_[packet.link];
   if (!link.survives(packet, faults)) {
-    edge.release(packet.payload);
+    edge.release(packet);
     return false;
   }
   const std::uint32_t twice_ppb = faults.effects.duplicate_ppb;
   if (twice_ppb > 0 && faults.rng.chance(twice_ppb, kPartsPerBillion) &&
       (config_.packets_max == 0 || events_.size() < config_.packets_max)) {
     ++link.counters().duplicated;
-    edge.share(packet.payload);
+    edge.share(packet);
     Packet copy = packet;  // goes on by itself; it cannot be duplicated again on the same link
     go_on(now, copy, edge);
   }

@@ -19,13 +19,19 @@ class Edge {
  public:
   // The packet reaches its host at `when`, which lies up to `delivery_lead` ahead.
   virtual void deliver(TimePs when, std::uint32_t plane, const Packet& packet) = 0;  // takes the payload over
-  virtual void share(std::uint32_t payload) = 0;    // one more packet (a duplicate) refers to it
-  virtual void release(std::uint32_t payload) = 0;  // a packet that referred to it was lost
+  virtual void share(const Packet& packet) = 0;    // one more packet (a duplicate) has its payload
+  virtual void release(const Packet& packet) = 0;  // it was lost
   // PFC: the host's uplink must stop sending data from `when` on, or may send again.
   virtual void pause(TimePs /*when*/, std::uint32_t /*plane*/, std::uint32_t /*host*/, bool /*paused*/) {}
 
  protected:
   ~Edge() = default;
+};
+
+// How often and for how long the sender of a link was paused (PFC).
+struct PauseCounters {
+  std::uint64_t pauses = 0;
+  TimePs paused = 0;
 };
 
 class PlaneModel {
@@ -52,6 +58,7 @@ class PlaneModel {
   virtual std::uint64_t queue_bytes(TimePs now, LinkId link) const = 0;
   // The most bytes that a data packet found waiting there (LinkCounters::queue_peak).
   virtual std::uint64_t queue_peak_bytes(LinkId link) const = 0;
+  virtual PauseCounters pause_counters(TimePs /*now*/, LinkId /*link*/) const { return {}; }
   // Hash over all events so far: equal runs have equal traces.
   virtual std::uint64_t trace() const = 0;
   virtual std::uint64_t events() const = 0;

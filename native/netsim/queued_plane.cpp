@@ -109,7 +109,7 @@ void QueuedPlane::finish_crossing(std::uint32_t id, Edge& edge) {
       const HeldPacket original = held;  // `take` may move it
       const std::uint32_t copy = packets_.take(original.packet);
       packets_[copy].arrival = original.arrival;
-      edge.share(original.packet.payload);
+      edge.share(original.packet);
       go_on(copy, edge);  // by itself; it cannot be duplicated again on the same link
     }
   }
@@ -281,9 +281,8 @@ void QueuedPlane::receive_pause(LinkId link, bool pause) {
 }
 
 void QueuedPlane::discard(std::uint32_t id, Edge& edge) {
-  const std::uint32_t payload = packets_[id].packet.payload;
+  edge.release(packets_[id].packet);
   packets_.give_back(id);
-  edge.release(payload);
 }
 
 void QueuedPlane::set_effects(TimePs now, LinkId link, const Effects& effects) {

@@ -41,12 +41,6 @@ struct QueuedPlaneConfig {
   std::uint64_t seed = 0;
 };
 
-// How often and for how long the sender of a link was paused.
-struct PauseCounters {
-  std::uint64_t pauses = 0;
-  TimePs paused = 0;
-};
-
 class QueuedPlane final : public PlaneModel {
  public:
   QueuedPlane(const QueuedPlaneConfig& config, std::uint32_t index);
@@ -70,7 +64,7 @@ class QueuedPlane final : public PlaneModel {
   std::uint64_t events() const override { return events_passed_; }
   std::size_t memory_bytes() const override;
 
-  PauseCounters pause_counters(TimePs now, LinkId link) const;
+  PauseCounters pause_counters(TimePs now, LinkId link) const override;
 
  private:
   // The port that feeds a link, and what the switch at the far end holds of it.

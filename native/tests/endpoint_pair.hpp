@@ -6,8 +6,8 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <queue>
 #include <utility>
 #include <vector>
 
@@ -37,7 +37,7 @@ struct Fate {
 
 class Network {
  public:
-  using Filter = std::function<Fate(TimePs now, std::uint32_t from, PortId port, Packet& packet)>;
+  using Filter = std::function<Fate(TimePs now, std::uint32_t from, PortId port, HostPacket& packet)>;
   using Factory = std::function<std::unique_ptr<Endpoint>(const Surroundings&, std::uint32_t host)>;
 
   struct DoneAt {
@@ -99,9 +99,9 @@ class Network {
       for (Nic& nic : nics_) {
         if (nic.endpoint->next_timer() <= now) nic.endpoint->handle_timer(now);
       }
-      while (!flights_.empty() && flights_.top().time <= now) {
-        const Flight flight = flights_.top();
-        flights_.pop();
+      while (!flights_.empty() && flights_.begin()->first.first <= now) {
+        const Flight flight = flights_.begin()->second;
+        flights_.erase(flights_.begin());
         arrive(flight);
       }
     }
@@ -137,13 +137,9 @@ class Network {
   };
 
   struct Flight {
-    TimePs time = 0;
-    std::uint64_t order = 0;
     bool at_switch = false;
     PortId port = 0;
-    Packet packet;
-
-    bool operator<(const Flight& other) const { return time != other.time ? time > other.time : order > other.order; }
+    HostPacket packet;
   };
 
   PortMask all_ports() const { return (PortMask{1} << options.planes) - 1; }
@@ -174,8 +170,8 @@ class Network {
     while (nic.endpoint->poll_done(report)) done.push_back({now, host, report});
   }
 
-  void push(TimePs time, bool at_switch, PortId port, const Packet& packet) {
-    flights_.push({time, pushed_++, at_switch, port, packet});
+  void push(TimePs time, bool at_switch, PortId port, const HostPacket& packet) {
+    flights_.emplace(std::pair{time, pushed_++}, Flight{at_switch, port, packet});
   }
 
   void arrive(const Flight& flight) {
@@ -186,7 +182,7 @@ class Network {
       transmit(flight.packet.destination_host);
       return;
     }
-    Packet packet = flight.packet;
+    HostPacket packet = flight.packet;
     if (packet.traffic_class == TrafficClass::kControl) {
       push(now + transmit_time(packet.bytes) + options.delay, false, flight.port, packet);
       return;
@@ -210,7 +206,7 @@ class Network {
   }
 
   TimePs next_time() const {
-    TimePs next = flights_.empty() ? kNever : flights_.top().time;
+    TimePs next = flights_.empty() ? kNever : flights_.begin()->first.first;
     for (const Nic& nic : nics_) {
       next = std::min(next, std::max(now, nic.endpoint->next_timer()));
       for (const TimePs busy : nic.busy) {
@@ -222,7 +218,7 @@ class Network {
 
   Surroundings surroundings_;
   std::vector<Nic> nics_;
-  std::priority_queue<Flight> flights_;
+  std::map<std::pair<TimePs, std::uint64_t>, Flight> flights_;  // by arrival, then by departure
   std::uint64_t pushed_ = 0;
   Rng marking_;
 };
@@ -239,7 +235,7 @@ inline void check_delivery(std::uint64_t seed, const Network::Factory& factory) 
   options.ecn_min_bytes = options.ecn_max_bytes = options.queue_bytes / 2;
   Network net(options, factory);
   const std::uint64_t loss = rng.below(50), repeat = rng.below(30), late = rng.below(30);
-  net.filter = [&](TimePs, std::uint32_t, PortId, const Packet&) -> Fate {
+  net.filter = [&](TimePs, std::uint32_t, PortId, const HostPacket&) -> Fate {
     if (rng.chance(loss, 1000)) return {0, 0};
     const TimePs delay = rng.chance(late, 1000) ? static_cast<TimePs>(rng.below(20 * kPsPerUs)) : 0;
     return {rng.chance(repeat, 1000) ? 2 : 1, delay};

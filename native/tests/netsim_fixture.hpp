@@ -27,10 +27,10 @@ class RecordingEdge final : public netsim::Edge {
     deliveries.push_back({now, plane, packet});
     if (packet.payload != netsim::kNoPayload) --references[packet.payload];
   }
-  void share(std::uint32_t payload) override { ++references[payload]; }
-  void release(std::uint32_t payload) override {
+  void share(const netsim::Packet& packet) override { ++references[packet.payload]; }
+  void release(const netsim::Packet& packet) override {
     ++lost;
-    --references[payload];
+    --references[packet.payload];
   }
 
   std::vector<Delivery> deliveries;

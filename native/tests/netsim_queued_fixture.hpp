@@ -25,10 +25,10 @@ class PausedEdge final : public netsim::Edge {
     deliveries.push_back({when, plane, packet});
     --references[packet.payload];
   }
-  void share(std::uint32_t payload) override { ++references[payload]; }
-  void release(std::uint32_t payload) override {
+  void share(const netsim::Packet& packet) override { ++references[packet.payload]; }
+  void release(const netsim::Packet& packet) override {
     ++lost;
-    --references[payload];
+    --references[packet.payload];
   }
   void pause(TimePs when, std::uint32_t /*plane*/, std::uint32_t host, bool paused) override {
     pauses.push_back({when, host, paused});

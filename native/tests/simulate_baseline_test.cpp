@@ -82,7 +82,7 @@ TEST_CASE(baseline_paths_repeat_with_the_seed_and_differ_by_host) {
     HashedPaths some(surroundings, "roce", host, true);
     std::vector<std::uint32_t> drawn;
     for (int i = 0; i < 20; ++i) {
-      Packet packet;
+      HostPacket packet;
       const std::uint32_t connection = some.open({1, 0, 1, 0, 1, 0});
       some.address(connection, packet);
       drawn.push_back(packet.ev << 8 | some.port_of(connection));

@@ -21,11 +21,11 @@ Network::Factory dctcp(const DctcpSettings& settings = {}) {
   };
 }
 
-bool is_data(const Packet& packet) { return dctcp_kind(packet) == DctcpKind::kData; }
+bool is_data(const HostPacket& packet) { return dctcp_kind(packet) == DctcpKind::kData; }
 
 // Loses the first copies of some packets of host 0.
 Network::Filter lose_once(std::vector<std::uint64_t> sequences) {
-  return [sequences](TimePs, std::uint32_t, PortId, const Packet& packet) mutable -> Fate {
+  return [sequences](TimePs, std::uint32_t, PortId, const HostPacket& packet) mutable -> Fate {
     if (!is_data(packet)) return {};
     const auto found = std::find(sequences.begin(), sequences.end(), read_dctcp_header<DctcpData>(packet).sequence);
     if (found == sequences.end()) return {};
@@ -72,7 +72,7 @@ TEST_CASE(dctcp_starts_slowly_and_doubles) {
   Network net(options, dctcp());
   const auto number = net.join(0, 1);
   std::array<std::uint64_t, 3> sent{};  // in each round trip
-  net.filter = [&](TimePs now, std::uint32_t from, PortId, const Packet&) -> Fate {
+  net.filter = [&](TimePs now, std::uint32_t from, PortId, const HostPacket&) -> Fate {
     const auto round = static_cast<std::size_t>(now / (4 * options.delay));
     if (from == 0 && round < sent.size()) ++sent[round];
     return {};
@@ -87,7 +87,7 @@ TEST_CASE(dctcp_sizes_are_those_of_the_real_headers) {
   const auto number = net.join(0, 1);
   std::vector<std::uint32_t> sizes;
   const auto lose = lose_once({1});
-  net.filter = [&](TimePs now, std::uint32_t from, PortId port, Packet& packet) -> Fate {
+  net.filter = [&](TimePs now, std::uint32_t from, PortId port, HostPacket& packet) -> Fate {
     sizes.push_back(packet.bytes);
     return lose(now, from, port, packet);
   };
@@ -127,7 +127,7 @@ TEST_CASE(dctcp_takes_a_little_reordering_for_what_it_is) {
   Network net({}, dctcp());
   const auto number = net.join(0, 1);
   const TimePs two_packets = 2 * net.transmit_time(kFullBytes);
-  net.filter = [=](TimePs, std::uint32_t, PortId, const Packet& packet) -> Fate {
+  net.filter = [=](TimePs, std::uint32_t, PortId, const HostPacket& packet) -> Fate {
     const bool late = is_data(packet) && read_dctcp_header<DctcpData>(packet).sequence % 20 == 15;
     return {1, late ? two_packets : 0};
   };
@@ -161,7 +161,7 @@ TEST_CASE(dctcp_backs_off_and_gives_up_after_its_retries) {
   Network net({}, dctcp(settings));
   const auto number = net.join(0, 1);
   std::vector<TimePs> sent;
-  net.filter = [&](TimePs now, std::uint32_t, PortId, const Packet&) -> Fate {
+  net.filter = [&](TimePs now, std::uint32_t, PortId, const HostPacket&) -> Fate {
     sent.push_back(now);
     return {0, 0};
   };
@@ -193,7 +193,7 @@ TEST_CASE(dctcp_echoes_exactly_the_packets_that_were_marked) {
   const auto number = net.join(0, 1);
   Rng rng(3);
   std::uint64_t marked = 0, acks = 0;
-  net.filter = [&](TimePs, std::uint32_t from, PortId, Packet& packet) -> Fate {
+  net.filter = [&](TimePs, std::uint32_t from, PortId, HostPacket& packet) -> Fate {
     if (from == 1) ++acks;
     if (is_data(packet) && rng.chance(1, 5)) {
       packet.ecn = Ecn::kCe;
@@ -280,7 +280,7 @@ TEST_CASE(dctcp_stays_on_its_port_unless_told_to_fail_over) {
     Network net(options, dctcp(settings));
     const auto number = net.join(0, 1);
     PortId last = 0;
-    net.filter = [&](TimePs, std::uint32_t from, PortId port, const Packet&) -> Fate {
+    net.filter = [&](TimePs, std::uint32_t from, PortId port, const HostPacket&) -> Fate {
       if (from == 0) last = port;
       return {};
     };

@@ -20,7 +20,7 @@ Network::Factory roce(const RoceSettings& settings = {}) {
   };
 }
 
-bool is_write(const Packet& packet) { return read_roce_header(packet).kind == RoceKind::kWrite; }
+bool is_write(const HostPacket& packet) { return read_roce_header(packet).kind == RoceKind::kWrite; }
 
 constexpr std::uint32_t kMiddleBytes = 82 + 12 + 4 + 4096;  // of the default wire
 constexpr std::uint32_t kFirstBytes = kMiddleBytes + 16;
@@ -60,7 +60,7 @@ TEST_CASE(roce_sizes_are_those_of_the_real_headers) {
   Network net({}, roce());
   const auto number = net.join(0, 1);
   std::vector<std::uint32_t> sizes;
-  net.filter = [&](TimePs, std::uint32_t, PortId, const Packet& packet) -> Fate {
+  net.filter = [&](TimePs, std::uint32_t, PortId, const HostPacket& packet) -> Fate {
     sizes.push_back(packet.bytes);
     return {};
   };
@@ -79,7 +79,7 @@ TEST_CASE(roce_goes_back_to_the_lost_packet_and_sends_all_after_it_again) {
   bool lost = false;
   TimePs gap_seen = 0;
   std::uint64_t sent_before_nak = 0, naks = 0;
-  net.filter = [&](TimePs now, std::uint32_t from, PortId, const Packet& packet) -> Fate {
+  net.filter = [&](TimePs now, std::uint32_t from, PortId, const HostPacket& packet) -> Fate {
     const RoceHeader header = read_roce_header(packet);
     if (header.kind == RoceKind::kNak) {
       ++naks;
@@ -111,7 +111,7 @@ TEST_CASE(roce_repairs_a_lost_tail_by_timeout) {
   Network net({}, roce(settings));
   const auto number = net.join(0, 1);
   int losses = 2;  // the last packet, twice
-  net.filter = [&](TimePs, std::uint32_t, PortId, const Packet& packet) -> Fate {
+  net.filter = [&](TimePs, std::uint32_t, PortId, const HostPacket& packet) -> Fate {
     const RoceHeader header = read_roce_header(packet);
     return {header.kind == RoceKind::kWrite && header.last != 0 && losses-- > 0 ? 0 : 1, 0};
   };
@@ -127,7 +127,7 @@ TEST_CASE(roce_gives_up_after_its_retries) {
   settings.retries = 3;
   Network net({}, roce(settings));
   const auto number = net.join(0, 1);
-  net.filter = [](TimePs, std::uint32_t, PortId, const Packet&) -> Fate { return {0, 0}; };
+  net.filter = [](TimePs, std::uint32_t, PortId, const HostPacket&) -> Fate { return {0, 0}; };
   net.post(0, number[0], 1, 4096);
   net.post(0, number[0], 2, 0);
   CHECK(net.run(kPsPerSecond));
@@ -161,7 +161,7 @@ TEST_CASE(roce_moves_to_another_port_when_its_own_goes_down) {
   const auto number = net.join(0, 1);
   std::uint32_t ports_used = 0;
   PortId last = 0;
-  net.filter = [&](TimePs, std::uint32_t from, PortId port, const Packet&) -> Fate {
+  net.filter = [&](TimePs, std::uint32_t from, PortId port, const HostPacket&) -> Fate {
     if (from == 0) {
       ports_used |= 1U << port;
       last = port;
@@ -207,7 +207,7 @@ TEST_CASE(roce_spreads_its_qps_evenly_over_planes_and_draws_their_paths) {
   Network net(options, roce());
   std::array<int, 4> on_port{};
   std::vector<std::uint32_t> paths;
-  net.filter = [&](TimePs, std::uint32_t from, PortId port, const Packet& packet) -> Fate {
+  net.filter = [&](TimePs, std::uint32_t from, PortId port, const HostPacket& packet) -> Fate {
     if (from == 0 && is_write(packet)) {
       ++on_port[port];
       paths.push_back(packet.ev);
@@ -230,7 +230,7 @@ TEST_CASE(dcqcn_sends_at_most_one_cnp_per_interval_and_qp) {
   Network net(options, roce(settings));
   const auto number = net.join(0, 1);
   std::vector<TimePs> cnps;
-  net.filter = [&](TimePs now, std::uint32_t, PortId, const Packet& packet) -> Fate {
+  net.filter = [&](TimePs now, std::uint32_t, PortId, const HostPacket& packet) -> Fate {
     if (read_roce_header(packet).kind == RoceKind::kCnp) {
       cnps.push_back(now);
       CHECK(packet.traffic_class == TrafficClass::kControl && packet.ecn == Ecn::kNotEct);
@@ -298,6 +298,21 @@ TEST_CASE(dcqcn_cuts_by_half_of_alpha_and_climbs_back) {
   const std::uint64_t sixth = rate.rate_bps(cut + 6 * 55 * kPsPerUs);
   CHECK(sixth > fourth && sixth < target + 2 * kLine / 1000);
   CHECK(rate.rate_bps(cut + kPsPerSecond) == kLine && !rate.limited());
+}
+
+TEST_CASE(dcqcn_takes_a_series_of_cnps_for_one_event_unless_told_to_clamp) {
+  constexpr std::uint64_t kLine = 40'000'000'000;
+  for (const bool clamp : {false, true}) {
+    DcqcnSettings settings;
+    settings.clamp_target = clamp;
+    Dcqcn rate(settings, kLine);
+    rate.on_cnp(0);
+    rate.on_cnp(50 * kPsPerUs);
+    const std::uint64_t low = rate.rate_bps(50 * kPsPerUs);
+    CHECK(low == kLine / 4);
+    const std::uint64_t target = clamp ? kLine / 2 : kLine;
+    CHECK(rate.rate_bps(105 * kPsPerUs) == (low + target) / 2);
+  }
 }
 
 TEST_CASE(dcqcn_climbs_by_bytes_sent_as_well) {

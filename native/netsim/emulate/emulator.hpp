@@ -84,8 +84,8 @@ class Emulator final : private Edge {
 
  private:
   void deliver(TimePs now, std::uint32_t plane, const Packet& packet) override;
-  void share(std::uint32_t payload) override { payloads_.share(payload); }
-  void release(std::uint32_t payload) override { payloads_.release(payload); }
+  void share(const Packet& packet) override { payloads_.share(packet.payload); }
+  void release(const Packet& packet) override { payloads_.release(packet.payload); }
 
   void open_sockets();
   void run();

@@ -58,7 +58,7 @@ void HashedPaths::set_port(PortId port, bool port_up) {
   up_ = port_up ? up_ | bit : up_ & ~bit;
 }
 
-void HashedPaths::address(std::uint32_t connection, Packet& packet) const {
+void HashedPaths::address(std::uint32_t connection, HostPacket& packet) const {
   packet.destination_host = ends_[connection].peer_host;
   packet.ev = ends_[connection].source_port;
 }

@@ -31,7 +31,7 @@ class HashedPaths {
   PortId reply_port(PortId port) const { return up(port) ? port : nearest_up(port); }
 
   // Fills in where the packet goes and by which path.
-  void address(std::uint32_t connection, Packet& packet) const;
+  void address(std::uint32_t connection, HostPacket& packet) const;
 
   std::uint64_t memory_bytes() const { return ends_.capacity() * sizeof(End); }
 

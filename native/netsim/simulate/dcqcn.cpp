@@ -27,7 +27,7 @@ std::uint64_t Dcqcn::floor_bps() const {
 
 void Dcqcn::on_cnp(TimePs now) {
   advance(now);
-  target_ = rate_;
+  if (settings_->clamp_target || timer_steps_ + byte_steps_ > 0) target_ = rate_;
   __extension__ using Wide = unsigned __int128;
   const auto cut = static_cast<std::uint64_t>(static_cast<Wide>(rate_) * alpha_ / (2 * std::uint64_t{kAlphaOne}));
   rate_ = std::max(rate_ - cut, floor_bps());

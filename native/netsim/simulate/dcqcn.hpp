@@ -17,6 +17,9 @@ struct DcqcnSettings {
   std::uint64_t increase_bytes = 10'000'000;  // B: and one per so many bytes sent
   std::uint32_t gain_shift = 8;               // g = 2^-8
   std::uint32_t recovery_stages = 5;          // F: steps of fast recovery before the target itself rises
+  // Whether every CNP makes the rate of that moment the target, as the paper writes it. False: only the first CNP after a
+  // step up does, so that a series of CNPs is one event; NVIDIA's firmware (CLAMP_TGT_RATE) and the authors' simulator.
+  bool clamp_target = false;
   std::uint64_t rate_ai_bps = 0;   // additive step of the target; 0: a thousandth of the port's rate, which is the
                                    // paper's 40 Mb/s for its 40 Gb/s
   std::uint64_t rate_hai_bps = 0;  // hyper step; 0: ten times rate_ai_bps, the ratio of NVIDIA's 50 and 5 Mb/s

@@ -50,7 +50,7 @@ class DctcpEndpoint final : public Endpoint {
     schedule(now, connection);
   }
 
-  void handle_packet(TimePs now, PortId port, const Packet& packet) override {
+  void handle_packet(TimePs now, PortId port, const HostPacket& packet) override {
     // The checksum does not match, or the payload is gone.
     if (packet.corruption != kNotCorrupted || is_trimmed(packet.traffic_class)) return;
     if (dctcp_kind(packet) == DctcpKind::kData) {
@@ -144,7 +144,7 @@ class DctcpEndpoint final : public Endpoint {
     if (!answers_.contains(connection)) answers_.push(paths_.reply_port(port), connection);
   }
 
-  void handle_data(TimePs now, PortId port, const Packet& packet) {
+  void handle_data(TimePs now, PortId port, const HostPacket& packet) {
     const auto data = read_dctcp_header<DctcpData>(packet);
     const std::uint32_t connection = data.connection;
     MRC_ASSERT(connection < receivers_.size());
@@ -206,7 +206,7 @@ class DctcpEndpoint final : public Endpoint {
   }
 
   void begin(PortId port, std::uint32_t connection, Outbound& out) const {
-    out.packet = Packet{};
+    out.packet = HostPacket{};
     out.port = port;
     paths_.address(connection, out.packet);
   }

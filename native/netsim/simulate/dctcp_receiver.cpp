@@ -4,8 +4,8 @@
 
 namespace openmrc::netsim {
 
-void DctcpReceiver::handle_data(TimePs now, const DctcpSettings& settings, const DctcpData& data, const Packet& packet,
-                                Ring<Done>& done) {
+void DctcpReceiver::handle_data(TimePs now, const DctcpSettings& settings, const DctcpData& data,
+                                const HostPacket& packet, Ring<Done>& done) {
   ++received_packets_;
   const bool marked = packet.ecn == Ecn::kCe;
   if (marked != marked_) {

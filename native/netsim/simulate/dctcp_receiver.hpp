@@ -14,7 +14,7 @@ namespace openmrc::netsim {
 class DctcpReceiver {
  public:
   // Puts the messages that are complete now, in order, into `done`.
-  void handle_data(TimePs now, const DctcpSettings& settings, const DctcpData& data, const Packet& packet,
+  void handle_data(TimePs now, const DctcpSettings& settings, const DctcpData& data, const HostPacket& packet,
                    Ring<Done>& done);
 
   bool owes() const { return !owed_.empty(); }

@@ -44,7 +44,7 @@ std::uint64_t DctcpSender::choose(bool& again) {
   return again ? board_.first_lost() : board_.next();
 }
 
-void DctcpSender::send(TimePs now, DctcpData header, Packet& packet) {
+void DctcpSender::send(TimePs now, DctcpData header, HostPacket& packet) {
   MRC_ASSERT(may_send());
   bool again = false;
   const std::uint64_t sequence = choose(again);

@@ -20,7 +20,7 @@ class DctcpSender {
   bool may_send();
 
   // Writes the next packet; may_send() must hold. The caller adds the address and the receiver's number.
-  void send(TimePs now, DctcpData header, Packet& packet);
+  void send(TimePs now, DctcpData header, HostPacket& packet);
 
   // True if something new has arrived.
   bool handle_ack(TimePs now, const DctcpAck& ack);

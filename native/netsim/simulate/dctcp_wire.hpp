@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "netsim/packet.hpp"
+#include "netsim/simulate/endpoint.hpp"
 
 namespace openmrc::netsim {
 
@@ -49,23 +49,24 @@ static_assert(sizeof(DctcpAck) <= kHeaderRoom && std::has_unique_object_represen
 inline constexpr std::uint32_t kTcpBytes = 24;
 inline constexpr std::uint32_t kSackOptionBytes = 4, kSackBlockBytes = 8;
 
-inline void write_header(const DctcpData& header, std::uint32_t around, std::uint16_t payload_bytes, Packet& packet) {
+inline void write_header(const DctcpData& header, std::uint32_t around, std::uint16_t payload_bytes,
+                         HostPacket& packet) {
   std::memcpy(packet.header.data(), &header, sizeof header);
   packet.header_bytes = sizeof header;
   packet.payload_bytes = payload_bytes;
   packet.bytes = around + kTcpBytes + payload_bytes;
 }
 
-inline void write_header(const DctcpAck& header, std::uint32_t around, Packet& packet) {
+inline void write_header(const DctcpAck& header, std::uint32_t around, HostPacket& packet) {
   std::memcpy(packet.header.data(), &header, sizeof header);
   packet.header_bytes = sizeof header;
   packet.bytes = around + kTcpBytes + (header.blocks == 0 ? 0 : kSackOptionBytes + header.blocks * kSackBlockBytes);
 }
 
-inline DctcpKind dctcp_kind(const Packet& packet) { return static_cast<DctcpKind>(packet.header[0]); }
+inline DctcpKind dctcp_kind(const HostPacket& packet) { return static_cast<DctcpKind>(packet.header[0]); }
 
 template <typename Header>
-Header read_dctcp_header(const Packet& packet) {
+Header read_dctcp_header(const HostPacket& packet) {
   Header header;
   std::memcpy(&header, packet.header.data(), sizeof header);
   return header;

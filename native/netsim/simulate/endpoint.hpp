@@ -8,6 +8,7 @@
 // splits each message over the lanes, an endpoint never sees that.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,6 +24,18 @@ namespace openmrc::netsim {
 
 using MessageId = std::uint32_t;  // the same number at both ends: it travels in the packets
 
+inline constexpr std::uint32_t kHeaderRoom = 56;  // the longest transport header that a simulated host sends
+
+// What the two ends know of a packet and the fabric does not: one cache line, written once and read once.
+struct alignas(64) TransportPart {
+  std::uint16_t payload_bytes = 0;  // lengths only
+  std::uint8_t header_bytes = 0;    // used bytes of `header`
+  std::array<std::uint8_t, kHeaderRoom> header{};
+};
+
+// A packet as a host sends and receives it.
+struct HostPacket : Packet, TransportPart {};
+
 // What every transport of a run is told of its surroundings. Shared by all endpoints of the run.
 struct Surroundings {
   ClosShape shape;
@@ -31,16 +44,16 @@ struct Surroundings {
   std::uint32_t header_bytes = 126;  // of every packet on the wire around the transport's own header and payload: UDP,
                                      // IP, encapsulation, Ethernet framing; the ICRC is the transport's
   std::uint64_t port_rate_bps = 0;
-  TimePs base_rtt = 0;               // of a full packet and its acknowledgement across the longest path
-  bool trimming = false;             // the fabric trims
+  TimePs base_rtt = 0;    // of a full packet and its acknowledgement across the longest path
+  bool trimming = false;  // the fabric trims
 };
 
 // One connection as one of its ends sees it.
 struct ConnectionEnd {
   std::uint32_t peer_host = 0;
   std::uint16_t lane = 0;
-  std::uint64_t bytes_out = 0;      // that the workload will send over it in all, and
-  std::uint64_t bytes_in = 0;       // receive: what never carries data needs no state for it
+  std::uint64_t bytes_out = 0;  // that the workload will send over it in all, and
+  std::uint64_t bytes_in = 0;   // receive: what never carries data needs no state for it
   std::uint32_t messages_out = 0;
   std::uint32_t messages_in = 0;
 };
@@ -56,11 +69,11 @@ struct Done {
 };
 
 struct ConnectionStats {
-  std::uint64_t sent_packets = 0, sent_bytes = 0, resent_packets = 0;        // data, payload bytes
-  std::uint64_t received_packets = 0, received_bytes = 0, duplicates = 0;    // data; bytes without duplicates
-  std::uint64_t acknowledgements = 0, negative_acknowledgements = 0;         // received
-  std::uint64_t marks = 0, trims = 0, losses = 0, timeouts = 0;              // as the sender learned of them
-  std::uint64_t window_bytes = 0, rate_bps = 0;                              // of the sender now; 0: has none
+  std::uint64_t sent_packets = 0, sent_bytes = 0, resent_packets = 0;      // data, payload bytes
+  std::uint64_t received_packets = 0, received_bytes = 0, duplicates = 0;  // data; bytes without duplicates
+  std::uint64_t acknowledgements = 0, negative_acknowledgements = 0;       // received
+  std::uint64_t marks = 0, trims = 0, losses = 0, timeouts = 0;            // as the sender learned of them
+  std::uint64_t window_bytes = 0, rate_bps = 0;                            // of the sender now; 0: has none
   TimePs smoothed_rtt = 0;
 };
 
@@ -75,9 +88,9 @@ struct PathEvent {
   std::uint32_t replacement = 0;
 };
 
-// A packet to put on a port. `link`, `source_host` and `route` of the packet are the NIC's to fill in.
+// A packet to put on a port. `link`, `source_host`, `payload` and `route` of the packet are the NIC's to fill in.
 struct Outbound {
-  Packet packet;
+  HostPacket packet;
   PortId port = 0;
 };
 
@@ -91,7 +104,7 @@ class Endpoint {
 
   // A message of `bytes` (0 is allowed) to the peer.
   virtual void post(TimePs now, std::uint32_t connection, MessageId message, std::uint64_t bytes) = 0;
-  virtual void handle_packet(TimePs now, PortId port, const Packet& packet) = 0;
+  virtual void handle_packet(TimePs now, PortId port, const HostPacket& packet) = 0;
   virtual void handle_timer(TimePs now) = 0;
   virtual void handle_port_state(TimePs now, PortId port, bool up) = 0;
 
@@ -100,6 +113,8 @@ class Endpoint {
   virtual bool poll_done(Done& done) = 0;
   virtual bool poll_path_event(PathEvent& /*event*/) { return false; }
 
+  // A hint that it will soon be used: may bring its memory into the cache.
+  virtual void prefetch() const {}
   virtual TimePs next_timer() const = 0;
   virtual ConnectionStats stats(std::uint32_t connection) const = 0;
   virtual std::uint64_t memory_bytes() const = 0;

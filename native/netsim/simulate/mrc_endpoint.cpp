@@ -53,7 +53,7 @@ class MrcEndpoint final : public Endpoint {
   std::uint32_t open(const ConnectionEnd& end) override;
   void connect(std::uint32_t connection, std::uint32_t peer_number) override;
   void post(TimePs now, std::uint32_t connection, MessageId message, std::uint64_t bytes) override;
-  void handle_packet(TimePs now, PortId port, const Packet& packet) override;
+  void handle_packet(TimePs now, PortId port, const HostPacket& packet) override;
   void handle_timer(TimePs now) override {
     now_ = now;
     engine_.handle_timer(now);
@@ -83,6 +83,7 @@ class MrcEndpoint final : public Endpoint {
 
   static EngineConfig engine_config(const Surroundings& surroundings, std::uint32_t host, bool watched);
   static void require(Status status) { MRC_ASSERT(status == Status::kOk); }
+  CcConfig surrounded(CcConfig cc) const;
   std::vector<Ev> draw_universe(std::uint32_t connection, std::uint32_t peer_host) const;
   void add_paths(Rng& rng, PortId port, std::vector<Ev>& universe) const;
   bool denied(std::uint32_t plane, Route route) const;
@@ -149,6 +150,17 @@ std::vector<Ev> MrcEndpoint::draw_universe(std::uint32_t connection, std::uint32
   return universe;
 }
 
+// What congestion control has to know of its surroundings, where the settings leave it open.
+CcConfig MrcEndpoint::surrounded(CcConfig cc) const {
+  constexpr std::uint32_t kUdpAndNominalBytes = 48;  // nominal size: UDP length + 40 (A.3)
+  constexpr std::uint32_t kDataHeaderBytes = 36;
+  if (cc.link_rate_bps == 0) cc.link_rate_bps = surroundings_.port_rate_bps * surroundings_.shape.planes;
+  if (cc.base_rtt == 0) cc.base_rtt = surroundings_.base_rtt;
+  cc.mtu_bytes = surroundings_.payload_mtu + kDataHeaderBytes + kIcrcBytes + kUdpAndNominalBytes;
+  cc.trimming = cc.trimming || (surroundings_.trimming && settings_.rtr.capabilities.trim_nack);
+  return cc;
+}
+
 std::uint32_t MrcEndpoint::open(const ConnectionEnd& end) {
   QpInitAttributes attributes;
   attributes.send_cq = send_cq_;
@@ -166,6 +178,7 @@ std::uint32_t MrcEndpoint::open(const ConnectionEnd& end) {
 void MrcEndpoint::connect(std::uint32_t index, std::uint32_t peer_number) {
   Connection& connection = connections_[index];
   QpToInit init = settings_.init;
+  init.cc = surrounded(init.cc);
   init.ev_universe = draw_universe(index, connection.end.peer_host);
   require(engine_.modify_qp(now_, connection.qp, init));
 
@@ -226,7 +239,7 @@ bool MrcEndpoint::post_now(TimePs now, Connection& connection, const Post& post)
   return true;
 }
 
-void MrcEndpoint::handle_packet(TimePs now, PortId port, const Packet& packet) {
+void MrcEndpoint::handle_packet(TimePs now, PortId port, const HostPacket& packet) {
   now_ = now;
   std::array<std::uint8_t, kHeaderRoom + 8> bytes{};
   std::memcpy(bytes.data(), packet.header.data(), packet.header_bytes);
@@ -250,11 +263,11 @@ bool MrcEndpoint::poll_transmit(TimePs now, PortMask free_ports, PortMask paused
   const TxPacket& tx = burst.packets[0];
   MRC_ASSERT(burst.count == 1 && tx.header_bytes <= kHeaderRoom);
   out.port = burst.port;
-  Packet& packet = out.packet;
+  HostPacket& packet = out.packet;
   packet.destination_host = host_of(burst.destination);
   packet.ev = burst.ev;
   packet.bytes = tx.datagram_bytes() + surroundings_.header_bytes;
-  packet.payload = kNoPayload;
+
   packet.payload_bytes = tx.payload_bytes;
   packet.traffic_class = burst.traffic_class;
   packet.ecn = burst.ecn;

@@ -59,7 +59,8 @@ void Nic::receive(TimePs now, const Inbound& inbound) {
     ++corrupted_;
     return;
   }
-  endpoint_->handle_packet(now, static_cast<PortId>(inbound.plane), packet);
+  const HostPacket whole{packet, *inbound.part};
+  endpoint_->handle_packet(now, static_cast<PortId>(inbound.plane), whole);
 }
 
 void Nic::start_sends(TimePs now, Workload& work) {
@@ -110,7 +111,7 @@ void Nic::transmit(TimePs now, Outbox& out) {
 }
 
 void Nic::put_on_wire(TimePs now, Outbox& out) {
-  Packet& packet = outbound_.packet;
+  HostPacket& packet = outbound_.packet;
   packet.source_host = host_;
   packet.link = config_.shape.nic_up(host_);
   packet.corruption = kNotCorrupted;
@@ -123,7 +124,8 @@ void Nic::put_on_wire(TimePs now, Outbox& out) {
   PortTraffic& traffic = traffic_[outbound_.port];
   ++traffic.tx_packets;
   traffic.tx_bytes += packet.bytes;
-  out[outbound_.port].push_back({arrival, packet});
+  packet.payload = out.parts[outbound_.port].take(packet);
+  out.mail[outbound_.port].push_back({arrival, packet});
 }
 
 void Nic::set_carrier(TimePs now, std::uint32_t plane, bool up) {

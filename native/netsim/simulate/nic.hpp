@@ -11,6 +11,7 @@
 #include "netsim/faults.hpp"
 #include "netsim/link.hpp"
 #include "netsim/simulate/endpoint.hpp"
+#include "netsim/simulate/parts.hpp"
 #include "netsim/simulate/workload.hpp"
 
 namespace openmrc::netsim {
@@ -24,14 +25,18 @@ struct Mail {
 inline constexpr LinkId kPauseOn = ~LinkId{0} - 2;
 inline constexpr LinkId kPauseOff = ~LinkId{0} - 3;
 
-// What a NIC sends in a window, by plane.
-using Outbox = std::array<std::vector<Mail>, kPortCountMax>;
+// What the NICs of a shard send in a window, by plane.
+struct Outbox {
+  std::array<std::vector<Mail>, kPortCountMax> mail;
+  std::array<Parts, kPortCountMax> parts;
+};
 
 // A packet that reaches a NIC in the window.
 struct Inbound {
   TimePs time = 0;
   std::uint32_t plane = 0;
   const Packet* packet = nullptr;
+  const TransportPart* part = nullptr;  // nullptr: a pause
 };
 
 struct PortTraffic {
@@ -57,6 +62,10 @@ class Nic {
   // When it wants to run without any arrival.
   TimePs wake() const { return wake_; }
   void begin(Workload& work);
+  void prefetch() const {
+    for (std::size_t at = 0; at < sizeof(*this); at += 64) __builtin_prefetch(reinterpret_cast<const char*>(this) + at);
+    endpoint_->prefetch();
+  }
 
   void set_carrier(TimePs now, std::uint32_t plane, bool up);
   // What is wrong with its uplink, as far as it delays packets; losses are the plane's business.

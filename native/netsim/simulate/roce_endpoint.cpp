@@ -49,7 +49,7 @@ class RoceEndpoint final : public Endpoint {
     schedule(now, connection);
   }
 
-  void handle_packet(TimePs now, PortId port, const Packet& packet) override {
+  void handle_packet(TimePs now, PortId port, const HostPacket& packet) override {
     // The ICRC does not match, or the payload is gone.
     if (packet.corruption != kNotCorrupted || is_trimmed(packet.traffic_class)) return;
     const RoceHeader header = read_roce_header(packet);
@@ -152,7 +152,7 @@ class RoceEndpoint final : public Endpoint {
     if (!timeouts_.armed(connection)) timeouts_.set(connection, now + settings_.timeout_ps);
   }
 
-  void handle_write(TimePs now, PortId port, const RoceHeader& header, const Packet& packet) {
+  void handle_write(TimePs now, PortId port, const RoceHeader& header, const HostPacket& packet) {
     auto& receiver = receivers_[header.connection];
     if (!receiver) receiver = std::make_unique<RoceReceiver>();
     if (receiver->handle_write(now, settings_, header, packet)) {
@@ -187,7 +187,7 @@ class RoceEndpoint final : public Endpoint {
     RoceReceiver& receiver = *receivers_[connection];
     RoceHeader header = receiver.take_answer();
     header.connection = paths_.peer_number(connection);
-    out.packet = Packet{};
+    out.packet = HostPacket{};
     out.port = port;
     paths_.address(connection, out.packet);
     write_header(header, surroundings_->header_bytes, 0, out.packet);
@@ -199,7 +199,7 @@ class RoceEndpoint final : public Endpoint {
     const std::uint32_t connection = ready_.pop(port);
     RoceSender& sender = *senders_[connection];
     if (!sender.may_send()) return false;  // failed or acknowledged while it waited
-    out.packet = Packet{};
+    out.packet = HostPacket{};
     out.port = port;
     paths_.address(connection, out.packet);
     RoceHeader header;

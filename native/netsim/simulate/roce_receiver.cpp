@@ -3,7 +3,7 @@
 namespace openmrc::netsim {
 
 bool RoceReceiver::handle_write(TimePs now, const RoceSettings& settings, const RoceHeader& header,
-                                const Packet& packet) {
+                                const HostPacket& packet) {
   ++received_packets_;
   if (packet.ecn == Ecn::kCe) notify(now, settings);
   if (header.psn < expected_) {

@@ -12,7 +12,7 @@ namespace openmrc::netsim {
 class RoceReceiver {
  public:
   // True when the packet ends a message, whose bytes are then all there.
-  bool handle_write(TimePs now, const RoceSettings& settings, const RoceHeader& header, const Packet& packet);
+  bool handle_write(TimePs now, const RoceSettings& settings, const RoceHeader& header, const HostPacket& packet);
 
   bool owes() const { return ack_ || nak_ || cnp_; }
   // The next answer that is owed; its number is the state at this moment, so one answer speaks for all before it.

@@ -25,7 +25,7 @@ bool RoceSender::wants_ack(TimePs now, const Segment& segment) const {
          next_ + 1 - acknowledged_ >= window_;
 }
 
-void RoceSender::send(TimePs now, RoceHeader header, Packet& packet) {
+void RoceSender::send(TimePs now, RoceHeader header, HostPacket& packet) {
   MRC_ASSERT(may_send());
   const Segment segment = messages_.segment(next_, mtu_);
   header.kind = RoceKind::kWrite;

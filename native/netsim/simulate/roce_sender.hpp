@@ -23,7 +23,7 @@ class RoceSender {
   TimePs next_look() const { return std::min(next_send_, rate_.next_increase()); }
 
   // Writes the next packet; may_send() must hold. The caller adds the address and the receiver's number.
-  void send(TimePs now, RoceHeader header, Packet& packet);
+  void send(TimePs now, RoceHeader header, HostPacket& packet);
 
   // All below `psn` has arrived; true if that is news.
   bool handle_ack(std::uint64_t psn);

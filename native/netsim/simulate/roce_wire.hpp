@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "netsim/packet.hpp"
+#include "netsim/simulate/endpoint.hpp"
 
 namespace openmrc::netsim {
 
@@ -37,14 +37,15 @@ inline std::uint32_t transport_bytes(const RoceHeader& header) {
 }
 
 // `around` is what surrounds the transport on the wire.
-inline void write_header(const RoceHeader& header, std::uint32_t around, std::uint16_t payload_bytes, Packet& packet) {
+inline void write_header(const RoceHeader& header, std::uint32_t around, std::uint16_t payload_bytes,
+                         HostPacket& packet) {
   std::memcpy(packet.header.data(), &header, sizeof header);
   packet.header_bytes = sizeof header;
   packet.payload_bytes = payload_bytes;
   packet.bytes = around + transport_bytes(header) + payload_bytes;
 }
 
-inline RoceHeader read_roce_header(const Packet& packet) {
+inline RoceHeader read_roce_header(const HostPacket& packet) {
   RoceHeader header;
   std::memcpy(&header, packet.header.data(), sizeof header);
   return header;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "netsim/simulate/nic.hpp"
@@ -22,6 +23,17 @@ struct Inbox {
   }
 };
 
+class Shard;
+
+// Which shard a host belongs to.
+struct ShardMap {
+  std::vector<std::unique_ptr<Shard>> shards;
+  std::uint32_t hosts_per_shard = 1;
+
+  std::uint32_t index_of(std::uint32_t host) const { return host / hosts_per_shard; }
+  Shard& of(std::uint32_t host) const { return *shards[index_of(host)]; }
+};
+
 class Shard {
  public:
   Shard(std::uint32_t first_host, std::uint32_t hosts);
@@ -36,8 +48,12 @@ class Shard {
   // What its NICs sent, by plane; the planes take it.
   Outbox& outbox() { return outbox_; }
 
-  // Runs every NIC that something happens to before `end`, host by host.
-  void run(TimePs end, std::uint32_t planes, Workload& work);
+  // Runs every NIC that something happens to before `end`, host by host. `shards` have the parts of what arrives.
+  void run(TimePs end, std::uint32_t planes, Workload& work, const ShardMap& shards);
+  // Parts of the packets of one plane that its NICs have received; for their owners.
+  std::vector<Return>& returns(std::uint32_t plane) { return returns_[plane]; }
+  const Parts& parts(std::uint32_t plane) const { return outbox_.parts[plane]; }
+  std::uint64_t memory_bytes() const;
   // Between windows: what the planes delivered becomes the mail of the next window.
   void turn(std::uint32_t planes);
   // When it has something to do: mail or a NIC's own wish.
@@ -46,7 +62,9 @@ class Shard {
   std::uint64_t finished() const { return finished_; }  // ops
 
  private:
-  void sort_mail(TimePs end, std::uint32_t planes);
+  void sort_mail(TimePs end, std::uint32_t planes, const ShardMap& shards);
+  void prefetch(std::uint32_t nic, std::uint32_t begin) const;
+  void give_back(std::span<const Inbound> read, const ShardMap& shards);
 
   std::uint32_t first_host_;
   std::vector<std::unique_ptr<Nic>> nics_;
@@ -54,6 +72,7 @@ class Shard {
   std::array<Inbox, kPortCountMax> arriving_;          // written by the planes in this window
   std::array<std::vector<Mail>, kPortCountMax> mail_;  // read in this window
   Outbox outbox_;
+  std::array<std::vector<Return>, kPortCountMax> returns_;
   std::vector<std::uint32_t> begins_;  // of each NIC's part of sorted_
   std::vector<Inbound> sorted_;
   std::size_t kept_ = 0;  // mail for later windows

@@ -17,34 +17,37 @@ FabricConfig with_latency(const SimulationConfig& config) {
   FabricConfig fabric = config.fabric;
   fabric.ports[slot(LinkKind::kNicUp)].delay += config.nic_latency;
   fabric.ports[slot(LinkKind::kNicDown)].delay += config.nic_latency;
-  fabric.delivery_lead =
-      std::min(fabric.ports[slot(LinkKind::kNicUp)].delay, fabric.ports[slot(LinkKind::kNicDown)].delay);
+  fabric.delivery_lead = fabric.ports[slot(LinkKind::kNicDown)].delay;
   return fabric;
 }
 
 }  // namespace
 
-// Hands what leaves a plane to the shard of its NIC. Each plane has its own.
+// Hands what leaves a plane to the shard of its NIC, and the parts of what is lost back. Each plane has its own.
 class Simulation::PlaneEdge final : public Edge {
  public:
-  PlaneEdge(std::vector<std::unique_ptr<Shard>>& shards, std::uint32_t hosts_per_shard)
-      : shards_(shards), hosts_per_shard_(hosts_per_shard) {}
+  explicit PlaneEdge(const ShardMap& map) : map_(map) {}
 
   void deliver(TimePs when, std::uint32_t plane, const Packet& packet) override {
-    shards_[packet.destination_host / hosts_per_shard_]->inbox(plane).put(when, packet);
+    map_.of(packet.destination_host).inbox(plane).put(when, packet);
   }
-  void share(std::uint32_t) override {}
-  void release(std::uint32_t) override {}
+  void share(const Packet& packet) override { shared_.push_back(owner(packet)); }
+  void release(const Packet& packet) override { lost_.push_back(owner(packet)); }
   void pause(TimePs when, std::uint32_t plane, std::uint32_t host, bool paused) override {
     Packet packet;
     packet.destination_host = host;
     packet.link = paused ? kPauseOn : kPauseOff;
-    shards_[host / hosts_per_shard_]->inbox(plane).put(when, packet);
+    map_.of(host).inbox(plane).put(when, packet);
   }
 
+  std::vector<Return>& shared() { return shared_; }
+  std::vector<Return>& lost() { return lost_; }
+
  private:
-  std::vector<std::unique_ptr<Shard>>& shards_;
-  std::uint32_t hosts_per_shard_;
+  Return owner(const Packet& packet) const { return {map_.index_of(packet.source_host), packet.payload}; }
+
+  const ShardMap& map_;
+  std::vector<Return> shared_, lost_;
 };
 
 Simulation::Simulation(const SimulationConfig& config, Workload workload, const EndpointFactory& make_endpoint)
@@ -53,12 +56,13 @@ Simulation::Simulation(const SimulationConfig& config, Workload workload, const 
       fabric_(with_latency(config)),
       crew_(config.threads) {
   const FabricConfig fabric = with_latency(config);
-  window_ = fabric.delivery_lead;
-  MRC_ASSERT(window_ > 0);
+  way_up_ = fabric.ports[slot(LinkKind::kNicUp)].delay;
+  way_down_ = fabric.delivery_lead;
+  MRC_ASSERT(way_up_ + way_down_ > 0);
   nic_config_ = {fabric.shape, Port(fabric.ports[slot(LinkKind::kNicUp)])};
   make_nics(config, make_endpoint);
   make_connections();
-  for (const auto& shard : shards_) {
+  for (const auto& shard : map_.shards) {
     for (std::uint32_t i = 0; i < shard->hosts(); ++i) shard->nic(shard->first_host() + i).begin(workload_);
     shard->refresh_next_time();
   }
@@ -69,17 +73,17 @@ Simulation::~Simulation() = default;
 void Simulation::make_nics(const SimulationConfig& config, const EndpointFactory& make_endpoint) {
   const std::uint32_t hosts = shape().hosts;
   const std::uint32_t shards = config.threads == 1 ? 1 : std::min(hosts, config.threads * kShardsPerThread);
-  hosts_per_shard_ = (hosts + shards - 1) / shards;
-  for (std::uint32_t first = 0; first < hosts; first += hosts_per_shard_) {
-    shards_.push_back(std::make_unique<Shard>(first, std::min(hosts_per_shard_, hosts - first)));
+  map_.hosts_per_shard = (hosts + shards - 1) / shards;
+  for (std::uint32_t first = 0; first < hosts; first += map_.hosts_per_shard) {
+    map_.shards.push_back(std::make_unique<Shard>(first, std::min(map_.hosts_per_shard, hosts - first)));
   }
   for (std::uint32_t plane = 0; plane < shape().planes; ++plane) {
-    edges_.push_back(std::make_unique<PlaneEdge>(shards_, hosts_per_shard_));
+    edges_.push_back(std::make_unique<PlaneEdge>(map_));
   }
-  crew_.run(static_cast<std::uint32_t>(shards_.size()), [&](std::uint32_t i) {
-    for (std::uint32_t k = 0; k < shards_[i]->hosts(); ++k) {
-      const std::uint32_t host = shards_[i]->first_host() + k;
-      shards_[i]->set_nic(host, std::make_unique<Nic>(nic_config_, host, make_endpoint(surroundings_, host)));
+  crew_.run(static_cast<std::uint32_t>(map_.shards.size()), [&](std::uint32_t i) {
+    for (std::uint32_t k = 0; k < map_.shards[i]->hosts(); ++k) {
+      const std::uint32_t host = map_.shards[i]->first_host() + k;
+      map_.shards[i]->set_nic(host, std::make_unique<Nic>(nic_config_, host, make_endpoint(surroundings_, host)));
     }
   });
 }
@@ -99,8 +103,7 @@ void Simulation::make_connections() {
   }
   std::sort(flows.begin(), flows.end(),
             [](const Flow& x, const Flow& y) { return std::tie(x.a, x.b, x.op) < std::tie(y.a, y.b, y.op); });
-  std::vector<std::uint32_t> opened(shape().hosts, 0);
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> numbers;  // what the two ends know the connection by
+  std::vector<std::vector<ConnectionEnd>> ends(shape().hosts);
   for (std::size_t first = 0; first < flows.size();) {
     const auto [a, b] = std::pair{flows[first].a, flows[first].b};
     ConnectionEnd end_a{.peer_host = b}, end_b{.peer_host = a};
@@ -113,24 +116,49 @@ void Simulation::make_connections() {
       to.bytes_in += workload_.ops[flow.op].bytes;
       ++from.messages_out;
       ++to.messages_in;
-      workload_.connection[flow.op] = flow.from_a ? opened[a] : opened[b];
+      workload_.connection[flow.op] = static_cast<std::uint32_t>(ends[flow.from_a ? a : b].size());
     }
     for (std::uint16_t lane = 0; lane < workload_.lanes; ++lane) {
       end_a.lane = end_b.lane = lane;
-      connections_.push_back({a, b, lane, opened[a]++, opened[b]++});
-      numbers.emplace_back(nic(a).endpoint().open(end_a), nic(b).endpoint().open(end_b));
+      connections_.push_back(
+          {a, b, lane, static_cast<std::uint32_t>(ends[a].size()), static_cast<std::uint32_t>(ends[b].size())});
+      ends[a].push_back(end_a);
+      ends[b].push_back(end_b);
     }
     first = last;
   }
-  for (std::size_t i = 0; i < connections_.size(); ++i) {
-    nic(connections_[i].a).endpoint().connect(connections_[i].index_a, numbers[i].second);
-    nic(connections_[i].b).endpoint().connect(connections_[i].index_b, numbers[i].first);
-  }
+  open_and_connect(ends);
 }
 
-TimePs Simulation::next_time() const {
+// NIC by NIC, so that what belongs to one lies together in memory.
+void Simulation::open_and_connect(const std::vector<std::vector<ConnectionEnd>>& ends) {
+  std::vector<std::vector<std::uint32_t>> own(shape().hosts), of_peer(shape().hosts);
+  const auto each_host = [&](const std::function<void(std::uint32_t)>& task) {
+    crew_.run(static_cast<std::uint32_t>(map_.shards.size()), [&](std::uint32_t i) {
+      for (std::uint32_t k = 0; k < map_.shards[i]->hosts(); ++k) task(map_.shards[i]->first_host() + k);
+    });
+  };
+  each_host([&](std::uint32_t host) {
+    for (const ConnectionEnd& end : ends[host]) own[host].push_back(nic(host).endpoint().open(end));
+    of_peer[host].resize(own[host].size());
+  });
+  for (const ConnectionPair& pair : connections_) {
+    of_peer[pair.a][pair.index_a] = own[pair.b][pair.index_b];
+    of_peer[pair.b][pair.index_b] = own[pair.a][pair.index_a];
+  }
+  each_host([&](std::uint32_t host) {
+    for (std::uint32_t i = 0; i < of_peer[host].size(); ++i) nic(host).endpoint().connect(i, of_peer[host][i]);
+  });
+}
+
+TimePs Simulation::next_of_nics() const {
   TimePs next = kNever;
-  for (const auto& shard : shards_) next = std::min(next, shard->next_time());
+  for (const auto& shard : map_.shards) next = std::min(next, shard->next_time());
+  return next;
+}
+
+TimePs Simulation::next_of_planes() const {
+  TimePs next = kNever;
   for (std::uint32_t plane = 0; plane < shape().planes; ++plane) {
     next = std::min(next, fabric_.plane(plane).next_event());
   }
@@ -138,47 +166,62 @@ TimePs Simulation::next_time() const {
 }
 
 bool Simulation::run_until(TimePs until) {
+  const auto after = [](TimePs time, TimePs delay) { return time > kNever - delay ? kNever : time + delay; };
   while (!all_done() && !stalled_) {
-    const TimePs next = next_time();
+    const TimePs nics = next_of_nics();
+    const TimePs planes = next_of_planes();
     const TimePs change = fabric_.next_fault_change();
-    if (std::min(next, change) > until) {
-      stalled_ = next == kNever && change == kNever;
+    if (std::min({nics, planes, change}) > until) {
+      stalled_ = std::min({nics, planes, change}) == kNever;
       now_ = until;
       return stalled_;
     }
-    if (change <= next) {
+    if (change <= std::min(nics, planes)) {
       now_ = change;
       change_faults(change);
       continue;
     }
-    const TimePs last = until < kNever ? until + 1 : kNever;
-    run_window(std::min({next + window_, change, last}));
+    // Planes will next do something when they mean to or when a NIC's next packet comes, and a NIC hears of it a cable
+    // later; no packet that a NIC sends after its window reaches a plane in the window of the planes.
+    const TimePs cap = std::min(change, after(until, 1));
+    const TimePs nics_end = std::min(after(std::min(planes, after(nics, way_up_)), way_down_), cap);
+    run_window(nics_end, std::min(after(nics_end, way_up_), cap));
   }
   return true;
 }
 
-void Simulation::run_window(TimePs end) {
+void Simulation::run_window(TimePs nics_end, TimePs planes_end) {
   const std::uint32_t planes = shape().planes;
-  crew_.run(planes + static_cast<std::uint32_t>(shards_.size()), [&](std::uint32_t task) {
-    if (task < planes) {
-      fabric_.plane(task).run_until(end - 1, *edges_[task]);
-    } else {
-      shards_[task - planes]->run(end, planes, workload_);
-    }
-  });
+  crew_.run(static_cast<std::uint32_t>(map_.shards.size()),
+            [&](std::uint32_t shard) { map_.shards[shard]->run(nics_end, planes, workload_, map_); });
   crew_.run(planes, [&](std::uint32_t plane) {
-    for (const auto& shard : shards_) {
-      for (const Mail& mail : shard->outbox()[plane]) fabric_.plane(plane).arrive(mail.time, mail.packet);
-      shard->outbox()[plane].clear();
-    }
+    exchange(plane);
+    fabric_.plane(plane).run_until(planes_end - 1, *edges_[plane]);
   });
   finished_ = 0;
-  for (const auto& shard : shards_) {
+  for (const auto& shard : map_.shards) {
     shard->turn(planes);
     finished_ += shard->finished();
   }
-  now_ = end - 1;
+  now_ = nics_end - 1;
   ++windows_;
+}
+
+// What the NICs sent into the plane enters it, and the parts of what arrived or was lost go back to where they came from.
+void Simulation::exchange(std::uint32_t plane) {
+  PlaneEdge& edge = *edges_[plane];
+  for (const Return& copy : edge.shared()) map_.shards[copy.shard]->outbox().parts[plane].share(copy.handle);
+  for (const Return& lost : edge.lost()) map_.shards[lost.shard]->outbox().parts[plane].give_back(lost.handle);
+  edge.shared().clear();
+  edge.lost().clear();
+  for (const auto& shard : map_.shards) {
+    for (const Return& read : shard->returns(plane))
+      map_.shards[read.shard]->outbox().parts[plane].give_back(read.handle);
+    shard->returns(plane).clear();
+    std::vector<Mail>& sent = shard->outbox().mail[plane];
+    for (const Mail& mail : sent) fabric_.plane(plane).arrive(mail.time, mail.packet);
+    sent.clear();
+  }
 }
 
 void Simulation::change_faults(TimePs now) {
@@ -192,7 +235,7 @@ void Simulation::change_faults(TimePs now) {
     const Effects effects = fabric_.plane(changed.plane).effects(shape().nic_up(changed.host));
     nic(changed.host).set_uplink_effects(changed.plane, effects, surroundings_.seed);
   }
-  for (const auto& shard : shards_) shard->refresh_next_time();
+  for (const auto& shard : map_.shards) shard->refresh_next_time();
 }
 
 std::uint64_t Simulation::failed() const {
@@ -224,7 +267,8 @@ std::uint64_t Simulation::trace() {
 std::uint64_t Simulation::memory_bytes() {
   std::uint64_t bytes = 0;
   for (std::uint32_t plane = 0; plane < shape().planes; ++plane) bytes += fabric_.plane(plane).memory_bytes();
-  for (std::uint32_t host = 0; host < shape().hosts; ++host) bytes += sizeof(Nic) + nic(host).endpoint().memory_bytes();
+  for (const auto& shard : map_.shards) bytes += shard->memory_bytes();
+  for (std::uint32_t host = 0; host < shape().hosts; ++host) bytes += nic(host).endpoint().memory_bytes();
   return bytes;
 }
 

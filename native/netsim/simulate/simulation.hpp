@@ -1,9 +1,10 @@
 // A whole simulated cluster in virtual time: planes, NICs with their transports, the workload, the faults.
 //
-// Time goes in windows no longer than the shortest way between a NIC and a plane. Whatever happens in a window can reach
-// another plane or NIC only after it, so that all planes and all NICs run a window independently: in parallel if there
+// Time goes in windows: first all NICs run one, then all planes. What a NIC does reaches a plane only after the delay of
+// its cable, and the other way round, so that inside a window every NIC and every plane runs alone: in parallel if there
 // are threads, each with its own memory in the cache if there are none. What they send each other changes hands between
-// windows in an order that no thread can influence; the same seed gives the same trace for any number of threads.
+// windows in an order that no thread can influence; the same seed gives the same trace for any number of threads, and
+// wherever run_until stops.
 //
 // Order of calls: add_fault as needed; run_until until it returns true or nobody cares any more.
 #pragma once
@@ -52,7 +53,7 @@ class Simulation {
   const Workload& workload() const { return workload_; }
   Fabric& fabric() { return fabric_; }
   const ClosShape& shape() const { return fabric_.shape(); }
-  Nic& nic(std::uint32_t host) { return shards_[host / hosts_per_shard_]->nic(host); }
+  Nic& nic(std::uint32_t host) { return map_.of(host).nic(host); }
   const std::vector<ConnectionPair>& connections() const { return connections_; }
   std::uint64_t windows() const { return windows_; }
   std::uint64_t data_packets();
@@ -65,17 +66,19 @@ class Simulation {
 
   void make_nics(const SimulationConfig& config, const EndpointFactory& make_endpoint);
   void make_connections();
-  TimePs next_time() const;
+  void open_and_connect(const std::vector<std::vector<ConnectionEnd>>& ends);
+  TimePs next_of_nics() const;
+  TimePs next_of_planes() const;
   void change_faults(TimePs now);
-  void run_window(TimePs end);
+  void run_window(TimePs nics_end, TimePs planes_end);
+  void exchange(std::uint32_t plane);
 
   Surroundings surroundings_;
   Workload workload_;
   Fabric fabric_;
   NicConfig nic_config_;
-  TimePs window_ = 0;
-  std::uint32_t hosts_per_shard_ = 1;
-  std::vector<std::unique_ptr<Shard>> shards_;
+  TimePs way_up_ = 0, way_down_ = 0;  // the delays between NICs and planes
+  ShardMap map_;
   std::vector<std::unique_ptr<PlaneEdge>> edges_;
   std::vector<ConnectionPair> connections_;
   Crew crew_;
