@@ -44,11 +44,13 @@ def run(
     """Simulate SCENARIO.yaml, print what came out, and keep it in a run directory."""
     _require_polars()
     from openmrc.sim import load_scenario, run
+    from openmrc.sim.store import check_free
 
     # A shell starts background jobs with SIGINT ignored; `kill -INT` shall end this one too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     scenario = load_scenario(scenario_file, _settings(settings or ()))
     folder = out or Path(f"{scenario.name}.run")
+    check_free(folder)  # now, not after hours of simulation
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     command = shlex.join(["openmrc", *sys.argv[1:]])
     with _Bar(console, scenario) as watcher:

@@ -22,15 +22,14 @@ from openmrc.errors import ConfigError
 from openmrc.sim.result import Result, TransportResult
 from openmrc.sim.tables import Table
 
-__all__ = ["commit_of_code", "load_run", "save_run", "settings_text"]
+__all__ = ["check_free", "commit_of_code", "load_run", "save_run", "settings_text"]
 
 SUMMARY, SETTINGS = "summary.json", "settings.yaml"
 
 
 def save_run(result: Result, folder: Path) -> Path:
     """Write a run directory and give its path; see `Result.save`."""
-    if folder.exists() and not (folder / SUMMARY).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError("run directory", str(folder), "an empty folder, a new one, or an earlier run")
+    check_free(folder)
     _clear(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for transport in result:
@@ -42,6 +41,16 @@ def save_run(result: Result, folder: Path) -> Path:
     # Last, so that a folder with a summary is a whole run.
     (folder / SUMMARY).write_text(json.dumps(result.summary, indent=1) + "\n", encoding="utf-8")
     return folder
+
+
+def check_free(folder: Path) -> None:
+    """Make sure that a run may be written there.
+
+    Raises:
+        ConfigError: the folder holds something that is not a run.
+    """
+    if folder.exists() and not (folder / SUMMARY).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError("run directory", str(folder), "an empty folder, a new one, or an earlier run")
 
 
 def _clear(folder: Path) -> None:
