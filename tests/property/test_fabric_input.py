@@ -133,6 +133,19 @@ KEYS = st.sampled_from(
         "address_base",
         "faults",
         "name",
+        "nics_per_host",
+        "oversubscription",
+        "tiers",
+        "t0s_per_pod",
+        "t1_uplinks",
+        "sites",
+        "site_link",
+        "radix",
+        "buffer_bytes",
+        "alpha",
+        "pfc",
+        "routing",
+        "framing",
     ]
 )
 

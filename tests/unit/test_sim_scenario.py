@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,12 @@ import pytest
 from openmrc.errors import ConfigError
 from openmrc.fabric import make_fabric, parse_fault
 from openmrc.sim import Scenario, ScenarioFileError, Transport, load_scenario, make_scenario, parse_scenario
+from openmrc.sim.checks import METRICS
+from openmrc.sim.flaps import FlapSection
 from openmrc.sim.native_config import native_config, native_faults
 from openmrc.sim.run import build_graph
+from openmrc.sim.scenario_file import NicSection, ScenarioFile, WatchSection
+from openmrc.sim.transports import KINDS, DcqcnSection, NsccSection
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "scenario"
@@ -221,3 +226,25 @@ def test_effective_settings_say_everything_in_plain_objects() -> None:
     settings = parse_scenario(GOOD + RANDOM).effective()
     assert plain(settings)
     assert settings["transports"]["mrc"]["probe_interval_ps"] == 10**10
+
+
+def test_the_reference_names_every_key_of_a_scenario_and_every_setting_of_a_transport() -> None:
+    text = (ROOT / "docs" / "reference" / "scenario.md").read_text()
+    sections = [ScenarioFile, NicSection, WatchSection, FlapSection, NsccSection, DcqcnSection, *KINDS.values()]
+    names = {field.alias or name for section in sections for name, field in section.model_fields.items()}
+    names |= set(METRICS)
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_the_program_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs" / "guides" / "simulate.md").read_text()
+    (program,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "simulate.md", "exec"), {})
+    assert (tmp_path / "mine.run" / "summary.json").exists()
+
+
+def test_the_scenario_of_the_guide_is_valid() -> None:
+    text = (ROOT / "docs" / "guides" / "simulate.md").read_text()
+    (scenario,) = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(build_graph(parse_scenario(scenario))) > 0
