@@ -105,6 +105,7 @@ EndpointFactory roce_from(const nb::dict& from) {
   reader.take("increase_bytes", roce.rate.increase_bytes);
   reader.take("gain_shift", roce.rate.gain_shift);
   reader.take("recovery_stages", roce.rate.recovery_stages);
+  reader.take("clamp_target", roce.rate.clamp_target);
   reader.take("rate_ai_bps", roce.rate.rate_ai_bps);
   reader.take("rate_hai_bps", roce.rate.rate_hai_bps);
   reader.take("rate_min_bps", roce.rate.rate_min_bps);
