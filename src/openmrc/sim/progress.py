@@ -16,8 +16,7 @@ class Progress:
         transport: Which transport runs.
         index, count: Its place among the transports of this call, from 0.
         now_ps: Simulated time.
-        received_bytes, total_bytes: Payload received so far, of all.
-        packets: Data packets simulated so far.
+        packets, total_packets: Data packets that receivers got so far, and at least have to get in all.
         wall_s: Time that this transport has taken so far.
     """
 
@@ -25,15 +24,14 @@ class Progress:
     index: int
     count: int
     now_ps: int
-    received_bytes: int
-    total_bytes: int
     packets: int
+    total_packets: int
     wall_s: float
 
     @property
     def share(self) -> float:
-        """Payload received, 0 to 1."""
-        return self.received_bytes / self.total_bytes if self.total_bytes else 0.0
+        """What is done, 0 to 1; what is sent again counts, so that the last part may take longer than it looks."""
+        return min(self.packets / self.total_packets, 1.0) if self.total_packets else 0.0
 
     @property
     def packets_per_second(self) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmrc.fabric import Shape
-from openmrc.sim.scenario import Scenario
+from openmrc.sim.scenario import SMALL_PORTS_MAX, Scenario
 from openmrc.sim.tables import Table
 
 __all__ = ["DROP_CAUSES", "LINK_TIERS", "Recorder"]
@@ -31,24 +31,26 @@ class Recorder:
     Args:
         scenario: What to watch.
         simulation: The native simulation.
-        interval_ps: Time between samples; None: about 200 in `expected_ps`, and fewer per time as a run gets longer.
+        interval_ps: Time between samples; None: about 200 in `expected_ps`, fewer where much has to be looked at, and
+            fewer per time as a run gets longer.
         expected_ps: How long the run would take if all went ideally.
     """
 
-    SAMPLES = 200
+    SAMPLES, SAMPLES_MIN = 200, 25
 
     def __init__(self, scenario: Scenario, simulation: Any, interval_ps: int | None, expected_ps: int) -> None:
         self._scenario, self._simulation = scenario, simulation
         self._adapts = interval_ps is None
         expected_ps = min(expected_ps, scenario.duration_ps)
-        self.interval_ps = interval_ps or max(expected_ps // self.SAMPLES, 10**6)
+        ports = scenario.fabric.hosts * scenario.fabric.planes
+        self._count = min(max(self.SAMPLES * SMALL_PORTS_MAX // ports, self.SAMPLES_MIN), self.SAMPLES)
+        self.interval_ps = interval_ps or max(expected_ps // self._count, 10**6)
         self.next_ps = self.interval_ps
         self._last_ps = 0
         self._samples = 0
         self._before: dict[str, npt.NDArray[Any]] = {}
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._drops_before = dict.fromkeys(DROP_CAUSES, 0)
-        self.received_bytes = 0
         self.queue_peak_bytes = 0
         shape = scenario.fabric
         self._switches = {"t0": shape.t0s, "t1": shape.t1s_in_all, "t2": shape.t2s}
@@ -64,9 +66,9 @@ class Recorder:
         if passed_ps <= 0:
             return
         series = self._scenario.watch.series
-        hosts = self._simulation.hosts()
-        self.received_bytes = int(hosts["goodput_bytes"].sum())
-        self._record_planes(now_ps, passed_ps, hosts)
+        if series:
+            hosts = self._simulation.hosts()
+            self._record_planes(now_ps, passed_ps, hosts)
         if "hosts" in series and self._scenario.watch.hosts:
             self._record_hosts(now_ps, passed_ps, hosts["goodput_bytes"])
         if "queues" in series:
@@ -75,7 +77,7 @@ class Recorder:
             self._keep("path_events", self._simulation.path_events())
         self._last_ps = now_ps
         self._samples += 1
-        if self._adapts and self._samples % (2 * self.SAMPLES) == 0:
+        if self._adapts and self._samples % (2 * self._count) == 0:
             self.interval_ps *= 2
         self.next_ps = now_ps + self.interval_ps
 

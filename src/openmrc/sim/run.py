@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from openmrc import _native
 from openmrc.fabric import Fault
 from openmrc.sim.bounds import Ideals, Packets, ideals
@@ -142,7 +144,8 @@ class _Run:
     def drive(self, progress: Watcher | None, index: int, count: int) -> None:
         """Runs to the end, the limit of the scenario, or an interrupt."""
         began = time.monotonic()
-        total_bytes = int(self.graph.bytes.sum())
+        sends = self.graph.bytes[self.graph.sends]
+        total = int(np.maximum(-(-sends.astype(np.int64) // self.scenario.payload_mtu), 1).sum())
         try:
             ended, steps = False, 0
             while not ended and self.simulation.now_ps < self.scenario.duration_ps:
@@ -156,12 +159,7 @@ class _Run:
                 self.wall_s = time.monotonic() - began
                 if progress is not None:
                     packets = self.simulation.counters()["data_packets"]
-                    received = self.recorder.received_bytes
-                    progress(
-                        Progress(
-                            self.transport.name, index, count, until_ps, received, total_bytes, packets, self.wall_s
-                        )
-                    )
+                    progress(Progress(self.transport.name, index, count, until_ps, packets, total, self.wall_s))
             verdict = self.simulation.verdict
             self.verdict = "time limit" if verdict == "running" else verdict
         except KeyboardInterrupt:

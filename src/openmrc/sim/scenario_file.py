@@ -15,7 +15,7 @@ from openmrc.fabric.file import fabric_of
 from openmrc.fabric.reading import Document, Place, Section, count, in_order, read_text, read_yaml
 from openmrc.sim.checks import Expectation, parse_expectations
 from openmrc.sim.flaps import FlapSection, RandomFlaps
-from openmrc.sim.scenario import DURATION_PS, QUEUE_SERIES_HOSTS_MAX, SERIES, Nic, Scenario, Series, Watch
+from openmrc.sim.scenario import DURATION_PS, SERIES, SMALL_PORTS_MAX, Nic, Scenario, Series, Watch
 from openmrc.sim.transports import KINDS, Transport
 from openmrc.sim.workloads import workload_problems
 from openmrc.units import format_time, parse_bytes, parse_time
@@ -361,6 +361,6 @@ def _watch(file: ScenarioFile, fabric: Fabric) -> Watch:
     hosts = tuple(range(fabric.hosts)) if file.watch.hosts == "all" else tuple(file.watch.hosts)
     series = file.watch.series
     if series is None:
-        large = fabric.hosts * fabric.planes > QUEUE_SERIES_HOSTS_MAX
-        series = tuple(name for name in SERIES if not (large and name == "queues"))
+        large = fabric.hosts * fabric.planes > SMALL_PORTS_MAX
+        series = ("planes", "hosts") if large else SERIES
     return Watch(tuple(int(host) for host in hosts), series)
