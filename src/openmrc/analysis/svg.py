@@ -77,7 +77,7 @@ def ticks(maximum: float, about: int = 4) -> list[float]:
     if maximum <= 0:
         return [0.0]
     step = 10.0**-9
-    for candidate in (mantissa * 10.0**power for power in range(-9, 12) for mantissa in (1, 2, 2.5, 5)):
+    for candidate in (mantissa * 10.0**power for power in range(-9, 24) for mantissa in (1, 2, 2.5, 5)):
         if maximum / candidate <= about:
             step = candidate
             break
