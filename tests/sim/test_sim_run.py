@@ -232,3 +232,19 @@ def test_mrc_survives_every_kind_of_fault(fault: Any) -> None:
     summary = sim.run(scenario(faults=[fault], duration="100ms"))["mrc"].summary
     assert summary["verdict"] == "done"
     assert summary["received_bytes"] == 8 * 500_000
+
+
+SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
+SMALL_BYTES = 2 * 10**9
+
+
+def small_scenarios() -> list[Path]:
+    paths = sorted(SCENARIOS.glob("*.yaml"))
+    return [path for path in paths if build_graph(sim.load_scenario(path)).bytes.sum() <= SMALL_BYTES]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", small_scenarios(), ids=lambda path: path.stem)
+def test_scenarios_that_ship_keep_what_they_promise(path: Path) -> None:
+    failures = sim.run(path).unmet()
+    assert [str(failure) for failure in failures] == []

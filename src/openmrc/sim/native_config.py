@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from openmrc.fabric import Fabric
+from openmrc.fabric import Fabric, Fault
 from openmrc.fabric.model import MRC_DATA_BYTES, PORT_TIERS
 from openmrc.sim.scenario import Scenario
 from openmrc.sim.transports import Transport
 
-__all__ = ["lanes_of", "native_config", "native_faults"]
+__all__ = ["all_faults", "lanes_of", "native_config", "native_faults"]
 
 NOMINAL_BYTES = 48  # UDP and IPv6: what the protocol counts around a datagram, whatever the encapsulation
 
@@ -78,17 +78,18 @@ def _queued(fabric: Fabric) -> dict[str, Any] | None:
     }
 
 
-def native_faults(scenario: Scenario) -> list[tuple[str, tuple[Any, ...]]]:
-    """Every fault of a run with the arguments of the native `add_fault`; one that names many places comes many times.
-
-    Random flaps are drawn from the seed of the scenario.
-    """
-    fabric = scenario.fabric
-    faults = [*fabric.faults, *scenario.faults]
+def all_faults(scenario: Scenario) -> list[Fault]:
+    """Every fault of a run: the fabric's, the scenario's, and random flaps as drawn from its seed."""
+    faults = [*scenario.fabric.faults, *scenario.faults]
     for index, flaps in enumerate(scenario.random_faults):
-        faults += flaps.draw(fabric, scenario.seed, index, scenario.duration_ps)
+        faults += flaps.draw(scenario.fabric, scenario.seed, index, scenario.duration_ps)
+    return faults
+
+
+def native_faults(scenario: Scenario) -> list[tuple[str, tuple[Any, ...]]]:
+    """Every fault with the arguments of the native `add_fault`; one that names many places comes many times."""
     return [
         (str(fault), (target, fault.effects(), fault.start_ps, fault.duration_ps, fault.period_ps))
-        for fault in faults
-        for target in fault.target.native_targets(fabric)
+        for fault in all_faults(scenario)
+        for target in fault.target.native_targets(scenario.fabric)
     ]

@@ -13,7 +13,7 @@ from openmrc import _native
 from openmrc.fabric import Fault
 from openmrc.sim.bounds import Ideals, Packets, ideals
 from openmrc.sim.estimate import available_bytes, check_memory, estimate_memory
-from openmrc.sim.native_config import native_config, native_faults
+from openmrc.sim.native_config import all_faults, native_config, native_faults
 from openmrc.sim.ops import OpGraph
 from openmrc.sim.progress import Progress, Watcher
 from openmrc.sim.recorder import Recorder
@@ -31,6 +31,7 @@ __all__ = ["build_graph", "ideals_of", "run"]
 # simulator's windows end where steps end, and with them the order in which its trace sees events of one instant.
 STEPS = 400
 STEP_PS_MIN = 10**6
+FAULTS_TOLD_MAX = 1000  # in the summary; random flaps can be many more
 
 
 def run(
@@ -81,7 +82,7 @@ def run(
         scenario_hash=scenario.hash,
         settings=scenario.effective(),
         transports=results,
-        faults=tuple(_fault_record(fault) for fault in (*scenario.fabric.faults, *scenario.faults)),
+        faults=tuple(_fault_record(fault) for fault in all_faults(scenario)[:FAULTS_TOLD_MAX]),
         expect=scenario.expect,
         interrupted=any(each.summary["verdict"] == "interrupted" for each in results.values()),
         command=command,
