@@ -26,6 +26,7 @@ COMMANDS = {
     "emulate": "A multi-plane Clos fabric in user space, with faults, between UDP sockets.",
     "perf": "Bandwidth and latency between two machines.",
     "sim": "Simulate scenarios packet by packet, and make reports of what they found.",
+    "paper": "The published experiments of the MRC paper, simulated and compared.",
     "sweep": "One scenario for many parameter values and seeds, into one table.",
     "bench": "Both ends and the fabric on this machine, measured.",
 }

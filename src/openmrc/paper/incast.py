@@ -1,0 +1,173 @@
+"""7:1 incast with a victim flow beside it (Figures 18 and 21; cluster D)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from openmrc.paper.clusters import NIC_D, PFC, cluster_d, writes
+from openmrc.paper.experiment import Experiment, Outcome, Results, Runs, goodput_gbps, window_mean
+from openmrc.paper.finding import Measure, find
+from openmrc.paper.plot import Line, Plot
+from openmrc.sim import TransportResult
+
+__all__ = ["EXPERIMENTS"]
+
+RECEIVER, VICTIM_DESTINATION = 0, 1  # in rack 0
+SENDERS = tuple(range(4, 11))  # the hosts of racks 1 and 2, but the last, which is the victim's source
+VICTIM_SOURCE = 11
+RATE_GBPS = 400.0
+BEGINS_MS = 1.0
+EDGE_MS = 0.3  # until the first flow is at its rate
+
+
+def _scenario(
+    transport: Mapping[str, Any], run_ms: float, sample_ms: float, *, lanes: int = 1, **fabric: Any
+) -> Mapping[str, Any]:
+    # Small writes, so that what each sender got through can be counted finely.
+    rush = [
+        writes(sender, RECEIVER, run_ms, RATE_GBPS / 4, size=100_000, start=f"{BEGINS_MS}ms", job="incast")
+        for sender in SENDERS
+    ]
+    victim = writes(VICTIM_SOURCE, VICTIM_DESTINATION, run_ms, RATE_GBPS, job="victim")
+    return {
+        "fabric": cluster_d(**fabric),
+        "nic": {**NIC_D, "lanes": lanes},
+        "transports": transport,
+        "workload": {"name": "flows", "flows": [*rush, victim]},
+        "duration": f"{run_ms}ms",
+        "sample": f"{sample_ms}ms",
+        "watch": {"hosts": [RECEIVER, VICTIM_DESTINATION], "series": ["hosts"]},
+    }
+
+
+MRC: Mapping[str, Any] = {"mrc": {}}
+ROCE: Mapping[str, Any] = {"roce": {}}
+PFC_ONLY: Mapping[str, Any] = {"roce": {"dcqcn": "off"}}
+
+
+class _Victim:
+    """The victim's goodput over time, and what the incast did to it."""
+
+    def __init__(self, result: TransportResult) -> None:
+        self.x, self.y = goodput_gbps(result, VICTIM_DESTINATION)
+        self.before = window_mean(self.x, self.y, EDGE_MS, BEGINS_MS)
+
+    def mean(self, start_ms: float) -> float:
+        return window_mean(self.x, self.y, start_ms, float(self.x[-1]))
+
+    def lowest(self) -> float:
+        return float(self.y[self.x > BEGINS_MS].min())
+
+    def line(self, name: str) -> Line:
+        return Line(name, self.x, self.y)
+
+
+def _jain(result: TransportResult, start_ms: float) -> float:
+    """Jain's index of what the senders got through from some time on."""
+    flows = result.flows
+    counted = flows["received_ps"] > start_ms * 1e9
+    sent = np.array([flows["bytes"][counted & (flows["host"] == sender)].sum() for sender in SENDERS], dtype=float)
+    return float(sent.sum() ** 2 / (len(sent) * np.square(sent).sum()))
+
+
+def _roce_ms(quick: bool) -> float:
+    return 12.0 if quick else 60.0
+
+
+def _mrc_ms(quick: bool) -> float:
+    return 4.0 if quick else 20.0
+
+
+def _runs_18(quick: bool) -> Runs:
+    roce_ms, mrc_ms = _roce_ms(quick), _mrc_ms(quick)
+    return {
+        "mrc": _scenario(MRC, mrc_ms, 0.1, trim="on", routing="modulo"),
+        "dcqcn 1": _scenario(ROCE, roce_ms, 0.5, **PFC),
+        "dcqcn 8": _scenario(ROCE, roce_ms, 0.5, lanes=8, **PFC),
+        "dcqcn 10": _scenario(ROCE, roce_ms, 0.5, lanes=10, **PFC),
+    }
+
+
+def _judge_18(results: Results, quick: bool) -> Outcome:
+    half_ms = _roce_ms(quick) / 2
+    victims = {name: _Victim(result) for name, result in results.items()}
+    lost = {name: 100 * (1 - victim.mean(half_ms) / victim.before) for name, victim in victims.items()}
+    lost["mrc"] = 100 * (1 - victims["mrc"].mean(BEGINS_MS) / victims["mrc"].before)
+    dip = min(victims[name].lowest() for name in ("dcqcn 8", "dcqcn 10"))
+    jain = _jain(results["mrc"], _mrc_ms(quick) / 2)
+    unsettled = "DCQCN is still climbing back in so short a run" if quick else "DCQCN settles elsewhere"
+    measures = [
+        Measure("MRC victim", -lost["mrc"], "%", -1.0, None, digits=2),
+        Measure(
+            "Jain index of MRC's senders",
+            jain,
+            "",
+            0.99,
+            why="NSCC sees nothing but trims at the last hop, where marking is off as deployed, and evens out slowly",
+            digits=4,
+        ),
+        Measure("MRC resent", 100 * float(results["mrc"].summary["resent_share"]), "%", digits=1),
+        Measure("DCQCN 1 QP victim in the second half", -lost["dcqcn 1"], "%", -40, -15, why=unsettled, digits=1),
+        Measure("8-10 QPs victim dips to", dip, "Gb/s", 40, 160, why="the dip's depth depends on buffers"),
+        Measure("8 QPs victim in the second half", -lost["dcqcn 8"], "%", digits=1),
+    ]
+    finding = find(
+        "18",
+        TITLE_18,
+        "DCQCN 1 QP: victim -25 %; 8-10 QPs: dips to 100 Gb/s; MRC: victim untouched, senders share nearly equally",
+        measures,
+        f"runs of {_roce_ms(quick):g} ms (RoCE) and {_mrc_ms(quick):g} ms (MRC), real time; DCQCN with the values of "
+        "its paper, PFC and marking thresholds by the bandwidth-delay product; MRC over EVs that name the uplinks",
+    )
+    names = {"mrc": "MRC", "dcqcn 1": "DCQCN, 1 QP", "dcqcn 8": "DCQCN, 8 QPs", "dcqcn 10": "DCQCN, 10 QPs"}
+    lines = tuple(victims[name].line(shown) for name, shown in names.items())
+    plot = Plot("fig18", "Goodput of the victim", "ms", "Gb/s", lines, events=((BEGINS_MS, "incast begins"),))
+    return Outcome(finding, (plot,))
+
+
+def _runs_21(quick: bool) -> Runs:
+    run_ms = 4.0 if quick else 10.0
+    return {
+        "pfc 1": _scenario(PFC_ONLY, run_ms, 0.1, **PFC),
+        "pfc 8": _scenario(PFC_ONLY, run_ms, 0.1, lanes=8, **PFC),
+        "mrc 1": _scenario(MRC, run_ms, 0.1, trim="on", routing="modulo"),
+        "mrc 8": _scenario(MRC, run_ms, 0.1, lanes=8, trim="on", routing="modulo"),
+    }
+
+
+def _judge_21(results: Results, quick: bool) -> Outcome:
+    victims = {name: _Victim(result) for name, result in results.items()}
+    means = {name: victim.mean(BEGINS_MS + 0.2) for name, victim in victims.items()}
+    measures = [
+        Measure("PFC only, 1 QP: victim", means["pfc 1"], "Gb/s", 30, 100),
+        Measure("PFC only, 8 QPs: victim", means["pfc 8"], "Gb/s", 30, 100),
+        Measure("MRC 1 QP: victim", means["mrc 1"], "Gb/s", 386, 394, digits=1),
+        Measure(
+            "MRC 8 QPs: victim",
+            means["mrc 8"],
+            "Gb/s",
+            386,
+            394,
+            why="56 QPs at once overrun the last hop for longer, and the trimmed headers and retries use the uplinks",
+            digits=1,
+        ),
+    ]
+    finding = find(
+        "21",
+        TITLE_21,
+        "victim at 30-100 Gb/s with PFC alone; MRC with 8 QPs as with 1",
+        measures,
+        f"runs of {4 if quick else 10} ms, real time; PFC thresholds by the bandwidth-delay product",
+    )
+    names = {"pfc 1": "PFC only, 1 QP", "pfc 8": "PFC only, 8 QPs", "mrc 1": "MRC, 1 QP", "mrc 8": "MRC, 8 QPs"}
+    lines = tuple(victims[name].line(shown) for name, shown in names.items())
+    plot = Plot("fig21", "Goodput of the victim", "ms", "Gb/s", lines, events=((BEGINS_MS, "incast begins"),))
+    return Outcome(finding, (plot,))
+
+
+TITLE_18 = "7:1 incast with a victim flow, DCQCN and MRC"
+TITLE_21 = "the same with PFC only"
+EXPERIMENTS = (Experiment("18", TITLE_18, _runs_18, _judge_18), Experiment("21", TITLE_21, _runs_21, _judge_21))
