@@ -46,6 +46,9 @@ CcConfig cc_of(const nb::dict& from) {
   take(from, "qa_gate_shift", cc.qa_gate_shift);
   take(from, "disable_qa", cc.disable_qa);
   take(from, "ignore_rcv_penalty", cc.ignore_rcv_penalty);
+  take_ns(from, "no_delay_tolerance_ns", cc.no_delay_tolerance);
+  take(from, "proportional_cap_permille", cc.proportional_cap_permille);
+  take(from, "max_cwnd_packets_min", cc.max_cwnd_packets_min);
   return cc;
 }
 
