@@ -194,6 +194,8 @@ DropStats Engine::drops() const {
 }
 const EngineConfig& Engine::config() const { return impl_->config; }
 
+void Engine::hot_memory(HotMemory& memory) const { impl_->hot_memory(memory); }
+
 std::vector<QpFootprint> qp_footprint() {
   return {{"Qp and context", sizeof(Qp)},
           {"MRC requester", sizeof(MrcRequester)},

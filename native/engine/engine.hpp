@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "engine/base/address.hpp"
+#include "engine/base/hot_memory.hpp"
 #include "engine/base/limits.hpp"
 #include "engine/base/time.hpp"
 #include "engine/base/traffic.hpp"
@@ -180,6 +181,8 @@ class Engine {
   PortMask peer_ports_up(PeerId peer) const;
   const PortStats& port_stats(PortId port) const;
   DropStats drops() const;
+  // Adds where the state of QPs lies that traffic touches; holds until QPs or their settings change, as a hint for longer.
+  void hot_memory(HotMemory& memory) const;
   const EngineConfig& config() const;
 
  private:

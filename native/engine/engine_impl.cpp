@@ -166,6 +166,12 @@ bool EngineImpl::poll_endpoint_result(EndpointResult& result) {
   return true;
 }
 
+void EngineImpl::hot_memory(HotMemory& hot) const {
+  hot.push_back(bytes_of(*this));
+  hot.push_back(bytes_of(port_stats));
+  for (const Qp* qp : in_order_) qp->hot_memory(hot);
+}
+
 // --- sending
 
 void EngineImpl::touch(Qp& qp) {

@@ -42,6 +42,7 @@ class EngineImpl final : public PathProber {
   void handle_port_state(TimePs now, PortId port, bool up);
   bool poll_transmit(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst, Outgoing what);
   TimePs next_timer() const;
+  void hot_memory(HotMemory& hot) const;
 
   Status create_qp(const QpInitAttributes& attributes, std::uint32_t& qpn);
   Status reset_qp(std::uint32_t qpn);

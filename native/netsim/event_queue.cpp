@@ -6,6 +6,11 @@
 #include "engine/base/assert.hpp"
 
 namespace openmrc::netsim {
+namespace {
+
+constexpr std::uint64_t kSlotsAhead = 6;  // a slot's events take about as long as one access to memory
+
+}  // namespace
 
 EventQueue::EventQueue(int width_bits)
     : width_bits_(width_bits), wheel_(kWheelMask + 1), occupied_((kWheelMask + 1) / 64) {}
@@ -129,7 +134,7 @@ void EventQueue::open(std::uint64_t slot) {
   wheel_[position] = Slot{};
   occupied_[position / 64] &= ~(1ULL << (position % 64));
   open_slot_ = slot;
-  prefetch(next_occupied(slot + 1));
+  prefetch(slot + kSlotsAhead);
   each_event(open_,
              [this](const Event& event, std::uint32_t index) { keys_.push_back(key_of(event, keys_.size(), index)); });
   in_wheel_ -= keys_.size();

@@ -33,6 +33,9 @@ class EventQueue {
   // The first event up to and including `until`; nullptr when there is none. Good until the next call of pop.
   const Event* pop(TimePs until);
 
+  // The event that pop will probably return next; nullptr when that is not known yet.
+  const Event* peek() const { return cursor_ < keys_.size() ? &event(keys_[cursor_].event) : nullptr; }
+
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   TimePs next_time() const;  // kNever when empty
@@ -60,6 +63,7 @@ class EventQueue {
   std::uint64_t slot_of(TimePs time) const { return static_cast<std::uint64_t>(time) >> width_bits_; }
   Chunk& chunk(std::uint32_t index) { return slabs_[index / kSlabChunks][index % kSlabChunks]; }
   const Chunk& chunk(std::uint32_t index) const { return slabs_[index / kSlabChunks][index % kSlabChunks]; }
+  const Event& event(std::uint32_t index) const { return chunk(index / kChunkEvents).events[index % kChunkEvents]; }
   Event& event(std::uint32_t index) { return chunk(index / kChunkEvents).events[index % kChunkEvents]; }
   std::uint32_t append(Slot& slot, TimePs time, const Packet& packet);
   std::uint32_t take_chunk();

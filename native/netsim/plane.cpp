@@ -53,9 +53,16 @@ void Plane::arrive(TimePs when, const Packet& packet) {
 void Plane::run_until(TimePs until, Edge& edge) {
   while (const EventQueue::Event* event = events_.pop(until)) {
     now_ = std::max(now_, event->time);
+    if (const EventQueue::Event* after = events_.peek(); after != nullptr) prefetch(after->packet);
     pass(now_, event->packet, edge);
   }
   now_ = std::max(now_, until);
+}
+
+void Plane::prefetch(const Packet& packet) const {
+  if (packet.link == kEntering) return;
+  const LinkId next = next_link(config_.shape, packet);
+  if (next != kDelivered) __builtin_prefetch(&links_[next], 1);
 }
 
 void Plane::send(TimePs now, Packet& packet, LinkId link, Edge& edge) {

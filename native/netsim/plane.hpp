@@ -46,6 +46,7 @@ class Plane final : public PlaneModel {
  private:
   const Port& port_of(LinkId link) const { return ports_[static_cast<std::size_t>(config_.shape.kind_of(link))]; }
   FaultState* faults_of(LinkId link) { return faulty_links_ == 0 ? nullptr : fault_states_[link].get(); }
+  void prefetch(const Packet& packet) const;
   void send(TimePs now, Packet& packet, LinkId link, Edge& edge);
   void pass(TimePs now, const Packet& packet, Edge& edge);
   bool crossed(TimePs now, Packet& packet, FaultState& faults, Edge& edge);

@@ -60,10 +60,10 @@ LinkEnds ends_of(const ClosShape& shape, LinkId link) {
 }
 
 Route route_of(const ClosShape& shape, std::uint32_t source_host, std::uint32_t destination_host, std::uint32_t ev) {
-  std::uint64_t number = ev;
+  std::uint32_t number = ev;
   if (shape.routing == Routing::kHash) {
     const std::uint64_t addresses = (std::uint64_t{source_host} << 32) | destination_host;
-    number = mix(mix(addresses + 0x9e3779b97f4a7c15ULL) ^ ev);
+    number = static_cast<std::uint32_t>(mix(mix(addresses + 0x9e3779b97f4a7c15ULL) ^ ev) >> 32);
   }
   Route route;
   route.t0_uplink = static_cast<std::uint16_t>(number % shape.t1s);

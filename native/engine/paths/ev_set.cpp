@@ -241,6 +241,13 @@ bool EvSet::lapsed(TimePs now, EvIndex index) const {
 // mrc: REQ-PATHS-HALF-MARKED (A.11, the UEC alternative) marks on most paths no longer tell paths apart.
 bool EvSet::half_marked() const { return config_.half_marked_rule && 2 * marked_count_ > active_count_; }
 
+void EvSet::hot_memory(HotMemory& memory) const {
+  memory.push_back(bytes_of(*this));
+  memory.push_back(bytes_of(entries_));
+  memory.push_back(bytes_of(slots_));
+  memory.push_back(bytes_of(buckets_));
+}
+
 std::size_t EvSet::memory_bytes() const {
   return sizeof(*this) + entries_.capacity() * sizeof(Entry) + slots_.capacity() * sizeof(Slot) +
          buckets_.capacity() * sizeof(std::uint16_t) + probes_.capacity() * sizeof(ProbeTimer) +

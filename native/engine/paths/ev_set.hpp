@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/base/address.hpp"
+#include "engine/base/hot_memory.hpp"
 #include "engine/base/limits.hpp"
 #include "engine/base/rng.hpp"
 #include "engine/base/time.hpp"
@@ -136,6 +137,7 @@ class EvSet {
   std::uint32_t active_count() const { return active_count_; }
   std::uint32_t position_count() const { return static_cast<std::uint32_t>(slots_.size()); }
   const EvSetStats& stats() const { return stats_; }
+  void hot_memory(HotMemory& memory) const;
   std::size_t memory_bytes() const;  // this object and all that it owns, but for the selector
 
  private:

@@ -43,6 +43,7 @@ class Requester {
   virtual void fill(QpStats& stats) const = 0;
   // After a change of the usable ports.
   virtual void handle_ports(TimePs now) = 0;
+  virtual void hot_memory(HotMemory& memory) const = 0;
 
   // Ends everything posted: the first with `status`, the rest flushed.
   void fail_all(WcStatus status) { queue_.fail_all(status); }
@@ -70,6 +71,7 @@ class Responder {
   virtual bool refusing() const = 0;
   // Acknowledgements waiting to be sent.
   virtual BuildResult build(TimePs now, PortMask free_ports, TxBurst& burst) = 0;
+  virtual void hot_memory(HotMemory& memory) const = 0;
 
  protected:
   QpContext& context_;

@@ -23,6 +23,7 @@ class MrcRequester final : public Requester {
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void handle_ports(TimePs now) override;
   void fill(QpStats& stats) const override;
+  void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
 
  private:
   // A reliability probe waiting for its answer. `ev` is the path it asks about, `state` that it asks for the

@@ -189,6 +189,13 @@ TimePs Qp::next_timer() const {
   return next;
 }
 
+void Qp::hot_memory(HotMemory& memory) const {
+  memory.push_back(bytes_of(*this));
+  if (requester_ != nullptr) requester_->hot_memory(memory);
+  if (responder_ != nullptr) responder_->hot_memory(memory);
+  if (context_.ev_set != nullptr) context_.ev_set->hot_memory(memory);
+}
+
 BuildResult Qp::build_control(TimePs now, PortMask free_ports, TxBurst& burst) {
   if (responder_ == nullptr || context_.peer == nullptr) return BuildResult::kNothing;
   return responder_->build(now, free_ports, burst);

@@ -28,6 +28,8 @@ class Qp {
   BuildResult build_control(TimePs now, PortMask free_ports, TxBurst& burst);
   BuildResult build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
 
+  void hot_memory(HotMemory& memory) const;
+
   QpContext& context() { return context_; }
   const QpContext& context() const { return context_; }
   Requester* requester() { return requester_.get(); }

@@ -19,6 +19,7 @@ class RcRequester final : public Requester {
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void handle_ports(TimePs) override {}
   void fill(QpStats& stats) const override;
+  void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
 
  private:
   void work_began(TimePs now) override { timer_base_ = now; }

@@ -20,6 +20,7 @@ class RcResponder final : public Responder {
     return syndrome_ != wire::AethSyndrome::kAck && syndrome_ != wire::AethSyndrome::kNakPsnSequence;
   }
   BuildResult build(TimePs now, PortMask free_ports, TxBurst& burst) override;
+  void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
 
  private:
   bool well_formed(const wire::Packet& packet) const;

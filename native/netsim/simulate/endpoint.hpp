@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/base/address.hpp"
+#include "engine/base/hot_memory.hpp"
 #include "engine/base/time.hpp"
 #include "netsim/link.hpp"
 #include "netsim/packet.hpp"
@@ -113,8 +114,8 @@ class Endpoint {
   virtual bool poll_done(Done& done) = 0;
   virtual bool poll_path_event(PathEvent& /*event*/) { return false; }
 
-  // A hint that it will soon be used: may bring its memory into the cache.
-  virtual void prefetch() const {}
+  // Adds where the state lies that traffic touches, as a hint.
+  virtual void hot_memory(HotMemory& /*memory*/) const {}
   virtual TimePs next_timer() const = 0;
   virtual ConnectionStats stats(std::uint32_t connection) const = 0;
   virtual std::uint64_t memory_bytes() const = 0;

@@ -65,6 +65,10 @@ class MrcEndpoint final : public Endpoint {
   bool poll_transmit(TimePs now, PortMask free_ports, PortMask paused_ports, Outbound& out) override;
   bool poll_done(Done& done) override;
   bool poll_path_event(PathEvent& event) override;
+  void hot_memory(HotMemory& memory) const override {
+    memory.push_back(bytes_of(*this));
+    engine_.hot_memory(memory);
+  }
   TimePs next_timer() const override { return engine_.next_timer(); }
   ConnectionStats stats(std::uint32_t connection) const override;
   std::uint64_t memory_bytes() const override;
@@ -83,7 +87,6 @@ class MrcEndpoint final : public Endpoint {
 
   static EngineConfig engine_config(const Surroundings& surroundings, std::uint32_t host, bool watched);
   static void require(Status status) { MRC_ASSERT(status == Status::kOk); }
-  CcConfig surrounded(CcConfig cc) const;
   std::vector<Ev> draw_universe(std::uint32_t connection, std::uint32_t peer_host) const;
   void add_paths(Rng& rng, PortId port, std::vector<Ev>& universe) const;
   bool denied(std::uint32_t plane, Route route) const;
@@ -150,17 +153,6 @@ std::vector<Ev> MrcEndpoint::draw_universe(std::uint32_t connection, std::uint32
   return universe;
 }
 
-// What congestion control has to know of its surroundings, where the settings leave it open.
-CcConfig MrcEndpoint::surrounded(CcConfig cc) const {
-  constexpr std::uint32_t kUdpAndNominalBytes = 48;  // nominal size: UDP length + 40 (A.3)
-  constexpr std::uint32_t kDataHeaderBytes = 36;
-  if (cc.link_rate_bps == 0) cc.link_rate_bps = surroundings_.port_rate_bps * surroundings_.shape.planes;
-  if (cc.base_rtt == 0) cc.base_rtt = surroundings_.base_rtt;
-  cc.mtu_bytes = surroundings_.payload_mtu + kDataHeaderBytes + kIcrcBytes + kUdpAndNominalBytes;
-  cc.trimming = cc.trimming || (surroundings_.trimming && settings_.rtr.capabilities.trim_nack);
-  return cc;
-}
-
 std::uint32_t MrcEndpoint::open(const ConnectionEnd& end) {
   QpInitAttributes attributes;
   attributes.send_cq = send_cq_;
@@ -178,7 +170,6 @@ std::uint32_t MrcEndpoint::open(const ConnectionEnd& end) {
 void MrcEndpoint::connect(std::uint32_t index, std::uint32_t peer_number) {
   Connection& connection = connections_[index];
   QpToInit init = settings_.init;
-  init.cc = surrounded(init.cc);
   init.ev_universe = draw_universe(index, connection.end.peer_host);
   require(engine_.modify_qp(now_, connection.qp, init));
 
@@ -289,8 +280,8 @@ bool MrcEndpoint::poll_done(Done& done) {
 
 void MrcEndpoint::collect() {
   CqId cq = 0;
-  std::array<Completion, 16> batch;
   while (engine_.poll_signaled_cq(cq)) {
+    std::array<Completion, 16> batch;
     while (const std::size_t count = engine_.poll_completions(cq, batch)) {
       for (std::size_t i = 0; i < count; ++i) {
         if (cq == send_cq_) {

@@ -8,6 +8,13 @@
 namespace openmrc::netsim {
 namespace {
 
+constexpr std::size_t kArrivalsAhead = 4;  // that are being fetched
+
+void prefetch(const Inbound& inbound) {
+  __builtin_prefetch(inbound.packet);
+  if (inbound.part != nullptr) __builtin_prefetch(inbound.part);
+}
+
 constexpr std::uint32_t kTurnsMax = 10'000;  // at one instant: more means that a transport asks for ever
 
 }  // namespace
@@ -20,12 +27,17 @@ void Nic::begin(Workload& work) {
   wake_ = std::min(work_.next_time(), endpoint_->next_timer());
 }
 
-void Nic::run(TimePs end, std::span<const Inbound> arrivals, Workload& work, Outbox& out) {
+void Nic::run(TimePs end, std::span<const Inbound> arrivals, Workload& work, Outbox& out, Prefetch ahead) {
   std::size_t next = 0;
+  for (const Inbound& inbound : arrivals.first(std::min(kArrivalsAhead, arrivals.size()))) prefetch(inbound);
   for (;;) {
     const TimePs now = std::min(wake_, next < arrivals.size() ? arrivals[next].time : kNever);
     if (now >= end) break;
-    for (; next < arrivals.size() && arrivals[next].time == now; ++next) receive(now, arrivals[next]);
+    ahead.step();
+    for (; next < arrivals.size() && arrivals[next].time == now; ++next) {
+      if (next + kArrivalsAhead < arrivals.size()) prefetch(arrivals[next + kArrivalsAhead]);
+      receive(now, arrivals[next]);
+    }
     if (endpoint_->next_timer() <= now) endpoint_->handle_timer(now);
     take_done(now, work);
     while (work_.next_time() <= now) {

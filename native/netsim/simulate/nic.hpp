@@ -43,6 +43,35 @@ struct PortTraffic {
   std::uint64_t tx_packets = 0, tx_bytes = 0, rx_packets = 0, rx_bytes = 0;
 };
 
+// A run of cache lines.
+struct Lines {
+  const char* first = nullptr;
+  std::uint32_t count = 0;
+};
+
+// Fetches lines into the cache, a few at a time: more than a processor can have under way at once are lost.
+class Prefetch {
+ public:
+  static constexpr std::size_t kLine = 64;
+
+  explicit Prefetch(std::span<const Lines> lines) : lines_(lines) {}
+
+  void step() {
+    for (int i = 0; i < kAtOnce && !lines_.empty(); ++i) {
+      __builtin_prefetch(lines_.front().first + std::size_t{at_} * kLine);
+      if (++at_ < lines_.front().count) continue;
+      at_ = 0;
+      lines_ = lines_.subspan(1);
+    }
+  }
+
+ private:
+  static constexpr int kAtOnce = 6;
+
+  std::span<const Lines> lines_;
+  std::uint32_t at_ = 0;
+};
+
 // Shared by all NICs of a run.
 struct NicConfig {
   ClosShape shape;
@@ -58,13 +87,14 @@ class Nic {
   HostWork& work() { return work_; }
 
   // Everything before `end`: arrivals in order of time, timers, sends.
-  void run(TimePs end, std::span<const Inbound> arrivals, Workload& work, Outbox& out);
+  // `ahead` is what the NIC after this one will touch.
+  void run(TimePs end, std::span<const Inbound> arrivals, Workload& work, Outbox& out, Prefetch ahead);
   // When it wants to run without any arrival.
   TimePs wake() const { return wake_; }
   void begin(Workload& work);
-  void prefetch() const {
-    for (std::size_t at = 0; at < sizeof(*this); at += 64) __builtin_prefetch(reinterpret_cast<const char*>(this) + at);
-    endpoint_->prefetch();
+  void hot_memory(HotMemory& memory) const {
+    memory.push_back(bytes_of(*this));
+    endpoint_->hot_memory(memory);
   }
 
   void set_carrier(TimePs now, std::uint32_t plane, bool up);

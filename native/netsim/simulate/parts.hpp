@@ -22,7 +22,8 @@ class Parts {
     if (free_.empty()) grow();
     const std::uint32_t handle = free_.back();
     free_.pop_back();
-    slabs_[handle / kSlabParts][handle % kSlabParts] = part;
+    if (!free_.empty()) __builtin_prefetch(&slot(free_.back()), 1);  // of the next packet
+    slot(handle) = part;
     return handle;
   }
   const TransportPart& at(std::uint32_t handle) const { return slabs_[handle / kSlabParts][handle % kSlabParts]; }
@@ -47,6 +48,8 @@ class Parts {
  private:
   static constexpr std::uint32_t kSlabParts = 4096;
   static constexpr std::uint32_t kSlabsMax = 1U << 14;
+
+  TransportPart& slot(std::uint32_t handle) { return slabs_[handle / kSlabParts][handle % kSlabParts]; }
 
   void grow() {
     MRC_ASSERT(slabs_.size() < kSlabsMax);

@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace openmrc::netsim {
+namespace {
+
+constexpr std::size_t kLine = Prefetch::kLine;
+// More than this of one NIC would push out what the present one works with.
+constexpr std::size_t kRangesMax = 24;
+constexpr std::uint32_t kLinesMax = 40;
+
+}  // namespace
 
 Shard::Shard(std::uint32_t first_host, std::uint32_t hosts)
     : first_host_(first_host), nics_(hosts), wakes_(hosts, 0), begins_(std::size_t{hosts} + 1) {}
@@ -49,9 +57,8 @@ void Shard::run(TimePs end, std::uint32_t planes, Workload& work, const ShardMap
           return a.plane != b.plane ? a.plane < b.plane : a.packet < b.packet;
         });
       }
-      if (i + 1 < nics_.size()) prefetch(i + 1, stop);
       const std::uint64_t finished_before = nics_[i]->work().finished();
-      nics_[i]->run(end, {first, last}, work, outbox_);
+      nics_[i]->run(end, {first, last}, work, outbox_, lines_of(i + 1));
       finished_ += nics_[i]->work().finished() - finished_before;
       give_back({first, last}, shards);
       wakes_[i] = nics_[i]->wake();
@@ -70,13 +77,27 @@ void Shard::run(TimePs end, std::uint32_t planes, Workload& work, const ShardMap
   next_time_ = next;
 }
 
-// What the next NIC will read first: its mail lies all over the memory.
-void Shard::prefetch(std::uint32_t nic, std::uint32_t begin) const {
-  nics_[nic]->prefetch();
-  for (std::uint32_t at = begin; at < begins_[nic]; ++at) {
-    __builtin_prefetch(sorted_[at].packet);
-    if (sorted_[at].part != nullptr) __builtin_prefetch(sorted_[at].part);
+void Shard::note_memory() {
+  HotMemory memory;
+  lines_begin_.assign(1, 0);
+  for (const auto& nic : nics_) {
+    memory.clear();
+    nic->hot_memory(memory);
+    for (std::size_t i = 0; i < std::min(memory.size(), kRangesMax); ++i) {
+      if (memory[i].empty()) continue;
+      const auto address = reinterpret_cast<std::uintptr_t>(memory[i].data());
+      const std::uintptr_t first = address / kLine * kLine;
+      const auto count = static_cast<std::uint32_t>((address + memory[i].size() - first + kLine - 1) / kLine);
+      lines_.push_back({reinterpret_cast<const char*>(first), std::min(count, kLinesMax)});
+    }
+    lines_begin_.push_back(static_cast<std::uint32_t>(lines_.size()));
   }
+}
+
+// What a NIC will touch: between two visits to it the cache has seen all the others.
+Prefetch Shard::lines_of(std::uint32_t nic) const {
+  if (nic >= nics_.size()) return Prefetch({});
+  return Prefetch(std::span(lines_).subspan(lines_begin_[nic], lines_begin_[nic + 1] - lines_begin_[nic]));
 }
 
 void Shard::give_back(std::span<const Inbound> read, const ShardMap& shards) {

@@ -59,11 +59,13 @@ class Shard {
   // When it has something to do: mail or a NIC's own wish.
   TimePs next_time() const { return next_time_; }
   void refresh_next_time();
+  // After the NICs have their connections: notes where their memory lies.
+  void note_memory();
   std::uint64_t finished() const { return finished_; }  // ops
 
  private:
   void sort_mail(TimePs end, std::uint32_t planes, const ShardMap& shards);
-  void prefetch(std::uint32_t nic, std::uint32_t begin) const;
+  Prefetch lines_of(std::uint32_t nic) const;
   void give_back(std::span<const Inbound> read, const ShardMap& shards);
 
   std::uint32_t first_host_;
@@ -75,7 +77,9 @@ class Shard {
   std::array<std::vector<Return>, kPortCountMax> returns_;
   std::vector<std::uint32_t> begins_;  // of each NIC's part of sorted_
   std::vector<Inbound> sorted_;
-  std::size_t kept_ = 0;  // mail for later windows
+  std::vector<Lines> lines_;                // of the NICs' state
+  std::vector<std::uint32_t> lines_begin_;  // of each NIC's part of lines_
+  std::size_t kept_ = 0;                    // mail for later windows
   std::uint64_t finished_ = 0;
   TimePs next_time_ = 0;
 };

@@ -63,6 +63,7 @@ Simulation::Simulation(const SimulationConfig& config, Workload workload, const 
   make_nics(config, make_endpoint);
   make_connections();
   for (const auto& shard : map_.shards) {
+    shard->note_memory();
     for (std::uint32_t i = 0; i < shard->hosts(); ++i) shard->nic(shard->first_host() + i).begin(workload_);
     shard->refresh_next_time();
   }
