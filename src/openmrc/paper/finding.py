@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -75,8 +76,11 @@ class Finding:
     numbers: tuple[Measure, ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
-        """The finding as JSON's objects."""
-        numbers = [{**asdict(number), "met": number.met} for number in self.numbers]
+        """The finding as JSON's objects; what is not a number is null."""
+        numbers = []
+        for each in self.numbers:
+            value = None if math.isnan(each.value) else each.value
+            numbers.append({**asdict(each), "value": value, "met": each.met})
         return {**asdict(self), "numbers": numbers}
 
 

@@ -19,13 +19,12 @@ WIDTH_IN, HEIGHT_IN, DPI = 7.2, 3.3, 90
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points; `marks`: the points themselves show."""
+    """Means over the time that ends at each x, drawn as steps; with `marks` a line through points that show."""
 
     name: str
     x: npt.ArrayLike
     y: npt.ArrayLike
     marks: bool = False
-    dashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,11 +69,9 @@ def draw(plot: Plot, folder: Path) -> Path:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for index, line in enumerate(plot.lines):
-        style = "--" if line.dashed else "-"
-        colour, marker = COLOURS[index % len(COLOURS)], "o" if line.marks else None
-        axes.plot(
-            np.asarray(line.x), np.asarray(line.y), style, color=colour, marker=marker, ms=3.5, lw=1.3, label=line.name
-        )
+        shape = {"marker": "o", "ms": 3.5} if line.marks else {"drawstyle": "steps-pre"}
+        colour = COLOURS[index % len(COLOURS)]
+        axes.plot(np.asarray(line.x), np.asarray(line.y), color=colour, lw=1.3, label=line.name, **shape)
     if plot.bars is not None:
         colours = [COLOURS[index % len(COLOURS)] for index in range(len(plot.bars.values))]
         drawn = axes.bar(list(plot.bars.names), list(plot.bars.values), color=colours, width=0.65)
