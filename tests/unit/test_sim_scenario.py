@@ -114,8 +114,8 @@ def test_pfc_and_shared_buffers_need_real_queues() -> None:
 
 
 def test_denied_paths_are_completed_to_both_uplinks() -> None:
-    scenario = parse_scenario(GOOD + "transports: {mrc: {denied: [[0, 3], [1, 2, 1]]}}\n")
-    assert scenario.transports[0].native()["denied"] == ((0, 3, 0), (1, 2, 1))
+    scenario = parse_scenario(GOOD + "transports: {mrc: {denied: [[0, 3], [1, 2, 0]]}}\n")
+    assert scenario.transports[0].native()["denied"] == ((0, 3, 0), (1, 2, 0))
     (problem,) = problems_of(GOOD + "transports:\n  mrc:\n    denied: [[0]]\n")
     assert (problem.field, problem.line) == ("transports.mrc.denied.0", 5)
 
@@ -248,3 +248,29 @@ def test_the_scenario_of_the_guide_is_valid() -> None:
     text = (ROOT / "docs" / "guides" / "simulate.md").read_text()
     (scenario,) = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(build_graph(parse_scenario(scenario))) > 0
+
+
+NATIVE_WOULD_STOP = {
+    "dctcp: {rto_max: 1ms}": "rto_max at or above rto_min",
+    "dctcp: {ack_delay: 0}": "a time above 0",
+    "roce: {timeout: 0}": "a time above 0",
+    "roce: {dcqcn: {alpha_timer: 0}}": "a time above 0",
+    "roce: {dcqcn: {increase_bytes: 0}}": "1 bytes to 2GiB",
+    "mrc: {sack_bytes: 0}": "1 byte to 1MiB",
+    "mrc: {evs_per_port: 600}": "at most 512 EVs per port",
+    "mrc: {universe_per_port: 600}": "at most 512 EVs per port",
+    "mrc: {denied: [[2, 0]]}": "planes 0 to 1",
+    "mrc: {denied: [[0, 4]]}": "uplinks of a T0 0 to 3",
+}
+
+
+@pytest.mark.parametrize("transport", NATIVE_WOULD_STOP)
+def test_settings_that_no_simulation_can_run_with_are_refused(transport: str) -> None:
+    (problem,) = problems_of(GOOD + f"transports: {{{transport}}}\n")
+    assert NATIVE_WOULD_STOP[transport] in problem.allowed
+
+
+def test_backups_are_as_many_again_as_a_qp_has_room_for() -> None:
+    for evs, known in ((32, 64), (256, 512), (400, 512), (512, 512)):
+        scenario = parse_scenario(GOOD + f"transports: {{mrc: {{evs_per_port: {evs}}}}}\n")
+        assert native_config(scenario, scenario.transports[0], 1)["transport"]["universe_per_port"] == known

@@ -61,7 +61,7 @@ def estimate_memory(scenario: Scenario, transport: Transport, graph: OpGraph) ->
     pairs = graph.host[sends].astype(np.uint64) << np.uint64(32) | graph.peer[sends].astype(np.uint64)
     senders = np.unique(graph.host[sends])
     ends = len(np.unique(pairs)) * lanes_of(scenario, transport)
-    evs = transport.settings.evs_known if isinstance(transport.settings, MrcSection) else 0
+    evs = transport.settings.evs_known(fabric.planes) if isinstance(transport.settings, MrcSection) else 0
     window = int(WINDOW_BDPS * fabric.rate_bps * scenario.base_rtt_ps / (8 * 10**12))
     packets = len(senders) * fabric.planes * (1 + window // scenario.payload_mtu)
     return MemoryEstimate(

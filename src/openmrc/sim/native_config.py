@@ -7,7 +7,7 @@ from typing import Any
 from openmrc.fabric import Fabric, Fault
 from openmrc.fabric.model import MRC_DATA_BYTES, PORT_TIERS
 from openmrc.sim.scenario import Scenario
-from openmrc.sim.transports import Transport
+from openmrc.sim.transports import MrcSection, Transport
 
 __all__ = ["all_faults", "lanes_of", "native_config", "native_faults"]
 
@@ -49,9 +49,10 @@ def native_config(scenario: Scenario, transport: Transport, threads: int) -> dic
 def _transport(scenario: Scenario, transport: Transport) -> dict[str, Any]:
     """Settings of the transport. What congestion control is told of its surroundings is what the fabric is."""
     settings = transport.native()
-    if transport.kind != "mrc":
+    if not isinstance(transport.settings, MrcSection):
         return settings
     fabric = scenario.fabric
+    settings["universe_per_port"] = transport.settings.evs_known(fabric.planes)
     settings["cc"] |= {
         "mtu_bytes": scenario.payload_mtu + MRC_DATA_BYTES + NOMINAL_BYTES,
         "link_rate_bps": fabric.rate_bps * fabric.planes,

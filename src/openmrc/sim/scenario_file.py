@@ -16,7 +16,7 @@ from openmrc.fabric.reading import Document, Place, Section, count, in_order, re
 from openmrc.sim.checks import Expectation, parse_expectations
 from openmrc.sim.flaps import FlapSection, RandomFlaps
 from openmrc.sim.scenario import DURATION_PS, SERIES, SMALL_PORTS_MAX, Nic, Scenario, Series, Watch
-from openmrc.sim.transports import KINDS, Transport
+from openmrc.sim.transports import EVS_MAX, KINDS, MrcSection, Transport
 from openmrc.sim.workloads import workload_problems
 from openmrc.units import format_time, parse_bytes, parse_time
 
@@ -51,8 +51,8 @@ def _span(value: Any) -> int:
 
 def _mtu(value: Any) -> int:
     size = parse_bytes(value)
-    if not PAYLOAD_MTU_MIN <= size <= PAYLOAD_MTU_MAX:
-        raise ConfigError("payload_mtu", value, f"{PAYLOAD_MTU_MIN} to {PAYLOAD_MTU_MAX} bytes")
+    if not PAYLOAD_MTU_MIN <= size <= PAYLOAD_MTU_MAX or size % 4:
+        raise ConfigError("payload_mtu", value, f"{PAYLOAD_MTU_MIN} to {PAYLOAD_MTU_MAX} bytes, a multiple of 4")
     return size
 
 
@@ -159,6 +159,7 @@ def _decide(document: Document, folder: Path | None, name: str) -> Scenario:
     expect = draft.expectations()
     if file is not None and fabric is not None:
         draft.check_together(file, fabric)
+        draft.check_evs(transports, fabric)
     if draft.problems or file is None or fabric is None:
         raise ScenarioFileError(in_order(draft.problems))
     return Scenario(
@@ -336,6 +337,19 @@ class _Draft:
                 f"at least {format_time(_duration(file) // SAMPLES_MAX)} with this duration: {SAMPLES_MAX:,} samples"
             )
             self.add(("sample",), self.document.values.get("sample"), words, "or a shorter duration")
+
+    def check_evs(self, transports: tuple[Transport, ...], fabric: Fabric) -> None:
+        for transport in transports:
+            if not isinstance(transport.settings, MrcSection):
+                continue
+            known = transport.settings.evs_known(fabric.planes)
+            if known * fabric.planes > EVS_MAX:
+                words = f"at most {EVS_MAX // fabric.planes} EVs per port, backups included: {EVS_MAX} on all planes"
+                self.add(("transports", transport.name, "evs_per_port"), known, words)
+            for plane, uplink, second in transport.settings.denied:
+                if plane >= fabric.planes or uplink >= fabric.t1s or second >= max(fabric.t1_uplinks, 1):
+                    words = f"planes 0 to {fabric.planes - 1}, uplinks of a T0 0 to {fabric.t1s - 1}"
+                    self.add(("transports", transport.name, "denied"), [plane, uplink, second], words)
 
 
 def _written_transports(document: Document) -> list[tuple[Place, str, Any]]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from openmrc import _native
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric.model import ACK_BYTES
 from openmrc.fabric.reading import Section, count
-from openmrc.fabric.sections import Flag, on_off
+from openmrc.fabric.sections import Flag, on_off, size
 from openmrc.units import parse_bytes, parse_rate, parse_time, parse_time_ns
 
 __all__ = ["KINDS", "Transport", "TransportSection"]
@@ -25,6 +25,7 @@ TIME_PS_MAX = 3600 * 10**12
 RATE_BPS_MAX = 100 * 10**12
 BYTES_MAX = 2**40
 SACK_BYTES_MAX = 2**20
+EVS_MAX = 1024  # of one QP, on all planes, backups included
 
 
 def _time(value: Any) -> int:
@@ -64,7 +65,15 @@ def _time_ns(value: Any) -> int:
     return parse_time_ns(f"{_time(value)}ps")
 
 
+def _above_zero(value: Any) -> int:
+    time_ps = _time(value)
+    if time_ps == 0:
+        raise ConfigError("time", value, "a time above 0")
+    return time_ps
+
+
 Time = Annotated[int, BeforeValidator(_time)]
+Timer = Annotated[int, BeforeValidator(_above_zero)]
 TimeNs = Annotated[int, BeforeValidator(_time_ns)]
 Rate = Annotated[int, BeforeValidator(_rate)]
 Size = Annotated[int, BeforeValidator(_bytes)]
@@ -105,8 +114,8 @@ class NsccSection(Section):
 
 def _sack_bytes(value: Any) -> int:
     size = parse_bytes(value)
-    if size > SACK_BYTES_MAX:
-        raise ConfigError("sack_bytes", value, "0 to 1MiB")
+    if not 0 < size <= SACK_BYTES_MAX:
+        raise ConfigError("sack_bytes", value, "1 byte to 1MiB")
     return size
 
 
@@ -165,23 +174,19 @@ class MrcSection(TransportSection):
     denied: tuple[Annotated[tuple[int, int, int], BeforeValidator(_denied)], ...] = ()
     cc: NsccSection = NsccSection()
 
-    @property
-    def evs_known(self) -> int:
-        """EVs per port that an end knows: those in use and their backups, by default as many again."""
-        return max(self.evs_per_port, self.universe_per_port or 2 * self.evs_per_port)
-
-    def native(self) -> dict[str, Any]:
-        """Settings by native name."""
-        return {**super().native(), "universe_per_port": self.evs_known}
+    def evs_known(self, planes: int) -> int:
+        """EVs per port that an end knows: those in use and their backups, by default as many again if a QP has room."""
+        room = max(EVS_MAX // planes, self.evs_per_port)
+        return max(self.evs_per_port, self.universe_per_port or min(2 * self.evs_per_port, room))
 
 
 class DcqcnSection(Section):
     """DCQCN with the defaults of its paper; 0: a share of the port's rate."""
 
     cnp_interval: Time = _ps("cnp_interval_ps", 50 * US)
-    alpha_timer: Time = _ps("alpha_timer_ps", 55 * US)
-    increase_timer: Time = _ps("increase_timer_ps", 55 * US)
-    increase_bytes: Size = 10_000_000
+    alpha_timer: Timer = _ps("alpha_timer_ps", 55 * US)
+    increase_timer: Timer = _ps("increase_timer_ps", 55 * US)
+    increase_bytes: Annotated[int, size(1)] = 10_000_000
     gain_shift: Annotated[int, count(1, 16)] = 8
     recovery_stages: Annotated[int, count(0, 100)] = 5
     rate_ai: Rate = _bps("rate_ai_bps")
@@ -198,7 +203,7 @@ class RoceSection(TransportSection):
     kind: Literal["roce"] = "roce"
     dcqcn: Annotated[DcqcnSection | None, BeforeValidator(on_off)] = DcqcnSection()
     ack_packets: Annotated[int, count(1, 1024)] = 4
-    timeout: Time = _ps("timeout_ps", 4_194_304_000)
+    timeout: Timer = _ps("timeout_ps", 4_194_304_000)
     retries: Annotated[int, count(0, 255)] = 7
     window_bytes: Size = 0
     failover: Flag = True
@@ -223,12 +228,19 @@ class DctcpSection(TransportSection):
     window_bytes: Size = 0
     reordering_packets: Annotated[int, count(1, 65536)] = 3
     ack_packets: Annotated[int, count(1, 64)] = 2
-    ack_delay: Time = _ps("ack_delay_ps", MS)
-    rto_min: Time = _ps("rto_min_ps", 10 * MS)
-    rto_max: Time = _ps("rto_max_ps", 120 * 10**12)
+    ack_delay: Timer = _ps("ack_delay_ps", MS)
+    rto_min: Timer = _ps("rto_min_ps", 10 * MS)
+    rto_max: Timer = _ps("rto_max_ps", 120 * 10**12)
     retries: Annotated[int, count(0, 255)] = 15
     tail_loss_probe: Flag = True
     failover: Flag = False
+
+    @model_validator(mode="after")
+    def check_timers(self) -> Self:
+        """Refuses a timer whose most is below its least."""
+        if self.rto_max < self.rto_min:
+            raise ConfigError("rto_max", self.rto_max, "rto_max at or above rto_min")
+        return self
 
 
 KINDS: Mapping[str, type[TransportSection]] = {"mrc": MrcSection, "roce": RoceSection, "dctcp": DctcpSection}
