@@ -21,6 +21,7 @@ __all__ = ["DROP_CAUSES", "LINK_TIERS", "Recorder"]
 NIC_UP, NIC_DOWN, T0_UP, T1_DOWN, T1_UP, T2_DOWN = range(6)
 LINK_TIERS: Mapping[str, tuple[int, ...]] = {"t0": (NIC_DOWN, T0_UP), "t1": (T1_DOWN, T1_UP), "t2": (T2_DOWN,)}
 DROP_CAUSES = ("queue", "control_queue", "down", "blackhole", "loss")
+PAUSES = ("pauses", "paused_ps")  # of PFC: how often, and how long in all, links were told to wait
 
 _BITS_PS = 8 * 10**12
 
@@ -72,7 +73,9 @@ class Recorder:
         if "hosts" in series and self._scenario.watch.hosts:
             self._record_hosts(now_ps, passed_ps, hosts["goodput_bytes"])
         if "queues" in series:
-            self._note_drops(now_ps, self._links_totals(now_ps))
+            totals = self._links_totals(now_ps)
+            self._note_drops(now_ps, totals)
+            self._note_pauses(now_ps, totals)
         if "paths" in series:
             self._keep("path_events", self._simulation.path_events())
         self._last_ps = now_ps
@@ -90,7 +93,7 @@ class Recorder:
         }
 
     def finish(self) -> dict[str, int]:
-        """Totals of all links, after a last look at them: packets lost by cause, `marks`, `trims`."""
+        """Totals of all links, after a last look at them: packets lost by cause, `marks`, `trims`, and pauses."""
         totals = self._links_totals()
         self._note_drops(self._simulation.now_ps, totals)
         return totals
@@ -125,12 +128,12 @@ class Recorder:
     def _links_totals(self, series_ps: int | None = None) -> dict[str, int]:
         """Sums of the counters of all links; with a time, the peaks of the queues go into their series."""
         fabric = self._scenario.fabric
-        totals = dict.fromkeys((*DROP_CAUSES, "marks", "trims"), 0)
+        totals = dict.fromkeys((*DROP_CAUSES, "marks", "trims", *PAUSES), 0)
         for plane in range(fabric.planes):
             by_kind = {kind: self._simulation.links(plane, kind) for kind in range(6 if fabric.t2s else 4)}
             for links in by_kind.values():
                 for name in totals:
-                    key = name if name in ("marks", "trims") else f"drop_{name}"
+                    key = f"drop_{name}" if name in DROP_CAUSES else name
                     totals[name] += int(links[key].sum())
             for tier, kinds in self._switch_of.items():
                 self._note_peaks(
@@ -159,6 +162,12 @@ class Recorder:
             "peak_bytes": peaks,
         }
         self._keep("series_queues", columns)
+
+    def _note_pauses(self, now_ps: int, totals: Mapping[str, int]) -> None:
+        if self._scenario.fabric.pfc is None:
+            return
+        fresh = {name: self._since(name, np.array([totals[name]])).astype(np.uint64) for name in PAUSES}
+        self._keep("series_pauses", {"time_ps": _times(now_ps, 1), **fresh})
 
     def _note_drops(self, now_ps: int, totals: Mapping[str, int]) -> None:
         fresh = {cause: totals[cause] - self._drops_before[cause] for cause in DROP_CAUSES}

@@ -26,7 +26,7 @@ class TransportResult:
             `fct_p100_ps`, `goodput_bps`, `jain`, `resent_share`, `drops` by cause, and more
             (docs/guides/simulate.md lists them). None where a run has no such figure.
         tables: `flows`, and what was recorded: `series_goodput`, `series_planes`, `series_hosts`, `series_queues`,
-            `drops`, `path_events`.
+            `series_pauses` (of PFC), `drops`, `path_events`.
     """
 
     name: str
