@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.paper import (
     collectives,
+    dcqcn,
     incast,
     link_failures,
     path_failures,
@@ -26,6 +27,7 @@ _ALL = (
     *collectives.EXPERIMENTS,
     *incast.EXPERIMENTS,
     *permutation.EXPERIMENTS,
+    *dcqcn.EXPERIMENTS,
 )
 
 
