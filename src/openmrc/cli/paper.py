@@ -25,7 +25,7 @@ def paper(
         list[str] | None, typer.Argument(metavar="[FIGURE]...", help="Such as 9a, 16 or D2. Without: all.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for pictures and a page that collects them.")
+        Path | None, typer.Option("--out", "-o", help="Folder for pictures, and a page and a table that collect them.")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="File for all findings with their numbers.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller and shorter, in about a minute.")] = False,
@@ -85,8 +85,9 @@ def _print_table(findings: list[Finding]) -> None:
 
 
 def _write_page(findings: list[Finding], pictures: dict[str, list[Path]], out: Path, *, quick: bool) -> None:
-    from openmrc.paper import write_page
+    from openmrc.paper import write_page, write_table
 
     names = " ".join(each.figure for each in findings)
     command = f"openmrc paper {names}{' --quick' if quick else ''} --out {out}"
+    print(write_table(findings, out / "table.md"))
     print(write_page(findings, pictures, out / "index.html", quick=quick, command=command))

@@ -8,7 +8,7 @@ for outcome in run_experiments(experiments(["9a", "18"]), quick=True):
 
 from openmrc.paper.experiment import Experiment, Outcome
 from openmrc.paper.finding import Finding, Measure
-from openmrc.paper.page import write_page
+from openmrc.paper.page import write_page, write_table
 from openmrc.paper.plot import Plot, draw
 from openmrc.paper.registry import experiments
 from openmrc.paper.runs import PaperProgress, run_experiments
@@ -24,4 +24,5 @@ __all__ = [
     "experiments",
     "run_experiments",
     "write_page",
+    "write_table",
 ]

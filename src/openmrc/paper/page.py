@@ -10,7 +10,7 @@ from pathlib import Path
 from openmrc.analysis.style import STYLE_SHEET
 from openmrc.paper.finding import Finding
 
-__all__ = ["write_page"]
+__all__ = ["write_page", "write_table"]
 
 _CLASSES = {"as in the paper": "ok", "partly": "", "differs": "no"}
 
@@ -39,6 +39,20 @@ def write_page(
 <footer>{escape(command)}</footer></main></html>
 """
     path.write_text(page, encoding="utf-8")
+    return path
+
+
+def write_table(findings: Sequence[Finding], path: Path) -> Path:
+    """Write the table, and what each experiment is, as Markdown."""
+    lines = ["| figure | experiment | the paper saw | we see | verdict |", "|---|---|---|---|---|"]
+    for each in findings:
+        cells = (each.figure, each.title, each.paper_saw, each.we_see, f"**{each.verdict}**")
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    for each in findings:
+        lines += ["", f"**{each.figure}**: {each.setting}."]
+        if each.why:
+            lines.append(f"*Why it differs:* {each.why}.")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 

@@ -15,6 +15,7 @@ __all__ = ["Bars", "Line", "Plot", "draw"]
 
 COLOURS = (MRC_COLOUR, RC_COLOUR, *PLANE_COLOURS[1:])
 WIDTH_IN, HEIGHT_IN, DPI = 7.2, 3.3, 90
+HEADROOM = 1.1  # for legends and the words at events
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,11 @@ def draw(plot: Plot, folder: Path) -> Path:
     if "y" in plot.log:
         axes.set_yscale("log")
     else:
-        axes.set_ylim(bottom=0, top=None if plot.limit is None else max(plot.limit[0] * 1.12, axes.get_ylim()[1]))
+        level = 0.0 if plot.limit is None else plot.limit[0]
+        axes.set_ylim(bottom=0, top=HEADROOM * max(level, axes.get_ylim()[1]))
     _annotate(axes, plot)
     axes.set(xlabel=plot.x, ylabel=plot.y)
-    axes.set_title(plot.title, fontsize=10, loc="left")
+    axes.set_title(plot.title[:1].upper() + plot.title[1:], fontsize=10, loc="left")
     axes.grid(axis="y", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     if len(plot.lines) > 1 or plot.limit is not None:
