@@ -142,8 +142,9 @@ def _judge_21(results: Results, quick: bool) -> Outcome:
     victims = {name: _Victim(result) for name, result in results.items()}
     means = {name: victim.mean(BEGINS_MS + 0.2) for name, victim in victims.items()}
     measures = [
-        Measure("PFC only, 1 QP: victim", means["pfc 1"], "Gb/s", 30, 100),
-        Measure("PFC only, 8 QPs: victim", means["pfc 8"], "Gb/s", 30, 100),
+        # What was read off a picture, with a tenth of tolerance.
+        Measure("PFC only, 1 QP: victim", means["pfc 1"], "Gb/s", 27, 110),
+        Measure("PFC only, 8 QPs: victim", means["pfc 8"], "Gb/s", 27, 110),
         Measure("MRC 1 QP: victim", means["mrc 1"], "Gb/s", 386, 394, digits=1),
         Measure(
             "MRC 8 QPs: victim",

@@ -55,15 +55,15 @@ class _Rates:
         return min(float(y[(x > start_ms) & (x <= end_ms)].min()) / healthy for (x, y), healthy in both)
 
     def disturbed_ms(self, start_ms: float, end_ms: float) -> float:
-        """For how long after `start_ms` samples are more than 1 % off where they settle until `end_ms`."""
+        """For how long after `start_ms` samples are more than 1 % below where they settle until `end_ms`."""
         return max(self._disturbed(x, y, start_ms, end_ms) for x, y in self.ways)
 
     @staticmethod
     def _disturbed(x: Floats, y: Floats, start_ms: float, end_ms: float) -> float:
         settled = window_mean(x, y, (start_ms + end_ms) / 2, end_ms)
         inside = (x > start_ms) & (x <= end_ms)
-        off = np.flatnonzero(np.abs(y[inside] - settled) > 0.01 * settled)
-        return float(off[-1] + 1) * SAMPLE_MS if len(off) else 0.0
+        below = np.flatnonzero(y[inside] < 0.99 * settled)
+        return float(below[-1] + 1) * SAMPLE_MS if len(below) else 0.0
 
     def plot(self, figure: str, title: str, events: Sequence[tuple[float, str]]) -> Plot:
         """Both directions over time."""
