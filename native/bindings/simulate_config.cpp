@@ -72,6 +72,7 @@ EndpointFactory mrc_from(const nb::dict& from) {
   reader.take("timeout_exponent", mrc.rts.timeout_exponent);
   reader.take("linear_retries", mrc.rts.linear_retries);
   reader.take("exponential_retries", mrc.rts.exponential_retries);
+  reader.take("reverse_probe_interval_ps", mrc.reverse_probe_interval);
   reader.take("path_events", mrc.events);
   std::vector<std::tuple<std::uint32_t, std::uint16_t, std::uint16_t>> denied;
   reader.take("denied", denied);

@@ -36,7 +36,9 @@ def problems_of(text: str) -> tuple[ConfigError, ...]:
 def test_wrong_files_say_what_is_wrong_as_recorded(path: Path) -> None:
     with pytest.raises(ScenarioFileError) as caught:
         parse_scenario(path.read_text(), path.name, Path())
-    assert str(caught.value) + "\n" == path.with_suffix(".txt").read_text()
+    # Policies that other tests of this process have registered are names one may use.
+    said = re.sub(r"(?<=single)(, \w+)+", "", str(caught.value))
+    assert said + "\n" == path.with_suffix(".txt").read_text()
 
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.yaml")), ids=lambda path: path.stem)

@@ -18,6 +18,7 @@ constexpr std::uint32_t kCqCapacity = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kReceivesPosted = 64;
 constexpr std::uint32_t kSendsPostedMax = 256;
 constexpr std::uint32_t kIcrcBytes = 4;
+constexpr TimePs kReverseProbeRtts = 8;
 
 Address address_of(std::uint32_t host, PortId port) {
   MRC_ASSERT(host < (1U << 24));
@@ -40,7 +41,7 @@ class MrcEndpoint final : public Endpoint {
       : surroundings_(surroundings),
         settings_(settings),
         host_(host),
-        engine_(engine_config(surroundings, host, watched)) {
+        engine_(engine_config(surroundings, settings, host, watched)) {
     require(engine_.create_cq(kCqCapacity, send_cq_));
     require(engine_.create_cq(kCqCapacity, recv_cq_));
     RegionConfig region;
@@ -85,7 +86,8 @@ class MrcEndpoint final : public Endpoint {
     std::deque<Post> waiting;         // for room in the send queue
   };
 
-  static EngineConfig engine_config(const Surroundings& surroundings, std::uint32_t host, bool watched);
+  static EngineConfig engine_config(const Surroundings& surroundings, const MrcSettings& settings, std::uint32_t host,
+                                    bool watched);
   static void require(Status status) { MRC_ASSERT(status == Status::kOk); }
   std::vector<Ev> draw_universe(std::uint32_t connection, std::uint32_t peer_host) const;
   void add_paths(Rng& rng, PortId port, std::vector<Ev>& universe) const;
@@ -107,11 +109,14 @@ class MrcEndpoint final : public Endpoint {
   TimePs now_ = 0;
 };
 
-EngineConfig MrcEndpoint::engine_config(const Surroundings& surroundings, std::uint32_t host, bool watched) {
+EngineConfig MrcEndpoint::engine_config(const Surroundings& surroundings, const MrcSettings& settings,
+                                        std::uint32_t host, bool watched) {
   EngineConfig config;
   config.seed = Rng::for_component(surroundings.seed, "nic", host).next();
   config.ev_format = wire::EvFormat::kStev;
   config.icrc = false;
+  config.reverse_probe_interval =
+      settings.reverse_probe_interval > 0 ? settings.reverse_probe_interval : kReverseProbeRtts * surroundings.base_rtt;
   for (PortId port = 0; port < surroundings.shape.planes; ++port)
     config.ports.emplace_back().local = address_of(host, port);
   if (!watched) config.events_max = 0;

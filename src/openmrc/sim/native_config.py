@@ -11,6 +11,8 @@ from openmrc.sim.transports import MrcSection, Transport
 
 __all__ = ["all_faults", "lanes_of", "native_config", "native_faults"]
 
+USUAL_TIMEOUT_EXPONENT, TIMEOUT_EXPONENT_MAX = 8, 24
+TIMEOUT_UNIT_PS = 1_024_000
 NOMINAL_BYTES = 48  # UDP and IPv6: what the protocol counts around a datagram, whatever the encapsulation
 
 
@@ -59,10 +61,19 @@ def _transport(scenario: Scenario, transport: Transport) -> dict[str, Any]:
         "base_rtt_ns": -(-scenario.base_rtt_ps // 1000),
         "trimming": fabric.trim is not None and settings["trim_nack"],
     }
+    settings.setdefault("timeout_exponent", _timeout_exponent(scenario.base_rtt_ps))
     if "paths" in scenario.watch.series:
         # Path events cost memory, so they are asked for; of the watched hosts, or of all when none is.
         settings |= {"path_events": True, "watched": list(scenario.watch.hosts)}
     return settings
+
+
+def _timeout_exponent(base_rtt_ps: int) -> int:
+    """The usual 8 (262 us), or what leaves room for four round trips: a shorter timer repeats what is on its way."""
+    exponent = USUAL_TIMEOUT_EXPONENT
+    while TIMEOUT_UNIT_PS << exponent < 4 * base_rtt_ps and exponent < TIMEOUT_EXPONENT_MAX:
+        exponent += 1
+    return exponent
 
 
 def _queued(fabric: Fabric) -> dict[str, Any] | None:

@@ -160,15 +160,17 @@ class MrcSection(TransportSection):
     probe_successes: Annotated[int, count(1, 255)] = 3
     probe_interval: Time = _ps("probe_interval_ps", 10 * MS)
     skip_lapse: Time = _ps("skip_lapse_ps", 0)
+    reverse_probe_interval: Time = _ps("reverse_probe_interval_ps", 0)
     half_marked_rule: Flag = False
     marked_probe_revives_to_good: Flag = False
     mpr_units: Annotated[int, count(1, 255)] = 32
-    wimm_max: Annotated[int, count(1, 65535)] = 32
+    # Every message of a simulation ends in a WIMM, so that its receipt is seen: the NICs' default of 32 would bound it.
+    wimm_max: Annotated[int, count(1, 65535)] = 1024
     sack_bytes: Annotated[int, BeforeValidator(_sack_bytes)] = 4096
     trim_nack: Flag = True
     dynamic_mpr: Flag = False
     nack_out_of_window: Flag = True
-    timeout_exponent: Annotated[int, count(0, 24)] = 8
+    timeout_exponent: Annotated[int, count(0, 24)] | None = None
     linear_retries: Annotated[int, count(0, 7)] = 7
     exponential_retries: Annotated[int, count(0, 25)] = 25
     denied: tuple[Annotated[tuple[int, int, int], BeforeValidator(_denied)], ...] = ()
@@ -187,6 +189,7 @@ class DcqcnSection(Section):
     alpha_timer: Timer = _ps("alpha_timer_ps", 55 * US)
     increase_timer: Timer = _ps("increase_timer_ps", 55 * US)
     increase_bytes: Annotated[int, size(1)] = 10_000_000
+    clamp_target: Flag = False
     gain_shift: Annotated[int, count(1, 16)] = 8
     recovery_stages: Annotated[int, count(0, 100)] = 5
     rate_ai: Rate = _bps("rate_ai_bps")
