@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from openmrc.errors import ConfigError
+from openmrc.errors import ConfigError, OpenmrcError
 from openmrc.paper import Experiment, Finding, Measure, experiments, run_experiments
 from openmrc.paper.finding import find
 from openmrc.paper.runs import simulate
@@ -64,6 +65,14 @@ def test_one_process_and_several_find_the_same() -> None:
     alone = [outcome.finding for outcome in run_experiments(chosen, quick=True, workers=1)]
     together = [outcome.finding for outcome in run_experiments(chosen, quick=True, workers=2)]
     assert alone == together
+
+
+def test_a_scenario_that_cannot_run_is_told_across_processes() -> None:
+    """The message of the process that simulates reaches the one that asked, and the pool does not break."""
+    good = the("10")
+    broken = replace(good, figure="x", runs=lambda _: {"one": {"fabric": {}}, "two": {"fabric": {}}})
+    with pytest.raises(OpenmrcError, match="planes"):
+        list(run_experiments([broken], quick=True, workers=2))
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,15 @@ class PaperProgress:
 
 
 def simulate(settings: Mapping[str, Any]) -> sim.TransportResult:
-    """The result of a scenario that has one transport."""
-    (result,) = sim.run(sim.make_scenario(**settings))
+    """The result of a scenario that has one transport.
+
+    Raises:
+        OpenmrcError: it cannot be run; of this class itself, which passes from one process to another.
+    """
+    try:
+        (result,) = sim.run(sim.make_scenario(**settings))
+    except OpenmrcError as error:
+        raise OpenmrcError(str(error)) from error
     return result
 
 
