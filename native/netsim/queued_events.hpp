@@ -75,19 +75,27 @@ class PacketFifo {
   std::uint32_t tail_ = kNoPacket;
 };
 
-enum class QueuedEventKind : std::uint8_t { kEntry, kDeparture, kArrival, kPause, kResume };
+// Of one instant, what leaves comes first and makes room.
+enum class QueuedEventKind : std::uint8_t { kDeparture, kArrival, kEntry, kPause };
 
 struct QueuedEvent {
   TimePs time = 0;
-  std::uint64_t order = 0;  // of insertion: breaks ties
-  std::uint32_t index = 0;  // of the packet or the link
-  QueuedEventKind kind{};
+  std::uint64_t order = 0;  // of insertion
+  std::uint32_t place = 0;  // kind and link
+  std::uint32_t index = 0;  // of the packet; kPause: whether to pause
+
+  static constexpr int kLinkBits = 30;
+  QueuedEventKind kind() const { return static_cast<QueuedEventKind>(place >> kLinkBits); }
+  LinkId link() const { return place & ((1U << kLinkBits) - 1); }
 };
 
+// Equal times leave by kind and link, and on one link in the order of insertion: an order that does not depend on how
+// time is cut into pieces.
 class QueuedEvents {
  public:
-  void push(TimePs time, QueuedEventKind kind, std::uint32_t index) {
-    heap_.push_back({time, ++order_, index, kind});
+  void push(TimePs time, QueuedEventKind kind, LinkId link, std::uint32_t index = 0) {
+    MRC_ASSERT(link >> QueuedEvent::kLinkBits == 0);
+    heap_.push_back({time, ++order_, static_cast<std::uint32_t>(kind) << QueuedEvent::kLinkBits | link, index});
     std::push_heap(heap_.begin(), heap_.end(), later);
   }
   QueuedEvent pop() {
@@ -102,7 +110,8 @@ class QueuedEvents {
 
  private:
   static bool later(const QueuedEvent& a, const QueuedEvent& b) {
-    return a.time != b.time ? a.time > b.time : a.order > b.order;
+    if (a.time != b.time) return a.time > b.time;
+    return a.place != b.place ? a.place > b.place : a.order > b.order;
   }
 
   std::vector<QueuedEvent> heap_;

@@ -58,7 +58,7 @@ void QueuedPlane::enter(TimePs when, const Packet& packet, Edge& /*edge*/) {
   Packet& entering = packets_[id].packet;
   entering.link = kEntering;
   entering.route = route_of(config_.shape, packet.source_host, packet.destination_host, packet.ev);
-  events_.push(std::max(when, now_), QueuedEventKind::kEntry, id);
+  events_.push(std::max(when, now_), QueuedEventKind::kEntry, config_.shape.nic_up(packet.source_host), id);
 }
 
 void QueuedPlane::arrive(TimePs when, const Packet& packet) {
@@ -66,7 +66,7 @@ void QueuedPlane::arrive(TimePs when, const Packet& packet) {
   MRC_ASSERT(packet.destination_host < config_.shape.hosts);
   const std::uint32_t id = packets_.take(packet);
   packets_[id].arrival = when;
-  events_.push(when, QueuedEventKind::kArrival, id);
+  events_.push(when, QueuedEventKind::kArrival, packet.link, id);
 }
 
 void QueuedPlane::run_until(TimePs until, Edge& edge) {
@@ -74,19 +74,18 @@ void QueuedPlane::run_until(TimePs until, Edge& edge) {
     const QueuedEvent event = events_.pop();
     now_ = std::max(now_, event.time);
     ++events_passed_;
-    switch (event.kind) {
-      case QueuedEventKind::kEntry:
-        offer(event.index, config_.shape.nic_up(packets_[event.index].packet.source_host), edge);
-        break;
+    switch (event.kind()) {
       case QueuedEventKind::kDeparture:
-        depart(event.index, edge);
+        depart(event.link(), edge);
         break;
       case QueuedEventKind::kArrival:
         finish_crossing(event.index, edge);
         break;
+      case QueuedEventKind::kEntry:
+        offer(event.index, event.link(), edge);
+        break;
       case QueuedEventKind::kPause:
-      case QueuedEventKind::kResume:
-        receive_pause(event.index, event.kind == QueuedEventKind::kPause);
+        receive_pause(event.link(), event.index != 0);
         break;
     }
   }
@@ -253,7 +252,7 @@ void QueuedPlane::depart(LinkId link, Edge& edge) {
   held.arrival = now_ + port_of(link).config().delay;
   if (FaultState* faults = faults_of(link); faults != nullptr) held.arrival += extra_delay(*faults, queue.counters);
   const bool last = config_.shape.kind_of(link) == LinkKind::kNicDown;
-  events_.push(last ? held.arrival - config_.delivery_lead : held.arrival, QueuedEventKind::kArrival, id);
+  events_.push(last ? held.arrival - config_.delivery_lead : held.arrival, QueuedEventKind::kArrival, link, id);
   serve(link);
 }
 
@@ -262,7 +261,7 @@ void QueuedPlane::depart(LinkId link, Edge& edge) {
 void QueuedPlane::send_pause(LinkId link, bool pause, Edge& edge) {
   queues_[link].pause_sent = pause;
   const TimePs when = now_ + port_of(link).config().delay;
-  events_.push(when, pause ? QueuedEventKind::kPause : QueuedEventKind::kResume, link);
+  events_.push(when, QueuedEventKind::kPause, link, pause ? 1 : 0);
   const LinkEnds ends = ends_of(config_.shape, link);
   if (ends.kind == LinkKind::kNicUp) edge.pause(when, index_, ends.host, pause);
 }

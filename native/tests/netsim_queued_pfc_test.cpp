@@ -1,4 +1,6 @@
 // Shared buffers, PFC, and what must hold whatever happens: no packet vanishes, equal runs are equal.
+#include <set>
+
 #include "engine/base/rng.hpp"
 #include "netsim/queued_plane.hpp"
 #include "tests/check.hpp"
@@ -356,7 +358,10 @@ TEST_CASE(netsim_queued_the_seed_alone_decides_what_is_drawn) {
     return run.plane.trace();
   };
   CHECK(trace(1) == trace(1));
-  CHECK(trace(1) != trace(2));
+  // The seed decides the first of two uplinks, after which one always has less waiting: half of the seeds agree.
+  std::set<std::uint64_t> traces;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) traces.insert(trace(seed));
+  CHECK(traces.size() > 1);
 }
 
 TEST_CASE(netsim_queued_allocates_nothing_in_steady_state) {

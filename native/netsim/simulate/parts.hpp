@@ -41,6 +41,9 @@ class Parts {
     free_.push_back(handle);
   }
 
+  // That are on their way, a duplicated one once.
+  std::uint64_t held() const { return slabs_.size() * kSlabParts - free_.size(); }
+
   std::uint64_t memory_bytes() const {
     return slabs_.size() * kSlabParts * sizeof(TransportPart) + free_.capacity() * sizeof(std::uint32_t);
   }

@@ -172,9 +172,10 @@ bool Simulation::run_until(TimePs until) {
     const TimePs nics = next_of_nics();
     const TimePs planes = next_of_planes();
     const TimePs change = fabric_.next_fault_change();
-    if (std::min({nics, planes, change}) > until) {
-      stalled_ = std::min({nics, planes, change}) == kNever;
-      now_ = until;
+    const TimePs next = std::min({nics, planes, change});
+    stalled_ = next == kNever;
+    if (next > until || stalled_) {
+      if (until != kNever) now_ = std::max(now_, until);
       return stalled_;
     }
     if (change <= std::min(nics, planes)) {
@@ -247,6 +248,14 @@ std::uint64_t Simulation::data_packets() {
   std::uint64_t packets = 0;
   for (std::uint32_t host = 0; host < shape().hosts; ++host) packets += nic(host).data_packets();
   return packets;
+}
+
+std::uint64_t Simulation::parts_held() const {
+  std::uint64_t held = 0;
+  for (const auto& shard : map_.shards) {
+    for (std::uint32_t plane = 0; plane < fabric_.shape().planes; ++plane) held += shard->parts(plane).held();
+  }
+  return held;
 }
 
 std::uint64_t Simulation::events() const {

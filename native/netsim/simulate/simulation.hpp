@@ -57,6 +57,8 @@ class Simulation {
   const std::vector<ConnectionPair>& connections() const { return connections_; }
   std::uint64_t windows() const { return windows_; }
   std::uint64_t data_packets();
+  // Transport parts of packets that are on their way: none once everything has come to rest.
+  std::uint64_t parts_held() const;
   std::uint64_t events() const;
   std::uint64_t trace();
   std::uint64_t memory_bytes();
