@@ -38,7 +38,7 @@ def test_a_run_ends_in_a_table_a_page_pictures_and_json(tmp_path: Path) -> None:
     assert "EV-A leaves at once" in done.stdout
     assert (tmp_path / "table.md").read_text().count("**as in the paper**") == 2
     page = (tmp_path / "index.html").read_text()
-    assert page.count("data:image/png;base64,") == 2
+    assert page.count("data:image/png;base64,") == 3  # of 10, 12 and 13
     assert "quick" in page
     assert (tmp_path / "fig10.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads((tmp_path / "all.json").read_text())

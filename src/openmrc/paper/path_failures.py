@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from openmrc.paper.clusters import NIC_B, cluster_b, writes
 from openmrc.paper.experiment import Experiment, Outcome, Results, Runs, goodput_gbps, window_mean
 from openmrc.paper.finding import Measure, find
 from openmrc.paper.plot import Line, Plot
+from openmrc.sim import TransportResult
 
 __all__ = ["EXPERIMENTS"]
 
@@ -43,31 +45,56 @@ def _runs_12(quick: bool) -> Runs:
     return {f"EV {ev}": _lossy_scenario(ev, 2.5 if quick else 8.0) for ev in EVS_ON_PLANE_0}
 
 
+@dataclass(frozen=True)
+class _Change:
+    """When an EV left after the loss began, and when another took its place, in microseconds."""
+
+    left_us: float
+    replaced_us: float | None
+    replacement: int
+
+    def plot(self, ev: int) -> Plot:
+        """Which of the two is in use over time."""
+        end = 4 * self.left_us
+        came = end if self.replaced_us is None else self.replaced_us
+        lines = (
+            Line(f"EV-A ({ev})", [-end, self.left_us, end], [1, 1, 0]),
+            Line(f"EV-B ({self.replacement})", [-end, came, end], [0, 0, 1]),
+        )
+        return Plot("fig13", "EVs in use", "us since the loss began", "in use", lines, events=((0.0, "loss begins"),))
+
+
+def _change_of(ev: int, result: TransportResult) -> _Change | None:
+    """What became of an EV; None when it was not in use, and so lost nothing."""
+    events = result.series.get("path_events")
+    if events is None:
+        return None
+    of_ev = (events["ev"] == ev) & (events["host"] == SOURCE)
+    since_us = events["time_ps"] / 1e6 - 1000 * LOSS_AT_MS
+    bad, taken = np.flatnonzero(of_ev & (events["state"] == ASSUMED_BAD)), of_ev & (events["state"] == REPLACED)
+    if not len(bad):
+        return None
+    came = np.flatnonzero(taken)
+    replacement = int(events["replacement"][came[0]]) if len(came) else -1
+    return _Change(float(since_us[bad[0]]), float(since_us[came[0]]) if len(came) else None, replacement)
+
+
 def _judge_12(results: Results, quick: bool) -> Outcome:
     run_ms = 2.5 if quick else 8.0
     leaves_us, replaced, changes = [], 0, []
-    shown: Plot | None = None
+    plots: tuple[Plot, ...] = ()
     for ev in EVS_ON_PLANE_0:
         result = results[f"EV {ev}"]
         x, y = goodput_gbps(result, DESTINATION)
         healthy = window_mean(x, y, 2 * SAMPLE_MS, LOSS_AT_MS)
         changes.append(100 * float(np.abs(y[x > LOSS_AT_MS] / healthy - 1).max()))
-        events = result.series.get("path_events")
-        if events is None:  # this EV was not in use
-            continue
-        of_ev = (events["ev"] == ev) & (events["host"] == SOURCE)
-        bad = events["time_ps"][of_ev & (events["state"] == ASSUMED_BAD)]
-        if len(bad):
-            leaves_us.append(float(bad[0]) / 1e6 - 1000 * LOSS_AT_MS)
-            replaced += bool(np.any(of_ev & (events["state"] == REPLACED)))
-            shown = Plot(
-                "fig12",
-                TITLE_12,
-                "ms",
-                "Gb/s",
-                (Line("goodput", x, y),),
-                events=((LOSS_AT_MS, f"20 % loss on EV {ev}"),),
-            )
+        change = _change_of(ev, result)
+        if change is not None:
+            leaves_us.append(change.left_us)
+            replaced += change.replaced_us is not None
+            begin = ((LOSS_AT_MS, f"20 % loss on EV {ev}"),)
+            rate = Plot("fig12", TITLE_12, "ms", "Gb/s", (Line("goodput", x, y),), events=begin)
+            plots = (rate, change.plot(ev))
     measures = [
         Measure("EVs tried that were in use", len(leaves_us), low=1),
         Measure("latest to leave", max(leaves_us, default=float("nan")), "us", None, 1000, digits=0),
@@ -82,7 +109,7 @@ def _judge_12(results: Results, quick: bool) -> Outcome:
         f"samples of {SAMPLE_MS} ms in a run of {run_ms:g} ms, real time; every path of plane 0 in turn, since the "
         "seed decides which two of its four are in use",
     )
-    return Outcome(finding, () if shown is None else (shown,))
+    return Outcome(finding, plots)
 
 
 FORCED_FROM_MS, FORCED_UNTIL_MS = 1.0, 3.0

@@ -1,4 +1,4 @@
-"""The table of bandwidth and latency between two hosts (paper notes, D.2)."""
+"""Bandwidth and latency between two hosts (paper notes, D.2), and send/recv around many (Figure 15)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from openmrc.paper.clusters import NIC_B, cluster_b
 from openmrc.paper.experiment import Experiment, Outcome, Results, Runs
 from openmrc.paper.finding import Measure, find
-from openmrc.paper.plot import Bars, Plot
+from openmrc.paper.plot import Bars, Line, Plot
 
 __all__ = ["EXPERIMENTS"]
 
@@ -74,5 +74,45 @@ def _judge(results: Results, _quick: bool) -> Outcome:
     return Outcome(finding, (plot,))
 
 
+MB = 1_000_000
+
+
+def _hosts(quick: bool) -> int:
+    return 8 if quick else 32
+
+
+def _runs_15(quick: bool) -> Runs:
+    hosts = _hosts(quick)
+    return {
+        f"{size}": {
+            "fabric": cluster_b(hosts=hosts, hosts_per_t0=hosts // 4, t1s=32),
+            "nic": {**NIC_B, "lanes": 2},
+            "transports": {"mrc": {"evs_per_port": 16}},
+            "workload": {"name": "neighbours", "bytes": size, "direction": "next", "order": "random"},
+            "watch": {"series": []},
+        }
+        for size in ((8 * MB, 32 * MB) if quick else (1 * MB, 4 * MB, 16 * MB, 64 * MB))
+    }
+
+
+def _judge_15(results: Results, quick: bool) -> Outcome:
+    sizes = [int(size) for size in results]
+    slowest = [
+        size / (float(result.flows["fct_ps"].max()) / 1e3) for size, result in zip(sizes, results.values(), strict=True)
+    ]
+    last = f"{sizes[-1] // MB} MB"
+    finding = find(
+        "15",
+        TITLE_15,
+        "up to 92 GB/s per NIC at 64 MB to 2 GB on 42,000 GPUs",
+        [Measure(f"slowest pair at {last}", slowest[-1], "GB/s", 89, 96, digits=1)],
+        f"{_hosts(quick)} NICs; every one sends to the next in a random order and receives from the one before, 2 QPs",
+    )
+    line = Line("slowest pair", sizes, slowest, marks=True)
+    plot = Plot("fig15", TITLE_15, "bytes", "GB/s per NIC", (line,), limit=(92.0, "paper: 92 GB/s"), log="x")
+    return Outcome(finding, (plot,))
+
+
 TITLE = "point to point, 8 x 100G, SRv6 headers, 32 KB back to back, 4 QPs"
-EXPERIMENTS = (Experiment("D2", TITLE, _runs, _judge),)
+TITLE_15 = "send/recv around all NICs"
+EXPERIMENTS = (Experiment("D2", TITLE, _runs, _judge), Experiment("15", TITLE_15, _runs_15, _judge_15))

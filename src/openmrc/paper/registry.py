@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from openmrc.errors import ConfigError, did_you_mean
@@ -19,16 +20,25 @@ from openmrc.paper.experiment import Experiment
 
 __all__ = ["experiments"]
 
-_ALL = (
-    *point_to_point.EXPERIMENTS,
-    *training.EXPERIMENTS,
-    *link_failures.EXPERIMENTS,
-    *path_failures.EXPERIMENTS,
-    *collectives.EXPERIMENTS,
-    *incast.EXPERIMENTS,
-    *permutation.EXPERIMENTS,
-    *dcqcn.EXPERIMENTS,
+_FAMILIES = (
+    point_to_point,
+    training,
+    link_failures,
+    path_failures,
+    collectives,
+    incast,
+    permutation,
+    dcqcn,
 )
+
+
+def _number(experiment: Experiment) -> int:
+    """The first figure's; 0 for the table of D.2."""
+    digits = re.match(r"\d*", experiment.figure)
+    return int(digits[0] or 0) if digits else 0
+
+
+_ALL = tuple(sorted((each for family in _FAMILIES for each in family.EXPERIMENTS), key=_number))
 
 
 def experiments(figures: Sequence[str] = ()) -> tuple[Experiment, ...]:
