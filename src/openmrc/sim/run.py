@@ -27,10 +27,11 @@ from openmrc.sim.workloads import build
 
 __all__ = ["build_graph", "ideals_of", "run"]
 
-# Ctrl-C is heard and progress shown between steps of simulated time. What a step is must not depend on the clock: the
-# simulator's windows end where steps end, and with them the order in which its trace sees events of one instant.
-STEPS = 400
-STEP_PS_MIN = 10**6
+# Ctrl-C is heard and progress shown between steps of simulated time, of about so many packets each. What a step is must
+# not depend on the clock: a run ends with a window of the simulator, and windows end where steps do.
+PACKETS_PER_STEP = 200_000
+STEPS_MIN, STEPS_MANY = 20, 800
+STEP_PS_MIN = 4_000_000  # two windows of the usual fabric; shorter ones would cost more than they show
 FAULTS_TOLD_MAX = 1000  # in the summary; random flaps can be many more
 
 
@@ -136,8 +137,11 @@ class _Run:
         for _, arguments in self.faults:
             self.simulation.add_fault(*arguments)
         self.recorder = Recorder(scenario, self.simulation, scenario.sample_ps, self.bounds.graph_received_ps)
+        sends = graph.bytes[graph.sends].astype(np.int64)
+        self.packets = int(np.maximum(-(-sends // scenario.payload_mtu), 1).sum())
         expected_ps = min(self.bounds.graph_received_ps, scenario.duration_ps)
-        self.step_ps = max(expected_ps // STEPS, STEP_PS_MIN)
+        steps = max(self.packets // PACKETS_PER_STEP, STEPS_MIN)
+        self.step_ps = max(expected_ps // steps, STEP_PS_MIN)
         self.setup_s = time.monotonic() - began
         self.wall_s = 0.0
         self.verdict = "running"
@@ -145,22 +149,20 @@ class _Run:
     def drive(self, progress: Watcher | None, index: int, count: int) -> None:
         """Runs to the end, the limit of the scenario, or an interrupt."""
         began = time.monotonic()
-        sends = self.graph.bytes[self.graph.sends]
-        total = int(np.maximum(-(-sends.astype(np.int64) // self.scenario.payload_mtu), 1).sum())
         try:
             ended, steps = False, 0
             while not ended and self.simulation.now_ps < self.scenario.duration_ps:
                 until_ps = min(self.simulation.now_ps + self.step_ps, self.recorder.next_ps, self.scenario.duration_ps)
                 ended = self.simulation.run_until(until_ps)
                 steps += 1
-                if steps % (2 * STEPS) == 0:  # a run that takes long, mostly waiting, shall not take ever more steps
+                if steps % STEPS_MANY == 0:  # a run that takes long, mostly waiting, shall not take ever more steps
                     self.step_ps *= 2
                 if ended or until_ps >= self.recorder.next_ps:
                     self.recorder.sample(self.simulation.now_ps)
                 self.wall_s = time.monotonic() - began
                 if progress is not None:
                     packets = self.simulation.counters()["data_packets"]
-                    progress(Progress(self.transport.name, index, count, until_ps, packets, total, self.wall_s))
+                    progress(Progress(self.transport.name, index, count, until_ps, packets, self.packets, self.wall_s))
             verdict = self.simulation.verdict
             self.verdict = "time limit" if verdict == "running" else verdict
         except KeyboardInterrupt:
