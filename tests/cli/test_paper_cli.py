@@ -36,7 +36,9 @@ def test_a_run_ends_in_a_table_a_page_pictures_and_json(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "as in the paper" in done.stdout
     assert "EV-A leaves at once" in done.stdout
-    assert (tmp_path / "table.md").read_text().count("**as in the paper**") == 2
+    table = (tmp_path / "table.md").read_text()
+    assert table.count("**as in the paper**") == 2
+    assert "(fig13.png)" in table
     page = (tmp_path / "index.html").read_text()
     assert page.count("data:image/png;base64,") == 3  # of 10, 12 and 13
     assert "quick" in page

@@ -89,5 +89,5 @@ def _write_page(findings: list[Finding], pictures: dict[str, list[Path]], out: P
 
     names = " ".join(each.figure for each in findings)
     command = f"openmrc paper {names}{' --quick' if quick else ''} --out {out}"
-    print(write_table(findings, out / "table.md"))
+    print(write_table(findings, pictures, out / "table.md"))
     print(write_page(findings, pictures, out / "index.html", quick=quick, command=command))

@@ -1,4 +1,4 @@
-"""All findings as one self-contained HTML page: the table, and under it every picture."""
+"""All findings as one self-contained HTML page, or as Markdown: the table, and under it every picture."""
 
 from __future__ import annotations
 
@@ -42,16 +42,18 @@ def write_page(
     return path
 
 
-def write_table(findings: Sequence[Finding], path: Path) -> Path:
-    """Write the table, and what each experiment is, as Markdown."""
+def write_table(findings: Sequence[Finding], pictures: Mapping[str, Sequence[Path]], path: Path) -> Path:
+    """Write the same as Markdown beside the pictures: the table, and under it a section for each experiment."""
     lines = ["| figure | experiment | the paper saw | we see | verdict |", "|---|---|---|---|---|"]
     for each in findings:
         cells = (each.figure, each.title, each.paper_saw, each.we_see, f"**{each.verdict}**")
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     for each in findings:
-        lines += ["", f"**{each.figure}**: {each.setting}."]
+        lines += ["", f"## {each.figure}: {each.title}", "", f"{each.setting[:1].upper()}{each.setting[1:]}."]
         if each.why:
-            lines.append(f"*Why it differs:* {each.why}.")
+            lines += ["", f"Why it differs: {each.why}."]
+        for picture in pictures.get(each.figure, ()):
+            lines += ["", f"![{each.title}]({picture.name})"]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
