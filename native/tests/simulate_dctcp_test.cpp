@@ -4,6 +4,8 @@
 
 #include "netsim/simulate/dctcp_control.hpp"
 #include "netsim/simulate/dctcp_endpoint.hpp"
+#include "netsim/simulate/dctcp_scoreboard.hpp"
+#include "netsim/simulate/dctcp_sender.hpp"
 #include "netsim/simulate/dctcp_wire.hpp"
 #include "tests/endpoint_pair.hpp"
 
@@ -306,4 +308,30 @@ TEST_CASE(dctcp_idle_connections_cost_little) {
   net.post(0, 500, 1, 100'000);
   CHECK(net.run(kPsPerSecond));
   CHECK(net.endpoint(0).memory_bytes() > idle && net.endpoint(0).memory_bytes() < idle + 30'000);
+}
+
+TEST_CASE(dctcp_probe_that_waits_for_the_port_is_dropped_when_its_packet_arrives) {
+  const DctcpSettings settings;
+  Surroundings surroundings;
+  surroundings.base_rtt = 100 * kPsPerUs;
+  DctcpSender sender(settings, surroundings);
+  sender.post(1, 3ULL * surroundings.payload_mtu);
+  HostPacket packet;
+  for (TimePs now = 0; now < 3; ++now) sender.send(now, {}, packet);
+  CHECK(!sender.may_send() && sender.handle_timer() && sender.may_send());
+  DctcpAck ack;
+  ack.sent_ps = 2;
+  ack.blocks = 1;
+  ack.sacked[0] = {2, 3};
+  CHECK(sender.handle_ack(200 * kPsPerUs, ack) && !sender.may_send() && sender.waits());
+}
+
+TEST_CASE(dctcp_probes_with_a_packet_that_has_not_arrived) {
+  DctcpScoreboard board;
+  for (TimePs now = 0; now < 4; ++now) board.sent(now);
+  CHECK(board.last_missing() == 3 && board.lose_all() == 4);
+  for (const std::uint64_t sequence : {0U, 1U, 2U, 3U}) board.resent(10, sequence);
+  // The first copy of the last packet was only late: it proves nothing lost, so that a probe is due.
+  CHECK(board.sack(3, 4, 3) == 1 && board.find_losses(0) == 0 && board.last_missing() == 2);
+  CHECK(board.acknowledge(1, 0) == 1 && board.sack(2, 3, 2) == 1 && board.last_missing() == 1);
 }

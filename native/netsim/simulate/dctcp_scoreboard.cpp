@@ -102,6 +102,12 @@ bool DctcpScoreboard::has_lost() {
   return false;
 }
 
+std::uint64_t DctcpScoreboard::last_missing() {
+  std::uint64_t sequence = next() - 1;
+  while (slot(sequence).state == State::kArrived) --sequence;  // the first one is always missing
+  return sequence;
+}
+
 std::uint64_t DctcpScoreboard::first_lost() const { return lost_.front(); }
 
 }  // namespace openmrc::netsim

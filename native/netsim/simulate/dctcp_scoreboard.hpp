@@ -30,6 +30,7 @@ class DctcpScoreboard {
   std::uint64_t in_flight() const { return in_flight_; }
   bool has_lost();                   // waiting to be sent again
   std::uint64_t first_lost() const;  // has_lost() must hold
+  std::uint64_t last_missing();      // the highest that has not arrived; something must be unacknowledged
 
   std::uint64_t memory_bytes() const { return slots_.memory_bytes() + log_.memory_bytes() + lost_.memory_bytes(); }
 

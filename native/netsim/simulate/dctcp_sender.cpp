@@ -32,13 +32,13 @@ bool DctcpSender::may_send() {
   return board_.in_flight() < window() || (lost && at_once_);
 }
 
-// A probe is new data if there is any, else the last packet again.
+// A probe is new data if there is any, else the last packet that has not arrived again.
 std::uint64_t DctcpSender::choose(bool& again) {
   const bool fresh = board_.next() < messages_.end();
   if (probe_) {
     again = !fresh;
     board_.age(settings_->reordering_packets);  // two RTTs have passed: what the probe overtakes is lost
-    return fresh ? board_.next() : board_.next() - 1;
+    return fresh ? board_.next() : board_.last_missing();
   }
   again = board_.has_lost();
   return again ? board_.first_lost() : board_.next();
@@ -83,6 +83,7 @@ bool DctcpSender::handle_ack(TimePs now, const DctcpAck& ack) {
     if (phase_ != Phase::kOpen && board_.acknowledged() >= repair_end_) phase_ = Phase::kOpen;
   }
   if (delivered == 0) return false;
+  probe_ = false;  // one that still waits for the port has nothing left to ask
   measure(now - ack.sent_ps);
   if (ack.echo != 0) marks_ += delivered;
   (void)repair(settings_->reordering_packets);
