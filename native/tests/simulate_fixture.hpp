@@ -39,6 +39,7 @@ struct Cluster {
     mrc.universe_per_port = 8;
     mrc.rts.exponential_retries = 8;
     mrc.events = true;
+    dctcp.retries = 4;  // 15, as usual, are a quarter of an hour
   }
 
   netsim::ClosShape& shape() { return config.fabric.shape; }
@@ -64,9 +65,10 @@ struct Cluster {
     mrc.init.cc.base_rtt = config.surroundings.base_rtt;
     netsim::Workload work(ops, dependencies, config.fabric.shape.hosts, lanes, kPayload);
     work.doorbell = doorbell;
-    const auto factory = [transport, settings = mrc](const netsim::Surroundings& surroundings, std::uint32_t host) {
+    const auto factory = [transport, settings = mrc, tcp = dctcp](const netsim::Surroundings& surroundings,
+                                                                  std::uint32_t host) {
       if (transport == "roce") return netsim::make_roce_endpoint(surroundings, {}, host);
-      if (transport == "dctcp") return netsim::make_dctcp_endpoint(surroundings, {}, host);
+      if (transport == "dctcp") return netsim::make_dctcp_endpoint(surroundings, tcp, host);
       return netsim::make_mrc_endpoint(surroundings, settings, host, true);
     };
     return std::make_unique<netsim::Simulation>(config, std::move(work), factory);
@@ -74,6 +76,7 @@ struct Cluster {
 
   netsim::SimulationConfig config;
   netsim::MrcSettings mrc;
+  netsim::DctcpSettings dctcp;
   std::vector<netsim::Op> ops;
   std::vector<netsim::Dependency> dependencies;
   std::uint16_t lanes = 1;
