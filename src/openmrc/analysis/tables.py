@@ -16,7 +16,7 @@ def number(value: float | None) -> str:
         return "–"
     if value == 0 or abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.{max(0, 3 - len(str(int(abs(value)))) + (0 if abs(value) >= 1 else 1))}f}"
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.{max(0, 3 - len(str(int(abs(value)))))}f}"
 
 
 def rows_table(rows: Iterable[Row], title: str = "") -> Table:
