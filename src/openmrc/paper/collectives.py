@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from openmrc.paper.clusters import NIC_D, cluster_c
@@ -18,6 +18,7 @@ KIB, MIB = 2**10, 2**20
 LOSSES = ("0", "0.1", "1")  # percent
 LIMIT_MS = 150
 MRC, MRC_PROBES = "MRC, 1 QP", "MRC, 1 QP, EV probes every 1 ms"
+ONE_PLANE, ONE_PLANE_ORDERED = "RoCE, 1 QP, one 400G plane", "RoCE, 1 QP, one 400G plane, ranks in order"
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class _Contender:
     kind: str
     lanes: int
     settings: Mapping[str, Any]
+    fabric: Mapping[str, Any] = field(default_factory=dict)
 
 
 # 256 EVs, as the paper's MRC has here; with hashed EVs two may be one path.
@@ -35,7 +37,10 @@ CONTENDERS: Mapping[str, _Contender] = {
     "RoCE, 1 QP": _Contender("roce", 1, {}),
     "RoCE, 8 QPs": _Contender("roce", 8, {}),
     "RoCE, 16 QPs": _Contender("roce", 16, {}),
+    ONE_PLANE: _Contender("roce", 1, {}, {"planes": 1, "rate": "400Gbit"}),
+    ONE_PLANE_ORDERED: _Contender("roce", 1, {}, {"planes": 1, "rate": "400Gbit"}),
 }
+ROCE = ("RoCE, 1 QP", "RoCE, 8 QPs", "RoCE, 16 QPs")
 QUEUE = "4MB"  # of a switch port for RoCE, which has no trimming to fall back on; not published
 
 Workload = Callable[[int], Mapping[str, Any]]
@@ -46,7 +51,7 @@ def _run(name: str, loss: str, workload: Mapping[str, Any], hosts: int) -> Mappi
     mrc = contender.kind == "mrc"
     fabric = cluster_c(hosts=hosts, trim=mrc)
     return {
-        "fabric": fabric if mrc else {**fabric, "queue_bytes": QUEUE},
+        "fabric": fabric if mrc else {**fabric, "queue_bytes": QUEUE, **contender.fabric},
         "nic": {**NIC_D, "lanes": contender.lanes},
         "transports": {contender.kind: contender.settings},
         "workload": workload,
@@ -93,7 +98,11 @@ class _Rates:
                 f"{loss} % loss",
                 x,
                 "bus bandwidth, Gb/s",
-                tuple(Line(name, list(rates), list(rates.values()), marks=True) for name, rates in by_name.items()),
+                tuple(
+                    Line(name, list(rates), list(rates.values()), marks=True)
+                    for name, rates in by_name.items()
+                    if name in (MRC, MRC_PROBES, *ROCE)
+                ),
                 log="x",
             )
             for loss, by_name in self.gbps.items()
@@ -128,11 +137,14 @@ def _ring(size: int) -> Mapping[str, Any]:
 def _runs_16(quick: bool) -> Runs:
     if quick:
         return _runs(_ring, RING_SIZES[quick], _hosts(quick), (MRC, "RoCE, 1 QP", "RoCE, 16 QPs"))
-    roce = [name for name in CONTENDERS if name.startswith("RoCE")]
-    runs = dict(_runs(_ring, RING_SIZES[quick], _hosts(quick), (MRC, *roce)))
+    runs = dict(_runs(_ring, RING_SIZES[quick], _hosts(quick), (MRC, *ROCE)))
+    big = max(RING_SIZES[quick]["0"])
     # Long enough that every EV of a QP has lost a packet.
     for name in (MRC, MRC_PROBES):
-        runs[_run_name(name, "1", 128 * MIB)] = _run(name, "1", _ring(128 * MIB), _hosts(quick))
+        runs[_run_name(name, "1", big)] = _run(name, "1", _ring(big), _hosts(quick))
+    runs[_run_name(ONE_PLANE, "0", big)] = _run(ONE_PLANE, "0", _ring(big), _hosts(quick))
+    ordered = {**_ring(big), "order": "t0"}
+    runs[_run_name(ONE_PLANE_ORDERED, "0", big)] = _run(ONE_PLANE_ORDERED, "0", ordered, _hosts(quick))
     return runs
 
 
@@ -143,11 +155,12 @@ def _judge_16(results: Results, quick: bool) -> Outcome:
     mrc = rates.at(MRC, "0", big)
     one, many = (rates.at(name, "0", big) for name in ("RoCE, 1 QP", "RoCE, 16 QPs"))
     kept = {loss: 100 * rates.at(MRC, loss, big) / mrc for loss in LOSSES}
-    roce_lossy = max(max(by_size.values()) for name, by_size in rates.gbps["1"].items() if name.startswith("RoCE"))
+    roce_lossy = max(max(by_size.values()) for name, by_size in rates.gbps["1"].items() if name in ROCE)
     measures = [
         Measure("MRC", mrc, "Gb/s"),
         Measure("MRC over RoCE 16 QPs", mrc / many, "", 1.0, digits=2),
         Measure("RoCE 1 QP over MRC", 100 * one / mrc, "%", 40, 60, why=ONE_PORT),
+        *_one_plane(rates, big, mrc),
         *_gain(rates, big),
         Measure("MRC at 0.1 % loss", kept["0.1"], "% of without", 90, why=WAITS),
         Measure("at 1 %", kept["1"], "% of without", 25, 42, why=WAITS),
@@ -171,12 +184,23 @@ def _judge_16(results: Results, quick: bool) -> Outcome:
 
 ONE_PORT = (
     "one QP uses one of four ports, so a quarter is its bound, and DCQCN takes long to climb back from every "
-    "collision on a hashed uplink; how the paper's RoCE used four planes is not published"
+    "collision on a hashed uplink; how the paper's RoCE used four planes, and where its ranks lay, is not published: "
+    "with one plane of 400G it depends on the collisions alone"
 )
 WAITS = (
     "every loss holds up the ring's next step for the time of its repair, the more so the smaller the messages are, "
     "and the fewer EVs are left"
 )
+
+
+def _one_plane(rates: _Rates, size: int, intact: float) -> list[Measure]:
+    """What one QP reaches where it can use the whole NIC: with collisions, and nearly without; where that was tried."""
+    names = {ONE_PLANE: "on one 400G plane", ONE_PLANE_ORDERED: "there with ranks in the order of the T0s"}
+    return [
+        Measure(words, 100 * rates.at(name, "0", size) / intact, "%")
+        for name, words in names.items()
+        if name in rates.gbps["0"]
+    ]
 
 
 def _probes(rates: _Rates, size: int, intact: float) -> list[Measure]:

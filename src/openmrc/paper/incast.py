@@ -28,7 +28,7 @@ def _scenario(
 ) -> Mapping[str, Any]:
     # Small writes, so that what each sender got through can be counted finely.
     rush = [
-        writes(sender, RECEIVER, run_ms, RATE_GBPS / 4, size=100_000, start=f"{BEGINS_MS}ms", job="incast")
+        writes(sender, RECEIVER, run_ms, RATE_GBPS / 2, size=100_000, start=f"{BEGINS_MS}ms", job="incast")
         for sender in SENDERS
     ]
     victim = writes(VICTIM_SOURCE, VICTIM_DESTINATION, run_ms, RATE_GBPS, job="victim")
