@@ -1,0 +1,302 @@
+"""The native simulation takes what it documents and refuses the rest by name, before anything runs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openmrc._native.simulate import Simulation
+
+MS = 10**9  # picoseconds
+
+PORT: dict[str, Any] = {
+    "rate_bps": 10**9,
+    "delay_ps": 10**7,
+    "queue_bytes": 100_000,
+    "control_queue_bytes": 100_000,
+    "ecn": False,
+    "ecn_min_bytes": 0,
+    "ecn_max_bytes": 0,
+    "trim": False,
+    "trim_threshold_bytes": 0,
+    "trim_bytes": 0,
+    "last_hop": False,
+}
+EFFECTS: dict[str, Any] = {
+    "down": False,
+    "blackhole": True,
+    "loss_ppb": 0,
+    "burst_loss_ppb": 0,
+    "burst_packets": 1,
+    "rate_ppm": 1_000_000,
+    "delay_ps": 0,
+    "jitter_ps": 0,
+    "corrupt_ppb": 0,
+    "duplicate_ppb": 0,
+    "reorder_ppb": 0,
+    "reorder_delay_ps": 0,
+}
+ANYWHERE = (None, None, None, None, 0, None)
+
+
+def config(transport: str = "mrc", **settings: Any) -> dict[str, Any]:
+    """Two planes, four hosts, two T0s, two T1s."""
+    return {
+        "shape": {
+            "planes": 2,
+            "hosts": 4,
+            "hosts_per_t0": 2,
+            "t1s": 2,
+            "t0s_per_pod": 0,
+            "t1_uplinks": 0,
+            "routing": "modulo",
+        },
+        "ports": [dict(PORT) for _ in range(6)],
+        "queued": None,
+        "seed": 1,
+        "payload_mtu": 1024,
+        "header_bytes": 82,
+        "base_rtt_ps": 2 * 10**8,
+        "nic_latency_ps": 0,
+        "doorbell_ps": 0,
+        "lanes": 1,
+        "threads": 1,
+        "transport": {"name": transport, **settings},
+    }
+
+
+def ops(**columns: Any) -> dict[str, np.ndarray]:
+    """Host 0 sends 5,000 bytes to host 2, computes 1 ms, and sends back what came from host 2."""
+    values: dict[str, Any] = {
+        "kind": [0, 1, 0],
+        "host": [0, 0, 2],
+        "peer": [2, 0, 0],
+        "bytes": [5000, 0, 700],
+        "duration_ps": [0, MS, 0],
+        "earliest_ps": [0, 0, 0],
+        "dep_op": [1, 2],
+        "dep_on": [0, 0],
+        "dep_event": [0, 1],
+    } | columns
+    types = {
+        "kind": np.uint8,
+        "bytes": np.uint64,
+        "duration_ps": np.int64,
+        "earliest_ps": np.int64,
+        "dep_event": np.uint8,
+    }
+    return {name: np.array(value, dtype=types.get(name, np.uint32)) for name, value in values.items()}
+
+
+def started(transport: str = "mrc") -> Simulation:
+    simulation = Simulation(config(transport))
+    simulation.add_ops(**ops())
+    return simulation
+
+
+@pytest.mark.parametrize("transport", ["mrc", "roce", "dctcp"])
+def test_what_is_documented_runs_and_every_column_has_its_length(transport: str) -> None:
+    simulation = started(transport)
+    assert simulation.verdict == "running" and simulation.now_ps == 0
+    assert simulation.run_until(1000 * MS) and simulation.finished and simulation.verdict == "done"
+    times = simulation.op_times()
+    assert {name: column.shape for name, column in times.items()} == dict.fromkeys(
+        ("started_ps", "received_ps", "completed_ps", "failed"), (3,)
+    )
+    assert times["started_ps"][2] == times["received_ps"][0] > 0 and times["received_ps"][1] == -1
+    assert times["completed_ps"][1] == times["completed_ps"][0] + MS
+    hosts = simulation.hosts()
+    assert hosts["goodput_bytes"].tolist() == [700, 0, 5000, 0]
+    assert all(hosts[name].shape == (4, 2) for name in ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets"))
+    assert [len(simulation.links(1, kind)["packets"]) for kind in range(6)] == [4, 4, 4, 4, 0, 0]
+    connections = simulation.connections()
+    assert (connections["a"].tolist(), connections["b"].tolist(), connections["lane"].tolist()) == ([0], [2], [0])
+    assert connections["ab_received_bytes"].tolist() == [5000] and connections["ba_sent_bytes"].tolist() == [700]
+    assert simulation.counters()["data_packets"] == 6 and simulation.memory_bytes() > 0
+
+
+def test_equal_runs_have_equal_traces_and_another_seed_another() -> None:
+    def trace(seed: int, threads: int) -> int:
+        simulation = Simulation(config() | {"seed": seed, "threads": threads})
+        simulation.add_ops(**ops(bytes=[500_000, 0, 0]))
+        assert simulation.run_until(1000 * MS)
+        return simulation.trace()
+
+    assert trace(1, 1) == trace(1, 3) != trace(2, 1)
+
+
+def _shape(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda cfg: cfg["shape"].update({name: value})
+
+
+def _set(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda cfg: cfg.update({name: value})
+
+
+def _port(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda cfg: cfg["ports"][2].update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_shape("planes", 0), "planes"),
+        (_shape("planes", 65), "planes"),
+        (_shape("hosts", 0), "hosts"),
+        (_shape("hosts_per_t0", 0), "T0s"),
+        (_shape("t1s", 0), "T1s"),
+        (_shape("t1s", 65536), "T1s"),
+        (_shape("t0s_per_pod", 2), "third tier needs pods"),
+        (_shape("t1_uplinks", 2), "third tier needs pods"),
+        (_shape("routing", "random"), "modulo, hash or adaptive"),
+        (_port("rate_bps", 0), "port settings"),
+        (_port("delay_ps", -1), "port settings"),
+        (_port("ecn_min_bytes", 1), "port settings"),
+        (lambda cfg: cfg["ports"].pop(), "each kind of port"),
+        (_set("threads", 0), "threads"),
+        (_set("threads", 257), "threads"),
+        (_set("lanes", 0), "lanes"),
+        (_set("doorbell_ps", -1), "doorbell_ps"),
+        (_set("payload_mtu", 255), "payload_mtu"),
+        (_set("payload_mtu", 8193), "payload_mtu"),
+        (lambda cfg: [port.update(delay_ps=0) for port in cfg["ports"]], "needs a delay"),
+        (_set("queued", {"buffer": 1}), "unknown setting: buffer"),
+        (_set("transport", {"name": "tcp"}), "mrc, roce or dctcp"),
+    ],
+)
+def test_settings_that_make_no_simulation_are_refused(change: Callable[[dict[str, Any]], Any], message: str) -> None:
+    wrong = copy.deepcopy(config())
+    change(wrong)
+    with pytest.raises(ValueError, match=message):
+        Simulation(wrong)
+
+
+@pytest.mark.parametrize("section", ["shape", "ports", "seed", "payload_mtu", "nic_latency_ps", "lanes", "transport"])
+def test_a_section_that_is_missing_is_named(section: str) -> None:
+    wrong = config()
+    del wrong[section]
+    with pytest.raises((KeyError, ValueError), match=section):
+        Simulation(wrong)
+
+
+@pytest.mark.parametrize(
+    ("transport", "settings", "message"),
+    [
+        ("mrc", {"selector": "mrc"}, "unknown setting: selector"),
+        ("mrc", {"ev_selector": "magic"}, "EV selector"),
+        ("mrc", {"controller": "magic"}, "controller"),
+        ("roce", {"dcqnc": True}, "unknown setting: dcqnc"),
+        ("roce", {"ev_selector": "mrc"}, "unknown setting: ev_selector"),
+        ("dctcp", {"rto_ps": 1}, "unknown setting: rto_ps"),
+    ],
+)
+def test_unknown_settings_of_a_transport_are_named(transport: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Simulation(config(transport, **settings))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"kind": [0, 2, 0]}, "0 send, 1 compute"),
+        ({"host": [4, 0, 2]}, "host that does not exist"),
+        ({"peer": [4, 0, 0]}, "host that does not exist"),
+        ({"peer": [0, 0, 0]}, "sends to itself"),
+        ({"duration_ps": [0, -1, 0]}, "times"),
+        ({"earliest_ps": [0, 0, -1]}, "times"),
+        ({"dep_op": [1, 3]}, "names no op"),
+        ({"dep_on": [0, 3]}, "names no op"),
+        ({"dep_event": [0, 2]}, "0 completed, 1 received"),
+        ({"dep_on": [0, 1]}, "only sends are received"),
+        ({"dep_event": [1, 1]}, "its own host"),  # host 0 is not where op 0 is received
+        ({"dep_event": [0, 0]}, "its own host"),  # nor does host 2 see it completed
+        ({"host": [0, 0]}, "different lengths"),
+        ({"bytes": [1, 2, 3, 4]}, "different lengths"),
+        ({"dep_on": [0]}, "different lengths"),
+        ({"dep_event": [0, 1, 1]}, "different lengths"),
+        (dict.fromkeys(("kind", "host", "peer", "bytes", "duration_ps", "earliest_ps", "dep_op", "dep_on"), []), "ops"),
+    ],
+)
+def test_ops_out_of_range_are_refused(columns: dict[str, Any], message: str) -> None:
+    simulation = Simulation(config())
+    with pytest.raises(ValueError, match=message):
+        simulation.add_ops(**ops(**columns))
+    simulation.add_ops(**ops())  # what was refused left nothing behind
+    assert simulation.run_until(1000 * MS) and simulation.verdict == "done"
+
+
+def test_columns_are_one_dimensional_and_may_be_views() -> None:
+    for value in (np.zeros((3, 1), dtype=np.uint8), None, "abc"):
+        with pytest.raises(TypeError):
+            Simulation(config()).add_ops(**(ops() | {"kind": value}))
+    view = Simulation(config())
+    view.add_ops(**(ops() | {"bytes": np.repeat(ops()["bytes"], 2)[::2]}))
+    whole = started()
+    assert view.run_until(1000 * MS) and whole.run_until(1000 * MS)
+    assert view.trace() == whole.trace()
+
+
+def test_the_order_of_calls_is_watched() -> None:
+    simulation = Simulation(config())
+    for too_early in (
+        lambda: simulation.run_until(1),
+        lambda: simulation.op_times(),
+        lambda: simulation.add_fault(ANYWHERE, EFFECTS, 0, None, 0),
+        lambda: simulation.verdict,
+    ):
+        with pytest.raises(ValueError, match="add_ops comes first"):
+            too_early()
+    simulation.add_ops(**ops())
+    with pytest.raises(ValueError, match="once"):
+        simulation.add_ops(**ops())
+
+
+@pytest.mark.parametrize(
+    ("target", "effects", "times", "message"),
+    [
+        ((2, None, None, None, 0, None), {}, (0, None, 0), "no such place"),
+        ((0, 4, None, None, 0, None), {}, (0, None, 0), "no such place"),
+        ((0, None, None, 2, 0, None), {}, (0, None, 0), "no such place"),
+        ((0, None, None, 0, 0, 0), {}, (0, None, 0), "no such place"),  # two tiers have no T2
+        ((0, 0, None, None, 3, None), {}, (0, None, 0), "direction"),
+        ((0, 0, None), {}, (0, None, 0), "a target is"),
+        (ANYWHERE, {"loss_ppb": 10**9 + 1}, (0, None, 0), "a share"),
+        (ANYWHERE, {"rate_ppm": 0}, (0, None, 0), "effects out of range"),
+        (ANYWHERE, {"rate_ppm": 1_000_001}, (0, None, 0), "effects out of range"),
+        (ANYWHERE, {"delay_ps": -1}, (0, None, 0), "effects out of range"),
+        (ANYWHERE, {"burst_packets": 0}, (0, None, 0), "effects out of range"),
+        (ANYWHERE, {}, (0, 0, 0), "times of the fault"),
+        (ANYWHERE, {}, (0, 10, -1), "times of the fault"),
+        (ANYWHERE, {}, (MS - 1, None, 0), "times of the fault"),  # that is over
+    ],
+)
+def test_faults_that_cannot_be_are_refused(
+    target: tuple[Any, ...], effects: dict[str, Any], times: tuple[Any, ...], message: str
+) -> None:
+    simulation = started()
+    simulation.run_until(MS)
+    start, duration, period = times
+    with pytest.raises(ValueError, match=message):
+        simulation.add_fault(target, EFFECTS | effects, start if message.startswith("times") else MS, duration, period)
+
+
+def test_links_that_do_not_exist_are_refused() -> None:
+    simulation = started()
+    for plane, kind in ((2, 0), (0, 6)):
+        with pytest.raises(ValueError, match="no such plane or kind"):
+            simulation.links(plane, kind)
+
+
+def test_a_run_without_a_way_is_failed_and_one_that_waits_for_itself_stalled() -> None:
+    cut_off = Simulation(config("roce", timeout_ps=MS, retries=1))
+    cut_off.add_ops(**ops())
+    cut_off.add_fault((None, 2, None, None, 0, None), EFFECTS, 0, None, 0)
+    assert cut_off.run_until(1000 * MS) and cut_off.verdict == "failed" and not cut_off.finished
+    assert cut_off.op_times()["failed"].tolist() == [1, 0, 0] and cut_off.counters()["ops_failed"] == 1
+    circle = Simulation(config())
+    circle.add_ops(**ops(kind=[1, 1, 1], host=[0, 0, 0], dep_on=[2, 1], dep_event=[0, 0]))
+    assert circle.run_until(1000 * MS) and circle.verdict == "stalled"
