@@ -101,13 +101,17 @@ def started(transport: str = "mrc") -> Simulation:
 @pytest.mark.parametrize("transport", ["mrc", "roce", "dctcp"])
 def test_what_is_documented_runs_and_every_column_has_its_length(transport: str) -> None:
     simulation = started(transport)
-    assert simulation.verdict == "running" and simulation.now_ps == 0
-    assert simulation.run_until(1000 * MS) and simulation.finished and simulation.verdict == "done"
+    assert simulation.verdict == "running"
+    assert simulation.now_ps == 0
+    assert simulation.run_until(1000 * MS)
+    assert simulation.finished
+    assert simulation.verdict == "done"
     times = simulation.op_times()
     assert {name: column.shape for name, column in times.items()} == dict.fromkeys(
         ("started_ps", "received_ps", "completed_ps", "failed"), (3,)
     )
-    assert times["started_ps"][2] == times["received_ps"][0] > 0 and times["received_ps"][1] == -1
+    assert times["started_ps"][2] == times["received_ps"][0] > 0
+    assert times["received_ps"][1] == -1
     assert times["completed_ps"][1] == times["completed_ps"][0] + MS
     hosts = simulation.hosts()
     assert hosts["goodput_bytes"].tolist() == [700, 0, 5000, 0]
@@ -115,8 +119,10 @@ def test_what_is_documented_runs_and_every_column_has_its_length(transport: str)
     assert [len(simulation.links(1, kind)["packets"]) for kind in range(6)] == [4, 4, 4, 4, 0, 0]
     connections = simulation.connections()
     assert (connections["a"].tolist(), connections["b"].tolist(), connections["lane"].tolist()) == ([0], [2], [0])
-    assert connections["ab_received_bytes"].tolist() == [5000] and connections["ba_sent_bytes"].tolist() == [700]
-    assert simulation.counters()["data_packets"] == 6 and simulation.memory_bytes() > 0
+    assert connections["ab_received_bytes"].tolist() == [5000]
+    assert connections["ba_sent_bytes"].tolist() == [700]
+    assert simulation.counters()["data_packets"] == 6
+    assert simulation.memory_bytes() > 0
 
 
 def test_equal_runs_have_equal_traces_and_another_seed_another() -> None:
@@ -218,7 +224,10 @@ def test_unknown_settings_of_a_transport_are_named(transport: str, settings: dic
         ({"bytes": [1, 2, 3, 4]}, "different lengths"),
         ({"dep_on": [0]}, "different lengths"),
         ({"dep_event": [0, 1, 1]}, "different lengths"),
-        (dict.fromkeys(("kind", "host", "peer", "bytes", "duration_ps", "earliest_ps", "dep_op", "dep_on"), []), "ops"),
+        (
+            {key: [] for key in ("kind", "host", "peer", "bytes", "duration_ps", "earliest_ps", "dep_op", "dep_on")},
+            "ops",
+        ),
     ],
 )
 def test_ops_out_of_range_are_refused(columns: dict[str, Any], message: str) -> None:
@@ -226,17 +235,19 @@ def test_ops_out_of_range_are_refused(columns: dict[str, Any], message: str) -> 
     with pytest.raises(ValueError, match=message):
         simulation.add_ops(**ops(**columns))
     simulation.add_ops(**ops())  # what was refused left nothing behind
-    assert simulation.run_until(1000 * MS) and simulation.verdict == "done"
+    assert simulation.run_until(1000 * MS)
+    assert simulation.verdict == "done"
 
 
 def test_columns_are_one_dimensional_and_may_be_views() -> None:
     for value in (np.zeros((3, 1), dtype=np.uint8), None, "abc"):
         with pytest.raises(TypeError):
-            Simulation(config()).add_ops(**(ops() | {"kind": value}))
+            Simulation(config()).add_ops(**(ops() | {"kind": value}))  # type: ignore[arg-type]
     view = Simulation(config())
     view.add_ops(**(ops() | {"bytes": np.repeat(ops()["bytes"], 2)[::2]}))
     whole = started()
-    assert view.run_until(1000 * MS) and whole.run_until(1000 * MS)
+    assert view.run_until(1000 * MS)
+    assert whole.run_until(1000 * MS)
     assert view.trace() == whole.trace()
 
 
@@ -295,8 +306,12 @@ def test_a_run_without_a_way_is_failed_and_one_that_waits_for_itself_stalled() -
     cut_off = Simulation(config("roce", timeout_ps=MS, retries=1))
     cut_off.add_ops(**ops())
     cut_off.add_fault((None, 2, None, None, 0, None), EFFECTS, 0, None, 0)
-    assert cut_off.run_until(1000 * MS) and cut_off.verdict == "failed" and not cut_off.finished
-    assert cut_off.op_times()["failed"].tolist() == [1, 0, 0] and cut_off.counters()["ops_failed"] == 1
+    assert cut_off.run_until(1000 * MS)
+    assert cut_off.verdict == "failed"
+    assert not cut_off.finished
+    assert cut_off.op_times()["failed"].tolist() == [1, 0, 0]
+    assert cut_off.counters()["ops_failed"] == 1
     circle = Simulation(config())
     circle.add_ops(**ops(kind=[1, 1, 1], host=[0, 0, 0], dep_on=[2, 1], dep_event=[0, 0]))
-    assert circle.run_until(1000 * MS) and circle.verdict == "stalled"
+    assert circle.run_until(1000 * MS)
+    assert circle.verdict == "stalled"
