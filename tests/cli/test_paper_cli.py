@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from openmrc.paper import experiments
@@ -47,3 +50,16 @@ def test_a_run_ends_in_a_table_a_page_pictures_and_json(tmp_path: Path) -> None:
     assert found["quick"] is True
     assert [each["figure"] for each in found["findings"]] == ["12/13", "10"]
     assert all(number["met"] for each in found["findings"] for number in each["numbers"])
+
+
+def test_an_interrupt_ends_it_without_a_table_of_half_runs() -> None:
+    command = [sys.executable, "-m", "openmrc.cli.main", "paper", "16", "--workers", "2"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        time.sleep(4)  # long enough to be in the middle of simulations, which take minutes
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "verdict" not in output
+    assert "Traceback" not in errors

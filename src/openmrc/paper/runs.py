@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any
 
 from openmrc import sim
@@ -33,12 +35,16 @@ def simulate(settings: Mapping[str, Any]) -> sim.TransportResult:
 
     Raises:
         OpenmrcError: it cannot be run; of this class itself, which passes from one process to another.
+        KeyboardInterrupt: it was interrupted.
     """
     try:
-        (result,) = sim.run(sim.make_scenario(**settings))
+        result = sim.run(sim.make_scenario(**settings))
     except OpenmrcError as error:
         raise OpenmrcError(str(error)) from error
-    return result
+    if result.interrupted:  # half a run proves nothing
+        raise KeyboardInterrupt
+    (only,) = result
+    return only
 
 
 def run_experiments(
@@ -84,13 +90,28 @@ def _results(tasks: Sequence[_Task], workers: int) -> Iterator[_Done]:
         return
     pool = ProcessPoolExecutor(min(workers, len(tasks)), mp_context=get_context("spawn"))
     try:
-        futures: dict[Future[sim.TransportResult], tuple[Experiment, str]] = {
-            pool.submit(simulate, settings): (each, name) for each, name, settings in tasks
-        }
+        with _interrupts_held():  # and so in the new processes for good: an interrupt is this process's to handle
+            futures: dict[Future[sim.TransportResult], tuple[Experiment, str]] = {
+                pool.submit(simulate, settings): (each, name) for each, name, settings in tasks
+            }
         for future in as_completed(futures):
             each, name = futures[future]
             yield each, name, future.result()
     except BrokenProcessPool:
         raise OpenmrcError("a process that simulated died; perhaps memory ran out: try fewer --workers") from None
+    except BaseException:  # nobody waits for what still runs
+        for process in active_children():
+            process.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C has no effect inside, and the processes that begin there never see it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
