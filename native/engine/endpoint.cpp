@@ -151,10 +151,6 @@ bool EndpointOperations::poll_result(Result& result) {
   return true;
 }
 
-bool EndpointOperations::build(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst) {
-  return build_response(now, free_ports, ports_up, burst) || build_request(now, free_ports, ports_up, burst);
-}
-
 bool EndpointOperations::build_response(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst) {
   std::erase_if(responses_, [&](const Response& response) { return (ports_up >> response.port & 1) == 0; });
   const auto found = std::find_if(responses_.begin(), responses_.end(),

@@ -34,7 +34,11 @@ class EndpointOperations {
   void handle_response(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
   void handle_timer(TimePs now, PortMask ports_up);
   TimePs next_timer() const;
-  bool build(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst);
+  bool build(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst) {
+    if (requests_.empty() && responses_.empty()) [[likely]]
+      return false;
+    return build_response(now, free_ports, ports_up, burst) || build_request(now, free_ports, ports_up, burst);
+  }
   bool poll_result(Result& result);
 
   std::uint64_t unknown_peer() const { return unknown_peer_; }

@@ -169,6 +169,7 @@ bool EngineImpl::poll_endpoint_result(EndpointResult& result) {
 void EngineImpl::hot_memory(HotMemory& hot) const {
   hot.push_back(bytes_of(*this));
   hot.push_back(bytes_of(port_stats));
+  index_.hot_memory(hot);
   for (const Qp* qp : in_order_) qp->hot_memory(hot);
 }
 
@@ -195,7 +196,7 @@ void EngineImpl::arm(Qp& qp) {
   timers_.push({next, qp.context().qpn});
 }
 
-bool EngineImpl::build_from(std::deque<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports,
+bool EngineImpl::build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports,
                             std::uint32_t burst_max, TxBurst& burst) {
   const bool control = &list == &control_ready_;
   for (std::size_t left = list.size(); left > 0; --left) {
@@ -246,13 +247,14 @@ Status EngineImpl::create_qp(const QpInitAttributes& attributes, std::uint32_t& 
   ++send_cq->second->users;
   ++recv_cq->second->users;
   in_order_.push_back(qp.get());
+  index_.add(qpn, qp.get());
   qps_.emplace(qpn, std::move(qp));
   return Status::kOk;
 }
 
 void EngineImpl::unlist(Qp& qp) {
-  std::erase(control_ready_, &qp);
-  std::erase(data_ready_, &qp);
+  control_ready_.erase(&qp);
+  data_ready_.erase(&qp);
 }
 
 Status EngineImpl::reset_qp(std::uint32_t qpn) {
@@ -263,6 +265,8 @@ Status EngineImpl::reset_qp(std::uint32_t qpn) {
   fresh->context().send_cq = found->second->context().send_cq;
   fresh->context().recv_cq = found->second->context().recv_cq;
   std::replace(in_order_.begin(), in_order_.end(), found->second.get(), fresh.get());
+  index_.remove(qpn);
+  index_.add(qpn, fresh.get());
   found->second = std::move(fresh);
   return Status::kOk;
 }
@@ -275,6 +279,7 @@ Status EngineImpl::destroy_qp(std::uint32_t qpn) {
   --qp.context().send_cq->users;
   --qp.context().recv_cq->users;
   std::erase(in_order_, &qp);
+  index_.remove(qpn);
   qps_.erase(found);
   return Status::kOk;
 }

@@ -5,12 +5,14 @@
 #include <queue>
 #include <unordered_map>
 
+#include "engine/base/ring.hpp"
 #include "engine/completion_queue.hpp"
 #include "engine/endpoint.hpp"
 #include "engine/engine.hpp"
 #include "engine/memory.hpp"
 #include "engine/peer.hpp"
 #include "engine/qp/qp.hpp"
+#include "engine/qp_index.hpp"
 
 namespace openmrc {
 
@@ -50,10 +52,7 @@ class EngineImpl final : public PathProber {
   void probe_reverse_path(TimePs now, std::uint32_t qp, PeerId peer, const Ev& ev, TimePs timeout) override;
   bool poll_endpoint_result(EndpointResult& result);
 
-  Qp* find(std::uint32_t qpn) const {
-    const auto found = qps_.find(qpn);
-    return found == qps_.end() ? nullptr : found->second.get();
-  }
+  Qp* find(std::uint32_t qpn) const { return index_.find(qpn); }
   // After anything that may have given a QP something to send or another deadline.
   void touch(Qp& qp);
 
@@ -80,15 +79,16 @@ class EngineImpl final : public PathProber {
   void handle_endpoint(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
   void drain_reverse_probes(TimePs now);
   void peer_ports_changed(TimePs now, Peer& peer);
-  bool build_from(std::deque<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports, std::uint32_t burst_max,
+  bool build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports, std::uint32_t burst_max,
                   TxBurst& burst);
   void arm(Qp& qp);
   void unlist(Qp& qp);
 
   std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;  // for look-up only: its order decides nothing
+  QpIndex index_;                                               // the same for every packet
   std::vector<Qp*> in_order_;                                   // of creation
-  std::deque<Qp*> control_ready_;
-  std::deque<Qp*> data_ready_;
+  Ring<Qp*> control_ready_;
+  Ring<Qp*> data_ready_;
   std::priority_queue<TimerEntry, std::vector<TimerEntry>, std::greater<>> timers_;
   std::deque<EndpointResult> endpoint_results_;
   Rng qpn_rng_;

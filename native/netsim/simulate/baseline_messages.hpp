@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "netsim/simulate/baseline_ring.hpp"
+#include "engine/base/ring.hpp"
 #include "netsim/simulate/endpoint.hpp"
 
 namespace openmrc::netsim {

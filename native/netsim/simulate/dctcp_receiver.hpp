@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "netsim/simulate/baseline_ring.hpp"
+#include "engine/base/ring.hpp"
 #include "netsim/simulate/dctcp_settings.hpp"
 #include "netsim/simulate/dctcp_wire.hpp"
 #include "netsim/simulate/endpoint.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "engine/base/time.hpp"
-#include "netsim/simulate/baseline_ring.hpp"
+#include "engine/base/ring.hpp"
 
 namespace openmrc::netsim {
 

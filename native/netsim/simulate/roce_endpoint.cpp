@@ -6,7 +6,7 @@
 
 #include "engine/base/assert.hpp"
 #include "netsim/simulate/baseline_paths.hpp"
-#include "netsim/simulate/baseline_ring.hpp"
+#include "engine/base/ring.hpp"
 #include "netsim/simulate/baseline_timers.hpp"
 #include "netsim/simulate/roce_receiver.hpp"
 #include "netsim/simulate/roce_sender.hpp"

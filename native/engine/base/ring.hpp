@@ -8,7 +8,7 @@
 
 #include "engine/base/assert.hpp"
 
-namespace openmrc::netsim {
+namespace openmrc {
 
 template <typename T>
 class Ring {
@@ -43,6 +43,15 @@ class Ring {
 
   void clear() { size_ = 0; }
 
+  // Takes every element that equals `value` out.
+  void erase(const T& value) {
+    for (std::size_t left = size_; left > 0; --left) {
+      const T element = front();
+      pop_front();
+      if (!(element == value)) push_back(element);
+    }
+  }
+
   std::uint64_t memory_bytes() const { return slots_.capacity() * sizeof(T); }
 
  private:
@@ -59,4 +68,4 @@ class Ring {
   std::size_t first_ = 0, size_ = 0;
 };
 
-}  // namespace openmrc::netsim
+}  // namespace openmrc
