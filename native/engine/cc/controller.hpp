@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "engine/base/hot_memory.hpp"
 #include "engine/base/time.hpp"
 
 namespace openmrc {
@@ -65,6 +66,8 @@ class CongestionController {
   virtual void on_loss(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes) = 0;
   virtual std::uint64_t window_bytes() const = 0;
   virtual CcStats stats() const = 0;
+  // Adds where the state lies that traffic touches, as a hint.
+  virtual void hot_memory(HotMemory& /*memory*/) const {}
 };
 
 // Registered names: "nscc", "none", and what register_controller of custom_controller.hpp added. Returns nullptr for an

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "engine/base/assert.hpp"
 #include "engine/qp/psn.hpp"
@@ -23,6 +24,9 @@ class BitRing {
   void set(Psn psn) { word(psn) |= 1ULL << (psn & 63); }
   void clear(Psn psn) { word(psn) &= ~(1ULL << (psn & 63)); }
   std::uint32_t capacity() const { return words_ * 64; }
+  std::span<const std::byte> bytes() const {
+    return std::as_bytes(std::span<const std::uint64_t>(storage_.get(), words_));
+  }
 
   // Length of the run of set bits that starts at `psn`, at most `limit`.
   std::uint32_t run_of_ones(Psn psn, std::uint32_t limit) const {

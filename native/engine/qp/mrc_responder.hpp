@@ -21,7 +21,10 @@ class MrcResponder final : public Responder {
   TimePs next_timer() const override;
   bool refusing() const override { return refused_; }
   BuildResult build(TimePs now, PortMask free_ports, TxBurst& burst) override;
-  void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
+  void hot_memory(HotMemory& memory) const override {
+    memory.push_back(bytes_of(*this));
+    for (const BitRing* ring : {&received_, &last_, &untold_}) memory.push_back(ring->bytes());
+  }
 
   void set_penalty(std::uint8_t penalty, bool restore) {
     penalty_ = penalty;

@@ -191,6 +191,11 @@ TimePs Qp::next_timer() const {
 
 void Qp::hot_memory(HotMemory& memory) const {
   memory.push_back(bytes_of(*this));
+  if (context_.peer != nullptr) {
+    memory.push_back(bytes_of(*context_.peer));
+    memory.push_back(bytes_of(context_.peer->ports));
+  }
+  if (context_.cc != nullptr) context_.cc->hot_memory(memory);
   if (requester_ != nullptr) requester_->hot_memory(memory);
   if (responder_ != nullptr) responder_->hot_memory(memory);
   if (context_.ev_set != nullptr) context_.ev_set->hot_memory(memory);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kLine = Prefetch::kLine;
 // More than this of one NIC would push out what the present one works with.
-constexpr std::size_t kRangesMax = 24;
+constexpr std::size_t kRangesMax = 40;
 constexpr std::uint32_t kLinesMax = 40;
 
 }  // namespace
