@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "engine/base/assert.hpp"
 
@@ -23,12 +24,15 @@ int EventQueue::width_for(TimePs between_events) {
 
 std::uint32_t EventQueue::take_chunk() {
   if (free_.empty()) {
-    const auto first = static_cast<std::uint32_t>(slabs_.size() * kSlabChunks);
-    slabs_.push_back(std::make_unique<Chunk[]>(kSlabChunks));
-    for (std::uint32_t i = kSlabChunks; i > 0; --i) free_.push_back(first + i - 1);
+    const std::uint32_t first = chunks_.size();
+    for (std::uint32_t i = chunks_.grow(); i > 0; --i) free_.push_back(first + i - 1);
+    after_.resize(chunks_.size());
   }
   const std::uint32_t index = free_.back();
   free_.pop_back();
+  constexpr std::size_t kAhead = 4;
+  if (free_.size() >= kAhead) prefetch_chunk(free_[free_.size() - kAhead]);  // for a later call
+  after_[index] = kNone;
   return index;
 }
 
@@ -38,7 +42,7 @@ std::uint32_t EventQueue::append(Slot& slot, TimePs time, const Packet& packet) 
     if (slot.last == kNone) {
       slot.first = fresh;
     } else {
-      chunk(slot.last).next = fresh;
+      after_[slot.last] = fresh;
     }
     slot.last = fresh;
     slot.used = 0;
@@ -50,22 +54,16 @@ std::uint32_t EventQueue::append(Slot& slot, TimePs time, const Packet& packet) 
   return slot.last * kChunkEvents + position;
 }
 
-// Calls visit(event, index) for each event of the slot, in the order of insertion.
-template <class Visit>
-void EventQueue::each_event(const Slot& slot, Visit visit) const {
-  for (std::uint32_t index = slot.first; index != kNone;) {
-    const Chunk& part = chunk(index);
-    const std::uint32_t used = index == slot.last ? slot.used : kChunkEvents;
-    for (std::uint32_t i = 0; i < used; ++i) visit(part.events[i], index * kChunkEvents + i);
-    index = index == slot.last ? kNone : part.next;
-  }
+void EventQueue::prefetch(std::uint64_t slot) const {
+  const Slot& ahead = wheel_[slot & kWheelMask];
+  if (ahead.first == kNone) return;
+  prefetch_chunk(ahead.first);
+  if (ahead.last != ahead.first) prefetch_chunk(ahead.last);
 }
 
-void EventQueue::prefetch(std::uint64_t slot) const {
+void EventQueue::prefetch_chunk(std::uint32_t index) const {
   constexpr std::size_t kLine = 64;
-  const std::uint32_t first = wheel_[slot & kWheelMask].first;
-  if (first == kNone) return;
-  const char* bytes = reinterpret_cast<const char*>(&chunk(first));
+  const char* bytes = reinterpret_cast<const char*>(&chunk(index));
   for (std::size_t at = 0; at < sizeof(Chunk); at += kLine) __builtin_prefetch(bytes + at);
 }
 
@@ -87,8 +85,8 @@ void EventQueue::push(TimePs time, const Packet& packet) {
 
 void EventQueue::insert_into_open(TimePs time, const Packet& packet) {
   const std::uint32_t index = append(open_, time, packet);
-  const Key key = key_of(event(index), keys_.size(), index);
-  keys_.insert(std::upper_bound(keys_.begin() + static_cast<std::ptrdiff_t>(cursor_), keys_.end(), key, earlier), key);
+  const Key key = key_of(event(index), index);
+  keys_.insert(std::upper_bound(keys_.begin() + static_cast<std::ptrdiff_t>(cursor_), keys_.end(), key), key);
 }
 
 // The first occupied slot from `from` on; the end of the next epoch when there is none.
@@ -135,17 +133,47 @@ void EventQueue::open(std::uint64_t slot) {
   occupied_[position / 64] &= ~(1ULL << (position % 64));
   open_slot_ = slot;
   prefetch(slot + kSlotsAhead);
-  each_event(open_,
-             [this](const Event& event, std::uint32_t index) { keys_.push_back(key_of(event, keys_.size(), index)); });
+  each_event(open_, [this](const Event& event, std::uint32_t index) { keys_.push_back(key_of(event, index)); });
   in_wheel_ -= keys_.size();
-  if (keys_.size() > 1) std::sort(keys_.begin(), keys_.end(), earlier);
+  sort_keys();
+}
+
+// Equal ones keep the order of insertion. Most slots have a handful, where nothing beats sorting by insertion.
+void EventQueue::sort_keys() {
+  constexpr std::size_t kFew = 32;
+  if (keys_.size() > kFew) return sort_many();
+  for (std::size_t i = 1; i < keys_.size(); ++i) {
+    const Key key = keys_[i];
+    std::size_t at = i;
+    for (; at > 0 && key < keys_[at - 1]; --at) keys_[at] = keys_[at - 1];
+    keys_[at] = key;
+  }
+}
+
+// NICs that started together send together: then a slot has thousands, which differ in few bits. By digits from the
+// lowest up, without those that are the same everywhere.
+void EventQueue::sort_many() {
+  constexpr unsigned kDigitBits = 8;
+  constexpr std::uint64_t kDigitMask = (1U << kDigitBits) - 1;
+  const auto number = [begin = open_slot_ << width_bits_](const Key& key) {
+    return (static_cast<std::uint64_t>(key.time) - begin) << 32 | key.link;
+  };
+  std::uint64_t differ = 0;
+  for (const Key& key : keys_) differ |= number(key) ^ number(keys_.front());
+  sorted_.resize(keys_.size());
+  for (unsigned shift = 0; shift < 64 && differ >> shift != 0; shift += kDigitBits) {
+    if ((differ >> shift & kDigitMask) == 0) continue;
+    std::array<std::uint32_t, kDigitMask + 1> begins{};
+    for (const Key& key : keys_) ++begins[number(key) >> shift & kDigitMask];
+    std::uint32_t begin = 0;
+    for (std::uint32_t& entry : begins) begin += std::exchange(entry, begin);
+    for (const Key& key : keys_) sorted_[begins[number(key) >> shift & kDigitMask]++] = key;
+    keys_.swap(sorted_);
+  }
 }
 
 void EventQueue::close() {
-  for (std::uint32_t index = open_.first; index != kNone;) {
-    free_.push_back(index);
-    index = index == open_.last ? kNone : chunk(index).next;
-  }
+  for (std::uint32_t index = open_.first; index != kNone; index = after_[index]) free_.push_back(index);
   open_ = Slot{};
   keys_.clear();
   cursor_ = 0;
@@ -179,8 +207,9 @@ TimePs EventQueue::next_time() const {
 }
 
 std::size_t EventQueue::memory_bytes() const {
-  std::size_t bytes = slabs_.size() * kSlabChunks * sizeof(Chunk) + wheel_.size() * sizeof(Slot) +
-                      occupied_.size() * sizeof(std::uint64_t) + keys_.capacity() * sizeof(Key);
+  std::size_t bytes = chunks_.memory_bytes() + after_.capacity() * sizeof(std::uint32_t) +
+                      wheel_.size() * sizeof(Slot) + occupied_.size() * sizeof(std::uint64_t) +
+                      (keys_.capacity() + sorted_.capacity()) * sizeof(Key);
   for (const auto& [epoch, events] : later_) bytes += events.capacity() * sizeof(Event);
   return bytes;
 }

@@ -5,14 +5,15 @@
 // At the size of a large fabric every other order of memory accesses costs more than all the work on a packet.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <vector>
 
 #include "engine/base/time.hpp"
+#include "netsim/huge_memory.hpp"
 #include "netsim/packet.hpp"
 
 namespace openmrc::netsim {
@@ -33,8 +34,17 @@ class EventQueue {
   // The first event up to and including `until`; nullptr when there is none. Good until the next call of pop.
   const Event* pop(TimePs until);
 
-  // The event that pop will probably return next; nullptr when that is not known yet.
-  const Event* peek() const { return cursor_ < keys_.size() ? &event(keys_[cursor_].event) : nullptr; }
+  // After a pop: calls visit(packet) for packets that pop will return soon, to fetch what they will need.
+  template <class Visit>
+  void look_ahead(Visit visit) {
+    constexpr std::size_t kEvents = 8;
+    if (looked_from_ != open_slot_) {
+      looked_from_ = open_slot_;
+      for (std::size_t i = cursor_ - 1; i < std::min(cursor_ + kEvents, keys_.size()); ++i) visit(packet_of(keys_[i]));
+    } else if (cursor_ + kEvents <= keys_.size()) {
+      visit(packet_of(keys_[cursor_ + kEvents - 1]));
+    }
+  }
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
@@ -46,12 +56,12 @@ class EventQueue {
   static constexpr std::uint64_t kEpochSlots = 1ULL << kEpochBits;
   static constexpr std::uint64_t kWheelMask = 2 * kEpochSlots - 1;
   static constexpr std::uint32_t kChunkEvents = 6;
-  static constexpr std::uint32_t kSlabChunks = 1024;
+  static constexpr std::uint32_t kFirstChunks = 256;
+  static constexpr int kChunksAhead = 6;
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
   struct alignas(64) Chunk {
     std::array<Event, kChunkEvents> events;
-    std::uint32_t next = kNone;
   };
   // A push reads this and nothing of the chunk, which it only writes: it need not wait for memory.
   struct Slot {
@@ -61,17 +71,32 @@ class EventQueue {
   };
 
   std::uint64_t slot_of(TimePs time) const { return static_cast<std::uint64_t>(time) >> width_bits_; }
-  Chunk& chunk(std::uint32_t index) { return slabs_[index / kSlabChunks][index % kSlabChunks]; }
-  const Chunk& chunk(std::uint32_t index) const { return slabs_[index / kSlabChunks][index % kSlabChunks]; }
+  Chunk& chunk(std::uint32_t index) { return chunks_[index]; }
+  const Chunk& chunk(std::uint32_t index) const { return chunks_[index]; }
   const Event& event(std::uint32_t index) const { return chunk(index / kChunkEvents).events[index % kChunkEvents]; }
   Event& event(std::uint32_t index) { return chunk(index / kChunkEvents).events[index % kChunkEvents]; }
   std::uint32_t append(Slot& slot, TimePs time, const Packet& packet);
   std::uint32_t take_chunk();
   void insert_into_open(TimePs time, const Packet& packet);
+  // Calls visit(event, index) for each event of the slot, in the order of insertion.
   template <class Visit>
-  void each_event(const Slot& slot, Visit visit) const;
+  void each_event(const Slot& slot, Visit visit) const {
+    std::uint32_t ahead = slot.first;
+    for (int i = 0; i < kChunksAhead && ahead != kNone; ++i) ahead = fetch(ahead);
+    for (std::uint32_t index = slot.first; index != kNone; index = after_[index]) {
+      if (ahead != kNone) ahead = fetch(ahead);
+      const Chunk& part = chunk(index);
+      const std::uint32_t used = index == slot.last ? slot.used : kChunkEvents;
+      for (std::uint32_t i = 0; i < used; ++i) visit(part.events[i], index * kChunkEvents + i);
+    }
+  }
+  std::uint32_t fetch(std::uint32_t index) const {
+    prefetch_chunk(index);
+    return after_[index];
+  }
   std::uint64_t next_occupied(std::uint64_t from) const;
   void prefetch(std::uint64_t slot) const;
+  void prefetch_chunk(std::uint32_t index) const;
   bool open_next(TimePs until);
   void open(std::uint64_t slot);
   void close();
@@ -82,25 +107,30 @@ class EventQueue {
   // The open slot: its events by time, the ones before `cursor_` are gone.
   struct Key {
     TimePs time;
-    std::uint64_t order;  // link and insertion
+    LinkId link;
     std::uint32_t event;
+
+    bool operator<(const Key& other) const { return time != other.time ? time < other.time : link < other.link; }
   };
-  static Key key_of(const Event& event, std::size_t inserted, std::uint32_t index) {
-    return {event.time, std::uint64_t{event.packet.link} << 32 | inserted, index};
-  }
-  static bool earlier(const Key& a, const Key& b) { return a.time != b.time ? a.time < b.time : a.order < b.order; }
+  static Key key_of(const Event& event, std::uint32_t index) { return {event.time, event.packet.link, index}; }
+  const Packet& packet_of(const Key& key) const { return event(key.event).packet; }
+  void sort_keys();
+  void sort_many();
   std::vector<Key> keys_;
+  std::vector<Key> sorted_;  // scratch
   std::size_t cursor_ = 0;
   Slot open_;
   std::uint64_t open_slot_ = 0;  // every event of an earlier slot, or of this one, is among keys_
+  std::uint64_t looked_from_ = 0;
 
-  std::vector<Slot> wheel_;
+  HugeVector<Slot> wheel_;
   std::vector<std::uint64_t> occupied_;  // a bit per slot of the wheel
   std::uint64_t epoch_ = 0;
   std::size_t in_wheel_ = 0;
   std::map<std::uint64_t, std::vector<Event>> later_;  // by epoch, beyond the wheel
-  std::vector<std::unique_ptr<Chunk[]>> slabs_;
-  std::vector<std::uint32_t> free_;  // chunks; the last one freed is the first to be taken
+  Slabs<Chunk, kFirstChunks> chunks_;
+  std::vector<std::uint32_t> after_;  // of each chunk, the next one of its slot: apart, to be known before the chunk is
+  std::vector<std::uint32_t> free_;   // chunks; the last one freed is the first to be taken
   std::size_t size_ = 0;
 };
 

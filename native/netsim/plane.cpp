@@ -53,7 +53,7 @@ void Plane::arrive(TimePs when, const Packet& packet) {
 void Plane::run_until(TimePs until, Edge& edge) {
   while (const EventQueue::Event* event = events_.pop(until)) {
     now_ = std::max(now_, event->time);
-    if (const EventQueue::Event* after = events_.peek(); after != nullptr) prefetch(after->packet);
+    events_.look_ahead([this](const Packet& packet) { prefetch(packet); });
     pass(now_, event->packet, edge);
   }
   now_ = std::max(now_, until);

@@ -8,6 +8,7 @@
 
 #include "engine/base/rng.hpp"
 #include "netsim/event_queue.hpp"
+#include "netsim/huge_memory.hpp"
 #include "netsim/plane_model.hpp"
 
 namespace openmrc::netsim {
@@ -59,7 +60,7 @@ class Plane final : public PlaneModel {
   std::array<Port, kLinkKinds> ports_;
   std::uint32_t index_;
   EventQueue events_;
-  std::vector<Link> links_;
+  HugeVector<Link> links_;
   std::vector<std::unique_ptr<FaultState>> fault_states_;  // empty while the plane is healthy
   std::uint32_t faulty_links_ = 0;
   std::uint64_t faults_begun_ = 0;

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <unordered_map>
 #include <vector>
 
-#include "engine/base/assert.hpp"
+#include "netsim/huge_memory.hpp"
 #include "netsim/simulate/endpoint.hpp"
 
 namespace openmrc::netsim {
@@ -16,17 +15,16 @@ namespace openmrc::netsim {
 // nothing that exists ever moves.
 class Parts {
  public:
-  Parts() { slabs_.reserve(kSlabsMax); }
-
   std::uint32_t take(const TransportPart& part) {
     if (free_.empty()) grow();
     const std::uint32_t handle = free_.back();
     free_.pop_back();
-    if (!free_.empty()) __builtin_prefetch(&slot(free_.back()), 1);  // of the next packet
-    slot(handle) = part;
+    constexpr std::size_t kAhead = 3;
+    if (free_.size() >= kAhead) __builtin_prefetch(&parts_[free_[free_.size() - kAhead]], 1);  // of a packet to come
+    parts_[handle] = part;
     return handle;
   }
-  const TransportPart& at(std::uint32_t handle) const { return slabs_[handle / kSlabParts][handle % kSlabParts]; }
+  const TransportPart& at(std::uint32_t handle) const { return parts_[handle]; }
 
   // Between windows only. One more packet, a duplicate, has the part.
   void share(std::uint32_t handle) { ++copies_[handle]; }
@@ -42,26 +40,19 @@ class Parts {
   }
 
   // That are on their way, a duplicated one once.
-  std::uint64_t held() const { return slabs_.size() * kSlabParts - free_.size(); }
+  std::uint64_t held() const { return parts_.size() - free_.size(); }
 
-  std::uint64_t memory_bytes() const {
-    return slabs_.size() * kSlabParts * sizeof(TransportPart) + free_.capacity() * sizeof(std::uint32_t);
-  }
+  std::uint64_t memory_bytes() const { return parts_.memory_bytes() + free_.capacity() * sizeof(std::uint32_t); }
 
  private:
-  static constexpr std::uint32_t kSlabParts = 4096;
-  static constexpr std::uint32_t kSlabsMax = 1U << 14;
-
-  TransportPart& slot(std::uint32_t handle) { return slabs_[handle / kSlabParts][handle % kSlabParts]; }
+  static constexpr std::uint32_t kFirstParts = 1024;
 
   void grow() {
-    MRC_ASSERT(slabs_.size() < kSlabsMax);
-    const auto first = static_cast<std::uint32_t>(slabs_.size() * kSlabParts);
-    slabs_.push_back(std::make_unique<TransportPart[]>(kSlabParts));
-    for (std::uint32_t i = kSlabParts; i > 0; --i) free_.push_back(first + i - 1);
+    const std::uint32_t first = parts_.size();
+    for (std::uint32_t i = parts_.grow(); i > 0; --i) free_.push_back(first + i - 1);
   }
 
-  std::vector<std::unique_ptr<TransportPart[]>> slabs_;
+  Slabs<TransportPart, kFirstParts> parts_;
   std::vector<std::uint32_t> free_;  // the last one given back is the first to be taken: still in the cache
   std::unordered_map<std::uint32_t, std::uint32_t> copies_;  // look-up only
 };

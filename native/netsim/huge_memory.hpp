@@ -1,0 +1,72 @@
+// Memory for tables that are large and touched in no order. At the size of a large fabric an access misses not only the
+// caches but also the table of translated addresses, which takes as long again; huge pages need few translations.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/base/assert.hpp"
+
+namespace openmrc::netsim {
+
+// Aligned to a cache line; on huge pages where the system has them to give. Not for small pieces that come and go.
+void* take_memory(std::size_t bytes);
+void give_memory(void* memory) noexcept;
+
+template <class T>
+struct HugeAllocator {
+  using value_type = T;
+
+  HugeAllocator() = default;
+  template <class Other>
+  explicit HugeAllocator(const HugeAllocator<Other>&) {}
+
+  T* allocate(std::size_t count) { return static_cast<T*>(take_memory(count * sizeof(T))); }
+  void deallocate(T* memory, std::size_t) noexcept { give_memory(memory); }
+  friend bool operator==(const HugeAllocator&, const HugeAllocator&) { return true; }
+};
+
+template <class T>
+using HugeVector = std::vector<T, HugeAllocator<T>>;
+
+// Elements by number that never move, in slabs of which each is twice as large as the one before.
+template <class T, std::uint32_t kFirstSlab>
+class Slabs {
+ public:
+  T& operator[](std::uint32_t number) { return *at(number); }
+  const T& operator[](std::uint32_t number) const { return *at(number); }
+  std::uint32_t size() const { return size_; }
+
+  // Makes room for as many elements as there are (kFirstSlab at first); returns how many came.
+  std::uint32_t grow() {
+    MRC_ASSERT(count_ < kSlabsMax);
+    const std::uint32_t fresh = kFirstSlab << count_;
+    slabs_[count_++] = HugeVector<T>(fresh);
+    size_ += fresh;
+    return fresh;
+  }
+
+  std::size_t memory_bytes() const { return size_ * sizeof(T); }
+
+ private:
+  static_assert(std::has_single_bit(kFirstSlab));
+  static constexpr int kFirstBits = std::countr_zero(kFirstSlab);
+  static constexpr std::size_t kSlabsMax = 31 - kFirstBits;
+
+  T* at(std::uint32_t number) const {
+    const std::uint32_t shifted = number + kFirstSlab;
+    const int slab = std::bit_width(shifted) - 1 - kFirstBits;
+    return const_cast<T*>(slabs_[static_cast<std::size_t>(slab)].data()) + (shifted - (kFirstSlab << slab));
+  }
+
+  std::array<HugeVector<T>, kSlabsMax> slabs_;
+  std::size_t count_ = 0;
+  std::uint32_t size_ = 0;
+};
+
+}  // namespace openmrc::netsim
