@@ -95,6 +95,7 @@ def fabrics(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(name.alias("fabric:")).rename({"workload.bytes": "message"})
 
 
+SACK = renamed({"transports.mrc.sack_bytes": "bytes that bring a SACK", "workload.name": "workload:"})
 SITES = renamed({"workload.bytes": "buffer", "workload.algorithm": "algorithm:"})
 COLD = renamed({"workload.bytes": "message"})
 MPR = renamed({"transports.mrc.mpr_units": "MPR, units of 128 packets", "fabric.delay": "a link takes"})
@@ -103,6 +104,7 @@ SPEC = [
     Picture("flap-rate", "flap_rate", "links down at a time", "finish_ps", "transport", quantiles),
     Picture("ev-count", "ev_count", "EVs of a QP", RATIO, "routing", ev_lines),
     Picture("mpr", "mpr", "MPR, units of 128 packets", RATIO, "a link takes", MPR),
+    Picture("sack", "sack", "bytes that bring a SACK", RATIO, "workload:", SACK),
     Picture("probe-interval", "probe_interval", "probe interval, us", RATIO, "probes needed:", probe_lines),
     Picture("incast-jain", "incast_fairness", "senders", "jain", "transport", each_on_its_fabric),
     Picture("incast-time", "incast_fairness", "senders", RATIO, "transport", each_on_its_fabric),
