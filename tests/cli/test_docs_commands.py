@@ -22,6 +22,14 @@ def commands_of(page: Path) -> list[str]:
     return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
 
+def write_files_of(page: Path, folder: Path) -> None:
+    """Every YAML block after a paragraph that names its file."""
+    for name, text in re.findall(
+        r"`([\w-]+\.yaml)`[^`]*\n\n```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL
+    ):
+        (folder / name).write_text(text)
+
+
 def argv_of(command: str) -> list[str]:
     """The command with this interpreter, so that no installed script is needed."""
     words = shlex.split(command)
@@ -34,6 +42,7 @@ def argv_of(command: str) -> list[str]:
 def test_commands_of_a_page_work_as_printed(repository: Path, tmp_path: Path, page: str):
     commands = commands_of(repository / "docs" / page)
     assert commands, f"{page} prints no commands"
+    write_files_of(repository / "docs" / page, tmp_path)
     background: list[subprocess.Popen[str]] = []
     try:
         for command in commands:

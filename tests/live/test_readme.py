@@ -27,6 +27,37 @@ def test_one_program_writes_into_the_memory_of_the_other(repository: Path) -> No
     assert output.split(maxsplit=1) == ["42", "[0 0 0 0 1]\n"]
 
 
+@pytest.mark.timeout(180)
+def test_the_simulation_runs_as_printed(repository: Path, tmp_path: Path) -> None:
+    text = (repository / "README.md").read_text()
+    name, scenario, console = re.search(
+        r"`(\w+\.yaml)`:\n\n```yaml\n(.*?)^```\n\n```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL
+    ).groups()
+    (tmp_path / name).write_text(scenario)
+    output = ""
+    commands = re.findall(r"^\$ openmrc (.*)$", console, re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", "openmrc.cli.main", *command.split()],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        output += done.stdout
+    rows = [line.split("│")[1].strip() for line in console.splitlines() if line.startswith("│")]
+    assert len(rows) > 5
+    assert [row for row in rows if row not in output] == []
+    ratios = re.search(r"slowest / ideal\D*([\d.]+)\D+([\d.]+)\D+([\d.]+)", output)
+    mrc, roce, dctcp = (float(ratio) for ratio in ratios.groups())
+    assert 1 <= mrc < 4
+    assert min(roce, dctcp) > 4 * mrc
+    assert (tmp_path / "compare.run" / "report" / "fct.png").stat().st_size > 0
+
+
 def connect_when_it_listens(program: str, listener: subprocess.Popen[str]) -> int:
     """Run the writer, again while nobody listens yet."""
     for _ in range(20):
