@@ -257,8 +257,9 @@ def _judge_17(results: Results, quick: bool) -> Outcome:
             over("RoCE, 1 QP"),
             "",
             1.0,
-            why="the smallest are one packet per peer: each of MRC's QPs begins at a plane drawn at random, which "
-            "loads the four ports unevenly, while RoCE's QPs take the planes in turn",
+            why="the smallest are one packet per peer, and nothing evens out on which planes 63 of them reach a "
+            "receiver: its busiest port has half as much again as its share, RoCE's, whose QPs take the planes in turn, "
+            "less",
             digits=2,
         ),
         Measure(
