@@ -49,6 +49,7 @@ CcConfig cc_of(const nb::dict& from) {
   take_ns(from, "no_delay_tolerance_ns", cc.no_delay_tolerance);
   take(from, "proportional_cap_permille", cc.proportional_cap_permille);
   take(from, "max_cwnd_packets_min", cc.max_cwnd_packets_min);
+  take(from, "incast_degree", cc.incast_degree);
   return cc;
 }
 

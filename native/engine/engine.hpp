@@ -45,6 +45,7 @@ struct EngineConfig {
   bool icrc = true;                       // seal and check; false only where the driver carries packets by value
   TimePs endpoint_retry = 20 * kPsPerMs;  // port status updates are repeated this often until answered
   std::uint8_t endpoint_retries = 8;
+  std::uint32_t reverse_probe_packets = 1;        // that must have come in since the last one
   TimePs reverse_probe_interval = 50 * kPsPerMs;  // refresh of the reverse EV set while traffic is inbound only
   std::uint32_t qps_max = 1U << 16;
   std::uint32_t events_max = 1U << 14;  // queued events; more are dropped and counted

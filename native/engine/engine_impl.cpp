@@ -206,6 +206,7 @@ bool EngineImpl::build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, Port
         control ? qp->build_control(now, free_ports, burst) : qp->build_data(now, free_ports, burst_max, burst);
     if (result == BuildResult::kNothing) {
       qp->*listed = false;
+      arm(*qp);  // what was due and could not be built may have become a matter of time again
       continue;
     }
     list.push_back(qp);

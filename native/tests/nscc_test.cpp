@@ -106,6 +106,15 @@ TEST_CASE(nscc_starts_at_line_rate) {
   CHECK(d.cc.stats().max_window_bytes == 225'000);
 }
 
+TEST_CASE(nscc_starts_with_its_share_of_an_incast_that_is_announced) {
+  CcConfig config = reference();
+  config.incast_degree = 9;
+  CHECK(Driver(config).window() == 25'000);
+  CHECK(Driver(config).cc.stats().max_window_bytes == 225'000);
+  config.incast_degree = 1000;
+  CHECK(Driver(config).window() == kMtu);
+}
+
 TEST_CASE(nscc_base_rtt_is_the_smallest_sample) {
   Driver d;
   CHECK(d.cc.stats().base_rtt == kRtt);
@@ -203,6 +212,25 @@ TEST_CASE(nscc_average_follows_within_an_rtt_and_ignores_single_spikes) {
   e.now += kRtt;  // after a silence the next sample counts in full
   e.ack(kPsPerUs);
   CHECK(e.cc.stats().average_delay < 2 * kPsPerUs);
+}
+
+// Of 16 packets one comes over a slow path, marked, and brings a SACK between two that the byte trigger brings.
+TEST_CASE(nscc_average_weighs_a_mark_as_one_packet) {
+  Driver d;
+  for (int i = 0; i < 1600; ++i) {
+    if (i % 16 == 13) {
+      d.now += kRtt / 37;
+      d.ack(40 * kPsPerUs, true, 2 * kMtu);
+    } else if (i % 16 == 15) {
+      d.now += kRtt / 37;
+      d.ack(0, false, 2 * kMtu);
+    } else if (i % 4 == 3) {
+      d.now += 3 * (kRtt / 37);
+      d.ack(0, false, 4 * kMtu);
+    }
+  }
+  CHECK(d.cc.stats().average_delay < 4 * kPsPerUs);
+  CHECK(d.cc.stats().decreases == 0);
 }
 
 TEST_CASE(nscc_without_a_sample_the_average_decides) {

@@ -48,6 +48,8 @@ struct CcConfig {
   // Beyond the published tables, for networks far from 12 us (docs/concepts/congestion-control.md says why).
   TimePs no_delay_tolerance = 0;                  // delay that counts as none; 0: 1 us x scaling_b, at least 1 us
   std::uint32_t proportional_cap_permille = 250;  // most of a BDP that one RTT of proportional increase adds; 0: no cap
+  std::uint32_t incast_degree = 0;                // senders that start at one receiver together (the API's QP hint):
+                                                  // each begins with its share of MaxWnd; 0: unknown, all of it
   std::uint32_t max_cwnd_packets_min = 8;         // MaxWnd by formula never falls below this many packets
 };
 

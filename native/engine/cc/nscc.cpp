@@ -15,8 +15,8 @@ constexpr std::uint64_t kNewBytesMax = std::uint64_t{1} << 40;
 }  // namespace
 
 Nscc::Nscc(const CcConfig& config) : params_(nscc::derive(config)), base_rtt_(params_.base_rtt) {
-  // mrc: REQ-CC-INITIAL (A.14) start at line rate.
-  window_ = params_.max_window_bytes;
+  // mrc: REQ-CC-INITIAL (A.14) start at line rate, or at the share of it that the incast hint leaves.
+  window_ = params_.initial_window_bytes;
 }
 
 void Nscc::on_sent(TimePs now, std::uint64_t /*bytes*/) { start_clocks(now); }
@@ -26,7 +26,7 @@ void Nscc::on_ack(TimePs now, const AckSample& ack) {
   sample.new_bytes = std::min(sample.new_bytes, kNewBytesMax);
   sample.inflight_bytes = std::min(sample.inflight_bytes, kNewBytesMax);
   start_clocks(now);
-  const TimePs delay = measure(now, sample.rtt);
+  const TimePs delay = measure(now, sample);
   achieved_ += sample.new_bytes;
   if (sample.rcv_cwnd_pen != 0 && params_.receiver_penalty) {
     apply_penalty(sample);
@@ -68,9 +68,9 @@ CcStats Nscc::stats() const {
 }
 
 // Queueing delay of this feedback; the average where it has no sample of its own.
-TimePs Nscc::measure(TimePs now, TimePs rtt) {
-  if (rtt <= 0) return average_delay_;
-  rtt = std::min(rtt, nscc::kRttMax);
+TimePs Nscc::measure(TimePs now, const AckSample& sample) {
+  if (sample.rtt <= 0) return average_delay_;
+  const TimePs rtt = std::min(sample.rtt, nscc::kRttMax);
   base_rtt_ = std::min(base_rtt_, rtt);
   const TimePs delay = rtt - base_rtt_;
   if (!sampled_) {
@@ -79,7 +79,13 @@ TimePs Nscc::measure(TimePs now, TimePs rtt) {
   } else {
     const TimePs span = params_.base_rtt;
     const TimePs least = std::max<TimePs>(span / kSampleWeightShare, 1);
-    const TimePs weight_q16 = (std::clamp(now - last_sample_, least, span) << 16) / span;
+    TimePs share = std::clamp(now - last_sample_, least, span);
+    // Every marked packet brings a SACK of its own and speaks for itself, not for the unmarked ones before it. Without
+    // this a single slow path among many would look like all of them.
+    if (sample.marked && sample.new_bytes > params_.mtu_bytes) {
+      share = std::max(least, share * static_cast<TimePs>(params_.mtu_bytes) / static_cast<TimePs>(sample.new_bytes));
+    }
+    const TimePs weight_q16 = (share << 16) / span;
     average_delay_ += ((delay - average_delay_) * weight_q16) >> 16;
   }
   last_sample_ = now;

@@ -24,7 +24,7 @@ class Nscc final : public CongestionController {
  private:
   __extension__ using Wide = unsigned __int128;
 
-  TimePs measure(TimePs now, TimePs rtt);
+  TimePs measure(TimePs now, const AckSample& sample);
   void steer(TimePs now, const AckSample& sample, TimePs delay);
   void increase_proportional(std::uint64_t new_bytes, TimePs delay);
   void increase_fair(std::uint64_t new_bytes);

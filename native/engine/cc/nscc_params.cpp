@@ -50,6 +50,8 @@ Params derive(const CcConfig& config) {
       std::max(params.bdp_bytes + params.bdp_bytes / 2, std::uint64_t{config.max_cwnd_packets_min} * params.mtu_bytes);
   params.max_window_bytes = config.max_cwnd_bytes == 0 ? by_bdp : std::min(config.max_cwnd_bytes, kWindowBytesMax);
   params.max_window_bytes = std::max(params.max_window_bytes, params.mtu_bytes);
+  params.initial_window_bytes =
+      std::max(params.max_window_bytes / std::max(config.incast_degree, 1U), params.mtu_bytes);
 
   const TimePs target = config.trimming ? params.base_rtt / 4 * 3 : params.base_rtt;
   params.target_qdelay = std::clamp(config.target_qdelay <= 0 ? target : config.target_qdelay, TimePs{1}, kRttMax);

@@ -13,6 +13,7 @@ struct Params {
   std::uint64_t mtu_bytes = 0;
   std::uint64_t bdp_bytes = 0;
   std::uint64_t max_window_bytes = 0;
+  std::uint64_t initial_window_bytes = 0;
   TimePs base_rtt = 0;  // configured
   TimePs target_qdelay = 0;
   TimePs qa_threshold = 0;  // kNever: the delay never triggers quick adapt

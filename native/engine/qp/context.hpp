@@ -53,6 +53,7 @@ struct QpContext {
   QpState state = QpState::kReset;
   QpErrorCause error = QpErrorCause::kNone;
   QpCapabilities capabilities;
+  bool fabric_trims = false;  // MRC only: a packet that congestion drops is trimmed, so that its loss is told
   QpStats stats;
 
   // Context ids in SETH, NETH and PETH: they tell a former incarnation of the peer from this one.

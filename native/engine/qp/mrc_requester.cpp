@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::uint32_t kFewPackets = 4;
 constexpr std::uint32_t kSmallBytes = 1024;
+constexpr TimePs kPatienceRtts = 3;
+constexpr std::uint8_t kStateProbesMax = 3;  // without any progress: question or answer may take a path that is dead
 
 wire::Opcode data_opcode(bool first, bool last, bool immediate) {
   if (first && last) return immediate ? wire::Opcode::kWriteOnlyImm : wire::Opcode::kWriteOnly;
@@ -28,7 +30,11 @@ void MrcRequester::start(TimePs now, const QpToRts& attributes) {
   window_.start(first_psn(attributes.sq_psn));
   retry_.start(attributes);
   const TimePs configured_rtt = context_.cc->stats().base_rtt;
-  rtt_.start(configured_rtt > 0 ? configured_rtt : retry_.base() / 2);
+  const TimePs base_rtt = configured_rtt > 0 ? configured_rtt : retry_.base() / 2;
+  // Where NACKs tell of what congestion drops, only a dead path loses packets silently, and one that has just become
+  // slow must not be taken for dead: two switches on the way may each hold a packet for a BDP before they trim (A.14).
+  const bool losses_told = context_.fabric_trims && context_.capabilities.trim_nack;
+  rtt_.start(base_rtt, losses_told ? kPatienceRtts * base_rtt : 0);
   window_psns_ = attributes.mpr_units * kMprUnitPsns;
   wimm_max_ = attributes.wimm_max;
   // A peer that does not report trimmed packets must not get any (A.6).
@@ -40,7 +46,7 @@ void MrcRequester::start(TimePs now, const QpToRts& attributes) {
 
 void MrcRequester::work_began(TimePs now) {
   quiet_since_ = now;
-  state_probe_sent_ = false;
+  state_probes_ = 0;
 }
 
 void MrcRequester::handle_ports(TimePs now) {
@@ -74,8 +80,19 @@ TimePs MrcRequester::retry_deadline() const {
 // Well before the retry timer, ask the receiver what it has: the answer shows what is missing at the end of a burst,
 // where no later packet would, and repeats a transport ACK that got lost.
 TimePs MrcRequester::state_probe_time() const {
-  if (queue_.empty() || state_probe_sent_ || state_probe_due_ || window_.lost() > 0) return kNever;
-  return std::max(last_sent_, quiet_since_) + 2 * rtt_.high();
+  if (queue_.empty() || state_probe_due_ || state_probes_ >= kStateProbesMax) return kNever;
+  const TimePs heard = std::max(last_sent_, quiet_since_);
+  if (window_.lost() > 0) {
+    // The repair brings a SACK. Where the window is shut by packets that no SACK has told of, nothing else would: trims
+    // shrank it, and those packets may have arrived without making the receiver say so.
+    return may_send(nominal_bytes(context_.payload_mtu)) ? kNever : heard + (rtt_.high() << state_probes_);
+  }
+  // Where all has arrived only the transport ACK is missing, which should have come right after the SACK that said so.
+  const bool all_arrived = window_.first() == queue_.end_psn();
+  const TimePs silence = heard + ((all_arrived ? rtt_.high() / 2 : 2 * rtt_.high()) << state_probes_);
+  // Packets far apart may all wait for the byte trigger, and each puts the silence off: ask before the oldest times out.
+  if (window_.flight_empty() || state_probes_ > 0) return silence;
+  return std::min(silence, retry_deadline() - retry_.wait(rtt_.high()) / 2);
 }
 
 TimePs MrcRequester::next_timer() const {
@@ -192,13 +209,18 @@ BuildResult MrcRequester::build_probe(TimePs now, PortMask free_ports, TxBurst& 
   if (probe.ev != kNoEv) {
     probe.state = true;
     state_probe_due_ = false;
-    state_probe_sent_ = true;
+    ++state_probes_;
+    last_sent_ = now;
     std::erase_if(probes_, [](const Probe& old) { return old.state; });
   } else if (context_.ev_set->next_probe_time() <= now) {
     // Also while a question for the state waits for a path that can carry it: this is how one comes back.
     do {
       probe.ev = context_.ev_set->next_probe(now, free_ports);
-      if (probe.ev == kNoEv) return no_ev(free_ports);
+      if (probe.ev == kNoEv) {
+        // All that were due may still be under way: then the next one is a matter of time again.
+        path_probe_due_ = context_.ev_set->next_probe_time() <= now;
+        return no_ev(free_ports);
+      }
     } while (!last_probe_over(now, probe.ev));
   }
   path_probe_due_ = context_.ev_set->next_probe_time() <= now;

@@ -51,6 +51,7 @@ class MrcRequester final : public Requester {
   void note_path(TimePs now, const wire::Seth& seth, Psn trigger);
   void note_port_status(std::uint8_t port_status);
   void detect_losses(TimePs now);
+  bool path_lost(Psn psn);
   void declare_lost(TimePs now, Psn psn, EvFeedback feedback);
   bool context_matches(std::uint16_t source, std::uint16_t destination);
 
@@ -78,7 +79,7 @@ class MrcRequester final : public Requester {
   std::vector<Probe> probes_;
   TimePs latest_delivered_ = INT64_MIN;  // sending time of the latest packet known to have arrived
   TimePs quiet_since_ = 0;  // last progress, timeout or start of work: base of the timer with nothing in flight
-  TimePs last_sent_ = 0;
+  TimePs last_sent_ = 0;    // data, or a question for the receiver's state
   static constexpr TimePs kLongAgo = INT64_MIN / 2;
   TimePs last_timeout_ = kLongAgo;    // that spent a retry, since the last progress
   std::uint32_t rcvd_256_bytes_ = 0;  // last value from the peer
@@ -91,7 +92,7 @@ class MrcRequester final : public Requester {
   Psn next_ack_request_ = 0;  // while the window is the limit, ask for a SACK from this PSN on
   bool state_probe_due_ = false;
   bool path_probe_due_ = false;
-  bool state_probe_sent_ = false;  // since the last progress
+  std::uint8_t state_probes_ = 0;  // sent since the last progress
 };
 
 }  // namespace openmrc

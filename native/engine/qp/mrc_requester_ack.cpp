@@ -132,10 +132,13 @@ void MrcRequester::acknowledge(TimePs now, Psn psn) {
   SendRecord& record = window_.record(psn);
   if (record.state == SendState::kAcked) return;
   // A repeated packet may have been acknowledged for its first copy: its sending time proves nothing.
-  if (record.transmissions == 1) latest_delivered_ = std::max(latest_delivered_, record.sent);
+  if (record.transmissions == 1) {
+    latest_delivered_ = std::max(latest_delivered_, record.sent);
+    rtt_.add_acknowledged(now - record.sent);
+  }
   window_.leave_flight(psn, SendState::kAcked);
   quiet_since_ = now;
-  state_probe_sent_ = false;
+  state_probes_ = 0;
 }
 
 void MrcRequester::acknowledge_below(TimePs now, Psn end) {
@@ -164,15 +167,31 @@ void MrcRequester::note_port_status(std::uint8_t port_status) {
   context_.services.peer_ports_changed = context_.peer;
 }
 
-// A packet is lost when one that was sent later has arrived and longer has passed than the slowest path takes.
+// A packet is lost when one that was sent later has arrived and longer has passed than the slowest path takes. Where
+// congestion does not lose packets silently, a path may have become slower than all before: more must speak against it.
 void MrcRequester::detect_losses(TimePs now) {
-  const TimePs delay = rtt_.loss_delay();
-  while (!window_.flight_empty()) {
-    const Psn oldest = window_.oldest();
-    const SendRecord& record = window_.record(oldest);
-    if (record.sent >= latest_delivered_ || record.sent + delay > now) return;
-    declare_lost(now, oldest, EvFeedback::kLost);
+  const TimePs overdue = std::min(now - rtt_.loss_delay(), latest_delivered_ - 1);
+  const TimePs dead = now - rtt_.dead_path_delay();
+  Psn psn = window_.oldest_or_end();
+  while (psn < window_.end() && window_.record(psn).sent <= overdue) {
+    const Psn next = window_.next_in_flight(psn);
+    if (window_.record(psn).sent <= dead || path_lost(psn)) declare_lost(now, psn, EvFeedback::kLost);
+    psn = next;
   }
+}
+
+// A path keeps its packets in order: one that was sent later on the same path has arrived, or the path is known to be
+// bad.
+bool MrcRequester::path_lost(Psn psn) {
+  const SendRecord& missing = window_.record(psn);
+  const EvState state = context_.ev_set->state(missing.ev);
+  if (state == EvState::kAssumedBad || state == EvState::kDenied) return true;
+  for (Psn later = psn + 1; later < window_.end(); ++later) {
+    const SendRecord& record = window_.record(later);
+    const bool arrived = record.state == SendState::kAcked && record.transmissions == 1;
+    if (arrived && record.ev == missing.ev && record.sent > missing.sent) return true;
+  }
+  return false;
 }
 
 // --- NACK

@@ -59,7 +59,10 @@ void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wir
   if (duplicate) {
     ++context_.stats.duplicate_packets;
     // The sender may be repeating itself because the transport ACK was lost.
-    if (psn <= cack_) ack_due_ = true;
+    if (psn <= cack_) {
+      ack_due_ = true;
+      context_.reverse.suspect(*context_.ev_set, datagram.port);
+    }
   } else if (!accept(packet, datagram, psn)) {
     refuse_if_reached();
     return;
@@ -78,7 +81,7 @@ void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wir
     queue_sack(
         {now, psn, entropy, packet.tseth.timestamp, 0, packet.tseth.resolution, mark, datagram.port, false, 0, 0, 0});
   }
-  inbound_since_probe_ = true;
+  ++inbound_since_probe_;
   arm_reverse_probe(now);
 }
 
@@ -94,7 +97,8 @@ void MrcResponder::handle_probe(TimePs now, const RxDatagram& datagram, const wi
   queue_sack({now, 0, entropy, peth.timestamp, peth.probe_id, peth.resolution, mark, datagram.port, true, 0, 0, 0});
   // Who asks for our state may be missing the transport ACK, or hear nothing of us at all.
   if (completed_ > 0) ack_due_ = true;
-  inbound_since_probe_ = true;
+  context_.reverse.suspect(*context_.ev_set, datagram.port);
+  ++inbound_since_probe_;
   arm_reverse_probe(now);
 }
 

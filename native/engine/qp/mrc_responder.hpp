@@ -106,8 +106,9 @@ class MrcResponder final : public Responder {
   std::uint32_t window_psns_max_ = 0;
   std::uint32_t sack_bytes_ = 4096;
   std::uint32_t trigger_bytes_ = 0;
-  std::uint32_t unreported_packets_ = 0;  // arrivals since a SACK last took stock
-  std::uint32_t ooo_ = 0;                 // packets received above cack_
+  std::uint32_t inbound_since_probe_ = 0;  // packets since a reverse path was last probed
+  std::uint32_t unreported_packets_ = 0;   // arrivals since a SACK last took stock
+  std::uint32_t ooo_ = 0;                  // packets received above cack_
   std::uint16_t wimm_max_ = 0;
   std::uint8_t mpr_units_ = 0;
   std::uint8_t penalty_ = 0;
@@ -117,7 +118,6 @@ class MrcResponder final : public Responder {
   bool ack_due_ = false;
   bool refused_ = false;
   bool nack_out_of_window_ = true;
-  bool inbound_since_probe_ = false;
 };
 
 }  // namespace openmrc

@@ -79,9 +79,9 @@ TimePs MrcResponder::next_timer() const { return next_reverse_probe_; }
 void MrcResponder::handle_timer(TimePs now) {
   if (next_reverse_probe_ > now) return;
   next_reverse_probe_ = kNever;
-  if (!inbound_since_probe_) return;
-  inbound_since_probe_ = false;
   const TimePs interval = context_.services.config.reverse_probe_interval;
+  if (inbound_since_probe_ < context_.services.config.reverse_probe_packets) return;  // the next arrival arms it again
+  inbound_since_probe_ = 0;
   const PortMask usable = context_.usable_ports();
   for (PortId port = 0; port < context_.peer->ports.size(); ++port) {
     if ((usable >> port & 1) == 0 || context_.reverse.confirmed(port) > now - interval) continue;

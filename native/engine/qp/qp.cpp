@@ -65,6 +65,7 @@ Status Qp::to_init(TimePs now, const QpToInit& attributes) {
     auto controller = make_controller(attributes.controller, attributes.cc);
     if (selector == nullptr || controller == nullptr) return Status::kInvalidArgument;
     context_.cc = std::move(controller);
+    context_.fabric_trims = attributes.cc.trimming;
     context_.ev_set = std::make_unique<EvSet>(attributes.ev_universe, attributes.ev_set, std::move(selector),
                                               Rng::for_component(seed, "ev_set", context_.qpn),
                                               &context_.services.events, context_.qpn);

@@ -1,63 +1,121 @@
 #include "engine/qp/reverse_paths.hpp"
 
+#include <algorithm>
+
 namespace openmrc {
 
 void ReversePaths::start(const EvSet& set, std::uint32_t port_count, Rng rng) {
   rng_ = rng;
   port_count_ = static_cast<std::uint8_t>(port_count);
-  for (PortId port = 0; port < port_count_; ++port) {
-    const Ev ev = draw(set, port);
-    paths_[port] = {ev.value, ev.port == port, ev.port == port, INT64_MIN};
-  }
+  for (PortId port = 0; port < port_count_; ++port) draw_plane(set, port);
 }
 
+void ReversePaths::draw_plane(const EvSet& set, PortId port) {
+  Plane plane;
+  for (std::uint8_t draws = 0; draws < kEvsPerPort; ++draws) {
+    const Ev ev = draw(set, port);
+    if (ev.port != port) break;
+    const auto end = plane.evs.begin() + plane.count;
+    if (std::find(plane.evs.begin(), end, ev.value) == end) plane.evs[plane.count++] = ev.value;
+  }
+  plane.good = plane.drawn = plane.count > 0;
+  planes_[port] = plane;
+}
+
+// Paths that our own data found dead come last: they may still be the only ones.
 Ev ReversePaths::draw(const EvSet& set, PortId port) {
-  // The universe is shuffled by construction; a scan from a random start is random enough and always ends.
   const std::uint32_t start = set.size() == 0 ? 0 : static_cast<std::uint32_t>(rng_.below(set.size()));
+  Ev found{0, static_cast<PortId>(port + 1)};  // no EV on this port
   for (std::uint32_t step = 0; step < set.size(); ++step) {
     const auto index = static_cast<EvIndex>((start + step) % set.size());
-    if (set.ev(index).port == port && set.state(index) != EvState::kDenied) return set.ev(index);
+    const EvState state = set.state(index);
+    if (set.ev(index).port != port || state == EvState::kDenied) continue;
+    if (state != EvState::kAssumedBad) return set.ev(index);
+    found = set.ev(index);
   }
-  return {0, static_cast<PortId>(port + 1)};  // no EV on this port
+  return found;
 }
 
-bool ReversePaths::try_port(PortId port, PortMask allowed, bool only_good, Ev& ev) const {
-  const Path& path = paths_[port];
-  if ((allowed >> port & 1) == 0 || !path.exists || (only_good && !path.good)) return false;
-  ev = {path.ev, port};
-  return true;
+bool ReversePaths::may_use(PortId port, PortMask allowed, bool only_good) const {
+  const Plane& plane = planes_[port];
+  return (allowed >> port & 1) != 0 && plane.count > 0 && (!only_good || plane.good);
+}
+
+Ev ReversePaths::take(PortId port) {
+  Plane& plane = planes_[port];
+  plane.turn = static_cast<std::uint8_t>((plane.turn + 1) % plane.count);
+  return {plane.evs[plane.turn], port};
+}
+
+// The last one stays: where no other is known it may still work.
+void ReversePaths::drop(Plane& plane, std::uint32_t value) {
+  const auto end = plane.evs.begin() + plane.count;
+  const auto found = std::find(plane.evs.begin(), end, value);
+  if (found == end || plane.count == 1) return;
+  std::copy(found + 1, end, found);
+  --plane.count;
+  plane.turn = static_cast<std::uint8_t>(plane.turn % plane.count);
+  plane.oldest = static_cast<std::uint8_t>(plane.oldest % plane.count);
 }
 
 bool ReversePaths::choose(PortMask free_ports, PortMask usable_ports, PortId preferred, Ev& ev) {
   const PortMask allowed = free_ports & usable_ports;
   if (preferred < port_count_) {
-    if (try_port(preferred, allowed, true, ev)) return true;
+    if (may_use(preferred, allowed, true)) {
+      ev = take(preferred);
+      return true;
+    }
     // Worth waiting for: nothing is known of the other planes that compares to having just heard from this one.
-    if (try_port(preferred, usable_ports, true, ev)) return false;
+    if (may_use(preferred, usable_ports, true)) return false;
   }
   for (const bool only_good : {true, false}) {
     for (PortId step = 0; step < port_count_; ++step) {
       const auto port = static_cast<PortId>((turn_ + step) % port_count_);
-      if (!try_port(port, allowed, only_good, ev)) continue;
+      if (!may_use(port, allowed, only_good)) continue;
       turn_ = static_cast<PortId>((port + 1) % port_count_);
+      ev = take(port);
       return true;
     }
   }
   return false;
 }
 
+void ReversePaths::suspect(const EvSet& set, PortId port) {
+  if (port >= port_count_) return;
+  const Plane before = planes_[port];
+  draw_plane(set, port);
+  planes_[port].good = before.good && planes_[port].count > 0;
+  planes_[port].confirmed = before.confirmed;
+}
+
 void ReversePaths::confirm(TimePs now, const EvSet& set, EvIndex index) {
   if (set.state(index) == EvState::kDenied) return;
   const Ev& ev = set.ev(index);
-  paths_[ev.port] = {ev.value, true, true, now};
+  Plane& plane = planes_[ev.port];
+  plane.confirmed = now;
+  plane.good = true;
+  if (plane.drawn) {
+    plane.drawn = false;
+    plane.count = plane.turn = plane.oldest = 0;
+  }
+  const auto end = plane.evs.begin() + plane.count;
+  if (std::find(plane.evs.begin(), end, ev.value) != end) return;
+  if (plane.count < kEvsPerPort) {
+    plane.evs[plane.count++] = ev.value;
+    return;
+  }
+  plane.evs[plane.oldest] = ev.value;
+  plane.oldest = static_cast<std::uint8_t>((plane.oldest + 1) % kEvsPerPort);
 }
 
 void ReversePaths::leave_denied(const EvSet& set) {
   for (PortId port = 0; port < port_count_; ++port) {
-    const EvIndex index = set.find(paths_[port].ev);
-    if (!paths_[port].exists || index == kNoEv || set.state(index) != EvState::kDenied) continue;
-    const Ev ev = draw(set, port);
-    paths_[port] = {ev.value, ev.port == port, ev.port == port, INT64_MIN};
+    const Plane& plane = planes_[port];
+    const bool denied = std::any_of(plane.evs.begin(), plane.evs.begin() + plane.count, [&](std::uint32_t value) {
+      const EvIndex index = set.find(value);
+      return index != kNoEv && set.state(index) == EvState::kDenied;
+    });
+    if (denied) draw_plane(set, port);
   }
 }
 
@@ -65,8 +123,9 @@ void ReversePaths::on_probe_result(TimePs now, const EvSet& set, const Ev& ev, b
   const EvIndex index = set.find(ev.value);
   if (answered && index != kNoEv) {
     confirm(now, set, index);
-  } else if (paths_[ev.port].exists) {
-    paths_[ev.port].good = false;
+  } else if (planes_[ev.port].count > 0) {
+    planes_[ev.port].good = false;
+    drop(planes_[ev.port], ev.value);
   }
 }
 

@@ -1,8 +1,10 @@
 // The reverse EV set of a QP: one EV per plane for SACKs, NACKs and ACKs (A.11, "Reverse path for SACKs").
 //
-// In two-way traffic our own data shows which EVs work: every unmarked SACK refreshes its plane. While traffic is
-// inbound only, EV probes with random EVs do: an answered one becomes the plane's reverse EV, an unanswered one keeps
-// the plane out of use for control packets until another is answered.
+// A few EVs per plane take turns, so that one dead path costs a share of the SACKs, which repeat each other, and never
+// all of them. In two-way traffic our own data shows which EVs work: every unmarked SACK puts its EV into the set. While
+// traffic is inbound only, EV probes with random EVs do: an answered one enters the set, an unanswered one keeps
+// the plane out of use for control packets until another is answered. A sender that repeats itself or asks for our
+// state has not heard us: its plane's set is drawn anew.
 #pragma once
 
 #include <array>
@@ -17,13 +19,15 @@ namespace openmrc {
 
 class ReversePaths {
  public:
-  // Draws one EV per port out of the universe of `set`.
+  // Draws the EVs of each port out of the universe of `set`.
   void start(const EvSet& set, std::uint32_t port_count, Rng rng);
 
   // EV for a control packet that answers something received on `preferred`: the same plane where possible, since it has
   // just been seen working one way. False: no usable port is free, or the preferred one is worth the wait.
   bool choose(PortMask free_ports, PortMask usable_ports, PortId preferred, Ev& ev);
 
+  // What came on `port` shows that our last answers did not arrive: draws its EVs anew.
+  void suspect(const EvSet& set, PortId port);
   // `index` was seen working outbound.
   void confirm(TimePs now, const EvSet& set, EvIndex index);
   // After the controller denied an EV: what it used to carry takes another.
@@ -32,20 +36,28 @@ class ReversePaths {
   // A random EV of `port` to probe.
   Ev draw(const EvSet& set, PortId port);
   void on_probe_result(TimePs now, const EvSet& set, const Ev& ev, bool answered);
-  // When this plane's EV was last seen working.
-  TimePs confirmed(PortId port) const { return paths_[port].confirmed; }
+  // When an EV of this plane was last seen working.
+  TimePs confirmed(PortId port) const { return planes_[port].confirmed; }
 
  private:
-  struct Path {
-    std::uint32_t ev = 0;
-    bool exists = false;
-    bool good = false;
+  static constexpr std::uint8_t kEvsPerPort = 4;
+
+  struct Plane {
+    std::array<std::uint32_t, kEvsPerPort> evs{};
     TimePs confirmed = INT64_MIN;
+    std::uint8_t count = 0;  // 0: no EV leads over this port
+    std::uint8_t turn = 0;   // whose turn it is to carry a packet
+    std::uint8_t oldest = 0;
+    bool good = false;
+    bool drawn = false;  // none of them has been seen working yet
   };
 
-  bool try_port(PortId port, PortMask allowed, bool only_good, Ev& ev) const;
+  bool may_use(PortId port, PortMask allowed, bool only_good) const;
+  Ev take(PortId port);
+  void draw_plane(const EvSet& set, PortId port);
+  static void drop(Plane& plane, std::uint32_t value);
 
-  std::array<Path, kPortCountMax> paths_{};
+  std::array<Plane, kPortCountMax> planes_{};
   Rng rng_{0};
   std::uint8_t port_count_ = 0;
   PortId turn_ = 0;

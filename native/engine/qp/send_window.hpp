@@ -58,6 +58,12 @@ class SendWindow {
   std::uint32_t in_flight() const { return in_flight_; }
   std::uint64_t in_flight_bytes() const { return in_flight_bytes_; }
   Psn oldest() const { return psn_of(head_); }  // first in sending order; only when !flight_empty()
+  // A walk over what is in flight, in sending order; end() after the last.
+  Psn oldest_or_end() const { return head_ == kNone ? end_ : psn_of(head_); }
+  Psn next_in_flight(Psn psn) const {
+    const auto next = record(psn).next;
+    return next == kNone ? end_ : psn_of(next);
+  }
 
   // Lost packets, lowest PSN first ("oldest gap first").
   std::uint32_t lost() const { return lost_; }

@@ -18,7 +18,8 @@ constexpr std::uint32_t kCqCapacity = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kReceivesPosted = 64;
 constexpr std::uint32_t kSendsPostedMax = 256;
 constexpr std::uint32_t kIcrcBytes = 4;
-constexpr TimePs kReverseProbeRtts = 8;
+constexpr TimePs kReverseProbeRtts = 2;             // the specification has one; two leave room for the answer
+constexpr std::uint32_t kReverseProbePackets = 32;  // an incast of many QPs is not one of many probes
 
 Address address_of(std::uint32_t host, PortId port) {
   MRC_ASSERT(host < (1U << 24));
@@ -115,6 +116,7 @@ EngineConfig MrcEndpoint::engine_config(const Surroundings& surroundings, const 
   config.seed = Rng::for_component(surroundings.seed, "nic", host).next();
   config.ev_format = wire::EvFormat::kStev;
   config.icrc = false;
+  config.reverse_probe_packets = kReverseProbePackets;
   config.reverse_probe_interval =
       settings.reverse_probe_interval > 0 ? settings.reverse_probe_interval : kReverseProbeRtts * surroundings.base_rtt;
   for (PortId port = 0; port < surroundings.shape.planes; ++port)

@@ -22,7 +22,7 @@ struct MrcSettings {
   QpToRtr rtr;                           // mpr_units, sack_bytes, wimm_max_dest, capabilities
   QpToRts rts;                           // timers, data class; mpr_units and wimm_max follow from rtr
   std::vector<DeniedPath> denied;
-  TimePs reverse_probe_interval = 0;  // 0: eight base RTTs; the specification has one, for NICs that do it in hardware
+  TimePs reverse_probe_interval = 0;  // 0: two base RTTs; the specification has one, for NICs that do it in hardware
   bool events = false;                // keep what happens to paths for poll_path_event
   std::uint32_t events_max = 1U << 16;
 };

@@ -1,0 +1,191 @@
+// What is taken for lost and what is not: slow paths, dead reverse paths, arrivals that nobody told of.
+#include <set>
+
+#include "engine/paths/ev_set.hpp"
+#include "engine/qp/reverse_paths.hpp"
+#include "engine/qp/rtt.hpp"
+#include "tests/ev_set_fixture.hpp"
+#include "tests/pair.hpp"
+
+namespace {
+
+using namespace openmrc;
+using test::Fate;
+using test::Flying;
+using test::Pair;
+using test::PairOptions;
+
+constexpr std::uint64_t kTarget = 512 * 1024;
+constexpr std::uint16_t kSomeEv = 0xC003;
+
+// One plane of 10 Gb/s and 10 us that trims, packet by packet under NSCC: a window is 17 packets.
+PairOptions trimming_plane() {
+  PairOptions options;
+  options.planes = 1;
+  options.burst_max = 1;
+  options.controller = "nscc";
+  options.cc = {.mtu_bytes = 1112, .link_rate_bps = 10'000'000'000, .base_rtt = 10 * kPsPerUs, .trimming = true};
+  options.timeout_exponent = 10;  // 1 ms
+  return options;
+}
+
+TEST_CASE(a_path_that_turns_slow_is_not_taken_for_dead) {
+  Pair pair(trimming_plane());
+  pair.connect();
+  const TimePs slow_from = pair.now + 50 * kPsPerUs;
+  std::uint64_t slowed = 0;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying& flying) {
+    if (from == 0 && wire::is_data(packet.bth.opcode) && flying.fields.source_port == kSomeEv && pair.now > slow_from) {
+      flying.arrival += 15 * kPsPerUs;
+      ++slowed;
+    }
+    return Fate::kPass;
+  };
+  CHECK(pair.write(0, 1, 200'000, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(slowed > 5);
+  CHECK(pair.stats(0).losses_inferred == 0);
+  CHECK(pair.stats(1).duplicate_packets == 0);
+  CHECK(pair.landed(0, 200'000, kTarget));
+}
+
+TEST_CASE(a_later_arrival_on_the_same_path_proves_a_loss_at_once) {
+  Pair pair(trimming_plane());
+  pair.connect();
+  TimePs dropped = 0;
+  TimePs repaired = 0;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
+    if (from != 0 || !wire::is_data(packet.bth.opcode)) return Fate::kPass;
+    if (packet.bth.rtx && repaired == 0) repaired = pair.now;
+    if (packet.bth.psn != 150 || packet.bth.rtx) return Fate::kPass;
+    dropped = pair.now;
+    return Fate::kDrop;
+  };
+  CHECK(pair.write(0, 1, 200'000, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(dropped > 0 && repaired > dropped);
+  // A path on which nothing arrives any more has three base RTTs.
+  CHECK(repaired - dropped < 30 * kPsPerUs);
+  CHECK(pair.stats(0).retransmitted_packets == 1);
+}
+
+TEST_CASE(a_dead_path_is_left_after_three_base_rtts) {
+  Pair pair(trimming_plane());
+  pair.connect();
+  const TimePs dead_from = pair.now + 50 * kPsPerUs;
+  std::uint64_t lost = 0;
+  pair.filter = [&](int from, const wire::Packet&, Flying& flying) {
+    const bool dead = from == 0 && flying.fields.source_port == kSomeEv && pair.now > dead_from;
+    if (dead) ++lost;
+    return dead ? Fate::kDrop : Fate::kPass;
+  };
+  CHECK(pair.write(0, 1, 400'000, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1));
+  const EvSet* set = pair.engine(0).ev_set(pair.qp[0]);
+  CHECK(set->state(set->find(kSomeEv)) == EvState::kAssumedBad);
+  CHECK(lost > 0 && lost < 20);
+  CHECK(pair.stats(0).timeouts == 0);
+}
+
+TEST_CASE(arrivals_that_shut_the_window_untold_are_asked_for_before_the_retry_timer) {
+  PairOptions options = trimming_plane();
+  options.sack_bytes = 65'536;
+  Pair pair(options);
+  pair.connect();
+  const TimePs start = pair.now;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying& flying) {
+    const bool first_window = from == 0 && wire::is_data(packet.bth.opcode) && pair.now == start;
+    if (first_window && packet.bth.psn >= 102) {
+      flying.bytes.resize(24);
+      flying.traffic_class = TrafficClass::kTrimmedLastHop;
+    }
+    return Fate::kPass;
+  };
+  CHECK(pair.write(0, 1, 50'000, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.stats(0).trims_received > 10);
+  CHECK(pair.stats(0).timeouts == 0);
+  CHECK(pair.now - start < 500 * kPsPerUs);
+  CHECK(pair.landed(0, 50'000, kTarget));
+}
+
+TEST_CASE(one_dead_reverse_path_does_not_silence_a_receiver) {
+  int timed_out = 0;
+  for (std::uint16_t dead = 0xC000; dead < 0xC008; ++dead) {
+    Pair pair(trimming_plane());
+    pair.connect();
+    pair.filter = [&](int from, const wire::Packet&, Flying& flying) {
+      return from == 1 && flying.fields.source_port == dead ? Fate::kDrop : Fate::kPass;
+    };
+    CHECK(pair.write(0, 1, 200'000, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 1));
+    timed_out += pair.stats(0).timeouts > 0 ? 1 : 0;
+  }
+  // Three questions in a row may meet the dead path; a single reverse path would have timed out wherever it is the dead one.
+  CHECK(timed_out <= 1);
+}
+
+TEST_CASE(a_lost_transport_ack_is_asked_for_more_than_once) {
+  Pair pair(trimming_plane());
+  pair.connect();
+  int acks = 0;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
+    return from == 1 && packet.bth.opcode == wire::Opcode::kAck && ++acks <= 2 ? Fate::kDrop : Fate::kPass;
+  };
+  CHECK(pair.write(0, 1, 20'000, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(acks == 3);
+  CHECK(pair.stats(0).timeouts == 0);
+}
+
+// --- the parts
+
+TEST_CASE(rtt_high_follows_acknowledgements_up_to_twice_the_smoothed_round_trip) {
+  RttEstimator rtt;
+  rtt.start(10 * kPsPerUs, 0);
+  rtt.add(10 * kPsPerUs);
+  rtt.add_acknowledged(14 * kPsPerUs);
+  CHECK(rtt.high() == 14 * kPsPerUs);
+  rtt.add_acknowledged(kPsPerMs);
+  CHECK(rtt.high() == 20 * kPsPerUs);
+  CHECK(rtt.loss_delay() == 25 * kPsPerUs);
+  CHECK(rtt.dead_path_delay() == 25 * kPsPerUs);
+}
+
+TEST_CASE(reverse_paths_take_turns_and_the_first_seen_working_replaces_what_was_drawn) {
+  test::EvSetFixture fixture(test::universe_of(1, 16));
+  ReversePaths paths;
+  paths.start(fixture.set, 1, Rng(3));
+  std::set<std::uint32_t> used;
+  Ev ev;
+  for (int i = 0; i < 16; ++i) {
+    CHECK(paths.choose(1, 1, 0, ev));
+    used.insert(ev.value);
+  }
+  CHECK(used.size() > 1 && used.size() <= 4);
+  paths.confirm(0, fixture.set, fixture.set.find(7));
+  for (int i = 0; i < 4; ++i) CHECK(paths.choose(1, 1, 0, ev) && ev.value == 7);
+  for (std::uint32_t value : {1U, 2U, 3U, 4U}) paths.confirm(0, fixture.set, fixture.set.find(value));
+  used.clear();
+  for (int i = 0; i < 8; ++i) {
+    CHECK(paths.choose(1, 1, 0, ev));
+    used.insert(ev.value);
+  }
+  CHECK(used == (std::set<std::uint32_t>{1, 2, 3, 4}));
+  paths.on_probe_result(0, fixture.set, {2, 0}, false);
+  for (int i = 0; i < 8; ++i) CHECK(paths.choose(1, 1, 0, ev) && ev.value != 2);
+}
+
+TEST_CASE(reverse_paths_avoid_what_own_data_found_dead) {
+  test::EvSetFixture fixture(test::universe_of(1, 4), {.active_per_port = 4});
+  for (std::uint32_t value : {0U, 1U, 3U}) fixture.feed(fixture.set.find(value), EvFeedback::kLost);
+  ReversePaths paths;
+  paths.start(fixture.set, 1, Rng(5));
+  Ev ev;
+  for (int i = 0; i < 8; ++i) CHECK(paths.choose(1, 1, 0, ev) && ev.value == 2);
+  fixture.set.deny(0, 2);
+  paths.suspect(fixture.set, 0);
+  CHECK(paths.choose(1, 1, 0, ev) && ev.value != 2);
+}
+
+}  // namespace
