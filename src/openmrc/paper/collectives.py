@@ -258,8 +258,7 @@ def _judge_17(results: Results, quick: bool) -> Outcome:
             "",
             1.0,
             why="the smallest are one packet per peer, and nothing evens out on which planes 63 of them reach a "
-            "receiver: its busiest port has half as much again as its share, RoCE's, whose QPs take the planes in turn, "
-            "less",
+            "receiver: its busiest port has half as much again as its share; RoCE's QPs take the planes in turn",
             digits=2,
         ),
         Measure(
