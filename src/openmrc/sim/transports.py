@@ -110,6 +110,7 @@ class NsccSection(Section):
     no_delay_tolerance: TimeNs = Field(default=0, serialization_alias="no_delay_tolerance_ns")
     proportional_cap_permille: Permille = 250
     max_cwnd_packets_min: Annotated[int, count(1, 65536)] = 8
+    incast_degree: Annotated[int, count(0, 1 << 20)] = 0
 
 
 def _sack_bytes(value: Any) -> int:
