@@ -170,13 +170,14 @@ def _judge_8(results: Results, quick: bool) -> Outcome:
     at_failure = int(np.searchsorted(ends, REBOOT_AT_MS))
     at_return = int(np.searchsorted(ends, REBOOT_AT_MS + REBOOT_MS))
     while_away = change[at_failure + 1 : at_return]
+    short = "the shorter a step and the fewer the EVs, the more a lost path weighs"
     lost = results["a T1 reboots"].summary["drops"]["blackhole"]
     measures = [
         Measure("step with the failure", float(change[at_failure]), "%", 0, 25, digits=1),
-        Measure("mean of the steps without the T1", float(while_away.mean()), "%", -3, 1, digits=2),
+        Measure("mean of the steps without the T1", float(while_away.mean()), "%", -3, 1, why=short, digits=2),
         Measure("steps after its return", float(change[at_return:].mean()), "%", -1, 1, digits=2),
         Measure("packets lost", lost),
-        Measure("whole loop", 100 * float(broken.sum() / base.sum() - 1), "%", None, 1.0, digits=2),
+        Measure("whole loop", 100 * float(broken.sum() / base.sum() - 1), "%", None, 1.0, why=short, digits=2),
     ]
     finding = find(
         "8",
