@@ -15,9 +15,10 @@ SendRecord& SendWindow::append() {
 void SendWindow::grow() {
   // Slots are PSNs modulo the size: every record moves, and with it the links of the list.
   std::vector<SendRecord> larger(std::max<std::size_t>(kIdleRecords, ring_.size() * 2));
+  MRC_ASSERT(larger.size() <= kRecordsMax);
   const std::uint64_t new_mask = larger.size() - 1;
-  const auto moved = [&](std::uint32_t slot) {
-    return slot == kNone ? kNone : static_cast<std::uint32_t>(psn_of(slot) & new_mask);
+  const auto moved = [&](std::uint16_t slot) {
+    return slot == kNone ? kNone : static_cast<std::uint16_t>(psn_of(slot) & new_mask);
   };
   for (Psn psn = first_; psn < end_; ++psn) {
     SendRecord& from = ring_[psn & mask()];
@@ -46,7 +47,7 @@ void SendWindow::sent(Psn psn, TimePs now, EvIndex ev) {
   entry.ev = ev;
   entry.path_blameless = false;
   if (entry.transmissions < UINT8_MAX) ++entry.transmissions;
-  const auto slot = static_cast<std::uint32_t>(psn & mask());
+  const auto slot = static_cast<std::uint16_t>(psn & mask());
   entry.previous = tail_;
   entry.next = kNone;
   if (tail_ == kNone) {

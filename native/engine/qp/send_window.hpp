@@ -17,18 +17,20 @@ namespace openmrc {
 
 enum class SendState : std::uint8_t { kUnsent = 0, kInFlight, kLost, kAcked };
 
-struct SendRecord {
-  TimePs sent = 0;             // last transmission
-  std::uint32_t previous = 0;  // neighbours in sending order, as window slots
-  std::uint32_t next = 0;
+// Half a cache line: windows are large, and every acknowledgement misses the cache.
+struct alignas(32) SendRecord {
+  TimePs sent = 0;       // last transmission
+  TimePs lost_sent = 0;  // the transmission before, when that one was judged lost
   std::uint32_t nominal_bytes = 0;
+  std::uint16_t previous = 0;  // neighbours in sending order, as window slots
+  std::uint16_t next = 0;
   EvIndex ev = kNoEv;       // of the last transmission
   EvIndex lost_on = kNoEv;  // of the transmission before, when that one was judged lost
-  TimePs lost_sent = 0;     // when that was
   SendState state = SendState::kUnsent;
   std::uint8_t transmissions = 0;
   bool path_blameless = false;  // NACKed for want of resources: if it must be repeated, its EV is not to blame
 };
+static_assert(sizeof(SendRecord) == 32);
 
 class SendWindow {
  public:
@@ -70,19 +72,20 @@ class SendWindow {
   Psn next_lost(Psn from);  // end() when there is none
 
  private:
-  static constexpr std::uint32_t kNone = UINT32_MAX;
+  static constexpr std::uint16_t kNone = UINT16_MAX;
+  static constexpr std::size_t kRecordsMax = std::size_t{1} << 15;  // 255 units of 128 PSNs, as a power of two
   static constexpr std::size_t kIdleRecords = 32;
 
   std::uint64_t mask() const { return ring_.size() - 1; }
-  Psn psn_of(std::uint32_t slot) const { return first_ + ((slot - first_) & mask()); }
+  Psn psn_of(std::uint16_t slot) const { return first_ + ((slot - first_) & mask()); }
   void grow();
 
   std::vector<SendRecord> ring_;
   Psn first_ = kPsnOrigin;
   Psn end_ = kPsnOrigin;
   Psn lost_hint_ = kPsnOrigin;  // no lost PSN below
-  std::uint32_t head_ = kNone;
-  std::uint32_t tail_ = kNone;
+  std::uint16_t head_ = kNone;
+  std::uint16_t tail_ = kNone;
   std::uint32_t in_flight_ = 0;
   std::uint32_t lost_ = 0;
   std::uint64_t in_flight_bytes_ = 0;
