@@ -2,12 +2,11 @@
 // caches but also the table of translated addresses, which takes as long again; huge pages need few translations.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "engine/base/assert.hpp"
@@ -34,19 +33,27 @@ struct HugeAllocator {
 template <class T>
 using HugeVector = std::vector<T, HugeAllocator<T>>;
 
-// Elements by number that never move, in slabs of which each is twice as large as the one before.
+// Elements by number that never move, in slabs of which each is twice as large as the one before. An element has no
+// value until it is written: what is never used takes no memory.
 template <class T, std::uint32_t kFirstSlab>
 class Slabs {
  public:
+  Slabs() = default;
+  Slabs(const Slabs&) = delete;
+  Slabs& operator=(const Slabs&) = delete;
+  ~Slabs() {
+    for (std::size_t slab = 0; slab < count_; ++slab) give_memory(slabs_[slab]);
+  }
+
   T& operator[](std::uint32_t number) { return *at(number); }
   const T& operator[](std::uint32_t number) const { return *at(number); }
   std::uint32_t size() const { return size_; }
 
-  // Makes room for as many elements as there are (kFirstSlab at first); returns how many came.
+  // Makes room for about as many more elements as there are; returns how many came.
   std::uint32_t grow() {
     MRC_ASSERT(count_ < kSlabsMax);
     const std::uint32_t fresh = kFirstSlab << count_;
-    slabs_[count_++] = HugeVector<T>(fresh);
+    slabs_[count_++] = static_cast<T*>(take_memory(fresh * sizeof(T)));
     size_ += fresh;
     return fresh;
   }
@@ -55,16 +62,17 @@ class Slabs {
 
  private:
   static_assert(std::has_single_bit(kFirstSlab));
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
   static constexpr int kFirstBits = std::countr_zero(kFirstSlab);
   static constexpr std::size_t kSlabsMax = 31 - kFirstBits;
 
   T* at(std::uint32_t number) const {
     const std::uint32_t shifted = number + kFirstSlab;
     const int slab = std::bit_width(shifted) - 1 - kFirstBits;
-    return const_cast<T*>(slabs_[static_cast<std::size_t>(slab)].data()) + (shifted - (kFirstSlab << slab));
+    return slabs_[static_cast<std::size_t>(slab)] + (shifted - (kFirstSlab << slab));
   }
 
-  std::array<HugeVector<T>, kSlabsMax> slabs_;
+  std::array<T*, kSlabsMax> slabs_{};
   std::size_t count_ = 0;
   std::uint32_t size_ = 0;
 };

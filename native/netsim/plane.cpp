@@ -7,6 +7,8 @@
 namespace openmrc::netsim {
 namespace {
 
+constexpr std::size_t kCacheBytes = std::size_t{1} << 18;  // that a plane's links may expect for themselves
+
 // By how many packets of a full load are on their way at a time, four hops each.
 int slot_width(const PlaneConfig& config) {
   constexpr std::uint32_t kFullPacketBytes = 4262;
@@ -22,6 +24,7 @@ Plane::Plane(const PlaneConfig& config, std::uint32_t index)
       index_(index),
       events_(slot_width(config)),
       links_(config.shape.links_per_plane()),
+      fetch_links_(links_.size() * sizeof(Link) > kCacheBytes),
       marking_(Rng::for_component(config.seed, "ecn", index)),
       adaptive_(Rng::for_component(config.seed, "adaptive", index)) {
   for (std::size_t kind = 0; kind < ports_.size(); ++kind) ports_[kind] = Port(config.ports[kind]);
@@ -53,7 +56,7 @@ void Plane::arrive(TimePs when, const Packet& packet) {
 void Plane::run_until(TimePs until, Edge& edge) {
   while (const EventQueue::Event* event = events_.pop(until)) {
     now_ = std::max(now_, event->time);
-    events_.look_ahead([this](const Packet& packet) { prefetch(packet); });
+    if (fetch_links_) events_.look_ahead([this](const Packet& packet) { prefetch(packet); });
     pass(now_, event->packet, edge);
   }
   now_ = std::max(now_, until);

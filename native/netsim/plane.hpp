@@ -61,6 +61,7 @@ class Plane final : public PlaneModel {
   std::uint32_t index_;
   EventQueue events_;
   HugeVector<Link> links_;
+  bool fetch_links_;                                       // too many to stay in the cache
   std::vector<std::unique_ptr<FaultState>> fault_states_;  // empty while the plane is healthy
   std::uint32_t faulty_links_ = 0;
   std::uint64_t faults_begun_ = 0;

@@ -239,8 +239,10 @@ bool MrcEndpoint::post_now(TimePs now, Connection& connection, const Post& post)
 
 void MrcEndpoint::handle_packet(TimePs now, PortId port, const HostPacket& packet) {
   now_ = now;
-  std::array<std::uint8_t, kHeaderRoom + 8> bytes{};
-  std::memcpy(bytes.data(), packet.header.data(), packet.header_bytes);
+  // All of the room, whose size is known here, and not only the header: pad and ICRC behind it are never looked at.
+  std::array<std::uint8_t, kHeaderRoom + 8> bytes;
+  std::memcpy(bytes.data(), packet.header.data(), kHeaderRoom);
+  std::memset(bytes.data() + kHeaderRoom, 0, bytes.size() - kHeaderRoom);
   RxDatagram datagram;
   datagram.port = port;
   datagram.source = address_of(packet.source_host, port);

@@ -101,25 +101,24 @@ void Nic::take_done(TimePs now, Workload& work) {
   }
 }
 
-PortMask Nic::free_ports(TimePs now) const {
-  PortMask free = 0;
-  for (std::uint32_t port = 0; port < config_.shape.planes; ++port) {
-    if (free_at_[port] <= now) free |= PortMask{1} << port;
-  }
-  return free & up_;
-}
-
 void Nic::transmit(TimePs now, Outbox& out) {
-  PortMask free = free_ports(now);
+  PortMask free = 0;
+  TimePs next_free = kNever;
+  for (std::uint32_t port = 0; port < config_.shape.planes; ++port) {
+    if (free_at_[port] <= now) {
+      free |= PortMask{1} << port;
+    } else {
+      next_free = std::min(next_free, free_at_[port]);
+    }
+  }
+  free &= up_;
   while (free != 0 && endpoint_->poll_transmit(now, free, paused_ & free, outbound_)) {
     MRC_ASSERT((free >> outbound_.port & 1) != 0);
     put_on_wire(now, out);
     free &= ~(PortMask{1} << outbound_.port);
+    next_free = std::min(next_free, free_at_[outbound_.port]);
   }
-  wake_ = std::min(endpoint_->next_timer(), work_.next_time());
-  for (std::uint32_t port = 0; port < config_.shape.planes; ++port) {
-    if (free_at_[port] > now) wake_ = std::min(wake_, free_at_[port]);
-  }
+  wake_ = std::min({endpoint_->next_timer(), work_.next_time(), next_free});
 }
 
 void Nic::put_on_wire(TimePs now, Outbox& out) {

@@ -113,7 +113,6 @@ class Nic {
   void take_done(TimePs now, Workload& work);
   void transmit(TimePs now, Outbox& out);
   void put_on_wire(TimePs now, Outbox& out);
-  PortMask free_ports(TimePs now) const;
 
   const NicConfig& config_;
   std::unique_ptr<Endpoint> endpoint_;

@@ -8,14 +8,13 @@
 #include <span>
 #include <vector>
 
-#include "netsim/huge_memory.hpp"
 #include "netsim/simulate/nic.hpp"
 
 namespace openmrc::netsim {
 
 // What planes deliver to the NICs of one shard.
 struct Inbox {
-  HugeVector<Mail> mail;
+  std::vector<Mail> mail;
   TimePs first = kNever;  // the earliest
 
   void put(TimePs time, const Packet& packet) {
@@ -73,11 +72,11 @@ class Shard {
   std::vector<std::unique_ptr<Nic>> nics_;
   std::vector<TimePs> wakes_;
   std::array<Inbox, kPortCountMax> arriving_;         // written by the planes in this window
-  std::array<HugeVector<Mail>, kPortCountMax> mail_;  // read in this window
+  std::array<std::vector<Mail>, kPortCountMax> mail_;  // read in this window
   Outbox outbox_;
   std::array<std::vector<Return>, kPortCountMax> returns_;
   std::vector<std::uint32_t> begins_;  // of each NIC's part of sorted_
-  HugeVector<Inbound> sorted_;
+  std::vector<Inbound> sorted_;
   std::vector<Lines> lines_;                // of the NICs' state
   std::vector<std::uint32_t> lines_begin_;  // of each NIC's part of lines_
   std::size_t kept_ = 0;                    // mail for later windows
