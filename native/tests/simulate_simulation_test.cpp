@@ -233,6 +233,30 @@ TEST_CASE(a_send_is_split_over_lanes_and_joined_again) {
   }
 }
 
+TEST_CASE(more_messages_than_a_queue_holds_wait_and_arrive_in_order) {
+  for (const std::string transport : {"mrc", "roce", "dctcp"}) {
+    Cluster cluster;
+    for (std::uint32_t i = 0; i < 700; ++i) cluster.send(0, 1, i % 3 * 40);
+    for (std::uint32_t i = 0; i < 300; ++i) cluster.send(1, 0, 10);
+    const auto simulation = cluster.start(transport);
+    CHECK(simulation->run_until(kLong) && simulation->all_done() && simulation->connections().size() == 1);
+    const Workload& work = simulation->workload();
+    for (std::uint32_t i = 1; i < 700; ++i) CHECK(work.received[i] >= work.received[i - 1]);
+    CHECK(totals(*simulation).received == 700 / 3 * 120 + 300 * 10);
+  }
+}
+
+TEST_CASE(a_message_longer_than_the_standards_largest_arrives_as_one) {
+  Cluster cluster;
+  cluster.config.surroundings.payload_mtu = 8192;
+  cluster.send(0, 1, kMessageBytesMax + 5);
+  const auto simulation = cluster.start();
+  CHECK(simulation->run_until(kLong) && simulation->all_done());
+  CHECK(totals(*simulation).received == kMessageBytesMax + 5);
+  // Two planes at the line rate: not as two messages one after the other.
+  CHECK(simulation->workload().received[0] < 105 * wire_time(8192 + kFullPacket - kPayload) * 131'073 / 200);
+}
+
 TEST_CASE(threads_change_nothing) {
   for (const bool queued : {false, true}) {
     for (const std::string transport : {"mrc", "roce", "dctcp"}) {

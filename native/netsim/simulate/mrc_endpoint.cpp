@@ -34,6 +34,12 @@ std::uint32_t host_of(const Address& address) {
   return (std::uint32_t{address.bytes[1]} << 16) | (std::uint32_t{address.bytes[2]} << 8) | address.bytes[3];
 }
 
+// Room in the send queue: for everything if that is not too much. A long message goes as several.
+std::uint32_t sends_max(const ConnectionEnd& end) {
+  const std::uint64_t all = end.messages_out + end.bytes_out / kMessageBytesMax;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(all, 1, kSendsPostedMax));
+}
+
 std::uint32_t trailer_bytes(std::uint32_t payload_bytes) { return (4 - payload_bytes % 4) % 4 + kIcrcBytes; }
 
 class MrcEndpoint final : public Endpoint {
@@ -164,7 +170,7 @@ std::uint32_t MrcEndpoint::open(const ConnectionEnd& end) {
   QpInitAttributes attributes;
   attributes.send_cq = send_cq_;
   attributes.recv_cq = recv_cq_;
-  attributes.send_wr_max = std::clamp<std::uint32_t>(end.messages_out, 1, kSendsPostedMax);
+  attributes.send_wr_max = sends_max(end);
   attributes.recv_wr_max = std::clamp<std::uint32_t>(end.messages_in, 1, kReceivesPosted);
   Connection connection;
   connection.end = end;
@@ -211,11 +217,7 @@ void MrcEndpoint::post(TimePs now, std::uint32_t index, MessageId message, std::
 bool MrcEndpoint::post_now(TimePs now, Connection& connection, const Post& post) {
   const std::uint64_t pieces = std::max<std::uint64_t>(1, (post.bytes + kMessageBytesMax - 1) / kMessageBytesMax);
   MRC_ASSERT(pieces <= kSendsPostedMax);
-  if (engine_.sends_outstanding(connection.qp) + pieces >
-          std::max<std::uint64_t>(connection.end.messages_out, pieces) ||
-      engine_.sends_outstanding(connection.qp) + pieces > kSendsPostedMax) {
-    return false;
-  }
+  if (engine_.sends_outstanding(connection.qp) + pieces > sends_max(connection.end)) return false;
   SendWr wr;
   wr.lkey = wr.rkey = kKey;
   wr.wr_id = post.message;
