@@ -22,6 +22,9 @@ namespace {
 
 using namespace netsim;
 
+constexpr std::uint64_t kSendBytesMax = std::uint64_t{256} << 30;  // what a send queue holds in the largest messages
+constexpr TimePs kTimeMax = TimePs{1} << 61;                       // sums of times stay within 64 bits
+
 template <class T>
 using Input = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -86,7 +89,10 @@ void PySimulation::check_ops(const std::vector<Op>& ops, const std::vector<Depen
     if (op.host >= hosts || op.peer >= hosts || (op.kind == OpKind::kSend && op.host == op.peer)) {
       raise_value_error("an op names a host that does not exist, or sends to itself");
     }
-    if (op.duration < 0 || op.earliest < 0) raise_value_error("times are 0 or more");
+    if (op.bytes > kSendBytesMax) raise_value_error("a send has at most 256 GiB");
+    if (op.duration < 0 || op.earliest < 0 || op.duration > kTimeMax || op.earliest > kTimeMax) {
+      raise_value_error("times are 0 to 26 days");
+    }
   }
   for (const Dependency& dependency : dependencies) {
     if (dependency.op >= ops.size() || dependency.on >= ops.size()) raise_value_error("a dependency names no op");

@@ -214,6 +214,8 @@ def test_unknown_settings_of_a_transport_are_named(transport: str, settings: dic
         ({"peer": [0, 0, 0]}, "sends to itself"),
         ({"duration_ps": [0, -1, 0]}, "times"),
         ({"earliest_ps": [0, 0, -1]}, "times"),
+        ({"duration_ps": [0, 2**61 + 1, 0]}, "26 days"),
+        ({"bytes": [2**38 + 1, 0, 0]}, "256 GiB"),
         ({"dep_op": [1, 3]}, "names no op"),
         ({"dep_on": [0, 3]}, "names no op"),
         ({"dep_event": [0, 2]}, "0 completed, 1 received"),

@@ -62,6 +62,8 @@ def test_a_send_to_itself_is_refused() -> None:
 
 def test_an_empty_send_and_times_before_the_start_are_refused() -> None:
     assert "at least 1 byte" in refusal(graph((SEND, 0, 1), bytes=np.array([0])))
+    assert "256 GiB" in refusal(graph((SEND, 0, 1), bytes=np.array([2**38 + 1])))
+    assert "26 days" in refusal(graph((SEND, 0, 1), earliest_ps=np.array([2**61 + 1])))
     assert "0 ps or later" in refusal(graph((SEND, 0, 1), earliest_ps=np.array([-1])))
     assert "0 ps or more" in refusal(graph((COMPUTE, 0, 0), duration_ps=np.array([-1])))
 

@@ -25,6 +25,8 @@ SEND, COMPUTE = 0, 1
 COMPLETED, RECEIVED = 0, 1
 OPS_MAX = 2**28
 JOBS_MAX = 2**16
+SEND_BYTES_MAX = 2**38  # 256 WRITEs of the standard's largest size, which is what a send queue holds
+TIME_PS_MAX = 2**61  # 26 days: sums of times stay within 64 bits
 
 _TYPES = {
     "kind": np.uint8,
@@ -134,8 +136,10 @@ class OpGraph:
             ((self.host < hosts) & (self.peer < hosts), f"hosts 0 to {hosts - 1}"),
             (~sends | (self.host != self.peer), "a send to another host, not to itself"),
             (~sends | (self.bytes > 0), "a send of at least 1 byte"),
+            (~sends | (self.bytes <= SEND_BYTES_MAX), "a send of at most 256 GiB"),
             (self.duration_ps >= 0, "a computation of 0 ps or more"),
             (self.earliest_ps >= 0, "a start at 0 ps or later"),
+            ((self.duration_ps <= TIME_PS_MAX) & (self.earliest_ps <= TIME_PS_MAX), "times up to 26 days"),
             (self.job < len(self.groups), f"one of {len(self.groups)} jobs"),
         )
         for holds, allowed in rules:
