@@ -3,8 +3,9 @@
 // Time goes in windows: first all NICs run one, then all planes. What a NIC does reaches a plane only after the delay of
 // its cable, and the other way round, so that inside a window every NIC and every plane runs alone: in parallel if there
 // are threads, each with its own memory in the cache if there are none. What they send each other changes hands between
-// windows in an order that no thread can influence; the same seed gives the same trace for any number of threads, and
-// wherever run_until stops.
+// windows in an order that no thread can influence; the same seed gives the same events for any number of threads, and
+// wherever run_until stops. A run that is over has ended its last window, which is shorter where run_until stops in it:
+// what was still on its way then, acknowledgements and probes, is in the trace or is not.
 //
 // Order of calls: add_fault as needed; run_until until it returns true or nobody cares any more.
 #pragma once
