@@ -71,7 +71,7 @@ class Shard {
   std::uint32_t first_host_;
   std::vector<std::unique_ptr<Nic>> nics_;
   std::vector<TimePs> wakes_;
-  std::array<Inbox, kPortCountMax> arriving_;         // written by the planes in this window
+  std::array<Inbox, kPortCountMax> arriving_;          // written by the planes in this window
   std::array<std::vector<Mail>, kPortCountMax> mail_;  // read in this window
   Outbox outbox_;
   std::array<std::vector<Return>, kPortCountMax> returns_;
