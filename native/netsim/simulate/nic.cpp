@@ -8,10 +8,12 @@
 namespace openmrc::netsim {
 namespace {
 
-constexpr std::size_t kArrivalsAhead = 4;  // that are being fetched
+constexpr std::size_t kArrivalsAhead = 6;  // that are being fetched
 
 void prefetch(const Inbound& inbound) {
-  __builtin_prefetch(inbound.packet);
+  const char* packet = reinterpret_cast<const char*>(inbound.packet);
+  __builtin_prefetch(packet);
+  __builtin_prefetch(packet + sizeof(Packet) - 1);  // it may lie across two lines
   if (inbound.part != nullptr) __builtin_prefetch(inbound.part);
 }
 
