@@ -90,9 +90,11 @@ TimePs MrcRequester::state_probe_time() const {
   // Where all has arrived only the transport ACK is missing, which should have come right after the SACK that said so.
   const bool all_arrived = window_.first() == queue_.end_psn();
   const TimePs silence = heard + ((all_arrived ? rtt_.high() / 2 : 2 * rtt_.high()) << state_probes_);
-  // Packets far apart may all wait for the byte trigger, and each puts the silence off: ask before the oldest times out.
+  // Packets far apart may all wait for the byte trigger, and each puts the silence off: ask a round trip before the
+  // oldest times out.
   if (window_.flight_empty() || state_probes_ > 0) return silence;
-  return std::min(silence, retry_deadline() - retry_.wait(rtt_.high()) / 2);
+  const TimePs patience = std::max(rtt_.loss_delay(), retry_.wait(rtt_.high()) - rtt_.loss_delay());
+  return std::min(silence, window_.record(window_.oldest()).sent + patience);
 }
 
 TimePs MrcRequester::next_timer() const {

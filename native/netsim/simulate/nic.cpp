@@ -120,7 +120,8 @@ void Nic::transmit(TimePs now, Outbox& out) {
     free &= ~(PortMask{1} << outbound_.port);
     next_free = std::min(next_free, free_at_[outbound_.port]);
   }
-  wake_ = std::min({endpoint_->next_timer(), work_.next_time(), next_free});
+  // What a timer waits for may have become true by itself: it is due now, not when it would have been.
+  wake_ = std::max(now, std::min({endpoint_->next_timer(), work_.next_time(), next_free}));
 }
 
 void Nic::put_on_wire(TimePs now, Outbox& out) {
