@@ -35,8 +35,8 @@ void run_against_model(std::uint64_t seed, TimePs reach) {
     for (std::uint64_t i = 0; i < count; ++i) {
       const TimePs time = now + static_cast<TimePs>(rng.below(static_cast<std::uint64_t>(reach)));
       queue.push(time, numbered(pushed));
-      const auto place =
-          std::upper_bound(waiting.begin(), waiting.end(), time, [](TimePs t, const Expected& e) { return t < e.time; });
+      const auto place = std::upper_bound(waiting.begin(), waiting.end(), time,
+                                          [](TimePs t, const Expected& e) { return t < e.time; });
       waiting.insert(place, {time, pushed++});
     }
     CHECK(queue.size() == waiting.size());

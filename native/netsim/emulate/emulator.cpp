@@ -243,7 +243,8 @@ void Emulator::deliver(TimePs at, std::uint32_t plane, const Packet& packet) {
   departure.source_slot = plane * hosts + packet.source_host;
   departure.source = &config_.advertised[departure.source_slot];
   departure.destination = &destinations_[plane * hosts + packet.destination_host];
-  if (packet.corruption != kNotCorrupted && departure.bytes > 0) corrupt(departure, packet.corruption * 2654435761U);  // scattered over long datagrams too
+  if (packet.corruption != kNotCorrupted && departure.bytes > 0)
+    corrupt(departure, packet.corruption * 2654435761U);  // scattered over long datagrams too
   egress_->queue(departure);
 }
 

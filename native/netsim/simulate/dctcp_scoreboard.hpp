@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "engine/base/time.hpp"
 #include "engine/base/ring.hpp"
+#include "engine/base/time.hpp"
 
 namespace openmrc::netsim {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engine/base/assert.hpp"
-#include "netsim/simulate/baseline_paths.hpp"
 #include "engine/base/ring.hpp"
+#include "netsim/simulate/baseline_paths.hpp"
 #include "netsim/simulate/baseline_timers.hpp"
 #include "netsim/simulate/roce_receiver.hpp"
 #include "netsim/simulate/roce_sender.hpp"
