@@ -77,7 +77,8 @@ class MrcRequester final : public Requester {
   RttEstimator rtt_;
   SendWindow window_;
   std::vector<Probe> probes_;
-  TimePs latest_delivered_ = INT64_MIN;  // sending time of the latest packet known to have arrived
+  TimePs latest_delivered_ =
+      -kNever;              // sending time of the latest packet known to have arrived; less 1 is still a time
   TimePs quiet_since_ = 0;  // last progress, timeout or start of work: base of the timer with nothing in flight
   TimePs last_sent_ = 0;    // data, or a question for the receiver's state
   static constexpr TimePs kLongAgo = INT64_MIN / 2;
