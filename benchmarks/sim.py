@@ -74,6 +74,7 @@ QUALITY = {
     "slow_spine": Quality("one of eight T1s at a quarter of its speed", "<= 1.10", capacity=7.25 / 8),
     "cut_cable": Quality("one T0-T1 cable cut at 10 us", "<= 1.15"),
     "incast_32": Quality("32:1 incast of 1 MB, 100G", "<= 1.005", jain=">= 0.98"),
+    "incast_32_told": Quality("the same, incast degree and last-hop marks told", "<= 1.005", jain=">= 0.98"),
     "all_to_all": Quality("all-to-all of 100 KB, 128 NICs, 100G", "<= 1.03"),
     "ring_100g": Quality("ring all-reduce 16 MiB, 128 NICs, 100G", "<= 1.03", by_steps=True),
     "ring_400g": Quality("ring all-reduce 16 MiB, 128 NICs, 400G", "<= 1.08", by_steps=True),
