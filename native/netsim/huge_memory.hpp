@@ -68,7 +68,7 @@ class Slabs {
 
   T* at(std::uint32_t number) const {
     const std::uint32_t shifted = number + kFirstSlab;
-    const int slab = std::bit_width(shifted) - 1 - kFirstBits;
+    const int slab = static_cast<int>(std::bit_width(shifted)) - 1 - kFirstBits;
     return slabs_[static_cast<std::size_t>(slab)] + (shifted - (kFirstSlab << slab));
   }
 
