@@ -101,6 +101,20 @@ TEST_CASE(nothing_leaves_a_port_after_the_instant_of_its_carrier_loss) {
   CHECK(simulation->run_until(kLong) && simulation->all_done());
 }
 
+TEST_CASE(a_lost_packet_that_many_messages_wait_for_brings_all_of_them_when_it_comes_again) {
+  constexpr std::uint32_t kMessages = 500;
+  Cluster cluster;
+  cluster.mrc.rtr.wimm_max_dest = 512;
+  cluster.mrc.init.controller = "none";
+  cluster.port(LinkKind::kNicUp).delay = 200 * kPsPerUs;
+  for (std::uint32_t i = 0; i < kMessages; ++i) cluster.send(0, 2, 500);
+  const auto simulation = cluster.start();
+  // The first packet of each plane is lost and no other: it reaches the T0 5 us after the cable's delay, the next at 10.
+  (void)simulation->add_fault(fault_on({.host = 0}, silence(), 0, 207 * kPsPerUs));
+  CHECK(simulation->run_until(kLong) && simulation->all_done() && simulation->failed() == 0);
+  CHECK(drops(*simulation, DropCause::kBlackhole) == 2 && totals(*simulation).received == 500 * kMessages);
+}
+
 TEST_CASE(a_plane_that_swallows_packets_is_given_up_and_comes_back_by_probes) {
   Cluster cluster;
   cluster.send(0, 2, 24'000'000);

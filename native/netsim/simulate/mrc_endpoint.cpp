@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::uint32_t kKey = 1;  // of the one region that every NIC has: phantom, all addresses
 constexpr std::uint32_t kCqCapacity = std::numeric_limits<std::uint32_t>::max();
-constexpr std::uint32_t kReceivesPosted = 64;
 constexpr std::uint32_t kSendsPostedMax = 256;
 constexpr std::uint32_t kIcrcBytes = 4;
 constexpr TimePs kReverseProbeRtts = 2;             // the specification has one; two leave room for the answer
@@ -95,6 +94,8 @@ class MrcEndpoint final : public Endpoint {
 
   static EngineConfig engine_config(const Surroundings& surroundings, const MrcSettings& settings, std::uint32_t host,
                                     bool watched);
+  // All the WIMMs that may be in flight can complete at one instant, when the packet arrives that they waited for.
+  std::uint32_t receives_posted() const { return settings_.rtr.wimm_max_dest; }
   static void require(Status status) { MRC_ASSERT(status == Status::kOk); }
   std::vector<Ev> draw_universe(std::uint32_t connection, std::uint32_t peer_host) const;
   void add_paths(Rng& rng, PortId port, std::vector<Ev>& universe) const;
@@ -171,7 +172,7 @@ std::uint32_t MrcEndpoint::open(const ConnectionEnd& end) {
   attributes.send_cq = send_cq_;
   attributes.recv_cq = recv_cq_;
   attributes.send_wr_max = sends_max(end);
-  attributes.recv_wr_max = std::clamp<std::uint32_t>(end.messages_in, 1, kReceivesPosted);
+  attributes.recv_wr_max = std::clamp<std::uint32_t>(end.messages_in, 1, receives_posted());
   Connection connection;
   connection.end = end;
   require(engine_.create_qp(attributes, connection.qp));
@@ -196,7 +197,7 @@ void MrcEndpoint::connect(std::uint32_t index, std::uint32_t peer_number) {
   rtr.payload_mtu = surroundings_.payload_mtu;
   require(engine_.modify_qp(now_, connection.qp, rtr));
   connection.receives_left = connection.end.messages_in;
-  for (std::uint32_t i = 0; i < kReceivesPosted && connection.receives_left > 0; ++i, --connection.receives_left) {
+  for (std::uint32_t i = 0; i < receives_posted() && connection.receives_left > 0; ++i, --connection.receives_left) {
     require(engine_.post_recv(connection.qp, 0));
   }
   QpToRts rts = settings_.rts;
@@ -319,6 +320,7 @@ void MrcEndpoint::received(const Completion& completion) {
   done_.push_back({completion.immediate, Done::Kind::kReceived});
   Connection& connection = connections_[by_qp_.at(completion.qp)];
   if (connection.receives_left == 0) return;
+  if (engine_.qp_state(completion.qp) == QpState::kError) return;  // it failed after this message: no more will come
   --connection.receives_left;
   require(engine_.post_recv(completion.qp, 0));
 }
