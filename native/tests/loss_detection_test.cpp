@@ -159,21 +159,32 @@ TEST_CASE(reverse_paths_take_turns_and_the_first_seen_working_replaces_what_was_
   std::set<std::uint32_t> used;
   Ev ev;
   for (int i = 0; i < 16; ++i) {
-    CHECK(paths.choose(1, 1, 0, ev));
+    CHECK(paths.choose(fixture.set, 1, 1, 0, ev));
     used.insert(ev.value);
   }
   CHECK(used.size() > 1 && used.size() <= 4);
   paths.confirm(0, fixture.set, fixture.set.find(7));
-  for (int i = 0; i < 4; ++i) CHECK(paths.choose(1, 1, 0, ev) && ev.value == 7);
+  for (int i = 0; i < 4; ++i) CHECK(paths.choose(fixture.set, 1, 1, 0, ev) && ev.value == 7);
   for (std::uint32_t value : {1U, 2U, 3U, 4U}) paths.confirm(0, fixture.set, fixture.set.find(value));
   used.clear();
   for (int i = 0; i < 8; ++i) {
-    CHECK(paths.choose(1, 1, 0, ev));
+    CHECK(paths.choose(fixture.set, 1, 1, 0, ev));
     used.insert(ev.value);
   }
   CHECK(used == (std::set<std::uint32_t>{1, 2, 3, 4}));
   paths.on_probe_result(0, fixture.set, {2, 0}, false);
-  for (int i = 0; i < 8; ++i) CHECK(paths.choose(1, 1, 0, ev) && ev.value != 2);
+  for (int i = 0; i < 8; ++i) CHECK(paths.choose(fixture.set, 1, 1, 0, ev) && ev.value != 2);
+}
+
+TEST_CASE(reverse_paths_pass_over_one_that_own_data_finds_dead_later) {
+  test::EvSetFixture fixture(test::universe_of(1, 4), {.active_per_port = 4});
+  ReversePaths paths;
+  paths.start(fixture.set, 1, Rng(5));
+  Ev dead;
+  CHECK(paths.choose(fixture.set, 1, 1, 0, dead));
+  fixture.feed(fixture.set.find(dead.value), EvFeedback::kLost);
+  Ev ev;
+  for (int i = 0; i < 8; ++i) CHECK(paths.choose(fixture.set, 1, 1, 0, ev) && ev.value != dead.value);
 }
 
 TEST_CASE(reverse_paths_avoid_what_own_data_found_dead) {
@@ -182,10 +193,10 @@ TEST_CASE(reverse_paths_avoid_what_own_data_found_dead) {
   ReversePaths paths;
   paths.start(fixture.set, 1, Rng(5));
   Ev ev;
-  for (int i = 0; i < 8; ++i) CHECK(paths.choose(1, 1, 0, ev) && ev.value == 2);
+  for (int i = 0; i < 8; ++i) CHECK(paths.choose(fixture.set, 1, 1, 0, ev) && ev.value == 2);
   fixture.set.deny(0, 2);
   paths.suspect(fixture.set, 0);
-  CHECK(paths.choose(1, 1, 0, ev) && ev.value != 2);
+  CHECK(paths.choose(fixture.set, 1, 1, 0, ev) && ev.value != 2);
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ BuildResult MrcResponder::build(TimePs now, PortMask free_ports, TxBurst& burst)
                                              : last_port_;
   const PortMask usable = context_.usable_ports();
   Ev path;
-  if (!context_.reverse.choose(free_ports, usable, preferred, path)) {
+  if (!context_.reverse.choose(*context_.ev_set, free_ports, usable, preferred, path)) {
     return (usable & ~free_ports) != 0 ? BuildResult::kPortBusy : BuildResult::kNothing;
   }
   BurstBuilder builder = burst_to_peer(burst, context_, path.port, path.value, TrafficClass::kControl);

@@ -41,9 +41,14 @@ bool ReversePaths::may_use(PortId port, PortMask allowed, bool only_good) const 
   return (allowed >> port & 1) != 0 && plane.count > 0 && (!only_good || plane.good);
 }
 
-Ev ReversePaths::take(PortId port) {
+// The next in turn that our own data has not found dead: a lost NACK would look like the loss of what it answers.
+Ev ReversePaths::take(const EvSet& set, PortId port) {
   Plane& plane = planes_[port];
-  plane.turn = static_cast<std::uint8_t>((plane.turn + 1) % plane.count);
+  for (std::uint8_t step = 0; step < plane.count; ++step) {
+    plane.turn = static_cast<std::uint8_t>((plane.turn + 1) % plane.count);
+    const EvIndex index = set.find(plane.evs[plane.turn]);
+    if (index == kNoEv || set.state(index) != EvState::kAssumedBad) break;
+  }
   return {plane.evs[plane.turn], port};
 }
 
@@ -58,11 +63,11 @@ void ReversePaths::drop(Plane& plane, std::uint32_t value) {
   plane.oldest = static_cast<std::uint8_t>(plane.oldest % plane.count);
 }
 
-bool ReversePaths::choose(PortMask free_ports, PortMask usable_ports, PortId preferred, Ev& ev) {
+bool ReversePaths::choose(const EvSet& set, PortMask free_ports, PortMask usable_ports, PortId preferred, Ev& ev) {
   const PortMask allowed = free_ports & usable_ports;
   if (preferred < port_count_) {
     if (may_use(preferred, allowed, true)) {
-      ev = take(preferred);
+      ev = take(set, preferred);
       return true;
     }
     // Worth waiting for: nothing is known of the other planes that compares to having just heard from this one.
@@ -73,7 +78,7 @@ bool ReversePaths::choose(PortMask free_ports, PortMask usable_ports, PortId pre
       const auto port = static_cast<PortId>((turn_ + step) % port_count_);
       if (!may_use(port, allowed, only_good)) continue;
       turn_ = static_cast<PortId>((port + 1) % port_count_);
-      ev = take(port);
+      ev = take(set, port);
       return true;
     }
   }

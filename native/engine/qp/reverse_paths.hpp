@@ -24,7 +24,7 @@ class ReversePaths {
 
   // EV for a control packet that answers something received on `preferred`: the same plane where possible, since it has
   // just been seen working one way. False: no usable port is free, or the preferred one is worth the wait.
-  bool choose(PortMask free_ports, PortMask usable_ports, PortId preferred, Ev& ev);
+  bool choose(const EvSet& set, PortMask free_ports, PortMask usable_ports, PortId preferred, Ev& ev);
 
   // What came on `port` shows that our last answers did not arrive: draws its EVs anew.
   void suspect(const EvSet& set, PortId port);
@@ -53,7 +53,7 @@ class ReversePaths {
   };
 
   bool may_use(PortId port, PortMask allowed, bool only_good) const;
-  Ev take(PortId port);
+  Ev take(const EvSet& set, PortId port);
   void draw_plane(const EvSet& set, PortId port);
   static void drop(Plane& plane, std::uint32_t value);
 
