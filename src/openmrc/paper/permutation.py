@@ -17,7 +17,10 @@ __all__ = ["EXPERIMENTS"]
 LINE_GBPS = 390.0  # 4,096 of every 4,198 bytes at 400 Gb/s
 FIRST_MS, APART_MS = 1.0, 1.0
 REMOVED = 3
-TRIMS = "with less capacity in the fabric than the NIC has, its answer to trims holds NSCC's window below what fits"
+TRIMS = (
+    "with less capacity in the fabric than the NIC has, its answer to trims holds NSCC's window below what fits"
+    "; and where the last EV in use turns out dead, min_active keeps it until three probes, 10 ms apart, bring another back"
+)
 
 
 def _removal(*, slow: bool, trim: str = "on") -> Mapping[str, Any]:
