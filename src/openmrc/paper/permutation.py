@@ -19,7 +19,8 @@ FIRST_MS, APART_MS = 1.0, 1.0
 REMOVED = 3
 TRIMS = (
     "with less capacity in the fabric than the NIC has, its answer to trims holds NSCC's window below what fits"
-    "; and where the last EV in use turns out dead, min_active keeps it until three probes, 10 ms apart, bring another back"
+    "; and where the last EV in use turns out dead, min_active keeps it until three probes, 10 ms apart, bring another "
+    "back"
 )
 
 
