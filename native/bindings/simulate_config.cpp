@@ -167,8 +167,6 @@ SimulationConfig simulation_config_from(const nb::dict& from) {
   surroundings.header_bytes = member<std::uint32_t>(from, "header_bytes");
   surroundings.base_rtt = member<TimePs>(from, "base_rtt_ps");
   surroundings.port_rate_bps = config.fabric.ports[0].rate_bps;
-  surroundings.trimming = std::any_of(config.fabric.ports.begin(), config.fabric.ports.end(),
-                                      [](const netsim::PortConfig& port) { return port.trim; });
   config.nic_latency = member<TimePs>(from, "nic_latency_ps");
   config.threads = member<std::uint32_t>(from, "threads");
   if (config.threads == 0 || config.threads > 256) raise_value_error("threads: 1 to 256");

@@ -83,7 +83,7 @@ TEST_CASE(baseline_paths_repeat_with_the_seed_and_differ_by_host) {
     std::vector<std::uint32_t> drawn;
     for (int i = 0; i < 20; ++i) {
       HostPacket packet;
-      const std::uint32_t connection = some.open({1, 0, 1, 0, 1, 0});
+      const std::uint32_t connection = some.open({1, 1, 0, 1, 0});
       some.address(connection, packet);
       drawn.push_back(packet.ev << 8 | some.port_of(connection));
     }
@@ -91,8 +91,8 @@ TEST_CASE(baseline_paths_repeat_with_the_seed_and_differ_by_host) {
   };
   CHECK(paths(3) == paths(3) && paths(3) != paths(4));
   HashedPaths one(surroundings, "roce", 0, true);
-  const std::uint32_t receives_only = one.open({1, 0, 0, 5, 0, 1});
-  const std::uint32_t sends = one.open({1, 1, 5, 0, 1, 0});
+  const std::uint32_t receives_only = one.open({1, 0, 5, 0, 1});
+  const std::uint32_t sends = one.open({1, 5, 0, 1, 0});
   CHECK(one.port_of(receives_only) == one.port_of(sends));  // only what sends takes a turn
   const PortId home = one.port_of(sends);
   one.set_port(home, false);

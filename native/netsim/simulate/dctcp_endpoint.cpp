@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "engine/base/assert.hpp"
-#include "engine/base/ring.hpp"
-#include "netsim/simulate/baseline_paths.hpp"
+#include "netsim/simulate/baseline_endpoint.hpp"
 #include "netsim/simulate/baseline_timers.hpp"
 #include "netsim/simulate/dctcp_receiver.hpp"
 #include "netsim/simulate/dctcp_sender.hpp"
@@ -16,38 +15,12 @@ namespace openmrc::netsim {
 
 namespace {
 
-class DctcpEndpoint final : public Endpoint {
+class DctcpEndpoint final : public BaselineEndpoint<DctcpSettings, DctcpSender, DctcpReceiver> {
  public:
   DctcpEndpoint(const Surroundings& surroundings, const DctcpSettings& settings, std::uint32_t host)
-      : surroundings_(&surroundings),
-        settings_(settings),
-        paths_(surroundings, "dctcp", host, settings.failover),
-        ready_(surroundings.shape.planes),
-        answers_(surroundings.shape.planes) {
+      : BaselineEndpoint(surroundings, settings, "dctcp", host) {
     MRC_ASSERT(settings.gain_shift < 20 && settings.min_window > 0 && settings.ack_packets > 0);
     MRC_ASSERT(settings.rto_min_ps > 0 && settings.rto_max_ps >= settings.rto_min_ps && settings.ack_delay_ps > 0);
-  }
-
-  std::uint32_t open(const ConnectionEnd& end) override {
-    senders_.emplace_back();
-    receivers_.emplace_back();
-    return paths_.open(end);
-  }
-
-  void connect(std::uint32_t connection, std::uint32_t peer_number) override {
-    paths_.connect(connection, peer_number);
-  }
-
-  void post(TimePs now, std::uint32_t connection, MessageId message, std::uint64_t bytes) override {
-    MRC_ASSERT(connection < senders_.size());
-    auto& sender = senders_[connection];
-    if (!sender) sender = std::make_unique<DctcpSender>(settings_, *surroundings_);
-    if (sender->failed()) {
-      done_.push_back({message, Done::Kind::kFailed});
-      return;
-    }
-    sender->post(message, bytes);
-    schedule(now, connection);
   }
 
   void handle_packet(TimePs now, PortId port, const HostPacket& packet) override {
@@ -71,21 +44,11 @@ class DctcpEndpoint final : public Endpoint {
     while (timers_.pop_due(now, connection)) {
       DctcpSender& sender = *senders_[connection];
       if (!sender.handle_timer()) {
-        fail(connection);
+        fail(sender);
         continue;
       }
       if (sender.waits()) timers_.set(connection, now + sender.patience());
       schedule(now, connection);
-    }
-  }
-
-  void handle_port_state(TimePs now, PortId port, bool up) override {
-    if (paths_.up(port) == up) return;
-    paths_.set_port(port, up);
-    move_answers();
-    ready_.clear();
-    for (std::uint32_t connection = 0; connection < senders_.size(); ++connection) {
-      if (senders_[connection]) schedule(now, connection);
     }
   }
 
@@ -103,27 +66,11 @@ class DctcpEndpoint final : public Endpoint {
     return false;
   }
 
-  bool poll_done(Done& done) override {
-    if (done_.empty()) return false;
-    done = done_.front();
-    done_.pop_front();
-    return true;
-  }
-
   TimePs next_timer() const override { return std::min(timers_.next(), delays_.next()); }
 
-  ConnectionStats stats(std::uint32_t connection) const override {
-    ConnectionStats stats;
-    if (senders_[connection]) senders_[connection]->add_to(stats);
-    if (receivers_[connection]) receivers_[connection]->add_to(stats);
-    return stats;
-  }
-
   std::uint64_t memory_bytes() const override {
-    std::uint64_t bytes = sizeof *this + paths_.memory_bytes() + ready_.memory_bytes() + answers_.memory_bytes() +
-                          timers_.memory_bytes() + delays_.memory_bytes() + done_.memory_bytes() +
-                          reply_ports_.capacity() + senders_.capacity() * sizeof senders_[0] +
-                          receivers_.capacity() * sizeof receivers_[0];
+    std::uint64_t bytes = sizeof *this + shared_memory_bytes() + timers_.memory_bytes() + delays_.memory_bytes() +
+                          reply_ports_.capacity();
     for (const auto& sender : senders_) bytes += sender ? sender->memory_bytes() : 0;
     for (const auto& receiver : receivers_) bytes += receiver ? receiver->memory_bytes() : 0;
     return bytes;
@@ -131,7 +78,7 @@ class DctcpEndpoint final : public Endpoint {
 
  private:
   // Lets the connection take its turn if its window allows.
-  void schedule(TimePs now, std::uint32_t connection) {
+  void schedule(TimePs now, std::uint32_t connection) override {
     DctcpSender& sender = *senders_[connection];
     if (!sender.may_send()) return;
     const PortId port = paths_.port_of(connection);
@@ -148,13 +95,12 @@ class DctcpEndpoint final : public Endpoint {
     const auto data = read_dctcp_header<DctcpData>(packet);
     const std::uint32_t connection = data.connection;
     MRC_ASSERT(connection < receivers_.size());
-    auto& receiver = receivers_[connection];
-    if (!receiver) receiver = std::make_unique<DctcpReceiver>();
-    receiver->handle_data(now, settings_, data, packet, done_);
+    DctcpReceiver& receiver = receiver_of(connection);
+    receiver.handle_data(now, settings_, data, packet, done_);
     if (connection >= reply_ports_.size()) reply_ports_.resize(receivers_.size());
     reply_ports_[connection] = port;
-    if (receiver->owes()) answer(port, connection);
-    if (!receiver->delays()) {
+    if (receiver.owes()) answer(port, connection);
+    if (!receiver.delays()) {
       delays_.cancel(connection);
     } else if (!delays_.armed(connection)) {
       delays_.set(connection, now + settings_.ack_delay_ps);
@@ -163,8 +109,7 @@ class DctcpEndpoint final : public Endpoint {
 
   void handle_ack(TimePs now, const DctcpAck& ack, DctcpSender& sender) {
     if (sender.handle_ack(now, ack)) {
-      MessageId message = 0;
-      while (sender.pop_completed(message)) done_.push_back({message, Done::Kind::kCompleted});
+      complete(sender);
       if (sender.waits()) {
         timers_.set(ack.connection, now + sender.patience());
       } else {
@@ -172,12 +117,6 @@ class DctcpEndpoint final : public Endpoint {
       }
     }
     schedule(now, ack.connection);
-  }
-
-  void fail(std::uint32_t connection) {
-    senders_[connection]->fail();
-    MessageId message = 0;
-    while (senders_[connection]->pop_any(message)) done_.push_back({message, Done::Kind::kFailed});
   }
 
   void send_ack(PortId port, Outbound& out) {
@@ -205,35 +144,9 @@ class DctcpEndpoint final : public Endpoint {
     return true;
   }
 
-  void begin(PortId port, std::uint32_t connection, Outbound& out) const {
-    out.packet = HostPacket{};
-    out.port = port;
-    paths_.address(connection, out.packet);
-  }
-
-  // Acknowledgements leave through the port their packets came in by, as long as that is up.
-  void move_answers() {
-    const PortMask lost = answers_.ports() & ~paths_.up_ports();
-    for (PortMask ports = lost; ports != 0 && paths_.up_ports() != 0; ports &= ports - 1) {
-      const auto port = static_cast<PortId>(std::countr_zero(ports));
-      while ((answers_.ports() >> port) & 1) {
-        const std::uint32_t connection = answers_.pop(port);
-        answers_.push(paths_.reply_port(port), connection);
-      }
-    }
-  }
-
-  const Surroundings* surroundings_;
-  DctcpSettings settings_;
-  HashedPaths paths_;
-  PortQueues ready_;    // connections that may send data now
-  PortQueues answers_;  // connections that owe an acknowledgement
-  TimerHeap timers_;    // retransmission or probe
-  TimerHeap delays_;    // delayed acknowledgements
-  std::vector<std::unique_ptr<DctcpSender>> senders_;
-  std::vector<std::unique_ptr<DctcpReceiver>> receivers_;
+  TimerHeap timers_;                 // retransmission or probe
+  TimerHeap delays_;                 // delayed acknowledgements
   std::vector<PortId> reply_ports_;  // where the last packet came in
-  Ring<Done> done_;
 };
 
 }  // namespace

@@ -45,14 +45,12 @@ struct Surroundings {
   std::uint32_t header_bytes = 126;  // of every packet on the wire around the transport's own header and payload: UDP,
                                      // IP, encapsulation, Ethernet framing; the ICRC is the transport's
   std::uint64_t port_rate_bps = 0;
-  TimePs base_rtt = 0;    // of a full packet and its acknowledgement across the longest path
-  bool trimming = false;  // the fabric trims
+  TimePs base_rtt = 0;  // of a full packet and its acknowledgement across the longest path
 };
 
 // One connection as one of its ends sees it.
 struct ConnectionEnd {
   std::uint32_t peer_host = 0;
-  std::uint16_t lane = 0;
   std::uint64_t bytes_out = 0;  // that the workload will send over it in all, and
   std::uint64_t bytes_in = 0;   // receive: what never carries data needs no state for it
   std::uint32_t messages_out = 0;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 #include <limits>
 #include <unordered_map>
 
 #include "engine/base/assert.hpp"
+#include "engine/base/ring.hpp"
 #include "engine/base/rng.hpp"
 
 namespace openmrc::netsim {
@@ -89,7 +89,7 @@ class MrcEndpoint final : public Endpoint {
     std::uint32_t qp = 0;
     ConnectionEnd end;
     std::uint32_t receives_left = 0;  // messages to come that no receive is posted for yet
-    std::deque<Post> waiting;         // for room in the send queue
+    Ring<Post> waiting;               // for room in the send queue
   };
 
   static EngineConfig engine_config(const Surroundings& surroundings, const MrcSettings& settings, std::uint32_t host,
@@ -97,7 +97,7 @@ class MrcEndpoint final : public Endpoint {
   // All the WIMMs that may be in flight can complete at one instant, when the packet arrives that they waited for.
   std::uint32_t receives_posted() const { return settings_.rtr.wimm_max_dest; }
   static void require(Status status) { MRC_ASSERT(status == Status::kOk); }
-  std::vector<Ev> draw_universe(std::uint32_t connection, std::uint32_t peer_host) const;
+  std::vector<Ev> draw_universe(std::uint32_t connection) const;
   void add_paths(Rng& rng, PortId port, std::vector<Ev>& universe) const;
   bool denied(std::uint32_t plane, Route route) const;
   bool post_now(TimePs now, Connection& connection, const Post& post);
@@ -159,9 +159,8 @@ void MrcEndpoint::add_paths(Rng& rng, PortId port, std::vector<Ev>& universe) co
   }
 }
 
-std::vector<Ev> MrcEndpoint::draw_universe(std::uint32_t connection, std::uint32_t peer_host) const {
+std::vector<Ev> MrcEndpoint::draw_universe(std::uint32_t connection) const {
   Rng rng = Rng::for_component(surroundings_.seed, "evs", (std::uint64_t{host_} << 32) | connection);
-  static_cast<void>(peer_host);
   std::vector<Ev> universe;
   for (PortId port = 0; port < surroundings_.shape.planes; ++port) add_paths(rng, port, universe);
   return universe;
@@ -184,7 +183,7 @@ std::uint32_t MrcEndpoint::open(const ConnectionEnd& end) {
 void MrcEndpoint::connect(std::uint32_t index, std::uint32_t peer_number) {
   Connection& connection = connections_[index];
   QpToInit init = settings_.init;
-  init.ev_universe = draw_universe(index, connection.end.peer_host);
+  init.ev_universe = draw_universe(index);
   require(engine_.modify_qp(now_, connection.qp, init));
 
   PeerConfig peer;
@@ -270,7 +269,6 @@ bool MrcEndpoint::poll_transmit(TimePs now, PortMask free_ports, PortMask paused
   packet.destination_host = host_of(burst.destination);
   packet.ev = burst.ev;
   packet.bytes = tx.datagram_bytes() + surroundings_.header_bytes;
-
   packet.payload_bytes = tx.payload_bytes;
   packet.traffic_class = burst.traffic_class;
   packet.ecn = burst.ecn;

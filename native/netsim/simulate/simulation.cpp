@@ -120,7 +120,6 @@ void Simulation::make_connections() {
       workload_.connection[flow.op] = static_cast<std::uint32_t>(ends[flow.from_a ? a : b].size());
     }
     for (std::uint16_t lane = 0; lane < workload_.lanes; ++lane) {
-      end_a.lane = end_b.lane = lane;
       connections_.push_back(
           {a, b, lane, static_cast<std::uint32_t>(ends[a].size()), static_cast<std::uint32_t>(ends[b].size())});
       ends[a].push_back(end_a);
