@@ -66,8 +66,8 @@ class Network {
 
   // Joins two hosts; the numbers are returned in the order of the arguments.
   std::array<std::uint32_t, 2> join(std::uint32_t a, std::uint32_t b) {
-    const std::uint32_t at_a = endpoint(a).open({b, 0, 1, 1, 1, 1});
-    const std::uint32_t at_b = endpoint(b).open({a, 0, 1, 1, 1, 1});
+    const std::uint32_t at_a = endpoint(a).open({b, 1, 1, 1, 1});
+    const std::uint32_t at_b = endpoint(b).open({a, 1, 1, 1, 1});
     endpoint(a).connect(at_a, at_b);
     endpoint(b).connect(at_b, at_a);
     return {at_a, at_b};
