@@ -1,5 +1,6 @@
 // A few NICs on one switch, in memory: each port of a NIC serialises at its rate, the switch has one FIFO per NIC and
-// plane with ECN, and a filter decides the fate of single packets and may change them. Control packets overtake the FIFO, as in the fabric.
+// plane with ECN, and a filter decides the fate of single packets and may change them. Control packets overtake the FIFO,
+// as in the fabric.
 #pragma once
 
 #include <algorithm>

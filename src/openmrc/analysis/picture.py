@@ -7,10 +7,8 @@ from typing import Any, cast
 
 from openmrc.analysis.record import Run
 from openmrc.analysis.series import rates_gbps
-from openmrc.analysis.style import MRC_COLOUR, RC_COLOUR, plane_colour
+from openmrc.analysis.style import MRC_COLOUR, PLOT_STYLE, RC_COLOUR, SOFT, plane_colour
 from openmrc.analysis.verdict import judge
-
-_INK, _SOFT, _LINE = "#14181f", "#5b6472", "#e3e6eb"
 
 
 def draw_picture(mrc: Run, rc: Run | None, path: Path) -> None:
@@ -23,19 +21,7 @@ def draw_picture(mrc: Run, rc: Run | None, path: Path) -> None:
     mpl.use("agg")
     from matplotlib import pyplot as plt
 
-    style: dict[str, Any] = {
-        "font.family": ["Inter", "DejaVu Sans"],
-        "font.size": 9.5,
-        "axes.edgecolor": _LINE,
-        "axes.labelcolor": _SOFT,
-        "xtick.color": _SOFT,
-        "ytick.color": _SOFT,
-        "text.color": _INK,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "svg.fonttype": "none",
-    }
-    with plt.rc_context(cast("Any", style)):
+    with plt.rc_context(cast("Any", PLOT_STYLE)):
         figure, axes = plt.subplots(
             2, 1, figsize=(10, 5.6), sharex=True, height_ratios=(2.1, 1), layout="constrained", facecolor="white"
         )
@@ -53,7 +39,7 @@ def _draw_goodput(axis: Any, mrc: Run, rc: Run | None) -> None:
         starts, rates = rates_gbps(run.placed, 0.1, run.start_s, run.end_s)
         axis.plot(starts - run.start_s + 0.05, rates, color=colour, linewidth=1.8, label=name)
         axis.fill_between(starts - run.start_s + 0.05, rates, color=colour, alpha=0.10, linewidth=0)
-    axis.axhline(limit, color=_SOFT, linewidth=0.9, linestyle=(0, (5, 4)))
+    axis.axhline(limit, color=SOFT, linewidth=0.9, linestyle=(0, (5, 4)))
     axis.set_ylim(0, limit * 1.32)
     axis.set_ylabel("goodput, Gb/s")
     named: set[str] = set()

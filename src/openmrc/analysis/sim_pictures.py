@@ -20,23 +20,11 @@ from openmrc.analysis.sim_figures import (
     queue_blocks,
 )
 from openmrc.analysis.sim_record import RunRecord, TransportRecord
-from openmrc.analysis.style import plane_colour
+from openmrc.analysis.style import PLOT_STYLE, plane_colour
 
 __all__ = ["draw_pictures", "figure_of", "save_figure"]
 
-_INK, _SOFT, _LINE, _FAULT, _CALM = "#14181f", "#5b6472", "#e3e6eb", "#d83a3a", "#cdeedd"
-_STYLE: dict[str, Any] = {
-    "font.family": ["Inter", "DejaVu Sans"],
-    "font.size": 9.5,
-    "axes.edgecolor": _LINE,
-    "axes.labelcolor": _SOFT,
-    "xtick.color": _SOFT,
-    "ytick.color": _SOFT,
-    "text.color": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "svg.fonttype": "none",
-}
+_FAULT, _CALM = "#d83a3a", "#cdeedd"
 
 
 def figure_of(rows: int, height: float, **options: Any) -> tuple[Any, list[Any]]:
@@ -50,7 +38,7 @@ def figure_of(rows: int, height: float, **options: Any) -> tuple[Any, list[Any]]
     mpl.use("agg")
     from matplotlib import pyplot as plt
 
-    with plt.rc_context(cast("Any", _STYLE)):
+    with plt.rc_context(cast("Any", PLOT_STYLE)):
         figure, axes = plt.subplots(
             rows, 1, figsize=(10, height), layout="constrained", facecolor="white", squeeze=False, **options
         )
@@ -64,7 +52,7 @@ def save_figure(figure: Any, path: Path) -> Path:
     from matplotlib import pyplot as plt
 
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # Inter is a wish, not a need
-    with plt.rc_context(cast("Any", _STYLE)):
+    with plt.rc_context(cast("Any", PLOT_STYLE)):
         figure.savefig(path, dpi=160)
     plt.close(figure)
     return path

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 PLANE_COLOURS = ("#3b82f6", "#14b8a6", "#f59e0b", "#a855f7", "#ec4899", "#84cc16", "#06b6d4", "#f97316")
 EV_COLOURS = {"GOOD": "#34d399", "SKIP": "#fbbf24", "ASSUMED_BAD": "#ef4444", "DENIED": "#94a3b8"}
 MRC_COLOUR, RC_COLOUR = "#2563eb", "#e0662f"
+INK, SOFT, LINE = "#14181f", "#5b6472", "#e3e6eb"
+
+PLOT_STYLE: dict[str, Any] = {
+    "font.family": ["Inter", "DejaVu Sans"],
+    "font.size": 9.5,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": SOFT,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "text.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.fonttype": "none",
+}
+"""Settings of matplotlib for every picture."""
 
 
 def plane_colour(plane: int) -> str:

@@ -5,7 +5,7 @@ Used by every file that people write: fabric files here, scenario files in `open
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from io import StringIO
 from pathlib import Path
 from types import UnionType
@@ -21,7 +21,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric.errors import FileProblemsError
 
-__all__ = ["Document", "Place", "Section", "count", "read_text", "read_yaml"]
+__all__ = ["Document", "Place", "Section", "count", "quantity", "read_text", "read_yaml"]
 
 Place = tuple[str | int, ...]
 
@@ -55,6 +55,18 @@ class Section(BaseModel):
 def count(low: int, high: int) -> Any:
     """A whole number from `low` to `high`, both included; nothing is converted."""
     return Field(strict=True, ge=low, le=high)
+
+
+def quantity(parse: Callable[[Any], int], what: str, low: int, high: int, allowed: str) -> Callable[[Any], int]:
+    """A check of a number with a unit: what `parse` makes of it, from `low` to `high`; else the error says `allowed`."""
+
+    def check(value: Any) -> int:
+        number = parse(value)
+        if not low <= number <= high:
+            raise ConfigError(what, value, allowed)
+        return number
+
+    return check
 
 
 class Document:

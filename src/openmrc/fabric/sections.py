@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from openmrc.errors import ConfigError
 from openmrc.fabric.faults import Fault, parse_fault
 from openmrc.fabric.model import JUMBO_FRAME_BYTES, Framing, Routing
-from openmrc.fabric.reading import Section, count
+from openmrc.fabric.reading import Section, count, quantity
 from openmrc.units import parse_bytes, parse_percent, parse_rate, parse_time
 
 __all__ = ["FabricFile", "Flag", "TierSection", "on_off", "size"]
@@ -25,30 +25,15 @@ ALPHA_MAX = 128
 _LOOPBACK_FIRST_OCTET = 127
 
 
-def _rate(value: Any) -> int:
-    rate_bps = parse_rate(value)
-    if not RATE_BPS_MIN <= rate_bps <= RATE_BPS_MAX:
-        raise ConfigError("rate", value, "1Mbit to 3.2Tbit")
-    return rate_bps
+_rate = quantity(parse_rate, "rate", RATE_BPS_MIN, RATE_BPS_MAX, "1Mbit to 3.2Tbit")
 
 
-def _delay(value: Any) -> int:
-    delay_ps = parse_time(value)
-    if delay_ps > DELAY_PS_MAX:
-        raise ConfigError("delay", value, "0 to 10s per link")
-    return delay_ps
+_delay = quantity(parse_time, "delay", 0, DELAY_PS_MAX, "0 to 10s per link")
 
 
 def size(low: int) -> BeforeValidator:
     """Bytes with or without unit, from `low` to 2 GiB."""
-
-    def check(value: Any) -> int:
-        size_bytes = parse_bytes(value)
-        if not low <= size_bytes <= QUEUE_BYTES_MAX:
-            raise ConfigError("size", value, f"{low} bytes to 2GiB")
-        return size_bytes
-
-    return BeforeValidator(check)
+    return BeforeValidator(quantity(parse_bytes, "size", low, QUEUE_BYTES_MAX, f"{low} bytes to 2GiB"))
 
 
 def _address_base(value: str) -> str:

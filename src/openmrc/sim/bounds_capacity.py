@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from openmrc.fabric import Fault
+from openmrc.fabric.faults import Places
 from openmrc.fabric.model import Tiers
 from openmrc.sim.ops import Array
 
@@ -25,31 +26,13 @@ BOTH, TX, RX = range(3)
 _PPB = 10**9
 
 
-class BoundFabric(Protocol):
+class BoundFabric(Places, Protocol):
     """What a bound needs to know of a fabric; `openmrc.fabric.Fabric` is one."""
 
     @property
-    def planes(self) -> int: ...
-    @property
-    def hosts(self) -> int: ...
-    @property
-    def nics_per_host(self) -> int: ...
-    @property
     def hosts_per_t0(self) -> int: ...
     @property
-    def t0s(self) -> int: ...
-    @property
-    def t0s_per_pod(self) -> int: ...
-    @property
     def pods(self) -> int: ...
-    @property
-    def t1s(self) -> int: ...
-    @property
-    def t1s_in_all(self) -> int: ...
-    @property
-    def t1_uplinks(self) -> int: ...
-    @property
-    def t2s(self) -> int: ...
     @property
     def rates(self) -> Tiers: ...
     @property

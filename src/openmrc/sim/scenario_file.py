@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric import Fabric, FabricFileError, Fault, FileProblemsError, load_fabric, parse_fault
 from openmrc.fabric.file import fabric_of
-from openmrc.fabric.reading import Document, Place, Section, count, in_order, read_text, read_yaml
+from openmrc.fabric.reading import Document, Place, Section, count, in_order, quantity, read_text, read_yaml
 from openmrc.sim.checks import Expectation, parse_expectations
 from openmrc.sim.flaps import FlapSection, RandomFlaps
 from openmrc.sim.scenario import DURATION_PS, SERIES, SMALL_PORTS_MAX, Nic, Scenario, Series, Watch
@@ -35,18 +35,10 @@ class ScenarioFileError(FileProblemsError):
     """What is wrong with a scenario file, or with settings of a scenario."""
 
 
-def _nic_time(value: Any) -> int:
-    time_ps = parse_time(value)
-    if time_ps > NIC_TIME_PS_MAX:
-        raise ConfigError("time", value, "0 to 1s")
-    return time_ps
+_nic_time = quantity(parse_time, "time", 0, NIC_TIME_PS_MAX, "0 to 1s")
 
 
-def _span(value: Any) -> int:
-    time_ps = parse_time(value)
-    if not 0 < time_ps <= DURATION_PS_MAX:
-        raise ConfigError("time", value, "a time above 0 and up to 24h")
-    return time_ps
+_span = quantity(parse_time, "time", 1, DURATION_PS_MAX, "a time above 0 and up to 24h")
 
 
 def _mtu(value: Any) -> int:

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from openmrc import _native
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric.model import ACK_BYTES
-from openmrc.fabric.reading import Section, count
+from openmrc.fabric.reading import Section, count, quantity
 from openmrc.fabric.sections import Flag, on_off, size
 from openmrc.units import parse_bytes, parse_rate, parse_time, parse_time_ns
 
@@ -28,25 +28,13 @@ SACK_BYTES_MAX = 2**20
 EVS_MAX = 1024  # of one QP, on all planes, backups included
 
 
-def _time(value: Any) -> int:
-    time_ps = parse_time(value)
-    if time_ps > TIME_PS_MAX:
-        raise ConfigError("time", value, "0 to 1h")
-    return time_ps
+_time = quantity(parse_time, "time", 0, TIME_PS_MAX, "0 to 1h")
 
 
-def _rate(value: Any) -> int:
-    rate_bps = parse_rate(value)
-    if rate_bps > RATE_BPS_MAX:
-        raise ConfigError("rate", value, "0 to 100Tbit")
-    return rate_bps
+_rate = quantity(parse_rate, "rate", 0, RATE_BPS_MAX, "0 to 100Tbit")
 
 
-def _bytes(value: Any) -> int:
-    size = parse_bytes(value)
-    if size > BYTES_MAX:
-        raise ConfigError("size", value, "0 to 1TiB")
-    return size
+_bytes = quantity(parse_bytes, "size", 0, BYTES_MAX, "0 to 1TiB")
 
 
 def _policy(field: str, known: Callable[[], list[str]]) -> BeforeValidator:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from openmrc.errors import ConfigError
-from openmrc.fabric.reading import Section, count
+from openmrc.fabric.reading import Section, count, quantity
 from openmrc.units import parse_bytes, parse_percent, parse_time
 
 __all__ = [
@@ -31,18 +31,10 @@ COUNT_MAX = 2**31 - 1
 PAIR = 2
 
 
-def _bytes(value: Any) -> int:
-    size = parse_bytes(value)
-    if not 1 <= size <= BYTES_MAX:
-        raise ConfigError("size", value, "1 byte to 16TiB, such as 2MB or 64KiB")
-    return size
+_bytes = quantity(parse_bytes, "size", 1, BYTES_MAX, "1 byte to 16TiB, such as 2MB or 64KiB")
 
 
-def _time(value: Any) -> int:
-    time_ps = parse_time(value)
-    if time_ps > TIME_PS_MAX:
-        raise ConfigError("time", value, "0 to 1h, such as 10us")
-    return time_ps
+_time = quantity(parse_time, "time", 0, TIME_PS_MAX, "0 to 1h, such as 10us")
 
 
 def _load(value: Any) -> float:
