@@ -58,7 +58,7 @@ def count(low: int, high: int) -> Any:
 
 
 def quantity(parse: Callable[[Any], int], what: str, low: int, high: int, allowed: str) -> Callable[[Any], int]:
-    """A check of a number with a unit: what `parse` makes of it, from `low` to `high`; else the error says `allowed`."""
+    """A check of a number with a unit: what `parse` makes of it, from `low` to `high`, or an error with `allowed`."""
 
     def check(value: Any) -> int:
         number = parse(value)
