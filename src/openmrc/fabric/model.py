@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from openmrc.fabric.blocks import AddressBlocks
 from openmrc.fabric.faults import Fault
+from openmrc.fabric.materials import Materials
 
 __all__ = ["Ecn", "Fabric", "Pfc", "Port", "Shape", "SharedBuffer", "Tiers", "Trim"]
 
@@ -198,6 +200,8 @@ class Fabric(Shape):
     pfc: Pfc | None = None
     shared_buffer: SharedBuffer | None = None
     faults: tuple[Fault, ...] = ()
+    addresses: AddressBlocks = field(default_factory=AddressBlocks)
+    materials: Materials = field(default_factory=Materials)
 
     @property
     def rate_bps(self) -> int:
