@@ -187,7 +187,7 @@ def requirements() -> list[str]:
     """All packages that a development environment has, from pyproject.toml."""
     project = read_pyproject()
     extras = project["project"]["optional-dependencies"]
-    wanted = list(project["project"]["dependencies"]) + extras["report"] + extras["sim"]
+    wanted = list(project["project"]["dependencies"]) + extras["report"] + extras["sim"] + extras["testbed"]
     for group in ("build", "test", "lint"):
         wanted += project["dependency-groups"][group]
     return sorted(set(wanted))
