@@ -1,0 +1,1 @@
+"""A fabric of network namespaces: the Linux kernel itself forwards, by SRv6 uSIDs."""
