@@ -24,6 +24,9 @@ SERIES: tuple[Series, ...] = ("planes", "hosts", "queues", "paths")
 DURATION_PS = 10**12
 SMALL_PORTS_MAX = 8192  # NIC ports; above, looking at everything often costs more than simulating it
 
+# What is decided of a fabric and changes no packet: a simulation is the same whatever the switches cost.
+_NOT_SIMULATED = frozenset({"addresses", "materials", "interfaces"})
+
 
 @dataclass(frozen=True)
 class Nic:
@@ -114,7 +117,7 @@ class Scenario:
 
     def effective(self) -> dict[str, Any]:
         """Every setting with its value, as plain objects; units are in the names."""
-        fabric = asdict(self.fabric)
+        fabric = {name: value for name, value in asdict(self.fabric).items() if name not in _NOT_SIMULATED}
         fabric["faults"] = [str(fault) for fault in self.fabric.faults]
         fabric |= {"base_rtt_ps": self.fabric.base_rtt_ps, "header_bytes": self.fabric.header_bytes}
         return {
