@@ -21,12 +21,19 @@ def overhead_bytes(transport: TransportName, ip_version: int = 4, timestamp: boo
 
 
 def goodput_limit_gbps(
-    planes: int, rate_bps: float, payload_mtu: int, transport: TransportName, ip_version: int = 4
+    planes: int,
+    rate_bps: float,
+    payload_mtu: int,
+    transport: TransportName,
+    ip_version: int = 4,
+    header_bytes: int | None = None,
 ) -> float:
     """The most application bytes per second, in Gb/s, that `planes` links of `rate_bps` can deliver.
 
-    `rate_bps` counts what the emulated links count: bytes of the IP packet. Acknowledgements travel the other way and
-    cost nothing here. A rate of 0 means unshaped links and gives 0: there is no limit to compare with.
+    `rate_bps` counts what the links count: the transport's datagram and `header_bytes` around it, by default those of
+    the IP packet. Acknowledgements travel the other way and cost nothing here. A rate of 0 means unshaped links and
+    gives 0: there is no limit to compare with.
     """
-    share = payload_mtu / (payload_mtu + overhead_bytes(transport, ip_version))
+    around = IP_UDP_BYTES[ip_version] if header_bytes is None else header_bytes
+    share = payload_mtu / (payload_mtu + overhead_bytes(transport, ip_version) - IP_UDP_BYTES[ip_version] + around)
     return planes * rate_bps * share / 1e9

@@ -1,30 +1,33 @@
 """The fabric of a run, as a process of its own that its parent starts, tells what to break, and asks how it went.
 
-open       make the fabric                          -> {"ports": ports of every host}
+open       make the fabric (a pickled `Fabric`)       -> {"ports": ports of every host}
 start      faults of the plan count from now        -> {"carrier": ...} when a host's link goes down or comes up
 finish                                              -> {"result": counters}
 """
 
 from __future__ import annotations
 
+import base64
 import errno
 import os
+import pickle
+from dataclasses import replace
 from typing import Any
 
 from openmrc.emulate import EmulatedFabric
 from openmrc.errors import DeviceError, OpenmrcError
-from openmrc.fabric import make_fabric
+from openmrc.fabric import Fabric
 from openmrc.live.child import Pipe, adopt
 
 _BASES = 12  # address ranges of loopback that are tried, so that several runs fit on one machine
 
 
-def _open(settings: dict[str, Any]) -> EmulatedFabric:
+def _open(fabric: Fabric) -> EmulatedFabric:
     first = os.getpid()
     for attempt in range(_BASES):
         base = f"127.{16 + (first + attempt * 5) % 14 * 16}.0.0"
         try:
-            return EmulatedFabric(make_fabric(**settings, address_base=base)).start()
+            return EmulatedFabric(replace(fabric, address_base=base)).start()
         except DeviceError as error:
             if error.errno != errno.EADDRINUSE or attempt == _BASES - 1:
                 raise
@@ -41,7 +44,7 @@ def _serve(pipe: Pipe) -> None:
     try:
         while (message := pipe.receive()) is not None:
             if message["do"] == "open":
-                fabric = _open(message["settings"])
+                fabric = _open(pickle.loads(base64.b64decode(message["fabric"])))  # noqa: S301  # from our parent
                 fabric.subscribe(pass_on)
                 hosts = range(fabric.fabric.hosts)
                 pipe.send({"ports": [[str(port) for port in fabric.ports(host)] for host in hosts]})

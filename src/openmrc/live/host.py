@@ -25,6 +25,7 @@ from openmrc.live.child import Pipe, cpu_s, serve
 from openmrc.live.pattern import Bytes
 from openmrc.live.recorder import Recorder
 from openmrc.live.stream import Reader, StreamShape, Writer
+from openmrc.verbs.carrier import LinkCarrier
 
 _STATUS_S = 0.2
 _ACCEPT_S = 20.0
@@ -47,6 +48,7 @@ class Host:
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
         self._device: Device | None = None
+        self._carrier: LinkCarrier | None = None
         self._links: list[Link] = []
         self._listeners: list[Listener] = []
         self._recorder: Recorder | None = None
@@ -65,16 +67,18 @@ class Host:
         action = message.pop("do")
         getattr(self, f"do_{action}")(**message)
 
-    def do_open(self, ports: list[str], settings: dict[str, Any]) -> None:
-        """Makes the device."""
+    def do_open(self, ports: list[str], settings: dict[str, Any], follow_links: bool) -> None:
+        """Makes the device; with `follow_links` it follows the carrier of the interfaces that its ports name."""
         self._device = Device(ports, **settings)
+        if follow_links:
+            self._carrier = LinkCarrier(self._device)
         self._pipe.send({"open": True})
 
-    def do_listen(self, flow: str, shape: dict[str, int], settings: dict[str, Any]) -> None:
+    def do_listen(self, flow: str, shape: dict[str, int], settings: dict[str, Any], at: str) -> None:
         """Accepts the connection of one flow; this side reads."""
         stream = StreamShape(**shape)
         buffer = stream.buffer()
-        listener = listen(self.device, "127.0.0.1:0", region=buffer, settings=QpSettings(**settings))
+        listener = listen(self.device, at, region=buffer, settings=QpSettings(**settings))
         self._listeners.append(listener)
 
         def accept() -> None:
@@ -176,12 +180,16 @@ class Host:
                 link.flow: link.connection.statistics().placed_bytes for link in self._links if link.reader is not None
             }
             errors = {link.flow: side.state.error for link in self._links if (side := link.writer) and side.state.error}
-            status = {"time_ns": now, "ports": ports, "flows": flows, "errors": errors, **self._recorder.news()}
+            done = [link.flow for link in self._links if link.writer is not None and link.writer.done]
+            status = {"time_ns": now, "ports": ports, "flows": flows, "errors": errors, "done": done}
+            status |= self._recorder.news()
             self._pipe.send({"status": status})
 
     def close(self) -> None:
         """Closes the device."""
         self._end_status.set()
+        if self._carrier is not None:
+            self._carrier.close()
         if self._device is not None:
             self._device.close()
 

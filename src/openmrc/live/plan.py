@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openmrc.analysis.limits import TransportName
@@ -41,6 +41,9 @@ class RunPlan:
         burst_packets: Packets that share one EV; None: 1 over a fabric, the device's default without one.
         evs_per_plane: EVs that a device has on each plane.
         connection: Settings of the connections that differ from what the plan would choose.
+        given: A fabric to run over, see `over`.
+        flows: Who writes to whom, in place of what `ring` says.
+        flow_bytes: How much each flow writes, in whole messages; empty: for as long as the run lasts.
     """
 
     hosts: int = 2
@@ -59,6 +62,22 @@ class RunPlan:
     burst_packets: int | None = None
     evs_per_plane: int = 32
     connection: Mapping[str, Any] = field(default_factory=dict)
+    given: Fabric | None = None
+    flows: tuple[tuple[int, int], ...] = ()
+    flow_bytes: tuple[int, ...] = ()
+
+    @classmethod
+    def over(cls, fabric: Fabric, flows: Sequence[tuple[int, int]], **changes: Any) -> RunPlan:
+        """A run over this fabric, whose own faults are left out, with these flows and further arguments of the plan."""
+        return cls(
+            hosts=fabric.hosts,
+            planes=fabric.planes,
+            rate_bps=fabric.rate_bps,
+            t1s=fabric.t1s,
+            given=replace(fabric, faults=()),
+            flows=tuple(flows),
+            **changes,
+        )
 
     def __post_init__(self) -> None:
         if self.transport not in TRANSPORTS:
@@ -67,7 +86,7 @@ class RunPlan:
             )
         if self.payload_mtu not in PAYLOAD_MTUS:
             raise ConfigError("payload_mtu", self.payload_mtu, ", ".join(str(mtu) for mtu in PAYLOAD_MTUS))
-        _within("hosts", self.hosts, 2, HOSTS_MAX)
+        _within("hosts", self.hosts if self.given is None else len(self.participants()), 2, HOSTS_MAX)
         _within("planes", self.planes, 1, PLANES_MAX)
         _within("t1s", self.t1s, 1, 256)
         _within("depth", self.depth, 1, 32)
@@ -84,24 +103,22 @@ class RunPlan:
             )
 
     def fabric(self) -> Fabric:
-        """The fabric of the run; every host has a T0 of its own, so that all traffic crosses a T1.
+        """The fabric of the run; without a given one every host has a T0 of its own, so that all traffic crosses a T1.
 
         Raises:
             FabricFileError: the sizes do not fit a fabric.
         """
-        return make_fabric(**self.fabric_settings())
-
-    def fabric_settings(self) -> dict[str, Any]:
-        """The same as settings of a fabric file."""
-        return {
-            "name": "live",
-            "planes": self.planes,
-            "hosts": self.hosts,
-            "hosts_per_t0": 1,
-            "t1s": self.t1s,
-            "rate": f"{self.rate_bps}bit",
-            "seed": self.seed,
-        }
+        if self.given is not None:
+            return replace(self.given, seed=self.seed)
+        return make_fabric(
+            name="live",
+            planes=self.planes,
+            hosts=self.hosts,
+            hosts_per_t0=1,
+            t1s=self.t1s,
+            rate=f"{self.rate_bps}bit",
+            seed=self.seed,
+        )
 
     def all_faults(self) -> tuple[str, ...]:
         """The faults, and the loss as one more."""
@@ -152,12 +169,21 @@ class RunPlan:
             "rc_path": flow % self.planes * self.evs_per_plane + flow % self.t1s,
         }
 
-    def stream_shape(self) -> dict[str, int]:
-        """Arguments of `StreamShape`, as JSON."""
-        return {"message_bytes": self.message_bytes, "depth": self.depth, "seed": self.seed}
+    def stream_shape(self, flow: int) -> dict[str, int]:
+        """Arguments of `StreamShape` for the `flow`th of `pairs()`, as JSON."""
+        shape = {"message_bytes": self.message_bytes, "depth": self.depth, "seed": self.seed}
+        if self.flow_bytes:
+            shape["messages"] = -(-self.flow_bytes[flow] // self.message_bytes)
+        return shape
+
+    def participants(self) -> list[int]:
+        """Hosts that write or are written to."""
+        return sorted({host for pair in self.pairs() for host in pair})
 
     def pairs(self) -> list[tuple[int, int]]:
         """Who writes to whom."""
+        if self.flows:
+            return list(self.flows)
         if self.ring:
             return [(host, (host + 1) % self.hosts) for host in range(self.hosts)]
         return [(host, host + 1) for host in range(0, self.hosts - 1, 2)]

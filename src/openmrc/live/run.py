@@ -16,9 +16,10 @@ from openmrc.analysis.limits import goodput_limit_gbps
 from openmrc.analysis.record import EvChange, Flow, LogLine, Run
 from openmrc.analysis.series import Series, add
 from openmrc.fabric import Fabric, Fault
-from openmrc.live.plan import RunPlan, loopback_addresses
+from openmrc.live.plan import RunPlan
 from openmrc.live.spans import fault_spans, parse_faults
 from openmrc.live.supervise import Child, Family
+from openmrc.live.venue import EmulatedVenue, HostPlace, LoopbackVenue, Venue
 from openmrc.live.view import FlowNow, Snapshot, View
 
 _DRAIN_S = 1.0
@@ -43,13 +44,17 @@ class _Now:
     flows: dict[str, deque[tuple[int, int]]] = field(default_factory=dict)
     moved_ns: dict[str, int] = field(default_factory=dict)
     evs: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
 
 
 class Session:
     """The processes of one run. Use `execute`."""
 
-    def __init__(self, plan: RunPlan, family: Family, view: View | None, names: Mapping[str, str]) -> None:
+    def __init__(
+        self, plan: RunPlan, family: Family, venue: Venue, view: View | None, names: Mapping[str, str]
+    ) -> None:
         self.plan = plan
+        self._venue = venue
         self._family = family
         self._view = view
         self._names = names
@@ -58,8 +63,8 @@ class Session:
         self._faults: list[Fault] = parse_faults(texts, self._fabric_model) if self._fabric_model else []
         self._spans = fault_spans(texts, self._faults, plan.seconds, names)
         self._shown_spans = tuple(span for span in self._spans if span.end_s - span.start_s < plan.seconds)
-        self._fabric: Child | None = None
-        self._hosts: list[Child] = []
+        self._hosts: dict[int, Child] = {}
+        self._places: dict[int, HostPlace] = {}
         self._now = _Now(plan.planes)
         self._log: list[LogLine] = []
         self._start_ns = 0
@@ -76,32 +81,34 @@ class Session:
     # --- setting up
 
     def _spawn(self) -> None:
-        if self._fabric_model is not None:
-            self._fabric = self._family.spawn("fabric", "openmrc.live.fabric_process")
-        self._hosts = [self._family.spawn(f"host{number}", "openmrc.live.host") for number in range(self.plan.hosts)]
+        self._venue.begin(self._family, self.plan)
+        self._hosts = {
+            host: self._family.spawn(f"host{host}", "openmrc.live.host", prefix=self._venue.prefix(host))
+            for host in self.plan.participants()
+        }
         for child in self._family.children:
             self._family.expect(child, "ready", 60)
 
     def _open(self) -> None:
-        addresses = self._open_fabric() if self._fabric_model else loopback_addresses(self.plan.hosts, self.plan.planes)
-        for number, (child, ports) in enumerate(zip(self._hosts, addresses, strict=True)):
-            child.send({"do": "open", "ports": ports, "settings": self.plan.device_settings(number)})
-        for child in self._hosts:
+        hosts = list(self._hosts)
+        self._places = dict(zip(hosts, self._venue.open(hosts), strict=True))
+        for host, child in self._hosts.items():
+            place = self._places[host]
+            settings = {**self.plan.device_settings(host), **place.settings}
+            child.send({"do": "open", "ports": place.ports, "settings": settings, "follow_links": place.follow_links})
+        for child in self._hosts.values():
             self._family.expect(child, "open", 30)
 
-    def _open_fabric(self) -> list[list[str]]:
-        assert self._fabric is not None
-        opened = self._family.ask(self._fabric, {"do": "open", "settings": self.plan.fabric_settings()}, "ports", 30)
-        ports: list[list[str]] = opened["ports"]
-        return ports
-
     def _connect(self) -> None:
-        shape = self.plan.stream_shape()
         for number, (writer, reader) in enumerate(self.plan.pairs()):
-            flow = flow_name(writer, reader)
-            common = {"flow": flow, "shape": shape, "settings": self.plan.connection_settings(number)}
-            address = self._family.ask(self._hosts[reader], {"do": "listen", **common}, "listening")["listening"]
-            self._hosts[writer].send({"do": "connect", "address": address, **common})
+            common = {
+                "flow": flow_name(writer, reader),
+                "shape": self.plan.stream_shape(number),
+                "settings": self.plan.connection_settings(number),
+            }
+            at = self._places[reader].listen
+            address = self._family.ask(self._hosts[reader], {"do": "listen", "at": at, **common}, "listening")
+            self._hosts[writer].send({"do": "connect", "address": address["listening"], **common})
             self._family.expect(self._hosts[writer], "connected", 30)
             self._family.expect(self._hosts[reader], "accepted", 30)
 
@@ -109,15 +116,15 @@ class Session:
 
     def _start(self) -> None:
         self._start_ns = time.monotonic_ns()
-        for child in self._hosts:
+        for child in self._hosts.values():
             child.send({"do": "start"})
-        if self._fabric is not None:
-            self._fabric.send({"do": "start", "faults": list(self.plan.all_faults())})
+        self._venue.start(self.plan.all_faults())
 
     def _watch(self) -> None:
         end = self._start_ns + int(self.plan.seconds * 1e9)
         announced: set[tuple[str, float]] = set()
-        while (left := (end - time.monotonic_ns()) / 1e9) > 0:
+        flows = {flow_name(*pair) for pair in self.plan.pairs()}
+        while (left := (end - time.monotonic_ns()) / 1e9) > 0 and not flows <= self._now.done:
             for child, message in self._family.messages(min(left, 0.2)):
                 self._hear(child, message)
             self._announce(announced)
@@ -138,14 +145,15 @@ class Session:
             self._view.event(time_s, text)
 
     def _hear(self, child: Child, message: dict[str, Any]) -> None:
-        if "carrier" in message:
-            notice = message["carrier"]
-            self._hosts[notice["host"]].send({"do": "carrier", "port": notice["plane"], "up": notice["up"]})
+        if (notice := self._venue.carrier(message)) is not None:
+            if notice.host in self._hosts:
+                self._hosts[notice.host].send({"do": "carrier", "port": notice.port, "up": notice.up})
         elif "status" in message:
             self._hear_status(child, message["status"])
 
     def _hear_status(self, child: Child, status: dict[str, Any]) -> None:
         at = status["time_ns"]
+        self._now.done.update(status["done"])
         ports = self._now.samples.setdefault(child.name, deque())
         ports.append((at, status["ports"]))
         for flow, placed in status["flows"].items():
@@ -199,22 +207,25 @@ class Session:
     @property
     def limit_gbps(self) -> float:
         """What one writer can deliver at most; 0 when nothing is shaped."""
-        return goodput_limit_gbps(self.plan.planes, self.plan.rate_bps, self.plan.payload_mtu, self.plan.transport)
+        header_bytes = self._venue.header_bytes(self._fabric_model) if self._fabric_model is not None else None
+        plan = self.plan
+        return goodput_limit_gbps(
+            plan.planes, plan.rate_bps, plan.payload_mtu, plan.transport, header_bytes=header_bytes
+        )
 
     # --- collecting
 
     def _collect(self) -> RunRecord:
         end_s = (time.monotonic_ns() - self._start_ns) / 1e9
-        for child in self._hosts:
+        hosts = list(self._hosts.values())
+        for child in hosts:
             child.send({"do": "stop", "drain_s": _DRAIN_S})
-        for child in self._hosts:
+        for child in hosts:
             self._family.expect(child, "stopped", 20 + _DRAIN_S)
-        for child in self._hosts:
+        for child in hosts:
             child.send({"do": "finish"})
-        results = [self._family.expect(child, "result", 30)["result"] for child in self._hosts]
-        fabric: dict[str, Any] = {}
-        if self._fabric is not None:
-            fabric = self._family.ask(self._fabric, {"do": "finish"}, "result")["result"]
+        results = [self._family.expect(child, "result", 30)["result"] for child in hosts]
+        fabric = self._venue.finish()
         for child in self._family.children:
             self._family.forget(child)
         links = tuple(link for result in results for link in result["links"])
@@ -238,14 +249,14 @@ class Session:
         ]
         changes = [
             EvChange(self._seconds(at), f"host{number}", qp, ev, plane, state)
-            for number, result in enumerate(results)
+            for number, result in zip(self._hosts, results, strict=True)
             for at, qp, ev, plane, state in result["ev_changes"]
         ]
         writers = {writer for writer, _ in self.plan.pairs()}
         return Run(
             transport=self.plan.transport,
             planes=self.plan.planes,
-            hosts=len(self.plan.pairs()) if self.plan.ring else 1,
+            hosts=len({reader for _, reader in self.plan.pairs()}) if self.plan.ring or self.plan.flows else 1,
             plane_rate_bps=float(self.plan.rate_bps),
             limit_gbps=self.limit_gbps,
             start_s=min(begun, default=0.0),
@@ -256,7 +267,7 @@ class Session:
             ev_changes=tuple(sorted(changes, key=lambda change: change.time_s)),
             ev_sets={
                 f"host{number}": {int(ev): plane for ev, plane in result["ev_sets"].items()}
-                for number, result in enumerate(results)
+                for number, result in zip(self._hosts, results, strict=True)
                 if number in writers and self.plan.transport == "mrc"
             },
             log=tuple(sorted(self._log, key=lambda line: line.time_s)),
@@ -286,20 +297,24 @@ def flow_name(writer: int, reader: int) -> str:
     return f"host{writer} → host{reader}"
 
 
-def execute(plan: RunPlan, view: View | None = None, names: Mapping[str, str] | None = None) -> RunRecord:
+def execute(
+    plan: RunPlan, view: View | None = None, names: Mapping[str, str] | None = None, venue: Venue | None = None
+) -> RunRecord:
     """Runs a plan; no process is left when it returns or raises.
 
     Args:
         plan: What to run.
         view: Where to show it while it runs.
         names: Friendlier texts for some faults.
+        venue: Where the hosts live. None: an emulated fabric, or nothing but loopback when nothing is shaped.
 
     Raises:
         FaultError: a fault names something this fabric does not have.
         ChildError: a process failed; the text says which and why.
     """
+    place = venue or (EmulatedVenue() if plan.rate_bps else LoopbackVenue(plan))
     with Family() as family:
-        return Session(plan, family, view, names or {}).run()
+        return Session(plan, family, place, view, names or {}).run()
 
 
 def _series(samples: list[tuple[float, int]]) -> Series:

@@ -33,11 +33,13 @@ class StreamShape:
         message_bytes: Size of every message.
         depth: Messages in flight.
         seed: Of the contents.
+        messages: How many the writer writes; 0: until it is stopped.
     """
 
     message_bytes: int
     depth: int
     seed: int
+    messages: int = 0
 
     @property
     def slots(self) -> int:
@@ -79,6 +81,11 @@ class Writer:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
+    @property
+    def done(self) -> bool:
+        """Whether every message of the shape has been written."""
+        return 0 < self._shape.messages <= self.state.messages
+
     def start(self) -> None:
         """Begins to write."""
         self._thread.start()
@@ -90,7 +97,7 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            while not self._stop.is_set() or self._under_way:
+            while (not self._stop.is_set() and not self.done) or self._under_way:
                 self._turn()
         except OpenmrcError as error:
             self.state.error = str(error)
@@ -113,7 +120,9 @@ class Writer:
             self.state.bytes += self._shape.message_bytes
 
     def _may_post(self) -> bool:
-        return len(self._under_way) < self._shape.depth and self._posted - self._checked() < self._shape.slots
+        left = not self._shape.messages or self._posted < self._shape.messages
+        room = len(self._under_way) < self._shape.depth and self._posted - self._checked() < self._shape.slots
+        return left and room
 
     def _checked(self) -> int:
         start = self._shape.credit_offset
