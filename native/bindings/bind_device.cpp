@@ -1,4 +1,6 @@
 // The device: ports, completion queues, memory, events, counters.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -43,12 +45,39 @@ void take_us(const nb::kwargs& from, const char* name, TimePs& value) {
   if (from.contains(name)) value = nb::cast<std::int64_t>(from[name]) * kPsPerUs;
 }
 
+// (prefix, its bits, base, [(whether from the peer's address, at, bits, to)])
+using Rule = std::tuple<std::string, std::uint8_t, std::string,
+                        std::vector<std::tuple<bool, std::uint8_t, std::uint8_t, std::uint8_t>>>;
+
+nic::PathRules path_rules_of(const std::vector<Rule>& rules) {
+  std::vector<nic::PathRule> made;
+  for (const auto& [prefix, prefix_bits, base, copies] : rules) {
+    nic::PathRule rule{address_of(prefix), prefix_bits, address_of(base), {}};
+    for (const auto& [from_peer, at, bits, to] : copies) rule.copies.push_back({from_peer, at, bits, to});
+    made.push_back(std::move(rule));
+  }
+  return nic::PathRules(made);
+}
+
+std::optional<std::string> destination(const nic::PathRules& rules, const std::string& peer, std::uint16_t selector) {
+  Address found;
+  if (!rules.destination(address_of(peer), selector, found)) return std::nullopt;
+  return nic::format_address(found);
+}
+
 nic::Settings settings_of(const std::vector<std::tuple<std::string, std::string, std::string>>& ports,
                           const nb::kwargs& from) {
   nic::Settings settings;
   for (const auto& [local, advertise, interface] : ports) {
-    settings.ports.push_back({address_of(local), address_of(advertise), interface});
+    settings.ports.push_back({address_of(local), address_of(advertise), interface, {}, {}});
   }
+  std::vector<std::pair<std::string, std::vector<std::uint16_t>>> path_ports;  // EV format SRV6: receive, selectors
+  take(from, "path_ports", path_ports);
+  for (std::size_t i = 0; i < path_ports.size() && i < settings.ports.size(); ++i) {
+    settings.ports[i].receive = address_of(path_ports[i].first);
+    settings.ports[i].selectors = path_ports[i].second;
+  }
+  take(from, "paths", settings.paths);
   take(from, "seed", settings.seed);
   take(from, "partition_key", settings.partition_key);
   take(from, "udp_port", settings.udp_port);
@@ -208,7 +237,13 @@ void bind_objects(nb::class_<Device>& device) {
             }));
           },
           Release())
-      .def("endpoint_results", &endpoint_results);
+      .def("endpoint_results", &endpoint_results)
+      .def(
+          "path_mtu",
+          [](Device& self, PortId port, const std::string& peer, std::uint16_t udp_port) {
+            return self.path_mtu(port, address_of(peer), udp_port);
+          },
+          Release());
 }
 
 }  // namespace
@@ -220,6 +255,11 @@ void bind_device(nb::module_& m) {
       .def("release", &Buffer::release)
       .def_prop_ro("address", [](const Buffer& self) { return reinterpret_cast<std::uintptr_t>(self.base()); })
       .def_prop_ro("length_bytes", &Buffer::length_bytes);
+
+  nb::class_<nic::PathRules>(m, "PathRules")
+      .def("__init__", [](nic::PathRules* self,
+                          const std::vector<Rule>& rules) { new (self) nic::PathRules(path_rules_of(rules)); })
+      .def("destination", &destination);
 
   auto device = nb::class_<Device>(m, "Device");
   device

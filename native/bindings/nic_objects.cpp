@@ -109,6 +109,7 @@ nb::dict to_dict(const nic::SocketStats& stats) {
   MRC_FIELD(send_errors);
   MRC_FIELD(dropped_datagrams);
   MRC_FIELD(too_long);
+  MRC_FIELD(no_path);
   MRC_FIELD(receive_errors);
   MRC_FIELD(truncated);
   MRC_FIELD(kernel_drops);

@@ -101,6 +101,8 @@ class Device {
   bool poll_endpoint_result(EndpointResult& result);
 
   std::vector<Ev> evs();  // the universe: every EV of every port
+  // See Port::path_mtu. Throws NicError.
+  std::uint32_t path_mtu(PortId port, const Address& peer, std::uint16_t udp_port);
   std::vector<SocketStats> socket_stats();
   DeviceStats stats();
   const Settings& settings() const { return settings_; }

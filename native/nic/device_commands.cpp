@@ -173,6 +173,12 @@ std::vector<Ev> Device::evs() {
   return all;
 }
 
+std::uint32_t Device::path_mtu(PortId port, const Address& peer, std::uint16_t udp_port) {
+  const std::unique_lock guard(lock_);
+  if (port >= ports_.size()) throw NicError(ENODEV, "the device is closed");
+  return ports_[port]->path_mtu(peer, udp_port);
+}
+
 std::vector<SocketStats> Device::socket_stats() {
   const std::unique_lock guard(lock_);
   if (ports_.empty()) return final_socket_stats_;

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <string>
 
+#include "engine/base/assert.hpp"
 #include "nic/error.hpp"
 #include "nic/socket_address.hpp"
 
@@ -53,9 +54,15 @@ FileDescriptor open_socket(const PortSettings& settings) {
   return fd;
 }
 
-bool bind_socket(int fd, const PortSettings& settings, std::uint32_t scope, std::uint16_t port) {
-  const SocketAddress address = to_socket_address(settings.local, port, scope);
+bool bind_socket(int fd, const Address& local, std::uint32_t scope, std::uint16_t port) {
+  const SocketAddress address = to_socket_address(local, port, scope);
   return ::bind(fd, address.get(), address.length) == 0;
+}
+
+void leave_out_checksum(int fd, int option, const PortSettings& settings) {
+  if (!set_option(fd, SOL_UDP, option, 1)) {
+    throw NicError(errno, "cannot leave out the UDP checksum on " + format_address(settings.local));
+  }
 }
 
 std::uint16_t random_label() {
@@ -69,7 +76,8 @@ std::uint16_t random_label() {
 }  // namespace
 
 Port::Port(PortId id, const PortSettings& settings, const Settings& device, std::uint32_t& next_source_port)
-    : id_(id), settings_(settings), udp_port_(device.udp_port), ev_format_(device.ev_format) {
+    : id_(id), settings_(settings), udp_port_(device.udp_port), ev_format_(device.ev_format), paths_(device.paths) {
+  MRC_ASSERT(!is_srv6() || (!settings_.selectors.empty() && settings_.receive.family == AddressFamily::kIpv6));
   if (!settings_.interface.empty()) scope_ = ::if_nametoindex(settings_.interface.c_str());
   open_receive_socket(device);
   open_transmit_sockets(device, next_source_port);
@@ -78,8 +86,9 @@ Port::Port(PortId id, const PortSettings& settings, const Settings& device, std:
 void Port::open_receive_socket(const Settings& device) {
   receive_socket_ = open_socket(settings_);
   const int fd = receive_socket_.get();
-  if (!bind_socket(fd, settings_, scope_, udp_port_)) {
-    const std::string where = format_address(settings_.local) + " port " + std::to_string(udp_port_);
+  const Address& receive = is_srv6() ? settings_.receive : settings_.local;
+  if (!bind_socket(fd, receive, scope_, udp_port_)) {
+    const std::string where = format_address(receive) + " port " + std::to_string(udp_port_);
     throw NicError(errno,
                    errno == EADDRINUSE ? "another device already receives on " + where : "cannot receive on " + where);
   }
@@ -89,40 +98,93 @@ void Port::open_receive_socket(const Settings& device) {
     set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
     set_option(fd, IPPROTO_IPV6, IPV6_FLOWINFO, 1);
   }
-  stats_.receive_offload = device.receive_offload && set_option(fd, SOL_UDP, UDP_GRO, 1);
+  if (is_srv6()) leave_out_checksum(fd, UDP_NO_CHECK6_RX, settings_);
+  stats_.receive_offload = device.receive_offload && !is_srv6() && set_option(fd, SOL_UDP, UDP_GRO, 1);
   stats_.receive_buffer_bytes = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, device.socket_buffer_bytes);
 }
 
 void Port::open_transmit_sockets(const Settings& device, std::uint32_t& next_source_port) {
-  const bool stev = ev_format_ != wire::EvFormat::kUdp;
-  const std::uint32_t sockets = stev ? std::min(kStevSourcePorts, device.evs_per_port) : device.evs_per_port;
+  const bool labelled = ev_format_ != wire::EvFormat::kUdp;
+  const std::uint32_t sockets = source_ports_for(device.evs_per_port);
   while (transmit_sockets_.size() < sockets) {
     if (next_source_port >= kSourcePortEnd) {
       throw NicError(EADDRINUSE, "not enough free UDP source ports on " + format_address(settings_.local));
     }
     const auto source_port = static_cast<std::uint16_t>(next_source_port++);
     FileDescriptor fd = open_socket(settings_);
-    if (!bind_socket(fd.get(), settings_, scope_, source_port)) {
+    if (!bind_socket(fd.get(), settings_.local, scope_, source_port)) {
       if (errno == EADDRINUSE || errno == EACCES) continue;
       throw NicError(errno, "cannot send from " + format_address(settings_.local));
     }
     stats_.send_buffer_bytes = grow_buffer(fd.get(), SO_SNDBUFFORCE, SO_SNDBUF, SO_SNDBUF, device.socket_buffer_bytes);
     // Nothing is ever read from a transmit socket: its queue must not hold what strangers send there.
     set_option(fd.get(), SOL_SOCKET, SO_RCVBUF, 0);
-    if (stev) set_option(fd.get(), IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
+    if (labelled) {
+      set_option(fd.get(), IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
+      set_option(fd.get(), IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);  // a label of 0 is one of ours, too
+    }
+    if (is_srv6()) leave_out_checksum(fd.get(), UDP_NO_CHECK6_TX, settings_);
     source_ports_.push_back(source_port);
     transmit_sockets_.push_back(std::move(fd));
   }
   int probe = 0;
   socklen_t length = sizeof probe;
-  stats_.segmentation_offload = device.segmentation_offload && ::getsockopt(transmit_sockets_.front().get(), SOL_UDP,
-                                                                            UDP_SEGMENT, &probe, &length) == 0;
+  stats_.segmentation_offload =
+      device.segmentation_offload && !is_srv6() &&
+      ::getsockopt(transmit_sockets_.front().get(), SOL_UDP, UDP_SEGMENT, &probe, &length) == 0;
   for (std::uint32_t i = 0; evs_.size() < device.evs_per_port; ++i) {
-    const std::uint32_t source_port = source_ports_[i % source_ports_.size()];
-    const std::uint32_t value = stev ? source_port | (static_cast<std::uint32_t>(random_label()) << 16) : source_port;
+    const std::uint32_t value = make_ev(i);
     const auto same = [value](const Ev& ev) { return ev.value == value; };
     if (std::none_of(evs_.begin(), evs_.end(), same)) evs_.push_back({value, id_});
   }
+}
+
+std::uint32_t Port::source_ports_for(std::uint32_t evs) const {
+  if (ev_format_ == wire::EvFormat::kUdp) return evs;
+  if (ev_format_ == wire::EvFormat::kStev) return std::min(kStevSourcePorts, evs);
+  const auto selectors = static_cast<std::uint32_t>(settings_.selectors.size());
+  return (evs + selectors - 1) / selectors;
+}
+
+// The EVs of EV format SRV6 go through all selectors with one source port before they take the next.
+std::uint32_t Port::make_ev(std::uint32_t index) const {
+  if (ev_format_ == wire::EvFormat::kUdp) return source_ports_[index];
+  if (ev_format_ == wire::EvFormat::kStev) {
+    return source_ports_[index % source_ports_.size()] | static_cast<std::uint32_t>(random_label()) << 16;
+  }
+  const std::size_t round = index / settings_.selectors.size();
+  MRC_ASSERT(round < source_ports_.size());  // else a selector is there twice
+  return source_ports_[round] | static_cast<std::uint32_t>(settings_.selectors[index % settings_.selectors.size()])
+                                    << 16;
+}
+
+bool Port::find_path(const Address& peer, std::uint16_t selector, Address& destination) const {
+  if (is_srv6()) return paths_.destination(peer, selector, destination);
+  destination = peer;
+  return true;
+}
+
+// By a socket of its own: connecting one of those that send, and taking that back, would undo its binding to an interface.
+std::uint32_t Port::path_mtu(const Address& peer, std::uint16_t udp_port) const {
+  const std::string way = "no way from " + format_address(settings_.local) + " to " + format_address(peer);
+  const bool ipv4 = settings_.local.family == AddressFamily::kIpv4;
+  const FileDescriptor fd = open_socket(settings_);
+  if (!bind_socket(fd.get(), settings_.local, scope_, 0)) throw NicError(errno, way);
+  const std::vector<std::uint16_t> one_path{0};
+  std::uint32_t smallest = UINT32_MAX;
+  for (const std::uint16_t selector : is_srv6() ? settings_.selectors : one_path) {
+    Address to;
+    if (!find_path(peer, selector, to)) throw NicError(EHOSTUNREACH, way + ": no path rule knows the peer");
+    const SocketAddress address = to_socket_address(to, udp_port, scope_);
+    if (::connect(fd.get(), address.get(), address.length) != 0) throw NicError(errno, way);
+    int mtu = 0;
+    socklen_t length = sizeof mtu;
+    if (::getsockopt(fd.get(), ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_MTU : IPV6_MTU, &mtu, &length) != 0) {
+      throw NicError(errno, way);
+    }
+    smallest = std::min(smallest, static_cast<std::uint32_t>(mtu));
+  }
+  return smallest;
 }
 
 int Port::socket_of(std::uint16_t source_port) const {

@@ -1,6 +1,9 @@
 // One port (plane) of the software NIC: its sockets. A receive socket bound to the well-known UDP port and one transmit
-// socket per source port, because in EV format UDP the source port is the EV. Never blocks, never throws once open:
-// what the kernel refuses is counted or kept for later.
+// socket per source port, because in EV format UDP the source port is the EV. Never blocks, never throws while packets
+// flow: what the kernel refuses is counted or kept for later.
+//
+// In EV format SRV6 the destination address of a packet is its path. No UDP checksum survives that address being eaten up
+// on the way, so datagrams have none (the ICRC covers them), and the kernel offers no offloads for such.
 //
 // Not thread safe; the device's lock covers it.
 #pragma once
@@ -21,8 +24,9 @@ struct SocketStats {
   std::uint64_t receive_calls = 0, received_datagrams = 0, received_bytes = 0, coalesced_receives = 0;
   std::uint64_t would_block = 0;        // EAGAIN, ENOBUFS: the burst was kept and the port rested
   std::uint64_t send_errors = 0;        // any other refusal: the datagrams were dropped, as a broken link would
-  std::uint64_t dropped_datagrams = 0;  // not sent because of send_errors or a deregistered region
+  std::uint64_t dropped_datagrams = 0;  // not sent because of send_errors, a deregistered region, or no path
   std::uint64_t too_long = 0;           // of these: larger than the path MTU
+  std::uint64_t no_path = 0;            // of these: EV format SRV6, to a peer that no path rule knows
   std::uint64_t receive_errors = 0;     // pending ICMP errors and the like
   std::uint64_t truncated = 0;          // datagrams longer than any packet of ours
   std::uint64_t kernel_drops = 0;       // receive buffer full
@@ -42,7 +46,7 @@ ReceiveBuffersPtr make_receive_buffers();
 class Port {
  public:
   // Opens everything. `next_source_port` is where to look for free source ports and moves on, so that no two ports of
-  // a device share an EV value. Throws NicError.
+  // a device share an EV value. `device` outlives the port. Throws NicError.
   Port(PortId id, const PortSettings& settings, const Settings& device, std::uint32_t& next_source_port);
 
   // Hands the burst to the kernel. What it does not take now is kept; then blocked() is true until retry() succeeds.
@@ -57,6 +61,9 @@ class Port {
   // Receives one batch and hands every datagram in it to `engine`. Returns the number of datagrams; 0: nothing there.
   std::uint32_t receive(Engine& engine, ReceiveBuffers& buffers);
 
+  // The smallest MTU that the kernel knows on the ways to a peer. Throws NicError when there is none.
+  std::uint32_t path_mtu(const Address& peer, std::uint16_t udp_port) const;
+
   int receive_fd() const { return receive_socket_.get(); }
   const std::vector<Ev>& evs() const { return evs_; }
   const PortSettings& settings() const { return settings_; }
@@ -66,12 +73,15 @@ class Port {
   struct Route;  // what all datagrams of one burst share
   enum class Outcome : std::uint8_t { kSent, kBlocked, kFallback };
 
+  bool is_srv6() const { return ev_format_ == wire::EvFormat::kSrv6; }
   void open_receive_socket(const Settings& device);
   void open_transmit_sockets(const Settings& device, std::uint32_t& next_source_port);
+  std::uint32_t source_ports_for(std::uint32_t evs) const;
+  std::uint32_t make_ev(std::uint32_t index) const;
+  bool find_path(const Address& peer, std::uint16_t selector, Address& destination) const;
   std::uint32_t send_from(const TxBurst& burst, std::uint32_t first);
   Outcome send_segmented(const Route& route, std::span<const TxPacket> packets);
   Outcome send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent);
-  Outcome send_small(const Route& route, const TxPacket& packet);
   Outcome send_singly(const Route& route, std::span<const TxPacket> packets, std::uint32_t& sent);
   Outcome refused(int error, std::size_t datagrams, bool segmented);
   int socket_of(std::uint16_t source_port) const;
@@ -80,6 +90,7 @@ class Port {
   PortSettings settings_;
   std::uint16_t udp_port_;
   wire::EvFormat ev_format_;
+  const PathRules& paths_;
   std::uint32_t scope_ = 0;
   FileDescriptor receive_socket_;
   std::vector<FileDescriptor> transmit_sockets_;

@@ -19,23 +19,6 @@ constexpr std::uint32_t kSegmentedBytesMax = 65'400;  // one UDP datagram before
 constexpr std::size_t kFlatBytesMax = 512;
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint16_t));
 
-constexpr std::size_t kSmallBytes = 512;  // cheaper to copy than to gather
-
-// One small datagram in one piece.
-struct SmallDatagram {
-  std::array<std::uint8_t, kSmallBytes> bytes;
-
-  iovec fill(const TxPacket& packet) {
-    std::uint8_t* at = bytes.data();
-    std::memcpy(at, packet.headers.data(), packet.header_bytes);
-    at += packet.header_bytes;
-    if (packet.payload_bytes > 0) std::memcpy(at, packet.payload, packet.payload_bytes);
-    at += packet.payload_bytes;
-    std::memcpy(at, packet.trailer.data(), packet.trailer_bytes);
-    return {bytes.data(), packet.datagram_bytes()};
-  }
-};
-
 std::size_t gather(const TxPacket& packet, iovec* parts) {
   std::size_t count = 0;
   const auto add = [&](const void* data, std::size_t bytes) {
@@ -113,10 +96,16 @@ void Port::drop_pending() {
 }
 
 std::uint32_t Port::send_from(const TxBurst& burst, std::uint32_t first) {
+  Address destination;
+  if (!find_path(burst.destination, burst.fields.flow_label, destination)) {
+    stats_.no_path += burst.count - first;
+    stats_.dropped_datagrams += burst.count - first;
+    return burst.count;
+  }
   Route route;
   route.fd = socket_of(burst.fields.source_port);
   const std::uint32_t label = ev_format_ == wire::EvFormat::kUdp ? 0 : burst.fields.flow_label;
-  route.destination = to_socket_address(burst.destination, burst.destination_port, scope_, label);
+  route.destination = to_socket_address(destination, burst.destination_port, scope_, label);
   route.traffic_class = (dscp_of(burst.traffic_class) << 2) | static_cast<int>(burst.ecn);
   route.ipv4 = burst.destination.family == AddressFamily::kIpv4;
 
@@ -165,6 +154,7 @@ Port::Outcome Port::send_segmented(const Route& route, std::span<const TxPacket>
   return Outcome::kSent;
 }
 
+// A lone small datagram, such as an acknowledgement or a short WRITE: what counts is the time to the wire.
 Port::Outcome Port::send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent) {
   std::array<std::uint8_t, kFlatBytesMax> flat;
   iovec part{flat.data(), flatten(packet, flat)};
@@ -184,28 +174,7 @@ Port::Outcome Port::send_small(const Route& route, const TxPacket& packet, std::
   return Outcome::kSent;
 }
 
-// A lone small datagram, such as an acknowledgement or a short WRITE: what counts is the time to the wire.
-Port::Outcome Port::send_small(const Route& route, const TxPacket& packet) {
-  SmallDatagram datagram;
-  iovec part = datagram.fill(packet);
-  alignas(cmsghdr) std::array<char, kControlBytes> control{};
-  msghdr message{};
-  route.fill(message, control.data());
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  ++stats_.send_calls;
-  if (::sendmsg(route.fd, &message, MSG_NOSIGNAL) < 0) return refused(errno, 1, false);
-  ++stats_.sent_datagrams;
-  stats_.sent_bytes += packet.datagram_bytes();
-  return Outcome::kSent;
-}
-
 Port::Outcome Port::send_singly(const Route& route, std::span<const TxPacket> packets, std::uint32_t& sent) {
-  if (packets.size() == 1 && packets[0].datagram_bytes() <= kSmallBytes) {
-    const Outcome outcome = send_small(route, packets[0]);
-    sent = outcome == Outcome::kSent ? 1 : 0;
-    return outcome;
-  }
   std::array<iovec, kBurstPacketsMax * kPartsPerPacket> parts;
   std::array<mmsghdr, kBurstPacketsMax> messages;
   alignas(cmsghdr) std::array<char, kControlBytes> control{};

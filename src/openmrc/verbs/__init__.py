@@ -24,6 +24,7 @@ from openmrc.verbs.enums import (
 from openmrc.verbs.ev_format import EvFormat, EvFormatMode, EvProfileField, expand_ev, generate_evs
 from openmrc.verbs.events import Event, EventSubscription
 from openmrc.verbs.memory import MemoryRegion
+from openmrc.verbs.paths import Paths
 from openmrc.verbs.profiles import (
     CcProfile,
     Controller,
@@ -61,6 +62,7 @@ __all__ = [
     "FabricCarrier",
     "LinkCarrier",
     "MemoryRegion",
+    "Paths",
     "Peer",
     "Port",
     "ProbeAnswer",

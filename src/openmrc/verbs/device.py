@@ -5,18 +5,18 @@ from __future__ import annotations
 import atexit
 import ipaddress
 import os
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from openmrc import _native
-from openmrc.errors import BusyError, ConfigError, DeviceError
+from openmrc.errors import BusyError, ConfigError
 from openmrc.verbs.cq import CompletionQueue
 from openmrc.verbs.enums import Access, EvFormatMode, Transport, check
 from openmrc.verbs.events import Event, EventHub, EventSubscription
 from openmrc.verbs.memory import MemoryRegion
+from openmrc.verbs.paths import CheckedPaths, Paths, checked_paths
 from openmrc.verbs.profiles import Controller
 from openmrc.verbs.stats import DeviceStatistics, device_statistics
 
@@ -29,6 +29,8 @@ __all__ = ["Context", "Device", "DeviceAttributes", "Peer", "Port", "ProtectionD
 
 PORTS_MAX = 16
 EVS_MAX = 1024
+EVS_PER_PORT_DEFAULT = 64
+EVS_PER_PATH_DEFAULT = 4
 BURST_PACKETS_MAX = 64
 _PORT_WORDS = 'a numeric address, optionally with interface and advertised address: "10.0.0.1%eth1@192.0.2.7"'
 
@@ -148,17 +150,21 @@ class Device:
     """A software MRC NIC: sockets, one I/O thread, the engine.
 
     Args:
-        ports: One per plane: `Port` objects or text "ADDRESS[%INTERFACE][@ADVERTISE]".
+        ports: One per plane: `Port` objects or text "ADDRESS[%INTERFACE][@ADVERTISE]". None with `paths`.
+        paths: EV format SRV6: the NIC's path file (`openmrc.srv6`), which names the ports, their paths, and how an EV
+            becomes a destination address.
         udp_port: UDP port that every port receives on.
-        evs_per_port: Paths per port: so many UDP source ports are bound (and, in mode STEV, flow labels drawn).
+        evs_per_port: EVs of each port. Mode UDP: so many UDP source ports are bound; None: 64. Mode STEV: so many flow
+            labels are drawn; None: 64. Mode SRV6: every path in turn; None: 4 for each path, as far as there is room.
+            With fewer EVs than paths the device draws which.
         burst_packets: Packets that share one EV, 1 to 64. More makes sending cheaper through the kernel's segmentation
             offload (several times so at a 1,500 byte MTU); 1 sprays every packet by itself, which balances best. The
             default, 8, suits transfers of megabytes over links of gigabits.
-        ev_format: UDP for any network, STEV for IPv6.
+        ev_format: UDP for any network, STEV for IPv6. None: SRV6 with `paths`, else UDP.
         partition_key: Both ends must have the same.
         seed: Of the engine's random choices; None draws one.
-        segmentation_offload: Use UDP_SEGMENT where the kernel has it.
-        receive_offload: Use UDP_GRO where the kernel has it.
+        segmentation_offload: Use UDP_SEGMENT where the kernel has it; not in mode SRV6: no UDP checksum, no offload.
+        receive_offload: Use UDP_GRO where the kernel has it; not in mode SRV6.
         socket_buffer_bytes: Wanted per socket; `statistics()` tells what the kernel granted.
         first_source_port: Where to look for free UDP source ports.
         endpoint_retry_us: Port status updates are repeated this often until answered.
@@ -172,12 +178,13 @@ class Device:
 
     def __init__(
         self,
-        ports: Sequence[Port | str],
+        ports: Sequence[Port | str] = (),
         *,
+        paths: Paths | None = None,
         udp_port: int = 4791,
-        evs_per_port: int = 64,
+        evs_per_port: int | None = None,
         burst_packets: int = 8,
-        ev_format: EvFormatMode | str = EvFormatMode.UDP,
+        ev_format: EvFormatMode | str | None = None,
         partition_key: int = 0xFFFF,
         seed: int | None = None,
         segmentation_offload: bool = True,
@@ -188,9 +195,13 @@ class Device:
         endpoint_retries: int = 8,
         reverse_probe_interval_us: int = 50_000,
     ) -> None:
-        self.ports = _checked_ports(ports)
-        self.ev_format = _checked_format(ev_format, self.ports)
+        routes = None if paths is None else checked_paths(paths, PORTS_MAX)
+        self.ports = _checked_ports(ports) if routes is None else _ports_of(routes, ports)
+        self.ev_format = _checked_format(ev_format, self.ports, routes)
         _within("udp_port", udp_port, 1, 65535)
+        if evs_per_port is None:
+            wanted = EVS_PER_PORT_DEFAULT if routes is None else EVS_PER_PATH_DEFAULT * routes.selectors_max
+            evs_per_port = min(wanted, EVS_MAX // len(self.ports))
         _within("evs_per_port", evs_per_port, 1, EVS_MAX // len(self.ports))
         _within("burst_packets", burst_packets, 1, BURST_PACKETS_MAX)
         _within("partition_key", partition_key, 0, 0xFFFF)
@@ -201,6 +212,9 @@ class Device:
         self.evs_per_port = evs_per_port
         self.burst_packets = burst_packets
         self.partition_key = partition_key
+        self.paths = paths
+        """EV format SRV6: the NIC's path file."""
+        srv6 = {} if routes is None else routes.native_settings(evs_per_port, self.seed)
         self._native = _native.Device(
             [(port.address, port.seen_as, port.interface or "") for port in self.ports],
             udp_port=udp_port,
@@ -216,6 +230,7 @@ class Device:
             endpoint_retry_us=endpoint_retry_us,
             endpoint_retries=endpoint_retries,
             reverse_probe_interval_us=reverse_probe_interval_us,
+            **srv6,
         )
         self._hub = EventHub(self._native)
         self._queues: set[CompletionQueue] = set()
@@ -317,20 +332,21 @@ class Device:
         Raises:
             InvalidArgumentError: no ports, too many, or an address of another family than the device's.
         """
-        for address in peer.addresses:
-            try:
-                ipaddress.ip_address(address)
-            except ValueError:
-                raise ConfigError("peer.addresses", address, "numeric addresses") from None
-        status, number = self._native.add_peer(list(peer.addresses), peer.udp_port, peer.ports_up)
+        status, number = self._native.add_peer(_checked_addresses(peer), peer.udp_port, peer.ports_up)
         check(status, f"peer {peer} cannot be used by a device of {len(self.ports)} ports")
         return int(number)
 
     def path_mtu_bytes(self, peer: Peer) -> int:
-        """Smallest MTU that the kernel knows between the ports and their peers: interface, route or learned."""
-        return min(
-            _path_mtu(port, address, peer.udp_port) for port, address in zip(self.ports, peer.addresses, strict=False)
-        )
+        """Smallest MTU that the kernel knows between the ports and their peers: interface, route or learned.
+
+        In mode SRV6 of the ways over the uSIDs, else of the route to the peer. Routes that depend on the UDP source
+        port, such as those that encapsulate by EV, are not seen.
+
+        Raises:
+            DeviceError: there is no way, or in mode SRV6 no path rule knows the peer.
+        """
+        addresses = _checked_addresses(peer)[: len(self.ports)]
+        return min(self._native.path_mtu(port, address, peer.udp_port) for port, address in enumerate(addresses))
 
     def __repr__(self) -> str:
         return f"<Device {', '.join(port.seen_as for port in self.ports)} udp {self.udp_port}>"
@@ -438,39 +454,41 @@ def _checked_ports(ports: Sequence[Port | str]) -> tuple[Port, ...]:
     return tuple(checked)
 
 
+def _ports_of(routes: CheckedPaths, ports: Sequence[Port | str]) -> tuple[Port, ...]:
+    if ports:
+        raise ConfigError("ports", list(ports), "nothing beside paths, which name the ports")
+    return tuple(Port(str(port.address), port.interface) for port in routes.paths.ports)
+
+
+def _checked_addresses(peer: Peer) -> list[str]:
+    for address in peer.addresses:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            raise ConfigError("peer.addresses", address, "numeric addresses") from None
+    return list(peer.addresses)
+
+
 def _text_of(port: Port) -> str:
     interface = f"%{port.interface}" if port.interface else ""
     return f"{port.address}{interface}" + (f"@{port.advertise}" if port.advertise else "")
 
 
-def _checked_format(mode: EvFormatMode | str, ports: tuple[Port, ...]) -> EvFormatMode:
+def _checked_format(
+    mode: EvFormatMode | str | None, ports: tuple[Port, ...], routes: CheckedPaths | None
+) -> EvFormatMode:
+    if mode is None:
+        return EvFormatMode.UDP if routes is None else EvFormatMode.SRV6
     try:
         chosen = EvFormatMode[mode.upper()] if isinstance(mode, str) else EvFormatMode(mode)
     except (KeyError, ValueError):
-        raise ConfigError("ev_format", mode, "udp or stev") from None
-    if chosen is EvFormatMode.SRV6:
+        raise ConfigError("ev_format", mode, "udp, stev or srv6") from None
+    if routes is not None and chosen is not EvFormatMode.SRV6:
+        raise ConfigError("ev_format", chosen.name.lower(), "srv6 with paths", hint="leave ev_format out, or paths")
+    if routes is None and chosen is EvFormatMode.SRV6:
         raise ConfigError(
-            "ev_format", "srv6", "udp or stev", hint="SRv6 paths are not supported by the live device yet"
+            "ev_format", "srv6", "udp or stev without paths", hint="give the NIC's path file: Device(paths=...)"
         )
     if chosen is EvFormatMode.STEV and ports[0].version != 6:
         raise ConfigError("ev_format", "stev", "udp with IPv4 ports", hint="flow labels exist in IPv6 only")
     return chosen
-
-
-_IP_MTU = 14
-_IPV6_MTU = 24
-
-
-def _path_mtu(port: Port, address: str, udp_port: int) -> int:
-    family = socket.AF_INET if port.version == 4 else socket.AF_INET6
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            if port.interface:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, port.interface.encode())
-            probe.bind((port.address, 0))
-            probe.connect((address, udp_port))
-        except OSError as error:
-            raise DeviceError(error.errno, f"no way from {port.address} to {address}: {error.strerror}") from error
-        if port.version == 4:
-            return probe.getsockopt(socket.IPPROTO_IP, _IP_MTU)
-        return probe.getsockopt(socket.IPPROTO_IPV6, _IPV6_MTU)

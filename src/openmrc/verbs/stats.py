@@ -122,6 +122,7 @@ class SocketStatistics:
     send_errors: int
     dropped_datagrams: int
     too_long: int
+    no_path: int
     receive_errors: int
     truncated: int
     kernel_drops: int
