@@ -7,13 +7,21 @@ an address is 0 and that of the 16-bit selector is 0; so the rules of a NIC do n
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 from typing import Literal
 
-__all__ = ["Copy", "NicPaths", "NicPort", "PathRule"]
+from openmrc.errors import ConfigError
+
+__all__ = ["COPIES_MAX", "RULES_MAX", "SELECTOR_BITS", "Copy", "NicPaths", "NicPort", "PathRule", "most_specific_first"]
 
 SELECTOR_BITS = 16
+ADDRESS_BITS = 128
+COPIES_MAX = 8
+"""Copies that a rule may have."""
+RULES_MAX = 4096
+"""Rules that a path file may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,11 @@ class Copy:
     at: int
     bits: int
     to: int
+
+    @property
+    def mask(self) -> int:
+        """Ones where the bits go in the destination address."""
+        return (1 << self.bits) - 1 << (ADDRESS_BITS - self.to - self.bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +51,20 @@ class PathRule:
         """The address to send to."""
         value = int(self.base)
         for copy in self.copies:
-            whole, width = (selector, SELECTOR_BITS) if copy.source == "selector" else (int(peer), 128)
+            whole, width = (selector, SELECTOR_BITS) if copy.source == "selector" else (int(peer), ADDRESS_BITS)
             bits = whole >> (width - copy.at - copy.bits) & ((1 << copy.bits) - 1)
-            value |= bits << (128 - copy.to - copy.bits)
+            value |= bits << (ADDRESS_BITS - copy.to - copy.bits)
         return IPv6Address(value)
+
+    @property
+    def peer_mask(self) -> int:
+        """Ones at the bits of the destination address that come from the peer's own."""
+        return sum(copy.mask for copy in self.copies if copy.source == "peer")
+
+
+def most_specific_first(rules: Iterable[PathRule]) -> tuple[PathRule, ...]:
+    """The rules in the order of a path file, in which the first that fits a peer is the one to use."""
+    return tuple(sorted(rules, key=lambda rule: (-rule.prefix.prefixlen, int(rule.prefix.network_address))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +91,38 @@ class NicPaths:
         if not fitting:
             return None
         return max(fitting, key=lambda rule: rule.prefix.prefixlen).destination(peer, selector)
+
+    def ways(self, addresses: Sequence[IPv6Address]) -> list[tuple[int, int]]:
+        """(port, selector) of all EVs whose packets go the way of one of these addresses, whoever the peer is.
+
+        Bits that a rule copies from the peer's address are not compared. A rule belongs to the port whose own address
+        is most like the rule's prefix.
+
+        Args:
+            addresses: Destination addresses, such as the expanded EVs of a generated EV profile.
+
+        Returns:
+            In the order of the addresses, each pair once. Ports count from 0.
+
+        Raises:
+            ConfigError: an address that no rule makes from any of the port's selectors.
+        """
+        made: list[tuple[int, dict[int, list[tuple[int, int]]]]] = []
+        for rule in self.rules:
+            port, open_bits = self._port_of(rule), rule.peer_mask
+            by_address: dict[int, list[tuple[int, int]]] = {}
+            for selector in self.ports[port].selectors:
+                value = int(rule.destination(IPv6Address(0), selector)) & ~open_bits
+                by_address.setdefault(value, []).append((port, selector))
+            made.append((open_bits, by_address))
+        found: dict[tuple[int, int], None] = {}
+        for address in addresses:
+            pairs = [pair for open_bits, by_address in made for pair in by_address.get(int(address) & ~open_bits, ())]
+            if not pairs:
+                raise ConfigError("path address", str(address), "one that the rules of the path file make")
+            found.update(dict.fromkeys(pairs))
+        return list(found)
+
+    def _port_of(self, rule: PathRule) -> int:
+        prefix = int(rule.prefix.network_address)
+        return min(range(len(self.ports)), key=lambda port: (int(self.ports[port].address) ^ prefix).bit_length())

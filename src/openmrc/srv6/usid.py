@@ -134,5 +134,27 @@ class UsidPlan:
                 return Node(kind, index, plane)
         return None
 
+    def nic_port(self, usid: int) -> tuple[int, int] | None:
+        """Plane and T0 down port of a NIC port's uSID; None for numbers that no NIC port of this fabric has."""
+        bits = self._index_bits("host")
+        plane, down = usid - _BASES["host"] >> bits, usid & ((1 << bits) - 1)
+        known = 0 <= plane < self.shape.planes and down < self.shape.hosts_per_t0
+        return (plane, down) if known and usid == self.nic(plane, down) else None
+
+    @property
+    def nic_port_bits(self) -> int:
+        """Bits of a NIC port's uSID that say which down port of its T0 it hangs on."""
+        return self._index_bits("host")
+
+    @property
+    def t0_bits(self) -> int:
+        """Bits of a T0's uSID that say which T0 of its plane it is."""
+        return self._index_bits("t0")
+
+    @property
+    def pod_bits(self) -> int:
+        """Bits of a T1's uSID that say which pod it is in, above those of the uplink number."""
+        return _bits(self.shape.pods)
+
     def _usid(self, kind: NodeKind, plane: int, index: int) -> int:
         return _BASES[kind] | plane << self._index_bits(kind) | index
