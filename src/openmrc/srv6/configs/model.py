@@ -1,0 +1,91 @@
+"""What a switch or a host is told, before any vendor's language.
+
+Addresses of links are link-local and the same on every link: the end nearer to the hosts is `fe80::a`, the other one
+`fe80::b`. So a cable that is moved to the same port of another switch needs no new configuration at its far end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from openmrc.fabric.cabling import Node
+
+__all__ = ["LOWER_END", "UPPER_END", "Hop", "HostConfig", "HostPort", "Port", "Route", "SwitchConfig"]
+
+LOWER_END = "fe80::a"
+UPPER_END = "fe80::b"
+
+
+class Hop(NamedTuple):
+    """Where a route leads: out of this port, to this link-local address of the neighbour."""
+
+    port: int
+    via: str
+
+
+class Port(NamedTuple):
+    """A port that has a cable: its number, our address on the link and who is at the other end."""
+
+    number: int
+    own: str
+    neighbour: str
+    neighbour_port: int
+
+    @property
+    def description(self) -> str:
+        """Who is at the other end, in words: `p0-t1-2 port 5`."""
+        return f"{self.neighbour} port {self.neighbour_port}"
+
+
+class Route(NamedTuple):
+    """A static route. Several hops share the flows by hash; without a hop, packets are dropped."""
+
+    prefix: str
+    hops: tuple[Hop, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchConfig:
+    """All that a switch is told: its uSID, its ports and its routes. Nothing of it changes while the fabric runs.
+
+    `block` is the /32 of the uSIDs, `locator` the /48 of the switch's own. `usid_routes` are looked up after a shift,
+    `host_routes` for the NIC ports' own addresses; both end with a route that drops what nobody in the fabric has.
+    """
+
+    node: Node
+    block: str
+    locator: str
+    usid: int
+    ports: tuple[Port, ...]
+    usid_routes: tuple[Route, ...]
+    host_routes: tuple[Route, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A NIC port: its own address, the address on which uSID packets arrive, and what is reached through it.
+
+    `plane_prefix` holds the NIC ports of the plane; `t0_prefix` is the /48 of the T0's uSID, with which every path of
+    this port starts. `nic` counts within the host.
+    """
+
+    number: int
+    nic: int
+    plane: int
+    address: str
+    receive: str
+    plane_prefix: str
+    t0_prefix: str
+    neighbour: str
+    neighbour_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostConfig:
+    """All that a host is told. `block` is the /32 of the uSIDs, `hosts` that of the NIC ports' own addresses."""
+
+    node: Node
+    block: str
+    hosts: str
+    ports: tuple[HostPort, ...]
