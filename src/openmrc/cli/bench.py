@@ -76,3 +76,30 @@ def live(
     if result["error"] is not None:
         console.print(f"[bold red]the transfer ended with an error: {result['error']}[/]")
         raise typer.Exit(1)
+
+
+@app.command()
+def scenario(
+    scenario_file: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The scenario file.")],
+    beside: Annotated[bool, typer.Option("--simulated", help="Also simulate it, and show both.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="In place of the scenario's seed.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
+) -> None:
+    """Run the flows and faults of SCENARIO.yaml between real processes over the emulated fabric."""
+    from openmrc.live.places import emulate, outcome_table, simulate
+    from openmrc.sim import load_scenario
+
+    loaded = load_scenario(scenario_file)
+    loaded = loaded if seed is None else loaded.with_seed(seed)
+    outcomes = [simulate(loaded)] if beside else []
+    console = Console()
+    with console.status(f"running for {loaded.duration_ps / 1e12:g} s"):
+        outcomes.append(emulate(loaded))
+    if json_file is not None:
+        json_file.write_text(json.dumps([outcome.to_dict() for outcome in outcomes]) + "\n", encoding="utf-8")
+    console.print(outcome_table(outcomes))
+    wrong = [flow for flow in outcomes[-1].run.flows if flow.error or not flow.content_ok]
+    for flow in wrong:
+        console.print(f"[bold red]{flow.name}: {flow.error or 'the memory does not hold what was sent'}[/]")
+    if wrong:
+        raise typer.Exit(1)
