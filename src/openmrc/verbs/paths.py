@@ -72,6 +72,13 @@ class Paths(Protocol):
     @property
     def rules(self) -> Sequence[PathRule]: ...
 
+    def ways(self, addresses: Sequence[IPv6Address]) -> list[tuple[int, int]]:
+        """(port, selector) of all EVs that go the way of one of these addresses, each once, for generated profiles.
+
+        Raises:
+            ConfigError: an address that no rule makes.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedPaths:

@@ -10,12 +10,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from openmrc._native import cc
 from openmrc.errors import BusyError, ConfigError, InvalidStateError, NotFoundError, did_you_mean
 from openmrc.verbs.enums import EvState, check
 from openmrc.verbs.ev_format import EvFormat, EvFormatMode, EvProfileField, ev_value, generate_evs
+from openmrc.verbs.paths import SELECTOR_BITS
 
 if TYPE_CHECKING:
     from openmrc.verbs.device import Device, Peer
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 _ID_MAX = (1 << 64) - 1
+_ADDRESS_BYTES = 16
 _P = TypeVar("_P", bound="_Profile")
 _ALGORITHMS = {"uet-1.0-nscc": "nscc", "nscc": "nscc", None: "none", "none": "none"}
 _CC_FIELDS = {
@@ -53,6 +56,10 @@ _CC_FIELDS = {
     "mtu_bytes": "mtu_bytes",
     "trimming": "trimming",
 }
+
+
+GeneratedFields = Sequence[EvProfileField] | Sequence[Sequence[EvProfileField]]
+"""What a generated profile is made from: a list of fields, or several lists."""
 
 
 class ProfileState(IntEnum):
@@ -252,9 +259,9 @@ class Controller:
 
         Args:
             profile_id: 64 bits, the controller's choice.
-            mode: UDP or STEV; SRV6 can be described but not used by the live device yet.
+            mode: UDP, STEV or SRV6.
             widths: Bits of each field.
-            srh: Mode SRV6: the path needs a routing header.
+            srh: Mode SRV6: the path needs a routing header; such a format can be described, and no device here uses it.
 
         Raises:
             ConfigError: a width is wrong, or the id is taken.
@@ -270,7 +277,7 @@ class Controller:
         min_active: int = 1,
         evs: Sequence[int] | None = None,
         ev_format: EvFormatProfile | None = None,
-        fields: Sequence[EvProfileField] | None = None,
+        fields: GeneratedFields | None = None,
         count: int | None = None,
     ) -> EvProfile:
         """Names a set of paths.
@@ -282,8 +289,11 @@ class Controller:
             min_active: Paths are not put aside as bad below this many usable ones.
             evs: Mode EXP: EV values; each must be one of `Device.evs()`.
             ev_format: Mode GEN: the layout.
-            fields: Mode GEN: initial values and masks.
-            count: Mode GEN: at most so many.
+            fields: Mode GEN: initial values and masks; or several lists of such, one for each plane for example, whose
+                EVs come one after the other. With an SRV6 format they make destination addresses, and the profile holds
+                all EVs of the device that go such a way, whoever the peer is: bits of an address that the NIC takes
+                from the peer's are not compared. The port follows from the address.
+            count: Mode GEN: so many expanded EVs of each list.
 
         Raises:
             ConfigError: an argument does not fit the mode, or names a path the device does not have.
@@ -388,7 +398,7 @@ class Controller:
         mode: EvProfileMode,
         evs: Sequence[int] | None,
         ev_format: EvFormatProfile | None,
-        fields: Sequence[EvProfileField] | None,
+        fields: GeneratedFields | None,
         count: int | None,
     ) -> list[tuple[int, int]]:
         if mode is EvProfileMode.AUTO:
@@ -399,18 +409,43 @@ class Controller:
             return [self._owned(value, f"evs[{index}]") for index, value in enumerate(evs)]
         if ev_format is None or fields is None:
             raise ConfigError("ev_format, fields", (ev_format, fields), "both, in mode GEN")
-        values = [ev_value(ev_format.format, one) for one in generate_evs(ev_format.format, fields, count)]
+        expanded = [one for row in _rows(fields) for one in generate_evs(ev_format.format, row, count)]
+        if ev_format.format.mode is EvFormatMode.SRV6:
+            return self._ways(ev_format.format, expanded)
+        values = [ev_value(ev_format.format, one) for one in expanded]
         return [self._owned(value, "generated EV") for value in dict.fromkeys(values)]
+
+    def _ways(self, ev_format: EvFormat, expanded: list[bytes]) -> list[tuple[int, int]]:
+        """All (EV, port) of the device whose packets go the way of one of the generated addresses."""
+        paths = self._device.paths
+        if paths is None or ev_format.srh:
+            allowed = "SRV6 without a routing header, on a device that was given paths"
+            raise ConfigError("ev_format", "SRV6 with a routing header" if ev_format.srh else "SRV6", allowed)
+        addresses = [IPv6Address(one[:_ADDRESS_BYTES]) for one in expanded]
+        by_way: dict[tuple[int, int], list[int]] = {}
+        for value, port in self._device.evs():
+            by_way.setdefault((port, value >> SELECTOR_BITS), []).append(value)
+        found = [(value, way[0]) for way in paths.ways(addresses) for value in by_way.get(way, ())]
+        if not found:
+            hint = "raise evs_per_port: the device drew other paths"
+            raise ConfigError(
+                "fields", [str(one) for one in addresses[:4]], "paths that the device has EVs of", hint=hint
+            )
+        return found
 
     def _owned(self, value: int, name: str) -> tuple[int, int]:
         """(EV, port) when the device has a socket for it."""
         by_value = dict(self._device.evs())
         if value in by_value:
             return value, by_value[value]
-        if self._device.ev_format is not EvFormatMode.UDP and value >> 16:
+        if self._device.ev_format is EvFormatMode.STEV and value >> 16:
             by_source = {ev & 0xFFFF: port for ev, port in by_value.items()}
             if value & 0xFFFF in by_source:
                 return value, by_source[value & 0xFFFF]
+        if self._device.ev_format is EvFormatMode.SRV6:
+            raise ConfigError(
+                name, hex(value), "one of Device.evs(): selector in the high half, source port in the low"
+            )
         sources = sorted({ev & 0xFFFF for ev in by_value})
         raise ConfigError(name, hex(value), f"an EV with a source port of this device: {sources[0]} to {sources[-1]}")
 
@@ -422,3 +457,11 @@ class Controller:
     def _add(self, profile: _P) -> _P:
         self._profiles[profile.id] = profile
         return profile
+
+
+def _rows(fields: GeneratedFields) -> list[list[EvProfileField]]:
+    single = [field for field in fields if isinstance(field, EvProfileField)]
+    rows = [list(row) for row in fields if not isinstance(row, EvProfileField)]
+    if single and rows:
+        raise ConfigError("fields", f"{len(single)} fields and {len(rows)} lists", "fields, or lists of fields")
+    return rows or [single]
