@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from openmrc.analysis.metrics import SETTLE_S
-from openmrc.analysis.record import Run
+from openmrc.analysis.record import FaultSpan, Run
 from openmrc.analysis.series import Series, goodput_gbps
 
-__all__ = ["Phase", "phases"]
+__all__ = ["Phase", "goodput_phases", "phases"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +35,23 @@ class Phase:
 
 def phases(run: Run, placed: Series | None = None) -> tuple[Phase, ...]:
     """The faults of a run in order, with the goodput of `placed`, by default of all flows together."""
-    series = run.placed if placed is None else placed
+    return goodput_phases(run.placed if placed is None else placed, run.faults, run.start_s, run.end_s)
+
+
+def goodput_phases(placed: Series, faults: Sequence[FaultSpan], start_s: float, end_s: float) -> tuple[Phase, ...]:
+    """The faults in order, with the goodput of a counter around each."""
     found: list[Phase] = []
-    for index, fault in enumerate(run.faults):
-        settled = run.faults[index - 1].end_s + SETTLE_S if index else run.start_s
-        until = run.faults[index + 1].start_s if index + 1 < len(run.faults) else run.end_s
+    for index, fault in enumerate(faults):
+        settled = faults[index - 1].end_s + SETTLE_S if index else start_s
+        until = faults[index + 1].start_s if index + 1 < len(faults) else end_s
         found.append(
             Phase(
                 fault.text,
                 fault.start_s,
                 fault.end_s,
-                goodput_gbps(series, settled, fault.start_s),
-                goodput_gbps(series, fault.start_s, min(fault.end_s, run.end_s)),
-                goodput_gbps(series, fault.end_s + SETTLE_S, until),
+                goodput_gbps(placed, settled, fault.start_s),
+                goodput_gbps(placed, fault.start_s, min(fault.end_s, end_s)),
+                goodput_gbps(placed, fault.end_s + SETTLE_S, until),
             )
         )
     return tuple(found)

@@ -25,6 +25,7 @@ from openmrc.live.child import Pipe, cpu_s, serve
 from openmrc.live.pattern import Bytes
 from openmrc.live.recorder import Recorder
 from openmrc.live.stream import Reader, StreamShape, Writer
+from openmrc.srv6.path_file import parse_nic_paths
 from openmrc.verbs.carrier import LinkCarrier
 
 _STATUS_S = 0.2
@@ -67,9 +68,13 @@ class Host:
         action = message.pop("do")
         getattr(self, f"do_{action}")(**message)
 
-    def do_open(self, ports: list[str], settings: dict[str, Any], follow_links: bool) -> None:
-        """Makes the device; with `follow_links` it follows the carrier of the interfaces that its ports name."""
-        self._device = Device(ports, **settings)
+    def do_open(self, ports: list[str], paths: str | None, settings: dict[str, Any], follow_links: bool) -> None:
+        """Makes the device, of ports or of the text of a path file.
+
+        With `follow_links` it follows the carrier of the interfaces that its ports name.
+        """
+        read = None if paths is None else parse_nic_paths(paths)
+        self._device = Device(ports, paths=read, **settings)
         if follow_links:
             self._carrier = LinkCarrier(self._device)
         self._pipe.send({"open": True})

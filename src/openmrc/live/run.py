@@ -95,7 +95,8 @@ class Session:
         for host, child in self._hosts.items():
             place = self._places[host]
             settings = {**self.plan.device_settings(host), **place.settings}
-            child.send({"do": "open", "ports": place.ports, "settings": settings, "follow_links": place.follow_links})
+            place_of_nic = {"ports": place.ports, "paths": place.paths, "follow_links": place.follow_links}
+            child.send({"do": "open", "settings": settings, **place_of_nic})
         for child in self._hosts.values():
             self._family.expect(child, "open", 30)
 

@@ -24,13 +24,15 @@ class HostPlace:
     """What a host's process opens its device with.
 
     Args:
-        ports: Texts of the device's ports, in plane order.
+        ports: Texts of the device's ports, in plane order; none with `paths`.
+        paths: Text of the NIC's path file, for a device in EV format SRV6.
         settings: Keyword arguments of the device beside those of the plan; they win.
         listen: TCP address for handshakes, port 0.
         follow_links: The device follows the carrier of the interfaces that its ports name.
     """
 
     ports: tuple[str, ...]
+    paths: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     listen: str = "127.0.0.1:0"
     follow_links: bool = False
