@@ -1,0 +1,223 @@
+"""The generated Linux scripts, run in namespaces that are cabled as planned: the kernel forwards over every path."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pytest
+
+from openmrc.fabric import make_fabric
+from openmrc.fabric.cabling import Node, PortRef, cables, switches
+from openmrc.fabric.model import Fabric
+from openmrc.srv6.configs.files import ConfigFiles
+from openmrc.srv6.paths import PathPlan
+
+pytestmark = pytest.mark.root
+
+PREFIX = "dcfg-"
+UDP_PORT = 4791
+TIMEOUT_S = 30
+QUIET_S = 0.3
+
+# Both ends in one program: `receive` says READY when its sockets are open and then what arrives where.
+PROGRAM = """
+import json, select, socket, sys
+task = json.loads(sys.argv[1])
+UDP_NO_CHECK6_TX, UDP_NO_CHECK6_RX = 101, 102
+def opened(address, port):
+    one = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    for option in (UDP_NO_CHECK6_TX, UDP_NO_CHECK6_RX):
+        one.setsockopt(socket.IPPROTO_UDP, option, 1)
+    one.bind((address, port))
+    return one
+if "send" in task:
+    for source, port, destination, text in task["send"]:
+        opened(source, port).sendto(text.encode(), (destination, task["port"]))
+else:
+    sockets = [opened(address, task["port"]) for address in task["receive"]]
+    print("READY", flush=True)
+    arrived = []
+    while ready := select.select(sockets, [], [], task["quiet_s"])[0]:
+        arrived += [(one.getsockname()[0], one.recv(2048).decode()) for one in ready]
+    print(json.dumps(arrived))
+"""
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
+
+
+def inside(node: str, *words: str) -> list[str]:
+    return ["ip", "netns", "exec", PREFIX + node, *words]
+
+
+class Sent(NamedTuple):
+    """A packet: who sends it, from which own address and port, where to; the text tells it from others."""
+
+    host: str
+    source: str
+    port: int
+    destination: str
+    text: str
+
+    @property
+    def words(self) -> tuple[str, int, str, str]:
+        return self[1:]
+
+
+@dataclass
+class Cabled:
+    """A fabric whose nodes are namespaces."""
+
+    fabric: Fabric
+    plan: PathPlan
+    scripts: dict[str, str]
+    runs: int = 0
+
+    def configure(self, node: str) -> None:
+        done = subprocess.run(
+            inside(node, "sh"), input=self.scripts[node], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+        assert done.returncode == 0, f"{node}: {done.stderr}"
+        assert not done.stderr
+
+    def host_of(self, nic: int) -> str:
+        return Node("host", nic // self.fabric.nics_per_host).name
+
+    def arrived(self, sent: Sequence[Sent], destination: int) -> set[str]:
+        """Texts of these packets that reach the NIC, at its own address or after all shifts."""
+        planes = range(self.fabric.planes)
+        addresses = [str(self.plan.receive_address(destination, plane)) for plane in planes]
+        addresses += [str(self.plan.address(destination, plane)) for plane in planes]
+        task = {"receive": addresses, "port": UDP_PORT, "quiet_s": QUIET_S}
+        command = inside(self.host_of(destination), sys.executable, "-c", PROGRAM, json.dumps(task))
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:
+            assert receiver.stdout is not None
+            assert receiver.stdout.readline() == "READY\n"
+            for host in {packet.host for packet in sent}:
+                mine = {"send": [packet.words for packet in sent if packet.host == host], "port": UDP_PORT}
+                send = inside(host, sys.executable, "-c", PROGRAM, json.dumps(mine))
+                subprocess.run(send, check=True, timeout=TIMEOUT_S)
+            said = receiver.communicate(timeout=TIMEOUT_S)[0]
+        # A neighbour that answers again may be sent what was meant for it before: not of these packets.
+        ours = {packet.text for packet in sent}
+        texts = [text for _, text in json.loads(said) if text in ours]
+        assert len(texts) == len(set(texts)), "a packet arrived twice"
+        return set(texts)
+
+    def over_all_paths(self, source: int, destination: int) -> dict[Sent, list[str]]:
+        """One packet for every path, and the switches that it is planned to pass."""
+        self.runs += 1
+        planned = {}
+        for plane in range(self.fabric.planes):
+            for selector in self.plan.selectors():
+                path = self.plan.path(source, destination, plane, selector)
+                text = f"{self.runs}: {source} {destination} {plane} {selector}"
+                own = str(self.plan.address(source, plane))
+                packet = Sent(self.host_of(source), own, 0, str(path.address), text)
+                planned[packet] = [node.name for node in path.switches]
+        return planned
+
+
+def link(end: PortRef) -> str:
+    return f"eth{end.port}" if end.node.kind == "host" else f"swp{end.port + 1}"
+
+
+FABRICS = {
+    "two tiers": {"planes": 2, "hosts": 3, "hosts_per_t0": 2, "t1s": 2},
+    "three tiers": {
+        "tiers": 3,
+        "planes": 1,
+        "hosts": 4,
+        "t1s": 2,
+        "hosts_per_t0": 1,
+        "t0s_per_pod": 2,
+        "t1_uplinks": 1,
+    },
+    "two NICs at one T0": {"planes": 2, "hosts": 4, "hosts_per_t0": 4, "t1s": 1, "nics_per_host": 2},
+}
+
+
+@pytest.fixture(params=FABRICS, scope="module")
+def cabled(request: pytest.FixtureRequest) -> Iterator[Cabled]:
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    fabric = make_fabric(name="cabled", rate="1Gbit", **FABRICS[request.param])
+    scripts = {path.split("/")[1].removesuffix(".sh"): text for path, text in texts_of(fabric)}
+    made: list[str] = []
+    try:
+        for node in scripts:
+            try:
+                ip("netns", "add", PREFIX + node)
+            except (OSError, subprocess.CalledProcessError) as error:
+                if made:
+                    raise
+                pytest.skip(f"no network namespaces here: {getattr(error, 'stderr', error)}")
+            made.append(node)
+        for cable in cables(fabric):
+            lower, upper = cable.lower, cable.upper
+            ends = (link(lower), "netns", PREFIX + lower.node.name), (link(upper), "netns", PREFIX + upper.node.name)
+            ip("link", "add", *ends[0], "type", "veth", "peer", "name", *ends[1])
+        built = Cabled(fabric, PathPlan.of(fabric, fabric.addresses), scripts)
+        for node in scripts:
+            built.configure(node)
+        yield built
+    finally:
+        for node in made:
+            ip("netns", "delete", PREFIX + node)
+
+
+def texts_of(fabric: Fabric) -> Iterator[tuple[str, str]]:
+    return (item for item in ConfigFiles(fabric, ["linux"], hosts=True).texts() if item[0].endswith(".sh"))
+
+
+def test_a_packet_arrives_over_each_path(cabled: Cabled) -> None:
+    last = cabled.fabric.hosts - 1
+    for source, destination in ((0, last), (last, 0), (0, 1)):
+        sent = list(cabled.over_all_paths(source, destination))
+        assert cabled.arrived(sent, destination) == {packet.text for packet in sent}
+
+
+def test_a_switch_without_links_stops_exactly_the_paths_through_it(cabled: Cabled) -> None:
+    source, destination = 0, cabled.fabric.hosts - 1
+    broken = [node.name for node in switches(cabled.fabric) if node.kind != "t0"][-1]
+    names = json.loads(subprocess.run(inside(broken, "ip", "-j", "link"), capture_output=True, check=True).stdout)
+    for name in (one["ifname"] for one in names):
+        if name.startswith("swp"):
+            ip("-n", PREFIX + broken, "link", "set", name, "down")
+    planned = cabled.over_all_paths(source, destination)
+    whole = {packet.text for packet, passed in planned.items() if broken not in passed}
+    assert cabled.arrived(list(planned), destination) == whole
+    cabled.configure(broken)
+    for node in switches(cabled.fabric):  # else the kernel asks neighbours that were silent only after a second
+        ip("-n", PREFIX + node.name, "-6", "neighbour", "flush", "all")
+    again = list(cabled.over_all_paths(source, destination))
+    assert cabled.arrived(again, destination) == {packet.text for packet in again}
+
+
+def test_plain_addresses_arrive_whatever_the_source_port(cabled: Cabled) -> None:
+    source, destination = cabled.fabric.hosts - 1, 0
+    sent = []
+    for plane in range(cabled.fabric.planes):
+        own, peer = (str(cabled.plan.address(nic, plane)) for nic in (source, destination))
+        sent += [Sent(cabled.host_of(source), own, 50_000 + flow, peer, f"{plane} {flow}") for flow in range(16)]
+    assert cabled.arrived(sent, destination) == {packet.text for packet in sent}
+
+
+def test_running_the_scripts_again_changes_nothing(cabled: Cabled) -> None:
+    def state(node: str) -> list[str]:
+        return [
+            subprocess.run(inside(node, "ip", "-6", *words), capture_output=True, text=True, check=True).stdout
+            for words in (("route",), ("rule",), ("address", "show", "permanent"))
+        ]
+
+    for node in cabled.scripts:
+        before = state(node)
+        cabled.configure(node)
+        assert state(node) == before
