@@ -24,7 +24,9 @@ INTERRUPTED = 130
 COMMANDS = {
     "demo": "Hosts, planes and faults in your terminal: MRC against RC, with a report.",
     "emulate": "A multi-plane Clos fabric in user space, with faults, between UDP sockets.",
+    "testbed": "A fabric of Linux network namespaces: the kernel itself forwards, by SRv6.",
     "perf": "Bandwidth and latency between two machines.",
+    "plan": "What a fabric file makes one buy, wire and expect; and which fabrics could be.",
     "sim": "Simulate scenarios packet by packet, and make reports of what they found.",
     "paper": "The published experiments of the MRC paper, simulated and compared.",
     "sweep": "One scenario for many parameter values and seeds, into one table.",

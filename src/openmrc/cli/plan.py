@@ -1,0 +1,187 @@
+"""`openmrc plan`: what a fabric file makes one buy, wire and expect; and which fabrics could be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from openmrc.errors import ConfigError, OpenmrcError
+
+if TYPE_CHECKING:
+    from openmrc.fabric.materials import SwitchModel
+
+app = typer.Typer(help="What a fabric file makes one buy, wire and expect; and which fabrics could be.")
+
+SEARCH_ONLY = ("planes", "tiers", "nic-rate", "switch", "radix", "oversubscription", "prices", "sort")
+
+
+@app.command()
+def plan(
+    context: typer.Context,
+    file: Annotated[Path | None, typer.Argument(metavar="[FABRIC.yaml]", help="The fabric file.")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write all numbers here; - is stdout.")] = None,
+    as_html: Annotated[Path | None, typer.Option("--html", help="Write one page with a drawing here.")] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of fabric files, for editors.")
+    ] = False,
+    gpus: Annotated[int | None, typer.Option(help="Search: fabrics for so many GPUs, one NIC each.")] = None,
+    planes: Annotated[str, typer.Option(help="Search: numbers of planes.")] = "1,2,4,8",
+    tiers: Annotated[str, typer.Option(help="Search: numbers of tiers.")] = "2,3",
+    nic_rate: Annotated[str, typer.Option(help="Search: bandwidth of a NIC, all planes.")] = "800Gbit",
+    switch: Annotated[str, typer.Option(help="Search: switch model, or its capacity.")] = "51.2T",
+    radix: Annotated[int | None, typer.Option(help="Search: most ports of a switch. Without: the model's.")] = None,
+    oversubscription: Annotated[str, typer.Option(help="Search: of the T0s, as 2 or 1.5.")] = "1",
+    prices: Annotated[Path | None, typer.Option(help="Search: YAML with `prices:` and `powers:`.")] = None,
+    sort: Annotated[str, typer.Option(help="Search: by switches, cost or power.")] = "switches",
+) -> None:
+    """Plan FABRIC.yaml; or, with --gpus, list the fabrics that carry so many, and why others cannot."""
+    given = [name for name in SEARCH_ONLY if _given(context, name)]
+    if schema:
+        _print_schema()
+    elif gpus is not None:
+        if file is not None:
+            raise ConfigError("--gpus", gpus, f"a search alone, or {file} alone", hint="leave out one of them")
+        if as_html is not None:
+            raise ConfigError("--html", str(as_html), "a page of a fabric file", hint="a search has --json")
+        _search(gpus, planes, tiers, nic_rate, _switch(switch, radix), oversubscription, prices, sort, as_json)
+    elif file is None:
+        raise ConfigError("FABRIC.yaml", "missing", "a fabric file, or --gpus for a search", hint="openmrc plan --help")
+    elif given:
+        hint = "the fabric file says it; a search starts with --gpus"
+        raise ConfigError(f"--{given[0]}", context.params[given[0].replace("-", "_")], "only with --gpus", hint=hint)
+    else:
+        _plan(file, as_json, as_html)
+
+
+def _given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name.replace("-", "_"))
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _plan(file: Path, as_json: Path | None, as_html: Path | None) -> None:
+    from openmrc.fabric import load_fabric
+    from openmrc.plan import plan_of, plan_record
+    from openmrc.plan.page import plan_page
+    from openmrc.plan.record import text_of
+    from openmrc.plan.tables import print_plan
+
+    fabric = load_fabric(file)
+    found = plan_of(fabric)
+    if not _to_stdout(as_json):
+        print_plan(found, _console())
+    if as_json is not None:
+        _write("--json", as_json, text_of(plan_record(found)))
+    if as_html is not None:
+        _write("--html", as_html, plan_page(fabric, found))
+
+
+def _search(
+    gpus: int,
+    planes: str,
+    tiers: str,
+    nic_rate: str,
+    model: SwitchModel,
+    oversubscription: str,
+    prices: Path | None,
+    sort: str,
+    as_json: Path | None,
+) -> None:
+    from openmrc.plan import Wish, search, search_record
+    from openmrc.plan.record import text_of
+    from openmrc.plan.search import SORTS, numbers_of
+    from openmrc.plan.sheets import search_sheets
+    from openmrc.plan.tables import print_sheets
+    from openmrc.plan.tariff import Tariff, load_tariff
+    from openmrc.units import parse_rate
+
+    by = next((known for known in SORTS if known == sort), None)
+    if by is None:
+        raise ConfigError("--sort", sort, ", ".join(SORTS))
+    tariff = Tariff() if prices is None else load_tariff(prices)
+    wish = Wish(
+        gpus=gpus,
+        planes=numbers_of(planes, "--planes"),
+        tiers=numbers_of(tiers, "--tiers"),
+        nic_bps=_positive("--nic-rate", nic_rate, parse_rate(nic_rate, "--nic-rate")),
+        switch=model,
+        oversubscription=_ratio(oversubscription),
+        prices=tariff.prices,
+        powers_watts=tariff.powers_watts,
+        currency=tariff.currency,
+        sort=by,
+    )
+    found = search(wish)
+    if not _to_stdout(as_json):
+        print_sheets(search_sheets(found), _console())
+    if as_json is not None:
+        _write("--json", as_json, text_of(search_record(found)))
+    if not found.designs:
+        raise OpenmrcError("no fabric of these planes and tiers carries so many NICs")
+
+
+def _switch(name: str, radix: int | None) -> SwitchModel:
+    """A known model, or one of this capacity with 100G ports; `radix` bounds the ports of either."""
+    from openmrc.fabric.materials import SwitchModel
+    from openmrc.fabric.models import SWITCH_MODELS, switch_model
+    from openmrc.units import parse_rate
+
+    if radix is not None and not 2 <= radix <= 65536:
+        raise ConfigError("--radix", radix, "2 to 65536 ports")
+    if name in SWITCH_MODELS:
+        model = switch_model(name)
+    else:
+        try:
+            capacity_bps = _positive("--switch", name, parse_rate(name, "--switch"))
+        except ConfigError:
+            words = f"{', '.join(SWITCH_MODELS)}, or a capacity such as 40Tbit"
+            raise ConfigError("--switch", name, words, hint="--switch 51.2T --radix 512") from None
+        model = SwitchModel(name, capacity_bps, max(2, capacity_bps // 10**11))
+    return model if radix is None else replace(model, ports_max=radix)
+
+
+def _positive(option: str, text: str, value: int) -> int:
+    if value <= 0:
+        raise ConfigError(option, text, "a rate above 0")
+    return value
+
+
+def _ratio(text: str) -> Fraction:
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ConfigError("--oversubscription", text, "a number such as 1, 2 or 1.5") from None
+
+
+def _print_schema() -> None:
+    import json
+
+    from openmrc.fabric import fabric_schema
+
+    print(json.dumps(fabric_schema(), indent=1))
+
+
+def _console() -> Any:
+    from openmrc.plan.tables import WIDTH_MAX
+
+    console = Console(highlight=False)
+    console.width = min(console.width, WIDTH_MAX) if console.is_terminal else WIDTH_MAX
+    return console
+
+
+def _to_stdout(path: Path | None) -> bool:
+    return path is not None and str(path) == "-"
+
+
+def _write(option: str, path: Path, text: str) -> None:
+    if str(path) == "-":
+        print(text, end="")
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(option, str(path), f"a file that can be written: {error.strerror}") from None

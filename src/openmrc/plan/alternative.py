@@ -1,0 +1,215 @@
+"""The fabric that is compared with: one plane of three tiers, for the same NICs, from switches of the same capacity.
+
+Its T0s have half of their ports down and half up, a pod has half a radix of T0s and of T1s, and the T2s have a port for
+each pod. That makes radix^3 / 4 NICs. For another number of NICs, as many T0s as these need, a T1 for each T0 and a T2
+for two of them: the same share of everything, in whole switches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from openmrc.errors import ConfigError
+from openmrc.fabric.materials import Item, Materials, SwitchModel
+from openmrc.fabric.model import Fabric
+from openmrc.plan.bill import Bill, LinkKind, bill_of
+from openmrc.plan.costs import Total, total_of
+from openmrc.plan.impact import Impact
+from openmrc.plan.reach import Reach
+from openmrc.units import format_rate
+
+__all__ = ["DEFAULT_SWITCH", "Comparison", "ComparisonRow", "ThreeTier", "compare", "three_tier"]
+
+DEFAULT_SWITCH = SwitchModel("51.2T", 51_200_000_000_000, 512)
+FOUR_TIER_SWITCHES = 7
+
+
+@dataclass(frozen=True, slots=True)
+class ThreeTier:
+    """A non-blocking fabric of one plane and three tiers. `full_` figures are those of the largest that there is."""
+
+    switch: str
+    radix: int
+    link_bps: int
+    nics: int
+    t0s: int
+    t1s: int
+    t2s: int
+    pod_nics: int
+    full_nics: int
+    full_switches: int
+
+    @property
+    def switches(self) -> int:
+        """Of all tiers."""
+        return self.t0s + self.t1s + self.t2s
+
+    @property
+    def one_hop_nics(self) -> int:
+        """NICs behind one T0."""
+        return self.radix // 2
+
+    @property
+    def fabrics(self) -> int:
+        """Separate fabrics of three tiers that so many NICs take."""
+        return -(-self.nics // self.full_nics)
+
+    @property
+    def two_tier_nics(self) -> int:
+        """NICs that two tiers of these switches reach."""
+        return self.radix**2 // 2
+
+    def pieces(self, copper: frozenset[LinkKind]) -> dict[Item, int]:
+        """How many of each item; a transceiver for each end of a link, where the tier is not copper."""
+        uplinks = self.t0s * self.radix // 2
+        links: dict[LinkKind, int] = {"nic": self.nics, "t0": uplinks, "t1": uplinks}
+        fiber = sum(number for kind, number in links.items() if kind not in copper)
+        found: dict[Item, int] = {
+            "nic": self.nics,
+            "t0": self.t0s,
+            "t1": self.t1s,
+            "t2": self.t2s,
+            "transceiver": 2 * fiber,
+            "fiber_cable": fiber,
+            "copper_cable": sum(links.values()) - fiber,
+        }
+        return {item: number for item, number in found.items() if number}
+
+
+def three_tier(nics: int, link_bps: int, switch: SwitchModel) -> ThreeTier:
+    """The three-tier fabric for so many NICs with links of this rate.
+
+    Raises:
+        ConfigError: a switch with fewer than two ports of this rate.
+    """
+    radix = switch.radix(link_bps) // 2 * 2
+    if radix < 2:
+        raise ConfigError("switch", switch.name, f"at least two ports of {format_rate(link_bps)}")
+    half = radix // 2
+    t0s = -(-nics // half)
+    full_t0s = radix * half
+    return ThreeTier(
+        switch=switch.name,
+        radix=radix,
+        link_bps=link_bps,
+        nics=nics,
+        t0s=t0s,
+        t1s=t0s,
+        t2s=-(-t0s // 2),
+        pod_nics=half * half,
+        full_nics=full_t0s * half,
+        full_switches=full_t0s * 2 + full_t0s // 2,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """One figure of both fabrics, and the first over the second. Shares are 0 to 1."""
+
+    figure: str
+    fabric: float
+    three_tier: float
+    form: Literal["count", "per NIC", "share", "amount"] = "count"
+
+    @property
+    def ratio(self) -> float | None:
+        """None over nothing."""
+        return self.fabric / self.three_tier if self.three_tier else None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The fabric beside the three-tier one. Transceivers of both are counted at `transceiver_bps`."""
+
+    three_tier: ThreeTier
+    transceiver_bps: int
+    rows: tuple[ComparisonRow, ...]
+    cost: Total | None
+    power: Total | None
+    notes: tuple[str, ...]
+
+    def row(self, figure: str) -> ComparisonRow:
+        """The row of this name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for row in self.rows:
+            if row.figure == figure:
+                return row
+        raise KeyError(figure)
+
+
+def compare(
+    fabric: Fabric, bill: Bill, reach: Reach, impacts: tuple[Impact, ...], cost: Total | None, power: Total | None
+) -> Comparison:
+    """The fabric beside three tiers of the switch that its T0s are, or of a 51.2 Tbit/s one.
+
+    Raises:
+        ConfigError: a switch with fewer than two ports of the NIC's bandwidth.
+    """
+    nic_bps = fabric.planes * fabric.rates.nic
+    switch = fabric.materials.switches.get("t0", DEFAULT_SWITCH)
+    other = three_tier(fabric.hosts, nic_bps, switch)
+    materials = fabric.materials
+    transceiver_bps = max(materials.transceiver_bps or 0, nic_bps, fabric.rates.t0, fabric.rates.t1)
+    ours = bill_of(replace(fabric, materials=replace(materials, transceiver_bps=transceiver_bps)))
+    theirs = other.pieces(materials.copper)
+    their_cost = total_of(_known(materials.prices, materials, nic_bps), theirs, materials.currency)
+    their_power = total_of(_known(materials.powers_watts, materials, nic_bps), theirs, "W")
+    lost = {impact.failure: impact.plane_share_lost for impact in impacts}
+    nic_lost = {impact.failure: impact.nic_share_lost for impact in impacts}
+    cables = theirs.get("fiber_cable", 0) + theirs.get("copper_cable", 0)
+    rows = [
+        ComparisonRow("switches", bill.switches, other.switches),
+        ComparisonRow("switches per NIC", bill.switches / bill.nics, other.full_switches / other.full_nics, "per NIC"),
+        ComparisonRow("transceivers", ours.transceivers, theirs.get("transceiver", 0)),
+        ComparisonRow(
+            "transceivers per NIC", ours.transceivers / bill.nics, theirs.get("transceiver", 0) / bill.nics, "per NIC"
+        ),
+        ComparisonRow("cables", bill.cables, cables),
+        ComparisonRow("NICs reached through one switch", reach.one_hop_nics, min(other.one_hop_nics, bill.nics)),
+        ComparisonRow("switches on the longest path", reach.longest_path_switches, 5),
+        ComparisonRow("a T0-T1 link takes from its plane", lost["T0-T1 link"], 1 / other.one_hop_nics, "share"),
+        ComparisonRow("a NIC-T0 link takes from the NIC", nic_lost["NIC-T0 link"], 1.0, "share"),
+        ComparisonRow("a T0 takes from its NICs", nic_lost["T0"], 1.0, "share"),
+    ]
+    if cost is not None and their_cost is not None:
+        rows.append(ComparisonRow(f"cost, {cost.unit}", cost.total, their_cost.total, "amount"))
+    if power is not None and their_power is not None:
+        rows.append(ComparisonRow("power, W", power.total, their_power.total, "amount"))
+    notes = _notes(other, cost, their_cost)
+    return Comparison(other, transceiver_bps, tuple(rows), their_cost, their_power, notes)
+
+
+def _known(table: Mapping[Item, float], materials: Materials, nic_bps: int) -> dict[Item, float]:
+    """The table for the other fabric: every switch is the T0's, and a transceiver the same only at the same rate."""
+    found: dict[Item, float] = {item: table[item] for item in ("nic", "fiber_cable", "copper_cable") if item in table}
+    if "t0" in table:
+        found.update({"t0": table["t0"], "t1": table["t0"], "t2": table["t0"]})
+    if "transceiver" in table and materials.transceiver_bps == nic_bps:
+        found["transceiver"] = table["transceiver"]
+    return found
+
+
+def _notes(other: ThreeTier, cost: Total | None, their_cost: Total | None) -> tuple[str, ...]:
+    notes = []
+    if other.fabrics > 1:
+        notes.append(
+            f"Three tiers of radix {other.radix} end at {other.full_nics:,} NICs, so its numbers are those of "
+            f"{other.fabrics} fabrics side by side; a fourth tier would join them, with {FOUR_TIER_SWITCHES} switches "
+            "on the longest path and more of everything."
+        )
+    elif other.nics <= other.two_tier_nics:
+        notes.append(
+            f"A single plane would reach {other.two_tier_nics:,} NICs with two tiers; the third is there for the "
+            "comparison."
+        )
+    if cost is not None and their_cost is not None and cost.without != their_cost.without:
+        extra = [item for item in their_cost.without if item not in cost.without]
+        if extra:
+            names = ", ".join(extra).replace("_", " ")
+            notes.append(f"The cost of the three-tier fabric is without {names}: no price for its kind.")
+    return tuple(notes)
