@@ -106,9 +106,8 @@ def _host_routes(layout: Layout, host: Node) -> Iterator[Route]:
 
 def _usid_routes(layout: Layout, switch: Node) -> Iterator[Route]:
     usids = layout.paths.usids
-    interfaces = layout.interfaces(switch)
-    yield Route(usid_prefix(layout, usids.of(switch)), (_hop(layout, interfaces[0]),), kind="end")
-    for interface in interfaces:
+    yield Route(usid_prefix(layout, usids.of(switch)), kind="end")
+    for interface in layout.interfaces(switch):
         neighbour = interface.peer.node
         usid = usids.nic(interface.plane, interface.port) if neighbour.kind == "host" else usids.of(neighbour)
         yield Route(usid_prefix(layout, usid), (_hop(layout, interface),))

@@ -1,0 +1,273 @@
+"""`openmrc testbed`: a fabric of network namespaces, whose switches are the Linux kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from openmrc.testbed import TestBed
+    from openmrc.testbed.bed import Progress
+    from openmrc.testbed.counters import LinkCounters
+    from openmrc.testbed.state import State
+
+app = typer.Typer(
+    help="A fabric of Linux network namespaces: the kernel itself forwards, by SRv6.", no_args_is_help=True
+)
+Name = Annotated[str | None, typer.Option("--name", help="Which test bed; not needed where only one is up.")]
+BedArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Not needed where only one is up.")]
+_PLAIN_WORDS = {"ignore_unknown_options": True}  # those of the command
+
+
+@app.command()
+def up(
+    fabric_file: Annotated[Path, typer.Argument(metavar="FABRIC.yaml", help="The fabric file.")],
+    name: Annotated[
+        str | None, typer.Option(help="Begins the names of its namespaces; otherwise the fabric's name.")
+    ] = None,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Remove first what an unfinished run of this name left.")
+    ] = False,
+    without_root: Annotated[
+        bool, typer.Option("--rootless", help="In a user namespace even as root; without root it always is.")
+    ] = False,
+    data_plane: Annotated[
+        bool, typer.Option("--data-plane/--no-data-plane", help="Switches that mark, trim and count by eBPF.")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the test bed as JSON.")] = False,
+) -> None:
+    """Make a test bed: hosts, switches and links of FABRIC.yaml as namespaces. It stays until `down`."""
+    from openmrc.fabric import load_fabric
+    from openmrc.testbed import TestBed
+    from openmrc.testbed.bed import check_room, default_name
+    from openmrc.testbed.rootless import KEEPER_VARIABLE
+
+    fabric = load_fabric(fabric_file)
+    name = default_name(fabric) if name is None else name
+    if (without_root or os.geteuid() != 0) and KEEPER_VARIABLE not in os.environ:
+        check_room(fabric, name, clean=clean)
+        _up_in_user_namespace()
+    _end_at_signals()
+    with _progress(quiet=as_json) as progress:
+        bed = TestBed.up(fabric, name, clean=clean, data_plane=data_plane, progress=progress)
+    if as_json:
+        print(json.dumps(_facts(bed), indent=2))
+    else:
+        _introduce(bed)
+
+
+@app.command()
+def down(name: BedArgument = None) -> None:
+    """Take a test bed down: end what runs in it, remove its namespaces and nothing else."""
+    from openmrc.errors import ConfigError
+    from openmrc.testbed.bed import choose, take_down
+    from openmrc.testbed.state import load
+
+    name = choose(name)
+    found = load(name)
+    if found is None:
+        raise ConfigError("test bed", name, "one that is up", hint="openmrc testbed status")
+    ended = take_down(found)
+    print(f"{name} is down" + (f"; {ended} processes in it were ended" if ended else ""))
+
+
+@app.command()
+def status(
+    name: BedArgument = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Which test beds are up, and what their links have carried."""
+    from openmrc.testbed import TestBed
+    from openmrc.testbed.state import load, names
+
+    known = names()
+    if name is None and len(known) != 1:
+        _list([found for each in known if (found := load(each)) is not None], as_json)
+        return
+    bed = TestBed.open(name or known[0])
+    _go_inside(bed)
+    _show(bed, as_json)
+
+
+@app.command(name="exec", context_settings=_PLAIN_WORDS)
+def execute(
+    node: Annotated[str, typer.Argument(metavar="HOST", help="Such as host0, or a switch: p0-t1-2.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD", help="The command and its arguments.")],
+    name: Name = None,
+) -> None:
+    """Run a command in a host's namespace; its exit code is this command's."""
+    _become(node, command, name)
+
+
+@app.command()
+def shell(
+    node: Annotated[str, typer.Argument(metavar="HOST", help="Such as host0, or a switch: p0-t1-2.")],
+    name: Name = None,
+) -> None:
+    """Open a shell in a host's namespace."""
+    _become(node, [os.environ.get("SHELL", "/bin/sh")], name)
+
+
+def _become(node: str, command: list[str], name: str | None) -> NoReturn:
+    from openmrc.testbed import TestBed
+    from openmrc.testbed.bed import check_tools, choose
+
+    check_tools()
+    bed = TestBed.open(choose(name))
+    words = [*bed.prefix(bed.layout.node(node)), *command]
+    sys.stdout.flush()
+    os.execvp(words[0], words)  # noqa: S606  (signals and the terminal are then the command's own)
+
+
+def _up_in_user_namespace() -> NoReturn:
+    """Runs this very command again, in a new user namespace."""
+    from openmrc.testbed import rootless
+
+    keeper = rootless.start_keeper()
+    done = None
+    try:
+        environment = os.environ | {rootless.KEEPER_VARIABLE: str(keeper)}
+        done = subprocess.run([*rootless.entry(keeper), *_own_command()], env=environment, check=False).returncode
+    finally:
+        if done != 0:
+            rootless.end_keeper(keeper)
+    raise typer.Exit(done)
+
+
+def _go_inside(bed: TestBed) -> None:
+    """Runs this very command again where the bed's namespaces are to be found, if that is somewhere else."""
+    from openmrc.testbed import rootless
+
+    if words := rootless.prefix(bed.state):
+        os.execvp(words[0], [*words, *_own_command()])  # noqa: S606
+
+
+def _own_command() -> list[str]:
+    return [sys.executable, "-m", "openmrc.cli.main", *sys.argv[1:]]
+
+
+def _end_at_signals() -> None:
+    """A request to end is an interruption: what was made so far is removed."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs have it ignored
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Progress]:
+    """A bar on a terminal; nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bars:
+        tasks: dict[str, Any] = {}
+
+        def show(what: str, done: int, whole: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=whole)
+            bars.update(tasks[what], completed=done)
+
+        yield show
+
+
+def _facts(bed: TestBed) -> dict[str, Any]:
+    layout, fabric = bed.layout, bed.fabric
+    hosts = {
+        host.name: {
+            "namespace": layout.namespace(host),
+            "management": str(layout.management_address(host).ip),
+            "ports": [
+                {
+                    "interface": interface.name,
+                    "plane": interface.plane,
+                    "address": str(layout.paths.address(layout.nic(interface), interface.plane)),
+                    "ipv4": str(layout.ipv4(layout.nic(interface), interface.plane).ip),
+                }
+                for interface in layout.interfaces(host)
+            ],
+        }
+        for host in layout.hosts()
+    }
+    return {
+        "name": bed.name,
+        "fabric": fabric.name,
+        "way": "root" if bed.state.keeper is None else "rootless",
+        "keeper": bed.state.keeper,
+        "data_plane": bed.state.data_plane is not None,
+        "data_plane_missing": bed.state.data_plane_missing,
+        "made_s": bed.state.made_s,
+        "namespaces": bed.state.namespaces,
+        "hosts": hosts,
+    }
+
+
+def _introduce(bed: TestBed) -> None:
+    from openmrc.units import format_rate
+
+    fabric, layout = bed.fabric, bed.layout
+    switches = sum(1 for node in layout.nodes() if node.kind != "host")
+    links = sum(1 for _ in layout.all_interfaces()) // 2
+    print(
+        f"{bed.name} is up: {sum(1 for _ in layout.hosts())} hosts, {fabric.planes} planes, {switches} switches, "
+        f"{links} links of {format_rate(fabric.rate_bps)}, as {len(layout.namespaces())} namespaces"
+    )
+    if bed.state.keeper is None:
+        print("way: root, with namespaces that `ip netns` sees")
+    else:
+        print(f"way: rootless, in a user namespace that process {bed.state.keeper} keeps; root's way needs root")
+    if bed.state.data_plane is None:
+        print(f"switches: plain queues, without marking and trimming: {bed.state.data_plane_missing}")
+    else:
+        print("switches: eBPF marks, trims and counts")
+    print(f"try: openmrc testbed exec host0 --name {bed.name} -- ip -brief address")
+
+
+def _list(beds: list[State], as_json: bool) -> None:
+    from openmrc.testbed.bed import trouble
+
+    if as_json:
+        print(json.dumps([{"name": found.name, "problem": trouble(found)} for found in beds]))
+    elif not beds:
+        print("no test bed is up; openmrc testbed up FABRIC.yaml makes one")
+    for found in [] if as_json else beds:
+        print(f"{found.name}: {trouble(found) or 'up'}, {len(found.namespaces)} namespaces")
+
+
+def _show(bed: TestBed, as_json: bool) -> None:
+    from openmrc.testbed.counters import link_counters
+
+    links = list(link_counters(bed))
+    if as_json:
+        print(json.dumps(_facts(bed) | {"links": [asdict(link) for link in links]}, indent=2))
+        return
+    _introduce(bed)
+    _print_links(links)
+
+
+def _print_links(links: list[LinkCounters]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from openmrc.units import format_bytes
+
+    table = Table("from", "interface", "to", "carrier", box=None)
+    for column in ("packets", "bytes", "marked", "trimmed", "dropped"):
+        table.add_column(column, justify="right")
+    for link in links:
+        drops = sum(value for name, value in link.port.items() if name.startswith("dropped"))
+        counted = [link.port["marked"], link.port["trimmed"], drops] if link.port else ["-", "-", "-"]
+        words = (link.node, link.interface, link.peer, "yes" if link.carrier else "no")
+        table.add_row(*words, str(link.packets), format_bytes(link.bytes), *map(str, counted))
+    Console().print(table)

@@ -1,0 +1,305 @@
+"""A test bed as a Python object: made, found again, removed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from openmrc.errors import ConfigError, did_you_mean
+from openmrc.fabric import Fabric
+from openmrc.fabric.cabling import Node
+from openmrc.testbed import namespaces, rootless, state
+from openmrc.testbed.errors import TestBedError
+from openmrc.testbed.layout import Layout
+
+__all__ = ["Progress", "TestBed", "check_room", "check_tools", "choose", "default_name", "take_down", "trouble"]
+
+Progress = Callable[[str, int, int], None]
+_END_SECONDS = 2.0
+_CLEAN_HINT = "openmrc testbed up FABRIC.yaml --clean, or openmrc testbed down"
+
+
+class TestBed:
+    """A test bed that is up. As a context manager it is taken down at the end.
+
+    Args:
+        found: What is written about it; `TestBed.up` and `TestBed.open` give one.
+    """
+
+    __test__ = False  # pytest shall not take it for a class of tests
+
+    def __init__(self, found: state.State) -> None:
+        self.state = found
+        self.fabric = found.load_fabric()
+        self.layout = Layout.of(self.fabric, found.name)
+
+    @classmethod
+    def up(
+        cls,
+        fabric: Fabric,
+        name: str,
+        *,
+        clean: bool = False,
+        data_plane: bool = True,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Make a test bed; it stays when this process ends. A failure leaves nothing behind.
+
+        Args:
+            fabric: What it is to be.
+            name: Begins the names of its namespaces.
+            clean: Remove first what a run of this name left that did not finish.
+            data_plane: Whether switches mark, trim and count by eBPF, where this machine can.
+            progress: Called with what is being made, how many of these are, and how many there will be.
+
+        Raises:
+            ConfigError: a name or a fabric that cannot be a test bed.
+            TestBedError: it is up already, or the system refused something.
+        """
+        layout = check_room(fabric, name, clean=clean)
+        kernel = _kernel()
+        fresh = state.new_state(name, fabric, layout.namespaces())
+        if keeper := os.environ.get(rootless.KEEPER_VARIABLE):
+            fresh = fresh.with_keeper(int(keeper))
+        _claim(fresh)
+        try:
+            found = _build(layout, data_plane, progress or _silent)
+            state.save(found)
+        except BaseException:
+            kernel.remove(layout.namespaces())
+            state.forget(name)
+            raise
+        return cls(found)
+
+    @classmethod
+    def open(cls, name: str) -> Self:
+        """A test bed that is up.
+
+        Raises:
+            ConfigError: there is none of this name.
+            TestBedError: it is not complete.
+        """
+        found = state.load(name)
+        if found is None:
+            known = state.names()
+            allowed = ", ".join(known) if known else "nothing, since no test bed is up"
+            hint = did_you_mean(name, known) or "openmrc testbed up FABRIC.yaml"
+            raise ConfigError("test bed", name, allowed, hint=hint)
+        if problem := trouble(found):
+            raise TestBedError(f"test bed {name} {problem}", _CLEAN_HINT)
+        return cls(found)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.state.name
+
+    def prefix(self, node: Node) -> tuple[str, ...]:
+        """Words to put before a command so that it runs in the node's namespace."""
+        return (*rootless.prefix(self.state), "ip", "netns", "exec", self.layout.namespace(node))
+
+    def netlink(self, node: Node) -> Any:
+        """A new `pyroute2.IPRoute` of the node's namespace, to be closed by the caller."""
+        from pyroute2 import IPRoute
+
+        return IPRoute(netns=str(namespaces.FOLDER / self.layout.namespace(node)))
+
+    def configure(self, node: Node) -> None:
+        """Bring back addresses, neighbours and static routes of a node, and set its interfaces up.
+
+        The kernel forgets routes and neighbours of an interface that is set down.
+
+        Raises:
+            TestBedError: the kernel refused.
+        """
+        from openmrc.testbed.netlink import Netlink
+
+        with Netlink(self.layout.namespace(node)) as link:
+            link.change(_kernel().configuration(self.layout, node, again=True))
+
+    def down(self) -> int:
+        """Take it down: end what still runs in it, and remove its namespaces and no others.
+
+        Returns:
+            How many processes had to be ended.
+        """
+        return take_down(self.state)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
+
+
+def default_name(fabric: Fabric) -> str:
+    """A name for a bed of this fabric: the fabric's own, in the characters that names of namespaces have here."""
+    plain = re.sub(r"[^a-z0-9]+", "-", fabric.name.lower()).strip("-")
+    return plain[:32] if plain[:1].isalpha() else "testbed"
+
+
+def choose(name: str | None) -> str:
+    """The bed that is meant: the one of this name, or the only one there is.
+
+    Raises:
+        ConfigError: no name, and none or several beds.
+    """
+    if name is not None:
+        return name
+    known = state.names()
+    if len(known) == 1:
+        return known[0]
+    if not known:
+        raise ConfigError("test bed", "", "one that is up, and none is", hint="openmrc testbed up FABRIC.yaml")
+    raise ConfigError("--name", "", f"one of {', '.join(known)}", hint=f"--name {known[0]}")
+
+
+def trouble(found: state.State) -> str | None:
+    """What is wrong with a bed that is written down; None: it is whole."""
+    if found.phase == "starting":
+        if found.maker_alive:
+            return f"is being started by process {found.pid}"
+        return "was left unfinished by a run that was ended"
+    if not found.keeper_alive:
+        return "has lost its keeper process, and all namespaces with it"
+    if not rootless.inside(found):
+        return None
+    missing = [name for name in found.namespaces if not namespaces.exists(name)]
+    if missing:
+        return f"lacks the namespace {missing[0]}" + (f" and {len(missing) - 1} more" if missing[1:] else "")
+    return None
+
+
+def take_down(found: state.State) -> int:
+    """Remove what is written about a bed, and all that it names; how many processes were ended."""
+    if found.keeper is None:
+        ended = _end_processes(namespaces.processes(found.namespaces))
+        for name in found.namespaces:
+            namespaces.remove(name)
+    else:  # its namespaces go with the last process that is in them
+        ended = _end_processes(rootless.members(found.keeper)) - 1 if found.keeper_alive else 0
+    state.forget(found.name)
+    return ended
+
+
+def check_tools() -> None:
+    """Make sure that iproute2 is there.
+
+    Raises:
+        TestBedError: it is not.
+    """
+    if shutil.which("ip") is None:
+        raise TestBedError("the `ip` command is missing, which runs programs in namespaces", "apt install iproute2")
+
+
+def check_room(fabric: Fabric, name: str, *, clean: bool) -> Layout:
+    """Make sure that a bed of this fabric and name could be made; `clean` removes what an unfinished run left.
+
+    Raises:
+        ConfigError: a name or a fabric that cannot be a test bed.
+        TestBedError: it is up already, something is left of it, or something is missing on this machine.
+    """
+    layout = Layout.of(fabric, name)
+    _kernel().check_rates(layout)
+    check_tools()
+    _make_room(name, clean=clean)
+    return layout
+
+
+def _make_room(name: str, *, clean: bool) -> None:
+    found = state.load(name)
+    if found is not None:
+        problem = trouble(found)
+        if problem is None:
+            raise TestBedError(f"test bed {name} is up already", f"openmrc testbed down {name}, or another --name")
+        if found.phase == "starting" and found.maker_alive:
+            raise TestBedError(f"test bed {name} {problem}", "wait for it, or take another --name")
+        if not clean:
+            raise TestBedError(
+                f"test bed {name} {problem}", f"--clean removes what it left: {_names(found.namespaces)}"
+            )
+        take_down(found)
+
+
+def _claim(fresh: state.State) -> None:
+    taken = [name for name in fresh.namespaces if namespaces.exists(name)]
+    if taken:
+        raise TestBedError(
+            f"namespaces of these names are there and no test bed's: {_names(taken)}",
+            f"another --name, or ip netns delete {taken[0]}",
+        )
+    try:
+        state.save(fresh, new=True)
+    except FileExistsError:
+        raise TestBedError(f"test bed {fresh.name} is being started by somebody else", "another --name") from None
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
+
+
+def _build(layout: Layout, data_plane: bool, progress: Progress) -> state.State:
+    from openmrc.testbed.dataplane import DataPlane, DataPlaneUnavailableError
+
+    kernel = _kernel()
+    found = state.load(layout.name)
+    assert found is not None
+    missing = "" if data_plane else "it was not wanted"
+    with contextlib.ExitStack() as stack:
+        plane: DataPlane | None = None
+        if data_plane:
+            try:
+                plane = stack.enter_context(DataPlane.load(max(end.number for end in layout.all_interfaces())))
+            except DataPlaneUnavailableError as error:
+                missing = str(error)
+        kernel.build(layout, plane, progress)
+        opened = None if plane is None else plane.state
+    return replace(found, phase="up", data_plane=opened, data_plane_missing=missing)
+
+
+def _kernel() -> Any:
+    """The module that needs pyroute2.
+
+    Raises:
+        TestBedError: pyroute2 is missing.
+    """
+    try:
+        from openmrc.testbed import kernel
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "pyroute2":
+            raise TestBedError(
+                "a test bed needs pyroute2, which is missing", "pip install 'openmrc[testbed]'"
+            ) from None
+        raise
+    return kernel
+
+
+def _end_processes(pids: list[int]) -> int:
+    """End these processes, gently first; this process is spared."""
+    running = [pid for pid in pids if pid != os.getpid()]
+    for pid in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _END_SECONDS
+    while any(state.started(pid) >= 0 for pid in running):
+        if time.monotonic() > deadline:
+            for pid in running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            break
+        time.sleep(0.01)
+    return len(running)
+
+
+def _silent(_what: str, _done: int, _all: int) -> None:
+    pass

@@ -1,0 +1,118 @@
+"""A test bed without root: all of it in a user namespace, held by a keeper process.
+
+In that namespace its maker is root, over that namespace alone. Its network namespaces are in a folder that nobody else
+sees; commands enter through `nsenter`. Programs for eBPF cannot be loaded there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from openmrc.testbed.errors import TestBedError
+from openmrc.testbed.state import State
+
+__all__ = ["KEEPER_VARIABLE", "end_keeper", "inside", "members", "prefix", "start_keeper"]
+
+KEEPER_VARIABLE = "OPENMRC_TESTBED_KEEPER"  # tells `up` inside which process keeps the bed
+_READY = "ready"
+_REASONS = (
+    ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+    ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "an AppArmor profile for unshare"),
+    ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
+)
+
+
+def start_keeper() -> int:
+    """Start the process that holds the namespaces; its number.
+
+    Raises:
+        TestBedError: this system lets ordinary users have no user namespaces.
+    """
+    command = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--net",
+        "--mount",
+        sys.executable,
+        "-m",
+        f"{__package__}.keeper",
+    ]
+    try:
+        keeper = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C of the command that made it is not meant for it
+        )
+    except FileNotFoundError:
+        raise TestBedError("the `unshare` command is missing", "apt install util-linux, or run it as root") from None
+    assert keeper.stdout is not None
+    assert keeper.stderr is not None
+    with keeper.stdout, keeper.stderr:
+        if keeper.stdout.readline().strip() == _READY:
+            return keeper.pid
+        answer = keeper.stderr.read().strip().rpartition("\n")[2]
+    keeper.wait()
+    hint = next((hint for path, value, hint in _REASONS if _reads(path, value)), None)
+    raise TestBedError(
+        f"without root a test bed needs a user namespace, which was refused: {answer}",
+        f"run it as root, or allow it: {hint}" if hint else "run it as root",
+    )
+
+
+def end_keeper(keeper: int) -> None:
+    """End a keeper that this process has started, and with it all that it held."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(keeper, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(keeper, 0)
+
+
+def prefix(found: State) -> tuple[str, ...]:
+    """Words before a command that bring it into the bed's user namespace; none where it is not needed."""
+    if found.keeper is None or inside(found):
+        return ()
+    return entry(found.keeper)
+
+
+def entry(keeper: int) -> tuple[str, ...]:
+    """Words before a command that bring it into a keeper's namespaces."""
+    return ("nsenter", "--target", str(keeper), "--user", "--net", "--mount", "--preserve-credentials")
+
+
+def inside(found: State) -> bool:
+    """Whether this process is where the bed's namespaces are to be found."""
+    return found.keeper is None or _link("self", "mnt") == _link(str(found.keeper), "mnt")
+
+
+def members(keeper: int) -> list[int]:
+    """All processes in the keeper's user namespace, itself among them."""
+    wanted = _link(str(keeper), "user")
+    if wanted is None:
+        return []
+    return [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and _link(entry.name, "user") == wanted
+    ]
+
+
+def _link(pid: str, kind: str) -> str | None:
+    try:
+        return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
+    except OSError:
+        return None
+
+
+def _reads(path: str, value: str) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(path).read_text().strip() == value
+    return False
