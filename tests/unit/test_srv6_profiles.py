@@ -131,7 +131,7 @@ def test_a_real_device_takes_a_generated_profile():
     here = IPv6Address("::1")
     ports = tuple(dataclasses.replace(port, address=here, receive=here) for port in paths.ports)
     try:
-        device = Device([], paths=NicPaths(ports, paths.rules), udp_port=24791, evs_per_port=6)
+        device = Device(paths=NicPaths(ports, paths.rules), udp_port=24791, evs_per_port=6)
     except DeviceError as error:
         pytest.skip(f"no IPv6 loopback: {error}")
     with device:

@@ -20,7 +20,7 @@ from openmrc.errors import ConfigError
 from openmrc.fabric.cabling import SWITCH_KINDS, Node, NodeKind, count
 from openmrc.fabric.model import Shape
 
-__all__ = ["USID_BITS", "UsidField", "UsidPlan"]
+__all__ = ["USID_BITS", "UsidPlan"]
 
 USID_BITS = 16
 _BASES: dict[NodeKind, int] = {"t0": 0x4000, "t1": 0x8000, "t2": 0xC000, "host": 0xE000}
@@ -31,14 +31,6 @@ _WORDS = {"t0": "T0s", "t1": "T1s", "t2": "T2s", "host": "NICs at a T0"}
 def _bits(count: int) -> int:
     """Bits that hold the numbers below `count`."""
     return max(count - 1, 0).bit_length()
-
-
-@dataclass(frozen=True, slots=True)
-class UsidField:
-    """Some bits of a uSID: `bits` of them, the lowest `shift` from the low end."""
-
-    shift: int
-    bits: int
 
 
 @dataclass(frozen=True)
