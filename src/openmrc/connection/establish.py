@@ -11,7 +11,7 @@ from typing import Any, Self
 from weakref import WeakSet
 
 from openmrc.errors import ConfigError, DeviceError, HandshakeError, PeerUnreachableError, VerbsError
-from openmrc.verbs import Device, MemoryRegion, Peer, ProtectionDomain, QpState, QueuePair, Transport
+from openmrc.verbs import Device, EvFormatMode, MemoryRegion, Peer, ProtectionDomain, QpState, QueuePair, Transport
 from openmrc.verbs.profiles import CcProfile, EvProfile, EvProfileMode
 
 from . import settings as rules
@@ -108,7 +108,10 @@ class _End:
         )
 
     def _ev_profile(self) -> EvProfile:
-        active = self.settings.active_per_port or max(1, self.device.evs_per_port // 2)
+        evs_per_port = self.device.evs_per_port
+        # In mode SRV6 EVs are the known paths: with all of them in use each carries the same.
+        spare = 0 if self.device.ev_format is EvFormatMode.SRV6 else evs_per_port // 2
+        active = self.settings.active_per_port or evs_per_port - spare
         mode, evs = EvProfileMode.AUTO, None
         if self.qp is not None and self.qp.transport is Transport.RC:
             all_evs = self.device.evs()

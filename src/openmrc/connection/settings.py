@@ -59,7 +59,8 @@ class QpSettings:
             answer, well below what people notice.
         linear_retries: So many timeouts at the same interval,
         exponential_retries: then so many at doubling intervals (25: for ever), then the QP fails. 7 and 10 are 17 s.
-        active_per_port: EVs in use at a time on each port. None: half of the device's, the rest is the backup set.
+        active_per_port: EVs in use at a time on each port; the rest is the backup set. None: half of the device's, in
+            EV format SRV6 all.
         min_active: Paths are not put aside below this many usable ones.
         probe_interval_us: Between two probes of a path that is assumed bad.
         skip_lapse_us: A path marked by ECN is used again after this time at the latest; 0: when its turn comes.

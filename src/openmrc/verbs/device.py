@@ -30,7 +30,7 @@ __all__ = ["Context", "Device", "DeviceAttributes", "Peer", "Port", "ProtectionD
 PORTS_MAX = 16
 EVS_MAX = 1024
 EVS_PER_PORT_DEFAULT = 64
-EVS_PER_PATH_DEFAULT = 4
+EVS_PER_PORT_SRV6 = 32
 BURST_PACKETS_MAX = 64
 _PORT_WORDS = 'a numeric address, optionally with interface and advertised address: "10.0.0.1%eth1@192.0.2.7"'
 
@@ -155,8 +155,8 @@ class Device:
             becomes a destination address.
         udp_port: UDP port that every port receives on.
         evs_per_port: EVs of each port. Mode UDP: so many UDP source ports are bound; None: 64. Mode STEV: so many flow
-            labels are drawn; None: 64. Mode SRV6: every path in turn; None: 4 for each path, as far as there is room.
-            With fewer EVs than paths the device draws which.
+            labels are drawn; None: 64. Mode SRV6: every path in turn; None: all paths equally often,
+            which makes 32 or more. With fewer EVs than paths the device draws which.
         burst_packets: Packets that share one EV, 1 to 64. More makes sending cheaper through the kernel's segmentation
             offload (several times so at a 1,500 byte MTU); 1 sprays every packet by itself, which balances best. The
             default, 8, suits transfers of megabytes over links of gigabits.
@@ -200,7 +200,7 @@ class Device:
         self.ev_format = _checked_format(ev_format, self.ports, routes)
         _within("udp_port", udp_port, 1, 65535)
         if evs_per_port is None:
-            wanted = EVS_PER_PORT_DEFAULT if routes is None else EVS_PER_PATH_DEFAULT * routes.selectors_max
+            wanted = EVS_PER_PORT_DEFAULT if routes is None else routes.evs_per_port(EVS_PER_PORT_SRV6)
             evs_per_port = min(wanted, EVS_MAX // len(self.ports))
         _within("evs_per_port", evs_per_port, 1, EVS_MAX // len(self.ports))
         _within("burst_packets", burst_packets, 1, BURST_PACKETS_MAX)

@@ -87,10 +87,14 @@ class CheckedPaths:
     paths: Paths
     rules: _native.PathRules
 
-    @property
-    def selectors_max(self) -> int:
-        """Of the port with the most."""
-        return max(len(port.selectors) for port in self.paths.ports)
+    def evs_per_port(self, least: int) -> int:
+        """EVs of a port, `least` or more, that name each path equally often.
+
+        Several EVs for a path, where paths are few: a lost packet puts its EV aside until probes are answered, and random
+        loss must not take whole paths away.
+        """
+        paths = max(len(port.selectors) for port in self.paths.ports)
+        return -(-least // paths) * paths
 
     def native_settings(self, evs_per_port: int, seed: int) -> dict[str, Any]:
         """For `_native.Device`: the rules, and (receive address, selectors) of each port.
