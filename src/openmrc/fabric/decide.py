@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
 from openmrc.errors import ConfigError
+from openmrc.fabric.around import Around, decide_around
+from openmrc.fabric.draft import Draft
 from openmrc.fabric.model import (
     ETHERNET_BYTES,
     IP_HEADER_BYTES,
@@ -28,33 +29,27 @@ from openmrc.fabric.model import (
 )
 from openmrc.fabric.reading import Document
 from openmrc.fabric.sections import HOSTS_MAX, QUEUE_BYTES_MAX, FabricFile, TierSection
+from openmrc.fabric.sizing import check_ports, derive, models_of
 
 __all__ = ["decide"]
 
 NIC_QUEUE_BYTES_MIN = 2**20
 
 
-class _Draft(NamedTuple):
-    """What a file says, and the complaints about it so far."""
-
-    file: FabricFile
-    document: Document
-    problems: list[ConfigError]
-
-    def add(self, key: str | tuple[str | int, ...], value: object, allowed: str, hint: str | None = None) -> None:
-        place = (key,) if isinstance(key, str) else key
-        self.problems.append(self.document.problem(place, value, allowed, hint))
-
-
 def decide(file: FabricFile, document: Document) -> tuple[Fabric | None, list[ConfigError]]:
     """The fabric, or None and everything that contradicts."""
-    draft = _Draft(file, document, [])
+    draft = Draft(file, document, [])
     rates, delays = _tiers(file.rate), _tiers(file.delay)
     if file.site_link is not None:
         rates = replace(rates, t1=file.site_link.rate or rates.t0)
         delays = replace(delays, t1=file.site_link.delay)
+    models = models_of(draft)
+    file = derive(draft, models, rates)
+    impossible = bool(draft.problems)
+    draft = draft._replace(file=file)
     shape = _shape(draft, rates)
-    _check_radix(draft, shape)
+    check_ports(draft, shape, {} if impossible else models, rates)
+    around = decide_around(draft, models, shape, rates)
     _check_thresholds(draft)
     if file.routing and file.ev_mapping and file.routing != file.ev_mapping:
         draft.add("ev_mapping", file.ev_mapping, f"the same as routing, {file.routing}", "leave out ev_mapping")
@@ -65,7 +60,7 @@ def decide(file: FabricFile, document: Document) -> tuple[Fabric | None, list[Co
             draft.add(("faults", index), str(fault), error.allowed, error.hint)
     if draft.problems:
         return None, draft.problems
-    return _with_defaults(file, shape, rates, delays), []
+    return _with_defaults(file, shape, rates, delays, around), []
 
 
 def _tiers(section: TierSection) -> Tiers:
@@ -73,7 +68,7 @@ def _tiers(section: TierSection) -> Tiers:
     return Tiers(section.nic, t0, t0 if section.t1 is None else section.t1)
 
 
-def _shape(draft: _Draft, rates: Tiers) -> Shape:
+def _shape(draft: Draft, rates: Tiers) -> Shape:
     file = draft.file
     hosts = file.hosts * file.nics_per_host
     if hosts > HOSTS_MAX:
@@ -100,7 +95,7 @@ def _shape(draft: _Draft, rates: Tiers) -> Shape:
     )
 
 
-def _hosts_per_t0(draft: _Draft) -> int:
+def _hosts_per_t0(draft: Draft) -> int:
     file = draft.file
     if file.hosts_per_t0 is not None and file.t0s is not None:
         t0s = -(-file.hosts // file.hosts_per_t0)
@@ -116,7 +111,7 @@ def _hosts_per_t0(draft: _Draft) -> int:
     return -(-file.hosts // (file.t0s or min(2, file.hosts)))
 
 
-def _pods(draft: _Draft, t0s: int) -> tuple[int, bool]:
+def _pods(draft: Draft, t0s: int) -> tuple[int, bool]:
     """T0s of a pod (0: two tiers), and whether there are three tiers."""
     file = draft.file
     if file.sites is not None:
@@ -135,7 +130,7 @@ def _pods(draft: _Draft, t0s: int) -> tuple[int, bool]:
     return 0, False
 
 
-def _site_t0s(draft: _Draft, t0s: int) -> int:
+def _site_t0s(draft: Draft, t0s: int) -> int:
     file, sites = draft.file, draft.file.sites or 1
     if file.site_link is None:
         draft.add("sites", sites, "together with site_link: {delay: 1ms}")
@@ -150,7 +145,7 @@ def _site_t0s(draft: _Draft, t0s: int) -> int:
     return t0s // sites
 
 
-def _uplinks(draft: _Draft, hosts_per_t0: int, nic_bps: int, t0_bps: int) -> int:
+def _uplinks(draft: Draft, hosts_per_t0: int, nic_bps: int, t0_bps: int) -> int:
     """Uplinks of a T0 with the oversubscription that the file asks for."""
     file = draft.file
     ratio = Fraction(str(file.oversubscription))
@@ -163,7 +158,7 @@ def _uplinks(draft: _Draft, hosts_per_t0: int, nic_bps: int, t0_bps: int) -> int
     return max(1, int(uplinks))
 
 
-def _non_blocking(draft: _Draft, t0s_per_pod: int, rates: Tiers) -> int:
+def _non_blocking(draft: Draft, t0s_per_pod: int, rates: Tiers) -> int:
     uplinks = Fraction(t0s_per_pod * rates.t0, rates.t1)
     if uplinks.denominator != 1:
         words = f"a number: {t0s_per_pod} T0s of a pod and the rates would need {float(uplinks):g}"
@@ -171,25 +166,7 @@ def _non_blocking(draft: _Draft, t0s_per_pod: int, rates: Tiers) -> int:
     return max(1, int(uplinks))
 
 
-def _check_radix(draft: _Draft, shape: Shape) -> None:
-    radix = draft.file.radix
-    if radix is None:
-        return
-    down_of_t1 = shape.t0s_per_pod or shape.t0s
-    needs = {
-        "t0": (shape.hosts_per_t0 + shape.t1s, f"{shape.hosts_per_t0} NICs and {shape.t1s} uplinks"),
-        "t1": (down_of_t1 + shape.t1_uplinks, f"{down_of_t1} T0s and {shape.t1_uplinks} uplinks"),
-        "t2": (shape.pods if shape.t2s else 0, f"{shape.pods} pods"),
-    }
-    for tier, (ports, words) in needs.items():
-        limit = getattr(radix, tier)
-        if limit is not None and ports > limit:
-            each = isinstance(draft.document.values.get("radix"), Mapping)
-            place = ("radix", tier) if each else ("radix",)
-            draft.add(place, limit, f"at least {ports}: a {tier.upper()} has {words}")
-
-
-def _check_thresholds(draft: _Draft) -> None:
+def _check_thresholds(draft: Draft) -> None:
     ecn, pfc = draft.file.ecn, draft.file.pfc
     if ecn is not None:
         if ecn.threshold_bytes is not None and (ecn.min_bytes is not None or ecn.max_bytes is not None):
@@ -221,7 +198,7 @@ class _Sizes(NamedTuple):
         return int(getattr(self.rates, tier)) * rtt_ps // (8 * 10**12)
 
 
-def _with_defaults(file: FabricFile, shape: Shape, rates: Tiers, delays: Tiers) -> Fabric:
+def _with_defaults(file: FabricFile, shape: Shape, rates: Tiers, delays: Tiers, around: Around) -> Fabric:
     """Thresholds by the bandwidth-delay product of a port, as UEC recommends for a plane (protocol notes, A.14)."""
     framing = file.framing or "ipv4"
     framing_bytes = file.framing_bytes
@@ -263,6 +240,9 @@ def _with_defaults(file: FabricFile, shape: Shape, rates: Tiers, delays: Tiers) 
         pfc=pfc,
         shared_buffer=shared,
         faults=file.faults,
+        addresses=around.addresses,
+        interfaces=around.interfaces,
+        materials=around.materials,
     )
 
 

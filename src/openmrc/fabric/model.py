@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from openmrc.fabric.blocks import AddressBlocks
 from openmrc.fabric.faults import Fault
+from openmrc.fabric.interfaces import InterfaceNames
 from openmrc.fabric.materials import Materials
 
 __all__ = ["Ecn", "Fabric", "Pfc", "Port", "Shape", "SharedBuffer", "Tiers", "Trim"]
@@ -202,6 +203,7 @@ class Fabric(Shape):
     faults: tuple[Fault, ...] = ()
     addresses: AddressBlocks = field(default_factory=AddressBlocks)
     materials: Materials = field(default_factory=Materials)
+    interfaces: InterfaceNames = field(default_factory=InterfaceNames)
 
     @property
     def rate_bps(self) -> int:

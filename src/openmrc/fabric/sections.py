@@ -9,9 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from openmrc.errors import ConfigError
+from openmrc.fabric.address_sections import AddressSection, InterfaceSection
 from openmrc.fabric.faults import Fault, parse_fault
+from openmrc.fabric.material_sections import PORTS_MAX, FailureSection, PowerSection, PriceSection, Switches
 from openmrc.fabric.model import JUMBO_FRAME_BYTES, Framing, Routing
 from openmrc.fabric.reading import Section, count, quantity
+from openmrc.fabric.written import BYTES, NUMBER, ON_OFF, PERCENT, RATE, TIME, Written, integer, text
 from openmrc.units import parse_bytes, parse_percent, parse_rate, parse_time
 
 __all__ = ["FabricFile", "Flag", "TierSection", "on_off", "size"]
@@ -77,10 +80,10 @@ def _alpha(value: Any) -> int:
     return round(value * 1000)
 
 
-Rate = Annotated[int, BeforeValidator(_rate)]
-Delay = Annotated[int, BeforeValidator(_delay)]
-QueueSize = Annotated[int, size(JUMBO_FRAME_BYTES)]
-Threshold = Annotated[int, size(0)]
+Rate = Annotated[int, BeforeValidator(_rate), Written(RATE)]
+Delay = Annotated[int, BeforeValidator(_delay), Written(TIME)]
+QueueSize = Annotated[int, size(JUMBO_FRAME_BYTES), Written(BYTES)]
+Threshold = Annotated[int, size(0), Written(BYTES)]
 Flag = Annotated[bool, Field(strict=True)]
 
 
@@ -93,23 +96,27 @@ class TierSection(Section):
 
 
 class RateSection(TierSection):
-    nic: Rate
-    t0: Rate | None = None
-    t1: Rate | None = None
+    """A rate per tier of links; a tier that is left out has the rate of the one below it."""
+
+    nic: Rate = Field(description="Between NIC and T0")
+    t0: Rate | None = Field(None, description="Between T0 and T1")
+    t1: Rate | None = Field(None, description="Between T1 and T2")
 
 
 class DelaySection(TierSection):
-    nic: Delay
-    t0: Delay | None = None
-    t1: Delay | None = None
+    """A delay per tier of links, in each direction; a tier that is left out has the delay of the one below it."""
+
+    nic: Delay = Field(description="Between NIC and T0")
+    t0: Delay | None = Field(None, description="Between T0 and T1")
+    t1: Delay | None = Field(None, description="Between T1 and T2")
 
 
 class QueueSection(Section):
     """A bound per tier of switches; a tier that is left out has the default."""
 
-    t0: QueueSize | None = None
-    t1: QueueSize | None = None
-    t2: QueueSize | None = None
+    t0: QueueSize | None = Field(None, description="Of the ports of T0s")
+    t1: QueueSize | None = Field(None, description="Of the ports of T1s")
+    t2: QueueSize | None = Field(None, description="Of the ports of T2s")
 
 
 def _one_or(section: type[Section], parse: Callable[[Any], int], keys: tuple[str, ...]) -> BeforeValidator:
@@ -132,83 +139,136 @@ def _queue(value: Any) -> int:
 
 
 _LINK_TIERS, _SWITCH_TIERS = ("nic", "t0", "t1"), ("t0", "t1", "t2")
-Rates = Annotated[RateSection, _one_or(RateSection, _rate, _LINK_TIERS)]
-Delays = Annotated[DelaySection, _one_or(DelaySection, _delay, _LINK_TIERS)]
-Queues = Annotated[QueueSection, _one_or(QueueSection, _queue, _SWITCH_TIERS)]
+Rates = Annotated[RateSection, _one_or(RateSection, _rate, _LINK_TIERS), Written(RATE, beside=True)]
+Delays = Annotated[DelaySection, _one_or(DelaySection, _delay, _LINK_TIERS), Written(TIME, beside=True)]
+Queues = Annotated[QueueSection, _one_or(QueueSection, _queue, _SWITCH_TIERS), Written(BYTES, beside=True)]
 
 
 class RadixSection(Section):
-    t0: Annotated[int, count(2, 65536)] | None = None
-    t1: Annotated[int, count(2, 65536)] | None = None
-    t2: Annotated[int, count(2, 65536)] | None = None
+    """Ports of a switch by tier; a tier that is left out is not checked."""
+
+    t0: Annotated[int, count(2, PORTS_MAX)] | None = Field(None, description="Of a T0")
+    t1: Annotated[int, count(2, PORTS_MAX)] | None = Field(None, description="Of a T1")
+    t2: Annotated[int, count(2, PORTS_MAX)] | None = Field(None, description="Of a T2")
 
 
 def _radix(value: Any) -> int:
-    if type(value) is not int or not 2 <= value <= 65536:
-        raise ConfigError("radix", value, "2 to 65536 ports of a switch, or t0, t1 and t2 with a number each")
+    if type(value) is not int or not 2 <= value <= PORTS_MAX:
+        raise ConfigError("radix", value, f"2 to {PORTS_MAX} ports of a switch, or t0, t1 and t2 with a number each")
     return value
 
 
+Radix = Annotated[
+    RadixSection, _one_or(RadixSection, _radix, _SWITCH_TIERS), Written(integer(2, PORTS_MAX), beside=True)
+]
+
+
 class EcnSection(Section):
-    min_bytes: Threshold | None = None
-    max_bytes: Threshold | None = None
-    threshold_bytes: Threshold | None = None
-    max_probability: Annotated[int, BeforeValidator(_permille)] = Field(default="100%", validate_default=True)
-    nic: Flag = False
-    last_hop: Flag = False
-    t0: Flag = True
-    t1: Flag = True
-    t2: Flag = True
+    """When switches mark packets: a ramp from `min_bytes` to `max_bytes`, or a step at `threshold_bytes`."""
+
+    min_bytes: Threshold | None = Field(None, description="Waiting bytes where marking starts")
+    max_bytes: Threshold | None = Field(None, description="Waiting bytes above which everything is marked")
+    threshold_bytes: Threshold | None = Field(
+        None, description="Waiting bytes above which everything is marked: a step"
+    )
+    max_probability: Annotated[int, BeforeValidator(_permille), Written(PERCENT)] = Field(
+        default="100%", validate_default=True, description="Where the ramp ends"
+    )
+    nic: Flag = Field(False, description="Mark at the hosts' uplinks too")
+    last_hop: Flag = Field(False, description="Mark at the port to the host too")
+    t0: Flag = Field(True, description="Mark at T0 uplinks")
+    t1: Flag = Field(True, description="Mark at T1s")
+    t2: Flag = Field(True, description="Mark at T2s")
 
 
 class TrimSection(Section):
-    threshold_bytes: Threshold | None = None
-    last_hop_threshold_bytes: Threshold | None = None
-    size_bytes: Annotated[int, size(64)] = 128
+    """When switches cut data to its headers."""
+
+    threshold_bytes: Threshold | None = Field(None, description="Data that would wait behind more is trimmed")
+    last_hop_threshold_bytes: Threshold | None = Field(None, description="The same at the port to the host")
+    size_bytes: Annotated[int, size(64), Written(BYTES)] = Field(128, description="What is left of the IP packet")
 
 
 class PfcSection(Section):
-    xoff: Threshold | None = None
-    xon: Threshold | None = None
+    """When a switch pauses its neighbours, per ingress port."""
+
+    xoff: Threshold | None = Field(None, description="Waiting bytes above which the neighbour pauses")
+    xon: Threshold | None = Field(None, description="Waiting bytes below which it goes on")
 
 
 class SiteLinkSection(Section):
-    rate: Rate | None = None
-    delay: Delay
-    t2s: Annotated[int, count(1, 4096)] = 1
+    """The links between the T1s of a site and T2s."""
+
+    rate: Rate | None = Field(None, description="Of one link; that of T0 to T1 if left out")
+    delay: Delay = Field(description="Of one link in each direction; two of them join two sites")
+    t2s: Annotated[int, count(1, 4096)] = Field(1, description="T2s for each T1 of a site")
+
+
+OnOffEcn = Annotated[EcnSection | None, BeforeValidator(on_off), Written(ON_OFF, beside=True)]
+OnOffTrim = Annotated[TrimSection | None, BeforeValidator(on_off), Written(ON_OFF, beside=True)]
+OnOffPfc = Annotated[PfcSection | None, BeforeValidator(on_off), Written(ON_OFF, beside=True)]
+_FAULT = text("plane 2 blackhole at 2s for 3s", "host 0 plane 1 down at 1s")
 
 
 class FabricFile(Section):
-    """A fabric file as written."""
+    """A fabric file of openmrc: one description of planes, tiers, rates, addresses and materials."""
 
-    name: str = "fabric"
-    planes: Annotated[int, count(1, PLANES_MAX)]
-    hosts: Annotated[int, count(1, HOSTS_MAX)]
-    nics_per_host: Annotated[int, count(1, 64)] = 1
-    hosts_per_t0: Annotated[int, count(1, 32768)] | None = None
-    t0s: Annotated[int, count(1, 32768)] | None = None
-    t1s: Annotated[int, count(1, 4096)] | None = None
-    oversubscription: Annotated[float, Field(strict=True, ge=0.01, le=1000)] | None = None
-    tiers: Literal[2, 3] | None = None
-    t0s_per_pod: Annotated[int, count(1, 32768)] | None = None
-    t1_uplinks: Annotated[int, count(1, 4096)] | None = None
-    sites: Annotated[int, count(2, 1024)] | None = None
-    site_link: SiteLinkSection | None = None
-    radix: Annotated[RadixSection, _one_or(RadixSection, _radix, _SWITCH_TIERS)] | None = None
-    rate: Rates
-    delay: Delays = DelaySection(nic="200us")
-    queue_bytes: Queues | None = None
-    nic_queue_bytes: QueueSize | None = None
-    buffer_bytes: QueueSize | None = None
-    alpha: Annotated[int, BeforeValidator(_alpha)] | None = None
-    ecn: Annotated[EcnSection | None, BeforeValidator(on_off)] = EcnSection()
-    trim: Annotated[TrimSection | None, BeforeValidator(on_off)] = None
-    pfc: Annotated[PfcSection | None, BeforeValidator(on_off)] = None
-    routing: Routing | None = None
-    ev_mapping: Literal["modulo", "hash"] | None = None
-    framing: Framing | None = None
-    framing_bytes: Annotated[int, count(0, 256)] | None = None
-    seed: Annotated[int, count(0, 2**63 - 1)] = 1
-    udp_port: Annotated[int, count(1024, 65535)] = 4791
-    address_base: Annotated[str, AfterValidator(_address_base)] = "127.16.0.0"
-    faults: tuple[Annotated[Fault, BeforeValidator(_fault)], ...] = ()
+    name: str = Field("fabric", description="What it is called in output")
+    planes: Annotated[int, count(1, PLANES_MAX)] = Field(description="Each NIC has one port in each")
+    hosts: Annotated[int, count(1, HOSTS_MAX)] = Field(description="How many")
+    nics_per_host: Annotated[int, count(1, 64)] = Field(1, description="NICs of a host; all hang on its T0s")
+    hosts_per_t0: Annotated[int, count(1, 32768)] | None = Field(
+        None, description="Host h hangs on T0 h // hosts_per_t0 of every plane"
+    )
+    t0s: Annotated[int, count(1, 32768)] | None = Field(None, description="T0s of a plane, in place of hosts_per_t0")
+    t1s: Annotated[int, count(1, 4096)] | None = Field(None, description="T1s of a plane; of a pod with three tiers")
+    oversubscription: Annotated[float, Field(strict=True, ge=0.01, le=1000)] | None = Field(
+        None, description="Rate of a T0's hosts over that of its uplinks, in place of t1s"
+    )
+    tiers: Literal[2, 3] | None = Field(None, description="2, or 3: pods of T0s and T1s, joined by T2s")
+    t0s_per_pod: Annotated[int, count(1, 32768)] | None = Field(None, description="With three tiers")
+    t1_uplinks: Annotated[int, count(1, 4096)] | None = Field(
+        None, description="Links of each T1 to T2s; non-blocking if left out"
+    )
+    sites: Annotated[int, count(2, 1024)] | None = Field(None, description="A site is a pod with long links to T2s")
+    site_link: SiteLinkSection | None = Field(None, description="Links between the sites")
+    switch: Switches | None = Field(
+        None, description="Switch model, of all tiers or by tier: what is not written follows from its ports"
+    )
+    radix: Radix | None = Field(None, description="Ports of a switch: refused when more are needed")
+    rate: Rates = Field(description="Of every link, or by tier")
+    delay: Delays = Field(DelaySection(nic="200us"), description="Of every link in each direction, or by tier")
+    queue_bytes: Queues | None = Field(None, description="Bound of each switch port, or by tier")
+    nic_queue_bytes: QueueSize | None = Field(None, description="Bound of each host's uplink: memory of its NIC")
+    buffer_bytes: QueueSize | None = Field(None, description="Memory that the ports of a switch share")
+    alpha: Annotated[int, BeforeValidator(_alpha), Written(NUMBER)] | None = Field(
+        None, description="A queue may hold this many times what is free of buffer_bytes"
+    )
+    ecn: OnOffEcn = Field(EcnSection(), description="Marking")
+    trim: OnOffTrim = Field(None, description="Trimming")
+    pfc: OnOffPfc = Field(None, description="Pause frames")
+    routing: Routing | None = Field(
+        None, description="modulo: by digits of the EV; hash: as ECMP does; adaptive: the uplink with least waiting"
+    )
+    ev_mapping: Literal["modulo", "hash"] | None = Field(None, description="The older name of routing")
+    framing: Framing | None = Field(None, description="Headers around a datagram; srv6 is IPv6 in IPv6")
+    framing_bytes: Annotated[int, count(0, 256)] | None = Field(
+        None, description="What each packet takes on the wire beside its IP packet; 38 on Ethernet"
+    )
+    seed: Annotated[int, count(0, 2**63 - 1)] = Field(1, description="Of marks and faults")
+    udp_port: Annotated[int, count(1024, 65535)] = Field(4791, description="Of the NICs")
+    address_base: Annotated[str, AfterValidator(_address_base)] = Field(
+        "127.16.0.0", description="127.B.0.0 of the emulated fabric; plane p uses 127.(B+p)"
+    )
+    faults: tuple[Annotated[Fault, BeforeValidator(_fault), Written(_FAULT)], ...] = Field(
+        (), description="Lines of the fault language, counted from the start"
+    )
+    addresses: AddressSection | None = Field(None, description="Address blocks of the SRv6 fabric")
+    interfaces: InterfaceSection | None = Field(None, description="Names of the interfaces of hosts and switches")
+    transceiver: Rate | None = Field(
+        None, description="Rate of one transceiver: above that of a link, it carries several links, which fail together"
+    )
+    copper: tuple[Literal["nic", "t0", "t1"], ...] = Field((), description="Tiers of links without optics")
+    prices: PriceSection | None = Field(None, description="Your own table of prices a piece")
+    powers: PowerSection | None = Field(None, description="Your own table of powers a piece, in watts")
+    failures: FailureSection | None = Field(None, description="Your own table of failures a piece, a year")
