@@ -90,8 +90,8 @@ class CheckedPaths:
     def evs_per_port(self, least: int) -> int:
         """EVs of a port, `least` or more, that name each path equally often.
 
-        Several EVs for a path, where paths are few: a lost packet puts its EV aside until probes are answered, and random
-        loss must not take whole paths away.
+        Several EVs for a path, where paths are few: a lost packet puts its EV aside until probes are answered, and
+        random loss must not take whole paths away.
         """
         paths = max(len(port.selectors) for port in self.paths.ports)
         return -(-least // paths) * paths
