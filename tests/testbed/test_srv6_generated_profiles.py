@@ -6,6 +6,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
