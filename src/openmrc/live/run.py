@@ -60,7 +60,7 @@ class Session:
         self._names = names
         self._fabric_model: Fabric | None = plan.fabric() if plan.rate_bps else None
         texts = plan.all_faults()
-        self._faults: list[Fault] = parse_faults(texts, self._fabric_model) if self._fabric_model else []
+        self._faults: list[Fault] = parse_faults(texts, self._fabric_model, venue.check) if self._fabric_model else []
         self._spans = fault_spans(texts, self._faults, plan.seconds, names)
         self._shown_spans = tuple(span for span in self._spans if span.end_s - span.start_s < plan.seconds)
         self._hosts: dict[int, Child] = {}

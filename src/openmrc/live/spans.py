@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from openmrc.analysis.record import FaultSpan
 from openmrc.fabric import Fabric, Fault, check_emulated_fault, parse_fault
@@ -11,8 +11,10 @@ _PS = 1e12
 SPANS_MAX = 1000
 
 
-def parse_faults(texts: Sequence[str], fabric: Fabric) -> list[Fault]:
-    """The faults that a fabric has places for.
+def parse_faults(
+    texts: Sequence[str], fabric: Fabric, check: Callable[[Fault], None] = check_emulated_fault
+) -> list[Fault]:
+    """The faults that a fabric has places for; `check` refuses what cannot be done there.
 
     Raises:
         FaultError: naming the word that is wrong and what could stand there.
@@ -20,7 +22,7 @@ def parse_faults(texts: Sequence[str], fabric: Fabric) -> list[Fault]:
     faults = [parse_fault(text) for text in texts]
     for fault, text in zip(faults, texts, strict=True):
         fault.target.check(fabric, text)
-        check_emulated_fault(fault)
+        check(fault)
     return faults
 
 
@@ -41,7 +43,7 @@ def fault_spans(
                     text=(names or {}).get(text, text),
                     start_s=on,
                     end_s=off,
-                    plane=fault.target.native()[0],
+                    plane=fault.target.plane if isinstance(fault.target.plane, int) else None,
                     silent=fault.kind != "down",
                 )
             )

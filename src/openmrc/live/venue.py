@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openmrc.fabric import Fabric
+from openmrc.fabric import Fabric, Fault, check_emulated_fault
 from openmrc.live.plan import RunPlan, loopback_addresses
 from openmrc.live.supervise import Child, Family
 
@@ -60,6 +60,14 @@ class Venue(ABC):
     @abstractmethod
     def open(self, hosts: Sequence[int]) -> list[HostPlace]:
         """Where these hosts attach; everything is ready for them when it returns."""
+
+    def check(self, fault: Fault) -> None:
+        """Makes sure that this fault can be done here.
+
+        Raises:
+            FaultError: naming what cannot.
+        """
+        check_emulated_fault(fault)
 
     def start(self, faults: Sequence[str]) -> None:  # noqa: B027  # a place in which nothing can be broken
         """Faults of the plan count from now."""

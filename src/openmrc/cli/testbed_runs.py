@@ -1,0 +1,115 @@
+"""`openmrc testbed run` and `compare`: real transports between the hosts of a test bed that is made for the run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from openmrc.fabric import Fabric
+    from openmrc.testbed import TestBed
+    from openmrc.testbed.compare.contenders import Contender
+    from openmrc.testbed.compare.outcome import Outcome
+
+
+def run(
+    scenario_file: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The scenario file.")],
+    mode: Annotated[str, typer.Option(help="How MRC chooses paths: srv6, or udp for the switches' ECMP.")] = "srv6",
+    beside: Annotated[
+        bool, typer.Option("--everywhere", help="Also in the simulator and over the emulated fabric, and show all.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="In place of the scenario's seed.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
+) -> None:
+    """Run the flows and faults of SCENARIO.yaml between hosts of a test bed of its fabric, made for the run."""
+    from openmrc.errors import ConfigError, did_you_mean
+    from openmrc.live.places import emulate, outcome_table, run_in, simulate
+    from openmrc.live.scenario import plan_of
+    from openmrc.sim import load_scenario
+    from openmrc.testbed.venue import MODES, TestBedVenue
+
+    if mode not in MODES:
+        raise ConfigError("--mode", mode, " or ".join(MODES), hint=did_you_mean(mode, MODES))
+    scenario = load_scenario(scenario_file)
+    scenario = scenario if seed is None else scenario.with_seed(seed)
+    plan_of(scenario)  # what cannot run is told before anything is made
+    console = Console()
+    outcomes = []
+    with console.status(f"running for {scenario.duration_ps / 1e12:g} s"):
+        if beside:
+            outcomes = [simulate(scenario), emulate(scenario)]
+        with _own_bed(scenario.fabric) as bed:
+            outcomes.append(run_in(TestBedVenue(bed, mode), "test bed", scenario))
+    if json_file is not None:
+        json_file.write_text(json.dumps([outcome.to_dict() for outcome in outcomes]) + "\n", encoding="utf-8")
+    console.print(outcome_table(outcomes))
+    wrong = [flow for flow in outcomes[-1].run.flows if flow.error or not flow.content_ok]
+    for flow in wrong:
+        console.print(f"[bold red]{flow.name}: {flow.error or 'the memory does not hold what was sent'}[/]")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def compare(
+    fabric_file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FABRIC.yaml]", help="Without: two hosts, four planes of 100 Mbit/s, four T1s each."),
+    ] = None,
+    faults: Annotated[
+        list[str] | None, typer.Option("--faults", help="In place of a dead T1, then a dead host port. Repeatable.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Of each transport; otherwise until 10 s after the last fault.")
+    ] = None,
+    only: Annotated[str, typer.Option(help="Some of mrc-srv6,mrc-udp,tcp,tcp-planes,mptcp,gloo,mpi.")] = "",
+    seed: Annotated[int, typer.Option(min=0, help="Of what MRC draws.")] = 1,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", help="Write a page with pictures to this file.")] = None,
+) -> None:
+    """Run MRC, TCP, MPTCP, Gloo and Open MPI, one after the other, over the same fabric with the same faults."""
+    from openmrc.testbed.compare.page import comparison_html
+    from openmrc.testbed.compare.run import DEFAULT_FAULTS, chosen
+    from openmrc.testbed.compare.run import compare as run_all
+
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    chosen(names)
+    fabric = _compared_fabric(fabric_file)
+    console = Console()
+    with _own_bed(fabric) as bed, console.status("") as status:
+
+        def told(contender: Contender, outcome: Outcome | None) -> None:
+            status.update(contender.title)
+            if outcome is not None:
+                console.print(f"{contender.title}: {outcome.ending}")
+
+        result = run_all(bed, faults=faults or DEFAULT_FAULTS, seconds=seconds, only=names, seed=seed, told=told)
+    console.print(result.table())
+    if json_file is not None:
+        json_file.write_text(json.dumps(result.to_dict()) + "\n", encoding="utf-8")
+    if html_file is not None:
+        html_file.write_text(comparison_html(result), encoding="utf-8")
+
+
+def _compared_fabric(path: Path | None) -> Fabric:
+    from openmrc.fabric import load_fabric, make_fabric
+
+    if path is not None:
+        return load_fabric(path)
+    shape: dict[str, Any] = {"planes": 4, "hosts": 2, "hosts_per_t0": 1, "t1s": 4}
+    return make_fabric(name="compare", rate="100Mbit", delay="20us", framing="ipv6", **shape)
+
+
+@contextlib.contextmanager
+def _own_bed(fabric: Fabric) -> Iterator[TestBed]:
+    """A bed with a name of its own, gone afterwards."""
+    from openmrc.testbed import TestBed
+
+    with TestBed.up(fabric, f"run-{os.getpid()}") as bed:
+        yield bed

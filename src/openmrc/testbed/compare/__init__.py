@@ -1,0 +1,1 @@
+"""Other transports beside MRC on the same running fabric, with the same faults: what people would use instead."""

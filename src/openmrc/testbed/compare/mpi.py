@@ -1,0 +1,56 @@
+"""One rank of an all-reduce in a loop with Open MPI, started by `mpirun` with MESSAGE_BYTES; rank 0 tells the parent.
+
+Rank 0 says {"ready": true} once all ranks have met, then {"sample": [ns, bytes]} after each all-reduce: the bytes
+that a rank of a ring has received until then. It goes on until it is killed. Uses libmpi by ctypes: the C interface of
+Open MPI, whose handles are addresses of exported objects.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import sys
+import time
+from typing import Any
+
+from openmrc.errors import OpenmrcError
+from openmrc.live.child import Pipe
+
+
+def _library() -> ctypes.CDLL:
+    name = ctypes.util.find_library("mpi") or "libmpi.so.40"
+    try:
+        return ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise OpenmrcError(f"Open MPI's library cannot be loaded: {error}") from None
+
+
+def _handle(library: ctypes.CDLL, name: str) -> Any:
+    return ctypes.byref(ctypes.c_char.in_dll(library, name))
+
+
+def main() -> None:
+    """Reduces until killed."""
+    message_bytes = int(sys.argv[1])
+    mpi = _library()
+    mpi.MPI_Init(None, None)
+    world, number, largest = (_handle(mpi, f"ompi_mpi_{name}") for name in ("comm_world", "float", "op_max"))
+    rank, ranks = ctypes.c_int(), ctypes.c_int()
+    mpi.MPI_Comm_rank(world, ctypes.byref(rank))
+    mpi.MPI_Comm_size(world, ctypes.byref(ranks))
+    mpi.MPI_Barrier(world)
+    pipe = Pipe() if rank.value == 0 else None
+    if pipe is not None:
+        pipe.send({"ready": True})
+    count = message_bytes // 4
+    source, result = (ctypes.c_float * count)(), (ctypes.c_float * count)()
+    received = 0
+    while True:
+        mpi.MPI_Allreduce(source, result, count, number, largest, world)
+        received += 2 * (ranks.value - 1) * message_bytes // ranks.value
+        if pipe is not None:
+            pipe.send({"sample": [time.monotonic_ns(), received]})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""What a transport did on the test bed while the faults of the schedule struck, and the numbers quoted from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from openmrc.analysis.metrics import Summary, summarize
+from openmrc.analysis.phases import Phase, goodput_phases
+from openmrc.analysis.record import FaultSpan
+from openmrc.analysis.series import Series
+
+__all__ = ["Ending", "Outcome", "series_of"]
+
+Ending = Literal["survived", "failed", "hung", "did not start", "not installed"]
+_ALIVE_S = 1.0  # bytes that arrive so shortly before the end: the transfer goes on
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One transport's run.
+
+    Args:
+        name: As `--only` takes it.
+        title: As people say it.
+        placed: Bytes that arrived at the receiver, in samples of 10 ms, or one per all-reduce.
+        faults: When each fault was active.
+        start_s: When the first byte may have arrived; the numbers are of the time from here
+        end_s: until here.
+        error: First line of what went wrong.
+        missing: Why there was no run at all.
+    """
+
+    name: str
+    title: str
+    placed: Series
+    faults: tuple[FaultSpan, ...]
+    start_s: float = 0.0
+    end_s: float = 0.0
+    error: str | None = None
+    missing: str | None = None
+
+    @property
+    def ending(self) -> Ending:
+        """How it ended. Hung: no error, and nothing arrived any more."""
+        if self.missing is not None:
+            return "not installed"
+        if self.placed.total <= 0:
+            return "did not start"
+        if self.error is not None:
+            return "failed"
+        alive = self.placed.at(self.end_s) > self.placed.at(self.end_s - _ALIVE_S)
+        return "survived" if alive else "hung"
+
+    @property
+    def summary(self) -> Summary | None:
+        """Goodput, longest stall and recovery over the whole run; None where nothing ran."""
+        return None if self.placed.empty else summarize(self.placed, self.faults, self.start_s, self.end_s)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Goodput around each fault."""
+        return goodput_phases(self.placed, self.faults, self.start_s, self.end_s)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: the numbers, and the series as times in seconds and bytes."""
+        summary = self.summary
+        return {
+            "name": self.name,
+            "title": self.title,
+            "ending": self.ending,
+            "error": self.error or self.missing,
+            "summary": None if summary is None else asdict(summary),
+            "phases": [phase.to_dict() for phase in self.phases],
+            "faults": [asdict(fault) for fault in self.faults],
+            "start_s": self.start_s,
+            "end_s": self.end_s,
+            "times_s": [round(float(time), 4) for time in self.placed.times_s],
+            "bytes": [int(count) for count in self.placed.bytes_total],
+        }
+
+
+def series_of(samples: Sequence[Sequence[int]], start_ns: int) -> Series:
+    """The series of (monotonic ns, bytes), counted from `start_ns`."""
+    return Series.of([(at - start_ns) / 1e9 for at, _ in samples], [count for _, count in samples])

@@ -1,0 +1,70 @@
+"""The comparison as one HTML file without a link to anything else: a table, and the goodput of each transport."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+
+from openmrc.analysis.style import STYLE_SHEET
+from openmrc.testbed.compare.chart import goodput_chart
+from openmrc.testbed.compare.outcome import Outcome
+from openmrc.testbed.compare.run import Comparison, ending_text, megabits, recovery_text, stall_text
+
+__all__ = ["comparison_html"]
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The whole page."""
+    settings = comparison.settings
+    title = "The same faults, one transport after the other"
+    lead = (
+        f"One host sends to another for {settings['seconds']:g} s over {settings['planes']} planes of "
+        f"{settings['rate_bps'] / 1e6:g} Mb/s per port, with {settings['t1s']} T1s in each plane. The switches are "
+        "network namespaces of this machine; the Linux kernel forwards every packet."
+    )
+    top = settings["rate_bps"] * settings["planes"] / 1e9
+    cards = "".join(_card(outcome, top) for outcome in comparison.outcomes)
+    asked = escape(json.dumps(settings, indent=2, default=str))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title} · openmrc</title><style>{STYLE_SHEET}</style></head><body><main>"
+        f'<h1>{title}</h1><p class="lead">{escape(lead)}</p>{_table(comparison)}{cards}'
+        f"<details><summary>Settings of this comparison</summary><pre>{asked}</pre></details>"
+        "<footer>Made by <b>openmrc testbed compare</b>. All of it was measured in this run.</footer>"
+        "</main></body></html>\n"
+    )
+
+
+def _table(comparison: Comparison) -> str:
+    head = "<tr><th>transport</th><th class=n>goodput, Mb/s</th>"
+    head += "".join(f"<th class=n>before, during, after {escape(text)}</th>" for text in comparison.settings["faults"])
+    head += "<th class=n>longest stall</th><th class=n>recovered after</th><th>ending</th></tr>"
+    lines = "".join(_line(outcome, len(comparison.settings["faults"])) for outcome in comparison.outcomes)
+    return f'<section class="card"><div class="scroll"><table>{head}{lines}</table></div></section>'
+
+
+def _line(outcome: Outcome, faults: int) -> str:
+    summary = outcome.summary
+    around = [
+        ", ".join(megabits(value) for value in (phase.before_gbps, phase.during_gbps, phase.after_gbps))
+        for phase in outcome.phases
+    ]
+    around = (around if summary is not None else []) + [""] * faults
+    cells = [
+        "" if summary is None else megabits(summary.goodput_gbps),
+        *around[:faults],
+        "" if summary is None else stall_text(summary.longest_stall_ms),
+        recovery_text(outcome),
+    ]
+    numbers = "".join(f"<td class=n>{escape(cell)}</td>" for cell in cells)
+    mood = "ok" if outcome.ending == "survived" else "no"
+    ending = f'<td><span class="{mood}">{escape(ending_text(outcome))}</span></td>'
+    return f"<tr><td>{escape(outcome.title)}</td>{numbers}{ending}</tr>"
+
+
+def _card(outcome: Outcome, top_gbps: float) -> str:
+    if outcome.placed.empty:
+        return ""
+    chart = goodput_chart(outcome.title, outcome.placed, outcome.faults, outcome.end_s, top_gbps)
+    return f'<section class="card"><h2>{escape(outcome.title)}</h2>{chart}</section>'

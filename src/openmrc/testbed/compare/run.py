@@ -1,0 +1,176 @@
+"""`openmrc testbed compare`: every transport on the same running fabric with the same faults, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from openmrc.analysis.rows import current_commit, describe_machine
+from openmrc.errors import ConfigError, did_you_mean
+from openmrc.fabric import Fabric, parse_fault
+from openmrc.testbed.bed import TestBed
+from openmrc.testbed.compare.contenders import CONTENDERS, Contender
+from openmrc.testbed.compare.outcome import Outcome
+from openmrc.testbed.compare.stage import Stage
+
+__all__ = ["DEFAULT_FAULTS", "SECONDS_MAX", "Comparison", "chosen", "compare"]
+
+DEFAULT_FAULTS = ("t1 1 blackhole at 3s for 5s", "host 1 plane 0 blackhole at 13s for 5s")
+SECONDS_MIN, SECONDS_MAX = 1.0, 600.0
+Told = Callable[[Contender, Outcome | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All outcomes, and what was asked for."""
+
+    outcomes: tuple[Outcome, ...]
+    settings: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"settings": self.settings, "outcomes": [outcome.to_dict() for outcome in self.outcomes]}
+
+    def table(self) -> Table:
+        """One line per transport, with goodput around each fault."""
+        table = Table(title="the same faults, one transport after the other", title_justify="left")
+        table.add_column("transport")
+        table.add_column("Mb/s", justify="right")
+        for number, _ in enumerate(self.settings["faults"], 1):
+            table.add_column(f"before, during,\nafter fault {number}", justify="right")
+        table.add_column("longest\nstall", justify="right")
+        table.add_column("recovered\nafter", justify="right")
+        table.add_column("ending")
+        for outcome in self.outcomes:
+            table.add_row(*self._cells(outcome))
+        table.caption = "\n".join(f"fault {at}: {text}" for at, text in enumerate(self.settings["faults"], 1))
+        table.caption_justify = "left"
+        return table
+
+    def _cells(self, outcome: Outcome) -> list[str]:
+        summary = outcome.summary
+        faults = len(self.settings["faults"])
+        if summary is None:
+            return [outcome.title, "", *[""] * faults, "", "", ending_text(outcome)]
+        around = [
+            ", ".join(megabits(value) for value in (phase.before_gbps, phase.during_gbps, phase.after_gbps))
+            for phase in outcome.phases
+        ]
+        around += [""] * (faults - len(around))
+        return [
+            outcome.title,
+            megabits(summary.goodput_gbps),
+            *around,
+            stall_text(summary.longest_stall_ms),
+            recovery_text(outcome),
+            ending_text(outcome),
+        ]
+
+
+def compare(
+    bed: TestBed,
+    *,
+    faults: Sequence[str] = DEFAULT_FAULTS,
+    seconds: float | None = None,
+    only: Sequence[str] = (),
+    seed: int = 1,
+    told: Told = lambda _contender, _outcome: None,
+) -> Comparison:
+    """Runs the transports between the first and the last host of a bed.
+
+    Args:
+        bed: It is up.
+        faults: In the fault language, counted from the start of each transport.
+        seconds: How long each transport runs; None: until 10 s after the last fault.
+        only: Names of the transports; empty: all.
+        seed: Of what MRC draws.
+        told: Called before each transport, and with its outcome after it.
+
+    Raises:
+        ConfigError: an unknown transport, a length that cannot be, fewer than two hosts.
+        FaultError: a fault that the fabric has no place for.
+    """
+    contenders = chosen(only)
+    fabric = bed.fabric
+    length = seconds_for(faults, fabric) if seconds is None else seconds
+    if not SECONDS_MIN <= length <= SECONDS_MAX:
+        raise ConfigError("seconds", length, f"{SECONDS_MIN:g} to {SECONDS_MAX:g}")
+    hosts = fabric.hosts // fabric.nics_per_host
+    if hosts < 2 or fabric.nics_per_host != 1:
+        raise ConfigError("fabric", fabric.name, "at least two hosts, with one NIC each")
+    stage = Stage(bed, 0, hosts - 1, length, tuple(faults), seed)
+    outcomes = []
+    for contender in contenders:
+        told(contender, None)
+        outcomes.append(contender.on(stage))
+        told(contender, outcomes[-1])
+    settings = {
+        "fabric": fabric.name,
+        "planes": fabric.planes,
+        "t1s": fabric.t1s,
+        "rate_bps": fabric.rate_bps,
+        "source": stage.source,
+        "destination": stage.destination,
+        "faults": list(faults),
+        "seconds": length,
+        "seed": seed,
+        "commit": current_commit(),
+        "machine": describe_machine(),
+    }
+    return Comparison(tuple(outcomes), settings)
+
+
+def chosen(only: Sequence[str]) -> list[Contender]:
+    """The transports of these names, in the order of the table; all, without names.
+
+    Raises:
+        ConfigError: a name that nobody has.
+    """
+    known = [contender.name for contender in CONTENDERS]
+    for name in only:
+        if name not in known:
+            raise ConfigError("--only", name, ", ".join(known), hint=did_you_mean(name, known))
+    return [contender for contender in CONTENDERS if not only or contender.name in only]
+
+
+def seconds_for(faults: Sequence[str], fabric: Fabric) -> float:
+    """Until 10 s after the last fault, so that a recovery can be seen.
+
+    Raises:
+        FaultError: a fault that cannot be read, or that the fabric has no place for.
+    """
+    last_ps = 0
+    for text in faults:
+        fault = parse_fault(text)
+        fault.target.check(fabric, text)
+        last_ps = max(last_ps, fault.start_ps + (fault.duration_ps or 0))
+    return last_ps / 1e12 + 10.0
+
+
+def megabits(gbps: float | None) -> str:
+    """A goodput in Mb/s; a dash for none."""
+    return "–" if gbps is None else f"{gbps * 1e3:.0f}"
+
+
+def stall_text(milliseconds: float) -> str:
+    """A stall as people say it; what is below the resolution of the samples says so."""
+    if milliseconds < 10:
+        return "< 10 ms"
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1e3:.1f} s"
+
+
+def recovery_text(outcome: Outcome) -> str:
+    """How long after the last fault goodput was back; "never" within the run."""
+    summary = outcome.summary
+    if summary is None or not outcome.faults or summary.goodput_before_fault_gbps is None:
+        return ""
+    return "never" if summary.recovery_s is None else f"{summary.recovery_s:.1f} s"
+
+
+def ending_text(outcome: Outcome) -> str:
+    """The ending, with the error if there is one."""
+    why = outcome.error or outcome.missing
+    return f"{outcome.ending}: {why}" if why else outcome.ending
