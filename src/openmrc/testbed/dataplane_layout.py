@@ -158,14 +158,14 @@ def pack_port(settings: PortSettings, priority_major: int) -> bytes:
 class PortCounters:
     """What a port did since it was attached.
 
-    `packets` and `bytes` were put on the wire (framing counted), `control` of them in the control class: control and
-    trimmed packets. `dropped_queue` and `dropped_control` found no room and are not among the packets; what the wire
-    lost (`dropped_blackhole`, `dropped_loss`) is. `dropped_change`: the kernel would not let the program cut or corrupt
-    the packet, so it was lost. `queue_peak_bytes`: the most that waited before a data packet.
+    `packets` with `wire_bytes`, framing counted, were put on the wire, `control` of them in the control class: control
+    and trimmed packets. `dropped_queue` and `dropped_control` found no room and are not among the packets; what the
+    wire lost (`dropped_blackhole`, `dropped_loss`) is. `dropped_change`: the kernel would not let the program cut or
+    corrupt the packet, so it was lost. `queue_peak_bytes`: the most that waited before a data packet.
     """
 
     packets: int = 0
-    bytes: int = 0
+    wire_bytes: int = 0
     control: int = 0
     marked: int = 0
     trimmed: int = 0

@@ -149,9 +149,11 @@ def load_program(ports: int, value_bytes: dict[str, int]) -> Iterator[tuple[int,
         library.bpf_object__close(ctypes.c_void_p(opened))
 
 
-@_PRINT
-def _silent(_level: int, _format: bytes, _arguments: int) -> int:
+def _say_nothing(_level: int, _format: bytes, _arguments: int) -> int:
     return 0
+
+
+_silent = _PRINT(_say_nothing)
 
 
 @cache

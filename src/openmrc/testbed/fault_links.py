@@ -1,0 +1,85 @@
+"""What faults do to the links of a test bed: settings of the data plane, and interfaces set down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from pyroute2.netlink.rtnl import RTM_NEWLINK
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+from openmrc.fabric.cabling import Node
+from openmrc.testbed import messages
+from openmrc.testbed.bed import TestBed
+from openmrc.testbed.dataplane import DataPlane
+from openmrc.testbed.dataplane_layout import PortEffects, PortSettings
+from openmrc.testbed.layout import Interface
+from openmrc.testbed.netlink import Message, Netlink
+from openmrc.testbed.routes import routes
+
+__all__ = ["set_effects", "set_links"]
+
+_REQUEST_ACK = 1 | 4
+_IFF_UP = 1
+
+
+def set_effects(bed: TestBed, changed: Mapping[Interface, PortEffects]) -> None:
+    """Give ports what is wrong with their links now; the bed has a data plane.
+
+    Raises:
+        DataPlaneUnavailableError: this process may not have the data plane.
+        TestBedError: the kernel refused.
+    """
+    assert bed.state.data_plane is not None
+    with DataPlane.open(bed.state.data_plane) as plane:
+        for node, interfaces in _by_node(changed):
+            with Netlink(bed.layout.namespace(node)) as link:
+                for interface in interfaces:
+                    settings = replace(PortSettings.of(bed.fabric, interface.kind), effects=changed[interface])
+                    plane.change(link, messages.index_of(interface), interface.number, settings)
+
+
+def set_links(bed: TestBed, changed: Iterable[Interface], down: frozenset[Interface]) -> None:
+    """Set the upper ends of cables down, or up again with all that the kernel forgot.
+
+    The lower end, a NIC or a switch nearer to the hosts, loses its carrier and keeps its routes.
+
+    Args:
+        bed: The test bed.
+        changed: The upper ends.
+        down: Everything that is down from now on; what of `changed` is not in it comes up.
+
+    Raises:
+        TestBedError: the kernel refused.
+    """
+    for node, interfaces in _by_node(changed):
+        with Netlink(bed.layout.namespace(node)) as link:
+            for interface in interfaces:
+                link.change([_set_down(interface)] if interface in down else list(_set_up(bed, interface, down)))
+
+
+def _set_down(interface: Interface) -> Message:
+    body = ifinfmsg()
+    body["index"], body["flags"], body["change"] = messages.index_of(interface), 0, _IFF_UP
+    return Message(RTM_NEWLINK, body, f"interface {interface.name} down", _REQUEST_ACK)
+
+
+def _set_up(bed: TestBed, interface: Interface, down: frozenset[Interface]) -> Iterator[Message]:
+    """The interface's part of its node's configuration; routes go without the hops that are still down."""
+    layout, node, index = bed.layout, interface.node, messages.index_of(interface)
+    yield messages.link_local(index, interface)
+    yield messages.link_up(index)
+    yield messages.neighbour(index, layout.peer(interface))
+    lost = {other.name for other in down if other.node == node}
+    indexes = {other.name: messages.index_of(other) for other in layout.interfaces(node)}
+    for route in routes(layout, node):
+        hops = tuple(hop for hop in route.hops if hop.interface not in lost)
+        if any(hop.interface == interface.name for hop in hops):
+            yield messages.route(replace(route, hops=hops), indexes)
+
+
+def _by_node(interfaces: Iterable[Interface]) -> Iterator[tuple[Node, list[Interface]]]:
+    found: dict[Node, list[Interface]] = {}
+    for interface in interfaces:
+        found.setdefault(interface.node, []).append(interface)
+    yield from found.items()
