@@ -81,20 +81,32 @@ class Cabled:
     runs: int = 0
 
     def configure(self, node: str) -> None:
+        """Runs a script: that of the node, or `NODE-encap`."""
         done = subprocess.run(
-            inside(node, "sh"), input=self.scripts[node], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            inside(node.removesuffix("-encap"), "sh"),
+            input=self.scripts[node],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
         )
         assert done.returncode == 0, f"{node}: {done.stderr}"
         assert not done.stderr
 
+    def cut(self, switch: str) -> None:
+        """All its links go down; its script brings them up again."""
+        listed = subprocess.run(inside(switch, "ip", "-j", "link"), capture_output=True, check=True).stdout
+        for name in (one["ifname"] for one in json.loads(listed)):
+            if name.startswith("swp"):
+                ip("-n", PREFIX + switch, "link", "set", name, "down")
+
     def host_of(self, nic: int) -> str:
         return Node("host", nic // self.fabric.nics_per_host).name
 
-    def arrived(self, sent: Sequence[Sent], destination: int) -> set[str]:
-        """Texts of these packets that reach the NIC, at its own address or after all shifts."""
-        planes = range(self.fabric.planes)
-        addresses = [str(self.plan.receive_address(destination, plane)) for plane in planes]
-        addresses += [str(self.plan.address(destination, plane)) for plane in planes]
+    def arrived(self, sent: Sequence[Sent], destination: int, *, wrapped: bool = False) -> set[str]:
+        """Texts of these packets that reach the NIC, at its own address or, unless wrapped, after all shifts."""
+        ways = (self.plan.address,) if wrapped else (self.plan.address, self.plan.receive_address)
+        addresses = [str(way(destination, plane)) for way in ways for plane in range(self.fabric.planes)]
         task = {"receive": addresses, "port": UDP_PORT, "quiet_s": QUIET_S}
         command = inside(self.host_of(destination), sys.executable, "-c", PROGRAM, json.dumps(task))
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:
@@ -150,9 +162,10 @@ def cabled(request: pytest.FixtureRequest) -> Iterator[Cabled]:
         pytest.skip("network namespaces need root")
     fabric = make_fabric(name="cabled", rate="1Gbit", **FABRICS[request.param])
     scripts = {path.split("/")[1].removesuffix(".sh"): text for path, text in texts_of(fabric)}
+    nodes = [name for name in scripts if not name.endswith("-encap")]
     made: list[str] = []
     try:
-        for node in scripts:
+        for node in nodes:
             try:
                 ip("netns", "add", PREFIX + node)
             except (OSError, subprocess.CalledProcessError) as error:
@@ -165,7 +178,7 @@ def cabled(request: pytest.FixtureRequest) -> Iterator[Cabled]:
             ends = (link(lower), "netns", PREFIX + lower.node.name), (link(upper), "netns", PREFIX + upper.node.name)
             ip("link", "add", *ends[0], "type", "veth", "peer", "name", *ends[1])
         built = Cabled(fabric, PathPlan.of(fabric, fabric.addresses), scripts)
-        for node in scripts:
+        for node in nodes:
             built.configure(node)
         yield built
     finally:
@@ -174,7 +187,7 @@ def cabled(request: pytest.FixtureRequest) -> Iterator[Cabled]:
 
 
 def texts_of(fabric: Fabric) -> Iterator[tuple[str, str]]:
-    return (item for item in ConfigFiles(fabric, ["linux"], hosts=True).texts() if item[0].endswith(".sh"))
+    return (item for item in ConfigFiles(fabric, ["linux"], hosts=True, encap=True).texts() if item[0].endswith(".sh"))
 
 
 def test_a_packet_arrives_over_each_path(cabled: Cabled) -> None:
@@ -187,10 +200,7 @@ def test_a_packet_arrives_over_each_path(cabled: Cabled) -> None:
 def test_a_switch_without_links_stops_exactly_the_paths_through_it(cabled: Cabled) -> None:
     source, destination = 0, cabled.fabric.hosts - 1
     broken = [node.name for node in switches(cabled.fabric) if node.kind != "t0"][-1]
-    names = json.loads(subprocess.run(inside(broken, "ip", "-j", "link"), capture_output=True, check=True).stdout)
-    for name in (one["ifname"] for one in names):
-        if name.startswith("swp"):
-            ip("-n", PREFIX + broken, "link", "set", name, "down")
+    cabled.cut(broken)
     planned = cabled.over_all_paths(source, destination)
     whole = {packet.text for packet, passed in planned.items() if broken not in passed}
     assert cabled.arrived(list(planned), destination) == whole
@@ -217,7 +227,29 @@ def test_running_the_scripts_again_changes_nothing(cabled: Cabled) -> None:
             for words in (("route",), ("rule",), ("address", "show", "permanent"))
         ]
 
-    for node in cabled.scripts:
+    for script in cabled.scripts:
+        node = script.removesuffix("-encap")
+        cabled.configure(script)
         before = state(node)
-        cabled.configure(node)
+        cabled.configure(script)
         assert state(node) == before
+
+
+def test_kernel_encapsulation_takes_the_path_of_the_source_port(cabled: Cabled) -> None:
+    """Last, as it changes the hosts: the kernel then takes packets to the address after all shifts apart."""
+    fabric, plan = cabled.fabric, cabled.plan
+    source, destination = 0, fabric.hosts - 1
+    for host in {cabled.host_of(source), cabled.host_of(destination)}:
+        cabled.configure(f"{host}-encap")
+    broken = [node.name for node in switches(fabric) if node.kind != "t0"][-1]
+    planned = {}
+    for plane in range(fabric.planes):
+        own, peer = (str(plan.address(nic, plane)) for nic in (source, destination))
+        for index, selector in enumerate(plan.selectors()):
+            packet = Sent(cabled.host_of(source), own, 0xC000 + index, peer, f"encap {plane} {index}")
+            planned[packet] = [node.name for node in plan.path(source, destination, plane, selector).switches]
+    assert cabled.arrived(list(planned), destination, wrapped=True) == {packet.text for packet in planned}
+    cabled.cut(broken)
+    again = {packet._replace(text=f"cut {packet.text}"): passed for packet, passed in planned.items()}
+    whole = {packet.text for packet, passed in again.items() if broken not in passed}
+    assert cabled.arrived(list(again), destination, wrapped=True) == whole

@@ -1,6 +1,7 @@
-"""Configuration files of a fabric in a folder, written one by one: per switch and format one, per host a script.
+"""Configuration files of a fabric in a folder, written one by one.
 
-`linux/p0-t0-3.sh`, `sonic/p0-t0-3.json`, `eos/p0-t0-3.cfg`, `frr/p0-t0-3.conf`, `hosts/host7.sh`.
+Per switch and format `linux/p0-t0-3.sh`, `sonic/p0-t0-3.json`, `eos/p0-t0-3.cfg`, `frr/p0-t0-3.conf`; per host
+`hosts/host7.sh` and `hosts/host7-encap.sh`, per NIC `hosts/host7-nic0.json`.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ from re import compile as compile_pattern
 
 from openmrc.errors import ConfigError, OpenmrcError, did_you_mean
 from openmrc.fabric.cabling import SWITCH_KINDS, Node, count, down_ports, switches
+from openmrc.fabric.interfaces import InterfaceNames
 from openmrc.fabric.model import Fabric, Shape
 from openmrc.srv6.configs.derive import host_config, switch_config
+from openmrc.srv6.configs.encap import check_encap, encap_host, linux_encap
 from openmrc.srv6.configs.eos import eos_switch
 from openmrc.srv6.configs.frr import frr_switch
 from openmrc.srv6.configs.linux import NAME_MAX, linux_host, linux_switch
 from openmrc.srv6.configs.model import SwitchConfig
 from openmrc.srv6.configs.names import PortNames
 from openmrc.srv6.configs.sonic import sonic_switch
+from openmrc.srv6.nic_paths import nic_paths
+from openmrc.srv6.path_file import render_nic_paths
 from openmrc.srv6.paths import PathPlan
 
-__all__ = ["FORMATS", "HOSTS", "ConfigFiles", "Format"]
-
-HOSTS = "hosts"  # the folder of the hosts' scripts, and the key of their port names
+__all__ = ["FORMATS", "ConfigFiles", "Format"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +47,24 @@ FORMATS: dict[str, Format] = {
     "eos": Format("cfg", "Ethernet{1}/1", eos_switch),
     "frr": Format("conf", "swp{1}", frr_switch, NAME_MAX),
 }
-_HOST_PORTS = "eth{0}"
 
 
 class ConfigFiles:
     """The files of a fabric's nodes, chosen and ready to be written; `write` makes them one by one.
 
+    Ports are called as `ports` says, else as the fabric file says (`interfaces`), else as is usual on each system.
+
     Args:
         fabric: Whose nodes.
-        formats: Which of FORMATS; none are right if only hosts are wanted.
-        hosts: Also a script per host.
+        formats: Which of FORMATS the switches' files are written in; none: no files of switches.
+        hosts: Also a script per host and a path file per NIC.
+        encap: With `hosts`, also a script per host for kernel encapsulation by source port.
         nodes: Names or patterns such as `p0-t0-*` of the nodes wanted; none: all.
-        ports: Patterns of port names by format, and under `hosts` that of the hosts; see `PortNames`.
+        ports: Patterns of switches' port names by format, see `PortNames`.
 
     Raises:
         ConfigError: an unknown format, a pattern that no node has, port names that do not fit, more switches than
-            uSIDs.
+            uSIDs, too many paths for kernel encapsulation.
     """
 
     def __init__(
@@ -68,27 +73,43 @@ class ConfigFiles:
         formats: Sequence[str],
         *,
         hosts: bool = False,
+        encap: bool = False,
         nodes: Sequence[str] = (),
         ports: Mapping[str, str] | None = None,
     ) -> None:
-        ports = ports or {}
-        for known, field in ((FORMATS, "format"), ({*FORMATS, HOSTS}, "port names")):
-            for name in formats if field == "format" else ports:
-                if name not in known:
-                    raise ConfigError(field, name, ", ".join(known), hint=did_you_mean(name, known))
-        self._formats = tuple(dict.fromkeys(formats))
+        for field, names in (("format", formats), ("port names", ports or ())):
+            for name in names:
+                if name not in FORMATS:
+                    raise ConfigError(field, name, ", ".join(FORMATS), hint=did_you_mean(name, FORMATS))
+        self._fabric, self._formats = fabric, tuple(dict.fromkeys(formats))
         self._plan = PathPlan.of(fabric, fabric.addresses)
+        self._encap = hosts and encap
+        if self._encap:
+            check_encap(self._plan)
         self._nodes = tuple(_chosen(_nodes(fabric, bool(formats), hosts), nodes))
-        most = max(_ports(fabric, node.kind) for node in self._nodes) if self._nodes else 0
-        self._names = {}
-        for name in (*self._formats, HOSTS) if hosts else self._formats:
-            usual, longest = (_HOST_PORTS, NAME_MAX) if name == HOSTS else (FORMATS[name].ports, FORMATS[name].name_max)
-            self._names[name] = PortNames(ports.get(name, usual), f"port names of {name}").first(most, longest)
+        self._names = {name: self._port_names(name, (ports or {}).get(name)) for name in self._formats}
+        self._host_names = [
+            fabric.interfaces.of_host(nic, plane, fabric.planes)
+            for nic in range(fabric.nics_per_host)
+            for plane in range(fabric.planes)
+        ]
+
+    def _port_names(self, format_name: str, pattern: str | None) -> list[list[str]]:
+        """Names of a switch's ports, for each plane."""
+        known, fabric = FORMATS[format_name], self._fabric
+        most = max((_ports(fabric, node.kind) for node in self._nodes if node.kind != "host"), default=0)
+        if pattern is None and fabric.interfaces.switch != InterfaceNames().switch:
+            return [
+                [fabric.interfaces.of_switch(plane, port) for port in range(most)] for plane in range(fabric.planes)
+            ]
+        names = PortNames(pattern or known.ports, f"port names of {format_name}").first(most, known.name_max)
+        return [names] * fabric.planes
 
     @property
     def count(self) -> int:
         """How many files `write` writes."""
-        return sum(1 if node.kind == "host" else len(self._formats) for node in self._nodes)
+        of_host = 1 + self._encap + self._fabric.nics_per_host
+        return sum(of_host if node.kind == "host" else len(self._formats) for node in self._nodes)
 
     def write(self, folder: str | Path) -> Iterator[Path]:
         """Write the files below a folder, which is made; yields each path once its file is whole.
@@ -119,14 +140,23 @@ class ConfigFiles:
         """Path below the folder and content of each file, one node at a time."""
         for node in self._nodes:
             if node.kind == "host":
-                script = linux_host(host_config(self._plan, node), self._names[HOSTS])
-                yield f"{HOSTS}/{node.name}.sh", script
+                yield from self._of_host(node)
                 continue
+            assert node.plane is not None
             config = switch_config(self._plan, node)
             for format_name in self._formats:
                 kind = FORMATS[format_name]
                 path = f"{format_name}/{node.name}.{kind.suffix}"
-                yield path, kind.write(config, self._names[format_name])
+                yield path, kind.write(config, self._names[format_name][node.plane])
+
+    def _of_host(self, node: Node) -> Iterator[tuple[str, str]]:
+        yield f"hosts/{node.name}.sh", linux_host(host_config(self._plan, node), self._host_names)
+        if self._encap:
+            yield f"hosts/{node.name}-encap.sh", linux_encap(encap_host(self._plan, node), self._host_names)
+        for own in range(self._fabric.nics_per_host):
+            nic = node.index * self._fabric.nics_per_host + own
+            names = self._host_names[own * self._fabric.planes : (own + 1) * self._fabric.planes]
+            yield f"hosts/{node.name}-nic{own}.json", render_nic_paths(nic_paths(self._plan, nic, names))
 
 
 def _nodes(shape: Shape, with_switches: bool, with_hosts: bool) -> Iterator[Node]:
