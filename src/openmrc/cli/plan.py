@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from openmrc.errors import ConfigError, OpenmrcError
+from openmrc.errors import ConfigError, OpenmrcError, did_you_mean
 
 if TYPE_CHECKING:
     from openmrc.fabric.materials import SwitchModel
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="What a fabric file makes one buy, wire and expect; and which fabrics could be.")
 
 SEARCH_ONLY = ("planes", "tiers", "nic-rate", "switch", "radix", "oversubscription", "prices", "sort")
+FILES_ONLY = ("format", "nodes", "hosts", "encap", "ports")
 
 
 @app.command()
@@ -26,6 +27,16 @@ def plan(
     file: Annotated[Path | None, typer.Argument(metavar="[FABRIC.yaml]", help="The fabric file.")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", help="Write all numbers here; - is stdout.")] = None,
     as_html: Annotated[Path | None, typer.Option("--html", help="Write one page with a drawing here.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write switches' configuration below this folder.")] = None,
+    formats: Annotated[
+        str, typer.Option("--format", help="Files: of linux,sonic,eos,frr; none: only hosts.")
+    ] = "linux",
+    nodes: Annotated[str, typer.Option(help="Files: names or patterns, as p0-t0-*,host3. Without: all.")] = "",
+    hosts: Annotated[bool, typer.Option("--hosts", help="Files: also of hosts and their NICs' paths.")] = False,
+    encap: Annotated[bool, typer.Option("--encap", help="Files: also of hosts that wrap by source port.")] = False,
+    ports: Annotated[
+        list[str] | None, typer.Option(metavar="FORMAT=PATTERN", help="Files: port names, as eos=Ethernet{1}/1.")
+    ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON schema of fabric files, for editors.")
     ] = False,
@@ -41,6 +52,9 @@ def plan(
 ) -> None:
     """Plan FABRIC.yaml; or, with --gpus, list the fabrics that carry so many, and why others cannot."""
     given = [name for name in SEARCH_ONLY if _given(context, name)]
+    of_files = [name for name in FILES_ONLY if _given(context, "formats" if name == "format" else name)]
+    if of_files and out is None:
+        raise ConfigError(f"--{of_files[0]}", "without --out", "only with --out DIR", hint="add --out DIR")
     if schema:
         _print_schema()
     elif gpus is not None:
@@ -48,6 +62,8 @@ def plan(
             raise ConfigError("--gpus", gpus, f"a search alone, or {file} alone", hint="leave out one of them")
         if as_html is not None:
             raise ConfigError("--html", str(as_html), "a page of a fabric file", hint="a search has --json")
+        if out is not None:
+            raise ConfigError("--out", str(out), "files of a fabric file", hint="a search has --json")
         _search(gpus, planes, tiers, nic_rate, _switch(switch, radix), oversubscription, prices, sort, as_json)
     elif file is None:
         raise ConfigError("FABRIC.yaml", "missing", "a fabric file, or --gpus for a search", hint="openmrc plan --help")
@@ -55,7 +71,13 @@ def plan(
         hint = "the fabric file says it; a search starts with --gpus"
         raise ConfigError(f"--{given[0]}", context.params[given[0].replace("-", "_")], "only with --gpus", hint=hint)
     else:
-        _plan(file, as_json, as_html)
+        if out is None or as_json or as_html:
+            _plan(file, as_json, as_html, show=out is None)
+        if out is not None:
+            from openmrc.cli.plan_files import write_files
+
+            said = _to_stdout(as_json)
+            write_files(file, out, formats, nodes, ports or (), hosts=hosts, encap=encap, quiet=said)
 
 
 def _given(context: typer.Context, name: str) -> bool:
@@ -63,7 +85,7 @@ def _given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _plan(file: Path, as_json: Path | None, as_html: Path | None) -> None:
+def _plan(file: Path, as_json: Path | None, as_html: Path | None, *, show: bool) -> None:
     from openmrc.fabric import load_fabric
     from openmrc.plan import plan_of, plan_record
     from openmrc.plan.page import plan_page
@@ -72,7 +94,7 @@ def _plan(file: Path, as_json: Path | None, as_html: Path | None) -> None:
 
     fabric = load_fabric(file)
     found = plan_of(fabric)
-    if not _to_stdout(as_json):
+    if show and not _to_stdout(as_json):
         print_plan(found, _console())
     if as_json is not None:
         _write("--json", as_json, text_of(plan_record(found)))
@@ -139,7 +161,8 @@ def _switch(name: str, radix: int | None) -> SwitchModel:
             capacity_bps = _positive("--switch", name, parse_rate(name, "--switch"))
         except ConfigError:
             words = f"{', '.join(SWITCH_MODELS)}, or a capacity such as 40Tbit"
-            raise ConfigError("--switch", name, words, hint="--switch 51.2T --radix 512") from None
+            hint = did_you_mean(name, SWITCH_MODELS) or "such as --switch 51.2T --radix 512"
+            raise ConfigError("--switch", name, words, hint=hint) from None
         model = SwitchModel(name, capacity_bps, max(2, capacity_bps // 10**11))
     return model if radix is None else replace(model, ports_max=radix)
 
