@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from openmrc.cli import testbed_runs
+
 if TYPE_CHECKING:
     from openmrc.testbed import TestBed
     from openmrc.testbed.bed import Progress
@@ -50,13 +52,14 @@ def up(
     from openmrc.fabric import load_fabric
     from openmrc.testbed import TestBed
     from openmrc.testbed.bed import check_room, default_name
-    from openmrc.testbed.rootless import KEEPER_VARIABLE
+    from openmrc.testbed.rootless import KEEPER_VARIABLE, needed
 
     fabric = load_fabric(fabric_file)
     name = default_name(fabric) if name is None else name
-    if (without_root or os.geteuid() != 0) and KEEPER_VARIABLE not in os.environ:
+    why = "--rootless" if without_root else needed()
+    if why is not None and KEEPER_VARIABLE not in os.environ:
         check_room(fabric, name, clean=clean)
-        _up_in_user_namespace()
+        _up_in_user_namespace(why)
     _end_at_signals()
     with _progress(quiet=as_json) as progress:
         bed = TestBed.up(fabric, name, clean=clean, data_plane=data_plane, progress=progress)
@@ -64,6 +67,10 @@ def up(
         print(json.dumps(_facts(bed), indent=2))
     else:
         _introduce(bed)
+
+
+app.command()(testbed_runs.run)
+app.command()(testbed_runs.compare)
 
 
 @app.command()
@@ -129,14 +136,14 @@ def _become(node: str, command: list[str], name: str | None) -> NoReturn:
     os.execvp(words[0], words)  # noqa: S606  (signals and the terminal are then the command's own)
 
 
-def _up_in_user_namespace() -> NoReturn:
+def _up_in_user_namespace(why: str) -> NoReturn:
     """Runs this very command again, in a new user namespace."""
     from openmrc.testbed import rootless
 
     keeper = rootless.start_keeper()
     done = None
     try:
-        environment = os.environ | {rootless.KEEPER_VARIABLE: str(keeper)}
+        environment = os.environ | {rootless.KEEPER_VARIABLE: f"{keeper}:{why}"}
         done = subprocess.run([*rootless.entry(keeper), *_own_command()], env=environment, check=False).returncode
     finally:
         if done != 0:
@@ -226,7 +233,7 @@ def _introduce(bed: TestBed) -> None:
     if bed.state.keeper is None:
         print("way: root, with namespaces that `ip netns` sees")
     else:
-        print(f"way: rootless, in a user namespace that process {bed.state.keeper} keeps; root's way needs root")
+        print(f"way: rootless ({bed.state.rootless_why}), in a user namespace that process {bed.state.keeper} keeps")
     if bed.state.data_plane is None:
         print(f"switches: plain queues, without marking and trimming: {bed.state.data_plane_missing}")
     else:

@@ -68,7 +68,8 @@ class TestBed:
         kernel = _kernel()
         fresh = state.new_state(name, fabric, layout.namespaces())
         if keeper := os.environ.get(rootless.KEEPER_VARIABLE):
-            fresh = fresh.with_keeper(int(keeper))
+            pid, _, why = keeper.partition(":")
+            fresh = fresh.with_keeper(int(pid), why)
         _claim(fresh)
         try:
             found = _build(layout, data_plane, progress or _silent)
@@ -254,7 +255,9 @@ def _build(layout: Layout, data_plane: bool, progress: Progress) -> state.State:
     kernel = _kernel()
     found = state.load(layout.name)
     assert found is not None
-    missing = "" if data_plane else "it was not wanted"
+    missing = "" if data_plane else "not wanted"
+    if data_plane and found.keeper is not None:
+        data_plane, missing = False, "programs for eBPF cannot be loaded in a user namespace"
     with contextlib.ExitStack() as stack:
         plane: DataPlane | None = None
         if data_plane:

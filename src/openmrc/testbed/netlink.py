@@ -17,7 +17,7 @@ from typing import Any, Self
 from openmrc.testbed import namespaces
 from openmrc.testbed.errors import TestBedError
 
-__all__ = ["ADD", "REPLACE", "Message", "Netlink"]
+__all__ = ["ADD", "REPLACE", "Message", "Netlink", "attributes", "refusal"]
 
 _REQUEST, _ACK, _REPLACE, _EXCL, _CREATE, _DUMP = 1, 4, 0x100, 0x200, 0x400, 0x300
 ADD = _REQUEST | _ACK | _EXCL | _CREATE
@@ -105,6 +105,16 @@ class Netlink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def attributes(data: bytes, at: int) -> dict[int, bytes]:
+    """The attributes of a message from this offset on, undecoded."""
+    found = {}
+    while at + 4 <= len(data):
+        length, kind = struct.unpack_from("=HH", data, at)
+        found[kind & 0x3FFF] = data[at + 4 : at + length]
+        at += (length + 3) & ~3
+    return found
 
 
 def refusal(namespace: str, message: Message, code: int) -> TestBedError:

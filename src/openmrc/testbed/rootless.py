@@ -16,15 +16,28 @@ from pathlib import Path
 from openmrc.testbed.errors import TestBedError
 from openmrc.testbed.state import State
 
-__all__ = ["KEEPER_VARIABLE", "end_keeper", "inside", "members", "prefix", "start_keeper"]
+__all__ = ["KEEPER_VARIABLE", "end_keeper", "entry", "inside", "members", "needed", "prefix", "start_keeper"]
 
-KEEPER_VARIABLE = "OPENMRC_TESTBED_KEEPER"  # tells `up` inside which process keeps the bed
+KEEPER_VARIABLE = "OPENMRC_TESTBED_KEEPER"  # tells `up` inside which process keeps the bed, and why: PID:WHY
 _READY = "ready"
+_CAPABILITIES = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 _REASONS = (
     ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
     ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "an AppArmor profile for unshare"),
     ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
 )
+
+
+def needed() -> str | None:
+    """Why this process cannot make namespaces without a user namespace of its own; None: it can."""
+    if os.geteuid() != 0:
+        return "you are not root"
+    effective = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff"))
+    capabilities = int(effective.split()[1], 16)
+    for number, name in _CAPABILITIES.items():
+        if not capabilities >> number & 1:
+            return f"this root lacks {name}"
+    return None
 
 
 def start_keeper() -> int:
@@ -84,8 +97,9 @@ def prefix(found: State) -> tuple[str, ...]:
 
 
 def entry(keeper: int) -> tuple[str, ...]:
-    """Words before a command that bring it into a keeper's namespaces."""
-    return ("nsenter", "--target", str(keeper), "--user", "--net", "--mount", "--preserve-credentials")
+    """Words before a command that bring it into a keeper's namespaces, in the folder that this process is in."""
+    enter = ("nsenter", "--target", str(keeper), "--user", "--net", "--mount", "--preserve-credentials")
+    return (*enter, "env", "-C", str(Path.cwd()))  # a mount namespace is entered at its root
 
 
 def inside(found: State) -> bool:

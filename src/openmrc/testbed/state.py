@@ -33,7 +33,7 @@ class State:
     """What is known about a test bed.
 
     `phase` is "starting" until everything is made. `pid` with `pid_start` names the process that makes it; `keeper`
-    with `keeper_start` the one that holds the namespaces of a rootless bed. `data_plane` is what opens it again, None
+    with `keeper_start` the one that holds the namespaces of a rootless bed, and `rootless_why` says why it is one. `data_plane` is what opens it again, None
     where there is none; `data_plane_missing` says why not. `made_s`: Unix time.
     """
 
@@ -45,6 +45,7 @@ class State:
     pid_start: int = -1
     keeper: int | None = None
     keeper_start: int = -1
+    rootless_why: str = ""
     data_plane: dict[str, int] | None = None
     data_plane_missing: str = ""
     made_s: float = field(default_factory=time.time)
@@ -64,9 +65,9 @@ class State:
         """Whether a rootless bed's keeper is still there; True for others."""
         return self.keeper is None or started(self.keeper) == self.keeper_start
 
-    def with_keeper(self, keeper: int) -> State:
+    def with_keeper(self, keeper: int, why: str) -> State:
         """The same, held by this process."""
-        return replace(self, keeper=keeper, keeper_start=started(keeper))
+        return replace(self, keeper=keeper, keeper_start=started(keeper), rootless_why=why)
 
 
 def new_state(name: str, fabric: Fabric, namespaces: list[str]) -> State:

@@ -1,0 +1,185 @@
+"""The kernel forwards as planned: plain addresses between all hosts, and every uSID list over its own switches."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from openmrc.fabric import make_fabric
+from openmrc.fabric.cabling import Node
+from openmrc.testbed import TestBed, namespaces
+from openmrc.testbed.netlink import Netlink, attributes
+from openmrc.testbed.routes import routes
+
+pytestmark = pytest.mark.root
+
+UDP_SEGMENT, NO_CHECK6_TX, NO_CHECK6_RX = 103, 101, 102
+PORT = 7471
+
+
+@contextmanager
+def udp(bed: TestBed, host: Node, address: object, *, checksums: bool = True) -> Iterator[socket.socket]:
+    """A UDP socket of a host's, bound to one of its addresses."""
+    family = socket.AF_INET6 if ":" in str(address) else socket.AF_INET
+    with namespaces.inside(bed.layout.namespace(host)):
+        made = socket.socket(family, socket.SOCK_DGRAM)
+    with made:
+        made.settimeout(5)
+        if not checksums:
+            made.setsockopt(socket.IPPROTO_UDP, NO_CHECK6_TX, 1)
+            made.setsockopt(socket.IPPROTO_UDP, NO_CHECK6_RX, 1)
+        made.bind((str(address), PORT))
+        yield made
+
+
+def sent(bed: TestBed) -> dict[tuple[str, str], int]:
+    """Packets that each interface has sent, by node and interface."""
+    from openmrc.testbed.counters import link_counters
+
+    return {(link.node, link.interface): link.packets for link in link_counters(bed)}
+
+
+def kernel_routes(bed: TestBed) -> set[tuple[str, bytes, bytes, bytes]]:
+    """All unicast routes that the kernel has: node, header, prefix, interface or next hops."""
+    from pyroute2.netlink.rtnl import RTM_GETROUTE
+    from pyroute2.netlink.rtnl.rtmsg import rtmsg
+
+    found = set()
+    for node in bed.layout.nodes():
+        with Netlink(bed.layout.namespace(node)) as link:
+            for data in link.dump(RTM_GETROUTE, rtmsg()):
+                fields = attributes(data, 28)
+                if data[23] == 1:  # RTN_UNICAST
+                    hops = fields.get(4, b"") + fields.get(5, b"")  # RTA_OIF, RTA_GATEWAY
+                    found.add((node.name, data[16:24], fields.get(1, b""), hops))
+    return found
+
+
+def test_every_host_reaches_every_other_over_every_plane_by_plain_ipv6_and_ipv4(bed: TestBed):
+    layout = bed.layout
+    for plane in range(bed.fabric.planes):
+        for address in (layout.paths.address, lambda nic, plane: layout.ipv4(nic, plane).ip):
+            for source, destination in itertools.permutations(layout.hosts(), 2):
+                own, far = address(source.index, plane), address(destination.index, plane)
+                with udp(bed, source, own) as sender, udp(bed, destination, far) as receiver:
+                    sender.sendto(b"over there", (str(far), PORT))
+                    assert receiver.recvfrom(100) == (
+                        b"over there",
+                        (str(own), PORT, 0, 0)[: 4 if ":" in str(own) else 2],
+                    )
+
+
+def test_a_usid_list_takes_a_datagram_over_its_switches_and_no_others(bed: TestBed):
+    layout = bed.layout
+    hosts = list(layout.hosts())
+    for source, destination in itertools.permutations(hosts, 2):
+        for plane, selector in itertools.product(range(bed.fabric.planes), layout.paths.selectors()):
+            path = layout.paths.path(source.index, destination.index, plane, selector)
+            own = layout.paths.address(source.index, plane)
+            receive = layout.paths.receive_address(destination.index, plane)
+            before = sent(bed)
+            with (
+                udp(bed, source, own, checksums=False) as sender,
+                udp(bed, destination, receive, checksums=False) as receiver,
+            ):
+                for number in range(20):
+                    size = 8192 if number == 0 else 16
+                    sender.sendto(bytes(size), (str(path.address), PORT))
+                    data, (sender_address, *_) = receiver.recvfrom(9000)
+                    assert (len(data), sender_address) == (size, str(own))
+            more = {key for key, count in sent(bed).items() if count - before[key] >= 20}
+            assert {node for node, _ in more} == {source.name, *(switch.name for switch in path.switches)}
+
+
+def test_the_fabric_sees_packets_that_fit_a_wire_from_segmenting_senders_too(bed: TestBed):
+    layout = bed.layout
+    hosts = list(layout.hosts())
+    own, far = layout.paths.address(0, 0), layout.paths.address(2, 0)
+    before = sent(bed)
+    with udp(bed, hosts[0], own) as sender, udp(bed, hosts[2], far) as receiver:
+        sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 1000)
+        sender.sendto(bytes(40_000), (str(far), PORT))
+        assert [len(receiver.recv(9000)) for _ in range(40)] == [1000] * 40
+    assert sent(bed)["p0-t0-0", "down0"] - before["p0-t0-0", "down0"] < 5
+    assert sum(sent(bed)["p0-t0-0", up] - before["p0-t0-0", up] for up in ("up0", "up1")) >= 40
+
+
+def test_no_route_changes_on_its_own_when_a_far_link_fails(bed: TestBed):
+    before = kernel_routes(bed)
+    failed, seen = bed.layout.node("p0-t1-0"), bed.layout.node("p0-t0-1")
+    with bed.netlink(failed) as link:
+        index = link.link_lookup(ifname="down1")[0]
+        link.link("set", index=index, state="down")
+    assert not carrier(bed, seen, "up0")
+    gone, new = before - kernel_routes(bed), kernel_routes(bed) - before
+    assert {node for node, *_ in gone} == {failed.name}, "only the node whose interface was set down loses routes"
+    assert not new
+    bed.configure(failed)
+    assert carrier(bed, seen, "up0")
+    assert kernel_routes(bed) == before
+
+
+def carrier(bed: TestBed, node: Node, interface: str) -> bool:
+    from openmrc.testbed.counters import link_counters
+
+    return next(link.carrier for link in link_counters(bed) if (link.node, link.interface) == (node.name, interface))
+
+
+def test_the_kernel_has_exactly_the_routes_of_the_layout(bed: TestBed):
+    for node in bed.layout.nodes():
+        found = set()
+        with bed.netlink(node) as link:
+            for family, bits in ((socket.AF_INET, 32), (socket.AF_INET6, 128)):
+                for route in link.get_routes(family=family, proto=4):
+                    found.add((family, route.get_attr("RTA_DST"), route["dst_len"] or bits))
+        wanted = {
+            (
+                socket.AF_INET if route.prefix.version == 4 else socket.AF_INET6,
+                str(route.prefix.network_address),
+                length,
+            )
+            for route in routes(bed.layout, node)
+            if (length := route.prefix.prefixlen)
+        }
+        assert found == wanted
+
+
+def test_hosts_reach_each_other_over_the_management_network(bed: TestBed):
+    hosts = list(bed.layout.hosts())
+    far = bed.layout.management_address(hosts[3]).ip
+    with udp(bed, hosts[0], bed.layout.management_address(hosts[0]).ip) as sender, udp(bed, hosts[3], far) as receiver:
+        sender.sendto(b"hello", (str(far), PORT))
+        assert receiver.recv(100) == b"hello"
+
+
+def test_three_tiers_and_hosts_with_two_nics_forward_too(needs_namespaces: None):
+    fabric = make_fabric(
+        planes=2, tiers=3, hosts=4, nics_per_host=2, hosts_per_t0=2, t0s_per_pod=2, t1s=2, t1_uplinks=2,
+        rate="200Mbit", delay="1us",
+    )  # fmt: skip
+    with TestBed.up(fabric, f"t{os.getpid()}-three", data_plane=False) as bed:
+        layout = bed.layout
+        for selector in layout.paths.selectors():
+            path = layout.paths.path(1, 6, 1, selector)
+            receive = layout.paths.receive_address(6, 1)
+            with (
+                udp(bed, Node("host", 0), layout.paths.address(1, 1), checksums=False) as sender,
+                udp(bed, Node("host", 3), receive, checksums=False) as receiver,
+            ):
+                sender.sendto(b"far", (str(path.address), PORT))
+                assert receiver.recvfrom(100)[1][0] == str(layout.paths.address(1, 1))
+        for nic, plane in itertools.product(range(2, 8), range(2)):
+            far = layout.paths.address(nic, plane)
+            with (
+                udp(bed, Node("host", 0), layout.paths.address(1, plane)) as sender,
+                udp(bed, Node("host", nic // 2), far) as receiver,
+            ):
+                before = sent(bed)["host0", f"nic1eth{plane}"]
+                sender.sendto(b"near", (str(far), PORT))
+                assert receiver.recv(100) == b"near"
+                assert sent(bed)["host0", f"nic1eth{plane}"] > before
