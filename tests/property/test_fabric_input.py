@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from ipaddress import IPv6Address
 from typing import Any
 
 from hypothesis import given
@@ -146,6 +147,14 @@ KEYS = st.sampled_from(
         "pfc",
         "routing",
         "framing",
+        "switch",
+        "addresses",
+        "interfaces",
+        "transceiver",
+        "copper",
+        "prices",
+        "powers",
+        "failures",
     ]
 )
 
@@ -159,6 +168,68 @@ def test_any_settings_make_a_fabric_or_a_file_error(changes: dict[str, Any]) -> 
     else:
         assert isinstance(fabric, Fabric)
         assert fabric.t0s >= 1
+
+
+@given(
+    hosts=st.integers(1, 5000),
+    nics=st.integers(1, 8),
+    ports=st.integers(2, 130),
+    gbit=st.integers(100, 20_000),
+    rates=st.tuples(*[st.sampled_from(["100Gbit", "200Gbit", "400Gbit"])] * 3),
+    tiers=st.sampled_from([2, 3]),
+    ratio=st.none() | st.sampled_from([0.5, 1, 2, 3]),
+)
+def test_sizes_that_follow_from_a_switch_never_need_more_than_it_has(
+    hosts: int, nics: int, ports: int, gbit: int, rates: tuple[str, str, str], tiers: int, ratio: float | None
+) -> None:
+    rate = dict(zip(("nic", "t0", "t1"), rates, strict=True))
+    switch = {"name": "own", "capacity": f"{gbit}Gbit", "ports": ports}
+    settings = {"planes": 2, "hosts": hosts, "nics_per_host": nics, "rate": rate, "switch": switch, "tiers": tiers}
+    refused, fabric = outcome(lambda: make_fabric(**settings, oversubscription=ratio), FabricFileError)
+    if refused is not None:
+        assert len(refused.problems) == 1, "one cause is one problem"
+        return
+    down, up = fabric.hosts_per_t0 * fabric.rates.nic, fabric.t1s * fabric.rates.t0
+    assert fabric.hosts_per_t0 + fabric.t1s <= ports
+    assert down + up <= gbit * 10**9
+    assert down <= up * (ratio or 1)
+    assert fabric.t0s * fabric.hosts_per_t0 >= fabric.hosts == hosts * nics
+    assert (fabric.t0s_per_pod or fabric.t0s) + fabric.t1_uplinks <= ports
+    if tiers == 3:
+        assert fabric.pods <= ports
+        assert fabric.pods * fabric.t0s_per_pod == fabric.t0s
+
+
+BLOCKS = st.integers(0, 2**32 - 1).map(lambda high: f"{IPv6Address(high << 96)}/32")
+
+
+@given(usid=BLOCKS, hosts=BLOCKS)
+def test_any_two_blocks_are_taken_apart_from_the_special_ones_and_from_each_other(usid: str, hosts: str) -> None:
+    addresses = {"usid": usid, "hosts": hosts}
+    refused, fabric = outcome(
+        lambda: make_fabric(planes=2, hosts=4, rate="1Gbit", addresses=addresses), FabricFileError
+    )
+    if refused is None:
+        assert [str(fabric.addresses.usid), str(fabric.addresses.hosts)] == [usid, hosts]
+        assert not fabric.addresses.usid.overlaps(fabric.addresses.hosts)
+        assert not fabric.addresses.port(0, 0, 0).is_multicast
+    else:
+        assert usid == hosts or any(each.startswith(("::", "fe8", "fe9", "fea", "feb", "ff")) for each in (usid, hosts))
+
+
+PATTERNS = st.lists(
+    st.sampled_from(["eth", "{plane}", "{nic}", "{port}", "-", "{", "}", "{x}", " ", "%", "0123456789"])
+)
+
+
+@given(host=PATTERNS.map("".join), nics=st.integers(1, 3))
+def test_any_pattern_names_every_port_of_a_host_apart_or_is_refused(host: str, nics: int) -> None:
+    settings = {"planes": 12, "hosts": 2, "nics_per_host": nics, "rate": "1Gbit", "interfaces": {"host": host}}
+    refused, fabric = outcome(lambda: make_fabric(**settings), FabricFileError)
+    if refused is None:
+        names = {fabric.interfaces.of_host(nic, plane, 12) for nic in range(nics) for plane in range(12)}
+        assert len(names) == 12 * nics
+        assert all(0 < len(name) <= 15 for name in names)
 
 
 YAML_BITS = st.sampled_from(

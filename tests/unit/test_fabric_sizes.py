@@ -94,6 +94,11 @@ def test_an_odd_radix_says_what_would_fit() -> None:
     assert "t0s_per_pod: 31 and t1_uplinks: 31" in pods.hint
 
 
+def test_uplinks_are_as_many_as_a_fabric_may_have_t1s() -> None:
+    huge = {"name": "huge", "capacity": "1000Tbit", "ports": 20_000}
+    assert refused(planes=1, hosts=20_000, rate="10Gbit", switch=huge).field == "t1s"
+
+
 def test_radix_and_model_together_take_the_smaller() -> None:
     assert make_fabric(**EIGHT_PLANES, hosts=640, radix=64).hosts_per_t0 == 32
 

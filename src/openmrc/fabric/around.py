@@ -14,7 +14,7 @@ from openmrc.fabric.model import Shape, Tiers
 from openmrc.fabric.sizing import SwitchTier
 from openmrc.units import format_rate
 
-__all__ = ["Around", "decide_around"]
+__all__ = ["Around", "addresses_of", "interfaces_of", "materials_of"]
 
 
 class Around(NamedTuple):
@@ -25,12 +25,8 @@ class Around(NamedTuple):
     materials: Materials
 
 
-def decide_around(draft: Draft, models: Mapping[SwitchTier, SwitchModel], shape: Shape, rates: Tiers) -> Around:
-    """What the file says of it, with defaults; adds to the draft's problems what contradicts."""
-    return Around(_addresses(draft), _interfaces(draft, shape), _materials(draft, models, shape, rates))
-
-
-def _addresses(draft: Draft) -> AddressBlocks:
+def addresses_of(draft: Draft) -> AddressBlocks:
+    """The address blocks, which must not overlap."""
     written, default = draft.file.addresses, AddressBlocks()
     if written is None:
         return default
@@ -43,7 +39,8 @@ def _addresses(draft: Draft) -> AddressBlocks:
     return blocks
 
 
-def _interfaces(draft: Draft, shape: Shape) -> InterfaceNames:
+def interfaces_of(draft: Draft, shape: Shape) -> InterfaceNames:
+    """The names of interfaces, which must differ in a host and in a switch, and be names that Linux takes."""
     written = draft.file.interfaces
     if written is None:
         return InterfaceNames()
@@ -72,7 +69,8 @@ def _interfaces(draft: Draft, shape: Shape) -> InterfaceNames:
     return names
 
 
-def _materials(draft: Draft, models: Mapping[SwitchTier, SwitchModel], shape: Shape, rates: Tiers) -> Materials:
+def materials_of(draft: Draft, models: Mapping[SwitchTier, SwitchModel], shape: Shape, rates: Tiers) -> Materials:
+    """What the fabric is bought as."""
     file = draft.file
     if "t1" in file.copper and shape.tiers == 2:
         draft.add(("copper", file.copper.index("t1")), "t1", "nic or t0: with two tiers there are no links above T1s")

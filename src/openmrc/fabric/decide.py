@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from openmrc.errors import ConfigError
-from openmrc.fabric.around import Around, decide_around
+from openmrc.fabric.around import Around, addresses_of, interfaces_of, materials_of
 from openmrc.fabric.draft import Draft
 from openmrc.fabric.model import (
     ETHERNET_BYTES,
@@ -28,7 +28,7 @@ from openmrc.fabric.model import (
     round_trip_ps,
 )
 from openmrc.fabric.reading import Document
-from openmrc.fabric.sections import HOSTS_MAX, QUEUE_BYTES_MAX, FabricFile, TierSection
+from openmrc.fabric.sections import HOSTS_MAX, QUEUE_BYTES_MAX, T1S_MAX, FabricFile, TierSection
 from openmrc.fabric.sizing import check_ports, derive, models_of
 
 __all__ = ["decide"]
@@ -44,15 +44,15 @@ def decide(file: FabricFile, document: Document) -> tuple[Fabric | None, list[Co
         rates = replace(rates, t1=file.site_link.rate or rates.t0)
         delays = replace(delays, t1=file.site_link.delay)
     models = models_of(draft)
-    file = derive(draft, models, rates)
-    impossible = bool(draft.problems)
-    draft = draft._replace(file=file)
+    sized = None if models is None else derive(draft, models, rates)
+    _check_settings(draft)
+    addresses = addresses_of(draft)
+    if models is None or sized is None:
+        return None, draft.problems
+    draft = draft._replace(file=sized)
     shape = _shape(draft, rates)
-    check_ports(draft, shape, {} if impossible else models, rates)
-    around = decide_around(draft, models, shape, rates)
-    _check_thresholds(draft)
-    if file.routing and file.ev_mapping and file.routing != file.ev_mapping:
-        draft.add("ev_mapping", file.ev_mapping, f"the same as routing, {file.routing}", "leave out ev_mapping")
+    check_ports(draft, shape, models, rates)
+    around = Around(addresses, interfaces_of(draft, shape), materials_of(draft, models, shape, rates))
     for index, fault in enumerate(file.faults):
         try:
             fault.target.check(shape, str(fault))
@@ -60,7 +60,7 @@ def decide(file: FabricFile, document: Document) -> tuple[Fabric | None, list[Co
             draft.add(("faults", index), str(fault), error.allowed, error.hint)
     if draft.problems:
         return None, draft.problems
-    return _with_defaults(file, shape, rates, delays, around), []
+    return _with_defaults(sized, shape, rates, delays, around), []
 
 
 def _tiers(section: TierSection) -> Tiers:
@@ -152,8 +152,8 @@ def _uplinks(draft: Draft, hosts_per_t0: int, nic_bps: int, t0_bps: int) -> int:
     uplinks = hosts_per_t0 * nic_bps / (ratio * t0_bps)
     if file.t1s is not None and file.t1s != uplinks:
         draft.add("t1s", file.t1s, f"{float(uplinks):g}, by oversubscription", "leave out t1s or oversubscription")
-    elif uplinks.denominator != 1 or not 1 <= uplinks <= 4096:
-        words = f"a ratio that gives a T0 a whole number of uplinks, 1 to 4096; this gives {float(uplinks):g}"
+    elif uplinks.denominator != 1 or not 1 <= uplinks <= T1S_MAX:
+        words = f"a ratio that gives a T0 a whole number of uplinks, 1 to {T1S_MAX}; this gives {float(uplinks):g}"
         draft.add("oversubscription", file.oversubscription, words)
     return max(1, int(uplinks))
 
@@ -166,7 +166,11 @@ def _non_blocking(draft: Draft, t0s_per_pod: int, rates: Tiers) -> int:
     return max(1, int(uplinks))
 
 
-def _check_thresholds(draft: Draft) -> None:
+def _check_settings(draft: Draft) -> None:
+    """What may contradict whatever the shape."""
+    if draft.file.routing and draft.file.ev_mapping and draft.file.routing != draft.file.ev_mapping:
+        words = f"the same as routing, {draft.file.routing}"
+        draft.add("ev_mapping", draft.file.ev_mapping, words, "leave out ev_mapping")
     ecn, pfc = draft.file.ecn, draft.file.pfc
     if ecn is not None:
         if ecn.threshold_bytes is not None and (ecn.min_bytes is not None or ecn.max_bytes is not None):
@@ -240,9 +244,7 @@ def _with_defaults(file: FabricFile, shape: Shape, rates: Tiers, delays: Tiers, 
         pfc=pfc,
         shared_buffer=shared,
         faults=file.faults,
-        addresses=around.addresses,
-        interfaces=around.interfaces,
-        materials=around.materials,
+        **around._asdict(),
     )
 
 

@@ -24,6 +24,7 @@ DELAY_PS_MAX = 10 * 10**12
 QUEUE_BYTES_MAX = 2**31
 PLANES_MAX = 16
 HOSTS_MAX = 2**20
+T1S_MAX = 4096
 ALPHA_MAX = 128
 _LOOPBACK_FIRST_OCTET = 127
 
@@ -221,7 +222,7 @@ class FabricFile(Section):
         None, description="Host h hangs on T0 h // hosts_per_t0 of every plane"
     )
     t0s: Annotated[int, count(1, 32768)] | None = Field(None, description="T0s of a plane, in place of hosts_per_t0")
-    t1s: Annotated[int, count(1, 4096)] | None = Field(None, description="T1s of a plane; of a pod with three tiers")
+    t1s: Annotated[int, count(1, T1S_MAX)] | None = Field(None, description="T1s of a plane; of a pod with three tiers")
     oversubscription: Annotated[float, Field(strict=True, ge=0.01, le=1000)] | None = Field(
         None, description="Rate of a T0's hosts over that of its uplinks, in place of t1s"
     )

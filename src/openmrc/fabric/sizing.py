@@ -15,7 +15,7 @@ from typing import Literal
 from openmrc.fabric.draft import Draft
 from openmrc.fabric.materials import SwitchModel
 from openmrc.fabric.model import Shape, Tiers
-from openmrc.fabric.sections import FabricFile
+from openmrc.fabric.sections import T1S_MAX, FabricFile
 from openmrc.units import format_rate
 
 __all__ = ["check_ports", "derive", "models_of"]
@@ -24,8 +24,8 @@ SwitchTier = Literal["t0", "t1", "t2"]
 SWITCH_TIERS: tuple[SwitchTier, ...] = ("t0", "t1", "t2")
 
 
-def models_of(draft: Draft) -> dict[SwitchTier, SwitchModel]:
-    """The model of each tier; empty where the file names none, or names one in a way that cannot be (a problem)."""
+def models_of(draft: Draft) -> dict[SwitchTier, SwitchModel] | None:
+    """The model of each tier; empty where the file names none, None where it names one in a way that cannot be."""
     section = draft.file.switch
     if section is None:
         return {}
@@ -41,15 +41,18 @@ def models_of(draft: Draft) -> dict[SwitchTier, SwitchModel]:
     if any(tiers.values()) and tiers["t0"] is None:
         draft.add(("switch", "t0"), None, "required: a tier that is left out is like the one below it")
     if tiers["t0"] is None or any(value is not None for value in own.values()):
-        return {}
+        return None
     t0 = tiers["t0"].model
     t1 = tiers["t1"].model if tiers["t1"] else t0
     return {"t0": t0, "t1": t1, "t2": tiers["t2"].model if tiers["t2"] else t1}
 
 
-def derive(draft: Draft, models: Mapping[SwitchTier, SwitchModel], rates: Tiers) -> FabricFile:
-    """The file with the numbers that follow from the ports of its switches, where it does not say them."""
-    file = draft.file
+def derive(draft: Draft, models: Mapping[SwitchTier, SwitchModel], rates: Tiers) -> FabricFile | None:
+    """The file with the numbers that follow from the ports of its switches, where it does not say them.
+
+    None if they cannot be split so, which is a problem of the draft.
+    """
+    file, problems = draft.file, len(draft.problems)
     if not models:
         return file
     t0, t1, t2 = (_limited(draft, tier, models[tier]) for tier in SWITCH_TIERS)
@@ -59,13 +62,18 @@ def derive(draft: Draft, models: Mapping[SwitchTier, SwitchModel], rates: Tiers)
     hosts_per_t0 = numbers.get("hosts_per_t0") or file.hosts_per_t0 or -(-file.hosts // (file.t0s or 1))
     if file.tiers == 3 and file.sites is None and file.t0s_per_pod is None:
         least = hosts_per_t0 // 2 + 1 if numbers else hosts_per_t0
+        if len(draft.problems) > problems:
+            return None
         sizes = [n for n in range(hosts_per_t0, least - 1, -1) if n == hosts_per_t0 or _even(file, rates, n)]
         hosts_per_t0, numbers["t0s_per_pod"] = _pods(draft, t1, t2.radix(rates.t1), rates, sizes)
         if "hosts_per_t0" in numbers:
             numbers["hosts_per_t0"] = hosts_per_t0
     if file.t1s is None and file.oversubscription is None:
         numbers["t1s"] = ceil(_uplinks(file, rates, hosts_per_t0))
-    return file.model_copy(update=numbers)
+        if numbers["t1s"] > T1S_MAX:
+            words = f"at most {T1S_MAX}, one for each uplink of a T0; the switch and the rates would make this"
+            draft.add("t1s", numbers["t1s"], words, "fewer hosts_per_t0, or faster uplinks")
+    return file.model_copy(update=numbers) if len(draft.problems) == problems else None
 
 
 def _limited(draft: Draft, tier: SwitchTier, model: SwitchModel) -> SwitchModel:
@@ -100,16 +108,14 @@ def _hosts_per_t0(draft: Draft, model: SwitchModel, rates: Tiers) -> int:
         return max(1, int(file.t1s * rates.t0 * _ratio(file) / (rates.nic * file.nics_per_host)))
     down = _split(model, rates.nic, rates.t0, _ratio(file))
     most = next((n for n in range(int(down) // file.nics_per_host, 0, -1) if _even(file, rates, n)), 0)
+    up = down * rates.nic / (rates.t0 * _ratio(file))
     if most == 0:
-        words = f"a switch with room for a host's {file.nics_per_host} x {format_rate(rates.nic)} and as much upwards"
-        draft.add("switch", model.name, words, "a larger switch, or lower rates")
+        need = f"a host's {file.nics_per_host} x {format_rate(rates.nic)}"
+        _uneven(draft, "t0", model, (down, up), need, None)
         return 1
-    ups = down * rates.nic / (rates.t0 * _ratio(file))
-    if down.denominator != 1 or ups.denominator != 1:
-        words = f"a T0 that splits evenly; {model.name} would have {float(down):g} ports down and {float(ups):g} up"
-        t1s = int(_uplinks(file, rates, most))
-        hint = f"hosts_per_t0: {most} and t1s: {t1s} fit, which leave ports free"
-        draft.add("switch", model.name, words, hint)
+    if down.denominator != 1 or up.denominator != 1:
+        fits = f"hosts_per_t0: {most} and t1s: {int(_uplinks(file, rates, most))}"
+        _uneven(draft, "t0", model, (down, up), "", fits)
     hosts = -(-file.hosts // (file.sites or 1))
     t0s = max(-(-hosts // most), 1 if file.sites else 2)
     return next(n for n in range(-(-hosts // t0s), most + 1) if n == most or _even(file, rates, n))
@@ -117,32 +123,48 @@ def _hosts_per_t0(draft: Draft, model: SwitchModel, rates: Tiers) -> int:
 
 def _pods(draft: Draft, model: SwitchModel, pods_max: int, rates: Tiers, sizes: list[int]) -> tuple[int, int]:
     """Hosts of a T0, one of `sizes` (the first is best), and T0s of a pod: two pods or more, alike, few of them."""
-    half = _split(model, rates.t0, rates.t1, Fraction(1))
-    ups = half * rates.t0 / rates.t1
-    if half.denominator != 1 or ups.denominator != 1:
-        words = f"a T1 that splits evenly; {model.name} would have {float(half):g} ports down and {float(ups):g} up"
-        down = max(1, int(half))
-        hint = f"t0s_per_pod: {down} and t1_uplinks: {int(down * rates.t0 / rates.t1)} fit, which leave ports free"
-        draft.add("switch", model.name, words, hint)
-    most = max(1, int(half))
-    if draft.file.hosts > pods_max * most * sizes[0]:
+    down = _split(model, rates.t0, rates.t1, Fraction(1))
+    up = down * rates.t0 / rates.t1
+    most = next((n for n in range(int(down), 0, -1) if n * rates.t0 % rates.t1 == 0), 0)
+    if most == 0:
+        _uneven(draft, "t1", model, (down, up), f"T0s at {format_rate(rates.t0)}", None)
+    elif down.denominator != 1 or up.denominator != 1:
+        fits = f"t0s_per_pod: {most} and t1_uplinks: {most * rates.t0 // rates.t1}"
+        _uneven(draft, "t1", model, (down, up), "", fits)
+    elif draft.file.hosts > pods_max * most * sizes[0]:
         words = f"at most {pods_max * most * sizes[0]} with these switches in three tiers: {pods_max} pods"
         words += f" of {most} T0s with {sizes[0]} hosts each"
         draft.add("hosts", draft.file.hosts, words, "larger switches, or more planes of a lower rate")
-        return sizes[0], -(-draft.file.hosts // sizes[0])
+    else:
+        return _equal_pods(draft, rates, most, sizes)
+    return sizes[0], -(-draft.file.hosts // sizes[0])
+
+
+def _equal_pods(draft: Draft, rates: Tiers, most: int, sizes: list[int]) -> tuple[int, int]:
+    """Hosts of a T0 and T0s of a pod, at most `most`, with at most a quarter more pods than need be."""
     for hosts_per_t0 in sizes:
         t0s = -(-draft.file.hosts // hosts_per_t0)
         fewest = max(2, -(-t0s // most))
         for pods in range(fewest, fewest + fewest // 4 + 1):
-            if t0s % pods == 0:
+            if t0s % pods == 0 and t0s // pods * rates.t0 % rates.t1 == 0:
                 return hosts_per_t0, t0s // pods
     t0s = -(-draft.file.hosts // sizes[0])
     pods = max(2, -(-t0s // most))
-    each = -(-t0s // pods)
+    each = next(n for n in range(-(-t0s // pods), most + 1) if n == most or n * rates.t0 % rates.t1 == 0)
     words = f"a number that makes equal pods of at most {most} T0s; {t0s} T0s of {sizes[0]} hosts do not"
     hint = f"{pods * each * sizes[0]} hosts fill {pods} pods of {each} T0s, or say hosts_per_t0 and t0s_per_pod"
     draft.add("hosts", draft.file.hosts, words, hint)
     return sizes[0], t0s
+
+
+def _uneven(
+    draft: Draft, tier: SwitchTier, model: SwitchModel, ports: tuple[Fraction, Fraction], need: str, fits: str | None
+) -> None:
+    """Complains about a switch that cannot be split into ports down and ports up; says what `fits`, or the `need`."""
+    have = f"{model.name} would have {float(ports[0]):.4g} ports down and {float(ports[1]):.4g} up"
+    words = f"a {tier.upper()} that splits evenly" if fits else f"a {tier.upper()} with room for {need} and as much up"
+    hint = f"{fits} fit, which leave ports free" if fits else "a larger switch, or lower rates"
+    draft.add(_model_place(draft, tier), model.name, f"{words}; {have}", hint)
 
 
 def check_ports(draft: Draft, shape: Shape, models: Mapping[SwitchTier, SwitchModel], rates: Tiers) -> None:
