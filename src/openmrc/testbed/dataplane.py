@@ -102,16 +102,17 @@ class DataPlane:
         """Settings of a port from now on; its counters and what waits there stay."""
         self._configs.write(number, pack_port(settings, PRIORITY_MAJOR))
 
-    def change(self, netlink: Netlink, index: int, number: int, settings: PortSettings) -> None:
-        """Settings of a port from now on, with the rate of the queue behind it.
+    def change_rate(self, netlink: Netlink, index: int, settings: PortSettings) -> None:
+        """Give the queue behind a port the rate of these settings, which `configure` has given the port.
 
         Args:
             netlink: Of the interface's namespace.
             index: The interface's.
-            number: Of the port.
             settings: All of them, with what is wrong with the link.
+
+        Raises:
+            TestBedError: the kernel refused.
         """
-        self.configure(number, settings)
         netlink.change(rate_messages(index, settings))
 
     def counters(self, number: int) -> PortCounters:

@@ -23,20 +23,34 @@ _REQUEST_ACK = 1 | 4
 _IFF_UP = 1
 
 
-def set_effects(bed: TestBed, changed: Mapping[Interface, PortEffects]) -> None:
+def set_effects(
+    bed: TestBed, before: Mapping[Interface, PortEffects], after: Mapping[Interface, PortEffects]
+) -> None:
     """Give ports what is wrong with their links now; the bed has a data plane.
+
+    Args:
+        bed: The test bed.
+        before: What was wrong; ports that are missing were well.
+        after: What is wrong now.
 
     Raises:
         DataPlaneUnavailableError: this process may not have the data plane.
         TestBedError: the kernel refused.
     """
     assert bed.state.data_plane is not None
+    well = PortEffects()
+    changed = [each for each in before.keys() | after.keys() if before.get(each, well) != after.get(each, well)]
     with DataPlane.open(bed.state.data_plane) as plane:
-        for node, interfaces in _by_node(changed):
-            with Netlink(bed.layout.namespace(node)) as link:
-                for interface in interfaces:
-                    settings = replace(PortSettings.of(bed.fabric, interface.kind), effects=changed[interface])
-                    plane.change(link, messages.index_of(interface), interface.number, settings)
+        slower = []
+        for interface in changed:
+            effects = after.get(interface, well)
+            settings = replace(PortSettings.of(bed.fabric, interface.kind), effects=effects)
+            plane.configure(interface.number, settings)
+            if before.get(interface, well).rate_ppm != effects.rate_ppm:
+                slower.append((interface, settings))
+        for interface, settings in slower:  # takes the kernel up to a second, which the other ports shall not wait for
+            with Netlink(bed.layout.namespace(interface.node)) as link:
+                plane.change_rate(link, messages.index_of(interface), settings)
 
 
 def set_links(bed: TestBed, changed: Iterable[Interface], down: frozenset[Interface]) -> None:

@@ -169,18 +169,13 @@ class BedFaults:
         return _Links(together, frozenset(down))
 
     def _carry_out(self, before: _Links, after: _Links) -> None:
-        changed = {
-            interface: after.effects.get(interface, PortEffects())
-            for interface in before.effects.keys() | after.effects.keys()
-            if before.effects.get(interface) != after.effects.get(interface)
-        }
         moved = before.down ^ after.down
-        if not changed and not moved:
+        if before.effects == after.effects and not moved:
             return
         from openmrc.testbed.fault_links import set_effects, set_links  # they need pyroute2
 
-        if changed:
-            set_effects(self._bed, changed)
+        if before.effects != after.effects:
+            set_effects(self._bed, before.effects, after.effects)
         if moved:
             set_links(self._bed, sorted(moved, key=lambda interface: interface.number), after.down)
 
