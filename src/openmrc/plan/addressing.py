@@ -85,7 +85,8 @@ def address_plan(fabric: Fabric) -> AddressPlan:
 
 
 def _example(fabric: Fabric, plan: PathPlan, plane: int) -> ExamplePath:
-    last, selector = fabric.hosts - 1, list(plan.selectors())[-1]
+    last = fabric.hosts - 1
+    selector = fabric.t1s - 1 << plan.usids.second_uplink_bits | max(fabric.t1_uplinks - 1, 0)
     path = plan.path(0, last, plane, selector)
     return ExamplePath(
         source=_nic_name(fabric, 0),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from openmrc.errors import ConfigError
-from openmrc.fabric.materials import Item, Materials, SwitchModel
+from openmrc.fabric.materials import Item, SwitchModel
 from openmrc.fabric.model import Fabric
 from openmrc.plan.bill import Bill, LinkKind, bill_of
 from openmrc.plan.costs import Total, total_of
@@ -61,19 +61,19 @@ class ThreeTier:
         """NICs that two tiers of these switches reach."""
         return self.radix**2 // 2
 
-    def pieces(self, copper: frozenset[LinkKind]) -> dict[Item, int]:
-        """How many of each item; a transceiver for each end of a link, where the tier is not copper."""
-        uplinks = self.t0s * self.radix // 2
-        links: dict[LinkKind, int] = {"nic": self.nics, "t0": uplinks, "t1": uplinks}
-        fiber = sum(number for kind, number in links.items() if kind not in copper)
+    def pieces(self, copper: frozenset[LinkKind], links_per_transceiver: int = 1) -> dict[Item, int]:
+        """How many of each item. Each tier has a link for each NIC; the ends of those with fiber have transceivers."""
+        shared = -(-self.nics // links_per_transceiver)
+        optics = 0 if "nic" in copper else self.nics + shared
+        optics += 2 * shared * len({"t0", "t1"} - copper)
         found: dict[Item, int] = {
             "nic": self.nics,
             "t0": self.t0s,
             "t1": self.t1s,
             "t2": self.t2s,
-            "transceiver": 2 * fiber,
-            "fiber_cable": fiber,
-            "copper_cable": sum(links.values()) - fiber,
+            "transceiver": optics,
+            "fiber_cable": self.nics * (3 - len(copper)),
+            "copper_cable": self.nics * len(copper),
         }
         return {item: number for item, number in found.items() if number}
 
@@ -156,9 +156,11 @@ def compare(
     materials = fabric.materials
     transceiver_bps = max(materials.transceiver_bps or 0, nic_bps, fabric.rates.t0, fabric.rates.t1)
     ours = bill_of(replace(fabric, materials=replace(materials, transceiver_bps=transceiver_bps)))
-    theirs = other.pieces(materials.copper)
-    their_cost = total_of(_known(materials.prices, materials, nic_bps), theirs, materials.currency)
-    their_power = total_of(_known(materials.powers_watts, materials, nic_bps), theirs, "W")
+    above: frozenset[LinkKind] = frozenset({"t1"} if fabric.tiers == 2 and "t0" in materials.copper else ())
+    theirs = other.pieces(materials.copper | above, transceiver_bps // nic_bps)
+    same_optics = transceiver_bps == materials.transceiver_bps
+    their_cost = total_of(_known(materials.prices, same_optics=same_optics), theirs, materials.currency)
+    their_power = total_of(_known(materials.powers_watts, same_optics=same_optics), theirs, "W")
     lost = {impact.failure: impact.plane_share_lost for impact in impacts}
     nic_lost = {impact.failure: impact.nic_share_lost for impact in impacts}
     cables = theirs.get("fiber_cable", 0) + theirs.get("copper_cable", 0)
@@ -176,25 +178,29 @@ def compare(
         ComparisonRow("a NIC-T0 link takes from the NIC", nic_lost["NIC-T0 link"], 1.0, "share"),
         ComparisonRow("a T0 takes from its NICs", nic_lost["T0"], 1.0, "share"),
     ]
-    if cost is not None and their_cost is not None:
-        rows.append(ComparisonRow(f"cost, {cost.unit}", cost.total, their_cost.total, "amount"))
-    if power is not None and their_power is not None:
-        rows.append(ComparisonRow("power, W", power.total, their_power.total, "amount"))
-    notes = _notes(other, cost, their_cost)
-    return Comparison(other, transceiver_bps, tuple(rows), their_cost, their_power, notes)
+    notes = _notes(other)
+    for name, one, two in (("cost", cost, their_cost), ("power", power, their_power)):
+        if one is None or two is None:
+            continue
+        extra = [item.replace("_", " ") for item in two.without if item not in one.without]
+        if extra:
+            notes.append(f"No {name} beside it: the table has none for the {', '.join(extra)} of three tiers.")
+        else:
+            rows.append(ComparisonRow(f"{name}, {one.unit}", one.total, two.total, "amount"))
+    return Comparison(other, transceiver_bps, tuple(rows), their_cost, their_power, tuple(notes))
 
 
-def _known(table: Mapping[Item, float], materials: Materials, nic_bps: int) -> dict[Item, float]:
+def _known(table: Mapping[Item, float], *, same_optics: bool) -> dict[Item, float]:
     """The table for the other fabric: every switch is the T0's, and a transceiver the same only at the same rate."""
     found: dict[Item, float] = {item: table[item] for item in ("nic", "fiber_cable", "copper_cable") if item in table}
     if "t0" in table:
         found.update({"t0": table["t0"], "t1": table["t0"], "t2": table["t0"]})
-    if "transceiver" in table and materials.transceiver_bps == nic_bps:
+    if "transceiver" in table and same_optics:
         found["transceiver"] = table["transceiver"]
     return found
 
 
-def _notes(other: ThreeTier, cost: Total | None, their_cost: Total | None) -> tuple[str, ...]:
+def _notes(other: ThreeTier) -> list[str]:
     notes = []
     if other.fabrics > 1:
         notes.append(
@@ -207,9 +213,4 @@ def _notes(other: ThreeTier, cost: Total | None, their_cost: Total | None) -> tu
             f"A single plane would reach {other.two_tier_nics:,} NICs with two tiers; the third is there for the "
             "comparison."
         )
-    if cost is not None and their_cost is not None and cost.without != their_cost.without:
-        extra = [item for item in their_cost.without if item not in cost.without]
-        if extra:
-            names = ", ".join(extra).replace("_", " ")
-            notes.append(f"The cost of the three-tier fabric is without {names}: no price for its kind.")
-    return tuple(notes)
+    return notes

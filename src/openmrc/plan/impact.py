@@ -183,9 +183,9 @@ def _pod(fabric: Fabric, index: int) -> _Pod:
 def _cut(pod: _Pod, t0s: int, t1s: int) -> tuple[float, int]:
     """Links between the first T0s and the first T1s are gone: share that these T0s lose, and bit/s that the pod does.
 
-    The share is that of the T0s alone, so that what binds elsewhere does not hide it.
+    The share is of what these T0s can send while no other does.
     """
-    alone = replace(pod, nics=pod.nics[:t0s], up_bps=None)
+    alone = replace(pod, nics=pod.nics[:t0s])
     before, after = alone.flow_bps(), replace(alone, cut_t0s=t0s, cut_t1s=t1s).flow_bps()
     return 1 - after / before, pod.flow_bps() - replace(pod, cut_t0s=t0s, cut_t1s=t1s).flow_bps()
 

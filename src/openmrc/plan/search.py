@@ -143,7 +143,7 @@ def _check(wish: Wish) -> None:
     if wish.sort == "cost" and not wish.prices:
         raise ConfigError("--sort", "cost", "cost together with prices", hint="--prices FILE with prices:")
     if wish.sort == "power" and not wish.powers_watts:
-        raise ConfigError("--sort", "power", "power together with powers", hint="--prices FILE with power:")
+        raise ConfigError("--sort", "power", "power together with powers", hint="--prices FILE with powers:")
 
 
 def _near(nic_bps: int, planes: int) -> int:

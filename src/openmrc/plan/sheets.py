@@ -53,10 +53,10 @@ def _count(value: int | None) -> str:
 
 
 def _amount(value: float | None) -> str:
-    """Money and watts: whole from 100 on."""
+    """Money and watts: whole from 1,000 on."""
     if value is None:
         return DASH
-    return f"{value:,.0f}" if value >= 100 else f"{value:,.4g}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:,.4g}"
 
 
 def plan_sheets(plan: Plan) -> list[Sheet]:
@@ -177,7 +177,8 @@ def _comparison(plan: Plan) -> Sheet:
     how = (
         f"Three tiers, one plane, non-blocking: {other.switch} switches with {other.radix} ports of "
         f"{format_rate(other.link_bps)}, {other.pod_nics:,} NICs in a pod, {other.full_nics:,} at most. Transceivers "
-        f"of both count as of {format_rate(plan.comparison.transceiver_bps)}."
+        f"of both count as of {format_rate(plan.comparison.transceiver_bps)}; its switches per NIC are those of the "
+        "largest."
     )
     names = (f"{plan.nics:,} NICs", "#this fabric", "#three tiers", "#ratio")
     return Sheet("Beside three tiers in a single plane", _columns(*names), rows, (how, *plan.comparison.notes))

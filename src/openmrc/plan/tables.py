@@ -34,6 +34,7 @@ def print_plan(plan: Plan, console: Console) -> None:
     """The whole plan; warnings come last, where they are seen."""
     console.print(Text(plan.name, "bold"))
     console.print(Text(headline(plan)))
+    console.print()
     print_sheets(plan_sheets(plan), console)
     for warning in plan.warnings:
         console.print(Text(f"\nwarning: {warning}", "yellow"))
@@ -42,8 +43,9 @@ def print_plan(plan: Plan, console: Console) -> None:
 def print_sheets(sheets: Iterable[Sheet], console: Console) -> None:
     """One table after the other, with what is to be said under it."""
     with console.capture() as printed:
-        for sheet in sheets:
-            console.print()
+        for place, sheet in enumerate(sheets):
+            if place:
+                console.print()
             console.print(Text(sheet.title, "bold cyan"))
             console.print(Padding(_table(sheet), (0, 0, 0, 2), expand=False))
             for note in sheet.notes:
