@@ -173,8 +173,8 @@ def test_any_settings_make_a_fabric_or_a_file_error(changes: dict[str, Any]) -> 
 @given(
     hosts=st.integers(1, 5000),
     nics=st.integers(1, 8),
-    ports=st.integers(2, 130),
-    gbit=st.integers(100, 20_000),
+    ports=st.integers(1, 64).map(lambda half: 2 * half) | st.integers(2, 130),
+    gbit=st.integers(10, 200).map(lambda ports: 400 * ports) | st.integers(100, 20_000),
     rates=st.tuples(*[st.sampled_from(["100Gbit", "200Gbit", "400Gbit"])] * 3),
     tiers=st.sampled_from([2, 3]),
     ratio=st.none() | st.sampled_from([0.5, 1, 2, 3]),
