@@ -28,8 +28,20 @@ nic::Settings settings_for(const char* address) {
   return settings;
 }
 
+// EV format SRV6 without switches: the one rule's path is the peer itself.
+nic::Settings srv6_settings(std::uint16_t udp_port) {
+  nic::Settings settings = settings_for("::1");
+  settings.udp_port = udp_port;
+  settings.ev_format = wire::EvFormat::kSrv6;
+  settings.evs_per_port = 6;
+  settings.ports[0].receive = settings.ports[0].local;
+  settings.ports[0].selectors = {0, 7, 65535};
+  settings.paths = nic::PathRules({{settings.ports[0].local, 128, settings.ports[0].local, {}}});
+  return settings;
+}
+
 struct End {
-  explicit End(const char* address) : device(settings_for(address)), memory(1U << 20) {
+  explicit End(const nic::Settings& settings) : device(settings), memory(1U << 20) {
     CHECK(device.create_cq(64, cq) == Status::kOk);
     CHECK(device.register_memory(memory.data(), memory.size(), kRemoteWrite, key) == Status::kOk);
     QpInitAttributes attributes;
@@ -43,7 +55,7 @@ struct End {
     };
     PeerConfig config;
     config.ports.push_back(peer.device.settings().ports[0].advertise);
-    config.udp_port = 14793;
+    config.udp_port = peer.device.settings().udp_port;
     QpToInit init;
     init.ev_universe = device.evs();
     init.ev_set.active_per_port = 4;
@@ -77,12 +89,13 @@ struct End {
 };
 
 struct Pair {
-  Pair() {
+  Pair() : Pair(settings_for("127.0.0.81"), settings_for("127.0.0.82")) {}
+  Pair(const nic::Settings& first, const nic::Settings& second) : a(first), b(second) {
     a.connect(b, 5, 9);
     b.connect(a, 9, 5);
     for (std::size_t i = 0; i < a.memory.size(); ++i) a.memory[i] = static_cast<std::uint8_t>(i * 31 + i / 251);
   }
-  End a{"127.0.0.81"}, b{"127.0.0.82"};
+  End a, b;
 };
 
 }  // namespace
@@ -109,6 +122,50 @@ TEST_CASE(nic_write_reaches_the_peers_memory_while_both_ends_poll) {
   }
   CHECK(completed == 50);
   CHECK(std::equal(pair.a.memory.begin(), pair.a.memory.begin() + 64, pair.b.memory.begin()));
+}
+
+TEST_CASE(nic_srv6_goes_through_all_selectors_with_each_source_port) {
+  Device device(srv6_settings(14794));
+  const std::vector<Ev> evs = device.evs();
+  CHECK(evs.size() == 6);
+  for (std::size_t i = 0; i < evs.size(); ++i) {
+    CHECK(evs[i].value >> 16 == device.settings().ports[0].selectors[i % 3]);
+    CHECK((evs[i].value & 0xFFFFU) == (evs[i / 3 * 3].value & 0xFFFFU));
+  }
+  CHECK((evs[0].value & 0xFFFFU) != (evs[3].value & 0xFFFFU));
+}
+
+TEST_CASE(nic_srv6_write_reaches_the_peers_memory_without_offloads) {
+  Pair pair(srv6_settings(14794), srv6_settings(14795));
+  std::array<Completion, 4> done;
+  CHECK(pair.a.write(pair.b, pair.a.memory.size()) == Status::kOk);
+  CHECK(pair.a.device.wait_cq(pair.a.cq, done, 20'000'000'000) == 1);
+  CHECK(done[0].status == WcStatus::kSuccess);
+  CHECK(pair.a.memory == pair.b.memory);
+  const nic::SocketStats sender = pair.a.device.socket_stats()[0], receiver = pair.b.device.socket_stats()[0];
+  CHECK(!sender.segmentation_offload && sender.segmented_sends == 0);
+  CHECK(!receiver.receive_offload && receiver.coalesced_receives == 0);
+  CHECK(sender.no_path == 0 && sender.dropped_datagrams == 0);
+  CHECK(pair.a.device.path_mtu(0, pair.b.device.settings().ports[0].local, 14795) >= 1280);
+}
+
+TEST_CASE(nic_srv6_drops_and_counts_what_no_rule_has_a_path_for) {
+  nic::Settings lost = srv6_settings(14794);
+  Address other;
+  CHECK(nic::parse_address("fd00::", other));
+  lost.paths = nic::PathRules({{other, 16, other, {}}});
+  Pair pair(lost, srv6_settings(14795));
+  CHECK(pair.a.write(pair.b, 100'000) == Status::kOk);
+  const nic::SocketStats stats = pair.a.device.socket_stats()[0];
+  CHECK(stats.no_path >= 1 && stats.dropped_datagrams == stats.no_path);
+  CHECK(stats.sent_datagrams == 0 && stats.send_errors == 0);
+  bool refused = false;
+  try {
+    pair.a.device.path_mtu(0, pair.b.device.settings().ports[0].local, 14795);
+  } catch (const nic::NicError& error) {
+    refused = error.code() == EHOSTUNREACH;
+  }
+  CHECK(refused);
 }
 
 TEST_CASE(nic_posts_from_several_threads_all_complete) {
