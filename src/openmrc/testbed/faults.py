@@ -7,6 +7,7 @@ plane, behind the queue of the port that a packet leaves by, and nobody is told;
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import threading
 import time
@@ -14,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from openmrc.errors import OpenmrcError
 from openmrc.fabric import Fabric, Fault, FaultError, Repair, parse_command, parse_fault
 from openmrc.testbed.bed import TestBed
 from openmrc.testbed.dataplane_layout import EV_LOSSES_MAX, PortEffects
@@ -174,10 +176,15 @@ class BedFaults:
             return
         from openmrc.testbed.fault_links import set_effects, set_links  # they need pyroute2
 
-        if before.effects != after.effects:
-            set_effects(self._bed, before.effects, after.effects)
-        if moved:
-            set_links(self._bed, sorted(moved, key=lambda interface: interface.number), after.down)
+        try:
+            if before.effects != after.effects:
+                set_effects(self._bed, before.effects, after.effects)
+            if moved:
+                set_links(self._bed, sorted(moved, key=lambda interface: interface.number), after.down)
+        except OpenmrcError:
+            with contextlib.suppress(OpenmrcError):  # what was done of it is undone
+                set_effects(self._bed, after.effects, before.effects)
+            raise
 
     def _upper(self, interface: Interface) -> Interface:
         return self._bed.layout.peer(interface) if interface.kind in ("nic_up", "t0_up", "t1_up") else interface
