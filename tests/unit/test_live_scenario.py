@@ -89,5 +89,6 @@ def test_the_simulated_outcome_has_the_form_of_a_real_one():
     (phase,) = phases(outcome.run)
     assert phase.during_gbps == pytest.approx(phase.before_gbps, rel=0.05)
     assert outcome.lost_paths(0.3, 0.8) == {(0, 1), (1, 1)}
-    assert outcome.regained_paths(0.8, 2.2) == {(0, 1), (1, 1)}
+    assert outcome.bad_paths(0.79) == {(0, 1), (1, 1)}
+    assert outcome.bad_paths(0.29) == outcome.bad_paths(2.2) == set()
     assert outcome_table([outcome]).row_count == 2

@@ -33,7 +33,7 @@ def run(
     from openmrc.live.places import emulate, outcome_table, run_in, simulate
     from openmrc.live.scenario import plan_of
     from openmrc.sim import load_scenario
-    from openmrc.testbed.venue import MODES, TestBedVenue
+    from openmrc.testbed.venue import MODES, BedVenue
 
     if mode not in MODES:
         raise ConfigError("--mode", mode, " or ".join(MODES), hint=did_you_mean(mode, MODES))
@@ -46,7 +46,7 @@ def run(
         if beside:
             outcomes = [simulate(scenario), emulate(scenario)]
         with _own_bed(scenario.fabric) as bed:
-            outcomes.append(run_in(TestBedVenue(bed, mode), "test bed", scenario))
+            outcomes.append(run_in(BedVenue(bed, mode), "test bed", scenario))
     if json_file is not None:
         json_file.write_text(json.dumps([outcome.to_dict() for outcome in outcomes]) + "\n", encoding="utf-8")
     console.print(outcome_table(outcomes))

@@ -41,6 +41,7 @@ class PathChange:
     host: int
     plane: int
     uplink: int | None
+    ev: int
     state: str
 
 
@@ -57,9 +58,10 @@ class Outcome:
         """The (plane, uplink) of EVs that became ASSUMED_BAD between two times."""
         return {(p.plane, p.uplink) for p in self.paths if p.state == "ASSUMED_BAD" and start_s <= p.time_s < end_s}
 
-    def regained_paths(self, start_s: float, end_s: float) -> set[tuple[int, int | None]]:
-        """The (plane, uplink) of EVs that became GOOD again between two times."""
-        return {(p.plane, p.uplink) for p in self.paths if p.state == "GOOD" and start_s <= p.time_s < end_s}
+    def bad_paths(self, time_s: float) -> set[tuple[int, int | None]]:
+        """The (plane, uplink) of EVs that were ASSUMED_BAD at a time."""
+        last = {(p.host, p.plane, p.ev): p for p in self.paths if p.time_s <= time_s}
+        return {(p.plane, p.uplink) for p in last.values() if p.state == "ASSUMED_BAD"}
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the run, the phases of each flow and of all together, the paths' changes."""
@@ -70,7 +72,7 @@ class Outcome:
             "flows": {
                 flow.name: [phase.to_dict() for phase in phases(self.run, flow.placed)] for flow in self.run.flows
             },
-            "paths": [[p.time_s, p.host, p.plane, p.uplink, p.state] for p in self.paths],
+            "paths": [[p.time_s, p.host, p.plane, p.uplink, p.ev, p.state] for p in self.paths],
             "run": self.run.to_dict(),
         }
 
@@ -86,7 +88,7 @@ def run_in(venue: Venue, place: str, scenario: Scenario, view: View | None = Non
     record = execute(plan, view, venue=venue).run
     fabric = plan.fabric()
     paths = tuple(
-        PathChange(c.time_s, int(c.host.removeprefix("host")), c.plane, venue.uplink(fabric, c.ev), c.state)
+        PathChange(c.time_s, int(c.host.removeprefix("host")), c.plane, venue.uplink(fabric, c.ev), c.ev, c.state)
         for c in record.ev_changes
     )
     return Outcome(place, scenario.name, record, paths)
@@ -195,9 +197,9 @@ def _counter(table: Table, rows: Any, column: str) -> Series:
 def _simulated_paths(events: Mapping[str, Any] | None) -> tuple[PathChange, ...]:
     if events is None:
         return ()
-    columns = ("time_ps", "host", "port", "t0_uplink", "state")
+    columns = ("time_ps", "host", "port", "t0_uplink", "ev", "state")
     return tuple(
-        PathChange(time_ps / 1e12, host, plane, uplink, _STATES[state])
-        for time_ps, host, plane, uplink, state in zip(*(events[name].tolist() for name in columns), strict=True)
+        PathChange(time_ps / 1e12, host, plane, uplink, ev, _STATES[state])
+        for time_ps, host, plane, uplink, ev, state in zip(*(events[name].tolist() for name in columns), strict=True)
         if state in _STATES
     )

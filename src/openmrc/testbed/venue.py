@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from openmrc.fabric import Fabric, parse_fault
+from openmrc.fabric import Fabric, Fault, parse_fault
 from openmrc.fabric.cabling import Node
 from openmrc.fabric.model import IP_HEADER_BYTES, UDP_HEADER_BYTES
 from openmrc.live.venue import HostPlace, Venue
 from openmrc.srv6.nic_paths import nic_paths
 from openmrc.srv6.path_file import render_nic_paths
 from openmrc.testbed.bed import TestBed
-from openmrc.testbed.faults import FaultPlayer
+from openmrc.testbed.faults import FaultPlayer, check_bed_fault
 
-__all__ = ["MODES", "Mode", "TestBedVenue"]
+__all__ = ["MODES", "Mode", "BedVenue"]
 
 Mode = Literal["srv6", "udp"]
 MODES: tuple[Mode, ...] = ("srv6", "udp")
 _SELECTOR_SHIFT = 16  # the selector is the high half of the EV
 
 
-class TestBedVenue(Venue):
+class BedVenue(Venue):
     """Hosts of a bed, with one NIC each.
 
     Args:
@@ -51,6 +51,10 @@ class TestBedVenue(Venue):
             return HostPlace((), paths=render_nic_paths(paths), listen=listen, follow_links=True)
         ports = tuple(f"{layout.addresses(interface)[0].ip}%{interface.name}" for interface in interfaces)
         return HostPlace(ports, listen=listen, follow_links=True)
+
+    def check(self, fault: Fault) -> None:
+        """What a test bed cannot do is refused."""
+        check_bed_fault(self._bed.fabric, fault)
 
     def start(self, faults: Sequence[str]) -> None:
         """Plays the faults."""

@@ -17,9 +17,9 @@ from openmrc.analysis.series import Series
 from openmrc.live.plan import RunPlan
 from openmrc.live.run import execute
 from openmrc.live.supervise import Child, ChildError, Family
-from openmrc.testbed.compare.outcome import Outcome
+from openmrc.testbed.compare.outcome import Outcome, series_of, steps_of
 from openmrc.testbed.compare.stage import Stage, collect, first_line, play, spawn_ready
-from openmrc.testbed.venue import Mode, TestBedVenue
+from openmrc.testbed.venue import Mode, BedVenue
 
 __all__ = ["CONTENDERS", "Contender"]
 
@@ -62,7 +62,7 @@ def plan_on(stage: Stage, **changes: Any) -> RunPlan:
 
 def mrc(mode: Mode, name: str, title: str, stage: Stage) -> Outcome:
     """One QP over all planes."""
-    run = execute(plan_on(stage), venue=TestBedVenue(stage.bed, mode)).run
+    run = execute(plan_on(stage), venue=BedVenue(stage.bed, mode)).run
     flow = run.flows[0]
     wrong = None if flow.content_ok else "the receiver's memory does not hold what was sent"
     return Outcome(name, title, flow.placed, run.faults, run.start_s, run.end_s, error=wrong or flow.error)
@@ -82,31 +82,23 @@ def streams(protocol: str, name: str, title: str, stage: Stage, *, planes: int |
         family.expect(sink, "accepted", 15)
         began, error = play(stage, family, (sink, source), {"do": "start"})
         samples, told = collect(family, (sink, source))
-        return stage.outcome(name, title, samples, start_ns=began, error=error or told)
+        return stage.outcome(name, title, series_of(samples, began), error or told)
 
 
 def mptcp(name: str, title: str, stage: Stage) -> Outcome:
     """One MPTCP connection from plane 0 to plane 0; the receiver announces its addresses on the other planes."""
-    for host, limits in ((stage.source, "add_addr_accepted"), (stage.destination, "subflow")):
-        count = str(min(len(stage.interfaces(host)) - 1, 8))
+    count = str(min(len(stage.interfaces(stage.source)) - 1, 8))
+    for host in (stage.source, stage.destination):
         _ip(stage, host, "mptcp", "endpoint", "flush")
-        _ip(
-            stage,
-            host,
-            "mptcp",
-            "limits",
-            "set",
-            "subflow",
-            count,
-            *(["add_addr_accepted", count] if limits == "add_addr_accepted" else []),
-        )
+        _ip(stage, host, "mptcp", "limits", "set", "subflow", count, "add_addr_accepted", count)
     interfaces, addresses = stage.interfaces(stage.destination), stage.addresses(stage.destination)
     for interface, address in list(zip(interfaces, addresses, strict=True))[1:]:
         _ip(stage, stage.destination, "mptcp", "endpoint", "add", address, "dev", interface.name, "signal")
     try:
         return streams("mptcp", name, title, stage, planes=1)
     finally:
-        _ip(stage, stage.destination, "mptcp", "endpoint", "flush")
+        for host in (stage.source, stage.destination):
+            _ip(stage, host, "mptcp", "endpoint", "flush")
 
 
 def _ip(stage: Stage, host: int, *words: str) -> None:
@@ -129,7 +121,7 @@ def gloo(name: str, title: str, stage: Stage) -> Outcome:
             family.expect(child, "joined", _JOIN_S)
         began, error = play(stage, family, ranks, {"do": "start", "message_bytes": _REDUCED_BYTES})
         samples, told = collect(family, ranks)
-        return stage.outcome(name, title, samples, start_ns=began, error=error or told)
+        return stage.outcome(name, title, steps_of(samples, began, stage.seconds), error or told)
 
 
 def mpi(name: str, title: str, stage: Stage) -> Outcome:
@@ -144,7 +136,7 @@ def mpi(name: str, title: str, stage: Stage) -> Outcome:
         prefix = [*stage.prefix(stage.destination), *_mpirun(stage, Path(folder))]
         launcher = spawn_ready(family, "mpirun", f"{_MODULES}.mpi", prefix, [str(_REDUCED_BYTES)])
         began, error = play(stage, family, (launcher,), {"do": "start"}, hear)
-        return stage.outcome(name, title, samples, start_ns=began, error=error)
+        return stage.outcome(name, title, steps_of(samples, began, stage.seconds), error)
 
 
 def _mpirun(stage: Stage, folder: Path) -> list[str]:

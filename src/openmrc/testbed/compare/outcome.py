@@ -11,9 +11,10 @@ from openmrc.analysis.phases import Phase, goodput_phases
 from openmrc.analysis.record import FaultSpan
 from openmrc.analysis.series import Series
 
-__all__ = ["Ending", "Outcome", "series_of"]
+__all__ = ["Ending", "Outcome", "series_of", "steps_of"]
 
 Ending = Literal["survived", "failed", "hung", "did not start", "not installed"]
+_STEP_S = 1e-6
 _ALIVE_S = 1.0  # bytes that arrive so shortly before the end: the transfer goes on
 
 
@@ -84,3 +85,23 @@ class Outcome:
 def series_of(samples: Sequence[Sequence[int]], start_ns: int) -> Series:
     """The series of (monotonic ns, bytes), counted from `start_ns`."""
     return Series.of([(at - start_ns) / 1e9 for at, _ in samples], [count for _, count in samples])
+
+
+def steps_of(samples: Sequence[Sequence[int]], start_ns: int, end_s: float) -> Series:
+    """The series of counts that grow at once when something completes, (monotonic ns, bytes), from `start_ns` on.
+
+    Nothing is known between two completions, so nothing is taken to arrive there, nor from the last one to the end.
+    """
+    times: list[float] = []
+    counts: list[float] = []
+    for at_ns, count in samples:
+        at = (at_ns - start_ns) / 1e9
+        if times and at > times[-1]:
+            times.append(max(times[-1], at - _STEP_S))
+            counts.append(counts[-1])
+        times.append(at)
+        counts.append(count)
+    if times and times[-1] < end_s:
+        times.append(end_s)
+        counts.append(counts[-1])
+    return Series.of(times, counts)

@@ -15,6 +15,7 @@ from openmrc.testbed.bed import TestBed
 from openmrc.testbed.compare.contenders import CONTENDERS, Contender
 from openmrc.testbed.compare.outcome import Outcome
 from openmrc.testbed.compare.stage import Stage
+from openmrc.testbed.faults import check_bed_fault
 
 __all__ = ["DEFAULT_FAULTS", "SECONDS_MAX", "Comparison", "chosen", "compare"]
 
@@ -146,6 +147,7 @@ def seconds_for(faults: Sequence[str], fabric: Fabric) -> float:
     for text in faults:
         fault = parse_fault(text)
         fault.target.check(fabric, text)
+        check_bed_fault(fabric, fault)
         last_ps = max(last_ps, fault.start_ps + (fault.duration_ps or 0))
     return last_ps / 1e12 + 10.0
 

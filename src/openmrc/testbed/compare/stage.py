@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from openmrc.analysis.record import FaultSpan
+from openmrc.analysis.series import Series
 from openmrc.fabric import parse_fault
 from openmrc.fabric.cabling import Node
 from openmrc.live.spans import fault_spans
 from openmrc.live.supervise import Child, ChildError, Family
 from openmrc.testbed.bed import TestBed
-from openmrc.testbed.compare.outcome import Outcome, series_of
+from openmrc.testbed.compare.outcome import Outcome
 from openmrc.testbed.faults import FaultPlayer
 from openmrc.testbed.layout import Interface
 
@@ -77,10 +78,9 @@ class Stage:
         finally:
             player.stop()
 
-    def outcome(self, name: str, title: str, samples: Sequence[Sequence[int]], **known: Any) -> Outcome:
-        """What came of a transport, from samples (monotonic ns, bytes); `start_ns` is when data could flow."""
-        start_ns = known.pop("start_ns", samples[0][0] if samples else 0)
-        return Outcome(name, title, series_of(samples, start_ns), self.spans, 0.0, self.seconds, **known)
+    def outcome(self, name: str, title: str, placed: Series, error: str | None) -> Outcome:
+        """What came of a transport that ran for the whole schedule."""
+        return Outcome(name, title, placed, self.spans, 0.0, self.seconds, error=error)
 
 
 def spawn_ready(family: Family, name: str, module: str, prefix: Sequence[str], arguments: Sequence[str] = ()) -> Child:

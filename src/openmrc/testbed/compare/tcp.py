@@ -42,7 +42,7 @@ class Streams:
         """Waits for one stream at each address."""
         for address in addresses:
             server = socket.socket(_family(address), socket.SOCK_STREAM, _PROTOCOLS[protocol])
-            server.bind((address, 0))
+            server.bind(("::" if protocol == "mptcp" else address, 0))  # subflows come to other addresses
             server.listen(1)
             server.settimeout(_CONNECT_S)
             self._servers.append(server)

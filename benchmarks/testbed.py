@@ -1,0 +1,217 @@
+"""MRC over switches that we did not write: the kernel's fabric, its faults, and what other transports make of them.
+
+    python benchmarks/testbed.py [--repeats 3] [--only CASE ...] [--json FILE]
+
+All but the plan needs root, and is left out without it. Other programs on the machine cost goodput.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from openmrc.analysis.metrics import Summary, summarize_run
+from openmrc.analysis.record import Run
+from openmrc.analysis.rows import Report, Row, row
+from openmrc.analysis.tables import rows_table
+from openmrc.fabric import Fabric, make_fabric
+from openmrc.live.netns import namespaces_allowed
+from openmrc.live.plan import RunPlan
+from openmrc.live.run import execute
+
+ROOT = Path(__file__).resolve().parents[1]
+DESIGN = ROOT / "fabrics" / "design-131072.yaml"
+MESSAGE_BYTES, DEPTH = 1 << 20, 8
+THREE_OF_FOUR = 0.75
+T1_FAULT = "t1 1 blackhole at 2s for 5s"
+PORT_FAULT = "host 1 plane 0 blackhole at 2s for 5s"
+INCAST_SENDERS, INCAST_BYTES = 8, 16 << 20
+
+Repeat = Callable[[Callable[[int], Any]], list[Any]]
+
+
+def fabric_of(rate: str = "500Mbit", **changes: Any) -> Fabric:
+    """Two hosts behind T0s of their own, four planes, four T1s in each."""
+    shape = {"planes": 4, "hosts": 2, "hosts_per_t0": 1, "t1s": 4, "delay": "20us", "framing": "ipv6"}
+    return make_fabric(name="benchmark", rate=rate, **shape | changes)
+
+
+def over_bed(fabric: Fabric, plan: RunPlan) -> Run:
+    """A run in SRv6 mode over a bed of its own."""
+    from openmrc.testbed import TestBed
+    from openmrc.testbed.venue import BedVenue
+
+    with TestBed.up(fabric, f"bench-{os.getpid()}") as bed:
+        return execute(plan, venue=BedVenue(bed)).run
+
+
+def pair(repeat: Repeat, seconds: float, *faults: str) -> tuple[list[Run], list[Summary]]:
+    """Runs of one QP from host to host."""
+    fabric = fabric_of()
+
+    def run(seed: int) -> Run:
+        settings = {"message_bytes": MESSAGE_BYTES, "depth": DEPTH, "seed": seed}
+        return over_bed(fabric, RunPlan.over(fabric, [(0, 1)], seconds=seconds, faults=faults, **settings))
+
+    runs = repeat(run)
+    return runs, [summarize_run(one) for one in runs]
+
+
+def share(value: float | None, whole: float | None) -> float | None:
+    """Of a whole; None where one of them is not known."""
+    return None if value is None or not whole else value / whole
+
+
+def failures(runs: list[Run]) -> list[float | None]:
+    """0 for a run without an error and with the right contents."""
+    return [float(any(flow.error for flow in run.flows) or not run.content_ok) for run in runs]
+
+
+def plain(repeat: Repeat) -> Iterator[Row]:
+    runs, found = pair(repeat, 8.0)
+    case = "4 planes x 4 T1s x 500 Mbit/s, SRv6, one QP"
+    shares = [share(one.goodput_gbps, run.limit_gbps) for run, one in zip(runs, found, strict=True)]
+    yield row(case, "goodput of limit", shares, "", ">= 0.95")
+    yield row(case, "goodput", [one.goodput_gbps for one in found], "Gb/s")
+    yield row(case, "errors", failures(runs), "", "== 0")
+    cpu = [run.cpu_s / (one.bytes / 1e9) for run, one in zip(runs, found, strict=True)]
+    yield row(case, "CPU of both hosts", cpu, "s/GB")
+
+
+def dead_t1(repeat: Repeat) -> Iterator[Row]:
+    runs, found = pair(repeat, 11.0, T1_FAULT)
+    case = "a T1 of each plane stops forwarding, 5 s"
+    yield row(case, "longest stall", [one.longest_stall_ms for one in found], "ms", "<= 50")
+    kept = [share(one.goodput_during_fault_gbps, one.goodput_before_fault_gbps) for one in found]
+    yield row(case, "goodput of before", kept, "", ">= 0.95")
+    yield row(case, "errors", failures(runs), "", "== 0")
+
+
+def dead_port(repeat: Repeat) -> Iterator[Row]:
+    runs, found = pair(repeat, 11.0, PORT_FAULT)
+    case = "link of a host port black-holed, 5 s"
+    yield row(case, "longest stall", [one.longest_stall_ms for one in found], "ms", "<= 50")
+    kept = [
+        share(one.goodput_during_fault_gbps, THREE_OF_FOUR * run.limit_gbps)
+        for run, one in zip(runs, found, strict=True)
+    ]
+    yield row(case, "goodput of three planes", kept, "", ">= 0.95")
+    yield row(case, "full rate after repair", [one.recovery_s for one in found], "s", "<= 1")
+    yield row(case, "errors", failures(runs), "", "== 0")
+
+
+def others(_repeat: Repeat) -> Iterator[Row]:
+    """The other transports with both faults; one run each, since a run is a minute and nothing is promised."""
+    from openmrc.testbed import TestBed
+    from openmrc.testbed.compare.contenders import CONTENDERS
+    from openmrc.testbed.compare.run import compare
+
+    names = [contender.name for contender in CONTENDERS if not contender.name.startswith("mrc")]
+    for words, fault in (("dead T1s, 5 s", T1_FAULT), ("dead host port, 5 s", PORT_FAULT)):
+        with TestBed.up(fabric_of(), f"bench-{os.getpid()}") as bed:
+            outcomes = compare(bed, faults=(fault,), only=names).outcomes
+        for outcome in outcomes:
+            case = f"{outcome.title}, {words}: {outcome.ending}"
+            summary = outcome.summary
+            if summary is None:
+                continue
+            yield row(case, "longest stall", [summary.longest_stall_ms], "ms")
+            yield row(case, "goodput before", [summary.goodput_before_fault_gbps], "Gb/s")
+            yield row(case, "goodput during", [summary.goodput_during_fault_gbps], "Gb/s")
+            yield row(case, "goodput of before again after", [summary.recovery_s], "s")
+
+
+def incast(repeat: Repeat) -> Iterator[Row]:
+    for trim, target in (("on", "<= 1.1"), ("off", "")):
+        shape = {"hosts": INCAST_SENDERS + 1, "hosts_per_t0": 3}
+        fabric = fabric_of(rate="100Mbit", trim=trim, **shape)
+        flows = [(host, 0) for host in range(INCAST_SENDERS, 0, -1)]
+
+        def run(seed: int, fabric: Fabric = fabric, flows: list[tuple[int, int]] = flows) -> Run:
+            connection = {"trimming": fabric.trim is not None}
+            settings = {"message_bytes": 64 * 1024, "depth": 16, "seed": seed, "connection": connection}
+            sizes = (INCAST_BYTES,) * len(flows)
+            return over_bed(fabric, RunPlan.over(fabric, flows, flow_bytes=sizes, seconds=60.0, **settings))
+
+        runs = repeat(run)
+        case = f"{INCAST_SENDERS}:1 incast, trimming {trim}"
+        yield row(case, "last completion of ideal", [completion(one) for one in runs], "x", target)
+        yield row(case, "errors", failures(runs), "", "== 0")
+
+
+def completion(run: Run) -> float | None:
+    """When the last byte arrived, over what the receiver's links need for all; None: something did not arrive."""
+    total = sum(flow.placed.at(run.end_s) for flow in run.flows)
+    if total < len(run.flows) * INCAST_BYTES:
+        return None
+    last = max(float(flow.placed.times_s[flow.placed.bytes_total >= INCAST_BYTES][0]) for flow in run.flows)
+    return (last - run.start_s) / (total * 8 / 1e9 / run.limit_gbps)
+
+
+def plan_131072(repeat: Repeat) -> Iterator[Row]:
+    def run(_seed: int) -> tuple[float, float]:
+        command = [sys.executable, "-m", "openmrc.cli.main", "plan", str(DESIGN)]
+        began = time.monotonic()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            raise SystemExit(f"{' '.join(command)} ended with exit code {process.returncode}")
+        return time.monotonic() - began, usage.ru_maxrss / 2**20
+
+    runs = repeat(run)
+    yield row("plan of 131,072 NICs", "time", [seconds for seconds, _ in runs], "s", "<= 5")
+    yield row("plan of 131,072 NICs", "memory", [gib for _, gib in runs], "GiB", "<= 0.93")
+
+
+CASES: dict[str, Callable[[Repeat], Iterator[Row]]] = {
+    "plain": plain,
+    "t1": dead_t1,
+    "port": dead_port,
+    "incast": incast,
+    "others": others,
+    "plan": plan_131072,
+}
+ROOT_CASES = set(CASES) - {"plan"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Benchmarks of the test bed and of the plan.")
+    parser.add_argument("--repeats", type=int, default=3, help="runs per number; the median counts")
+    parser.add_argument("--only", nargs="+", choices=sorted(CASES), help="only these cases")
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    options = parser.parse_args()
+    if options.repeats < 1:
+        parser.error("--repeats: at least 1")
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    report = Report()
+    wanted = options.only or list(CASES)
+    if ROOT_CASES & set(wanted) and not namespaces_allowed():
+        console.print("[yellow]no network namespaces here (they need root): only the plan is measured[/]")
+        wanted = [name for name in wanted if name not in ROOT_CASES]
+
+    def repeat(once: Callable[[int], Any]) -> list[Any]:
+        return [once(seed) for seed in range(1, options.repeats + 1)]
+
+    for name in wanted:
+        console.print(f"  {name} ...", style="dim")
+        report.add(CASES[name](repeat))
+    console.print(rows_table(report.rows, title=f"testbed, commit {report.commit}"))
+    if options.json:
+        report.write(options.json)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,126 @@
+"""The comparison of transports: how endings are told, the table and the page, and what is refused."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from openmrc.analysis.record import FaultSpan
+from openmrc.analysis.series import Series, longest_stall
+from openmrc.errors import ConfigError
+from openmrc.fabric import FaultError, make_fabric
+from openmrc.testbed.compare.outcome import Outcome, series_of, steps_of
+from openmrc.testbed.compare.page import comparison_html
+from openmrc.testbed.compare.run import Comparison, chosen, seconds_for
+
+FABRIC = make_fabric(planes=2, hosts=2, hosts_per_t0=1, t1s=2, rate="100Mbit", delay="1us")
+FAULT = FaultSpan("plane 0 blackhole at 2s for 2s", 2.0, 4.0, plane=0, silent=True)
+MEGABYTE = 1_000_000
+
+
+def outcome(name: str, counts: list[float], **known) -> Outcome:
+    """Ten seconds with one count of megabytes a second."""
+    times = [float(second) for second in range(len(counts))]
+    return Outcome(name, name.upper(), Series.of(times, [n * MEGABYTE for n in counts]), (FAULT,), 0.0, 10.0, **known)
+
+
+STEADY = outcome("steady", [10.0 * second for second in range(11)])
+STALLED = outcome("stalled", [0, 10, 20, 20, 20, 20, 30, 40, 50, 60, 70])
+HUNG = outcome("hung", [0, 10, 20, 20, 20, 20, 20, 20, 20, 20, 20])
+FAILED = outcome("failed", [0, 10, 20, 20, 20, 20, 20, 20, 20, 20, 20], error="Connection reset by peer")
+ABSENT = Outcome("absent", "ABSENT", Series.of([], []), (FAULT,), missing="mpirun is not installed")
+UNBORN = Outcome("unborn", "UNBORN", Series.of([], []), (FAULT,), error="rank 0 did not answer within 60 s")
+
+
+@pytest.mark.parametrize(
+    ("one", "ending"),
+    [
+        (STEADY, "survived"),
+        (STALLED, "survived"),
+        (HUNG, "hung"),
+        (FAILED, "failed"),
+        (ABSENT, "not installed"),
+        (UNBORN, "did not start"),
+    ],
+)
+def test_endings(one: Outcome, ending: str):
+    assert one.ending == ending
+
+
+def test_stall_goodput_and_recovery_are_of_the_samples():
+    summary = STALLED.summary
+    assert summary is not None
+    assert summary.longest_stall_ms == 3000
+    assert summary.goodput_before_fault_gbps == pytest.approx(0.08)
+    assert summary.goodput_during_fault_gbps == 0
+    assert summary.recovery_s == pytest.approx(1.0, abs=0.05)
+    assert HUNG.summary is not None
+    assert HUNG.summary.recovery_s is None
+    (phase,) = STEADY.phases
+    assert (phase.before_gbps, phase.during_gbps) == (pytest.approx(0.08), pytest.approx(0.08))
+
+
+def test_between_two_all_reduces_nothing_has_arrived():
+    series = steps_of([[0, 0], [100_000_000, 5], [3_100_000_000, 10]], 0, 4.0)
+    assert longest_stall(series, 0.0, 4.0) == (pytest.approx(0.1), pytest.approx(3.1))
+    assert series.total == 10
+
+
+def test_samples_count_from_the_start_of_the_schedule():
+    series = series_of([[5_000_000_000, 0], [5_010_000_000, 7]], 4_000_000_000)
+    assert series.times_s.tolist() == [1.0, 1.01]
+
+
+@pytest.fixture
+def comparison() -> Comparison:
+    settings = {"planes": 2, "t1s": 2, "rate_bps": 100_000_000, "seconds": 10.0, "faults": [FAULT.text], "seed": 1}
+    return Comparison((STEADY, STALLED, HUNG, FAILED, ABSENT, UNBORN), settings)
+
+
+def test_the_table_has_a_line_for_each_transport_and_says_how_it_ended(comparison: Comparison):
+    console = Console(width=200, file=StringIO())
+    console.print(comparison.table())
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    for words in (
+        "80, 80, 80",
+        "80, 0, 80",
+        "3.0 s",
+        "hung",
+        "failed: Connection reset by peer",
+        "not installed: mpirun is not installed",
+        "did not start: rank 0",
+        FAULT.text,
+        "never",
+    ):
+        assert words in text
+
+
+def test_the_page_needs_nothing_else_and_has_a_picture_for_each_run(comparison: Comparison):
+    page = comparison_html(comparison)
+    assert page.count("<svg") == 4
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "Connection reset by peer" in page
+
+
+def test_the_json_form_has_numbers_and_series(comparison: Comparison):
+    document = comparison.to_dict()["outcomes"]
+    assert [one["ending"] for one in document][:3] == ["survived", "survived", "hung"]
+    assert document[1]["summary"]["longest_stall_ms"] == 3000
+    assert len(document[0]["bytes"]) == 11
+
+
+def test_transports_are_chosen_by_name_in_the_order_of_the_table():
+    assert [one.name for one in chosen(["tcp", "mrc-srv6"])] == ["mrc-srv6", "tcp"]
+    assert len(chosen([])) == 7
+    with pytest.raises(ConfigError, match="mptcp"):
+        chosen(["mptpc"])
+
+
+def test_a_comparison_lasts_until_ten_seconds_after_the_last_fault():
+    assert seconds_for(["t1 1 blackhole at 2s for 3s", "plane 0 down at 1s"], FABRIC) == 15.0
+    with pytest.raises(FaultError, match="t1 0 to 1"):
+        seconds_for(["t1 7 down at 1s"], FABRIC)
+    with pytest.raises(FaultError, match="test bed"):
+        seconds_for(["plane 0 delay 5ms"], FABRIC)
