@@ -14,7 +14,7 @@ from openmrc.srv6.path_file import render_nic_paths
 from openmrc.testbed.bed import TestBed
 from openmrc.testbed.faults import FaultPlayer, check_bed_fault
 
-__all__ = ["MODES", "Mode", "BedVenue"]
+__all__ = ["MODES", "BedVenue", "Mode"]
 
 Mode = Literal["srv6", "udp"]
 MODES: tuple[Mode, ...] = ("srv6", "udp")

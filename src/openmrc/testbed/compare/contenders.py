@@ -19,7 +19,7 @@ from openmrc.live.run import execute
 from openmrc.live.supervise import Child, ChildError, Family
 from openmrc.testbed.compare.outcome import Outcome, series_of, steps_of
 from openmrc.testbed.compare.stage import Stage, collect, first_line, play, spawn_ready
-from openmrc.testbed.venue import Mode, BedVenue
+from openmrc.testbed.venue import BedVenue, Mode
 
 __all__ = ["CONTENDERS", "Contender"]
 
