@@ -68,6 +68,10 @@ def test_costs_stand_beside_each_other_only_when_both_are_whole(pod: Fabric) -> 
     with pytest.raises(KeyError):
         unknown.comparison.row("cost, USD")
     assert any("No cost" in note and "transceiver" in note for note in unknown.comparison.notes)
+    half = plan_of(replace(pod, materials=Materials(prices={"t0": 100.0, "nic": 1.0})))  # T1s count there, not here
+    assert any("No cost" in note and "some switches" in note for note in half.comparison.notes)
+    both = plan_of(replace(pod, materials=Materials(prices={"nic": 1.0})))
+    assert both.comparison.row("cost, USD").ratio == 1
 
 
 def test_ports_left_over_are_counted_by_number_and_by_capacity(pod: Fabric) -> None:

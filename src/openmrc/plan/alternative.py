@@ -182,9 +182,9 @@ def compare(
     for name, one, two in (("cost", cost, their_cost), ("power", power, their_power)):
         if one is None or two is None:
             continue
-        extra = [item.replace("_", " ") for item in two.without if item not in one.without]
-        if extra:
-            notes.append(f"No {name} beside it: the table has none for the {', '.join(extra)} of three tiers.")
+        differing = _differing(one, two)
+        if differing:
+            notes.append(f"No {name} beside it: the table lacks {', '.join(differing)} for one of the two fabrics.")
         else:
             rows.append(ComparisonRow(f"{name}, {one.unit}", one.total, two.total, "amount"))
     return Comparison(other, transceiver_bps, tuple(rows), their_cost, their_power, tuple(notes))
@@ -198,6 +198,22 @@ def _known(table: Mapping[Item, float], *, same_optics: bool) -> dict[Item, floa
     if "transceiver" in table and same_optics:
         found["transceiver"] = table["transceiver"]
     return found
+
+
+def _differing(one: Total, two: Total) -> list[str]:
+    """Kinds of items that count in one total and not in the other, or in part: sums that may not be compared."""
+
+    def kinds(total: Total, *, known: bool) -> set[str]:
+        switch = dict.fromkeys(("t0", "t1", "t2"), "some switches")
+        return {
+            switch.get(line.item, line.item.replace("_", " "))
+            for line in total.lines
+            if (line.each is not None) == known
+        }
+
+    known = kinds(one, known=True) | kinds(two, known=True)
+    lacking_one, lacking_two = kinds(one, known=False), kinds(two, known=False)
+    return sorted(known & (lacking_one | lacking_two) | lacking_one ^ lacking_two)
 
 
 def _notes(other: ThreeTier) -> list[str]:
