@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -18,6 +20,7 @@ import typer
 from openmrc.cli import testbed_runs
 
 if TYPE_CHECKING:
+    from openmrc.fabric import Fault
     from openmrc.testbed import TestBed
     from openmrc.testbed.bed import Progress
     from openmrc.testbed.counters import LinkCounters
@@ -85,7 +88,7 @@ def down(name: BedArgument = None) -> None:
     if found is None:
         raise ConfigError("test bed", name, "one that is up", hint="openmrc testbed status")
     ended = take_down(found)
-    print(f"{name} is down" + (f"; {ended} processes in it were ended" if ended else ""))
+    print(f"{name} is down" + (f"; processes in it that were ended: {ended}" if ended else ""))
 
 
 @app.command()
@@ -123,6 +126,83 @@ def shell(
 ) -> None:
     """Open a shell in a host's namespace."""
     _become(node, [os.environ.get("SHELL", "/bin/sh")], name)
+
+
+@app.command()
+def fault(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FAULT]", help="Such as: t1 2 plane 1 blackhole for 5s. Without it: what is broken."),
+    ] = None,
+    name: Name = None,
+) -> None:
+    """Break or repair something, in the fault language.
+
+    With 'for TIME' the command stays until the fault is repaired, at Ctrl-C at once; without, the fault stays.
+    """
+    from openmrc.fabric import Repair, parse_command
+    from openmrc.testbed import TestBed
+    from openmrc.testbed.bed import choose
+    from openmrc.testbed.faults import BedFaults, check_bed_fault
+
+    text = " ".join(words or ())
+    command = parse_command(text) if text else None
+    bed = TestBed.open(choose(name))
+    if command is not None:
+        command.target.check(bed.fabric, text)
+        check_bed_fault(bed.fabric, command)
+    _go_inside(bed)
+    faults = BedFaults(bed)
+    if command is None:
+        _print_faults(faults.active())
+    elif isinstance(command, Repair):
+        time.sleep(command.start_ps / 1e12)
+        ended = faults.apply(command)
+        print(f"{ended} fault{'' if ended == 1 else 's'} repaired")
+    elif command.start_ps or command.duration_ps is not None or command.period_ps:
+        _play(bed, command)
+    else:
+        number = faults.apply(command)
+        print(f"fault {number}: {command}; ends with: openmrc testbed fault repair fault {number} --name {bed.name}")
+
+
+def _play(bed: TestBed, command: Fault) -> None:
+    """Lets a fault begin and end by the clock; whatever ends this ends the fault."""
+    from rich.console import Console
+
+    from openmrc.testbed.faults import FaultPlayer
+
+    _end_at_signals()
+    import_module("openmrc.testbed.fault_links")  # now, not while the fault's time is running
+    console = Console(stderr=True)
+    player = FaultPlayer(bed, [command])
+    player.start()
+    begin, until = command.start_ps / 1e12, None if command.duration_ps is None else command.duration_ps / 1e12
+    zero = time.monotonic()
+    try:
+        with console.status(str(command)) as line:
+            while not player.wait(0.2):
+                now = time.monotonic() - zero
+                left = f"begins in {begin - now:.0f} s" if now < begin else ""
+                if now >= begin and until is not None:
+                    left = f"{max(begin + until - now, 0):.0f} s left"
+                line.update(f"{command}  {left}")
+            if until is None:  # it has begun, and nothing ends it but an interruption
+                signal.pause()
+    except KeyboardInterrupt:
+        console.print("interrupted: the fault is repaired")
+        raise
+    finally:
+        spans = player.stop()
+    for span in spans:
+        print(f"{span.fault}: acted for {(span.end_ns - span.start_ns) / 1e9:.3f} s, repaired")
+
+
+def _print_faults(active: dict[int, Fault]) -> None:
+    for number, each in active.items():
+        print(f"fault {number}: {each}")
+    if not active:
+        print("nothing is broken")
 
 
 def _become(node: str, command: list[str], name: str | None) -> NoReturn:
@@ -254,12 +334,15 @@ def _list(beds: list[State], as_json: bool) -> None:
 
 def _show(bed: TestBed, as_json: bool) -> None:
     from openmrc.testbed.counters import link_counters
+    from openmrc.testbed.faults import BedFaults
 
-    links = list(link_counters(bed))
+    links, active = list(link_counters(bed)), BedFaults(bed).active()
     if as_json:
-        print(json.dumps(_facts(bed) | {"links": [asdict(link) for link in links]}, indent=2))
+        faults = {number: str(each) for number, each in active.items()}
+        print(json.dumps(_facts(bed) | {"faults": faults, "links": [asdict(link) for link in links]}, indent=2))
         return
     _introduce(bed)
+    _print_faults(active)
     _print_links(links)
 
 

@@ -71,6 +71,7 @@ def start_keeper() -> int:
     assert keeper.stderr is not None
     with keeper.stdout, keeper.stderr:
         if keeper.stdout.readline().strip() == _READY:
+            keeper.returncode = 0  # it outlives this process, which Popen would warn of
             return keeper.pid
         answer = keeper.stderr.read().strip().rpartition("\n")[2]
     keeper.wait()

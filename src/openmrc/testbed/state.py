@@ -33,8 +33,9 @@ class State:
     """What is known about a test bed.
 
     `phase` is "starting" until everything is made. `pid` with `pid_start` names the process that makes it; `keeper`
-    with `keeper_start` the one that holds the namespaces of a rootless bed, and `rootless_why` says why it is one. `data_plane` is what opens it again, None
-    where there is none; `data_plane_missing` says why not. `made_s`: Unix time.
+    with `keeper_start` the one that holds the namespaces of a rootless bed, and `rootless_why` says why it is one.
+    `data_plane` is what opens it again, None where there is none; `data_plane_missing` says why not. `made_s`: Unix
+    time.
     """
 
     name: str
@@ -141,8 +142,9 @@ def names() -> list[str]:
 
 
 def forget(name: str) -> None:
-    """Remove what is written about a bed."""
-    (folder() / f"{name}.json").unlink(missing_ok=True)
+    """Remove what is written about a bed, its faults too."""
+    for suffix in (".faults", ".json"):
+        (folder() / f"{name}{suffix}").unlink(missing_ok=True)
 
 
 def started(pid: int) -> int:
