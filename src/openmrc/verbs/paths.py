@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from openmrc import _native
 from openmrc.errors import ConfigError
 
-__all__ = ["CheckedPaths", "PathCopy", "PathPort", "PathRule", "Paths", "checked_paths"]
+__all__ = ["CheckedPaths", "PathCopy", "PathPort", "PathRule", "Paths", "checked_paths", "native_rules"]
 
 SELECTOR_BITS = 16
 _SELECTOR_MAX = (1 << SELECTOR_BITS) - 1
@@ -123,7 +123,7 @@ def checked_paths(paths: Paths, ports_max: int) -> CheckedPaths:
             "paths",
             paths,
             "a NIC's path file, read: an object with ports and rules",
-            hint="openmrc.srv6 reads such files",
+            hint="openmrc.srv6.path_file.read_nic_paths(FILE)",
         )
     if not 1 <= len(paths.ports) <= ports_max:
         raise ConfigError("paths.ports", f"{len(paths.ports)} ports", f"1 to {ports_max}, one per plane")
@@ -134,16 +134,14 @@ def checked_paths(paths: Paths, ports_max: int) -> CheckedPaths:
         if len(set(values)) < len(values):
             raise ConfigError(f"paths.ports.{name}", values, "a different one for each port")
     if not 1 <= len(paths.rules) <= _RULES_MAX:
-        raise ConfigError(
-            "paths.rules", f"{len(paths.rules)} rules", f"1 to {_RULES_MAX}; without one no peer is reached"
-        )
+        raise ConfigError("paths.rules", f"{len(paths.rules)} rules", f"1 to {_RULES_MAX}: they say how to reach peers")
     for index, rule in enumerate(paths.rules):
         _check_rule(rule, f"paths.rules[{index}]")
     prefixes = Counter(rule.prefix for rule in paths.rules)
     twice, count = prefixes.most_common(1)[0]
     if count > 1:
         raise ConfigError("paths.rules", f"{count} rules for {twice}", "one rule for each prefix")
-    return CheckedPaths(paths, _native.PathRules([_native_rule(rule) for rule in paths.rules]))
+    return CheckedPaths(paths, native_rules(paths.rules))
 
 
 def _check_port(port: PathPort, index: int) -> None:
@@ -182,6 +180,10 @@ def _check_rule(rule: PathRule, name: str) -> None:
             )
 
 
-def _native_rule(rule: PathRule) -> tuple[str, int, str, list[tuple[bool, int, int, int]]]:
-    copies = [(copy.source == "peer", copy.at, copy.bits, copy.to) for copy in rule.copies]
-    return str(rule.prefix.network_address), rule.prefix.prefixlen, str(rule.base), copies
+def native_rules(rules: Sequence[PathRule]) -> _native.PathRules:
+    """Rules that have been checked, as the NIC applies them to every packet."""
+    made = []
+    for rule in rules:
+        copies = [(copy.source == "peer", copy.at, copy.bits, copy.to) for copy in rule.copies]
+        made.append((str(rule.prefix.network_address), rule.prefix.prefixlen, str(rule.base), copies))
+    return _native.PathRules(made)
