@@ -110,6 +110,11 @@ def _compared_fabric(path: Path | None) -> Fabric:
 def _own_bed(fabric: Fabric) -> Iterator[TestBed]:
     """A bed with a name of its own, gone afterwards."""
     from openmrc.testbed import TestBed
+    from openmrc.testbed.errors import TestBedError
+    from openmrc.testbed.rootless import needed
+
+    if (why := needed()) is not None:
+        raise TestBedError(f"a test bed that is made for one command needs root, and {why}", "run it as root")
 
     with TestBed.up(fabric, f"run-{os.getpid()}") as bed:
         yield bed
