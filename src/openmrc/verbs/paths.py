@@ -123,7 +123,7 @@ def checked_paths(paths: Paths, ports_max: int) -> CheckedPaths:
             "paths",
             paths,
             "a NIC's path file, read: an object with ports and rules",
-            hint="openmrc.srv6.path_file.read_nic_paths(FILE)",
+            hint="openmrc.srv6.read_nic_paths(FILE) reads one",
         )
     if not 1 <= len(paths.ports) <= ports_max:
         raise ConfigError("paths.ports", f"{len(paths.ports)} ports", f"1 to {ports_max}, one per plane")
