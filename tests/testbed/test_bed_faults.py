@@ -104,8 +104,9 @@ def test_a_lost_share_is_counted_where_it_was_lost(bed, bed_faults):
         bed_faults.apply("plane 0 loss 30%")
         got = sum(_passed(bed, 0, 3, 0, number % 2, 500) for number in range(4))
         after = plane.counters(port.number)
-    assert after.arrived - before.arrived == 2000
-    assert after.dropped_loss - before.dropped_loss == 2000 - got
+    strangers = after.arrived - before.arrived - 2000  # the switch's own reports of multicast groups, now and then
+    assert 0 <= strangers < 10
+    assert 0 <= after.dropped_loss - before.dropped_loss - (2000 - got) <= strangers
     assert abs(2000 - got - 600) < 5 * (2000 * 0.3 * 0.7) ** 0.5
 
 
