@@ -8,6 +8,7 @@ exact prefix and up over all uplinks, so that paths by hash (EV format UDP) work
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from socket import AF_INET6, inet_ntop
 
 from openmrc.fabric.blocks import BLOCK_BITS, FIELD_BITS
@@ -137,11 +138,15 @@ def _ranges(plan: PathPlan, plane: int, t0s: range) -> Iterator[str]:
 
 
 def _usid_prefix(plan: PathPlan, usid: int) -> str:
-    value = int(plan.blocks.usid.network_address) | usid << 128 - _USID_LENGTH
-    return f"{inet_ntop(AF_INET6, value.to_bytes(16))}/{_USID_LENGTH}"
+    return _text(int(plan.blocks.usid.network_address), usid << 2 * FIELD_BITS, _USID_LENGTH)
 
 
 def _host_prefix(plan: PathPlan, length: int, plane: int, t0: int = 0, down: int = 0) -> str:
-    fields = plane << 2 * FIELD_BITS | t0 << FIELD_BITS | down
-    value = int(plan.blocks.hosts.network_address) | fields << 128 - _PORT_LENGTH
+    return _text(int(plan.blocks.hosts.network_address), plane << 2 * FIELD_BITS | t0 << FIELD_BITS | down, length)
+
+
+@lru_cache(maxsize=1 << 14)  # neighbours' prefixes come again at each switch
+def _text(block: int, fields: int, length: int) -> str:
+    """The prefix with these bits behind the block's."""
+    value = block | fields << 128 - _PORT_LENGTH
     return f"{inet_ntop(AF_INET6, value.to_bytes(16))}/{length}"

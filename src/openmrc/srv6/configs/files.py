@@ -31,6 +31,9 @@ from openmrc.srv6.paths import PathPlan
 __all__ = ["FORMATS", "ConfigFiles", "Format"]
 
 
+_NAME = compile_pattern(r"[A-Za-z0-9/.:_-]+").fullmatch
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """A system that switches run: how its files end, its usual port names, and who writes them."""
@@ -88,20 +91,16 @@ class ConfigFiles:
             check_encap(self._plan)
         self._nodes = tuple(_chosen(_nodes(fabric, bool(formats), hosts), nodes))
         self._names = {name: self._port_names(name, (ports or {}).get(name)) for name in self._formats}
-        self._host_names = [
-            fabric.interfaces.of_host(nic, plane, fabric.planes)
-            for nic in range(fabric.nics_per_host)
-            for plane in range(fabric.planes)
-        ]
+        every = [(nic, plane) for nic in range(fabric.nics_per_host) for plane in range(fabric.planes)]
+        self._host_names = _plain([fabric.interfaces.of_host(nic, plane, fabric.planes) for nic, plane in every])
 
     def _port_names(self, format_name: str, pattern: str | None) -> list[list[str]]:
         """Names of a switch's ports, for each plane."""
         known, fabric = FORMATS[format_name], self._fabric
         most = max((_ports(fabric, node.kind) for node in self._nodes if node.kind != "host"), default=0)
         if pattern is None and fabric.interfaces.switch != InterfaceNames().switch:
-            return [
-                [fabric.interfaces.of_switch(plane, port) for port in range(most)] for plane in range(fabric.planes)
-            ]
+            planes = range(fabric.planes)
+            return [_plain([fabric.interfaces.of_switch(plane, port) for port in range(most)]) for plane in planes]
         names = PortNames(pattern or known.ports, f"port names of {format_name}").first(most, known.name_max)
         return [names] * fabric.planes
 
@@ -157,6 +156,14 @@ class ConfigFiles:
             nic = node.index * self._fabric.nics_per_host + own
             names = self._host_names[own * self._fabric.planes : (own + 1) * self._fabric.planes]
             yield f"hosts/{node.name}-nic{own}.json", render_nic_paths(nic_paths(self._plan, nic, names))
+
+
+def _plain(names: list[str]) -> list[str]:
+    """Names of the fabric file that mean nothing to a shell or to JSON."""
+    for name in names:
+        if not _NAME(name):
+            raise ConfigError("interfaces", name, "names of letters, digits and `. : _ - /`", hint="such as eth{port}")
+    return names
 
 
 def _nodes(shape: Shape, with_switches: bool, with_hosts: bool) -> Iterator[Node]:

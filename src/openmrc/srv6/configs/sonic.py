@@ -11,37 +11,31 @@ __all__ = ["sonic_switch"]
 
 
 def sonic_switch(config: SwitchConfig, names: Sequence[str]) -> str:
-    """The JSON of a switch; `names` are the interface names by port number."""
-    interfaces: dict[str, dict[str, str]] = {}
+    """The JSON of a switch, one line per entry; `names` are the interface names by port number, without quotes."""
+    ports, interfaces = [], []
     for port in config.ports:
         name = names[port.number]
+        described = f"{port.neighbour} port {port.neighbour_port}"
+        ports.append(f'"{name}": {{"admin_status": "up", "description": "{described}"}}')
         # Without it SONiC does not learn neighbours by their link-local addresses.
-        interfaces[name] = {"ipv6_use_link_local_only": "enable"}
-        interfaces[f"{name}|{port.own}/64"] = {}
-    prefix = config.locator.partition("/")[0]
+        interfaces.append(f'"{name}": {{"ipv6_use_link_local_only": "enable"}}')
+        interfaces.append(f'"{name}|{port.own}/64": {{}}')
+    locator = {"prefix": config.locator.partition("/")[0], "block_len": "32", "node_len": "16", "func_len": "16"}
+    sid = {"action": "uN", "decap_dscp_mode": "uniform"}
     tables = {
-        "PORT": {
-            names[port.number]: {
-                "admin_status": "up",
-                "description": f"{port.neighbour} port {port.neighbour_port}",
-            }
-            for port in config.ports
-        },
+        "PORT": ports,
         "INTERFACE": interfaces,
-        "SRV6_MY_LOCATORS": {"NODE": {"prefix": prefix, "block_len": "32", "node_len": "16", "func_len": "16"}},
-        "SRV6_MY_SIDS": {f"NODE|{config.locator}": {"action": "uN", "decap_dscp_mode": "uniform"}},
-        "STATIC_ROUTE": {
-            f"default|{route.prefix}": _route(route, names) for route in (*config.usid_routes, *config.host_routes)
-        },
+        "SRV6_MY_LOCATORS": [f'"NODE": {dumps(locator)}'],
+        "SRV6_MY_SIDS": [f'"NODE|{config.locator}": {dumps(sid)}'],
+        "STATIC_ROUTE": [_route(route, names) for route in (*config.usid_routes, *config.host_routes)],
     }
-    return dumps(tables, indent=1) + "\n"
+    sections = [f' "{table}": {{\n  ' + ",\n  ".join(entries) + "\n }" for table, entries in tables.items()]
+    return "{\n" + ",\n".join(sections) + "\n}\n"
 
 
-def _route(route: Route, names: Sequence[str]) -> dict[str, str]:
+def _route(route: Route, names: Sequence[str]) -> str:
     if not route.hops:
-        return {"blackhole": "true", "advertise": "false"}
-    return {
-        "nexthop": ",".join([hop.via for hop in route.hops]),
-        "ifname": ",".join([names[hop.port] for hop in route.hops]),
-        "advertise": "false",
-    }
+        return f'"default|{route.prefix}": {{"blackhole": "true", "advertise": "false"}}'
+    via = ",".join([hop.via for hop in route.hops])
+    out = ",".join([names[hop.port] for hop in route.hops])
+    return f'"default|{route.prefix}": {{"nexthop": "{via}", "ifname": "{out}", "advertise": "false"}}'
