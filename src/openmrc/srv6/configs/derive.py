@@ -3,6 +3,8 @@
 A T0 knows the T1s of its pod and its NIC ports, a T1 the T0s of its pod and its T2s, a T2 one T1 in each pod: that is
 every uSID that can be next after a shift (protocol C.1). The NIC ports' own addresses are routed beside them, down by
 exact prefix and up over all uplinks, so that paths by hash (EV format UDP) work on the same switches.
+
+Neighbours of a kind have consecutive uSIDs, as the last number in a uSID is at its low end.
 """
 
 from __future__ import annotations
@@ -70,18 +72,19 @@ def _t0(plan: PathPlan, plane: int, t0: int) -> _Parts:
     shape, usids = plan.shape, plan.usids
     first = t0 * shape.hosts_per_t0
     ports, usid_routes, host_routes = [], [], []
+    nic_usid = usids.nic(plane, 0)
     for down in range(min(shape.hosts_per_t0, shape.hosts - first)):
         host, own = divmod(first + down, shape.nics_per_host)
         ports.append(Port(down, UPPER_END, f"host{host}", own * shape.planes + plane))
         hops = (Hop(down, LOWER_END),)
-        usid_routes.append(Route(_usid_prefix(plan, usids.nic(plane, down)), hops))
+        usid_routes.append(Route(_usid_prefix(plan, nic_usid + down), hops))
         host_routes.append(Route(_host_prefix(plan, _PORT_LENGTH, plane, t0, down), hops))
     position = t0 % shape.t0s_per_pod if shape.t0s_per_pod else t0
-    up = []
+    up, t1_usid = [], usids.t1(plane, up_t1s(shape, t0).start)
     for number, t1 in enumerate(up_t1s(shape, t0), shape.hosts_per_t0):
         ports.append(Port(number, LOWER_END, f"p{plane}-t1-{t1}", position))
         up.append(Hop(number, UPPER_END))
-        usid_routes.append(Route(_usid_prefix(plan, usids.t1(plane, t1)), (up[-1],)))
+        usid_routes.append(Route(_usid_prefix(plan, t1_usid + len(up) - 1), (up[-1],)))
     host_routes.append(Route(_host_prefix(plan, _T0_LENGTH, plane, t0), ()))  # else it would come back from above
     host_routes.append(Route(_host_prefix(plan, _USID_LENGTH, plane), tuple(up)))
     return tuple(ports), usid_routes, host_routes
@@ -91,10 +94,11 @@ def _t1(plan: PathPlan, plane: int, t1: int) -> _Parts:
     shape, usids = plan.shape, plan.usids
     pod, uplink = divmod(t1, shape.t1s)
     ports, usid_routes, host_routes = [], [], []
+    t0_usid = usids.t0(plane, _t0s_of(shape, pod).start)
     for number, t0 in enumerate(_t0s_of(shape, pod)):
         ports.append(Port(number, UPPER_END, f"p{plane}-t0-{t0}", shape.hosts_per_t0 + uplink))
         hops = (Hop(number, LOWER_END),)
-        usid_routes.append(Route(_usid_prefix(plan, usids.t0(plane, t0)), hops))
+        usid_routes.append(Route(_usid_prefix(plan, t0_usid + number), hops))
         host_routes.append(Route(_host_prefix(plan, _T0_LENGTH, plane, t0), hops))
     up = []
     for number, t2 in enumerate(up_t2s(shape, t1), down_ports(shape, "t1")):
