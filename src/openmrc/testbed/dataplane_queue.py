@@ -42,8 +42,8 @@ _LINKLAYER_ETHERNET = 1
 _TICK_NS = 64
 _HTB = struct.Struct("=5I")  # struct tc_htb_glob
 _SIZES = struct.Struct("=BBhi4I")  # struct tc_sizespec
-_BURST_NS = 500_000  # how late the kernel may be without losing rate
-_BURST_BYTES_MIN = 10_000  # a jumbo frame
+_BURST_NS = 1_000_000  # how late the kernel may be without losing rate
+_BURST_BYTES_MIN = 20_000  # two jumbo frames
 _SLACK_NS = 250_000_000  # how late the processor may be without the real queue dropping
 _SLACK_BYTES_MIN = 1 << 20
 _SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
