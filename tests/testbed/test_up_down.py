@@ -152,3 +152,13 @@ def test_rates_that_the_kernel_cannot_shape_are_refused_before_anything_is_made(
     with pytest.raises(ConfigError, match="34 Gbit/s"):
         TestBed.up(fast, bed_name)
     assert left_of(bed_name) == []
+
+
+def test_a_process_that_may_not_make_namespaces_is_told_of_the_command_that_can(
+    bed_fabric: Fabric, bed_name: str, left_of: LeftOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with pytest.raises(TestBedError, match=r"you are not root .*openmrc testbed up"):
+        TestBed.up(bed_fabric, bed_name)
+    assert left_of(bed_name) == []

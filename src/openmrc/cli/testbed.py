@@ -352,12 +352,12 @@ def _print_links(links: list[LinkCounters]) -> None:
 
     from openmrc.units import format_bytes
 
-    table = Table("from", "interface", "to", "carrier", box=None)
+    table = Table("from", "to", "link", box=None)
     for column in ("packets", "bytes", "marked", "trimmed", "dropped"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for link in links:
         drops = sum(value for name, value in link.port.items() if name.startswith("dropped"))
         counted = [link.port["marked"], link.port["trimmed"], drops] if link.port else ["-", "-", "-"]
-        words = (link.node, link.interface, link.peer, "yes" if link.carrier else "no")
+        words = (f"{link.node} {link.interface}", link.peer, "up" if link.carrier else "down")
         table.add_row(*words, str(link.packets), format_bytes(link.bytes), *map(str, counted))
     Console().print(table)

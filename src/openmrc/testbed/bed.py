@@ -65,9 +65,14 @@ class TestBed:
             TestBedError: it is up already, or the system refused something.
         """
         layout = check_room(fabric, name, clean=clean)
+        keeper = os.environ.get(rootless.KEEPER_VARIABLE)
+        why = rootless.needed()
+        if why is not None and keeper is None:
+            hint = "`openmrc testbed up` makes one in a user namespace"
+            raise TestBedError(f"this process cannot make namespaces: {why}", hint)
         kernel = _kernel()
         fresh = state.new_state(name, fabric, layout.namespaces())
-        if keeper := os.environ.get(rootless.KEEPER_VARIABLE):
+        if keeper is not None:
             pid, _, why = keeper.partition(":")
             fresh = fresh.with_keeper(int(pid), why)
         _claim(fresh)
