@@ -27,12 +27,14 @@ pytestmark = pytest.mark.root
 
 PORT = 4791
 SENDER, RECEIVER = "fd01::1", "fd02::1"
+BEHIND, DECAPSULATES = "fd09::1", "fd02::99"
 NUMBERS = 500  # of ports
 PAYLOAD = 2000
 WIRE = PAYLOAD + 8 + 40 + 38
 TRIMMABLE, CONTROL, TRIMMED, TRIMMED_LASTHOP = 4, 46, 12, 16
 ECT0, CE = 2, 3
 UDP_NO_CHECK6_TX, UDP_NO_CHECK6_RX = 101, 102
+IPV6_FLOWINFO_SEND = 33
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 QUEUE = 100_000
 SLOW = PortSettings(rate_bps=20_000_000, queue_bytes=QUEUE, control_queue_bytes=QUEUE)
@@ -57,10 +59,10 @@ class Bench:
         self.plane.configure(self.number, chosen)
         self.plane.change_rate(self.link, self.index, chosen)
 
-    def send(self, datagrams: list[bytes], dscp: int = 0, ecn: int = 0) -> None:
+    def send(self, datagrams: list[bytes], dscp: int = 0, ecn: int = 0, to: str = RECEIVER) -> None:
         self.sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, dscp << 2 | ecn)
         for datagram in datagrams:
-            self.sender.sendto(datagram, (RECEIVER, PORT))
+            self.sender.sendto(datagram, (to, PORT))
 
     def received(self) -> list[tuple[bytes, int]]:
         """Datagrams with their traffic classes, until none has come for a while."""
@@ -269,6 +271,45 @@ def test_losses_of_one_ev_spare_all_others(bench):
     bench.configure(effects=PortEffects(ev_losses=((own ^ 1, 10**9),)))
     bench.send(_numbered(5))
     assert len(bench.received()) == 5
+
+
+def test_in_packets_with_usids_the_ev_has_its_high_half_in_the_flow_label(bench):
+    bench.sender.bind(("::", 0))
+    bench.sender.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1)
+    own = bench.sender.getsockname()[1]
+    losses = ((5 << 16 | own, 10**9),)
+    for block, survivors in ((0xFD02_0000, {4}), (0xFCBB_BB00, {4, 5})):
+        bench.configure(usid_block=block, effects=PortEffects(ev_losses=losses))
+        for label in (4, 5):
+            bench.sender.sendto(bytes([label]), (RECEIVER, PORT, label, 0))
+        assert {data[0] for data, _ in bench.received()} == survivors
+
+
+def test_encapsulated_packets_are_cut_and_marked_inside_too(bench, wired):
+    sender, switch, receiver = wired[1]
+    for line in (
+        f"-n {sender} -6 route replace {BEHIND} encap seg6 mode encap.red segs {DECAPSULATES} via fd01::2 dev ea",
+        f"-n {switch} -6 route replace {DECAPSULATES}/128 via fd02::1 dev sb",
+        f"-n {receiver} -6 address replace {BEHIND}/128 dev lo nodad",
+        f"-n {receiver} -6 route replace {DECAPSULATES}/128 encap seg6local action End.DT6 table 255 dev eb",
+    ):
+        subprocess.run(["ip", *line.split()], check=True, timeout=10)
+    bench.configure(trim=True, trim_threshold_bytes=QUEUE // 2, ecn=True, ecn_min_bytes=0, ecn_max_bytes=20_000)
+    receiving = _socket(receiver)
+    with receiving:
+        receiving.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS, 1)
+        receiving.bind((BEHIND, PORT))
+        receiving.settimeout(0.25)
+        bench.receiver.close()
+        bench.receiver = receiving
+        bench.send([_write(psn) for psn in range(100)], dscp=TRIMMABLE, ecn=ECT0, to=BEHIND)
+        got = bench.received()
+    counted = bench.counted()
+    kinds = Counter((len(data), tos) for data, tos in got)
+    assert len(got) == 100
+    assert kinds[128 - 40 - 40 - 8, TRIMMED << 2 | ECT0] == counted.trimmed > 40
+    assert kinds[PAYLOAD, TRIMMABLE << 2 | CE] == counted.marked > 10
+    assert all(wire.parse(data, trimmed=True) for data, _ in got)
 
 
 def test_corruption_is_for_the_icrc_to_find(bench):
