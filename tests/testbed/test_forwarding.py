@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
-from openmrc.fabric import make_fabric
+from openmrc.fabric import Fabric, make_fabric
 from openmrc.fabric.cabling import Node
 from openmrc.testbed import TestBed, namespaces
 from openmrc.testbed.netlink import Netlink, attributes
@@ -22,7 +22,7 @@ UDP_SEGMENT, NO_CHECK6_TX, NO_CHECK6_RX = 103, 101, 102
 PORT = 7471
 
 
-@contextmanager
+@contextlib.contextmanager
 def udp(bed: TestBed, host: Node, address: object, *, checksums: bool = True) -> Iterator[socket.socket]:
     """A UDP socket of a host's, bound to one of its addresses."""
     family = socket.AF_INET6 if ":" in str(address) else socket.AF_INET
@@ -122,6 +122,47 @@ def test_no_route_changes_on_its_own_when_a_far_link_fails(bed: TestBed):
     bed.configure(failed)
     assert carrier(bed, seen, "up0")
     assert kernel_routes(bed) == before
+
+
+def test_no_route_changes_anywhere_while_a_switch_is_silently_dead(needs_namespaces: None, bed_fabric: Fabric):
+    """By a netlink monitor in every namespace, with traffic that meets the dead switch."""
+    from openmrc.testbed.faults import BedFaults
+
+    with TestBed.up(bed_fabric, f"t{os.getpid()}-monitored") as bed, contextlib.ExitStack() as stack:
+        if bed.state.data_plane is None:
+            pytest.skip(bed.state.data_plane_missing)
+        monitors = {node: stack.enter_context(route_monitor(bed, node)) for node in bed.layout.nodes()}
+        faults = BedFaults(bed)
+        source, destination = Node("host", 0), Node("host", 2)
+        own = bed.layout.paths.address(0, 0)
+        receive = bed.layout.paths.receive_address(2, 0)
+        with (
+            udp(bed, source, own, checksums=False) as sender,
+            udp(bed, destination, receive, checksums=False) as receiver,
+        ):
+            paths = [bed.layout.paths.path(0, 2, 0, selector) for selector in bed.layout.paths.selectors()]
+            for dead in (True, False):
+                faults.apply("t1 0 plane 0 blackhole" if dead else "repair all")
+                for number, path in enumerate(paths):
+                    sender.sendto(bytes([number]), (str(path.address), PORT))
+                arrived = {receiver.recv(10)[0] for _ in paths[1 if dead else 0 :]}
+                assert arrived == set(range(1 if dead else 0, len(paths)))
+        for node, monitor in monitors.items():
+            with pytest.raises(BlockingIOError):
+                assert not monitor.recv(1 << 16), node.name
+        seen = bed.layout.node("p0-t1-0")
+        with bed.netlink(seen) as link:
+            link.link("set", index=link.link_lookup(ifname="down1")[0], state="down")
+        assert monitors[seen].recv(1 << 16), "the monitor sees a route that goes"
+
+
+def route_monitor(bed: TestBed, node: Node) -> socket.socket:
+    """A socket that gets every change of a route in the node's namespace."""
+    with namespaces.inside(bed.layout.namespace(node)):
+        monitor = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+    monitor.bind((0, 0x40 | 0x400))  # RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
+    monitor.setblocking(False)
+    return monitor
 
 
 def carrier(bed: TestBed, node: Node, interface: str) -> bool:

@@ -98,6 +98,18 @@ def test_a_refusal_of_the_kernel_names_what_was_refused_and_leaves_nothing_behin
     assert left_of(bed_name) == []
 
 
+def test_a_kernel_that_silently_cannot_shift_usids_is_found_out(
+    bed_fabric: Fabric, bed_name: str, left_of: LeftOf, monkeypatch: pytest.MonkeyPatch
+):
+    from openmrc.testbed import messages
+
+    plain_end = messages._attribute(1, (1).to_bytes(4, sys.byteorder))
+    monkeypatch.setattr(messages, "_end_next_csid", lambda: plain_end)  # what is left of it in an old kernel
+    with pytest.raises(TestBedError, match=r"cannot shift uSIDs .*Linux 6\.1"):
+        TestBed.up(bed_fabric, bed_name, data_plane=False)
+    assert left_of(bed_name) == []
+
+
 def test_up_refuses_a_name_that_is_up(bed_fabric: Fabric, bed: TestBed):
     with pytest.raises(TestBedError, match=f"{bed.name} is up already .*openmrc testbed down"):
         TestBed.up(bed_fabric, bed.name)

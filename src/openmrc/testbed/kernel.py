@@ -13,7 +13,7 @@ from openmrc.testbed import messages, namespaces
 from openmrc.testbed.dataplane import DataPlane, PortSettings
 from openmrc.testbed.errors import TestBedError
 from openmrc.testbed.layout import MANAGEMENT, Interface, Layout
-from openmrc.testbed.netlink import Message, Netlink
+from openmrc.testbed.netlink import SRV6_HINT, Message, Netlink
 from openmrc.testbed.routes import routes, rules
 
 __all__ = ["HOST_MTU", "SWITCH_MTU", "Progress", "build", "check_rates", "configuration", "remove"]
@@ -91,6 +91,8 @@ def build(layout: Layout, plane: DataPlane | None, progress: Progress) -> None:
             else:
                 plane.attach(link, _ports(layout, node))
             link.change(configuration(layout, node))
+            if node.kind != "host" and not messages.shifts(link):
+                raise TestBedError("this kernel has SRv6, but cannot shift uSIDs (next-csid)", SRV6_HINT)
         progress("nodes", number, len(nodes))
 
 
@@ -197,7 +199,6 @@ def _set_sysctls(*, switch: bool) -> None:
             if "ipv6" in name and not Path("/proc/sys/net/ipv6").exists():
                 raise TestBedError("this kernel has no IPv6", "boot without ipv6.disable=1") from None
             if name.endswith("seg6_enabled"):
-                hint = "it needs CONFIG_IPV6_SEG6_LWTUNNEL and Linux 6.6 or newer"
-                raise TestBedError("this kernel has no SRv6", hint) from None
+                raise TestBedError("this kernel has no SRv6", SRV6_HINT) from None
         except OSError as error:
             raise TestBedError(f"/proc/sys/{name} cannot be set: {error.strerror}", "run it as root") from error

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Interface
 from typing import Any
 
 from pyroute2.netlink.rtnl import (
+    RTM_GETROUTE,
     RTM_NEWADDR,
     RTM_NEWLINK,
     RTM_NEWNEIGH,
@@ -23,7 +24,7 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from pyroute2.netlink.rtnl.tcmsg import sched_tbf, tcmsg
 
 from openmrc.testbed.layout import Address, Interface
-from openmrc.testbed.netlink import ADD, REPLACE, Message
+from openmrc.testbed.netlink import ADD, REPLACE, Message, Netlink, attributes
 from openmrc.testbed.routes import Route, Rule
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "route",
     "rule",
     "shaper",
+    "shifts",
     "veth",
 ]
 
@@ -52,6 +54,8 @@ _RTN = {"unicast": 1, "end": 1, "unreachable": 7}
 _SEG6_LOCAL = 7  # LWTUNNEL_ENCAP_SEG6_LOCAL
 _SEG6_LOCAL_FLAVORS = 11
 _NESTED = 0x8000
+_ROUTE_HEADERS_BYTES = 28  # of netlink, then of RTM_NEWROUTE
+_RTA_ENCAP = 22
 _LINK_LOCAL_BITS = 64
 _ETHERNET_HEADER_BYTES = 14
 
@@ -202,6 +206,15 @@ def route(value: Route, indexes: dict[str, int]) -> Message:
         attrs=attributes,
     )
     return Message(RTM_NEWROUTE, body, what, REPLACE)
+
+
+def shifts(link: Netlink) -> bool:
+    """Whether a namespace has a uSID that shifts; kernels that cannot do it drop the wish silently."""
+    for data in link.dump(RTM_GETROUTE, _filled(rtmsg(), family=socket.AF_INET6)):
+        fields = attributes(data, _ROUTE_HEADERS_BYTES)
+        if _SEG6_LOCAL_FLAVORS in attributes(fields.get(_RTA_ENCAP, b""), 0):
+            return True
+    return False
 
 
 def rule(value: Rule) -> Message:

@@ -17,8 +17,9 @@ from typing import Any, Self
 from openmrc.testbed import namespaces
 from openmrc.testbed.errors import TestBedError
 
-__all__ = ["ADD", "REPLACE", "Message", "Netlink", "attributes", "refusal"]
+__all__ = ["ADD", "REPLACE", "SRV6_HINT", "Message", "Netlink", "attributes", "refusal"]
 
+SRV6_HINT = "it needs CONFIG_IPV6_SEG6_LWTUNNEL and Linux 6.1 or newer"
 _REQUEST, _ACK, _REPLACE, _EXCL, _CREATE, _DUMP = 1, 4, 0x100, 0x200, 0x400, 0x300
 ADD = _REQUEST | _ACK | _EXCL | _CREATE
 REPLACE = _REQUEST | _ACK | _REPLACE | _CREATE
@@ -123,8 +124,7 @@ def refusal(namespace: str, message: Message, code: int) -> TestBedError:
     if code == errno.EPERM:
         return TestBedError(f"{namespace}: {message.what} is not allowed", "run it as root")
     if "uSID" in message.what and code in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOENT):
-        hint = "it needs CONFIG_IPV6_SEG6_LWTUNNEL and Linux 6.6 or newer"
-        return TestBedError(f"this kernel has no SRv6 with next-csid: {message.what}: {answer}", hint)
+        return TestBedError(f"this kernel has no SRv6 with next-csid: {message.what}: {answer}", SRV6_HINT)
     if "rate" in message.what and code in (errno.ENOENT, errno.EOPNOTSUPP):
         return TestBedError(f"this kernel has no tbf queue: {message.what}: {answer}", "modprobe sch_tbf")
     return TestBedError(f"{namespace}: {message.what} was refused: {answer}")
