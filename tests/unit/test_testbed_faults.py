@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import pytest
 
-from openmrc.fabric import FaultError, make_fabric, parse_command, parse_fault
+from openmrc.errors import ConfigError
+from openmrc.fabric import FaultError, Trim, make_fabric, parse_command, parse_fault
 from openmrc.testbed import fault_links, state
 from openmrc.testbed.dataplane_layout import PortEffects, PortSettings
 from openmrc.testbed.errors import TestBedError
@@ -232,6 +233,11 @@ def test_settings_of_ports_are_those_of_the_emulated_fabric():
         names = native.keys() & settings.__dataclass_fields__.keys()
         assert {name: getattr(settings, name) for name in names} == {name: native[name] for name in names}
         assert len(names) >= 9
+
+
+def test_trimming_that_leaves_too_much_is_refused():
+    with pytest.raises(ConfigError, match="4096"):
+        PortSettings.of(replace(FABRIC, trim=Trim(1000, 1000, 5000)), "t0_up")
 
 
 def test_a_record_survives_the_file(tmp_path, monkeypatch):

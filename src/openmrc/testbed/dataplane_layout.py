@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Self
 
+from openmrc.errors import ConfigError
 from openmrc.fabric import Fabric
 from openmrc.fabric.model import PortKind
 
@@ -92,8 +93,15 @@ class PortSettings:
 
     @classmethod
     def of(cls, fabric: Fabric, kind: PortKind) -> Self:
-        """Those of a fabric's ports of one kind."""
+        """Those of a fabric's ports of one kind.
+
+        Raises:
+            ConfigError: trimming leaves more than the program can compute a checksum of.
+        """
         port = fabric.ports[kind]
+        if fabric.trim is not None and fabric.trim.size_bytes > TRIM_BYTES_MAX:
+            allowed = f"at most {TRIM_BYTES_MAX} in a test bed"
+            raise ConfigError("trim.size_bytes", fabric.trim.size_bytes, allowed, hint="128, the default")
         return cls(
             rate_bps=port.rate_bps,
             queue_bytes=port.queue_bytes,

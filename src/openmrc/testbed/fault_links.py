@@ -23,9 +23,7 @@ _REQUEST_ACK = 1 | 4
 _IFF_UP = 1
 
 
-def set_effects(
-    bed: TestBed, before: Mapping[Interface, PortEffects], after: Mapping[Interface, PortEffects]
-) -> None:
+def set_effects(bed: TestBed, before: Mapping[Interface, PortEffects], after: Mapping[Interface, PortEffects]) -> None:
     """Give ports what is wrong with their links now; the bed has a data plane.
 
     Args:
