@@ -1,24 +1,26 @@
 """One scenario file in the simulator, over the emulated fabric and in the test bed: same goodput, same paths.
 
-Tolerances: goodput around each fault within 10 % of what is left of the limit; every path over the dead T1 is given up,
-and of the healthy ones at most two are under suspicion at the same time, which losses beside the dead ones may cause.
+Tolerances: goodput around each fault within 10 % of what is left of the limit; every path over the dead T1 or port is
+given up and comes back within a second, and of the healthy ones at most two are under suspicion when a fault ends,
+which losses beside the dead ones may cause. Other programs on the machine cost goodput and never give any, so a real
+run that misses a tolerance is tried again, three times in all.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from openmrc.analysis.phases import phases
 from openmrc.live.places import Outcome, emulate, run_in, simulate
-from openmrc.sim import Scenario, load_scenario
+from openmrc.sim import load_scenario
 from openmrc.testbed import TestBed
 from openmrc.testbed.venue import BedVenue
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(240)]
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "three_places.yaml"
 SHORTER = {
@@ -28,7 +30,6 @@ SHORTER = {
 }
 DEAD_T1 = {(plane, 1) for plane in range(4)}
 DEAD_PORT = {(3, t1) for t1 in range(4)}
-LEFT_WITHOUT_A_PORT = 1 - 1 / 8  # one of two receivers lost one of four planes
 TOLERANCE = 0.1
 SUSPECTED_MAX = 2
 ATTEMPTS = 3
@@ -37,28 +38,51 @@ ATTEMPTS = 3
 @pytest.fixture(scope="module")
 def outcomes(needs_namespaces: None) -> list[Outcome]:
     """The outcome in each place."""
-    scenario: Scenario = load_scenario(SCENARIO, SHORTER)
-    simulated = simulate(scenario)
-    emulated = undisturbed(lambda: emulate(scenario), simulated)
+    scenario = load_scenario(SCENARIO, SHORTER)
     with TestBed.up(scenario.fabric, f"t{os.getpid()}-places") as bed:
-        in_bed = undisturbed(lambda: run_in(BedVenue(bed), "test bed", scenario), simulated)
-    return [simulated, emulated, in_bed]
+        in_bed = undisturbed(lambda: run_in(BedVenue(bed), "test bed", scenario))
+    return [simulate(scenario), undisturbed(lambda: emulate(scenario)), in_bed]
 
 
-def undisturbed(run: Callable[[], Outcome], simulated: Outcome) -> Outcome:
-    """A real run, the last of at most three: other programs on the machine cost goodput, and never give any."""
+def undisturbed(run: Callable[[], Outcome]) -> Outcome:
+    """The first run without a problem, or the last one that is tried."""
     for _ in range(ATTEMPTS):
         outcome = run()
-        if all(
-            ours.during_gbps and theirs.during_gbps and ours.during_gbps > (1 - TOLERANCE / 2) * theirs.during_gbps
-            for ours, theirs in zip(phases(outcome.run), phases(simulated.run), strict=True)
-        ):
+        if not [*goodput_problems(outcome), *path_problems(outcome)]:
             break
     return outcome
 
 
-def close_to(whole: float, part: float = 1.0):
-    return pytest.approx(whole * part, rel=TOLERANCE)
+def goodput_problems(outcome: Outcome) -> Iterator[str]:
+    """Goodput of both flows around both faults that is not what the limit leaves: the first flow loses a plane."""
+    for flow, left in zip(outcome.run.flows, (3 / 4, 1.0), strict=True):
+        dead_t1, dead_port = phases(outcome.run, flow.placed)
+        expected = (
+            ("before the dead T1", dead_t1.before_gbps, 1.0),
+            ("during the dead T1", dead_t1.during_gbps, 1.0),
+            ("after the dead T1", dead_t1.after_gbps, 1.0),
+            ("during the dead port", dead_port.during_gbps, left),
+            ("after the dead port", dead_port.after_gbps, 1.0),
+        )
+        for when, gbps, share in expected:
+            if gbps != pytest.approx(share * outcome.run.limit_gbps, rel=TOLERANCE):
+                yield f"{outcome.place}, {flow.name}, {when}: {gbps} Gb/s of {share * outcome.run.limit_gbps}"
+
+
+def path_problems(outcome: Outcome) -> Iterator[str]:
+    """Paths that are under suspicion when they should not be, or the other way round."""
+    for fault, dead in zip(outcome.run.faults, (DEAD_T1, DEAD_PORT), strict=True):
+        before = outcome.bad_paths(fault.start_s)
+        at_the_end = outcome.bad_paths(fault.end_s - 0.05)
+        after = outcome.bad_paths(fault.end_s + 1.0)
+        if before & dead:
+            yield f"{outcome.place}: {before & dead} bad before {fault.text}"
+        if dead - at_the_end:
+            yield f"{outcome.place}: {dead - at_the_end} in use during {fault.text}"
+        if len(at_the_end - dead) > SUSPECTED_MAX:
+            yield f"{outcome.place}: {at_the_end - dead} bad during {fault.text}"
+        if after & dead:
+            yield f"{outcome.place}: {after & dead} bad a second after {fault.text}"
 
 
 def test_contents_are_right_where_there_are_contents(outcomes: list[Outcome]):
@@ -73,28 +97,13 @@ def test_every_place_has_the_same_flows_and_faults(outcomes: list[Outcome]):
 
 
 def test_goodput_before_during_and_after_each_fault_is_the_same_everywhere(outcomes: list[Outcome]):
-    for outcome in outcomes:
-        dead_t1, dead_port = phases(outcome.run)
-        limit = outcome.run.limit_gbps * len(outcome.run.flows)
-        assert dead_t1.before_gbps == close_to(limit), outcome.place
-        assert dead_t1.during_gbps == close_to(limit), outcome.place
-        assert dead_t1.after_gbps == close_to(limit), outcome.place
-        assert dead_port.during_gbps == close_to(limit, LEFT_WITHOUT_A_PORT), outcome.place
-        assert dead_port.after_gbps == close_to(limit), outcome.place
-
-
-def test_only_the_flow_to_the_dead_port_loses_goodput(outcomes: list[Outcome]):
-    for outcome in outcomes:
-        hit, spared = (phases(outcome.run, flow.placed)[1] for flow in outcome.run.flows)
-        assert hit.during_gbps == close_to(outcome.run.limit_gbps, 3 / 4), outcome.place
-        assert spared.during_gbps == close_to(outcome.run.limit_gbps), outcome.place
+    assert [problem for outcome in outcomes for problem in goodput_problems(outcome)] == []
 
 
 def test_the_evs_of_dead_paths_are_given_up_and_come_back_everywhere(outcomes: list[Outcome]):
-    for outcome in outcomes:
-        for fault, dead in zip(outcome.run.faults, (DEAD_T1, DEAD_PORT), strict=True):
-            assert not outcome.bad_paths(fault.start_s) & dead, outcome.place
-            at_the_end = outcome.bad_paths(fault.end_s - 0.05)
-            assert at_the_end >= dead, outcome.place
-            assert len(at_the_end - dead) <= SUSPECTED_MAX, outcome.place
-            assert not outcome.bad_paths(fault.end_s + 1.0) & dead, outcome.place
+    assert [problem for outcome in outcomes for problem in path_problems(outcome)] == []
+
+
+def test_the_tolerances_can_be_missed(outcomes: list[Outcome]):
+    simulated = outcomes[0]
+    assert list(path_problems(Outcome("nowhere", simulated.scenario, simulated.run, ())))

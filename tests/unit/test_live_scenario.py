@@ -30,7 +30,7 @@ def test_fabric_flows_faults_seed_and_length_carry_over():
     assert plan.participants() == [0, 1, 2, 3]
     assert plan.faults == ("t1 1 blackhole at 2s for 2s", "plane 3 host 2 blackhole at 6s for 1s")
     assert plan.fabric().hosts_per_t0 == 2
-    assert QpSettings(**plan.connection_settings()).active_per_port == 16
+    assert QpSettings(**plan.connection_settings()).active_per_port == 4
 
 
 def test_a_flow_ends_after_its_bytes_and_hosts_without_a_flow_take_no_part():
