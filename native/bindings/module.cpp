@@ -6,6 +6,7 @@ NB_MODULE(_native, m) {
   nanobind::set_leak_warnings(false);
   m.doc() = "Native half of openmrc. Private: use the package openmrc.";
   openmrc::bindings::bind_device(m);
+  openmrc::bindings::bind_collectives(m);
   openmrc::bindings::bind_qp(m);
   openmrc::bindings::bind_measure(m);
   openmrc::bindings::bind_netsim(m);

@@ -232,6 +232,11 @@ std::uint32_t Device::progress() {
   return datagrams;
 }
 
+void Device::rest_polling() {
+  busy_until_.store(0, std::memory_order_relaxed);
+  ring(wake_fd_);
+}
+
 // The caller may see its memory change and post an answer, which then is on its way before our acknowledgements are.
 // These wait for a moment, in which they merge; a stream, seen by how much arrives at a time, is acknowledged at once.
 void Device::answer_polled(std::uint32_t datagrams, bool timer, TimePs now) {

@@ -93,6 +93,8 @@ class Device {
 
   // Drives sockets and timers from the calling thread; returns the datagrams received.
   std::uint32_t progress();
+  // No more progress() for now: the I/O thread takes over at once.
+  void rest_polling();
 
   void set_port_state(PortId port, bool up);
   std::size_t poll_events(std::span<Event> out);

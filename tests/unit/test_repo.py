@@ -21,8 +21,9 @@ NATIVE_LAYERS = {
     "engine": {"engine"},
     "netsim": {"engine", "netsim"},
     "nic": {"engine", "nic"},
-    "bindings": {"engine", "netsim", "nic", "bindings"},
-    "tests": {"engine", "netsim", "nic", "tests"},
+    "collectives": {"engine", "nic", "collectives"},
+    "bindings": {"engine", "netsim", "nic", "collectives", "bindings"},
+    "tests": {"engine", "netsim", "nic", "collectives", "tests"},
 }
 
 # Pattern in native/engine -> what to use instead.

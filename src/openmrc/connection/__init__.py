@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from openmrc.connection.establish import Listener, connect, connect_async, listen
-from openmrc.connection.link import Connection, Immediate, RemoteRegion, WriteHandle
+from openmrc.connection.establish import Listener, connect, connect_async, connect_link, listen
+from openmrc.connection.link import Connection, Immediate, QpLink, RemoteRegion, WriteHandle
 from openmrc.connection.settings import QpSettings
 
 __all__ = [
     "Connection",
     "Immediate",
     "Listener",
+    "QpLink",
     "QpSettings",
     "RemoteRegion",
     "WriteHandle",
     "connect",
     "connect_async",
+    "connect_link",
     "listen",
 ]

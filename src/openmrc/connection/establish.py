@@ -11,15 +11,25 @@ from typing import Any, Self
 from weakref import WeakSet
 
 from openmrc.errors import ConfigError, DeviceError, HandshakeError, PeerUnreachableError, VerbsError
-from openmrc.verbs import Device, EvFormatMode, MemoryRegion, Peer, ProtectionDomain, QpState, QueuePair, Transport
+from openmrc.verbs import (
+    CompletionQueue,
+    Device,
+    EvFormatMode,
+    MemoryRegion,
+    Peer,
+    ProtectionDomain,
+    QpState,
+    QueuePair,
+    Transport,
+)
 from openmrc.verbs.profiles import CcProfile, EvProfile, EvProfileMode
 
 from . import settings as rules
 from .handshake import Channel, agree_transport, describe, disagreement, peer_of
-from .link import Connection, RemoteRegion, queues_for
+from .link import Connection, QpLink, RemoteRegion, queues_for
 from .settings import QpSettings
 
-__all__ = ["Listener", "connect", "connect_async", "listen"]
+__all__ = ["Listener", "connect", "connect_async", "connect_link", "listen"]
 
 _PROBE_ROUNDS = 3
 _PROBE_TIMEOUT_S = 0.25
@@ -29,9 +39,18 @@ _HANDSHAKE_S = 10.0
 class _End:
     """One end while it is being set up."""
 
-    def __init__(self, device: Device, region: Any, settings: QpSettings) -> None:
+    def __init__(
+        self,
+        device: Device,
+        region: Any,
+        settings: QpSettings,
+        shared_queue: CompletionQueue | None = None,
+        note: Any = None,
+    ) -> None:
         self.device = device
         self.settings = settings
+        self.shared_queue = shared_queue
+        self.note = note
         self.domain: ProtectionDomain = device.open_context().alloc_pd()
         self.owns_region = region is not None and not isinstance(region, MemoryRegion)
         self.region: MemoryRegion | None = self.domain.register(region) if self.owns_region else region
@@ -41,7 +60,10 @@ class _End:
         self.qp: QueuePair | None = None
 
     def create_qp(self, transport: str) -> QueuePair:
-        send_cq, recv_cq = queues_for(self.device, self.settings.send_depth, self.settings.recv_depth)
+        if self.shared_queue is not None:
+            send_cq = recv_cq = self.shared_queue
+        else:
+            send_cq, recv_cq = queues_for(self.device, self.settings.send_depth, self.settings.recv_depth)
         self.qp = self.domain.create_qp(
             send_cq,
             recv_cq,
@@ -51,7 +73,7 @@ class _End:
         )
         return self.qp
 
-    def start(self, theirs: dict[str, Any], agreed: dict[str, Any], channel: Channel) -> Connection:
+    def start(self, theirs: dict[str, Any], agreed: dict[str, Any], channel: Channel) -> QpLink:
         """All the way to RTS."""
         qp, settings = self.qp, self.settings
         assert qp is not None
@@ -94,18 +116,21 @@ class _End:
             rc_window_packets=settings.rc_window_packets,
         )
         offered = theirs["region"]
-        return Connection(
-            device=self.device,
-            domain=self.domain,
-            qp=qp,
-            sock=channel.socket,
-            peer_name=channel.peer_name,
-            remote=None if offered is None else RemoteRegion(**offered),
-            region=self.region,
-            owns_region=self.owns_region,
-            recv_depth=settings.recv_depth,
-            agreed={**agreed, "max_window_bytes": cc["max_cwnd_bytes"], "send_depth": settings.send_depth},
-        )
+        link: dict[str, Any] = {
+            "device": self.device,
+            "domain": self.domain,
+            "qp": qp,
+            "sock": channel.socket,
+            "peer_name": channel.peer_name,
+            "remote": None if offered is None else RemoteRegion(**offered),
+            "region": self.region,
+            "owns_region": self.owns_region,
+            "note": self.note,
+            "agreed": {**agreed, "max_window_bytes": cc["max_cwnd_bytes"], "send_depth": settings.send_depth},
+        }
+        if self.shared_queue is not None:
+            return QpLink(**link)
+        return Connection(recv_depth=settings.recv_depth, **link)
 
     def _ev_profile(self) -> EvProfile:
         evs_per_port = self.device.evs_per_port
@@ -138,8 +163,9 @@ class _End:
     def abandon(self) -> None:
         if self.qp is not None:
             self.qp.close()
-            self.qp.send_cq.close()
-            self.qp.recv_cq.close()
+            if self.shared_queue is None:
+                self.qp.send_cq.close()
+                self.qp.recv_cq.close()
         if self.owns_region and self.region is not None:
             self.region.close()
 
@@ -179,25 +205,49 @@ def connect(
         PeerUnreachableError: nobody listens there; it says which addresses were tried.
         HandshakeError: the peer refuses, or the two cannot agree.
     """
+    link = _reach(_End(device, region, settings or QpSettings()), address, timeout_s)
+    assert isinstance(link, Connection)
+    link.watch()
+    return link
+
+
+def connect_link(
+    device: Device,
+    address: str,
+    queue: CompletionQueue,
+    *,
+    note: Any = None,
+    region: Any = None,
+    settings: QpSettings | None = None,
+    timeout_s: float = 10.0,
+) -> QpLink:
+    """As `connect`, for one who reads the completions of many QPs from one queue: no receive is posted.
+
+    The peer is watched from `QpLink.watch` on. `note` is anything that JSON can hold, for the other end: `QpLink.note`.
+
+    Raises:
+        ConfigError, PeerUnreachableError, HandshakeError: as `connect`.
+    """
+    return _reach(_End(device, region, settings or QpSettings(), queue, note), address, timeout_s)
+
+
+def _reach(end: _End, address: str, timeout_s: float) -> QpLink:
     deadline = time.monotonic() + timeout_s
     sock, name = _open(address, timeout_s)
     channel = Channel(sock, name, deadline)
-    end = _End(device, region, settings or QpSettings())
     try:
-        connection = _connect(end, channel)
+        return _connect(end, channel)
     except BaseException as error:
         if isinstance(error, VerbsError | ConfigError | DeviceError):
             channel.refuse(str(error))
         sock.close()
         end.abandon()
         raise
-    connection._watcher.start()
-    return connection
 
 
-def _connect(end: _End, channel: Channel) -> Connection:
+def _connect(end: _End, channel: Channel) -> QpLink:
     device, settings = end.device, end.settings
-    mine = describe(device, end.region, settings)
+    mine = describe(device, end.region, settings) | {"note": end.note}
     channel.send("hello", **mine, payload_mtu=settings.payload_mtu, rate_bps=rules.rate_of(device, settings))
     offer = channel.receive("offer")
     problem = disagreement(device, offer)
@@ -214,10 +264,10 @@ def _connect(end: _End, channel: Channel) -> Connection:
         "rate_bps": offer["rate_bps"],
     }
     channel.send("accept", qp_num=end.qp.qp_num, psn=end.psn, **agreed)
-    connection = end.start(offer, agreed, channel)
+    link = end.start(offer, agreed, channel)
     channel.receive("ready")
     channel.established()
-    return connection
+    return link
 
 
 async def connect_async(device: Device, address: str, **arguments: Any) -> Connection:
@@ -238,7 +288,7 @@ class Listener:
         self._socket = sock
         self._settings = settings
         self.rejected: list[str] = []
-        self._accepted: WeakSet[Connection] = WeakSet()
+        self._accepted: WeakSet[QpLink] = WeakSet()
         self._domain = device.open_context().alloc_pd()
         self._owned = region is not None and not isinstance(region, MemoryRegion)
         self.region: MemoryRegion | None = self._domain.register(region) if self._owned else region
@@ -252,6 +302,20 @@ class Listener:
         Raises:
             TimeoutError: nobody came within `timeout_s`.
         """
+        link = self._accept(timeout_s, None)
+        assert isinstance(link, Connection)
+        link.watch()
+        return link
+
+    def accept_link(self, queue: CompletionQueue, timeout_s: float | None = None) -> QpLink:
+        """As `accept`, for one who reads the completions of many QPs from one queue; see `connect_link`.
+
+        Raises:
+            TimeoutError: nobody came within `timeout_s`.
+        """
+        return self._accept(timeout_s, queue)
+
+    def _accept(self, timeout_s: float | None, queue: CompletionQueue | None) -> QpLink:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -265,9 +329,9 @@ class Listener:
             channel = Channel(
                 sock, name, min(deadline or time.monotonic() + _HANDSHAKE_S, time.monotonic() + _HANDSHAKE_S)
             )
-            end = _End(self.device, self.region, self._settings)
+            end = _End(self.device, self.region, self._settings, queue)
             try:
-                connection = _accept(end, channel)
+                link = _accept(end, channel)
             except (HandshakeError, ConfigError, DeviceError, VerbsError, KeyError, TypeError, ValueError) as error:
                 channel.refuse(str(error))
                 self.rejected = [*self.rejected[-99:], f"{name}: {error}"]
@@ -278,9 +342,8 @@ class Listener:
                 end.abandon()
                 sock.close()
                 raise
-            connection._watcher.start()
-            self._accepted.add(connection)
-            return connection
+            self._accepted.add(link)
+            return link
 
     async def accept_async(self, timeout_s: float | None = None) -> Connection:
         """As `accept`, without blocking the event loop."""
@@ -301,12 +364,13 @@ class Listener:
         self.close()
 
 
-def _accept(end: _End, channel: Channel) -> Connection:
+def _accept(end: _End, channel: Channel) -> QpLink:
     device, settings = end.device, end.settings
     hello = channel.receive("hello")
     problem = disagreement(device, hello)
     if problem is not None:
         raise HandshakeError(problem)
+    end.note = hello.get("note")
     transport = agree_transport(settings, hello)
     if transport is None:
         raise HandshakeError(f"no common transport: {settings.transports} here, {hello['transports']} there")
@@ -322,10 +386,10 @@ def _accept(end: _End, channel: Channel) -> Connection:
     channel.send("offer", qp_num=qp.qp_num, psn=end.psn, **offer)
     accept = channel.receive("accept")
     agreed = {name: int(accept[name]) for name in ("payload_mtu", "base_rtt_ns", "rate_bps")}
-    connection = end.start(hello | accept, agreed, channel)
+    link = end.start(hello | accept, agreed, channel)
     channel.send("ready")
     channel.established()
-    return connection
+    return link
 
 
 def listen(

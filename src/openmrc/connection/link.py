@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -31,7 +32,7 @@ from openmrc.verbs.stats import QueuePairStatistics
 
 from .completions import Completions
 
-__all__ = ["Connection", "Immediate", "RemoteRegion", "WriteHandle"]
+__all__ = ["Connection", "Immediate", "QpLink", "RemoteRegion", "WriteHandle"]
 
 _EXPLAIN = {
     WcStatus.LOC_PROT_ERR: "the local memory region is gone",
@@ -108,13 +109,13 @@ class WriteHandle:
             self._owned.close()
 
 
-class Connection:
-    """Both QPs are in RTS: made by `openmrc.connect` and by a listener's `accept`.
+class QpLink:
+    """A QP in RTS whose other end is watched: what a connection is made of, and all of one whose queues are shared.
 
     Attributes:
         remote: The peer's region, or None if it offered none.
         region: What this side offered.
-        transport: MRC or RC, as agreed.
+        note: What the connecting side said of itself.
         peer_name: Address of the peer's TCP end.
     """
 
@@ -129,11 +130,12 @@ class Connection:
         remote: RemoteRegion | None,
         region: MemoryRegion | None,
         owns_region: bool,
-        recv_depth: int,
+        note: Any,
         agreed: dict[str, Any],
     ) -> None:
         self.device = device
         self.qp = qp
+        self.note = note
         self.remote = remote
         self.region = region
         self.peer_name = peer_name
@@ -142,19 +144,17 @@ class Connection:
         self._domain = domain
         self._owns_region = owns_region
         self._socket = sock
-        self._handles: dict[int, WriteHandle] = {}
-        self._next_id = 1
-        self._posting = threading.Lock()
-        self._received: deque[Immediate | WcStatus] = deque()
-        self._sends = Completions(qp.send_cq, self._send_done)
-        self._recvs = Completions(qp.recv_cq, self._recv_done)
         self._closed = False
+        self._lost_callback: Callable[[str], None] | None = None
         self.peer_lost: str | None = None
         """Why the peer is gone, once it is."""
-        for _ in range(recv_depth):
-            qp.post_recv()
         _open.add(self)
         self._watcher = threading.Thread(target=self._watch, name="openmrc-peer", daemon=True)
+
+    def watch(self, lost: Callable[[str], None] | None = None) -> None:
+        """Watches the peer from now on; `lost` is called with the reason when it goes, from a thread."""
+        self._lost_callback = lost
+        self._watcher.start()
 
     # --- what it is
 
@@ -171,6 +171,89 @@ class Connection:
     def statistics(self) -> QueuePairStatistics:
         """Counters of the QP."""
         return self.qp.statistics()
+
+    # --- end
+
+    def close(self) -> None:
+        """Ends the connection; writes still under way are abandoned. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        _open.discard(self)
+        with suppress(OSError):  # the peer was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
+        if self._watcher.is_alive() and self._watcher is not threading.current_thread():
+            self._watcher.join()
+        self._socket.close()
+        if not self.device.closed and self.qp.state is not QpState.ERR:
+            self.qp.modify(QpState.ERR)
+        self._drain()
+        profiles = (self.qp.ev_profile, self.qp.cc_profile)
+        self.qp.close()
+        self._close_queues()
+        for profile in profiles:
+            if profile is not None:
+                self.device.controller.destroy(profile)
+        if self._owns_region and self.region is not None:
+            self.region.close()
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"<{name} to {self.peer_name} {self.transport.name}{' closed' if self._closed else ''}>"
+
+    # --- inside
+
+    def _drain(self) -> None:
+        """Fetches what the QP's end has flushed; shared queues are read by their owner."""
+
+    def _close_queues(self) -> None:
+        """Shared queues stay."""
+
+    def _watch(self) -> None:
+        """The peer's end of the TCP connection is all that says it has died: QPs alone would retry for a long time."""
+        try:
+            data = self._socket.recv(1)
+            reason = "it closed the connection" if not data else "it broke the protocol"
+        except OSError as error:
+            reason = str(error)
+        if self._closed:
+            return
+        self.peer_lost = reason
+        if self._lost_callback is not None:
+            self._lost_callback(reason)
+        if not self.device.closed:
+            event = PeerLost(time_ns=time.monotonic_ns(), qp=self.qp.qp_num, address=self.peer_name, reason=reason)
+            self.device._hub.publish([event])
+            self._flush_after_loss()
+
+    def _flush_after_loss(self) -> None:
+        try:
+            if self.qp.state is not QpState.ERR:
+                self.qp.modify(QpState.ERR)
+        except InvalidStateError:
+            return  # closed at the same moment
+
+
+class Connection(QpLink):
+    """Both QPs are in RTS: made by `openmrc.connect` and by a listener's `accept`.
+
+    Attributes:
+        remote: The peer's region, or None if it offered none.
+        region: What this side offered.
+        transport: MRC or RC, as agreed.
+        peer_name: Address of the peer's TCP end.
+    """
+
+    def __init__(self, *, recv_depth: int, **link: Any) -> None:
+        super().__init__(**link)
+        self._handles: dict[int, WriteHandle] = {}
+        self._next_id = 1
+        self._posting = threading.Lock()
+        self._received: deque[Immediate | WcStatus] = deque()
+        self._sends = Completions(self.qp.send_cq, self._send_done)
+        self._recvs = Completions(self.qp.recv_cq, self._recv_done)
+        for _ in range(recv_depth):
+            self.qp.post_recv()
 
     # --- writing
 
@@ -257,32 +340,6 @@ class Connection:
 
     # --- end
 
-    def close(self) -> None:
-        """Ends the connection; writes still under way are abandoned (call `flush` first). Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
-        _open.discard(self)
-        with suppress(OSError):  # the peer was faster
-            self._socket.shutdown(socket.SHUT_RDWR)
-        if self._watcher.is_alive() and self._watcher is not threading.current_thread():
-            self._watcher.join()
-        self._socket.close()
-        if not self.device.closed:
-            if self.qp.state is not QpState.ERR:
-                self.qp.modify(QpState.ERR)
-            self._sends.poll()
-            self._recvs.poll()
-        profiles = (self.qp.ev_profile, self.qp.cc_profile)
-        self.qp.close()
-        self.qp.send_cq.close()
-        self.qp.recv_cq.close()
-        for profile in profiles:
-            if profile is not None:
-                self.device.controller.destroy(profile)
-        if self._owns_region and self.region is not None:
-            self.region.close()
-
     def __enter__(self) -> Self:
         return self
 
@@ -298,9 +355,6 @@ class Connection:
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return f"<Connection to {self.peer_name} {self.transport.name}{' closed' if self._closed else ''}>"
 
     # --- inside
 
@@ -391,30 +445,17 @@ class Connection:
         msg = f"{self.peer_name}: not done after {timeout_s} s"
         raise TimeoutError(msg)
 
-    def _watch(self) -> None:
-        """The peer's end of the TCP connection is all that says it has died: QPs alone would retry for a long time."""
-        try:
-            data = self._socket.recv(1)
-            reason = "it closed the connection" if not data else "it broke the protocol"
-        except OSError as error:
-            reason = str(error)
-        if self._closed:
-            return
-        self.peer_lost = reason
+    def _drain(self) -> None:
         if not self.device.closed:
-            event = PeerLost(time_ns=time.monotonic_ns(), qp=self.qp.qp_num, address=self.peer_name, reason=reason)
-            self.device._hub.publish([event])
-            self._flush_after_loss()
+            self._sends.poll()
+            self._recvs.poll()
 
-    def _flush_after_loss(self) -> None:
-        try:
-            if self.qp.state is not QpState.ERR:
-                self.qp.modify(QpState.ERR)
-        except InvalidStateError:
-            return  # closed at the same moment
+    def _close_queues(self) -> None:
+        self.qp.send_cq.close()
+        self.qp.recv_cq.close()
 
 
-_open: WeakSet[Connection] = WeakSet()
+_open: WeakSet[QpLink] = WeakSet()
 
 
 @atexit.register

@@ -1,0 +1,146 @@
+// Collectives: reductions, plans, and the executor that runs plans over a device's QPs.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/bindings.hpp"
+#include "collectives/executor.hpp"
+
+namespace openmrc::bindings {
+namespace {
+
+namespace nb = nanobind;
+using collectives::ElementType;
+using collectives::Executor;
+using collectives::Plan;
+using collectives::ReduceOp;
+using Release = nb::call_guard<nb::gil_scoped_release>;
+using StepRows = nb::ndarray<const std::uint64_t, nb::shape<-1, 8>, nb::c_contig, nb::device::cpu>;
+using WaitRows = nb::ndarray<const std::uint32_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+
+// Columns: kind, reversed, peer, from_buffer, into_buffer, from_offset, into_offset, bytes.
+std::shared_ptr<Plan> make_plan(std::uint32_t ranks, const StepRows& steps, const WaitRows& waits,
+                                const std::vector<std::uint64_t>& buffer_bytes, unsigned type, unsigned op,
+                                double factor, std::uint32_t divisor, const std::vector<std::uint64_t>& shifts,
+                                std::uint8_t shifted_buffer) {
+  collectives::PlanConfig config;
+  config.ranks = ranks;
+  config.steps.reserve(steps.shape(0));
+  for (std::size_t i = 0; i < steps.shape(0); ++i) {
+    const std::uint64_t* row = steps.data() + i * 8;
+    if (row[0] > static_cast<std::uint64_t>(collectives::StepKind::kDivide))
+      throw nb::value_error("unknown kind of step");
+    config.steps.push_back({static_cast<collectives::StepKind>(row[0]), row[1] != 0, static_cast<std::uint8_t>(row[3]),
+                            static_cast<std::uint8_t>(row[4]), static_cast<std::uint16_t>(row[2]), row[5], row[6],
+                            row[7]});
+  }
+  config.waits.reserve(waits.shape(0));
+  for (std::size_t i = 0; i < waits.shape(0); ++i) config.waits.emplace_back(waits(i, 0), waits(i, 1));
+  config.buffer_bytes = buffer_bytes;
+  config.shifts = shifts;
+  config.shifted_buffer = shifted_buffer;
+  if (type >= collectives::kElementTypes || op >= collectives::kReduceOps) throw nb::value_error("unknown type or op");
+  config.type = static_cast<ElementType>(type);
+  config.op = static_cast<ReduceOp>(op);
+  config.factor = factor;
+  config.divisor = divisor;
+  return std::make_shared<Plan>(std::move(config));
+}
+
+std::uint64_t submit(Executor& self, std::shared_ptr<Plan> plan, std::uint64_t key, std::uint8_t lane,
+                     const std::vector<std::tuple<std::uint64_t, std::uint64_t>>& buffers) {
+  std::vector<collectives::Memory> memory;
+  const auto& needed = plan->config().buffer_bytes;
+  if (buffers.size() != needed.size()) throw nb::value_error("another number of buffers than the plan has");
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const auto& [address, bytes] = buffers[i];
+    if (bytes < needed[i]) throw nb::value_error("a buffer is smaller than the plan needs");
+    memory.push_back({reinterpret_cast<std::uint8_t*>(address), bytes});
+  }
+  const nb::gil_scoped_release release;
+  return self.submit(std::move(plan), key, lane, memory);
+}
+
+nb::dict statistics(Executor& self) {
+  const collectives::ExecutorStats stats = self.stats();
+  nb::dict out;
+  out["ops"] = stats.ops;
+  out["slot_messages"] = stats.slot_messages;
+  out["direct_messages"] = stats.direct_messages;
+  out["early_messages"] = stats.early_messages;
+  out["reduced_bytes"] = stats.reduced_bytes;
+  out["copied_bytes"] = stats.copied_bytes;
+  out["protocol_errors"] = stats.protocol_errors;
+  return out;
+}
+
+void check_pair(unsigned type, unsigned op) {
+  if (type >= collectives::kElementTypes || op >= collectives::kReduceOps ||
+      !collectives::reducible(static_cast<ElementType>(type), static_cast<ReduceOp>(op))) {
+    throw nb::value_error("these elements cannot be reduced so");
+  }
+}
+
+}  // namespace
+
+void bind_collectives(nb::module_& parent) {
+  nb::module_ m = parent.def_submodule("collectives", "Reductions, plans and their executor.");
+  m.def("element_bytes", [](unsigned type) {
+    if (type >= collectives::kElementTypes) throw nb::value_error("unknown type");
+    return collectives::element_bytes(static_cast<ElementType>(type));
+  });
+  m.def("reducible", [](unsigned type, unsigned op) {
+    return type < collectives::kElementTypes && op < collectives::kReduceOps &&
+           collectives::reducible(static_cast<ElementType>(type), static_cast<ReduceOp>(op));
+  });
+  m.def("reduce",
+        [](unsigned type, unsigned op, std::uint64_t into, std::uint64_t with, std::size_t count, bool reversed) {
+          check_pair(type, op);
+          const nb::gil_scoped_release release;
+          collectives::reduce(static_cast<ElementType>(type), static_cast<ReduceOp>(op), reinterpret_cast<void*>(into),
+                              reinterpret_cast<const void*>(with), count, reversed);
+        });
+  m.def("reduce_engine", &collectives::reduce_engine);
+  m.attr("EAGER_BYTES_MAX") = collectives::kEagerBytesMax;
+  m.attr("CREDIT_RECEIVES") = collectives::kCreditReceives;
+
+  nb::class_<Plan>(m, "Plan")
+      .def(nb::new_(&make_plan))
+      .def_prop_ro("steps", &Plan::step_count)
+      .def_prop_ro("buffer_bytes", [](const Plan& self) { return self.config().buffer_bytes; });
+
+  nb::class_<Executor>(m, "Executor")
+      .def("__init__",
+           [](Executor* self, std::shared_ptr<nic::Device> device, CqId cq, std::uint16_t rank, std::uint16_t ranks,
+              std::uint8_t lanes, std::uint32_t recv_depth, std::int64_t spin_ns) {
+             new (self) Executor(std::move(device), cq, {rank, ranks, lanes, recv_depth, spin_ns * kPsPerNs});
+           })
+      .def_prop_ro("mailbox_address", &Executor::mailbox_address)
+      .def_prop_ro("mailbox_rkey", &Executor::mailbox_rkey)
+      .def("connect",
+           [](Executor& self, std::uint16_t rank, const std::vector<std::uint32_t>& qps, std::uint64_t address,
+              std::uint32_t rkey) {
+             const nb::gil_scoped_release release;
+             self.connect(rank, qps, address, rkey);
+           })
+      .def("submit", &submit)
+      .def(
+          "state", [](Executor& self, std::uint64_t op) { return static_cast<unsigned>(self.state(op)); }, Release())
+      .def(
+          "wait",
+          [](Executor& self, std::uint64_t op, std::int64_t timeout_ns) {
+            return static_cast<unsigned>(self.wait(op, timeout_ns));
+          },
+          Release())
+      .def("failure", &Executor::failure, Release())
+      .def("release", &Executor::release, Release())
+      .def("flush", &Executor::flush, Release())
+      .def("fail_peer", &Executor::fail_peer, Release())
+      .def("close", &Executor::close, Release())
+      .def("statistics", &statistics);
+}
+
+}  // namespace openmrc::bindings

@@ -1,0 +1,145 @@
+// Runs the plans of one rank over the QPs to the other ranks: sends when what a send waits for has happened, places what
+// arrives, reduces, and tells who waits. Several operations at once.
+//
+// Small messages travel in slots of the peer's mailbox, at once. Larger ones go straight into the peer's buffers: a rank
+// announces the buffers of an operation to those that will write into them when it begins with it.
+//
+// Threads. Every method may be called from any thread. Whoever waits drives the device for a while (spin), then sleeps;
+// a thread of the executor goes on with the work while nobody spins.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/mailbox.hpp"
+#include "collectives/plan.hpp"
+#include "nic/device.hpp"
+
+namespace openmrc::collectives {
+
+// Receives that a QP needs beyond `recv_depth`, for accounts.
+inline constexpr std::uint32_t kCreditReceives = 32;
+
+struct ExecutorSettings {
+  std::uint16_t rank = 0, ranks = 1;
+  std::uint8_t lanes = 1;  // QPs per peer, one per traffic class: what waits in one does not hold up another
+  std::uint32_t recv_depth = 512;
+  TimePs spin = 50 * kPsPerUs;
+};
+
+struct Memory {
+  std::uint8_t* base = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+using OpId = std::uint64_t;
+enum class OpState : std::uint8_t { kRunning = 0, kDone = 1, kFailed = 2, kUnknown = 3 };
+
+struct ExecutorStats {
+  std::uint64_t ops = 0, slot_messages = 0, direct_messages = 0, early_messages = 0, reduced_bytes = 0,
+                copied_bytes = 0;
+  std::uint64_t protocol_errors = 0;
+};
+
+class Executor {
+ public:
+  // `cq` takes the completions of all QPs that connect() names.
+  Executor(std::shared_ptr<nic::Device> device, CqId cq, const ExecutorSettings& settings);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  std::uint64_t mailbox_address() { return reinterpret_cast<std::uintptr_t>(mailbox_.base()); }
+  std::uint32_t mailbox_rkey() const { return mailbox_key_; }
+  // One QP per lane, in RTS; posts their receives.
+  void connect(std::uint16_t rank, std::span<const std::uint32_t> qps, std::uint64_t mailbox_address,
+               std::uint32_t mailbox_rkey);
+
+  // Starts an operation. `key` names it at all ranks; `buffers` must stay until it is done or release() says so.
+  OpId submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::uint8_t lane, std::span<const Memory> buffers);
+  OpState state(OpId op);
+  // kRunning: the time is over. Negative: for ever.
+  OpState wait(OpId op, std::int64_t timeout_ns);
+  // Why it failed: a rank, or -1, and words.
+  std::pair<int, std::string> failure(OpId op);
+  // True: nothing reads or writes its buffers any more, and the id is forgotten.
+  bool release(OpId op);
+  // Waits until all that was sent has arrived; what a rank has sent last would be lost if it went at once.
+  bool flush(std::int64_t timeout_ns);
+  // Operations with this rank fail, now and later; what has arrived from it before counts.
+  void fail_peer(std::uint16_t rank, const std::string& reason);
+  // Fails everything and stops the thread. Idempotent.
+  void close();
+  ExecutorStats stats();
+
+ private:
+  struct Lane;
+  struct Peer;
+  struct Op;
+  struct Ready {
+    std::uint32_t op_slot;
+    OpId op;
+    std::uint32_t step;
+  };
+
+  void run();
+  // The rest is called under the lock.
+  void drive();  // handles completions until there are none
+  void handle(const Completion& done);
+  void handle_message(Peer& peer, Lane& lane, std::uint32_t slot);
+  void take_data(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
+  void take_announcement(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
+  void handle_direct(Peer& peer, std::uint32_t immediate);
+  void protocol_error(Peer& peer, const char* what);
+  void fail(Peer& peer, const std::string& reason);
+  void give_back(Peer& peer, Lane& lane);
+  void post_receives();
+  void work();  // starts steps until none is ready
+  void start(Op& op, std::uint32_t step);
+  void compute(Op& op, const Step& step);
+  bool send_small(Op& op, std::uint32_t step);
+  bool send_direct(Op& op, std::uint32_t step);
+  bool put_message(Peer& peer, Lane& lane, const MessageHead& head, const void* data);
+  bool may_send(Peer& peer, Lane& lane, bool slot);
+  void post(Lane& lane, const SendWr& wr);
+  void resume(Peer& peer, Lane& lane);
+  void finish(Op& op, std::uint32_t step);
+  void end(Op& op, OpState state, int rank, const std::string& reason);
+  bool settled(Op& op);
+  bool flushed() const;
+  bool needs(const Op& op, std::uint16_t rank) const;
+  void announce(Op& op);
+  Op* find(OpId id);
+  Op* by_key(std::uint64_t key);
+
+  std::shared_ptr<nic::Device> device_;
+  CqId cq_;
+  ExecutorSettings settings_;
+  Mailbox mailbox_, outbox_;
+  std::uint32_t mailbox_key_ = 0, outbox_key_ = 0;
+  std::mutex mutex_;
+  std::condition_variable work_there_, something_done_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::map<std::uint32_t, std::pair<std::uint16_t, std::uint8_t>> by_qp_;  // rank, lane
+  std::vector<std::unique_ptr<Op>> ops_;                                   // by op slot
+  std::map<std::uint64_t, std::uint32_t> slots_by_key_;                    // running operations
+  std::vector<std::uint32_t> free_slots_;
+  std::uint64_t next_generation_ = 1;
+  std::deque<Ready> ready_;
+  std::vector<std::pair<std::uint16_t, WcStatus>> broken_;  // QPs that failed since work() was last called
+  std::uint32_t running_ = 0, spinners_ = 0;
+  bool stop_ = false;
+  ExecutorStats stats_;
+  std::thread thread_;
+};
+
+}  // namespace openmrc::collectives

@@ -1,0 +1,84 @@
+#include "collectives/plan.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace openmrc::collectives {
+
+Plan::Plan(PlanConfig config) : config_(std::move(config)) {
+  if (config_.buffer_bytes.size() > kPlanBuffersMax) throw std::invalid_argument("too many buffers");
+  if (config_.steps.size() > kPlanStepsMax) throw std::invalid_argument("too many steps");
+  if (!config_.shifts.empty() && config_.shifts.size() != config_.ranks)
+    throw std::invalid_argument("a shift per rank");
+  for (std::uint32_t i = 0; i < step_count(); ++i) check(i);
+  order_waits();
+  pair_up();
+}
+
+std::span<const std::uint32_t> Plan::after(std::uint32_t step) const {
+  return std::span(after_).subspan(after_first_[step], after_first_[step + 1] - after_first_[step]);
+}
+
+void Plan::check(std::uint32_t index) const {
+  const Step& step = config_.steps[index];
+  const std::string name = "step " + std::to_string(index) + ": ";
+  const auto fits = [&](std::uint8_t buffer, std::uint64_t offset) {
+    if (buffer >= config_.buffer_bytes.size() || offset > config_.buffer_bytes[buffer] ||
+        step.bytes > config_.buffer_bytes[buffer] - offset) {
+      throw std::invalid_argument(name + "outside its buffer");
+    }
+  };
+  const bool from = step.kind == StepKind::kSend || step.kind == StepKind::kReduce || step.kind == StepKind::kCopy;
+  if (from) fits(step.from_buffer, step.from_offset);
+  if (step.kind != StepKind::kSend) fits(step.into_buffer, step.into_offset);
+  if (step.kind == StepKind::kSend && step.into_buffer >= kPlanBuffersMax) {
+    throw std::invalid_argument(name + "no such buffer of the peer");
+  }
+  const bool talks = step.kind == StepKind::kSend || step.kind == StepKind::kReceive;
+  if (talks && step.peer >= config_.ranks) throw std::invalid_argument(name + "no such rank");
+  const bool counts = step.kind != StepKind::kCopy && !talks;
+  if (counts && step.bytes % element_bytes(config_.type) != 0) throw std::invalid_argument(name + "cuts an element");
+  if (step.kind == StepKind::kReduce && !reducible(config_.type, config_.op)) {
+    throw std::invalid_argument(name + "bitwise operation of floating-point numbers");
+  }
+  if (step.kind == StepKind::kDivide && config_.divisor == 0) throw std::invalid_argument(name + "divides by zero");
+}
+
+void Plan::order_waits() {
+  wait_counts_.assign(step_count(), 0);
+  after_first_.assign(step_count() + 1U, 0);
+  for (const auto& [step, before] : config_.waits) {
+    if (step >= step_count() || before >= step)
+      throw std::invalid_argument("a step waits for one that is not before it");
+    // What is written directly comes when the sender likes.
+    if (config_.steps[step].kind == StepKind::kReceive) throw std::invalid_argument("a receive waits for a step");
+    ++wait_counts_[step];
+    ++after_first_[before + 1];
+  }
+  for (std::uint32_t i = 0; i < step_count(); ++i) after_first_[i + 1] += after_first_[i];
+  after_.resize(config_.waits.size());
+  std::vector<std::uint32_t> next(after_first_.begin(), after_first_.end() - 1);
+  for (const auto& [step, before] : config_.waits) after_[next[before]++] = step;
+}
+
+void Plan::pair_up() {
+  pair_index_.assign(step_count(), 0);
+  receives_.resize(config_.ranks);
+  largest_receive_.assign(config_.ranks, 0);
+  talks_to_.assign(config_.ranks, false);
+  std::vector<std::uint32_t> sends(config_.ranks, 0);
+  for (std::uint32_t i = 0; i < step_count(); ++i) {
+    const Step& step = config_.steps[i];
+    if (step.kind == StepKind::kSend || step.kind == StepKind::kReceive) talks_to_[step.peer] = true;
+    if (step.kind == StepKind::kSend) {
+      pair_index_[i] = sends[step.peer]++;
+      largest_send_ = std::max(largest_send_, step.bytes);
+    } else if (step.kind == StepKind::kReceive) {
+      pair_index_[i] = static_cast<std::uint32_t>(receives_[step.peer].size());
+      receives_[step.peer].push_back(i);
+      largest_receive_[step.peer] = std::max(largest_receive_[step.peer], step.bytes);
+    }
+  }
+}
+
+}  // namespace openmrc::collectives

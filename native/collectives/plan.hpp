@@ -1,0 +1,87 @@
+// What one rank does in a collective operation: steps, and which of them wait for which. A plan depends on ranks, sizes
+// and the algorithm alone, never on data or timing; so it can be used again, and the result is the same bit for bit
+// whatever order packets arrive in.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/reduce.hpp"
+
+namespace openmrc::collectives {
+
+enum class StepKind : std::uint8_t {
+  kSend,     // bytes of an own buffer into a peer's buffer
+  kReceive,  // the matching end: done when the bytes are here
+  kReduce,   // into = into op from (with `reversed`: from op into)
+  kCopy,     // into = from
+  kScale,    // into = into * factor
+  kDivide,   // into = into / divisor
+};
+
+// Offsets and lengths in bytes. The n-th send of rank a to rank b is the n-th receive of b from a, and both name the same
+// length and place in b's buffers.
+struct Step {
+  StepKind kind{};
+  bool reversed = false;
+  std::uint8_t from_buffer = 0, into_buffer = 0;
+  std::uint16_t peer = 0;
+  std::uint64_t from_offset = 0, into_offset = 0, bytes = 0;
+};
+
+// Steps wait for earlier steps only: `waits[i]` are pairs (step, step that it waits for).
+struct PlanConfig {
+  std::uint32_t ranks = 1;
+  std::vector<Step> steps;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> waits;
+  std::vector<std::uint64_t> buffer_bytes;  // what the caller brings, by buffer number; scratch is the last of them
+  // Where, in `shifted_buffer`, a sender's offset 0 is: for operations whose senders do not know the receiver's layout.
+  // By rank; empty: at 0 for all.
+  std::vector<std::uint64_t> shifts;
+  std::uint8_t shifted_buffer = 0;
+  ElementType type = ElementType::kUint8;
+  ReduceOp op = ReduceOp::kSum;
+  double factor = 1;
+  std::uint32_t divisor = 1;
+};
+
+inline constexpr std::size_t kPlanBuffersMax = 4;
+inline constexpr std::size_t kPlanStepsMax = 1U << 20;
+
+class Plan {
+ public:
+  // Throws std::invalid_argument naming the step that does not fit.
+  explicit Plan(PlanConfig config);
+
+  const PlanConfig& config() const { return config_; }
+  std::uint64_t shift(std::uint32_t rank, std::size_t buffer) const {
+    return config_.shifts.empty() || buffer != config_.shifted_buffer ? 0 : config_.shifts[rank];
+  }
+  const Step& step(std::uint32_t index) const { return config_.steps[index]; }
+  std::uint32_t step_count() const { return static_cast<std::uint32_t>(config_.steps.size()); }
+  std::span<const std::uint32_t> after(std::uint32_t step) const;  // steps that wait for this one
+  const std::vector<std::uint32_t>& wait_counts() const { return wait_counts_; }
+  std::uint32_t pair_index(std::uint32_t step) const { return pair_index_[step]; }
+  // Receives from a rank in order, by step.
+  std::span<const std::uint32_t> receives(std::uint32_t peer) const { return receives_[peer]; }
+  std::uint64_t largest_receive(std::uint32_t peer) const { return largest_receive_[peer]; }
+  bool talks_to(std::uint32_t peer) const { return talks_to_[peer]; }
+  bool sends_more_than(std::uint64_t bytes) const { return largest_send_ > bytes; }
+
+ private:
+  void check(std::uint32_t index) const;
+  void order_waits();
+  void pair_up();
+
+  PlanConfig config_;
+  std::vector<std::uint32_t> wait_counts_, after_first_, after_;
+  std::vector<std::uint32_t> pair_index_;
+  std::vector<std::vector<std::uint32_t>> receives_;
+  std::vector<std::uint64_t> largest_receive_;
+  std::vector<bool> talks_to_;
+  std::uint64_t largest_send_ = 0;
+};
+
+}  // namespace openmrc::collectives

@@ -1,0 +1,93 @@
+"""Every rank straight to every other one: all-to-all, all-gather of little, gather, scatter, and the barrier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openmrc.collectives.algorithms.blocks import Block, chunks_of
+from openmrc.collectives.schedule import Place, Schedule
+
+__all__ = ["direct_all_gather", "direct_all_to_all", "direct_gather", "direct_scatter", "dissemination_barrier"]
+
+
+def direct_all_gather(
+    schedule: Schedule, data: int, blocks: Sequence[Block], chunk_bytes: int, after: Sequence[int] = ()
+) -> None:
+    """Own block, in its place when the steps `after` are done, to everybody."""
+    ranks, rank = schedule.ranks, schedule.rank
+    for distance in range(1, ranks):
+        for chunk in chunks_of(blocks[rank], chunk_bytes, 1):
+            place = Place(data, chunk.offset)
+            schedule.send((rank + distance) % ranks, place, place, chunk.bytes, after)
+    for distance in range(1, ranks):
+        peer = (rank - distance) % ranks
+        for chunk in chunks_of(blocks[peer], chunk_bytes, 1):
+            schedule.receive(peer, Place(data, chunk.offset), chunk.bytes)
+
+
+def direct_all_to_all(
+    schedule: Schedule,
+    source: int,
+    into: int,
+    leaving: Sequence[Block],
+    arriving: Sequence[Block],
+    chunk_bytes: int,
+) -> None:
+    """Block p of `source` to rank p, in rotation, so that no rank is hit by all.
+
+    Offsets at the peer count from our part there: the schedule's shifts are to say where each rank's part begins.
+    """
+    ranks, rank = schedule.ranks, schedule.rank
+    if leaving[rank].bytes:
+        schedule.copy(Place(into, arriving[rank].offset), Place(source, leaving[rank].offset), leaving[rank].bytes)
+    for distance in range(1, ranks):
+        peer = (rank + distance) % ranks
+        for chunk in chunks_of(leaving[peer], chunk_bytes, 1):
+            far = chunk.offset - leaving[peer].offset
+            schedule.send(peer, Place(source, chunk.offset), Place(into, far), chunk.bytes)
+    for distance in range(1, ranks):
+        peer = (rank - distance) % ranks
+        for chunk in chunks_of(arriving[peer], chunk_bytes, 1):
+            schedule.receive(peer, Place(into, chunk.offset), chunk.bytes)
+
+
+def direct_gather(schedule: Schedule, source: int, into: int, length: int, root: int, chunk_bytes: int) -> None:
+    """Everybody's `source` side by side in the root's `into`, by rank."""
+    if schedule.rank == root:
+        for peer in range(schedule.ranks):
+            for chunk in chunks_of(Block(peer * length, length), chunk_bytes, 1):
+                if peer == root:
+                    schedule.copy(Place(into, chunk.offset), Place(source, chunk.offset - peer * length), chunk.bytes)
+                else:
+                    schedule.receive(peer, Place(into, chunk.offset), chunk.bytes)
+        return
+    for chunk in chunks_of(Block(0, length), chunk_bytes, 1):
+        far = Place(into, schedule.rank * length + chunk.offset)
+        schedule.send(root, Place(source, chunk.offset), far, chunk.bytes)
+
+
+def direct_scatter(schedule: Schedule, source: int, into: int, length: int, root: int, chunk_bytes: int) -> None:
+    """Part r of the root's `source` into `into` of rank r."""
+    if schedule.rank != root:
+        for chunk in chunks_of(Block(0, length), chunk_bytes, 1):
+            schedule.receive(root, Place(into, chunk.offset), chunk.bytes)
+        return
+    for distance in range(schedule.ranks):
+        peer = (root + distance) % schedule.ranks
+        for chunk in chunks_of(Block(0, length), chunk_bytes, 1):
+            part = Place(source, peer * length + chunk.offset)
+            if peer == root:
+                schedule.copy(Place(into, chunk.offset), part, chunk.bytes)
+            else:
+                schedule.send(peer, part, Place(into, chunk.offset), chunk.bytes)
+
+
+def dissemination_barrier(schedule: Schedule) -> None:
+    """Round k: tell the rank 2^k further on, hear from the one 2^k before; after the last round all have come."""
+    ranks, rank = schedule.ranks, schedule.rank
+    heard: list[int] = []
+    distance = 1
+    while distance < ranks:
+        schedule.send((rank + distance) % ranks, Place(0), Place(0), 0, heard)
+        heard = [*heard, schedule.receive((rank - distance) % ranks, Place(0), 0)]
+        distance *= 2

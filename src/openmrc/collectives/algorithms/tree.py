@@ -1,0 +1,92 @@
+"""Trees and chains with a root: broadcast and reduce. Binomial trees for small buffers, chains of chunks for large.
+
+Ranks are counted from the root: relative rank 0 is the root.
+"""
+
+from __future__ import annotations
+
+from openmrc.collectives.algorithms.blocks import Block, chunks_of
+from openmrc.collectives.schedule import Place, Schedule
+
+__all__ = ["chain_broadcast", "chain_reduce", "tree_broadcast", "tree_reduce", "tree_rounds"]
+
+
+def tree_rounds(ranks: int) -> int:
+    """Rounds of a binomial tree, and areas of scratch that a reduction needs."""
+    return max((ranks - 1).bit_length(), 1)
+
+
+def tree_broadcast(schedule: Schedule, data: int, length: int, root: int) -> None:
+    """The root's buffer to all: each rank that has it passes it on to one more in every round."""
+    ranks, place = schedule.ranks, Place(data)
+    relative = (schedule.rank - root) % ranks
+    have: list[int] = []
+    if relative:
+        parent = relative & (relative - 1)
+        have = [schedule.receive((parent + root) % ranks, place, length)]
+    lowest = relative & -relative if relative else 1 << tree_rounds(ranks)
+    bit = lowest >> 1
+    while bit:
+        child = relative | bit
+        if child < ranks:
+            schedule.send((child + root) % ranks, place, place, length, have)
+        bit >>= 1
+
+
+def tree_reduce(schedule: Schedule, data: int, scratch: int, length: int, root: int, *, divide: bool = False) -> None:
+    """The result in the root's `data`; the others' are used up. Scratch of `tree_rounds(ranks)` times `length`."""
+    ranks, place = schedule.ranks, Place(data)
+    relative = (schedule.rank - root) % ranks
+    done: list[int] = []
+    for number in range(tree_rounds(ranks)):
+        bit = 1 << number
+        area = Place(scratch, number * length)
+        if relative & bit:
+            schedule.send((relative - bit + root) % ranks, place, area, length, done)
+            return
+        if relative + bit < ranks:
+            arrived = schedule.receive((relative + bit + root) % ranks, area, length)
+            done = [schedule.reduce(place, area, length, [arrived, *done])]
+    if divide:
+        schedule.divide(place, length, done)
+
+
+def chain_broadcast(schedule: Schedule, data: int, length: int, root: int, chunk_bytes: int) -> None:
+    """Chunk behind chunk from the root through all ranks."""
+    ranks, rank = schedule.ranks, schedule.rank
+    relative = (rank - root) % ranks
+    for chunk in chunks_of(Block(0, length), chunk_bytes, 1):
+        place = Place(data, chunk.offset)
+        have = [schedule.receive((rank - 1) % ranks, place, chunk.bytes)] if relative else []
+        if relative < ranks - 1:
+            schedule.send((rank + 1) % ranks, place, place, chunk.bytes, have)
+
+
+def chain_reduce(
+    schedule: Schedule,
+    data: int,
+    scratch: int,
+    length: int,
+    root: int,
+    chunk_bytes: int,
+    element: int,
+    *,
+    divide: bool = False,
+) -> None:
+    """Partial results from the rank before the root backwards to the root; `data` of the others stays."""
+    ranks, rank = schedule.ranks, schedule.rank
+    relative = (rank - root) % ranks
+    for chunk in chunks_of(Block(0, length), chunk_bytes, element):
+        own, partial = Place(data, chunk.offset), Place(scratch, chunk.offset)
+        source, done = own, []
+        if relative < ranks - 1:
+            arrived = schedule.receive((rank + 1) % ranks, partial, chunk.bytes)
+            if relative:
+                done = [schedule.reduce(partial, own, chunk.bytes, [arrived], theirs_first=True)]
+                source = partial
+            else:
+                complete = schedule.reduce(own, partial, chunk.bytes, [arrived])
+                if divide:
+                    schedule.divide(own, chunk.bytes, [complete])
+        if relative:
+            schedule.send((rank - 1) % ranks, source, partial, chunk.bytes, done)

@@ -1,0 +1,73 @@
+"""Element types and reduce operations, by the names of NumPy and torch; the numbers are those of the native code."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from openmrc._native import collectives as native
+from openmrc.errors import ConfigError
+
+__all__ = ["ElementType", "ReduceOp", "check_reducible", "element_type"]
+
+
+class ElementType(IntEnum):
+    """Of the numbers in a buffer."""
+
+    FLOAT64 = 0
+    FLOAT32 = 1
+    FLOAT16 = 2
+    BFLOAT16 = 3
+    INT64 = 4
+    INT32 = 5
+    INT16 = 6
+    INT8 = 7
+    UINT8 = 8
+    BOOL = 9
+
+    @property
+    def bytes(self) -> int:
+        """Size of one element."""
+        return int(native.element_bytes(int(self)))
+
+
+class ReduceOp(IntEnum):
+    """How elements of all ranks become one. AVG and PREMUL_SUM are sums with a division after or a factor before."""
+
+    SUM = 0
+    PROD = 1
+    MIN = 2
+    MAX = 3
+    AND = 4
+    OR = 5
+    XOR = 6
+    AVG = 7
+    PREMUL_SUM = 8
+
+    @property
+    def combines(self) -> ReduceOp:
+        """The operation on two elements."""
+        return ReduceOp.SUM if self > ReduceOp.XOR else self
+
+
+def element_type(name: str) -> ElementType:
+    """The type of a name such as "float32" or "torch.float32".
+
+    Raises:
+        ConfigError: a type that collectives do not have.
+    """
+    short = name.rpartition(".")[2].upper()
+    if short not in ElementType.__members__:
+        raise ConfigError("dtype", name, ", ".join(one.name.lower() for one in ElementType))
+    return ElementType[short]
+
+
+def check_reducible(element: ElementType, op: ReduceOp) -> None:
+    """Make sure that the operation exists for the type.
+
+    Raises:
+        ConfigError: bitwise operations of floating-point numbers, averages and factors of bool.
+    """
+    fits = native.reducible(int(element), int(op.combines))
+    if not fits or (element is ElementType.BOOL and op > ReduceOp.XOR):
+        kinds = "sum, prod, min, max, and, or, xor" if element is ElementType.BOOL else "sum, prod, min, max, avg"
+        raise ConfigError("op", op.name.lower(), f"{kinds} for {element.name.lower()}")

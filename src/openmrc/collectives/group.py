@@ -1,0 +1,274 @@
+"""A group of ranks and the collectives among them."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from openmrc._native import collectives as native
+from openmrc.collectives import schedules
+from openmrc.collectives.buffers import Scratch, View, view_of
+from openmrc.collectives.elements import ElementType, ReduceOp, check_reducible
+from openmrc.collectives.schedules import Request
+from openmrc.collectives.work import Work
+from openmrc.errors import ConfigError, InvalidStateError
+
+if TYPE_CHECKING:
+    from openmrc.collectives.world import World
+
+__all__ = ["Group"]
+
+_PLANS_KEPT = 256
+_SEQUENCE_BITS = 20
+
+
+class Group:
+    """Ranks that do collectives together, numbered from 0 in the order of `members`.
+
+    All must call the same ones in the same order; several groups may be at work at once. Buffers are NumPy arrays,
+    torch CPU tensors, or anything with a writable contiguous buffer. Every operation returns a `Work` at once; wait for
+    it before touching what was passed in.
+    """
+
+    def __init__(self, world: World, members: tuple[int, ...], name: str) -> None:
+        if len(set(members)) != len(members) or not all(0 <= rank < world.size for rank in members):
+            raise ConfigError("members", members, f"different ranks from 0 to {world.size - 1}")
+        if world.rank not in members:
+            raise ConfigError("members", members, f"own rank, {world.rank}, among them")
+        self.world, self.members, self.name = world, members, name
+        self.rank, self.size = members.index(world.rank), len(members)
+        digest = hashlib.blake2b(repr((name, members)).encode(), digest_size=8).digest()
+        self._key_base = int.from_bytes(digest, "little") >> _SEQUENCE_BITS << _SEQUENCE_BITS
+        self._sequence = 0
+        self._lock = threading.Lock()
+        self._plans: OrderedDict[Request, native.Plan] = OrderedDict()
+        self._scratch = Scratch()
+        self._unsettled: list[Work] = []
+        self._pairs: dict[tuple[int, int], int] = {}
+
+    # --- collectives
+
+    def all_reduce(
+        self, buffer: Any, op: ReduceOp = ReduceOp.SUM, *, algorithm: str = "auto", traffic_class: str = "bulk"
+    ) -> Work:
+        """Every rank's `buffer` becomes the elements of all, combined.
+
+        Args:
+            buffer: In place; the same size and type at all ranks.
+            op: How elements are combined, in an order that depends on ranks alone.
+            algorithm: "ring", "doubling", or "auto": by size.
+            traffic_class: "bulk", or "critical": does not wait behind bulk traffic.
+
+        Raises:
+            ConfigError: a buffer, type, operation, algorithm or class that cannot be.
+        """
+        view = view_of(buffer)
+        check_reducible(view.element, op)
+        return self._start("all_reduce", [view], view.element, op, algorithm=algorithm, traffic_class=traffic_class)
+
+    def reduce_scatter(
+        self,
+        output: Any,
+        buffer: Any,
+        op: ReduceOp = ReduceOp.SUM,
+        *,
+        algorithm: str = "auto",
+        traffic_class: str = "bulk",
+    ) -> Work:
+        """Block r of all ranks' `buffer`, combined, goes to `output` of rank r; `buffer` is `size` times as long."""
+        result, view = view_of(output, "output"), view_of(buffer)
+        check_reducible(view.element, op)
+        _same_type(view, result)
+        _exactly("buffer", view.bytes, result.bytes * self.size)
+        return self._start(
+            "reduce_scatter", [view, result], view.element, op, algorithm=algorithm, traffic_class=traffic_class
+        )
+
+    def all_gather(self, output: Any, buffer: Any, *, algorithm: str = "auto", traffic_class: str = "bulk") -> Work:
+        """All ranks' `buffer` side by side in everybody's `output`, by rank. `buffer` may be its own place in it."""
+        result, view = view_of(output, "output"), view_of(buffer)
+        _same_type(view, result)
+        _exactly("output", result.bytes, view.bytes * self.size)
+        return self._start("all_gather", [view, result], algorithm=algorithm, traffic_class=traffic_class)
+
+    def broadcast(self, buffer: Any, root: int = 0, *, algorithm: str = "auto", traffic_class: str = "bulk") -> Work:
+        """The root's buffer in everybody's."""
+        return self._start("broadcast", [view_of(buffer)], root=root, algorithm=algorithm, traffic_class=traffic_class)
+
+    def reduce(
+        self,
+        buffer: Any,
+        root: int = 0,
+        op: ReduceOp = ReduceOp.SUM,
+        *,
+        algorithm: str = "auto",
+        traffic_class: str = "bulk",
+    ) -> Work:
+        """All ranks' elements, combined, in the root's `buffer`; what the others' hold afterwards is not defined."""
+        view = view_of(buffer)
+        check_reducible(view.element, op)
+        return self._start(
+            "reduce", [view], view.element, op, root=root, algorithm=algorithm, traffic_class=traffic_class
+        )
+
+    def gather(self, output: Any, buffer: Any, root: int = 0, *, traffic_class: str = "bulk") -> Work:
+        """All ranks' `buffer` side by side in the root's `output`, by rank; elsewhere `output` is None."""
+        view = view_of(buffer)
+        result = self._at_root(output, view, root, "output")
+        return self._start("gather", [view, result], root=root, traffic_class=traffic_class)
+
+    def scatter(self, output: Any, buffer: Any, root: int = 0, *, traffic_class: str = "bulk") -> Work:
+        """Part r of the root's `buffer` into `output` of rank r; elsewhere `buffer` is None."""
+        result = view_of(output, "output")
+        view = self._at_root(buffer, result, root, "buffer")
+        return self._start("scatter", [view, result], root=root, traffic_class=traffic_class)
+
+    def all_to_all(
+        self,
+        output: Any,
+        buffer: Any,
+        output_counts: Sequence[int] | None = None,
+        counts: Sequence[int] | None = None,
+        *,
+        traffic_class: str = "bulk",
+    ) -> Work:
+        """Part p of `buffer` goes to rank p, and its part for us into part p of `output`.
+
+        Args:
+            output: Where the parts of all ranks arrive, by rank.
+            buffer: The parts for all ranks, by rank.
+            output_counts: Elements from each rank; None: the same from all.
+            counts: Elements for each rank; None: the same for all.
+            traffic_class: As for `all_reduce`.
+        """
+        result, view = view_of(output, "output"), view_of(buffer)
+        _same_type(view, result)
+        parts = tuple(
+            self._parts(given, whole, name)
+            for given, whole, name in ((counts, view, "counts"), (output_counts, result, "output_counts"))
+        )
+        return self._start("all_to_all", [view, result], view.element, parts=parts, traffic_class=traffic_class)
+
+    def send(self, buffer: Any, to: int, *, traffic_class: str = "bulk") -> Work:
+        """The buffer to one rank, which must `recv` it. Not counted among the group's operations."""
+        return self._start_pair("send", view_of(buffer), to, traffic_class)
+
+    def recv(self, buffer: Any, source: int, *, traffic_class: str = "bulk") -> Work:
+        """What that rank sends next, into the buffer, of the same size."""
+        return self._start_pair("recv", view_of(buffer), source, traffic_class)
+
+    def barrier(self, *, traffic_class: str = "critical") -> Work:
+        """Done when all ranks have called it."""
+        return self._start("barrier", [], traffic_class=traffic_class)
+
+    # --- inside
+
+    def _start(
+        self,
+        kind: str,
+        views: list[View],
+        element: ElementType = ElementType.UINT8,
+        op: ReduceOp = ReduceOp.SUM,
+        *,
+        root: int = 0,
+        algorithm: str = "auto",
+        parts: tuple[tuple[int, ...], ...] = (),
+        traffic_class: str,
+    ) -> Work:
+        if not 0 <= root < self.size:
+            raise ConfigError("root", root, f"0 to {self.size - 1}")
+        request = Request(
+            kind, self.rank, self.size, tuple(view.bytes for view in views), element, op, root, algorithm, parts
+        )
+        with self._lock:
+            key = self._key_base | self._sequence & ((1 << _SEQUENCE_BITS) - 1)
+            self._sequence += 1
+            plan = self._plan(request)
+        return self._submit(kind, plan, key, views, traffic_class)
+
+    def _plan(self, request: Request) -> native.Plan:
+        plan = self._plans.get(request)
+        if plan is None:
+            plan = schedules.plan_of(request, self.members, self.world.size)
+            self._plans[request] = plan
+            if len(self._plans) > _PLANS_KEPT:
+                self._plans.popitem(last=False)
+        else:
+            self._plans.move_to_end(request)
+        return plan
+
+    def _submit(self, kind: str, plan: native.Plan, key: int, views: list[View], traffic_class: str) -> Work:
+        lane = self.world.lane(traffic_class)
+        if self.world.closed:
+            raise InvalidStateError("the world is closed")
+        needed = plan.buffer_bytes
+        scratch = None
+        memory = [(view.address, view.bytes) for view in views]
+        if len(needed) > len(views):
+            with self._lock:
+                scratch = self._scratch.take(needed[-1])
+            memory.append((scratch.ctypes.data, scratch.nbytes))
+
+        def over() -> None:
+            if scratch is not None:
+                with self._lock:
+                    self._scratch.give_back(scratch)
+
+        number = self.world.executor.submit(plan, key, lane, memory)
+        work = Work(self.world.executor, number, f"{kind} of {self.name}", (views, scratch), over)
+        self._settle(work)
+        return work
+
+    def _settle(self, work: Work) -> None:
+        """Keeps what is under way, and with it its memory, even if the caller forgets the Work."""
+        with self._lock:
+            waiting = [*self._unsettled, work]
+        still = [one for one in waiting if not one.settled]
+        with self._lock:
+            self._unsettled = still
+
+    def _start_pair(self, kind: str, view: View, peer: int, traffic_class: str) -> Work:
+        if not 0 <= peer < self.size or peer == self.rank:
+            raise ConfigError("rank", peer, f"another rank from 0 to {self.size - 1}")
+        ends = (self.rank, peer) if kind == "send" else (peer, self.rank)
+        request = Request(kind, self.rank, self.size, (view.bytes,), root=peer)
+        with self._lock:
+            sequence = self._pairs.get(ends, 0)
+            self._pairs[ends] = sequence + 1
+            plan = self._plan(request)
+        digest = hashlib.blake2b(repr((self.name, self.members, ends)).encode(), digest_size=8).digest()
+        base = int.from_bytes(digest, "little") >> _SEQUENCE_BITS << _SEQUENCE_BITS
+        return self._submit(kind, plan, base | sequence & ((1 << _SEQUENCE_BITS) - 1), [view], traffic_class)
+
+    def _at_root(self, whole: Any, part: View, root: int, name: str) -> View:
+        if self.rank != root:
+            if whole is not None:
+                raise ConfigError(name, "given", f"None, except at the root, rank {root}")
+            return View(0, 0, part.element, None)
+        view = view_of(whole, name)
+        _same_type(view, part)
+        _exactly(name, view.bytes, part.bytes * self.size)
+        return view
+
+    def _parts(self, counts: Sequence[int] | None, whole: View, name: str) -> tuple[int, ...]:
+        size = whole.element.bytes
+        if counts is None:
+            if whole.bytes % (size * self.size):
+                raise ConfigError(name, "equal parts", f"{whole.bytes // size} elements do not divide by {self.size}")
+            return (whole.bytes // self.size,) * self.size
+        if len(counts) != self.size or any(one < 0 for one in counts) or sum(counts) * size > whole.bytes:
+            raise ConfigError(name, tuple(counts), f"{self.size} numbers that fit {whole.bytes // size} elements")
+        return tuple(one * size for one in counts)
+
+
+def _same_type(one: View, other: View) -> None:
+    if one.element is not other.element:
+        raise ConfigError("dtype", one.element.name.lower(), f"{other.element.name.lower()}, as the other buffer")
+
+
+def _exactly(name: str, found_bytes: int, wanted_bytes: int) -> None:
+    if found_bytes != wanted_bytes:
+        raise ConfigError(name, f"{found_bytes} bytes", f"{wanted_bytes} bytes")

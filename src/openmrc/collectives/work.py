@@ -1,0 +1,102 @@
+"""One operation under way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+from openmrc._native import collectives as native
+from openmrc.errors import OpenmrcError
+
+__all__ = ["CollectiveError", "OpState", "Work"]
+
+_SLICE_NS = 100_000_000  # Ctrl-C is noticed between slices
+
+
+class CollectiveError(OpenmrcError):
+    """A collective failed: a rank died, the paths to it broke, or its part of the operation is another one.
+
+    Attributes:
+        rank: The rank that failed, in the world's numbers; None: none in particular.
+    """
+
+    def __init__(self, text: str, rank: int | None = None) -> None:
+        super().__init__(text)
+        self.rank = rank
+
+
+class OpState(IntEnum):
+    """Of an operation in the native executor."""
+
+    RUNNING = 0
+    DONE = 1
+    FAILED = 2
+    UNKNOWN = 3
+
+
+class Work:
+    """An operation that was started: wait for it before its buffers are touched."""
+
+    def __init__(
+        self, executor: native.Executor, number: int, name: str, keep: tuple[Any, ...], over: Callable[[], None]
+    ) -> None:
+        self._executor = executor
+        self._number = number
+        self._name = name
+        self._keep = keep
+        self._over = over
+        self._state = OpState.RUNNING
+        self._failure: CollectiveError | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, with success or not."""
+        if self._state is OpState.RUNNING:
+            self._note(OpState(self._executor.state(self._number)))
+        return self._state is not OpState.RUNNING
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is done and nothing reads or writes its buffers any more."""
+        return self.done and self._release()
+
+    @property
+    def error(self) -> CollectiveError | None:
+        """Why it failed; None while it runs and after success."""
+        return self._failure
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Returns when the operation is done at this rank: results are in place, inputs may change.
+
+        Raises:
+            CollectiveError: it failed; `.rank` says at whom.
+            TimeoutError: `timeout_s` has passed; the operation goes on.
+        """
+        deadline = None if timeout_s is None else time.monotonic_ns() + int(timeout_s * 1e9)
+        while self._state is OpState.RUNNING:
+            left = _SLICE_NS if deadline is None else min(_SLICE_NS, max(deadline - time.monotonic_ns(), 0))
+            self._note(OpState(self._executor.wait(self._number, left)))
+            if self._state is OpState.RUNNING and deadline is not None and time.monotonic_ns() >= deadline:
+                msg = f"{self._name} is not done after {timeout_s:g} s"
+                raise TimeoutError(msg)
+        if self._failure is not None:
+            raise self._failure
+
+    def _note(self, state: OpState) -> None:
+        if state is OpState.RUNNING:
+            return
+        self._state = state
+        if state is not OpState.DONE:
+            rank, reason = self._executor.failure(self._number)
+            who = f" at rank {rank}" if rank >= 0 else ""
+            self._failure = CollectiveError(f"{self._name} failed{who}: {reason}", None if rank < 0 else rank)
+        self._release()
+
+    def _release(self) -> bool:
+        """Whether nothing uses the buffers any more; then they are let go."""
+        if self._keep and self._executor.release(self._number):
+            self._keep = ()
+            self._over()
+        return not self._keep

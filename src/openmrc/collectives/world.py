@@ -1,0 +1,197 @@
+"""All ranks of a job, connected with each other: one QP per pair and traffic class, and an executor that runs plans."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+from openmrc._native import collectives as native
+from openmrc.collectives.group import Group
+from openmrc.collectives.stores import Store
+from openmrc.connection import QpLink, QpSettings, connect_link, listen
+from openmrc.errors import ConfigError, OpenmrcError
+from openmrc.verbs import CompletionQueue, Device
+
+__all__ = ["TRAFFIC_CLASSES", "World"]
+
+TRAFFIC_CLASSES = ("bulk", "critical")
+RANKS_MAX = 1024
+_SEND_DEPTH = 1024
+_RECV_DEPTH = 512
+_SPIN_US = 50
+_FLUSH_NS = 2_000_000_000  # what was sent last is on its way when a rank closes
+
+
+@dataclass(frozen=True, slots=True)
+class _Card:
+    """What a rank tells the others of itself."""
+
+    address: str
+    mailbox_address: int
+    mailbox_rkey: int
+
+
+class World:
+    """The ranks of a job, from one rank's side.
+
+    Args:
+        device: The NIC to use; it stays open when the world closes.
+        rank: Own number.
+        size: How many ranks there are.
+        store: Where ranks find each other.
+        address: Host address at which other ranks can reach this one by TCP, for connecting; not for data.
+        name: Of the job, for the store's keys.
+        settings: Of the QPs; depths are set here.
+        spin_us: How long a waiting thread polls before it sleeps.
+        timeout_s: For connecting.
+
+    Raises:
+        ConfigError: a rank out of range.
+        PeerError, TimeoutError: a rank did not come, or the two cannot agree.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        rank: int,
+        size: int,
+        store: Store,
+        *,
+        address: str = "127.0.0.1",
+        name: str = "world",
+        settings: QpSettings | None = None,
+        spin_us: int = _SPIN_US,
+        timeout_s: float = 60.0,
+    ) -> None:
+        if not 1 <= size <= RANKS_MAX:
+            raise ConfigError("size", size, f"1 to {RANKS_MAX} ranks")
+        if not 0 <= rank < size:
+            raise ConfigError("rank", rank, f"0 to {size - 1}")
+        self.device, self.rank, self.size = device, rank, size
+        self._name = name
+        own = {"send_depth": _SEND_DEPTH, "recv_depth": _RECV_DEPTH + native.CREDIT_RECEIVES}
+        self._settings = replace(settings or QpSettings(), **own)
+        per_qp = own["send_depth"] + own["recv_depth"] + 2
+        self._queue = CompletionQueue(device, per_qp * max(size - 1, 1) * len(TRAFFIC_CLASSES))
+        self._executor = native.Executor(
+            device._native, self._queue.id, rank, size, len(TRAFFIC_CLASSES), _RECV_DEPTH, spin_us * 1000
+        )
+        self._links: list[QpLink] = []
+        self._closed = False
+        try:
+            self._connect(store, address, timeout_s)
+        except BaseException:
+            self.close()
+            raise
+        self.group = Group(self, tuple(range(size)), name)
+        """All ranks."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def lane(self, traffic_class: str) -> int:
+        """Number of the QPs of a traffic class.
+
+        Raises:
+            ConfigError: there is no such class.
+        """
+        if traffic_class not in TRAFFIC_CLASSES:
+            raise ConfigError("traffic_class", traffic_class, ", ".join(TRAFFIC_CLASSES))
+        return TRAFFIC_CLASSES.index(traffic_class)
+
+    @property
+    def executor(self) -> native.Executor:
+        """What runs the plans of all groups."""
+        return self._executor
+
+    def new_group(self, members: tuple[int, ...] | list[int], name: str) -> Group:
+        """A group of some ranks, which all of them must make with the same name.
+
+        Raises:
+            ConfigError: a rank that is not there, or is there twice, or own rank is not a member.
+        """
+        return Group(self, tuple(members), name)
+
+    def statistics(self) -> dict[str, int]:
+        """Counters of the executor: operations, messages, bytes reduced and copied."""
+        return dict(self._executor.statistics())
+
+    def close(self) -> None:
+        """Ends everything; operations that run fail. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._executor.flush(_FLUSH_NS)
+        self._executor.close()
+        for link in self._links:
+            link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- connecting
+
+    def _connect(self, store: Store, address: str, timeout_s: float) -> None:
+        where = f"[{address}]:0" if ":" in address else f"{address}:0"
+        with listen(self.device, where, settings=self._settings) as listener:
+            card = _Card(listener.address, self._executor.mailbox_address, self._executor.mailbox_rkey)
+            store.set(self._key(self.rank), json.dumps([card.address, card.mailbox_address, card.mailbox_rkey]))
+            failures: list[Exception] = []
+            found: dict[tuple[int, int], QpLink] = {}
+
+            def accept() -> None:
+                try:
+                    for _ in range(self.rank * len(TRAFFIC_CLASSES)):
+                        link = listener.accept_link(self._queue, timeout_s)
+                        rank, lane = link.note
+                        found[int(rank), int(lane)] = link
+                except (OpenmrcError, TimeoutError) as error:
+                    failures.append(error)
+
+            acceptor = threading.Thread(target=accept, name="openmrc-accept", daemon=True)
+            acceptor.start()
+            cards = {rank: self._card(store, rank) for rank in range(self.size) if rank != self.rank}
+            for rank in range(self.rank + 1, self.size):
+                for lane in range(len(TRAFFIC_CLASSES)):
+                    found[rank, lane] = connect_link(
+                        self.device,
+                        cards[rank].address,
+                        self._queue,
+                        note=[self.rank, lane],
+                        settings=self._settings,
+                        timeout_s=timeout_s,
+                    )
+            acceptor.join()
+            self._links += found.values()
+            if failures:
+                raise failures[0]
+        for rank, card in cards.items():
+            qps = [found[rank, lane].qp.qp_num for lane in range(len(TRAFFIC_CLASSES))]
+            self._executor.connect(rank, qps, card.mailbox_address, card.mailbox_rkey)
+        # Nobody may write to a rank whose receives are not posted.
+        store.set(f"{self._key(self.rank)}/ready", "1")
+        for rank in cards:
+            store.get(f"{self._key(rank)}/ready")
+        for (rank, _), link in found.items():
+            link.watch(lambda reason, rank=rank: self._lost(rank, reason))  # type: ignore[misc]
+
+    def _lost(self, rank: int, reason: str) -> None:
+        if not self._closed:
+            self._executor.fail_peer(rank, f"rank {rank} is gone: {reason}")
+
+    def _key(self, rank: int) -> str:
+        return f"openmrc/{self._name}/{rank}"
+
+    def _card(self, store: Store, rank: int) -> _Card:
+        value: Any = store.get(self._key(rank))
+        return _Card(*json.loads(value))

@@ -1,0 +1,230 @@
+"""Collectives between real processes over loopback: every operation, odd sizes, groups, failures."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openmrc import Device
+from openmrc.collectives import CollectiveError, FileStore, Group, ReduceOp, World
+from openmrc.errors import ConfigError
+
+pytestmark = [pytest.mark.live]
+
+SIZES = (0, 1, 3, 7, 1021, 100_003)
+Body = Callable[[Group], Any]
+
+
+def rank_process(rank: int, ranks: int, folder: Path, body: Body, answers: Any) -> None:
+    try:
+        with (
+            Device([f"127.0.{40 + plane}.{rank + 1}" for plane in range(2)], udp_port=4795) as device,
+            World(device, rank, ranks, FileStore(folder, 30)) as world,
+        ):
+            answers.put((rank, body(world.group)))
+            world.group.barrier().wait(30)
+    except BaseException:
+        answers.put((rank, AssertionError(traceback.format_exc())))
+
+
+def run(ranks: int, folder: Path, body: Body) -> list[Any]:
+    """What `body` returned at every rank; each rank is a process."""
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    processes = [
+        context.Process(target=rank_process, args=(rank, ranks, folder, body, answers)) for rank in range(ranks)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        found = dict(answers.get(timeout=100) for _ in processes)
+        for process in processes:
+            process.join(30)
+    finally:
+        for process in processes:
+            process.kill()
+    for answer in found.values():
+        if isinstance(answer, BaseException):
+            raise answer
+    return [found[rank] for rank in range(ranks)]
+
+
+def numbers(rank: int, count: int, dtype: str) -> np.ndarray:
+    values = np.random.default_rng(rank).integers(0, 3, count)
+    return values.astype(dtype)
+
+
+def reductions(group: Group) -> list[str]:
+    wrong = []
+    wanted = {ReduceOp.SUM: np.add, ReduceOp.PROD: np.multiply, ReduceOp.MIN: np.minimum, ReduceOp.MAX: np.maximum}
+    for dtype in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8"):
+        for op, ufunc in wanted.items():
+            count = 1021
+            parts = [numbers(rank, count, dtype) for rank in range(group.size)]
+            expected = ufunc.reduce(parts, dtype=dtype)
+            for algorithm in ("ring", "doubling"):
+                mine = parts[group.rank].copy()
+                group.all_reduce(mine, op, algorithm=algorithm).wait(30)
+                if not np.array_equal(mine, expected):
+                    wrong.append(f"{dtype} {op.name} {algorithm}")
+    return wrong
+
+
+def everything(group: Group) -> list[str]:
+    wrong = []
+    rank, ranks = group.rank, group.size
+
+    def check(what: str, found: np.ndarray, expected: np.ndarray) -> None:
+        if not np.array_equal(found, expected):
+            wrong.append(what)
+
+    for size in SIZES:
+        blocks = np.repeat(np.arange(ranks, dtype=np.int32), size)
+        own = np.full(size, rank, np.int32)
+        for algorithm in ("ring", "direct"):
+            out = np.empty(size * ranks, np.int32)
+            group.all_gather(out, own, algorithm=algorithm).wait(30)
+            check(f"all_gather {algorithm} {size}", out, blocks)
+        out = np.empty(size, np.int32)
+        group.reduce_scatter(out, np.tile(np.arange(size, dtype=np.int32), ranks) + rank).wait(30)
+        check(f"reduce_scatter {size}", out, np.arange(size, dtype=np.int32) * ranks + ranks * (ranks - 1) // 2)
+        for root in {0, ranks - 1}:
+            for algorithm in ("chain", "tree"):
+                out = own.copy()
+                group.broadcast(out, root, algorithm=algorithm).wait(30)
+                check(f"broadcast {algorithm} {size}", out, np.full(size, root, np.int32))
+                out = own + 1
+                group.reduce(out, root, algorithm=algorithm).wait(30)
+                if rank == root:
+                    check(f"reduce {algorithm} {size}", out, np.full(size, ranks * (ranks + 1) // 2, np.int32))
+            whole = np.empty(size * ranks, np.int32) if rank == root else None
+            group.gather(whole, own, root).wait(30)
+            if whole is not None:
+                check(f"gather {size}", whole, blocks)
+            out = np.empty(size, np.int32)
+            group.scatter(out, blocks if rank == root else None, root).wait(30)
+            check(f"scatter {size}", out, own)
+        out = np.empty(size * ranks, np.int32)
+        group.all_to_all(out, np.repeat(np.arange(ranks, dtype=np.int32), size) + 10 * rank).wait(30)
+        check(f"all_to_all {size}", out, blocks * 10 + rank)
+        right, left = (rank + 1) % ranks, (rank - 1) % ranks
+        if ranks > 1:
+            sending, out = group.send(own, right), np.empty(size, np.int32)
+            group.recv(out, left).wait(30)
+            sending.wait(30)
+            check(f"send {size}", out, np.full(size, left, np.int32))
+    return wrong
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_every_collective_of_every_size(tmp_path: Path, ranks: int):
+    assert run(ranks, tmp_path, everything) == [[]] * ranks
+
+
+def test_every_type_and_operation_reduces_as_numpy_does(tmp_path: Path):
+    assert run(3, tmp_path, reductions) == [[]] * 3
+
+
+def overlapping(group: Group) -> bool:
+    """Twenty at once on two groups and both traffic classes, waited for backwards."""
+    halves = group.world.new_group([rank for rank in range(group.size) if rank % 2 == group.rank % 2], "halves")
+    buffers, works = [], []
+    for number in range(20):
+        where = group if number % 2 else halves
+        buffers.append((where, np.full(50_000 if number % 3 else 3, group.rank + number, np.int64)))
+        works.append(where.all_reduce(buffers[-1][1], traffic_class="critical" if number % 5 == 0 else "bulk"))
+    for work in reversed(works):
+        work.wait(30)
+    return all(
+        np.all(buffer == sum(rank + number for rank in where.members)) for number, (where, buffer) in enumerate(buffers)
+    )
+
+
+def test_operations_of_several_groups_run_at_once(tmp_path: Path):
+    assert run(4, tmp_path, overlapping) == [True] * 4
+
+
+def deserted(group: Group) -> str:
+    if group.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    start = time.monotonic()
+    try:
+        group.all_reduce(np.ones(1_000_000)).wait(60)
+    except CollectiveError as error:
+        assert time.monotonic() - start < 60
+        return f"{error.rank}: {error}"
+    return "no error"
+
+
+def test_a_rank_that_dies_is_named_at_the_others(tmp_path: Path):
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    processes = [context.Process(target=rank_process, args=(rank, 3, tmp_path, deserted, answers)) for rank in range(3)]
+    for process in processes:
+        process.start()
+    try:
+        found = [answers.get(timeout=60) for _ in range(2)]
+    finally:
+        for process in processes:
+            process.kill()
+    for _, answer in found:
+        assert answer.startswith("1: all_reduce of world failed at rank 1: rank 1 is gone")
+
+
+def mistaken(group: Group) -> list[str]:
+    said = []
+    attempts: list[Callable[[], Any]] = [
+        lambda: group.all_reduce(np.ones(3, complex)),
+        lambda: group.all_reduce(np.ones((4, 4))[:, ::2]),
+        lambda: group.all_reduce(np.ones(3), ReduceOp.XOR),
+        lambda: group.all_reduce(np.ones(3), algorithm="rign"),
+        lambda: group.all_reduce(np.ones(3), traffic_class="urgent"),
+        lambda: group.all_gather(np.ones(3), np.ones(3)),
+        lambda: group.broadcast(np.ones(3), root=2),
+        lambda: group.all_to_all(np.ones(3), np.ones(4)),
+        lambda: group.send(np.ones(3), group.rank),
+    ]
+    for attempt in attempts:
+        try:
+            attempt()
+        except ConfigError as error:
+            said.append(error.field)
+    return said
+
+
+def test_mistakes_name_the_field(tmp_path: Path):
+    expected = ["dtype", "buffer", "op", "algorithm", "traffic_class", "output", "root", "output_counts", "rank"]
+    assert run(2, tmp_path, mistaken) == [expected] * 2
+
+
+def disagreeing(group: Group) -> str:
+    try:
+        group.all_reduce(np.ones(100 if group.rank else 200)).wait(30)
+    except CollectiveError as error:
+        return str(error)
+    return "no error"
+
+
+def test_ranks_that_disagree_about_the_size_are_told(tmp_path: Path):
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    processes = [
+        context.Process(target=rank_process, args=(rank, 2, tmp_path, disagreeing, answers)) for rank in range(2)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        found = [answers.get(timeout=60)[1] for _ in range(2)]
+    finally:
+        for process in processes:
+            process.kill()
+    assert any("another one than ours" in text for text in found)
