@@ -297,6 +297,7 @@ def test_encapsulated_packets_are_cut_and_marked_inside_too(bench, wired):
     bench.configure(trim=True, trim_threshold_bytes=QUEUE // 2, ecn=True, ecn_min_bytes=0, ecn_max_bytes=20_000)
     receiving = _socket(receiver)
     with receiving:
+        receiving.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
         receiving.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS, 1)
         receiving.bind((BEHIND, PORT))
         receiving.settimeout(0.25)
