@@ -15,6 +15,7 @@ import pytest
 from openmrc.fabric import make_fabric
 from openmrc.fabric.cabling import Node, PortRef, cables, switches
 from openmrc.fabric.model import Fabric
+from openmrc.srv6.configs.encap import FIRST_SOURCE_PORT
 from openmrc.srv6.configs.files import ConfigFiles
 from openmrc.srv6.paths import PathPlan
 
@@ -245,8 +246,10 @@ def test_kernel_encapsulation_takes_the_path_of_the_source_port(cabled: Cabled) 
     planned = {}
     for plane in range(fabric.planes):
         own, peer = (str(plan.address(nic, plane)) for nic in (source, destination))
+        # As a device numbers its source ports that has an EV per path and begins at the first of them.
+        first = FIRST_SOURCE_PORT + plane * fabric.paths
         for index, selector in enumerate(plan.selectors()):
-            packet = Sent(cabled.host_of(source), own, 0xC000 + index, peer, f"encap {plane} {index}")
+            packet = Sent(cabled.host_of(source), own, first + index, peer, f"encap {plane} {index}")
             planned[packet] = [node.name for node in plan.path(source, destination, plane, selector).switches]
     assert cabled.arrived(list(planned), destination, wrapped=True) == {packet.text for packet in planned}
     cabled.cut(broken)

@@ -29,14 +29,19 @@ _LOCAL_TABLE = 255
 class EncapHost:
     """What a host needs beside its addresses: for each of its ports and each source port a table of path by peer.
 
-    `paths` has a port, the index of a selector (source port less FIRST_SOURCE_PORT), a peer's own address and the uSID
-    list as an address, ordered by port and index.
+    `paths` has a port, the index of a selector, a peer's own address and the uSID list as an address, ordered by port
+    and index.
     """
 
     node: Node
     ports: tuple[HostPort, ...]
     selectors: int
     paths: tuple[tuple[HostPort, int, str, str], ...]
+
+
+def source_port(host: EncapHost, port: HostPort, index: int) -> int:
+    """The UDP source port of a path: where a device that begins at FIRST_SOURCE_PORT and has an EV per path puts it."""
+    return FIRST_SOURCE_PORT + port.plane * host.selectors + index
 
 
 def check_encap(plan: PathPlan) -> None:
@@ -88,7 +93,7 @@ def _batch(host: EncapHost, names: Sequence[str]) -> Iterator[str]:
         name = names[port.number]
         yield f"route replace {port.receive}/128 encap seg6local action End.DT6 table {_LOCAL_TABLE} dev {name}"
         for index in range(host.selectors):
-            wanted = f"from {port.address} ipproto udp sport {FIRST_SOURCE_PORT + index}"
+            wanted = f"from {port.address} ipproto udp sport {source_port(host, port, index)}"
             yield f"rule add priority {_PRIORITY} {wanted} lookup {_table(host, port, index)}"
     for port, index, peer, path in host.paths:
         table = _table(host, port, index)
