@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import shutil
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from openmrc.errors import OpenmrcError
 from openmrc.live.child import Pipe
 
+_LIBRARY = "libmpi.so.40"
+
 
 def _library() -> ctypes.CDLL:
-    name = ctypes.util.find_library("mpi") or "libmpi.so.40"
+    """The library beside `mpirun`, or the system's."""
+    launcher = shutil.which("mpirun")
+    beside = Path(launcher).resolve().parents[1] / "lib" / _LIBRARY if launcher else Path()
+    name = str(beside) if beside.is_file() else ctypes.util.find_library("mpi") or _LIBRARY
     try:
         return ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
