@@ -1,0 +1,184 @@
+"""The kernel's lists of links and addresses, as rtnetlink dumps them: of this network namespace, without privileges.
+
+/sys/class/net may show another namespace's interfaces, where nobody mounted it anew; rtnetlink cannot.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+
+from openmrc.errors import DeviceError
+
+__all__ = ["AddressRecord", "LinkRecord", "addresses_in", "dump_addresses", "dump_links", "links_in"]
+
+_RTM_NEWLINK = 16
+_RTM_GETLINK = 18
+_RTM_NEWADDR = 20
+_RTM_GETADDR = 22
+_NLM_F_REQUEST = 1
+_NLM_F_DUMP = 0x300
+_NLMSG_ERROR = 2
+_NLMSG_DONE = 3
+
+_IFLA_IFNAME = 3
+_IFLA_MTU = 4
+_IFLA_LINK = 5
+_IFLA_MASTER = 10
+_IFLA_LINKINFO = 18
+_IFLA_CARRIER = 33
+_IFLA_LINK_NETNSID = 37
+_INFO_KIND = 1
+_IFA_ADDRESS = 1
+_IFA_LOCAL = 2
+_IFA_FLAGS = 8
+_NLA_TYPE_MASK = 0x3FFF
+
+_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port id
+_LINK = struct.Struct("=BxHiII")  # family, device type, index, flags, change
+_ADDRESS = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
+_ATTRIBUTE = struct.Struct("=HH")  # length, type
+_U32 = struct.Struct("=I")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRecord:
+    """One link: `device_type` is ARPHRD_*, `flags` IFF_*, `kind` what `ip link add type` takes, "" for hardware.
+
+    `lower` is the index of the link below in this network namespace, 0: none.
+    """
+
+    index: int
+    name: str
+    device_type: int
+    flags: int
+    mtu: int
+    carrier: bool
+    kind: str
+    lower: int
+    master: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRecord:
+    """One address of the link with number `index`; `flags` are IFA_F_*."""
+
+    index: int
+    address: IPv4Interface | IPv6Interface
+    flags: int
+
+
+def dump_links() -> list[LinkRecord]:
+    """All links of this network namespace, by index.
+
+    Raises:
+        DeviceError: the kernel refuses.
+    """
+    return links_in(_dump(_RTM_GETLINK, _LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)))
+
+
+def dump_addresses() -> list[AddressRecord]:
+    """All addresses of this network namespace.
+
+    Raises:
+        DeviceError: the kernel refuses.
+    """
+    return addresses_in(_dump(_RTM_GETADDR, _ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, 0)))
+
+
+def links_in(data: bytes) -> list[LinkRecord]:
+    """The links that netlink messages tell of; other messages are passed over."""
+    return sorted((_link(body) for body in _bodies(data, _RTM_NEWLINK)), key=lambda link: link.index)
+
+
+def addresses_in(data: bytes) -> list[AddressRecord]:
+    """The addresses that netlink messages tell of; other messages are passed over."""
+    records = (_address(body) for body in _bodies(data, _RTM_NEWADDR))
+    return [record for record in records if record is not None]
+
+
+def _dump(kind: int, body: bytes) -> bytes:
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as asked:
+            asked.bind((0, 0))
+            flags = _NLM_F_REQUEST | _NLM_F_DUMP
+            asked.send(_HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body)
+            answer = bytearray()
+            while True:
+                part = asked.recv(1 << 18)
+                answer += part
+                kinds = [kind for kind, _ in _messages(part)]
+                if _NLMSG_ERROR in kinds:
+                    error = -struct.unpack_from("=i", part, _HEADER.size)[0]
+                    raise OSError(error, os.strerror(error))
+                if _NLMSG_DONE in kinds or not kinds:
+                    return bytes(answer)
+    except OSError as error:
+        raise DeviceError(error.errno, "cannot list network interfaces") from error
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Type and body of each message."""
+    offset = 0
+    while offset + _HEADER.size <= len(data):
+        length, kind, _flags, _sequence, _port = _HEADER.unpack_from(data, offset)
+        if length < _HEADER.size:
+            return
+        yield kind, data[offset + _HEADER.size : offset + length]
+        offset += length + 3 & ~3
+
+
+def _bodies(data: bytes, wanted: int) -> Iterator[bytes]:
+    return (body for kind, body in _messages(data) if kind == wanted)
+
+
+def _attributes(data: bytes) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    offset = 0
+    while offset + _ATTRIBUTE.size <= len(data):
+        length, kind = _ATTRIBUTE.unpack_from(data, offset)
+        if length < _ATTRIBUTE.size:
+            break
+        found[kind & _NLA_TYPE_MASK] = data[offset + _ATTRIBUTE.size : offset + length]
+        offset += length + 3 & ~3
+    return found
+
+
+def _link(body: bytes) -> LinkRecord:
+    _family, device_type, index, flags, _change = _LINK.unpack_from(body)
+    attributes = _attributes(body[_LINK.size :])
+    details = _attributes(attributes.get(_IFLA_LINKINFO, b""))
+    return LinkRecord(
+        index=index,
+        name=_text(attributes.get(_IFLA_IFNAME, b"")),
+        device_type=device_type,
+        flags=flags,
+        mtu=_number(attributes.get(_IFLA_MTU)),
+        carrier=attributes.get(_IFLA_CARRIER, b"\0")[0] == 1,
+        kind=_text(details.get(_INFO_KIND, b"")),
+        lower=0 if _IFLA_LINK_NETNSID in attributes else _number(attributes.get(_IFLA_LINK)),
+        master=_number(attributes.get(_IFLA_MASTER)),
+    )
+
+
+def _address(body: bytes) -> AddressRecord | None:
+    family, prefix, short_flags, _scope, index = _ADDRESS.unpack_from(body)
+    attributes = _attributes(body[_ADDRESS.size :])
+    # Of a point-to-point link IFA_ADDRESS is the other end's.
+    packed = attributes.get(_IFA_LOCAL) or attributes.get(_IFA_ADDRESS)
+    if packed is None or family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    flags = _number(attributes[_IFA_FLAGS]) if _IFA_FLAGS in attributes else short_flags
+    return AddressRecord(index, ip_interface((packed, prefix)), flags)
+
+
+def _text(packed: bytes) -> str:
+    return packed.rstrip(b"\0").decode(errors="replace")
+
+
+def _number(packed: bytes | None) -> int:
+    return _U32.unpack(packed)[0] if packed is not None and len(packed) == _U32.size else 0
