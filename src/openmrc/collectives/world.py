@@ -11,7 +11,7 @@ from typing import Any, Self
 from openmrc._native import collectives as native
 from openmrc.collectives.group import Group
 from openmrc.collectives.stores import Store
-from openmrc.connection import QpLink, QpSettings, connect_link, listen
+from openmrc.connection import GOODBYE, QpLink, QpSettings, connect_link, listen
 from openmrc.errors import ConfigError, OpenmrcError
 from openmrc.verbs import CompletionQueue, Device
 
@@ -32,6 +32,7 @@ class _Card:
     address: str
     mailbox_address: int
     mailbox_rkey: int
+    ports: tuple[str, ...]
 
 
 class World:
@@ -81,10 +82,12 @@ class World:
         )
         self._links: list[QpLink] = []
         self._closed = False
+        self._missing: dict[int, str] = {}
+        self._ports = {rank: tuple(port.seen_as for port in device.ports)}
         try:
             self._connect(store, address, timeout_s)
         except BaseException:
-            self.close()
+            self.close(goodbye=False)
             raise
         self.group = Group(self, tuple(range(size)), name)
         """All ranks."""
@@ -93,6 +96,15 @@ class World:
     def closed(self) -> bool:
         """Whether `close` was called."""
         return self._closed
+
+    @property
+    def missing(self) -> dict[int, str]:
+        """Ranks that went without a goodbye, in the order in which that was noticed, and how."""
+        return dict(self._missing)
+
+    def ports_of(self, rank: int) -> tuple[str, ...]:
+        """Addresses of a rank's ports, by plane."""
+        return self._ports[rank]
 
     def lane(self, traffic_class: str) -> int:
         """Number of the QPs of a traffic class.
@@ -121,14 +133,20 @@ class World:
         """Counters of the executor: operations, messages, bytes reduced and copied."""
         return dict(self._executor.statistics())
 
-    def close(self) -> None:
-        """Ends everything; operations that run fail. Idempotent."""
+    def close(self, *, goodbye: bool = True) -> None:
+        """Ends everything; operations that run fail. Idempotent.
+
+        Args:
+            goodbye: This rank has done its part. False: it gives up, and the others are to count it as dead.
+        """
         if self._closed:
             return
         self._closed = True
         self._executor.flush(_FLUSH_NS)
         self._executor.close()
         for link in self._links:
+            if goodbye:
+                link.say_goodbye()
             link.close()
 
     def __enter__(self) -> Self:
@@ -137,15 +155,15 @@ class World:
     def __exit__(
         self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        self.close()
+        self.close(goodbye=_type is None)
 
     # --- connecting
 
     def _connect(self, store: Store, address: str, timeout_s: float) -> None:
         where = f"[{address}]:0" if ":" in address else f"{address}:0"
         with listen(self.device, where, settings=self._settings) as listener:
-            card = _Card(listener.address, self._executor.mailbox_address, self._executor.mailbox_rkey)
-            store.set(self._key(self.rank), json.dumps([card.address, card.mailbox_address, card.mailbox_rkey]))
+            card = [listener.address, self._executor.mailbox_address, self._executor.mailbox_rkey]
+            store.set(self._key(self.rank), json.dumps([*card, self._ports[self.rank]]))
             failures: list[Exception] = []
             found: dict[tuple[int, int], QpLink] = {}
 
@@ -161,6 +179,7 @@ class World:
             acceptor = threading.Thread(target=accept, name="openmrc-accept", daemon=True)
             acceptor.start()
             cards = {rank: self._card(store, rank) for rank in range(self.size) if rank != self.rank}
+            self._ports |= {rank: tuple(card.ports) for rank, card in cards.items()}
             for rank in range(self.rank + 1, self.size):
                 for lane in range(len(TRAFFIC_CLASSES)):
                     found[rank, lane] = connect_link(
@@ -186,8 +205,11 @@ class World:
             link.watch(lambda reason, rank=rank: self._lost(rank, reason))  # type: ignore[misc]
 
     def _lost(self, rank: int, reason: str) -> None:
-        if not self._closed:
-            self._executor.fail_peer(rank, f"rank {rank} is gone: {reason}")
+        if self._closed:
+            return
+        if reason != GOODBYE:
+            self._missing.setdefault(rank, reason)
+        self._executor.fail_peer(rank, f"rank {rank} is gone: {reason}")
 
     def _key(self, rank: int) -> str:
         return f"openmrc/{self._name}/{rank}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from openmrc.connection.establish import Listener, connect, connect_async, connect_link, listen
-from openmrc.connection.link import Connection, Immediate, QpLink, RemoteRegion, WriteHandle
+from openmrc.connection.link import GOODBYE, Connection, Immediate, QpLink, RemoteRegion, WriteHandle
 from openmrc.connection.settings import QpSettings
 
 __all__ = [
+    "GOODBYE",
     "Connection",
     "Immediate",
     "Listener",

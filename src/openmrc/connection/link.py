@@ -32,7 +32,10 @@ from openmrc.verbs.stats import QueuePairStatistics
 
 from .completions import Completions
 
-__all__ = ["Connection", "Immediate", "QpLink", "RemoteRegion", "WriteHandle"]
+__all__ = ["GOODBYE", "Connection", "Immediate", "QpLink", "RemoteRegion", "WriteHandle"]
+
+GOODBYE = "it said goodbye"
+_GOODBYE_BYTE = b"."
 
 _EXPLAIN = {
     WcStatus.LOC_PROT_ERR: "the local memory region is gone",
@@ -174,6 +177,11 @@ class QpLink:
 
     # --- end
 
+    def say_goodbye(self) -> None:
+        """Tells the peer that the end which comes is meant: it loses the peer for the reason `GOODBYE`."""
+        with suppress(OSError):  # the peer was faster
+            self._socket.send(_GOODBYE_BYTE)
+
     def close(self) -> None:
         """Ends the connection; writes still under way are abandoned. Idempotent."""
         if self._closed:
@@ -213,7 +221,7 @@ class QpLink:
         """The peer's end of the TCP connection is all that says it has died: QPs alone would retry for a long time."""
         try:
             data = self._socket.recv(1)
-            reason = "it closed the connection" if not data else "it broke the protocol"
+            reason = {b"": "it closed the connection", _GOODBYE_BYTE: GOODBYE}.get(data, "it broke the protocol")
         except OSError as error:
             reason = str(error)
         if self._closed:
