@@ -12,7 +12,7 @@ from openmrc.live.plan import RunPlan
 from openmrc.live.run import RunRecord, execute
 from openmrc.testbed import TestBed
 from openmrc.testbed.faults import BedFaults
-from openmrc.testbed.venue import Mode, BedVenue
+from openmrc.testbed.venue import BedVenue, Mode
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
