@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from openmrc.collectives.schedules import ALGORITHMS, Request, choose, schedule_
 from openmrc.errors import ConfigError
 
 Bytes = np.ndarray
+FACTOR = 3
 
 
 class Machine:
@@ -45,18 +47,22 @@ class Machine:
                     key = (rank, step.peer, int(step.kind))
                     order[rank][number] = pairs[key]  # type: ignore[index]
                     pairs[key] += 1  # type: ignore[index]
-        while True:
-            able = [
-                (rank, number)
-                for rank, schedule in enumerate(self.schedules)
-                for number, step in enumerate(schedule.steps)
-                if number not in self.done[rank] and self.may(rank, number, step, order)
-            ]
-            if not able:
-                break
-            rank, number = self.random.choice(able)
-            self.do(rank, self.schedules[rank].steps[number], order[rank].get(number, 0))
-            self.done[rank].add(number)
+        waiting = [
+            (rank, number) for rank, schedule in enumerate(self.schedules) for number in range(len(schedule.steps))
+        ]
+        stuck = False
+        while waiting and not stuck:
+            self.random.shuffle(waiting)
+            later = []
+            for rank, number in waiting:
+                step = self.schedules[rank].steps[number]
+                if not self.may(rank, number, step, order):
+                    later.append((rank, number))
+                    continue
+                self.do(rank, step, order[rank].get(number, 0))
+                self.done[rank].add(number)
+            stuck = len(later) == len(waiting)
+            waiting = later
         left = [len(schedule.steps) - len(done) for schedule, done in zip(self.schedules, self.done, strict=True)]
         assert not any(left), f"steps that can never happen: {left}"
 
@@ -95,6 +101,9 @@ class Machine:
             other = own[step.source.buffer][step.source.offset : step.source.offset + step.bytes]
             numbers = into.view(self.dtype)
             numbers += other.view(self.dtype)
+        elif step.kind is StepKind.SCALE:
+            numbers = into.view(self.dtype)
+            numbers *= FACTOR
         elif step.kind is StepKind.DIVIDE:
             numbers = into.view(self.dtype)
             numbers //= self.average_of
@@ -130,47 +139,94 @@ def got(machine: Machine, rank: int, buffer: int, count: int) -> Bytes:
     return machine.buffers[rank][buffer][: count * 4].view("<i4")
 
 
-SHAPES = {"ranks": st.integers(1, 9), "count": st.sampled_from((0, 1, 2, 7, 64, 1000)), "seed": st.integers(0, 2**32)}
+COUNTS = (0, 1, 2, 7, 64, 250)
+SHAPES = {"ranks": st.integers(1, 9), "count": st.sampled_from(COUNTS), "seed": st.integers(0, 2**32)}
+OPS = (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM)
 
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many chunks of few bytes, so that pipelines show."""
-    monkeypatch.setattr("openmrc.collectives.schedules.CHUNK_BYTES", 512)
+    """Many chunks of few bytes, so that pipelines show, and segments that share scratch memory."""
+    monkeypatch.setattr("openmrc.collectives.schedules.CHUNK_BYTES", 64)
+    monkeypatch.setattr("openmrc.collectives.schedules.WHOLE_BYTES_MAX", 400)
+    monkeypatch.setattr("openmrc.collectives.schedules.SEGMENT_BYTES", 200)
 
 
-@given(**SHAPES, algorithm=st.sampled_from(ALGORITHMS["all_reduce"]), average=st.booleans())
-def test_all_reduce_is_the_sum_at_every_rank(ranks: int, count: int, seed: int, algorithm: str, average: bool):
-    op = ReduceOp.AVG if average else ReduceOp.SUM
+@st.composite
+def sites_of(draw: st.DrawFn, ranks: int) -> tuple[tuple[int, ...], ...]:
+    """Ranks on sites of any size, in any order."""
+    where = [draw(st.integers(0, 3)) for _ in range(ranks)]
+    order = draw(st.permutations(range(ranks)))
+    sites = [tuple(rank for rank in order if where[rank] == site) for site in range(4)]
+    return tuple(site for site in sites if site)
+
+
+def expected(op: ReduceOp, parts: list[Bytes]) -> Bytes:
+    total = np.sum(parts, axis=0, dtype=parts[0].dtype)
+    return {ReduceOp.SUM: total, ReduceOp.AVG: total // len(parts), ReduceOp.PREMUL_SUM: total * FACTOR}[op]
+
+
+@given(**SHAPES, algorithm=st.sampled_from(ALGORITHMS["all_reduce"]), op=st.sampled_from(OPS), data=st.data())
+def test_all_reduce_is_the_sum_at_every_rank(
+    ranks: int, count: int, seed: int, algorithm: str, op: ReduceOp, data: st.DataObject
+):
+    sites = data.draw(sites_of(ranks))
     machine = run(
-        lambda rank: Request("all_reduce", rank, ranks, (4 * count,), ElementType.INT32, op, algorithm=algorithm),
+        lambda rank: Request(
+            "all_reduce", rank, ranks, (4 * count,), ElementType.INT32, op, algorithm=algorithm, sites=sites
+        ),
         ranks,
         seed,
         lambda rank, machine: put(machine, rank, 0, numbers(rank, count)),
     )
-    total = np.sum([numbers(rank, count) for rank in range(ranks)], axis=0)
     for rank in range(ranks):
-        np.testing.assert_array_equal(got(machine, rank, 0, count), total // ranks if average else total)
+        np.testing.assert_array_equal(
+            got(machine, rank, 0, count), expected(op, [numbers(rank, count) for rank in range(ranks)])
+        )
 
 
-@given(**SHAPES)
-def test_reduce_scatter_gives_every_rank_its_block(ranks: int, count: int, seed: int):
+@given(ranks=st.integers(2, 9), count=st.sampled_from((7, 250)), algorithm=st.sampled_from(ALGORITHMS["all_reduce"]))
+def test_the_bits_of_a_sum_do_not_depend_on_the_order_of_events(ranks: int, count: int, algorithm: str):
+    sites = (tuple(range(ranks // 2)), tuple(range(ranks // 2, ranks)))
+    request = Request("all_reduce", 0, ranks, (4 * count,), ElementType.FLOAT32, algorithm=algorithm, sites=sites)
+    found = []
+    for seed in (1, 2):
+        machine = run(
+            lambda rank: replace(request, rank=rank),
+            ranks,
+            seed,
+            lambda rank, machine: put(
+                machine, rank, 0, np.random.default_rng(rank).standard_normal(count).astype("<f4") * 10.0**rank
+            ),
+            "<f4",
+        )
+        found += [got(machine, rank, 0, count).tobytes() for rank in range(ranks)]
+    assert len(set(found)) == 1
+
+
+@given(**{**SHAPES, "count": st.sampled_from((0, 1, 2, 7, 33))}, op=st.sampled_from(OPS))
+def test_reduce_scatter_gives_every_rank_its_block(ranks: int, count: int, seed: int, op: ReduceOp):
     machine = run(
-        lambda rank: Request("reduce_scatter", rank, ranks, (4 * count * ranks, 4 * count), ElementType.INT32),
+        lambda rank: Request("reduce_scatter", rank, ranks, (4 * count * ranks, 4 * count), ElementType.INT32, op),
         ranks,
         seed,
         lambda rank, machine: put(machine, rank, 0, numbers(rank, count * ranks)),
     )
-    total = np.sum([numbers(rank, count * ranks) for rank in range(ranks)], axis=0)
+    total = expected(op, [numbers(rank, count * ranks) for rank in range(ranks)])
     for rank in range(ranks):
         np.testing.assert_array_equal(got(machine, rank, 1, count), total[rank * count : (rank + 1) * count])
         np.testing.assert_array_equal(got(machine, rank, 0, count * ranks), numbers(rank, count * ranks))
 
 
-@given(**SHAPES, algorithm=st.sampled_from(ALGORITHMS["all_gather"]))
-def test_all_gather_puts_all_blocks_side_by_side(ranks: int, count: int, seed: int, algorithm: str):
+@given(**SHAPES, algorithm=st.sampled_from(ALGORITHMS["all_gather"]), data=st.data())
+def test_all_gather_puts_all_blocks_side_by_side(
+    ranks: int, count: int, seed: int, algorithm: str, data: st.DataObject
+):
+    sites = data.draw(sites_of(ranks))
     machine = run(
-        lambda rank: Request("all_gather", rank, ranks, (4 * count, 4 * count * ranks), algorithm=algorithm),
+        lambda rank: Request(
+            "all_gather", rank, ranks, (4 * count, 4 * count * ranks), algorithm=algorithm, sites=sites
+        ),
         ranks,
         seed,
         lambda rank, machine: put(machine, rank, 0, numbers(rank, count)),
@@ -193,16 +249,20 @@ def test_broadcast_is_the_roots(ranks: int, count: int, seed: int, algorithm: st
         np.testing.assert_array_equal(got(machine, rank, 0, count), numbers(root, count))
 
 
-@given(**SHAPES, algorithm=st.sampled_from(ALGORITHMS["reduce"]), data=st.data())
-def test_reduce_is_the_sum_at_the_root(ranks: int, count: int, seed: int, algorithm: str, data: st.DataObject):
+@given(**SHAPES, algorithm=st.sampled_from(ALGORITHMS["reduce"]), op=st.sampled_from(OPS), data=st.data())
+def test_reduce_is_the_sum_at_the_root(
+    ranks: int, count: int, seed: int, algorithm: str, op: ReduceOp, data: st.DataObject
+):
     root = data.draw(st.integers(0, ranks - 1))
     machine = run(
-        lambda rank: Request("reduce", rank, ranks, (4 * count,), ElementType.INT32, root=root, algorithm=algorithm),
+        lambda rank: Request(
+            "reduce", rank, ranks, (4 * count,), ElementType.INT32, op, root=root, algorithm=algorithm
+        ),
         ranks,
         seed,
         lambda rank, machine: put(machine, rank, 0, numbers(rank, count)),
     )
-    total = np.sum([numbers(rank, count) for rank in range(ranks)], axis=0)
+    total = expected(op, [numbers(rank, count) for rank in range(ranks)])
     np.testing.assert_array_equal(got(machine, root, 0, count), total)
 
 
@@ -266,7 +326,56 @@ def test_no_rank_leaves_a_barrier_before_all_have_come(ranks: int, seed: int, da
 
 def test_little_takes_few_rounds_and_much_takes_few_bytes():
     assert choose(Request("all_reduce", 0, 4, (8,))) == "doubling"
+    assert choose(Request("all_reduce", 0, 4, (256 << 10,))) == "halving"
+    assert choose(Request("all_reduce", 0, 6, (256 << 10,))) == "ring"
     assert choose(Request("all_reduce", 0, 4, (64 << 20,))) == "ring"
     assert choose(Request("broadcast", 0, 4, (64,))) == "tree"
-    with pytest.raises(ConfigError, match="algorithm"):
+
+
+def test_sites_are_used_where_bytes_count():
+    sites = ((0, 1), (2, 3))
+    assert choose(Request("all_reduce", 0, 4, (64 << 20,), sites=sites)) == "hierarchical"
+    assert choose(Request("all_reduce", 0, 4, (8,), sites=sites)) == "doubling"
+    assert choose(Request("all_gather", 0, 4, (1 << 20,), sites=sites)) == "hierarchical"
+    assert choose(Request("all_reduce", 0, 4, (64 << 20,), algorithm="ring", sites=sites)) == "ring"
+
+
+def test_an_algorithm_that_cannot_be_is_refused():
+    with pytest.raises(ConfigError, match="ring") as refused:
         choose(Request("all_reduce", 0, 4, (8,), algorithm="rign"))
+    assert refused.value.field == "algorithm"
+    with pytest.raises(ConfigError, match="sites"):
+        choose(Request("all_reduce", 0, 4, (8,), algorithm="hierarchical"))
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "hierarchical"])
+def test_between_sites_passes_one_buffer_each_way_for_one_all_reduce(algorithm: str):
+    sites, ranks, total = ((0, 1, 2, 3), (4, 5, 6, 7)), 8, 400
+    crossing = 0
+    for rank in sites[0]:
+        request = Request("all_reduce", rank, ranks, (total,), algorithm=algorithm, sites=sites)
+        crossing += sum(
+            step.bytes for step in schedule_of(request).steps if step.kind is StepKind.SEND and step.peer in sites[1]
+        )
+    assert crossing == {"ring": total * 2 * (ranks - 1) // ranks, "hierarchical": total}[algorithm]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS["all_reduce"])
+def test_halving_and_rings_send_no_more_than_they_must(algorithm: str):
+    ranks, total = 8, 400
+    sites = ((0, 1, 2, 3), (4, 5, 6, 7))
+    steps = schedule_of(Request("all_reduce", 0, ranks, (total,), algorithm=algorithm, sites=sites)).steps
+    sent = sum(step.bytes for step in steps if step.kind is StepKind.SEND)
+    assert sent == (3 * total if algorithm == "doubling" else 2 * total * (ranks - 1) // ranks)
+
+
+@pytest.mark.parametrize(
+    ("kind", "algorithm"), [("all_reduce", "ring"), ("reduce", "chain"), ("reduce_scatter", "ring")]
+)
+def test_scratch_memory_does_not_grow_with_the_operation(kind: str, algorithm: str):
+    def scratch(total: int) -> int:
+        sizes = (total, total // 4) if kind == "reduce_scatter" else (total,)
+        return schedule_of(Request(kind, 1, 4, sizes, algorithm=algorithm)).buffer_bytes[-1]
+
+    assert scratch(400) == 400
+    assert scratch(40_000) == 400

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from openmrc._native import collectives as native
-from openmrc.collectives.algorithms.blocks import Block, blocks_of
+from openmrc.collectives.algorithms.blocks import Block, blocks_of, chunks_of, pieces_of
 from openmrc.collectives.algorithms.direct import (
     direct_all_gather,
     direct_all_to_all,
@@ -15,7 +15,10 @@ from openmrc.collectives.algorithms.direct import (
     dissemination_barrier,
 )
 from openmrc.collectives.algorithms.doubling import doubling_all_reduce, doubling_rounds
-from openmrc.collectives.algorithms.ring import ring_all_gather, ring_all_reduce, ring_reduce_scatter
+from openmrc.collectives.algorithms.halving import halving_all_reduce, halving_scratch_bytes
+from openmrc.collectives.algorithms.hierarchical import site_all_gather, site_all_reduce, site_scratch_bytes
+from openmrc.collectives.algorithms.ring import Ring, ring_collect, ring_distribute, ring_reduce_scatter
+from openmrc.collectives.algorithms.segments import IN_FLIGHT, scaled_first, write_segments
 from openmrc.collectives.algorithms.tree import (
     chain_broadcast,
     chain_reduce,
@@ -31,18 +34,27 @@ __all__ = ["ALGORITHMS", "Request", "choose", "plan_of", "schedule_of"]
 
 CHUNK_BYTES = 512 << 10
 LITTLE_BYTES = 32 << 10
+MIDDLE_BYTES = 1 << 20
+HALVING_RANKS_MIN = 4
+WHOLE_BYTES_MAX = 64 << 20  # larger reductions go segment by segment, for the sake of scratch memory
+SEGMENT_BYTES = 32 << 20
+# The first one is for much.
 ALGORITHMS = {
-    "all_reduce": ("ring", "doubling"),
+    "all_reduce": ("ring", "doubling", "halving", "hierarchical"),
     "reduce_scatter": ("ring",),
-    "all_gather": ("ring", "direct"),
+    "all_gather": ("ring", "direct", "hierarchical"),
     "broadcast": ("chain", "tree"),
     "reduce": ("chain", "tree"),
 }
+_FOR_LITTLE = {"all_reduce": "doubling", "all_gather": "direct", "broadcast": "tree", "reduce": "tree"}
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One rank's call of a collective, as far as the schedule depends on it. Sizes in bytes, by buffer."""
+    """One rank's call of a collective, as far as the schedule depends on it. Sizes in bytes, by buffer.
+
+    `sites`: which ranks stand together; every rank is in one of them. Empty: no matter.
+    """
 
     kind: str
     rank: int
@@ -53,31 +65,50 @@ class Request:
     root: int = 0
     algorithm: str = "auto"
     parts: tuple[tuple[int, ...], ...] = ()
+    factor: float = 1.0
+    sites: tuple[tuple[int, ...], ...] = ()
 
 
 def choose(request: Request) -> str:
-    """The algorithm of a request: the one asked for, or by size, few rounds for little and few bytes for much.
+    """The algorithm of a request: the one asked for, or by size and shape.
+
+    Few rounds for little, few bytes for much, and few bytes between sites where there are sites.
 
     Raises:
-        ConfigError: an algorithm that this collective does not have.
+        ConfigError: an algorithm that this collective does not have, or one for sites where there are none.
     """
     known = ALGORITHMS.get(request.kind, ())
     if request.algorithm != "auto":
         if request.algorithm not in known:
             hint = did_you_mean(request.algorithm, known)
             raise ConfigError("algorithm", request.algorithm, ", ".join(("auto", *known)), hint=hint)
+        if request.algorithm == "hierarchical" and not request.sites:
+            hint = "say which ranks stand together: World(..., sites=[[0, 1], [2, 3]])"
+            raise ConfigError("algorithm", "hierarchical", "ranks on at least two sites", hint=hint)
         return request.algorithm
     if not known:
         return "direct"
-    little = request.buffer_bytes[0] <= LITTLE_BYTES
-    return known[1] if little and len(known) > 1 else known[0]
+    size = request.buffer_bytes[0]
+    if size <= LITTLE_BYTES and request.kind in _FOR_LITTLE:
+        return _FOR_LITTLE[request.kind]
+    if request.sites and "hierarchical" in known:
+        return "hierarchical"
+    halves = request.ranks >= HALVING_RANKS_MIN and request.ranks & (request.ranks - 1) == 0
+    if halves and size <= MIDDLE_BYTES and "halving" in known:
+        return "halving"
+    return known[0]
 
 
 def plan_of(request: Request, members: Sequence[int], world: int) -> native.Plan:
     """The native plan; `members` are the executor's ranks of the group's, `world` is how many it has."""
     average = request.op is ReduceOp.AVG
     return schedule_of(request).plan(
-        request.element, request.op, divisor=request.ranks if average else 1, members=members, world=world
+        request.element,
+        request.op,
+        factor=request.factor,
+        divisor=request.ranks if average else 1,
+        members=members,
+        world=world,
     )
 
 
@@ -92,27 +123,79 @@ def schedule_of(request: Request) -> Schedule:
 
 def _all_reduce(request: Request, algorithm: str) -> Schedule:
     (total,) = request.buffer_bytes
-    element, divide = request.element.bytes, request.op is ReduceOp.AVG
-    areas = doubling_rounds(request.ranks) if algorithm == "doubling" else 1
-    schedule = Schedule(request.rank, request.ranks, (total, total * areas))
-    if algorithm == "doubling":
-        doubling_all_reduce(schedule, 0, 1, total, divide=divide)
-    elif request.ranks > 1:
-        blocks = blocks_of(total, request.ranks, element)
-        ring_all_reduce(schedule, 0, 1, blocks, _chunk(element), element, divide=divide)
+    ranks, element, divide = request.ranks, request.element.bytes, request.op is ReduceOp.AVG
+    segments = _segments(Block(0, total), total, element)
+    need = {
+        "ring": lambda length: length,
+        "doubling": lambda length: length * doubling_rounds(ranks),
+        "halving": lambda length: halving_scratch_bytes(length, ranks, element),
+        "hierarchical": lambda length: site_scratch_bytes(length, request.sites, element),
+    }[algorithm](segments[0].bytes)
+    schedule = Schedule(request.rank, ranks, (total, need * min(len(segments), IN_FLIGHT)))
+    ring = Ring(range(ranks), request.rank)
+
+    def write(segment: Block, slot: int) -> None:
+        scratch, chunk = Place(1, slot * need), _chunk(element)
+        if algorithm == "doubling":
+            doubling_all_reduce(schedule, Place(0, segment.offset), scratch, segment.bytes, divide=divide)
+        elif algorithm == "halving":
+            halving_all_reduce(schedule, 0, scratch, segment, chunk, element, divide=divide)
+        elif algorithm == "hierarchical":
+            site_all_reduce(schedule, request.sites, 0, scratch, segment, chunk, element, divide=divide)
+        else:
+            pieces = pieces_of(blocks_of(segment, ranks, element), chunk, element)
+            ready = ring_collect(schedule, ring, 0, scratch + -segment.offset, pieces, divide=divide)
+            ring_distribute(schedule, ring, 0, pieces, ready)
+
+    write_segments(schedule, 1, segments, _scaling(schedule, request, write))
     return schedule
+
+
+def _scaling(schedule: Schedule, request: Request, write: Callable[[Block, int], None]) -> Callable[[Block, int], None]:
+    """`write`, with own data multiplied before, where the operation asks for it."""
+    if request.op is not ReduceOp.PREMUL_SUM:
+        return write
+    size = request.element.bytes
+
+    def scaled(segment: Block, slot: int) -> None:
+        chunks = list(chunks_of(segment, _chunk(size), size))
+        scaled_first(schedule, 0, chunks, lambda: write(segment, slot))
+
+    return scaled
 
 
 def _reduce_scatter(request: Request, _algorithm: str) -> Schedule:
     total, own = request.buffer_bytes
-    element = request.element.bytes
-    schedule = Schedule(request.rank, request.ranks, (total, own, total))
-    if request.ranks == 1:
-        schedule.copy(Place(1), Place(0), own)
+    ranks, element, divide = request.ranks, request.element.bytes, request.op is ReduceOp.AVG
+    scales = request.op is ReduceOp.PREMUL_SUM
+    segments = _segments(Block(0, own), total, element)
+    areas = ranks * segments[0].bytes
+    need = areas * (2 if scales else 1)
+    schedule = Schedule(request.rank, ranks, (total, own, need * min(len(segments), IN_FLIGHT)))
+    if ranks == 1:
+        copied = schedule.copy(Place(1), Place(0), own)
+        if scales:
+            schedule.scale(Place(1), own, [copied])
         return schedule
-    blocks = [Block(rank * own, own) for rank in range(request.ranks)]
-    divide = request.op is ReduceOp.AVG
-    ring_reduce_scatter(schedule, 0, 2, Place(1), blocks, _chunk(element), element, divide=divide)
+
+    def write(segment: Block, slot: int) -> None:
+        blocks = [Block(rank * own + segment.offset, segment.bytes) for rank in range(ranks)]
+        pieces = pieces_of(blocks, _chunk(element), element)
+        first = Place(2, slot * need)
+        scratch = [first + (rank * segment.bytes - block.offset) for rank, block in enumerate(blocks)]
+        data, ready = [Place(0)] * ranks, {}
+        if scales:
+            data = [area + areas for area in scratch]
+            for area, block in zip(data, pieces, strict=True):
+                for piece in block:
+                    place = area + piece.offset
+                    copied = schedule.copy(place, Place(0, piece.offset), piece.bytes)
+                    ready[piece.offset] = [schedule.scale(place, piece.bytes, [copied])]
+        ring = Ring(range(ranks), request.rank)
+        output = Place(1, segment.offset)
+        ring_reduce_scatter(schedule, ring, data, scratch, output, pieces, ready, divide=divide)
+
+    write_segments(schedule, 2, segments, write)
     return schedule
 
 
@@ -123,9 +206,12 @@ def _all_gather(request: Request, algorithm: str) -> Schedule:
     placed = schedule.copy(Place(1, request.rank * own), Place(0), own)
     if algorithm == "direct":
         direct_all_gather(schedule, 1, blocks, CHUNK_BYTES, after=[placed])
+    elif algorithm == "hierarchical":
+        site_all_gather(schedule, request.sites, 1, own, CHUNK_BYTES, [placed])
     else:
-        offsets = range(request.rank * own, (request.rank + 1) * own, CHUNK_BYTES)
-        ring_all_gather(schedule, 1, blocks, CHUNK_BYTES, {offset: [placed] for offset in offsets})
+        pieces = pieces_of(blocks, CHUNK_BYTES)
+        ready = {piece.offset: [placed] for piece in pieces[request.rank]}
+        ring_distribute(schedule, Ring(range(request.ranks), request.rank), 1, pieces, ready)
     return schedule
 
 
@@ -142,12 +228,19 @@ def _broadcast(request: Request, algorithm: str) -> Schedule:
 def _reduce(request: Request, algorithm: str) -> Schedule:
     (total,) = request.buffer_bytes
     element, divide = request.element.bytes, request.op is ReduceOp.AVG
-    areas = tree_rounds(request.ranks) if algorithm == "tree" else 1
-    schedule = Schedule(request.rank, request.ranks, (total, total * areas))
-    if algorithm == "tree":
-        tree_reduce(schedule, 0, 1, total, request.root, divide=divide)
-    else:
-        chain_reduce(schedule, 0, 1, total, request.root, _chunk(element), element, divide=divide)
+    segments = _segments(Block(0, total), total, element)
+    need = segments[0].bytes * (tree_rounds(request.ranks) if algorithm == "tree" else 1)
+    schedule = Schedule(request.rank, request.ranks, (total, need * min(len(segments), IN_FLIGHT)))
+
+    def write(segment: Block, slot: int) -> None:
+        scratch = Place(1, slot * need)
+        if algorithm == "tree":
+            tree_reduce(schedule, Place(0, segment.offset), scratch, segment.bytes, request.root, divide=divide)
+        else:
+            chunks = chunks_of(segment, _chunk(element), element)
+            chain_reduce(schedule, 0, scratch + -segment.offset, chunks, request.root, divide=divide)
+
+    write_segments(schedule, 1, segments, _scaling(schedule, request, write))
     return schedule
 
 
@@ -190,6 +283,13 @@ def _barrier(request: Request, _algorithm: str) -> Schedule:
     schedule = Schedule(request.rank, request.ranks, (0,))
     dissemination_barrier(schedule)
     return schedule
+
+
+def _segments(part: Block, total_bytes: int, element_bytes: int) -> list[Block]:
+    """`part`, of an operation of so many bytes, in one piece or in as many as its scratch memory asks for."""
+    if total_bytes <= WHOLE_BYTES_MAX:
+        return [part]
+    return blocks_of(part, -(-total_bytes // SEGMENT_BYTES), element_bytes)
 
 
 def _chunk(element_bytes: int) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Block", "blocks_of", "chunks_of"]
+__all__ = ["Block", "Ready", "blocks_of", "chunks_of", "pieces_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +15,17 @@ class Block:
     offset: int
     bytes: int
 
+    @property
+    def end(self) -> int:
+        """The first byte behind it."""
+        return self.offset + self.bytes
 
-def blocks_of(total_bytes: int, count: int, element_bytes: int) -> list[Block]:
+
+def blocks_of(whole: Block, count: int, element_bytes: int) -> list[Block]:
     """`count` blocks of whole elements, as equal as can be; the first ones are larger. Some may be empty."""
-    elements = total_bytes // element_bytes
+    elements = whole.bytes // element_bytes
     low, rest = divmod(elements, count)
-    blocks, offset = [], 0
+    blocks, offset = [], whole.offset
     for index in range(count):
         length = (low + (index < rest)) * element_bytes
         blocks.append(Block(offset, length))
@@ -28,8 +33,28 @@ def blocks_of(total_bytes: int, count: int, element_bytes: int) -> list[Block]:
     return blocks
 
 
-def chunks_of(block: Block, chunk_bytes: int, element_bytes: int) -> Iterator[Block]:
+def chunks_of(block: Block, chunk_bytes: int, element_bytes: int = 1) -> Iterator[Block]:
     """The block in pieces of at most `chunk_bytes`, of whole elements; nothing of an empty block."""
     step = max(chunk_bytes // element_bytes, 1) * element_bytes
     for offset in range(0, block.bytes, step):
         yield Block(block.offset + offset, min(step, block.bytes - offset))
+
+
+def pieces_of(blocks: Iterable[Block], chunk_bytes: int, element_bytes: int = 1) -> list[list[Block]]:
+    """The chunks of each block."""
+    return [list(chunks_of(block, chunk_bytes, element_bytes)) for block in blocks]
+
+
+class Ready:
+    """Which step makes which bytes ready, where those who ask cut the buffer in another way."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Block, int]] = []
+
+    def note(self, block: Block, step: int) -> None:
+        """The bytes are ready when the step is done."""
+        self._made.append((block, step))
+
+    def of(self, block: Block) -> Sequence[int]:
+        """The steps that make these bytes ready."""
+        return [step for made, step in self._made if made.offset < block.end and block.offset < made.end]

@@ -16,24 +16,23 @@ def doubling_rounds(ranks: int) -> int:
     return max(ranks.bit_length(), 1)
 
 
-def doubling_all_reduce(schedule: Schedule, data: int, scratch: int, length: int, *, divide: bool = False) -> None:
+def doubling_all_reduce(schedule: Schedule, place: Place, scratch: Place, length: int, *, divide: bool = False) -> None:
     """In place; scratch of `doubling_rounds(ranks)` times `length`."""
     ranks, rank = schedule.ranks, schedule.rank
     core = 1 << (ranks.bit_length() - 1)
-    place = Place(data)
     if rank >= core:
         partner = rank - core
-        schedule.send(partner, place, Place(scratch), length)
+        schedule.send(partner, place, scratch, length)
         schedule.receive(partner, place, length)
         return
     done: list[int] = []
     extra = rank + core
     if extra < ranks:
-        arrived = schedule.receive(extra, Place(scratch), length)
-        done = [schedule.reduce(place, Place(scratch), length, [arrived])]
+        arrived = schedule.receive(extra, scratch, length)
+        done = [schedule.reduce(place, scratch, length, [arrived])]
     for number in range(core.bit_length() - 1):
         partner = rank ^ (1 << number)
-        area = Place(scratch, (number + 1) * length)
+        area = scratch + (number + 1) * length
         sent = schedule.send(partner, place, area, length, done)
         arrived = schedule.receive(partner, area, length)
         done = [schedule.reduce(place, area, length, [sent, arrived], theirs_first=partner < rank)]

@@ -5,6 +5,8 @@ Ranks are counted from the root: relative rank 0 is the root.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from openmrc.collectives.algorithms.blocks import Block, chunks_of
 from openmrc.collectives.schedule import Place, Schedule
 
@@ -33,14 +35,16 @@ def tree_broadcast(schedule: Schedule, data: int, length: int, root: int) -> Non
         bit >>= 1
 
 
-def tree_reduce(schedule: Schedule, data: int, scratch: int, length: int, root: int, *, divide: bool = False) -> None:
-    """The result in the root's `data`; the others' are used up. Scratch of `tree_rounds(ranks)` times `length`."""
-    ranks, place = schedule.ranks, Place(data)
+def tree_reduce(
+    schedule: Schedule, place: Place, scratch: Place, length: int, root: int, *, divide: bool = False
+) -> None:
+    """The result in the root's `place`; the others' are used up. Scratch of `tree_rounds(ranks)` times `length`."""
+    ranks = schedule.ranks
     relative = (schedule.rank - root) % ranks
     done: list[int] = []
     for number in range(tree_rounds(ranks)):
         bit = 1 << number
-        area = Place(scratch, number * length)
+        area = scratch + number * length
         if relative & bit:
             schedule.send((relative - bit + root) % ranks, place, area, length, done)
             return
@@ -65,19 +69,26 @@ def chain_broadcast(schedule: Schedule, data: int, length: int, root: int, chunk
 def chain_reduce(
     schedule: Schedule,
     data: int,
-    scratch: int,
-    length: int,
+    scratch: Place,
+    chunks: Iterable[Block],
     root: int,
-    chunk_bytes: int,
-    element: int,
     *,
     divide: bool = False,
 ) -> None:
-    """Partial results from the rank before the root backwards to the root; `data` of the others stays."""
+    """Partial results from the rank before the root backwards to the root; `data` of the others stays.
+
+    Args:
+        schedule: Where the steps go.
+        data: Number of the buffer.
+        scratch: Where offset 0 of `data` would be in scratch memory.
+        chunks: What is reduced, in pieces.
+        root: Where the result goes.
+        divide: In the end, by the plan's divisor.
+    """
     ranks, rank = schedule.ranks, schedule.rank
     relative = (rank - root) % ranks
-    for chunk in chunks_of(Block(0, length), chunk_bytes, element):
-        own, partial = Place(data, chunk.offset), Place(scratch, chunk.offset)
+    for chunk in chunks:
+        own, partial = Place(data, chunk.offset), scratch + chunk.offset
         source, done = own, []
         if relative < ranks - 1:
             arrived = schedule.receive((rank + 1) % ranks, partial, chunk.bytes)

@@ -1,0 +1,95 @@
+"""Hierarchical: ranks on several sites, or on several hosts, between which less should pass than within.
+
+A column is what stands at the same place of every site: first member, second member, ... Work between sites is done by
+columns, all at once, each for its part of the data. Where sites differ in size, there are as many columns as the
+smallest has members; the other members take part within their site alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openmrc.collectives.algorithms.blocks import Block, blocks_of, pieces_of
+from openmrc.collectives.algorithms.ring import Ring, ring_collect, ring_distribute
+from openmrc.collectives.schedule import Place, Schedule
+
+__all__ = ["Sites", "site_all_gather", "site_all_reduce", "site_scratch_bytes"]
+
+Sites = Sequence[Sequence[int]]
+
+
+def site_scratch_bytes(total_bytes: int, sites: Sites, element_bytes: int) -> int:
+    """Scratch memory that a rank needs for an all-reduce: for partial results within its site, and across."""
+    return total_bytes + blocks_of(Block(0, total_bytes), _columns(sites), element_bytes)[0].bytes
+
+
+def site_all_reduce(
+    schedule: Schedule,
+    sites: Sites,
+    data: int,
+    scratch: Place,
+    whole: Block,
+    chunk_bytes: int,
+    element_bytes: int,
+    *,
+    divide: bool = False,
+) -> None:
+    """In place: reduce-scatter within each site, all-reduce of each column across sites, all-gather within.
+
+    Across sites passes one all-reduce of the buffer between so many ranks as there are sites, and no more.
+    """
+    own, position = _where(sites, schedule.rank)
+    columns = blocks_of(whole, _columns(sites), element_bytes)
+    cut = [pieces_of(blocks_of(column, len(sites), element_bytes), chunk_bytes, element_bytes) for column in columns]
+    inside = Ring(sites[own], position)
+    pieces = [[piece for part in column for piece in part] for column in cut]
+    pieces += [[] for _ in range(inside.size - len(columns))]
+    ready = ring_collect(schedule, inside, data, scratch + -whole.offset, pieces)
+    if position < len(columns):
+        across = Ring([site[position] for site in sites], own)
+        beyond = scratch + (whole.bytes - columns[position].offset)
+        ready = ring_collect(schedule, across, data, beyond, cut[position], ready, divide=divide)
+        ready = ring_distribute(schedule, across, data, cut[position], ready)
+    ring_distribute(schedule, inside, data, pieces, ready)
+
+
+def site_all_gather(
+    schedule: Schedule, sites: Sites, data: int, block_bytes: int, chunk_bytes: int, after: Sequence[int]
+) -> None:
+    """Each block goes to one member of every other site, and around within each site.
+
+    Args:
+        schedule: Where the steps go.
+        sites: Which ranks stand together.
+        data: Number of the buffer.
+        block_bytes: Size of a rank's block; block r lies at r times that.
+        chunk_bytes: Size of the pieces.
+        after: Steps that put the own block in its place.
+    """
+    rank = schedule.rank
+    own, position = _where(sites, rank)
+    pieces = pieces_of([Block(one * block_bytes, block_bytes) for one in range(schedule.ranks)], chunk_bytes)
+    for distance in range(1, len(sites)):
+        site = sites[(own + distance) % len(sites)]
+        for piece in pieces[rank]:
+            place = Place(data, piece.offset)
+            schedule.send(site[position % len(site)], place, place, piece.bytes, after)
+    inside = Ring(sites[own], position)
+    carried: list[list[Block]] = [list(pieces[member]) for member in inside.members]
+    ready = {piece.offset: list(after) for piece in pieces[rank]}
+    for distance in range(1, len(sites)):
+        for index, sender in enumerate(sites[(own - distance) % len(sites)]):
+            carried[index % inside.size] += pieces[sender]
+            if index % inside.size == position:
+                for piece in pieces[sender]:
+                    ready[piece.offset] = [schedule.receive(sender, Place(data, piece.offset), piece.bytes)]
+    ring_distribute(schedule, inside, data, carried, ready)
+
+
+def _columns(sites: Sites) -> int:
+    return min(len(site) for site in sites)
+
+
+def _where(sites: Sites, rank: int) -> tuple[int, int]:
+    """Number of the rank's site and its place there."""
+    return next((number, site.index(rank)) for number, site in enumerate(sites) if rank in site)

@@ -1,0 +1,101 @@
+"""Operations that are larger than the scratch memory they may have: one segment behind the other, two in flight.
+
+Scratch memory of a segment is used again by the second one after it. A rank writes into a peer's scratch memory, which
+the peer cannot refuse; so the peer says when it is free, by a message without data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from openmrc.collectives.algorithms.blocks import Block
+from openmrc.collectives.schedule import Place, Schedule, Step, StepKind
+
+__all__ = ["IN_FLIGHT", "scaled_first", "write_segments"]
+
+IN_FLIGHT = 2
+_NOTHING = Place(0)
+_COMPUTES = (StepKind.REDUCE, StepKind.COPY, StepKind.SCALE, StepKind.DIVIDE)
+_READS = (StepKind.SEND, StepKind.REDUCE, StepKind.COPY)
+
+
+@dataclass(frozen=True, slots=True)
+class _Freed:
+    """Steps after which a segment's scratch memory is free: our own, and each peer's that we wrote to."""
+
+    own: int
+    peers: dict[int, int]
+
+
+def write_segments(
+    schedule: Schedule, scratch: int, segments: Sequence[Block], write: Callable[[Block, int], None]
+) -> None:
+    """The steps of all segments, with what keeps them out of each other's scratch memory.
+
+    Args:
+        schedule: Where the steps go.
+        scratch: Number of the scratch buffer, at all ranks.
+        segments: Of the operation, the same number at all ranks.
+        write: Adds the steps of a segment, whose scratch memory is the part with the number given.
+    """
+    freed: list[_Freed] = []
+    for number, segment in enumerate(segments):
+        first = len(schedule.steps)
+        write(segment, number % IN_FLIGHT)
+        if number >= IN_FLIGHT:
+            _hold(schedule, first, scratch, freed[number - IN_FLIGHT])
+        if number + IN_FLIGHT < len(segments):
+            freed.append(_free(schedule, first, scratch))
+
+
+def _free(schedule: Schedule, first: int, scratch: int) -> _Freed:
+    steps = list(enumerate(schedule.steps))[first:]
+    users = [number for number, step in steps if _uses(step, scratch)]
+    writers = sorted({step.peer for _, step in steps if _is(step, StepKind.RECEIVE, scratch)})
+    readers = sorted({step.peer for _, step in steps if _is(step, StepKind.SEND, scratch)})
+    own = schedule.copy(_NOTHING, _NOTHING, 0, users)
+    for peer in writers:
+        schedule.send(peer, _NOTHING, _NOTHING, 0, [own])
+    return _Freed(own, {peer: schedule.receive(peer, _NOTHING, 0) for peer in readers})
+
+
+def _hold(schedule: Schedule, first: int, scratch: int, freed: _Freed) -> None:
+    for number in range(first, len(schedule.steps)):
+        step = schedule.steps[number]
+        if step.into.buffer != scratch or step.kind is StepKind.RECEIVE:
+            continue
+        before = freed.peers[step.peer] if step.kind is StepKind.SEND else freed.own
+        schedule.steps[number] = replace(step, waits=tuple(sorted({*step.waits, before})))
+
+
+def _uses(step: Step, buffer: int) -> bool:
+    reads = step.kind in _READS and step.source.buffer == buffer
+    return reads or (step.kind is not StepKind.SEND and step.into.buffer == buffer)
+
+
+def _is(step: Step, kind: StepKind, buffer: int) -> bool:
+    return step.kind is kind and step.into.buffer == buffer
+
+
+def scaled_first(schedule: Schedule, data: int, chunks: Sequence[Block], write: Callable[[], None]) -> None:
+    """What `write` adds, after own data has been multiplied by the plan's factor, chunk by chunk."""
+    scaled = [(chunk, schedule.scale(Place(data, chunk.offset), chunk.bytes)) for chunk in chunks]
+    first = len(schedule.steps)
+    write()
+    for number in range(first, len(schedule.steps)):
+        step = schedule.steps[number]
+        touched = list(_touches(step, data))
+        before = [
+            done
+            for chunk, done in scaled
+            if any(chunk.offset < block.end and block.offset < chunk.end for block in touched)
+        ]
+        schedule.steps[number] = replace(step, waits=tuple(sorted({*step.waits, *before})))
+
+
+def _touches(step: Step, buffer: int) -> Iterator[Block]:
+    if step.kind in _READS and step.source.buffer == buffer:
+        yield Block(step.source.offset, step.bytes)
+    if step.kind in _COMPUTES and step.into.buffer == buffer:
+        yield Block(step.into.offset, step.bytes)
