@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from enum import IntEnum
@@ -49,6 +50,7 @@ class Work:
         self._over = over
         self._state = OpState.RUNNING
         self._failure: CollectiveError | None = None
+        self._lock = threading.RLock()
 
     @property
     def done(self) -> bool:
@@ -85,18 +87,21 @@ class Work:
             raise self._failure
 
     def _note(self, state: OpState) -> None:
-        if state is OpState.RUNNING:
-            return
-        self._state = state
-        if state is not OpState.DONE:
-            rank, reason = self._executor.failure(self._number)
-            who = f" at rank {rank}" if rank >= 0 else ""
-            self._failure = CollectiveError(f"{self._name} failed{who}: {reason}", None if rank < 0 else rank)
-        self._release()
+        # Several threads may wait, and the executor forgets what is released: the first to know says how it ended.
+        with self._lock:
+            if state is OpState.RUNNING or self._state is not OpState.RUNNING:
+                return
+            if state is not OpState.DONE:
+                rank, reason = self._executor.failure(self._number)
+                who = f" at rank {rank}" if rank >= 0 else ""
+                self._failure = CollectiveError(f"{self._name} failed{who}: {reason}", None if rank < 0 else rank)
+            self._state = state
+            self._release()
 
     def _release(self) -> bool:
         """Whether nothing uses the buffers any more; then they are let go."""
-        if self._keep and self._executor.release(self._number):
-            self._keep = ()
-            self._over()
-        return not self._keep
+        with self._lock:
+            if self._keep and self._executor.release(self._number):
+                self._keep = ()
+                self._over()
+            return not self._keep
