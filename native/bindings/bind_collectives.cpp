@@ -119,7 +119,7 @@ void bind_collectives(nb::module_& parent) {
              new (self) Executor(std::move(device), cq, {rank, ranks, lanes, recv_depth, spin_ns * kPsPerNs});
            })
       .def_prop_ro("mailbox_address", &Executor::mailbox_address)
-      .def_prop_ro("mailbox_rkey", &Executor::mailbox_rkey)
+      .def_prop_ro("mailbox_rkeys", &Executor::mailbox_rkeys)
       .def("connect",
            [](Executor& self, std::uint16_t rank, const std::vector<std::uint32_t>& qps, std::uint64_t address,
               std::uint32_t rkey) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <stdexcept>
 #include <utility>
 
 #include "engine/base/assert.hpp"
@@ -17,16 +18,21 @@ using nic::now_ps;
 
 constexpr std::uint32_t kSlotFlag = 1U << 31;    // the immediate names a slot; else operation and receive
 constexpr std::uint32_t kCreditFlag = 1U << 30;  // with kSlotFlag: the peer's account has changed
-constexpr std::uint32_t kPairBits = 20;
+constexpr std::uint32_t kPairBits = 16, kPairMask = (1U << kPairBits) - 1;
+constexpr std::uint32_t kStepBits = 20, kStepMask = (1U << kStepBits) - 1;
 constexpr std::uint32_t kOpSlotsMax = 1U << (31 - kPairBits);
-constexpr std::uint32_t kPairMask = (1U << kPairBits) - 1;
-constexpr std::uint64_t kGenerationMask = (1ULL << (64 - 16 - kPairBits)) - 1;
+constexpr std::uint64_t kGenerationMask = (1ULL << (64 - 16 - kStepBits)) - 1;
 constexpr std::size_t kBatch = 64;
+constexpr std::uint32_t kOwedMax = kCreditReceives / 2;  // receives that may be missing: those for data are there
 constexpr int kNobody = -1;
+constexpr const char* kNoRegion = "the device does not take more memory regions";
+constexpr const char* kClosed = "the group was closed";
 constexpr int kNapMs = 100;
 constexpr std::uint32_t kCreditCells = 16;  // an account under way is not overwritten by the next ones
 
-static_assert(kPlanStepsMax <= kPairMask + 1ULL);
+constexpr std::size_t kEarlyMax = 1U << 16;  // messages of a peer for operations that have not begun here
+
+static_assert(kPlanStepsMax <= kStepMask + 1ULL && kPlanPairsMax <= kPairMask + 1ULL && kOpSlotsMax <= 1U << 16);
 
 }  // namespace
 
@@ -58,6 +64,7 @@ struct Executor::Peer {
     std::vector<std::uint8_t> data;
   };
   std::map<std::uint64_t, std::vector<Early>> early;
+  std::size_t early_count = 0;
 };
 
 struct Executor::Op {
@@ -95,15 +102,24 @@ Executor::Executor(std::shared_ptr<nic::Device> device, CqId cq, const ExecutorS
     peers_.push_back(std::make_unique<Peer>());
     peers_.back()->rank = rank;
   }
-  device_->register_memory(mailbox_.base(), mailbox_.size(), kRemoteWrite, mailbox_key_);
-  device_->register_memory(outbox_.base(), outbox_.size(), kLocalRead, outbox_key_);
+  // A key per peer: none can write where another one's messages arrive.
+  const std::size_t area = settings.lanes * Mailbox::kAreaBytes;
+  mailbox_keys_.resize(settings.ranks);
+  for (std::uint16_t rank = 0; rank < settings.ranks; ++rank) {
+    enlist(mailbox_.base() + rank * area, area, kRemoteWrite, mailbox_keys_[rank]);
+  }
+  enlist(outbox_.base(), outbox_.size(), kLocalRead, outbox_key_);
   thread_ = std::thread([this] { run(); });
 }
 
 Executor::~Executor() {
   close();
-  device_->deregister_memory(mailbox_key_);
+  for (const std::uint32_t key : mailbox_keys_) device_->deregister_memory(key);
   device_->deregister_memory(outbox_key_);
+}
+
+void Executor::enlist(std::uint8_t* base, std::uint64_t bytes, std::uint8_t access, std::uint32_t& key) {
+  if (device_->register_memory(base, bytes, access, key) != Status::kOk) throw std::runtime_error(kNoRegion);
 }
 
 void Executor::connect(std::uint16_t rank, std::span<const std::uint32_t> qps, std::uint64_t mailbox_address,
@@ -121,7 +137,7 @@ void Executor::connect(std::uint16_t rank, std::span<const std::uint32_t> qps, s
     by_qp_[qps[i]] = {rank, static_cast<std::uint8_t>(i)};
   }
   peer.connected = true;
-  post_receives();
+  post_receives(0);
 }
 
 // --- operations
@@ -129,75 +145,101 @@ void Executor::connect(std::uint16_t rank, std::span<const std::uint32_t> qps, s
 OpId Executor::submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::uint8_t lane,
                       std::span<const Memory> buffers) {
   const std::unique_lock guard(mutex_);
-  std::uint32_t slot = 0;
+  const std::shared_ptr<Op> op = make_op(std::move(plan), key, lane, buffers);
+  ++stats_.ops;
+  ++running_;
+  slots_by_key_[key] = op->slot;
+  dead_keys_.erase(key);
+  if (stop_) {
+    end(*op, OpState::kFailed, kNobody, kClosed);
+    return op->id;
+  }
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    // Its part may be here already.
+    if (!peer->failed || !op->plan->talks_to(peer->rank) || peer->early.contains(key)) continue;
+    end(*op, OpState::kFailed, peer->rank, peer->reason);
+    return op->id;
+  }
+  if (!enlist_buffers(*op)) {
+    end(*op, OpState::kFailed, kNobody, kNoRegion);
+    return op->id;
+  }
+  announce(*op);
+  for (std::uint32_t i = 0; i < op->plan->step_count(); ++i) {
+    if (op->waits[i] == 0 && op->plan->step(i).kind != StepKind::kReceive) ready_.push_back({op->slot, op->id, i});
+  }
+  if (op->left == 0) end(*op, OpState::kDone, kNobody, "");
+  take_early(*op);
+  work();
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    if (!peer->failed || op->state != OpState::kRunning || !needs(*op, peer->rank)) continue;
+    end(*op, OpState::kFailed, peer->rank, peer->reason);
+  }
+  if (running_ > 0 && spinners_ == 0) work_there_.notify_one();
+  return op->id;
+}
+
+std::shared_ptr<Executor::Op> Executor::make_op(std::shared_ptr<const Plan> plan, std::uint64_t key, std::uint8_t lane,
+                                                std::span<const Memory> buffers) {
+  MRC_ASSERT(lane < settings_.lanes && plan->config().ranks == settings_.ranks);
+  auto op = std::make_shared<Op>();
   if (free_slots_.empty()) {
-    MRC_ASSERT(ops_.size() < kOpSlotsMax);
-    slot = static_cast<std::uint32_t>(ops_.size());
+    if (ops_.size() == kOpSlotsMax) throw std::runtime_error("too many operations at once");
+    op->slot = static_cast<std::uint32_t>(ops_.size());
     ops_.emplace_back();
   } else {
-    slot = free_slots_.back();
+    op->slot = free_slots_.back();
     free_slots_.pop_back();
   }
-  ops_[slot] = std::make_unique<Op>();
-  Op& op = *ops_[slot];
-  op.id = (next_generation_++ & kGenerationMask) << 16 | slot;
-  op.slot = slot;
-  op.key = key;
-  op.lane = lane;
-  op.plan = std::move(plan);
-  op.waits = op.plan->wait_counts();
-  op.left = op.plan->step_count();
-  op.done.assign(op.left, false);
-  op.remotes.resize(settings_.ranks);
-  const bool direct = op.plan->sends_more_than(kEagerBytesMax);
-  bool written = false;
-  for (std::uint16_t rank = 0; rank < settings_.ranks; ++rank) {
-    written = written || op.plan->largest_receive(rank) > kEagerBytesMax;
-  }
+  ops_[op->slot] = op;
+  op->id = (next_generation_++ & kGenerationMask) << 16 | op->slot;
+  op->key = key;
+  op->lane = lane;
+  op->plan = std::move(plan);
+  op->waits = op->plan->wait_counts();
+  op->left = op->plan->step_count();
+  op->done.assign(op->left, false);
+  op->remotes.resize(settings_.ranks);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    MRC_ASSERT(i < op.plan->config().buffer_bytes.size() && buffers[i].bytes >= op.plan->config().buffer_bytes[i]);
-    op.buffers[i] = buffers[i];
-    if ((direct || written) && buffers[i].bytes > 0) {
-      device_->register_memory(buffers[i].base, buffers[i].bytes, written ? kRemoteWrite : kLocalRead, op.keys[i]);
+    MRC_ASSERT(i < op->plan->config().buffer_bytes.size() && buffers[i].bytes >= op->plan->config().buffer_bytes[i]);
+    op->buffers[i] = buffers[i];
+  }
+  return op;
+}
+
+// What travels directly is read and written by the device.
+bool Executor::enlist_buffers(Op& op) {
+  const bool written = op.plan->receives_more_than(kEagerBytesMax);
+  if (!written && !op.plan->sends_more_than(kEagerBytesMax)) return true;
+  const std::uint8_t access = written ? kRemoteWrite : kLocalRead;
+  for (std::size_t i = 0; i < op.buffers.size(); ++i) {
+    const Memory& buffer = op.buffers[i];
+    if (buffer.bytes == 0) continue;
+    if (device_->register_memory(buffer.base, buffer.bytes, access, op.keys[i]) != Status::kOk) {
+      op.keys[i] = 0;
+      return false;
     }
   }
-  ++running_;
-  ++stats_.ops;
-  slots_by_key_[key] = slot;
-  const OpId id = op.id;
+  return true;
+}
+
+void Executor::take_early(Op& op) {
   for (const std::unique_ptr<Peer>& peer : peers_) {
-    if (!peer->failed || !op.plan->talks_to(peer->rank)) continue;
-    end(op, OpState::kFailed, peer->rank, peer->reason);
-    return id;
-  }
-  announce(op);
-  for (std::uint32_t i = 0; i < op.plan->step_count(); ++i) {
-    if (op.waits[i] == 0 && op.plan->step(i).kind != StepKind::kReceive) ready_.push_back({slot, id, i});
-  }
-  if (op.left == 0) end(op, OpState::kDone, kNobody, "");
-  for (const std::unique_ptr<Peer>& peer : peers_) {
-    const auto found = peer->early.find(key);
+    const auto found = peer->early.find(op.key);
     if (found == peer->early.end()) continue;
     const std::vector<Peer::Early> messages = std::move(found->second);
     peer->early.erase(found);
+    peer->early_count -= messages.size();
     for (const Peer::Early& message : messages) {
-      if (op.state != OpState::kRunning) break;
-      if (message.head.kind == MessageHead::kData) {
-        take_data(op, peer->rank, message.head, message.data.data());
-      } else {
-        take_announcement(op, peer->rank, message.head, message.data.data());
-      }
+      if (op.state == OpState::kRunning) take(op, peer->rank, message.head, message.data.data());
     }
   }
-  work();
-  if (running_ > 0 && spinners_ == 0) work_there_.notify_one();
-  return id;
 }
 
 // Tells those that will write into our buffers where these are.
 void Executor::announce(Op& op) {
   for (const std::unique_ptr<Peer>& peer : peers_) {
-    if (op.plan->largest_receive(peer->rank) <= kEagerBytesMax || peer->rank == settings_.rank) continue;
+    if (op.plan->largest_receive(peer->rank) <= kEagerBytesMax || peer->failed) continue;
     std::array<RemoteBuffer, kPlanBuffersMax> own{};
     for (std::size_t i = 0; i < own.size(); ++i) {
       own[i] = {reinterpret_cast<std::uintptr_t>(op.buffers[i].base) + op.plan->shift(peer->rank, i), op.keys[i], 0};
@@ -221,7 +263,7 @@ OpState Executor::state(OpId id) {
 OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
   const TimePs begun = now_ps();
   std::unique_lock guard(mutex_);
-  Op* op = find(id);
+  const std::shared_ptr<Op> op = share(id);  // another thread may release it while we wait
   if (op == nullptr) return OpState::kUnknown;
   ++spinners_;
   while (op->state == OpState::kRunning && now_ps() - begun < settings_.spin && !stop_) {
@@ -237,7 +279,7 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
   }
   device_->rest_polling();
   work_there_.notify_one();
-  const auto over = [op, this] { return op->state != OpState::kRunning || stop_; };
+  const auto over = [&op, this] { return op->state != OpState::kRunning || stop_; };
   if (timeout_ns < 0) {
     something_done_.wait(guard, over);
   } else {
@@ -259,6 +301,10 @@ bool Executor::release(OpId id) {
   Op* op = find(id);
   if (op == nullptr) return true;
   if (op->state == OpState::kRunning || !settled(*op)) return false;
+  if (op->state == OpState::kFailed) {
+    dead_keys_.insert(op->key);
+    slots_by_key_.erase(op->key);
+  }
   free_slots_.push_back(op->slot);
   ops_[op->slot].reset();
   return true;
@@ -285,7 +331,7 @@ void Executor::fail(Peer& peer, const std::string& reason) {
   if (peer.failed) return;
   peer.failed = true;
   peer.reason = reason;
-  for (const std::unique_ptr<Op>& op : ops_) {
+  for (const std::shared_ptr<Op>& op : ops_) {
     if (op != nullptr && op->state == OpState::kRunning && needs(*op, peer.rank)) {
       end(*op, OpState::kFailed, peer.rank, reason);
     }
@@ -317,8 +363,8 @@ void Executor::close() {
     const std::unique_lock guard(mutex_);
     if (stop_) return;
     stop_ = true;
-    for (const std::unique_ptr<Op>& op : ops_) {
-      if (op != nullptr && op->state == OpState::kRunning) end(*op, OpState::kFailed, kNobody, "the group was closed");
+    for (const std::shared_ptr<Op>& op : ops_) {
+      if (op != nullptr && op->state == OpState::kRunning) end(*op, OpState::kFailed, kNobody, kClosed);
     }
     work_there_.notify_all();
     something_done_.notify_all();
@@ -331,10 +377,12 @@ ExecutorStats Executor::stats() {
   return stats_;
 }
 
-Executor::Op* Executor::find(OpId id) {
+Executor::Op* Executor::find(OpId id) { return share(id).get(); }
+
+std::shared_ptr<Executor::Op> Executor::share(OpId id) {
   const auto slot = static_cast<std::uint32_t>(id & 0xFFFFU);
   if (slot >= ops_.size() || ops_[slot] == nullptr || ops_[slot]->id != id) return nullptr;
-  return ops_[slot].get();
+  return ops_[slot];
 }
 
 Executor::Op* Executor::by_key(std::uint64_t key) {
@@ -347,15 +395,26 @@ void Executor::end(Op& op, OpState state, int rank, const std::string& reason) {
   op.state = state;
   op.failed_rank = rank;
   op.reason = reason;
-  slots_by_key_.erase(op.key);
+  // What peers still send for one that failed is known and dropped.
+  if (state == OpState::kDone) slots_by_key_.erase(op.key);
   --running_;
   settled(op);
   something_done_.notify_all();
 }
 
-// Gives the buffers back as soon as no posted send reads from them.
+// Gives the buffers back as soon as no posted send reads from them, and nobody writes into them: peers do not know yet
+// that an operation failed here, and a write that is refused would break the connection to one that is well.
 bool Executor::settled(Op& op) {
-  if (op.reading > 0 && !device_->closed()) return false;
+  if (!stop_ && !device_->closed()) {
+    if (op.reading > 0) return false;
+    const auto writes = [&](const std::unique_ptr<Peer>& peer) {
+      const auto receives = op.plan->receives(peer->rank);
+      return !peer->failed && op.plan->largest_receive(peer->rank) > kEagerBytesMax &&
+             std::any_of(receives.begin(), receives.end(), [&](std::uint32_t step) { return !op.done[step]; });
+    };
+    const bool announced = std::any_of(op.keys.begin(), op.keys.end(), [](std::uint32_t key) { return key != 0; });
+    if (op.state == OpState::kFailed && announced && std::any_of(peers_.begin(), peers_.end(), writes)) return false;
+  }
   for (std::uint32_t& key : op.keys) {
     if (key != 0) device_->deregister_memory(key);
     key = 0;
@@ -389,7 +448,7 @@ void Executor::drive() {
       for (Lane& lane : peer->lanes) resume(*peer, lane);
     }
     work();
-    post_receives();
+    post_receives(kOwedMax);
     if (count < done.size()) return;
   }
 }
@@ -401,16 +460,17 @@ void Executor::handle(const Completion& done) {
   Lane& lane = peer.lanes[found->second.second];
   if (done.opcode == WcOpcode::kWrite) {
     ++lane.completed;
-    Op* op = done.wr_id == 0 ? nullptr : find(done.wr_id >> kPairBits);
+    Op* op = done.wr_id == 0 ? nullptr : find(done.wr_id >> kStepBits);
     if (op != nullptr) {
       --op->reading;
       if (done.status == WcStatus::kSuccess && op->state == OpState::kRunning) {
-        finish(*op, static_cast<std::uint32_t>(done.wr_id & kPairMask));
+        finish(*op, static_cast<std::uint32_t>(done.wr_id & kStepMask));
       }
     }
   } else if (done.status == WcStatus::kSuccess) {
     ++lane.receives_owed;
-    if (peer.failed || done.immediate == (kSlotFlag | kCreditFlag)) return;
+    if (peer.failed) return;
+    if (done.immediate == (kSlotFlag | kCreditFlag)) return check_credit(peer, lane);
     if ((done.immediate & kSlotFlag) != 0) {
       handle_message(peer, lane, done.immediate & ~kSlotFlag);
     } else {
@@ -424,6 +484,14 @@ void Executor::handle(const Completion& done) {
 
 // --- what arrives
 
+// A peer that claims to have taken what was never sent would have us wait for ever, or write over what is under way.
+void Executor::check_credit(Peer& peer, const Lane& lane) {
+  const Credit credit = mailbox_.read_credit(peer.rank, lane.number);
+  if (credit.slots > lane.slots_sent || credit.immediates > lane.immediates_sent) {
+    protocol_error(peer, "its account says more than was sent to it");
+  }
+}
+
 void Executor::handle_message(Peer& peer, Lane& lane, std::uint32_t slot) {
   if (slot >= kSlots) return protocol_error(peer, "it named a slot that does not exist");
   const std::uint8_t* at = mailbox_.base() + mailbox_.slot(peer.rank, lane.number, slot);
@@ -433,17 +501,24 @@ void Executor::handle_message(Peer& peer, Lane& lane, std::uint32_t slot) {
   if (head.bytes > kEagerBytesMax || (head.kind != MessageHead::kData && head.kind != MessageHead::kAnnounce)) {
     return protocol_error(peer, "it sent a message that cannot be read");
   }
+  const std::uint8_t* data = at + kHeadBytes;
   Op* op = by_key(head.key);
-  if (op == nullptr) {
-    ++stats_.early_messages;
-    const std::uint8_t* data = at + kHeadBytes;
-    peer.early[head.key].push_back({head, std::vector<std::uint8_t>(data, data + head.bytes)});
+  if (op != nullptr) {
+    if (op->state == OpState::kRunning) take(*op, peer.rank, head, data);
     return;
   }
+  if (dead_keys_.contains(head.key)) return;
+  if (peer.early_count == kEarlyMax) return protocol_error(peer, "it is too many operations ahead");
+  ++peer.early_count;
+  ++stats_.early_messages;
+  peer.early[head.key].push_back({head, std::vector<std::uint8_t>(data, data + head.bytes)});
+}
+
+void Executor::take(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
   if (head.kind == MessageHead::kData) {
-    take_data(*op, peer.rank, head, at + kHeadBytes);
+    take_data(op, rank, head, data);
   } else {
-    take_announcement(*op, peer.rank, head, at + kHeadBytes);
+    take_announcement(op, rank, head, data);
   }
 }
 
@@ -487,6 +562,8 @@ void Executor::handle_direct(Peer& peer, std::uint32_t immediate) {
 
 void Executor::protocol_error(Peer& peer, const char* what) {
   ++stats_.protocol_errors;
+  peer.early.clear();
+  peer.early_count = 0;
   fail(peer, what);
 }
 
@@ -497,7 +574,7 @@ void Executor::give_back(Peer& peer, Lane& lane) {
   if (!due || peer.failed) return;
   lane.told = {lane.slots_taken, lane.immediates_taken};
   // Receives first: the peer may use what it is told at once.
-  post_receives();
+  post_receives(0);
   static_assert(kCreditCells * sizeof(Credit) <= kCreditBytes);
   const std::size_t cell = outbox_.credit(peer.rank, lane.number) + lane.credit_cell++ % kCreditCells * sizeof(Credit);
   std::memcpy(outbox_.base() + cell, &lane.told, sizeof lane.told);
@@ -512,10 +589,11 @@ void Executor::give_back(Peer& peer, Lane& lane) {
   post(lane, wr);
 }
 
-void Executor::post_receives() {
+// Of those lanes that lack more than `owed`.
+void Executor::post_receives(std::uint32_t owed) {
   for (const std::unique_ptr<Peer>& peer : peers_) {
     for (Lane& lane : peer->lanes) {
-      if (lane.receives_owed == 0) continue;
+      if (lane.receives_owed <= owed) continue;
       device_->command([&lane](Engine& engine, TimePs) {
         while (lane.receives_owed > 0 && engine.post_recv(lane.qp, 0) == Status::kOk) --lane.receives_owed;
         return 0;
@@ -600,7 +678,7 @@ bool Executor::send_direct(Op& op, std::uint32_t index) {
   if (!may_send(peer, lane, /*slot=*/false)) return false;
   const RemoteBuffer& into = remote.buffers[step.into_buffer];
   SendWr wr;
-  wr.wr_id = op.id << kPairBits | index;
+  wr.wr_id = op.id << kStepBits | index;
   wr.opcode = WrOpcode::kWriteImm;
   wr.lkey = op.keys[step.from_buffer];
   wr.local_address = reinterpret_cast<std::uintptr_t>(op.buffers[step.from_buffer].base) + step.from_offset;

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -59,12 +60,14 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   std::uint64_t mailbox_address() { return reinterpret_cast<std::uintptr_t>(mailbox_.base()); }
-  std::uint32_t mailbox_rkey() const { return mailbox_key_; }
+  // By rank: none may write where another one's messages arrive.
+  const std::vector<std::uint32_t>& mailbox_rkeys() const { return mailbox_keys_; }
   // One QP per lane, in RTS; posts their receives.
   void connect(std::uint16_t rank, std::span<const std::uint32_t> qps, std::uint64_t mailbox_address,
                std::uint32_t mailbox_rkey);
 
-  // Starts an operation. `key` names it at all ranks; `buffers` must stay until it is done or release() says so.
+  // Starts an operation. `key` names it at all ranks; `buffers` must stay until release() says so.
+  // Throws std::runtime_error when the device or the executor has no room for another one.
   OpId submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::uint8_t lane, std::span<const Memory> buffers);
   OpState state(OpId op);
   // kRunning: the time is over. Negative: for ever.
@@ -95,14 +98,16 @@ class Executor {
   // The rest is called under the lock.
   void drive();  // handles completions until there are none
   void handle(const Completion& done);
+  void check_credit(Peer& peer, const Lane& lane);
   void handle_message(Peer& peer, Lane& lane, std::uint32_t slot);
+  void take(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
   void take_data(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
   void take_announcement(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
   void handle_direct(Peer& peer, std::uint32_t immediate);
   void protocol_error(Peer& peer, const char* what);
   void fail(Peer& peer, const std::string& reason);
   void give_back(Peer& peer, Lane& lane);
-  void post_receives();
+  void post_receives(std::uint32_t owed);
   void work();  // starts steps until none is ready
   void start(Op& op, std::uint32_t step);
   void compute(Op& op, const Step& step);
@@ -118,20 +123,28 @@ class Executor {
   bool flushed() const;
   bool needs(const Op& op, std::uint16_t rank) const;
   void announce(Op& op);
+  void enlist(std::uint8_t* base, std::uint64_t bytes, std::uint8_t access, std::uint32_t& key);
+  bool enlist_buffers(Op& op);
+  void take_early(Op& op);
+  std::shared_ptr<Op> make_op(std::shared_ptr<const Plan> plan, std::uint64_t key, std::uint8_t lane,
+                              std::span<const Memory> buffers);
   Op* find(OpId id);
+  std::shared_ptr<Op> share(OpId id);
   Op* by_key(std::uint64_t key);
 
   std::shared_ptr<nic::Device> device_;
   CqId cq_;
   ExecutorSettings settings_;
   Mailbox mailbox_, outbox_;
-  std::uint32_t mailbox_key_ = 0, outbox_key_ = 0;
+  std::vector<std::uint32_t> mailbox_keys_;  // by rank
+  std::uint32_t outbox_key_ = 0;
   std::mutex mutex_;
   std::condition_variable work_there_, something_done_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::map<std::uint32_t, std::pair<std::uint16_t, std::uint8_t>> by_qp_;  // rank, lane
-  std::vector<std::unique_ptr<Op>> ops_;                                   // by op slot
-  std::map<std::uint64_t, std::uint32_t> slots_by_key_;                    // running operations
+  std::vector<std::shared_ptr<Op>> ops_;                                   // by op slot
+  std::map<std::uint64_t, std::uint32_t> slots_by_key_;                    // operations that run or failed
+  std::set<std::uint64_t> dead_keys_;  // of failed ones that were released: what peers still send for them is dropped
   std::vector<std::uint32_t> free_slots_;
   std::uint64_t next_generation_ = 1;
   std::deque<Ready> ready_;

@@ -19,6 +19,11 @@ std::span<const std::uint32_t> Plan::after(std::uint32_t step) const {
   return std::span(after_).subspan(after_first_[step], after_first_[step + 1] - after_first_[step]);
 }
 
+bool Plan::receives_more_than(std::uint64_t bytes) const {
+  return std::any_of(largest_receive_.begin(), largest_receive_.end(),
+                     [bytes](std::uint64_t one) { return one > bytes; });
+}
+
 void Plan::check(std::uint32_t index) const {
   const Step& step = config_.steps[index];
   const std::string name = "step " + std::to_string(index) + ": ";
@@ -78,6 +83,7 @@ void Plan::pair_up() {
       receives_[step.peer].push_back(i);
       largest_receive_[step.peer] = std::max(largest_receive_[step.peer], step.bytes);
     }
+    if (pair_index_[i] >= kPlanPairsMax) throw std::invalid_argument("too many messages between two ranks");
   }
 }
 

@@ -49,6 +49,7 @@ struct PlanConfig {
 
 inline constexpr std::size_t kPlanBuffersMax = 4;
 inline constexpr std::size_t kPlanStepsMax = 1U << 20;
+inline constexpr std::uint32_t kPlanPairsMax = 1U << 16;  // sends to one peer, and receives from it
 
 class Plan {
  public:
@@ -69,6 +70,7 @@ class Plan {
   std::uint64_t largest_receive(std::uint32_t peer) const { return largest_receive_[peer]; }
   bool talks_to(std::uint32_t peer) const { return talks_to_[peer]; }
   bool sends_more_than(std::uint64_t bytes) const { return largest_send_ > bytes; }
+  bool receives_more_than(std::uint64_t bytes) const;
 
  private:
   void check(std::uint32_t index) const;

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -148,6 +149,7 @@ class Device {
   bool more_ = false;  // the last turn stopped at a limit
   std::size_t first_port_ = 0;
   std::map<CqId, std::shared_ptr<Waker>> cq_wakers_;
+  std::unordered_map<std::uint32_t, std::span<const std::uint8_t>> regions_;  // by key
   std::deque<Event> events_;
   Waker event_waker_;
   std::deque<EndpointResult> endpoint_results_;

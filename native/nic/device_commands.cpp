@@ -107,16 +107,20 @@ Status Device::register_memory(std::uint8_t* base, std::uint64_t length_bytes, s
     status = engine_->register_memory(region);
   }
   key = region.key;
+  if (status == Status::kOk) regions_[key] = {base, length_bytes};
   return status;
 }
 
 Status Device::deregister_memory(std::uint32_t key) {
   const std::unique_lock guard(lock_);
   const Status status = engine_->deregister_memory(key);
-  if (status == Status::kOk) {
-    // A kept burst may still point into the region, for a message that has completed by another copy.
-    for (PortId id = 0; id < ports_.size(); ++id) drop_pending(id);
+  const auto region = regions_.find(key);
+  if (status != Status::kOk || region == regions_.end()) return status;
+  // A kept burst may still point into the region, for a message that has completed by another copy.
+  for (PortId id = 0; id < ports_.size(); ++id) {
+    if (ports_[id]->pending_reads(region->second.data(), region->second.size())) drop_pending(id);
   }
+  regions_.erase(region);
   return status;
 }
 

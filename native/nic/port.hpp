@@ -54,8 +54,10 @@ class Port {
   bool retry();
   bool blocked() const { return pending_ != nullptr; }
   int blocked_fd() const { return blocked_fd_; }
-  // Forgets what is kept: it may point into memory that is about to go away.
+  // Forgets what is kept.
   void drop_pending();
+  // Whether what is kept points into this memory.
+  bool pending_reads(const std::uint8_t* base, std::uint64_t length_bytes) const;
   void drop(std::uint32_t datagrams) { stats_.dropped_datagrams += datagrams; }
 
   // Receives one batch and hands every datagram in it to `engine`. Returns the number of datagrams; 0: nothing there.

@@ -95,6 +95,16 @@ void Port::drop_pending() {
   blocked_fd_ = -1;
 }
 
+bool Port::pending_reads(const std::uint8_t* base, std::uint64_t length_bytes) const {
+  if (!blocked()) return false;
+  const auto first = reinterpret_cast<std::uintptr_t>(base);
+  const auto packets = std::span(pending_->packets).subspan(pending_first_, pending_->count - pending_first_);
+  return std::any_of(packets.begin(), packets.end(), [&](const TxPacket& packet) {
+    // Below the region this wraps to a large number.
+    return packet.payload_bytes > 0 && reinterpret_cast<std::uintptr_t>(packet.payload) - first < length_bytes;
+  });
+}
+
 std::uint32_t Port::send_from(const TxBurst& burst, std::uint32_t first) {
   Address destination;
   if (!find_path(burst.destination, burst.fields.flow_label, destination)) {

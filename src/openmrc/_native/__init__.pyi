@@ -6,7 +6,14 @@ from typing import Annotated
 import numpy
 from numpy.typing import NDArray
 
-from openmrc._native import cc as cc, paths as paths, policies as policies, simulate as simulate, wire as wire
+from openmrc._native import (
+    cc as cc,
+    collectives as collectives,
+    paths as paths,
+    policies as policies,
+    simulate as simulate,
+    wire as wire,
+)
 
 class Buffer:
     def __init__(self, arg: object, /) -> None: ...
