@@ -61,13 +61,20 @@ def element_type(name: str) -> ElementType:
     return ElementType[short]
 
 
-def check_reducible(element: ElementType, op: ReduceOp) -> None:
+def check_reducible(element: ElementType, op: ReduceOp, factor: float = 1.0) -> None:
     """Make sure that the operation exists for the type.
 
     Raises:
-        ConfigError: bitwise operations of floating-point numbers, averages and factors of bool.
+        ConfigError: bitwise operations of floating-point numbers, averages and factors of bool, or a factor where
+            nothing is multiplied.
     """
     fits = native.reducible(int(element), int(op.combines))
     if not fits or (element is ElementType.BOOL and op > ReduceOp.XOR):
-        kinds = "sum, prod, min, max, and, or, xor" if element is ElementType.BOOL else "sum, prod, min, max, avg"
+        kinds = (
+            "and, or, xor, sum, prod, min, max"
+            if element is ElementType.BOOL
+            else "sum, prod, min, max, avg, premul_sum"
+        )
         raise ConfigError("op", op.name.lower(), f"{kinds} for {element.name.lower()}")
+    if factor != 1.0 and op is not ReduceOp.PREMUL_SUM:
+        raise ConfigError("factor", factor, "1, except with ReduceOp.PREMUL_SUM")

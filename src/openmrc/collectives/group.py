@@ -12,7 +12,8 @@ from openmrc._native import collectives as native
 from openmrc.collectives import schedules
 from openmrc.collectives.buffers import Scratch, View, view_of
 from openmrc.collectives.elements import ElementType, ReduceOp, check_reducible
-from openmrc.collectives.schedules import Request
+from openmrc.collectives.schedules import Request, choose
+from openmrc.collectives.sites import sites_of_group
 from openmrc.collectives.work import Work
 from openmrc.errors import ConfigError, InvalidStateError
 
@@ -40,6 +41,8 @@ class Group:
             raise ConfigError("members", members, f"own rank, {world.rank}, among them")
         self.world, self.members, self.name = world, members, name
         self.rank, self.size = members.index(world.rank), len(members)
+        self.sites = sites_of_group(world.sites, members)
+        """Which of our ranks stand together; empty: all on one site, or each on its own."""
         digest = hashlib.blake2b(repr((name, members)).encode(), digest_size=8).digest()
         self._key_base = int.from_bytes(digest, "little") >> _SEQUENCE_BITS << _SEQUENCE_BITS
         self._sequence = 0
@@ -49,25 +52,43 @@ class Group:
         self._unsettled: list[Work] = []
         self._pairs: dict[tuple[int, int], int] = {}
 
+    def algorithm_for(self, kind: str, nbytes: int) -> str:
+        """What "auto" means for a collective.
+
+        Args:
+            kind: Such as "all_reduce".
+            nbytes: Size of its `buffer`, in bytes.
+        """
+        return choose(Request(kind, self.rank, self.size, (nbytes,), sites=self.sites))
+
     # --- collectives
 
     def all_reduce(
-        self, buffer: Any, op: ReduceOp = ReduceOp.SUM, *, algorithm: str = "auto", traffic_class: str = "bulk"
+        self,
+        buffer: Any,
+        op: ReduceOp = ReduceOp.SUM,
+        *,
+        factor: float = 1.0,
+        algorithm: str = "auto",
+        traffic_class: str = "bulk",
     ) -> Work:
         """Every rank's `buffer` becomes the elements of all, combined.
 
         Args:
             buffer: In place; the same size and type at all ranks.
             op: How elements are combined, in an order that depends on ranks alone.
-            algorithm: "ring", "doubling", or "auto": by size.
+            factor: Of PREMUL_SUM: what this rank's elements are multiplied by before.
+            algorithm: "ring", "doubling", "halving", "hierarchical", or "auto": by size and sites.
             traffic_class: "bulk", or "critical": does not wait behind bulk traffic.
 
         Raises:
             ConfigError: a buffer, type, operation, algorithm or class that cannot be.
         """
         view = view_of(buffer)
-        check_reducible(view.element, op)
-        return self._start("all_reduce", [view], view.element, op, algorithm=algorithm, traffic_class=traffic_class)
+        check_reducible(view.element, op, factor)
+        return self._start(
+            "all_reduce", [view], view.element, op, factor=factor, algorithm=algorithm, traffic_class=traffic_class
+        )
 
     def reduce_scatter(
         self,
@@ -75,16 +96,23 @@ class Group:
         buffer: Any,
         op: ReduceOp = ReduceOp.SUM,
         *,
+        factor: float = 1.0,
         algorithm: str = "auto",
         traffic_class: str = "bulk",
     ) -> Work:
         """Block r of all ranks' `buffer`, combined, goes to `output` of rank r; `buffer` is `size` times as long."""
         result, view = view_of(output, "output"), view_of(buffer)
-        check_reducible(view.element, op)
+        check_reducible(view.element, op, factor)
         _same_type(view, result)
         _exactly("buffer", view.bytes, result.bytes * self.size)
         return self._start(
-            "reduce_scatter", [view, result], view.element, op, algorithm=algorithm, traffic_class=traffic_class
+            "reduce_scatter",
+            [view, result],
+            view.element,
+            op,
+            factor=factor,
+            algorithm=algorithm,
+            traffic_class=traffic_class,
         )
 
     def all_gather(self, output: Any, buffer: Any, *, algorithm: str = "auto", traffic_class: str = "bulk") -> Work:
@@ -104,14 +132,22 @@ class Group:
         root: int = 0,
         op: ReduceOp = ReduceOp.SUM,
         *,
+        factor: float = 1.0,
         algorithm: str = "auto",
         traffic_class: str = "bulk",
     ) -> Work:
         """All ranks' elements, combined, in the root's `buffer`; what the others' hold afterwards is not defined."""
         view = view_of(buffer)
-        check_reducible(view.element, op)
+        check_reducible(view.element, op, factor)
         return self._start(
-            "reduce", [view], view.element, op, root=root, algorithm=algorithm, traffic_class=traffic_class
+            "reduce",
+            [view],
+            view.element,
+            op,
+            root=root,
+            factor=factor,
+            algorithm=algorithm,
+            traffic_class=traffic_class,
         )
 
     def gather(self, output: Any, buffer: Any, root: int = 0, *, traffic_class: str = "bulk") -> Work:
@@ -174,6 +210,7 @@ class Group:
         op: ReduceOp = ReduceOp.SUM,
         *,
         root: int = 0,
+        factor: float = 1.0,
         algorithm: str = "auto",
         parts: tuple[tuple[int, ...], ...] = (),
         traffic_class: str,
@@ -181,13 +218,29 @@ class Group:
         if not 0 <= root < self.size:
             raise ConfigError("root", root, f"0 to {self.size - 1}")
         request = Request(
-            kind, self.rank, self.size, tuple(view.bytes for view in views), element, op, root, algorithm, parts
+            kind,
+            self.rank,
+            self.size,
+            tuple(view.bytes for view in views),
+            element,
+            op,
+            root,
+            algorithm,
+            parts,
+            float(factor),
+            self.sites,
         )
+        lane = self._lane(traffic_class)
         with self._lock:
+            plan = self._plan(request)  # a mistake must not count, or this rank would be one ahead of the others
             key = self._key_base | self._sequence & ((1 << _SEQUENCE_BITS) - 1)
             self._sequence += 1
-            plan = self._plan(request)
-        return self._submit(kind, plan, key, views, traffic_class)
+        return self._submit(request, plan, key, views, lane)
+
+    def _lane(self, traffic_class: str) -> int:
+        if self.world.closed:
+            raise InvalidStateError("the world is closed")
+        return self.world.lane(traffic_class)
 
     def _plan(self, request: Request) -> native.Plan:
         plan = self._plans.get(request)
@@ -200,10 +253,7 @@ class Group:
             self._plans.move_to_end(request)
         return plan
 
-    def _submit(self, kind: str, plan: native.Plan, key: int, views: list[View], traffic_class: str) -> Work:
-        lane = self.world.lane(traffic_class)
-        if self.world.closed:
-            raise InvalidStateError("the world is closed")
+    def _submit(self, request: Request, plan: native.Plan, key: int, views: list[View], lane: int) -> Work:
         needed = plan.buffer_bytes
         scratch = None
         memory = [(view.address, view.bytes) for view in views]
@@ -218,7 +268,8 @@ class Group:
                     self._scratch.give_back(scratch)
 
         number = self.world.executor.submit(plan, key, lane, memory)
-        work = Work(self.world.executor, number, f"{kind} of {self.name}", (views, scratch), over)
+        name = f"{request.kind} of {self.name}"
+        work = Work(self.world.executor, number, name, (views, scratch), over, algorithm=choose(request))
         self._settle(work)
         return work
 
@@ -235,13 +286,14 @@ class Group:
             raise ConfigError("rank", peer, f"another rank from 0 to {self.size - 1}")
         ends = (self.rank, peer) if kind == "send" else (peer, self.rank)
         request = Request(kind, self.rank, self.size, (view.bytes,), root=peer)
+        lane = self._lane(traffic_class)
         with self._lock:
             sequence = self._pairs.get(ends, 0)
             self._pairs[ends] = sequence + 1
             plan = self._plan(request)
         digest = hashlib.blake2b(repr((self.name, self.members, ends)).encode(), digest_size=8).digest()
         base = int.from_bytes(digest, "little") >> _SEQUENCE_BITS << _SEQUENCE_BITS
-        return self._submit(kind, plan, base | sequence & ((1 << _SEQUENCE_BITS) - 1), [view], traffic_class)
+        return self._submit(request, plan, base | sequence & ((1 << _SEQUENCE_BITS) - 1), [view], lane)
 
     def _at_root(self, whole: Any, part: View, root: int, name: str) -> View:
         if self.rank != root:

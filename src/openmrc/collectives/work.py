@@ -38,11 +38,23 @@ class OpState(IntEnum):
 
 
 class Work:
-    """An operation that was started: wait for it before its buffers are touched."""
+    """An operation that was started: wait for it before its buffers are touched.
+
+    Attributes:
+        algorithm: How it is done, such as "ring".
+    """
 
     def __init__(
-        self, executor: native.Executor, number: int, name: str, keep: tuple[Any, ...], over: Callable[[], None]
+        self,
+        executor: native.Executor,
+        number: int,
+        name: str,
+        keep: tuple[Any, ...],
+        over: Callable[[], None],
+        *,
+        algorithm: str = "direct",
     ) -> None:
+        self.algorithm = algorithm
         self._executor = executor
         self._number = number
         self._name = name
