@@ -180,15 +180,16 @@ def test_a_fault_with_a_time_ends_with_its_command_and_another_stays(
     here("down", bed_name)
 
 
-def test_the_guides_commands_work_as_printed(
-    repository: Path, needs_namespaces: None, left_of: Callable[[str], list[str]]
+@pytest.mark.parametrize("page", ["docs/guides/testbed.md", "README.md"])
+def test_the_commands_of_a_page_work_as_printed(
+    repository: Path, needs_namespaces: None, left_of: Callable[[str], list[str]], page: str
 ):
-    page = (repository / "docs" / "guides" / "testbed.md").read_text()
+    text = (repository / page).read_text()
     name = "demo"
     if left_of(name):
         pytest.skip("a test bed of the guide's name is up")
     alone = not state.names()
-    blocks = re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     commands = [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ openmrc testbed ")]
     simple = [shlex.split(command)[2:] for command in commands if " compare " not in command]
     assert [words[0] for words in simple][:1] == ["up"]
