@@ -1,0 +1,68 @@
+"""A barrier that says who did not come: over the store, so that it works when the ranks' operations do not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+from openmrc.torch.failures import ProcessGroupError
+
+__all__ = ["monitored_barrier"]
+
+_ANSWER_S = 5.0  # rank 0 may have begun later, and still has to say who was missing
+_MOMENT = timedelta(milliseconds=1)
+
+
+def monitored_barrier(
+    store: Any, number: int, ranks: Sequence[int], rank: int, timeout_s: float, *, wait_all: bool
+) -> None:
+    """Returns when all ranks are there.
+
+    Args:
+        store: Of the group alone.
+        number: Which one of the group's it is.
+        ranks: How the members are called in messages.
+        rank: Own place among them.
+        timeout_s: How long rank 0 waits for each other one, from when it comes itself.
+        wait_all: Find out all who are missing, not the first alone.
+
+    Raises:
+        ProcessGroupError: some did not come.
+    """
+    key = f"openmrc/barrier/{number}"
+    if rank == 0:
+        missing = _missing(store, key, len(ranks), time.monotonic() + timeout_s, wait_all=wait_all)
+        verdict = ",".join(str(ranks[one]) for one in missing)
+        store.set(f"{key}/verdict", verdict or "-")
+    else:
+        store.set(f"{key}/{rank}", "1")
+        if not _comes(store, f"{key}/verdict", timedelta(seconds=timeout_s + _ANSWER_S)):
+            raise ProcessGroupError(f"rank {ranks[0]} did not pass the monitored barrier in {timeout_s:g} s", ranks[0])
+        verdict = store.get(f"{key}/verdict").decode().strip("-")
+    if verdict:
+        names = [int(one) for one in verdict.split(",")]
+        who = f"rank{'s' if len(names) > 1 else ''} {', '.join(map(str, names))}"
+        raise ProcessGroupError(f"{who} did not come to the monitored barrier in {timeout_s:g} s", names[0])
+
+
+def _missing(store: Any, key: str, size: int, deadline: float, *, wait_all: bool) -> list[int]:
+    missing = []
+    for rank in range(1, size):
+        left = max(timedelta(seconds=deadline - time.monotonic()), _MOMENT)
+        if not _comes(store, f"{key}/{rank}", left):
+            missing.append(rank)
+            if not wait_all:
+                break
+    return missing
+
+
+def _comes(store: Any, key: str, timeout: timedelta) -> bool:
+    try:
+        store.wait([key], timeout)
+    except dist.DistStoreError:
+        return False
+    return True

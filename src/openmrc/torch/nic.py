@@ -1,0 +1,134 @@
+"""The device of a process: made of what the environment says, or of every suitable interface, for all its groups."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+
+from openmrc.errors import ConfigError, DeviceError
+from openmrc.srv6 import read_nic_paths
+from openmrc.torch.hosts import Neighbours
+from openmrc.verbs import Device, Port
+from openmrc.verbs.carrier import LinkCarrier
+from openmrc.verbs.interfaces import choose_ports
+
+__all__ = ["Nic", "acquire", "release"]
+
+PORTS, PATHS, ADDRESS = "OPENMRC_PORTS", "OPENMRC_PATHS", "OPENMRC_ADDRESS"
+FIRST_UDP_PORT = 4791
+_UDP_PORTS = 256
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass(eq=False, slots=True)
+class Nic:
+    """A device and what belongs to it.
+
+    Args:
+        device: It is open.
+        address: Where other ranks connect by TCP.
+        why: One line for people: which ports were chosen, and why these.
+        carrier: Tells the device of cables that are out.
+    """
+
+    device: Device
+    address: str
+    why: str
+    carrier: LinkCarrier | None
+    users: int = 0
+
+
+_lock = threading.Lock()
+_nic: Nic | None = None
+
+
+def acquire(neighbours: Neighbours, store_host: str | None) -> Nic:
+    """The device of this process, which is opened for the first user. Give it back with `release`.
+
+    Args:
+        neighbours: Which ranks share hosts.
+        store_host: Where the store is served, None: not over the network.
+
+    Raises:
+        ConfigError: the environment names ports or a file that cannot be.
+        DeviceError: the operating system refuses the ports.
+    """
+    global _nic  # noqa: PLW0603  # one NIC per process, however many groups
+    with _lock:
+        if _nic is None:
+            _nic = _open(os.environ, neighbours, store_host)
+        _nic.users += 1
+        return _nic
+
+
+def release(nic: Nic) -> None:
+    """Closes the device when nobody uses it any more."""
+    global _nic  # noqa: PLW0603
+    with _lock:
+        nic.users -= 1
+        if nic.users:
+            return
+        _nic = None
+    if nic.carrier is not None:
+        nic.carrier.close()
+    nic.device.close()
+
+
+def _open(environment: Mapping[str, str], neighbours: Neighbours, store_host: str | None) -> Nic:
+    wanted, file = environment.get(PORTS), environment.get(PATHS)
+    if wanted is not None and file is not None:
+        raise ConfigError(PORTS, wanted, f"nothing, as {PATHS} names the ports too")
+    if file is not None:
+        paths = read_nic_paths(file)
+        device = Device(paths=paths, udp_port=FIRST_UDP_PORT, burst_packets=1)  # no offload here that a burst could use
+        why = f"{len(device.ports)} ports, from {PATHS}: {file}"
+    else:
+        ports, why = _ports(wanted, neighbours)
+        # What translates an address for peers keeps the UDP port, so that it must be the same at all ranks.
+        seen_elsewhere = any(port.seen_as != port.address for port in ports)
+        device = _first_free(ports, 0 if seen_elsewhere else neighbours.own_index)
+    carrier = LinkCarrier(device) if any(port.interface for port in device.ports) else None
+    # The way to the store is there already, and need not be one of the planes, which may break.
+    address = environment.get(ADDRESS) or _address_toward(store_host) or device.ports[0].address
+    return Nic(device, address, why, carrier)
+
+
+def _address_toward(host: str | None) -> str | None:
+    """Own address on the way to a host; None: there is none that other hosts could use."""
+    if host is None:
+        return None
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, 1, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(address)
+            found = str(probe.getsockname()[0])
+    except OSError:
+        return None
+    own = ip_address(found.partition("%")[0])
+    return None if own.is_loopback or own.is_link_local else found
+
+
+def _ports(wanted: str | None, neighbours: Neighbours) -> tuple[tuple[Port, ...], str]:
+    if wanted is None and neighbours.all_here:
+        return (Port(_LOOPBACK),), f"1 port, loopback {_LOOPBACK}: all ranks are on this host ({PORTS} names others)"
+    chosen = choose_ports(wanted, field=PORTS)
+    if not neighbours.shared or "%" in (wanted or ""):
+        return chosen.ports, chosen.why
+    # What is bound to an interface leaves through it and never reaches a rank on the same host.
+    return tuple(replace(port, interface=None) for port in chosen.ports), chosen.why
+
+
+def _first_free(ports: tuple[Port, ...], own_index: int) -> Device:
+    """A device on the first UDP port that is free; each rank of a host begins the search elsewhere."""
+    for number in range(own_index, own_index + _UDP_PORTS):
+        try:
+            return Device(ports, udp_port=FIRST_UDP_PORT + number)
+        except DeviceError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+    raise DeviceError(errno.EADDRINUSE, f"no UDP port from {FIRST_UDP_PORT + own_index} on is free")
