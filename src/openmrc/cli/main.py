@@ -31,6 +31,7 @@ COMMANDS = {
     "paper": "The published experiments of the MRC paper, simulated and compared.",
     "sweep": "One scenario for many parameter values and seeds, into one table.",
     "bench": "Both ends and the fabric on this machine, measured.",
+    "doctor": "What this host offers, and what to change.",
 }
 
 

@@ -1,0 +1,128 @@
+"""`openmrc doctor`: what this host offers, and what to change."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from openmrc.units import format_rate
+
+if TYPE_CHECKING:
+    from openmrc.doctor import Finding, Report, Verdict
+
+app = typer.Typer(help="What this host offers to a device, and what to change; changes nothing itself.")
+
+_WIDTH = 100
+_STYLES = {"ok": "green", "optional": "dim", "could be better": "yellow", "broken": "bold red"}
+
+
+@app.command()
+def doctor(
+    ports: Annotated[
+        str | None, typer.Option("--ports", help="Interfaces or addresses, one per plane. Without: all suitable.")
+    ] = None,
+    peer: Annotated[
+        str | None, typer.Option("--peer", help="Ask another host's device: its addresses, one per plane.")
+    ] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write all findings here; - is stdout.")] = None,
+) -> None:
+    """Look at interfaces, sockets, kernel and packages; ends with 1 if something is broken."""
+    from openmrc.doctor import Verdict, examine
+
+    report = examine(ports, peer)
+    if as_json is not None:
+        text = json.dumps(report.as_json(), indent=2) + "\n"
+        if str(as_json) == "-":
+            sys.stdout.write(text)
+        else:
+            as_json.write_text(text, encoding="utf-8")
+    if str(as_json) != "-":
+        _show(report)
+    if report.verdict is Verdict.BROKEN:
+        raise typer.Exit(1)
+
+
+def _show(report: Report) -> None:
+    terminal = Console()
+    console = Console(highlight=False, width=min(terminal.width, _WIDTH) if terminal.is_terminal else _WIDTH)
+    console.print(_interfaces(report))
+    for group, findings in groupby(report.findings, lambda finding: finding.group):
+        _heading(console, group)
+        console.print(_table(findings))
+    _commands(console, report)
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(text, "bold"))
+
+
+def _interfaces(report: Report) -> Table:
+    table = Table(title="Interfaces", title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for head in ("port", "name", "kind", "state", "MTU", "speed", "addresses"):
+        table.add_column(head, justify="right" if head in ("port", "MTU") else "left", overflow="fold")
+    planes = {one.name: plane for plane, one in enumerate(report.chosen.interfaces) if one is not None}
+    for one in report.interfaces:
+        if not (one.addresses or (one.carrier and one.up)):
+            continue
+        state = "down" if not one.up else "up" if one.carrier else "no carrier"
+        table.add_row(
+            str(planes.get(one.name, "")),
+            one.name,
+            one.kind,
+            state,
+            f"{one.mtu:,}",
+            "" if one.speed_bps is None else format_rate(one.speed_bps),
+            ", ".join(str(address) for address in one.addresses),
+            style=None if one.name in planes else "dim",
+        )
+    return table
+
+
+def _table(findings: Iterable[Finding]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(width=15, no_wrap=True)
+    table.add_column(width=18, overflow="fold")
+    table.add_column(overflow="fold")
+    for one in findings:
+        verdict = Text(one.verdict.value, _STYLES[one.verdict.value])
+        table.add_row(verdict, Text(one.name), Text(one.sentence))
+    return table
+
+
+def _commands(console: Console, report: Report) -> None:
+    """What to change, worst first, each line whole so that it can be copied."""
+    from openmrc.doctor import Verdict
+
+    for verdict, title in (
+        (Verdict.BROKEN, "Broken: change this"),
+        (Verdict.IMPROVABLE, "Could be better"),
+        (Verdict.OPTIONAL, "If you want it"),
+    ):
+        findings = [one for one in report.findings if one.verdict is verdict and one.command is not None]
+        if not findings:
+            continue
+        _heading(console, title)
+        for command in dict.fromkeys(one.command or "" for one in findings):
+            names = ", ".join(f"{one.group}: {one.name}" for one in findings if one.command == command)
+            console.print(Text(f"  # {names}", "dim"), soft_wrap=True)
+            console.print(Text(f"  {command}"), soft_wrap=True)
+    console.print()
+    console.print(_summary(report, Verdict.BROKEN, Verdict.IMPROVABLE))
+
+
+def _summary(report: Report, broken: Verdict, improvable: Verdict) -> Text:
+    counts = {
+        verdict: sum(finding.verdict is verdict for finding in report.findings) for verdict in (broken, improvable)
+    }
+    said = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
+    return Text(f"{len(report.findings)} checks: {said or 'all well'}.", _STYLES[report.verdict.value])

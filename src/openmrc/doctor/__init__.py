@@ -1,0 +1,8 @@
+"""What a host offers to a device, and what to change: see `examine`."""
+
+from __future__ import annotations
+
+from openmrc.doctor.examine import examine
+from openmrc.doctor.finding import Finding, Report, Verdict
+
+__all__ = ["Finding", "Report", "Verdict", "examine"]

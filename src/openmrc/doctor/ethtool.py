@@ -1,0 +1,61 @@
+"""An interface's offloads, asked of the kernel by ioctl: no `ethtool` has to be installed, no privilege is needed."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import socket
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["Feature", "features"]
+
+_SIOCETHTOOL = 0x8946
+_GET_STRINGS = 0x1B
+_GET_STRING_COUNT = 0x37
+_GET_FEATURES = 0x3A
+_FEATURE_NAMES = 4  # ETH_SS_FEATURES
+_NAME_BYTES = 32
+_PER_BLOCK = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One offload: whether it is on, and whether it can be changed."""
+
+    on: bool
+    changeable: bool
+
+
+def features(name: str) -> Mapping[str, Feature]:
+    """Offloads of an interface by the names of `ethtool -k`'s kernel side ("rx-gro"); empty: the driver tells none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            answer = _ask(asked, name, struct.pack("=IIQI", _GET_STRING_COUNT, 0, 1 << _FEATURE_NAMES, 0))
+            (count,) = struct.unpack_from("=I", answer, 16)
+            head = struct.pack("=III", _GET_STRINGS, _FEATURE_NAMES, count)
+            names = _ask(asked, name, head + bytes(_NAME_BYTES * count))[len(head) :]
+            blocks = -(-count // _PER_BLOCK)
+            states = _ask(asked, name, struct.pack("=II", _GET_FEATURES, blocks) + bytes(16 * blocks))[8:]
+        except OSError:
+            return {}
+    return decode(names, states)
+
+
+def decode(names: bytes, states: bytes) -> dict[str, Feature]:
+    """Features from the kernel's names, 32 bytes each, and masks by the 32: available, requested, active, never."""
+    found = {}
+    for number in range(len(names) // _NAME_BYTES):
+        text = names[number * _NAME_BYTES :][:_NAME_BYTES].partition(b"\0")[0].decode()
+        available, _requested, active, never = struct.unpack_from("=IIII", states, number // _PER_BLOCK * 16)
+        bit = 1 << number % _PER_BLOCK
+        if text:
+            found[text] = Feature(bool(active & bit), bool(available & bit) and not never & bit)
+    return found
+
+
+def _ask(asked: socket.socket, name: str, command: bytes) -> bytes:
+    buffer = array.array("B", command)
+    fcntl.ioctl(asked.fileno(), _SIOCETHTOOL, struct.pack("16sQ16x", name.encode()[:15], buffer.buffer_info()[0]))
+    return buffer.tobytes()

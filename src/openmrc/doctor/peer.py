@@ -1,0 +1,128 @@
+"""Whether another host's device answers, plane by plane: what firewalls and cables in between let through."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from openmrc.doctor.finding import Finding, Verdict
+from openmrc.errors import ConfigError, OpenmrcError
+from openmrc.verbs import Device, Peer, Port
+
+__all__ = ["PlaneAnswer", "check_peer", "parse_peer", "probe_peer"]
+
+_GROUP = "peer"
+_EVS = 8
+_WAIT_S = 0.5
+_UDP_PORT = 4791
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneAnswer:
+    """What came back of one probe per EV on one plane.
+
+    Args:
+        plane: Number of the port.
+        local: Its address.
+        remote: The peer's.
+        probed: EVs tried, each with one packet.
+        answered: EVs that an answer came for.
+        marked: Answers that said that the fabric had marked the probe (ECN).
+        round_trip_us: Median; None: no answer.
+        path_mtu_bytes: Largest packet as far as this host's kernel knows; None: it knows no route.
+        error: What the operating system refused.
+    """
+
+    plane: int
+    local: str
+    remote: str
+    probed: int = _EVS
+    answered: int = 0
+    marked: int = 0
+    round_trip_us: float | None = None
+    path_mtu_bytes: int | None = None
+    error: str = ""
+
+
+def parse_peer(text: str, ports: Sequence[Port], field: str = "--peer") -> list[str]:
+    """Addresses of a peer, one per plane, in the order of the ports; fewer than there are ports will do.
+
+    Raises:
+        ConfigError: not numeric addresses, another family than the ports', or more of them than ports.
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    version = ports[0].version
+    if not 1 <= len(words) <= len(ports):
+        raise ConfigError(field, text, f"1 to {len(ports)} addresses, one per port of this host")
+    for word in words:
+        try:
+            other = ip_address(word).version
+        except ValueError:
+            raise ConfigError(field, word, "numeric addresses, separated by commas") from None
+        if other != version:
+            raise ConfigError(field, word, f"IPv{version} addresses, as this host's ports have", hint="choose --ports")
+    return words
+
+
+def probe_peer(ports: Sequence[Port], addresses: Sequence[str], *, udp_port: int = _UDP_PORT) -> list[PlaneAnswer]:
+    """Asks the peer's device at `addresses`, one per plane; needs no connection and half a second per silent plane.
+
+    A device that knows nothing of the asker answers to its own UDP port, so that port has to be free here, too.
+    """
+    pairs = zip(ports, addresses, strict=False)
+    return [_probe(plane, port, address, udp_port) for plane, (port, address) in enumerate(pairs)]
+
+
+def check_peer(answers: Sequence[PlaneAnswer]) -> Iterator[Finding]:
+    """One finding per plane."""
+    for one in answers:
+        name = f"plane {one.plane}"
+        numbers = {
+            "evs_probed": one.probed,
+            "evs_answered": one.answered,
+            "marked": one.marked,
+            "round_trip_us": None if one.round_trip_us is None else round(one.round_trip_us, 1),
+            "path_mtu_bytes": one.path_mtu_bytes,
+        }
+        way = f"{one.local} to {one.remote}"
+        if one.error:
+            command = f"ip route get {one.remote} from {one.local}"
+            yield Finding(_GROUP, name, Verdict.BROKEN, f"{way}: {one.error}.", command, numbers)
+        elif one.answered == 0:
+            sentence = (
+                f"{way}: no answer on any of {one.probed} EVs. Is a device open there (`openmrc perf serve` opens "
+                f"one), is it the same plane, does a firewall on the way stop UDP port {_UDP_PORT}?"
+            )
+            command = f"openmrc perf serve --ports {','.join(answer.remote for answer in answers)}"
+            yield Finding(_GROUP, name, Verdict.BROKEN, sentence, command, numbers)
+        elif one.answered < one.probed:
+            sentence = f"{way}: {one.answered} of {one.probed} EVs answered; the others' paths lose packets."
+            yield Finding(_GROUP, name, Verdict.IMPROVABLE, sentence, numbers=numbers)
+        else:
+            sentence = (
+                f"{way}: all {one.probed} EVs answered, in {one.round_trip_us:.0f} us; "
+                f"path MTU {one.path_mtu_bytes or 0:,} bytes."
+            )
+            yield Finding(_GROUP, name, Verdict.OK, sentence, numbers=numbers)
+
+
+def _probe(plane: int, port: Port, address: str, udp_port: int) -> PlaneAnswer:
+    peer = Peer((address,), udp_port)
+    try:
+        with Device([port], udp_port=udp_port, evs_per_port=_EVS) as device:
+            mtu = device.path_mtu_bytes(peer)
+            answers = [one for one in device.controller.probe(peer, timeout_s=_WAIT_S) if one.answered]
+    except (OpenmrcError, OSError) as error:
+        return PlaneAnswer(plane, port.seen_as, address, error=str(error))
+    trips = [one.rtt_ns / 1000 for one in answers]
+    return PlaneAnswer(
+        plane,
+        port.seen_as,
+        address,
+        answered=len(answers),
+        marked=sum(one.marked for one in answers),
+        round_trip_us=statistics.median(trips) if trips else None,
+        path_mtu_bytes=mtu,
+    )

@@ -1,0 +1,155 @@
+"""The interfaces that would be a device's ports: their MTU, offloads, networks, and the UDP port on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from openmrc.doctor.ethtool import Feature
+from openmrc.doctor.finding import Finding, Verdict
+from openmrc.doctor.host import Host
+from openmrc.verbs.interfaces import ChosenPorts, Interface
+
+__all__ = ["check_choice", "check_loopback", "check_mtu", "check_networks", "check_offloads", "check_reverse_path"]
+
+_GROUP = "ports"
+_HEADERS_BYTES = 44  # BTH, METH, TSETH, RETH, ImmDt and ICRC: the longest data packet
+_UDP_BYTES = 8
+_IP_BYTES = {4: 20, 6: 40}
+_PAYLOAD_BYTES = 4096
+_JUMBO_BYTES = 9000
+
+
+def check_choice(chosen: ChosenPorts) -> Finding:
+    """Which ports a device would have."""
+    numbers = {"ports": len(chosen.ports), "only_loopback": _only_loopback(chosen)}
+    if _only_loopback(chosen):
+        command = "sudo ip addr add ADDRESS/PREFIX dev INTERFACE && sudo ip link set dev INTERFACE up"
+        return Finding(_GROUP, "choice", Verdict.IMPROVABLE, f"{chosen.why}.", command, numbers)
+    silent = [one.name for one in chosen.interfaces if one is not None and not (one.up and one.carrier)]
+    if silent:
+        command = f"sudo ip link set dev {silent[0]} up"
+        return Finding(_GROUP, "choice", Verdict.IMPROVABLE, f"{chosen.why}.", command, numbers)
+    return Finding(_GROUP, "choice", Verdict.OK, f"{chosen.why}.", numbers=numbers)
+
+
+def check_loopback(interfaces: Sequence[Interface]) -> Finding | None:
+    """Whether loopback is up, which handshakes within a host and this examination need; None: it is."""
+    if any(one.loopback and one.up and one.addresses for one in interfaces):
+        return None
+    sentence = "Loopback is down: processes of this host cannot reach each other, and other findings here are moot."
+    return Finding(_GROUP, "loopback", Verdict.BROKEN, sentence, "sudo ip link set dev lo up")
+
+
+def check_mtu(chosen: ChosenPorts) -> Finding:
+    """Whether the largest standard payload (4,096 bytes) fits into a packet, and all planes take the same."""
+    sizes = {one.name: one.mtu for one in chosen.interfaces if one is not None}
+    if not sizes:
+        return Finding(_GROUP, "MTU", Verdict.OK, "The interfaces of these ports are not known; so is their MTU.")
+    smallest = min(sizes.values())
+    overhead = _IP_BYTES[chosen.ports[0].version] + _UDP_BYTES + _HEADERS_BYTES
+    payload = max(smallest - overhead, 0) // 4 * 4
+    numbers = {"mtu_bytes_min": smallest, "mtu_bytes_max": max(sizes.values()), "payload_bytes_max": payload}
+    if len(set(sizes.values())) > 1:
+        low = [name for name in sizes if sizes[name] == smallest]
+        listed = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        sentence = f"MTUs differ ({listed}): all packets are cut for the smallest, {payload:,} bytes of payload."
+        commands = " && ".join(f"sudo ip link set dev {name} mtu {max(sizes.values())}" for name in low)
+        return Finding(_GROUP, "MTU", Verdict.IMPROVABLE, sentence, commands, numbers)
+    if payload < _PAYLOAD_BYTES:
+        sentence = (
+            f"{smallest:,} bytes: {payload:,} bytes of payload a packet. With jumbo frames, where the switches pass "
+            "them, it is 4,096 and each byte costs less than half of the processor time."
+        )
+        commands = " && ".join(f"sudo ip link set dev {name} mtu {_JUMBO_BYTES}" for name in sizes)
+        return Finding(_GROUP, "MTU", Verdict.IMPROVABLE, sentence, commands, numbers)
+    sentence = f"{smallest:,} bytes: the full payload of {_PAYLOAD_BYTES:,} bytes fits."
+    return Finding(_GROUP, "MTU", Verdict.OK, sentence, numbers=numbers)
+
+
+def check_offloads(interface: Interface, features: Mapping[str, Feature]) -> Finding:
+    """Whether the interface joins and splits bursts of datagrams, and computes UDP checksums."""
+    name = f"offloads of {interface.name}"
+    if interface.kind == "veth":
+        return Finding(_GROUP, name, Verdict.OK, "Bursts cross a veth pair in one piece, if its ends let them.")
+    if not features:
+        return Finding(_GROUP, name, Verdict.OK, "The driver does not tell its offloads.")
+    version = "ipv4" if interface.address(4) else "ipv6"
+    checksum = _on(features, "tx-checksum-ip-generic") or _on(features, f"tx-checksum-{version}")
+    state = {
+        "gro": _on(features, "rx-gro"),
+        "gso": _on(features, "tx-generic-segmentation"),
+        "tx": checksum,
+    }
+    changeable = {
+        "gro": _changeable(features, "rx-gro"),
+        "gso": _changeable(features, "tx-generic-segmentation"),
+        "tx": _changeable(features, "tx-checksum-ip-generic") or _changeable(features, f"tx-checksum-{version}"),
+    }
+    words = {"gro": "receive coalescing (GRO)", "gso": "segmentation (GSO)", "tx": "UDP checksum offload"}
+    in_hardware = _on(features, "tx-udp-segmentation")
+    numbers = {"gro": state["gro"], "gso": state["gso"], "udp_checksum": checksum, "udp_segmentation": in_hardware}
+    off = [key for key in state if not state[key]]
+    if off:
+        wanted = [key for key in off if changeable[key]]
+        sentence = f"Without {' and '.join(words[key] for key in off)}: more processor time for every packet."
+        command = f"sudo ethtool -K {interface.name} {' '.join(f'{key} on' for key in wanted)}" if wanted else None
+        return Finding(_GROUP, name, Verdict.IMPROVABLE if wanted else Verdict.OK, sentence, command, numbers)
+    where = "by the hardware" if in_hardware else "by the kernel, late"
+    sentence = f"GRO and UDP checksums are on; bursts are split {where}."
+    return Finding(_GROUP, name, Verdict.OK, sentence, numbers=numbers)
+
+
+def check_networks(chosen: ChosenPorts) -> Finding | None:
+    """Whether every plane is a network of its own; None: one port only.
+
+    In one network Linux answers for each address on every interface, so that all planes may meet on one cable.
+    """
+    places = [
+        (interface.name, address.network)
+        for interface in chosen.interfaces
+        if interface is not None and (address := interface.address(chosen.ports[0].version)) is not None
+    ]
+    if len(places) < 2:
+        return None
+    for number, (name, network) in enumerate(places):
+        for other, beside in places[:number]:
+            if network.version == 4 and name != other and network.overlaps(beside):
+                sentence = (
+                    f"{other} and {name} are in one network, {network}: Linux answers for both addresses on either, "
+                    "so both planes may meet on one cable. Better is a network for each plane."
+                )
+                command = "sudo sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2"
+                return Finding(_GROUP, "networks", Verdict.IMPROVABLE, sentence, command)
+    return Finding(_GROUP, "networks", Verdict.OK, "Every plane is a network of its own.")
+
+
+def check_reverse_path(host: Host, chosen: ChosenPorts) -> Finding | None:
+    """Whether strict reverse path filters would drop what arrives over another plane than the route back.
+
+    None: one port only, or IPv6, which has no such filter in the kernel's routing.
+    """
+    names = [port.interface for port in chosen.ports if port.interface is not None]
+    if len(names) < 2 or chosen.ports[0].version == 6:
+        return None
+    common = host.sysctl("net/ipv4/conf/all/rp_filter") or 0
+    strict = [name for name in names if max(common, host.sysctl(f"net/ipv4/conf/{name}/rp_filter") or 0) == 1]
+    if not strict:
+        return Finding(_GROUP, "reverse path", Verdict.OK, "No strict reverse path filter on these interfaces.")
+    sentence = (
+        f"Strict reverse path filter on {', '.join(strict)}: where planes are routed, packets that come over another "
+        "interface than the route back are dropped in silence."
+    )
+    command = "sudo sysctl -w " + " ".join(f"net.ipv4.conf.{name}.rp_filter=2" for name in strict)
+    return Finding(_GROUP, "reverse path", Verdict.IMPROVABLE, sentence, command)
+
+
+def _only_loopback(chosen: ChosenPorts) -> bool:
+    return all(one is not None and one.loopback for one in chosen.interfaces)
+
+
+def _on(features: Mapping[str, Feature], name: str) -> bool:
+    return name in features and features[name].on
+
+
+def _changeable(features: Mapping[str, Feature], name: str) -> bool:
+    return name in features and features[name].changeable
