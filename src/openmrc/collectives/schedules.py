@@ -125,12 +125,7 @@ def _all_reduce(request: Request, algorithm: str) -> Schedule:
     (total,) = request.buffer_bytes
     ranks, element, divide = request.ranks, request.element.bytes, request.op is ReduceOp.AVG
     segments = _segments(Block(0, total), total, element)
-    need = {
-        "ring": lambda length: length,
-        "doubling": lambda length: length * doubling_rounds(ranks),
-        "halving": lambda length: halving_scratch_bytes(length, ranks, element),
-        "hierarchical": lambda length: site_scratch_bytes(length, request.sites, element),
-    }[algorithm](segments[0].bytes)
+    need = _all_reduce_scratch(request, algorithm, segments[0].bytes)
     schedule = Schedule(request.rank, ranks, (total, need * min(len(segments), IN_FLIGHT)))
     ring = Ring(range(ranks), request.rank)
 
@@ -149,6 +144,16 @@ def _all_reduce(request: Request, algorithm: str) -> Schedule:
 
     write_segments(schedule, 1, segments, _scaling(schedule, request, write))
     return schedule
+
+
+def _all_reduce_scratch(request: Request, algorithm: str, length: int) -> int:
+    if algorithm == "doubling":
+        return length * doubling_rounds(request.ranks)
+    if algorithm == "halving":
+        return halving_scratch_bytes(length, request.ranks, request.element.bytes)
+    if algorithm == "hierarchical":
+        return site_scratch_bytes(length, request.sites, request.element.bytes)
+    return length
 
 
 def _scaling(schedule: Schedule, request: Request, write: Callable[[Block, int], None]) -> Callable[[Block, int], None]:

@@ -12,14 +12,16 @@ import socketserver
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from openmrc.errors import ConfigError, PeerUnreachableError
+from openmrc.errors import ConfigError, DeviceError, PeerError, PeerUnreachableError
 
 __all__ = ["FileStore", "Store", "TcpStore"]
 
 _POLL_S = 0.01
+_ANSWER_S = 5.0  # beyond what it may wait itself, the server answers within
 
 
 class Store(Protocol):
@@ -30,6 +32,9 @@ class Store(Protocol):
 
     def get(self, key: str) -> Any:
         """The value, as str or bytes, as soon as somebody has set it."""
+
+    def check(self, keys: list[str]) -> bool:
+        """Whether all of them have been set; does not wait."""
 
 
 class FileStore:
@@ -66,6 +71,10 @@ class FileStore:
             time.sleep(_POLL_S)
         return path.read_text()
 
+    def check(self, keys: list[str]) -> bool:
+        """Whether all of them have been set."""
+        return all((self._folder / _file_name(key)).exists() for key in keys)
+
 
 class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
@@ -74,6 +83,7 @@ class _Server(socketserver.ThreadingTCPServer):
     def __init__(self, where: tuple[str, int]) -> None:
         self.values: dict[str, str] = {}
         self.changed = threading.Condition()
+        self.address_family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
         super().__init__(where, _Requests)
 
 
@@ -87,12 +97,12 @@ class _Requests(socketserver.StreamRequestHandler):
                 if "value" in request:
                     self.server.values[request["key"]] = request["value"]
                     self.server.changed.notify_all()
+                    value: str | None = ""
                 else:
-                    found = self.server.changed.wait_for(
-                        lambda key=request["key"]: key in self.server.values, request["timeout_s"]
-                    )
-                    value = self.server.values[request["key"]] if found else None
-                    self.wfile.write(json.dumps({"value": value}).encode() + b"\n")
+                    key = str(request["key"])
+                    self.server.changed.wait_for(partial(self.server.values.__contains__, key), request["timeout_s"])
+                    value = self.server.values.get(key)
+            self.wfile.write(json.dumps({"value": value}).encode() + b"\n")
 
 
 class TcpStore:
@@ -105,6 +115,7 @@ class TcpStore:
 
     Raises:
         ConfigError: the address is not one.
+        DeviceError: the address cannot be served, for example because another job serves there.
         PeerUnreachableError: nobody serves there in the time allowed.
     """
 
@@ -115,9 +126,14 @@ class TcpStore:
         self._timeout_s = timeout_s
         self._server: _Server | None = None
         if serve:
-            self._server = _Server((host.strip("[]"), int(port)))
+            try:
+                self._server = _Server((host.strip("[]"), int(port)))
+            except OSError as error:
+                hint = "does another job serve there? Port 0 takes a free one"
+                raise DeviceError(error.errno, f"{address}: {error.strerror} ({hint})") from error
             port = str(self._server.server_address[1])
-            threading.Thread(target=self._server.serve_forever, name="openmrc-store", daemon=True).start()
+            serve_forever = partial(self._server.serve_forever, _POLL_S)
+            threading.Thread(target=serve_forever, name="openmrc-store", daemon=True).start()
         self.address = f"{host}:{port}"
         self._socket = self._open(host.strip("[]"), int(port))
         self._lines = self._socket.makefile("rb")
@@ -135,27 +151,48 @@ class TcpStore:
                 time.sleep(0.05)
 
     def set(self, key: str, value: str) -> None:
-        """Makes the value known to all."""
-        self._send({"key": key, "value": value})
+        """Makes the value known to all; on return it is.
+
+        Raises:
+            PeerError: the server is gone.
+        """
+        self._ask({"key": key, "value": value}, 0)
 
     def get(self, key: str) -> str:
         """The value.
 
         Raises:
             TimeoutError: nobody has set it in time.
+            PeerError: the server is gone.
         """
-        with self._lock:
-            self._socket.settimeout(self._timeout_s + 5)
-            self._send({"key": key, "timeout_s": self._timeout_s})
-            line = self._lines.readline()
-        value = json.loads(line)["value"] if line else None
+        value = self._ask({"key": key}, self._timeout_s)
         if value is None:
             msg = f"nobody set {key!r} within {self._timeout_s:g} s"
             raise TimeoutError(msg)
-        return str(value)
+        return value
 
-    def _send(self, request: dict[str, Any]) -> None:
-        self._socket.sendall(json.dumps(request).encode() + b"\n")
+    def check(self, keys: list[str]) -> bool:
+        """Whether all of them have been set.
+
+        Raises:
+            PeerError: the server is gone.
+        """
+        return all(self._ask({"key": key}, 0) is not None for key in keys)
+
+    def _ask(self, request: dict[str, Any], timeout_s: float) -> str | None:
+        try:
+            with self._lock:
+                self._socket.settimeout(timeout_s + _ANSWER_S)
+                self._socket.sendall(json.dumps(request | {"timeout_s": timeout_s}).encode() + b"\n")
+                line = self._lines.readline()
+        except OSError as error:
+            msg = f"the store at {self.address} is gone: {error.strerror or error}"
+            raise PeerError(msg) from error
+        if not line:
+            msg = f"the store at {self.address} is gone: it closed the connection"
+            raise PeerError(msg)
+        value: str | None = json.loads(line)["value"]
+        return value
 
     def close(self) -> None:
         """Closes the connection, and the server if this process has it."""

@@ -185,7 +185,7 @@ class World:
 
             acceptor = threading.Thread(target=accept, name="openmrc-accept", daemon=True)
             acceptor.start()
-            cards = {rank: self._card(store, rank) for rank in range(self.size) if rank != self.rank}
+            cards = {rank: _Card(*json.loads(card)) for rank, card in self._ask_all(store, "").items()}
             self._ports |= {rank: tuple(card.ports) for rank, card in cards.items()}
             for rank in range(self.rank + 1, self.size):
                 for lane in range(len(TRAFFIC_CLASSES)):
@@ -206,8 +206,7 @@ class World:
             self._executor.connect(rank, qps, card.mailbox_address, card.mailbox_rkeys[self.rank])
         # Nobody may write to a rank whose receives are not posted.
         store.set(f"{self._key(self.rank)}/ready", "1")
-        for rank in cards:
-            store.get(f"{self._key(rank)}/ready")
+        self._ask_all(store, "/ready")
         for (rank, _), link in found.items():
             link.watch(lambda reason, rank=rank: self._lost(rank, reason))  # type: ignore[misc]
 
@@ -221,6 +220,16 @@ class World:
     def _key(self, rank: int) -> str:
         return f"openmrc/{self._name}/{rank}"
 
-    def _card(self, store: Store, rank: int) -> _Card:
-        value: Any = store.get(self._key(rank))
-        return _Card(*json.loads(value))
+    def _ask_all(self, store: Store, what: str) -> dict[int, Any]:
+        """What every other rank has put into the store."""
+        keys = {rank: f"{self._key(rank)}{what}" for rank in range(self.size) if rank != self.rank}
+        values: dict[int, Any] = {}
+        for rank, key in keys.items():
+            try:
+                values[rank] = store.get(key)
+            except (TimeoutError, RuntimeError) as error:  # torch's stores raise the latter
+                late = [str(one) for one, key in keys.items() if one not in values and not store.check([key])]
+                who = f"ranks {', '.join(late)}" if len(late) > 1 else f"rank {''.join(late) or rank}"
+                msg = f"{who} of {self._name!r} did not come: {error}"
+                raise TimeoutError(msg) from error
+        return values
