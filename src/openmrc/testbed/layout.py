@@ -17,6 +17,7 @@ from openmrc.errors import ConfigError
 from openmrc.fabric import Fabric
 from openmrc.fabric.cabling import Cable, Node, PortRef, cables, count, down_ports, switches
 from openmrc.fabric.model import PortKind
+from openmrc.srv6.configs.model import LOWER_END, UPPER_END
 from openmrc.srv6.paths import PathPlan
 
 __all__ = ["MANAGEMENT", "NAME_CHARACTERS_MAX", "Address", "Interface", "Layout"]
@@ -60,8 +61,8 @@ class Interface:
 
     @property
     def link_local(self) -> IPv6Address:
-        """`fe80::NUMBER`, which the routes of the other end go by."""
-        return IPv6Address(0xFE80 << 112 | self.number)
+        """Which the routes of the other end go by; as in the switches' configuration."""
+        return IPv6Address(LOWER_END if self.kind in ("nic_up", "t0_up", "t1_up") else UPPER_END)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Literal
 
-from openmrc.fabric.blocks import BLOCK_BITS
+from openmrc.fabric.blocks import BLOCK_BITS, FIELD_BITS
 from openmrc.fabric.cabling import Node
+from openmrc.srv6.configs.derive import switch_config
 from openmrc.srv6.paths import pack
 from openmrc.srv6.usid import USID_BITS
 from openmrc.testbed.layout import Interface, Layout
@@ -60,7 +61,7 @@ def routes(layout: Layout, node: Node) -> tuple[Route, ...]:
     """All routes of a node."""
     if node.kind == "host":
         return tuple(_host_routes(layout, node))
-    return (*_usid_routes(layout, node), *_plain_routes(layout, node))
+    return tuple(_switch_routes(layout, node))
 
 
 def rules(layout: Layout, node: Node) -> tuple[Rule, ...]:
@@ -104,51 +105,30 @@ def _host_routes(layout: Layout, host: Node) -> Iterator[Route]:
         yield Route(prefix, tuple(hop for route in choices for hop in route.hops), source=choices[0].source)
 
 
-def _usid_routes(layout: Layout, switch: Node) -> Iterator[Route]:
-    usids = layout.paths.usids
-    yield Route(usid_prefix(layout, usids.of(switch)), kind="end")
-    for interface in layout.interfaces(switch):
-        neighbour = interface.peer.node
-        usid = usids.nic(interface.plane, interface.port) if neighbour.kind == "host" else usids.of(neighbour)
-        yield Route(usid_prefix(layout, usid), (_hop(layout, interface),))
+def _switch_routes(layout: Layout, switch: Node) -> Iterator[Route]:
+    """Those of the switch's configuration, as `openmrc plan --out` writes it, and IPv4 beside IPv6."""
+    config = switch_config(layout.paths, switch)
+    names = {interface.port: interface.name for interface in layout.interfaces(switch)}
+    yield Route(IPv6Network(config.locator), kind="end")
+    for written in (*config.usid_routes, *config.host_routes):
+        hops = tuple(Hop(names[hop.port], IPv6Address(hop.via)) for hop in written.hops)
+        kind: Literal["unicast", "unreachable"] = "unicast" if hops else "unreachable"
+        prefix = IPv6Network(written.prefix)
+        yield Route(prefix, hops, kind)
+        if written in config.host_routes and prefix.prefixlen > BLOCK_BITS:
+            yield Route(_ipv4_beside(prefix), hops, kind)
 
 
-def _plain_routes(layout: Layout, switch: Node) -> Iterator[Route]:
-    """To the NIC ports below by the port that leads there; everything else of the plane over all uplinks."""
-    assert switch.plane is not None
-    plane, blocks = switch.plane, layout.paths.blocks
-    uplinks = []
-    for interface in layout.interfaces(switch):
-        hop = _hop(layout, interface)
-        if interface.kind in ("t0_up", "t1_up"):
-            uplinks.append(hop)
-        elif interface.kind == "nic_down":
-            own = blocks.port(plane, switch.index, interface.port)
-            yield Route(IPv6Network((own, _PORT_BITS), strict=False), (hop,))
-            yield Route(IPv4Network(f"10.{plane}.{switch.index}.{interface.port + 1}/32"), (hop,))
-        else:
-            for t0 in _t0s_below(layout, interface):
-                yield Route(blocks.t0_prefix(plane, t0), (hop,))
-                yield Route(_t0_ipv4(plane, t0), (hop,))
-    if switch.kind == "t0":  # a port that is not there must not be looked for above
-        yield Route(blocks.t0_prefix(plane, switch.index), kind="unreachable")
-        yield Route(_t0_ipv4(plane, switch.index), kind="unreachable")
-    if uplinks:
-        yield Route(blocks.plane_prefix(plane), tuple(uplinks))
-        yield Route(_plane_ipv4(plane), tuple(uplinks))
-
-
-def _t0s_below(layout: Layout, interface: Interface) -> range:
-    """The T0s that a down port of a T1 or T2 leads to."""
-    if interface.kind == "t1_down":
-        return range(interface.peer.node.index, interface.peer.node.index + 1)
-    per_pod = layout.fabric.t0s_per_pod
-    return range(interface.port * per_pod, min((interface.port + 1) * per_pod, layout.fabric.t0s))
+def _ipv4_beside(prefix: IPv6Network) -> IPv4Network:
+    """10.PLANE.T0.(down port + 1) for the same NIC ports."""
+    fields = int(prefix.network_address) >> 128 - _PORT_BITS
+    plane, t0, down = (fields >> shift & 0xFFFF for shift in (2 * FIELD_BITS, FIELD_BITS, 0))
+    if prefix.prefixlen == _PORT_BITS:
+        return IPv4Network(f"10.{plane}.{t0}.{down + 1}/32")
+    within_plane = prefix.prefixlen - BLOCK_BITS - FIELD_BITS  # 0: the plane; 16: one T0; between: several
+    length = 16 if within_plane == 0 else 24 - (FIELD_BITS - within_plane)
+    return IPv4Network(f"10.{plane}.{t0}.0/{length}")
 
 
 def _plane_ipv4(plane: int) -> IPv4Network:
     return IPv4Network(f"10.{plane}.0.0/16")
-
-
-def _t0_ipv4(plane: int, t0: int) -> IPv4Network:
-    return IPv4Network(f"10.{plane}.{t0}.0/24")
