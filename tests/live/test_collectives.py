@@ -71,7 +71,7 @@ def reductions(group: Group) -> list[str]:
             count = 1021
             parts = [numbers(rank, count, dtype) for rank in range(group.size)]
             expected = ufunc.reduce(parts, dtype=dtype)
-            for algorithm in ("ring", "doubling"):
+            for algorithm in ("ring", "doubling", "halving"):
                 mine = parts[group.rank].copy()
                 group.all_reduce(mine, op, algorithm=algorithm).wait(30)
                 if not np.array_equal(mine, expected):
@@ -204,6 +204,15 @@ def mistaken(group: Group) -> list[str]:
 def test_mistakes_name_the_field(tmp_path: Path):
     expected = ["dtype", "buffer", "op", "algorithm", "traffic_class", "output", "root", "output_counts", "rank"]
     assert run(2, tmp_path, mistaken) == [expected] * 2
+
+
+def test_ranks_that_do_not_come_are_named(tmp_path: Path):
+    store = FileStore(tmp_path, 0.2)
+    with Device(["127.0.40.1"], udp_port=4795) as device:
+        with pytest.raises(TimeoutError, match="ranks 1, 2 of 'world' did not come"):
+            World(device, 0, 3, store)
+        with pytest.raises(ConfigError, match="sites"):
+            World(device, 0, 3, store, sites=[[0, 1], [1, 2]])
 
 
 def disagreeing(group: Group) -> str:
