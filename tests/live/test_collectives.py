@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -213,6 +215,13 @@ def test_ranks_that_do_not_come_are_named(tmp_path: Path):
             World(device, 0, 3, store)
         with pytest.raises(ConfigError, match="sites"):
             World(device, 0, 3, store, sites=[[0, 1], [1, 2]])
+
+
+def test_the_example_reduces_over_three_processes(repository: Path):
+    program = repository / "examples" / "all_reduce.py"
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"rank {rank}: mean 2 by ring, most steps 20" for rank in range(3)]
 
 
 def disagreeing(group: Group) -> str:
