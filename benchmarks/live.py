@@ -7,29 +7,23 @@ Shaped cases run over the emulated fabric (four planes of 250 Mbit/s); veth case
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from _cases import Repeat, run_cases
 
-from openmrc.analysis.rows import Report, Row, row
-from openmrc.analysis.tables import rows_table
+from openmrc.analysis.rows import Row, row
 from openmrc.live.bench import bench_live
 from openmrc.live.direct import round_trips_us
 from openmrc.live.measure import percentile
-from openmrc.live.netns import namespaces_allowed
 from openmrc.live.plan import RunPlan
 
 SHAPED = RunPlan(planes=4, rate_bps=250_000_000, seconds=10.0, depth=24)
 UNSHAPED = RunPlan(planes=1, rate_bps=0, seconds=3.0, message_bytes=1 << 20)
 THREE_OF_FOUR = 0.75
 PING_ITERATIONS = 20_000
-
-Repeat = Callable[[Callable[[int], dict[str, Any]]], list[dict[str, Any]]]
 
 
 def values(results: list[dict[str, Any]], of: Callable[[dict[str, Any]], float | None]) -> list[float | None]:
@@ -136,35 +130,8 @@ CASES: dict[str, Callable[[Repeat], Iterator[Row]]] = {
 ROOT_CASES = {"veth", "latency-veth"}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Benchmarks of live runs.")
-    parser.add_argument("--repeats", type=int, default=5, help="runs per number; the median counts")
-    parser.add_argument("--only", nargs="+", choices=sorted(CASES), help="only these cases")
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
-    options = parser.parse_args()
-    if options.repeats < 1:
-        parser.error("--repeats: at least 1")
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    report = Report()
-    wanted = options.only or list(CASES)
-    if ROOT_CASES & set(wanted) and not namespaces_allowed():
-        console.print("[yellow]no network namespaces here (they need root): the veth cases are left out[/]")
-        wanted = [name for name in wanted if name not in ROOT_CASES]
-
-    def repeat(once: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
-        return [once(seed) for seed in range(1, options.repeats + 1)]
-
-    for name in wanted:
-        console.print(f"  {name} ...", style="dim")
-        report.add(CASES[name](repeat))
-    console.print(rows_table(report.rows, title=f"live, commit {report.commit}"))
-    if options.json:
-        report.write(options.json)
-    return 0
-
-
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        sys.exit(run_cases("live", "Benchmarks of live runs.", CASES, as_root=ROOT_CASES, repeats=5))
     except KeyboardInterrupt:
         sys.exit(130)

@@ -7,7 +7,6 @@ All but the plan needs root, and is left out without it. Other programs on the m
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -16,14 +15,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from _cases import Repeat, run_cases
 
 from openmrc.analysis.metrics import Summary, summarize_run
 from openmrc.analysis.record import Run
-from openmrc.analysis.rows import Report, Row, row
-from openmrc.analysis.tables import rows_table
+from openmrc.analysis.rows import Row, row
 from openmrc.fabric import Fabric, make_fabric
-from openmrc.live.netns import namespaces_allowed
 from openmrc.live.plan import RunPlan
 from openmrc.live.run import execute
 
@@ -35,8 +32,6 @@ THREE_OF_FOUR = 0.75
 T1_FAULT = "t1 1 blackhole at 2s for 5s"
 PORT_FAULT = "host 1 plane 0 blackhole at 2s for 5s"
 INCAST_SENDERS, INCAST_BYTES = 8, 16 << 20
-
-Repeat = Callable[[Callable[[int], Any]], list[Any]]
 
 
 def fabric_of(rate: str = "500Mbit", **changes: Any) -> Fabric:
@@ -187,35 +182,9 @@ CASES: dict[str, Callable[[Repeat], Iterator[Row]]] = {
 ROOT_CASES = set(CASES) - {"plan"}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Benchmarks of the test bed and of the plan.")
-    parser.add_argument("--repeats", type=int, default=3, help="runs per number; the median counts")
-    parser.add_argument("--only", nargs="+", choices=sorted(CASES), help="only these cases")
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
-    options = parser.parse_args()
-    if options.repeats < 1:
-        parser.error("--repeats: at least 1")
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    report = Report()
-    wanted = options.only or list(CASES)
-    if ROOT_CASES & set(wanted) and not namespaces_allowed():
-        console.print("[yellow]no network namespaces here (they need root): only the plan is measured[/]")
-        wanted = [name for name in wanted if name not in ROOT_CASES]
-
-    def repeat(once: Callable[[int], Any]) -> list[Any]:
-        return [once(seed) for seed in range(1, options.repeats + 1)]
-
-    for name in wanted:
-        console.print(f"  {name} ...", style="dim")
-        report.add(CASES[name](repeat))
-    console.print(rows_table(report.rows, title=f"testbed, commit {report.commit}"))
-    if options.json:
-        report.write(options.json)
-    return 0
-
-
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        title = "Benchmarks of the test bed and of the plan."
+        sys.exit(run_cases("testbed", title, CASES, as_root=ROOT_CASES, repeats=3))
     except KeyboardInterrupt:
         sys.exit(130)

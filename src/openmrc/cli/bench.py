@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from openmrc.cli.outcomes import show_outcomes
 from openmrc.units import parse_percent, parse_rate
 
 app = typer.Typer(no_args_is_help=True, help="Both ends and the fabric on this machine, measured.")
@@ -86,7 +87,7 @@ def scenario(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
 ) -> None:
     """Run the flows and faults of SCENARIO.yaml between real processes over the emulated fabric."""
-    from openmrc.live.places import emulate, outcome_table, simulate
+    from openmrc.live.places import emulate, simulate
     from openmrc.sim import load_scenario
 
     loaded = load_scenario(scenario_file)
@@ -95,11 +96,4 @@ def scenario(
     console = Console()
     with console.status(f"running for {loaded.duration_ps / 1e12:g} s"):
         outcomes.append(emulate(loaded))
-    if json_file is not None:
-        json_file.write_text(json.dumps([outcome.to_dict() for outcome in outcomes]) + "\n", encoding="utf-8")
-    console.print(outcome_table(outcomes))
-    wrong = [flow for flow in outcomes[-1].run.flows if flow.error or not flow.content_ok]
-    for flow in wrong:
-        console.print(f"[bold red]{flow.name}: {flow.error or 'the memory does not hold what was sent'}[/]")
-    if wrong:
-        raise typer.Exit(1)
+    show_outcomes(console, outcomes, json_file)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from openmrc.cli.outcomes import show_outcomes
+
 if TYPE_CHECKING:
     from openmrc.fabric import Fabric
     from openmrc.testbed import TestBed
@@ -30,7 +32,7 @@ def run(
 ) -> None:
     """Run the flows and faults of SCENARIO.yaml between hosts of a test bed of its fabric, made for the run."""
     from openmrc.errors import ConfigError, did_you_mean
-    from openmrc.live.places import emulate, outcome_table, run_in, simulate
+    from openmrc.live.places import emulate, run_in, simulate
     from openmrc.live.scenario import plan_of
     from openmrc.sim import load_scenario
     from openmrc.testbed.venue import MODES, BedVenue
@@ -47,14 +49,7 @@ def run(
             outcomes = [simulate(scenario), emulate(scenario)]
         with _own_bed(scenario.fabric) as bed:
             outcomes.append(run_in(BedVenue(bed, mode), "test bed", scenario))
-    if json_file is not None:
-        json_file.write_text(json.dumps([outcome.to_dict() for outcome in outcomes]) + "\n", encoding="utf-8")
-    console.print(outcome_table(outcomes))
-    wrong = [flow for flow in outcomes[-1].run.flows if flow.error or not flow.content_ok]
-    for flow in wrong:
-        console.print(f"[bold red]{flow.name}: {flow.error or 'the memory does not hold what was sent'}[/]")
-    if wrong:
-        raise typer.Exit(1)
+    show_outcomes(console, outcomes, json_file)
 
 
 def compare(

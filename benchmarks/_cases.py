@@ -1,0 +1,57 @@
+"""What the benchmark programs share: named cases, each measured several times, into one report and one table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from openmrc.analysis.rows import Report, Row
+from openmrc.analysis.tables import rows_table
+from openmrc.live.netns import namespaces_allowed
+
+Repeat = Callable[[Callable[[int], Any]], list[Any]]
+Case = Callable[[Repeat], Iterator[Row]]
+
+
+def run_cases(
+    name: str, description: str, cases: Mapping[str, Case], *, as_root: Collection[str] = (), repeats: int
+) -> int:
+    """Runs the cases that the command line asks for and prints their rows; the exit code.
+
+    Args:
+        name: Of the program, for the table's title.
+        description: For `--help`.
+        cases: Each is given `repeat`, which calls a function once for every seed from 1 on.
+        as_root: Cases that need network namespaces, and are left out where none can be made.
+        repeats: Runs per number unless the command line says otherwise.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--repeats", type=int, default=repeats, help="runs per number; the median counts")
+    parser.add_argument("--only", nargs="+", choices=sorted(cases), help="only these cases")
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    options = parser.parse_args()
+    if options.repeats < 1:
+        parser.error("--repeats: at least 1")
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    wanted = options.only or list(cases)
+    left_out = [case for case in wanted if case in as_root]
+    if left_out and not namespaces_allowed():
+        console.print(f"[yellow]no network namespaces here (they need root); left out: {', '.join(left_out)}[/]")
+        wanted = [case for case in wanted if case not in as_root]
+
+    def repeat(once: Callable[[int], Any]) -> list[Any]:
+        return [once(seed) for seed in range(1, options.repeats + 1)]
+
+    report = Report()
+    for case in wanted:
+        console.print(f"  {case} ...", style="dim")
+        report.add(cases[case](repeat))
+    console.print(rows_table(report.rows, title=f"{name}, commit {report.commit}"))
+    if options.json:
+        report.write(options.json)
+    return 0

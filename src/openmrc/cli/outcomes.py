@@ -1,0 +1,30 @@
+"""What the commands that run a scenario print in the end, wherever they ran it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from openmrc.live.places import Outcome
+
+__all__ = ["show_outcomes"]
+
+
+def show_outcomes(console: Console, outcomes: Sequence[Outcome], json_file: Path | None) -> None:
+    """Prints and writes the outcomes; the last one's flows must have arrived whole, or the exit code is 1."""
+    from openmrc.live.places import outcome_table
+
+    if json_file is not None:
+        json_file.write_text(json.dumps([outcome.to_dict() for outcome in outcomes]) + "\n", encoding="utf-8")
+    console.print(outcome_table(outcomes))
+    wrong = [flow for flow in outcomes[-1].run.flows if flow.error or not flow.content_ok]
+    for flow in wrong:
+        console.print(f"[bold red]{flow.name}: {flow.error or 'the memory does not hold what was sent'}[/]")
+    if wrong:
+        raise typer.Exit(1)
