@@ -22,7 +22,12 @@ from openmrc.live.child import Pipe, adopt
 _BASES = 12  # address ranges of loopback that are tried, so that several runs fit on one machine
 
 
-def _open(fabric: Fabric) -> EmulatedFabric:
+def open_fabric(fabric: Fabric) -> EmulatedFabric:
+    """The fabric, running, in a range of loopback addresses that nobody else uses.
+
+    Raises:
+        DeviceError: the system refused, or all ranges are taken.
+    """
     first = os.getpid()
     for attempt in range(_BASES):
         base = f"127.{16 + (first + attempt * 5) % 14 * 16}.0.0"
@@ -44,7 +49,7 @@ def _serve(pipe: Pipe) -> None:
     try:
         while (message := pipe.receive()) is not None:
             if message["do"] == "open":
-                fabric = _open(pickle.loads(base64.b64decode(message["fabric"])))  # noqa: S301  # from our parent
+                fabric = open_fabric(pickle.loads(base64.b64decode(message["fabric"])))  # noqa: S301  # from our parent
                 fabric.subscribe(pass_on)
                 hosts = range(fabric.fabric.hosts)
                 pipe.send({"ports": [[str(port) for port in fabric.ports(host)] for host in hosts]})

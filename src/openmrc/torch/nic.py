@@ -17,7 +17,7 @@ from openmrc.verbs import Device, Port
 from openmrc.verbs.carrier import LinkCarrier
 from openmrc.verbs.interfaces import choose_ports
 
-__all__ = ["Nic", "acquire", "release"]
+__all__ = ["Nic", "acquire", "current", "release"]
 
 PORTS, PATHS, ADDRESS = "OPENMRC_PORTS", "OPENMRC_PATHS", "OPENMRC_ADDRESS"
 FIRST_UDP_PORT = 4791
@@ -77,6 +77,12 @@ def release(nic: Nic) -> None:
     if nic.carrier is not None:
         nic.carrier.close()
     nic.device.close()
+
+
+def current() -> Device | None:
+    """The device that process groups use now; None: there are none."""
+    with _lock:
+        return None if _nic is None else _nic.device
 
 
 def _open(environment: Mapping[str, str], neighbours: Neighbours, store_host: str | None) -> Nic:

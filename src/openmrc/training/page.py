@@ -1,0 +1,237 @@
+"""What came out, as sentences, as a table for the terminal, and as one HTML file without a link to anything else."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+
+from rich.table import Table
+
+from openmrc.analysis.charts import planes_chart
+from openmrc.analysis.record import Run
+from openmrc.analysis.style import STYLE_SHEET
+from openmrc.training.charts import Line, lines_chart
+from openmrc.training.demo import TrainResult
+from openmrc.training.record import TrainRun
+
+__all__ = ["sentences", "train_html", "train_table"]
+
+_COLOURS = {"mrc-whole": "var(--good)", "mrc": "var(--mrc)", "gloo": "var(--rc)"}
+_SMOOTH = 5  # steps whose mean is one point of a loss curve
+_ABOVE = 4  # a chart of times is that many medians high; what is longer touches its edge
+
+EXPOSED = (
+    "Exposed communication of a step: from the moment at which the last rank has computed its last own gradient to the "
+    "moment at which every rank has the gradients of all. Nobody computes then; all wait for the network."
+)
+OVERLAP = (
+    "Hidden: the share of the time that adding up all gradients takes with nothing else to do, before anything breaks, "
+    "which is not exposed."
+)
+
+
+def sentences(result: TrainResult) -> list[str]:
+    """What happened, for people; the first says whether MRC's weights are those of the run without faults."""
+    whole, broken, gloo = result.whole, result.broken, result.gloo
+    if result.same_weights:
+        first = (
+            f"After {len(broken.steps)} steps with a dead plane, a T1 that reboots and a NIC port that flaps, MRC's "
+            "weights are bit for bit those of the run in which nothing breaks."
+        )
+    elif broken.error is not None:
+        first = f"MRC did not get through the faults: {broken.error}."
+    else:
+        first = "MRC's weights with the faults are not those of the run in which nothing breaks."
+    longer = broken.length_s - whole.length_s
+    times = (
+        f"MRC: {whole.length_s:.1f} s without faults, {broken.length_s:.1f} s with them ({longer:+.1f} s); the longest "
+        f"time without a finished step was {_seconds(whole.longest_gap_s)} without, {_seconds(broken.longest_gap_s)} "
+        "with them."
+    )
+    if gloo is None:
+        return [first, times, f"Gloo is left out: {result.left_out}."]
+    ended = "finished" if gloo.finished else f"stopped ({gloo.error})"
+    other = (
+        f"Gloo over plane 0, which all three faults strike, {ended} after {gloo.length_s:.1f} s and {len(gloo.steps)} "
+        f"of {gloo.wanted} steps; its longest time without a finished step was {_seconds(gloo.longest_gap_s)}."
+    )
+    return [first, times, other]
+
+
+def train_table(result: TrainResult) -> Table:
+    """One line per run."""
+    table = Table(title_justify="left", pad_edge=False)
+    for number, heading in enumerate(_HEADINGS):
+        edge = number in (0, len(_HEADINGS) - 1)
+        table.add_column(heading, justify="left" if edge else "right", no_wrap=not edge)
+    for run in result.runs:
+        table.add_row(*_cells(result, run))
+    return table
+
+
+_HEADINGS = (
+    "run",
+    "steps",
+    "time",
+    "step",
+    "exposed",
+    "hidden",
+    "longest gap",
+    "last loss",
+    "final weights",
+)
+
+
+def _cells(result: TrainResult, run: TrainRun) -> list[str]:
+    if run.digest is None:
+        weights = run.error or "none"
+    elif run is result.whole:
+        weights = run.digest[:12]
+    elif run.backend == "mrc":
+        weights = f"{run.digest[:12]}, {'the same' if result.same_weights else 'OTHERS'}"
+    else:
+        weights = f"{run.digest[:12]}, another order"
+    return [
+        run.title,
+        f"{len(run.steps)} of {run.wanted}",
+        f"{run.length_s:.1f} s",
+        _milliseconds(run.step_ms),
+        _milliseconds(run.exposed_ms),
+        "–" if run.overlap is None else f"{run.overlap:.0%}",
+        _seconds(run.longest_gap_s),
+        f"{_loss(run)[-1][1]:.3f}" if run.steps else "–",
+        weights,
+    ]
+
+
+def train_html(result: TrainResult) -> str:
+    """The whole page."""
+    settings = result.settings
+    title = "The network breaks, the training does not" if result.survived else "openmrc demo train"
+    lead = (
+        f"{settings['ranks']} ranks train a small character transformer with plain DistributedDataParallel, "
+        f"{settings['gradient_bytes'] / 1e6:.1f} MB of gradients in every step, over {settings['planes']} planes of "
+        f"{settings['rate_bps'] / 1e6:g} Mbit/s per port on {result.place}. A plane dies, a T1 reboots, a NIC port "
+        "flaps. All ranks share this machine's processor."
+    )
+    word = '<span class="ok">Survived.</span> ' if result.survived else '<span class="no">Not as promised.</span> '
+    first, *rest = sentences(result)
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in rest)
+    cards = [
+        _card("What happened", f'<p class="verdict">{word}{escape(first)}</p><ul class="verdict">{items}</ul>'),
+        _card("Runs", _table(result), f"Medians over steps. {EXPOSED} {OVERLAP}"),
+        _card(
+            "Loss", _legend(result) + _loss_chart(result), "Nats per character; shaded: faults of the runs with them."
+        ),
+        _card("Step times", _legend(result) + _times_chart(result, "Step times", exposed=False), "Mean over ranks."),
+        _card("Exposed communication", _legend(result) + _times_chart(result, "Exposed", exposed=True), EXPOSED),
+        *(_planes_card(result, run) for run in result.runs),
+        _card("What the model writes", f"<pre>{escape(result.broken.sample)}</pre>", "After the run with the faults."),
+    ]
+    asked = escape(json.dumps(dict(settings), indent=2, default=str))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)} · openmrc</title><style>{STYLE_SHEET}</style></head><body><main>"
+        f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>{_tiles(result)}{"".join(cards)}'
+        f"<details><summary>Settings of this run</summary><pre>{asked}</pre></details>"
+        "<footer>Made by <b>openmrc demo train</b>. All of it was measured in this run.</footer></main></body></html>\n"
+    )
+
+
+def _tiles(result: TrainResult) -> str:
+    broken, gloo = result.broken, result.gloo
+    tiles = [
+        ("the same" if result.same_weights else "others", "final weights, with and without faults, bit by bit", ""),
+        (
+            _seconds(broken.longest_gap_s),
+            "longest time without a finished step, MRC with the faults",
+            f"Gloo {_seconds(gloo.longest_gap_s)}" if gloo else "",
+        ),
+        (_milliseconds(broken.step_ms), "a step", f"Gloo {_milliseconds(gloo.step_ms)}" if gloo else ""),
+        (
+            _milliseconds(broken.exposed_ms),
+            "exposed communication per step",
+            f"Gloo {_milliseconds(gloo.exposed_ms)}" if gloo else "",
+        ),
+    ]
+    inner = "".join(
+        f'<div class="tile"><b>{escape(value)}</b><span>{escape(what)} <em>{escape(other)}</em></span></div>'
+        for value, what, other in tiles
+    )
+    return f'<div class="tiles">{inner}</div>'
+
+
+def _card(title: str, content: str, note: str = "") -> str:
+    small = f'<p class="note">{escape(note)}</p>' if note else ""
+    return f'<section class="card"><h2>{escape(title)}</h2>{small}{content}</section>'
+
+
+def _table(result: TrainResult) -> str:
+    head = "".join(f"<th{'' if at in (0, 8) else ' class=n'}>{escape(text)}</th>" for at, text in enumerate(_HEADINGS))
+    lines = ""
+    for run in result.runs:
+        first, *numbers, weights = _cells(result, run)
+        mood = "no" if not run.finished or weights.endswith("OTHERS") else "ok"
+        cells = "".join(f"<td class=n>{escape(cell)}</td>" for cell in numbers)
+        lines += f'<tr><td>{escape(first)}</td>{cells}<td><span class="{mood}">{escape(weights)}</span></td></tr>'
+    return f'<div class="scroll"><table><tr>{head}</tr>{lines}</table></div>'
+
+
+def _legend(result: TrainResult) -> str:
+    inner = "".join(
+        f'<span><i style="background:{_COLOURS[run.name]}"></i>{escape(run.title)}</span>' for run in result.runs
+    )
+    return f'<div class="legend">{inner}</div>'
+
+
+def _loss(run: TrainRun) -> list[tuple[float, float]]:
+    """Means of a few steps each, at the end of the last of them."""
+    points = []
+    for last in range(len(run.steps)):
+        part = run.steps[max(0, last - _SMOOTH + 1) : last + 1]
+        points.append((run.steps[last].end_s, sum(step.loss for step in part) / len(part)))
+    return points
+
+
+def _loss_chart(result: TrainResult) -> str:
+    lines = [Line(_loss(run), _COLOURS[run.name]) for run in result.runs]
+    top = max((value for line in lines for _, value in line.points), default=1.0)
+    return lines_chart("Loss over time", "nats", lines, result.broken.faults, top)
+
+
+def _times_chart(result: TrainResult, title: str, *, exposed: bool) -> str:
+    lines = [
+        Line(
+            [(step.end_s, 1e3 * (step.exposed_s if exposed else step.step_s)) for step in run.steps], _COLOURS[run.name]
+        )
+        for run in result.runs
+    ]
+    medians = [(run.exposed_ms if exposed else run.step_ms) or 0.0 for run in result.runs]
+    return lines_chart(title, "ms", lines, result.broken.faults, _ABOVE * max(*medians, 1.0))
+
+
+def _planes_card(result: TrainResult, run: TrainRun) -> str:
+    settings = result.settings
+    shown = Run(
+        transport="mrc",
+        planes=settings["planes"],
+        hosts=settings["ranks"],
+        plane_rate_bps=float(settings["rate_bps"]),
+        limit_gbps=0.0,
+        start_s=0.0,
+        end_s=max(run.length_s, 0.1),
+        flows=(),
+        planes_rx=run.planes_rx,
+        faults=run.faults,
+    )
+    note = f"All ranks together: {result.counted}. The height of a strip is what the plane can carry."
+    return _card(f"Per plane: {run.title}", planes_chart(shown), note)
+
+
+def _milliseconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0f} ms"
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1e3:.0f} ms" if value < 1 else f"{value:.1f} s"
