@@ -125,4 +125,5 @@ def _summary(report: Report, broken: Verdict, improvable: Verdict) -> Text:
         verdict: sum(finding.verdict is verdict for finding in report.findings) for verdict in (broken, improvable)
     }
     said = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
-    return Text(f"{len(report.findings)} checks: {said or 'all well'}.", _STYLES[report.verdict.value])
+    checks = f"{len(report.findings)} check{'' if len(report.findings) == 1 else 's'}"
+    return Text(f"{checks}: {said or 'all well'}.", _STYLES[report.verdict.value])

@@ -13,7 +13,7 @@ from openmrc.doctor.namespace_probe import NamespaceFacts
 __all__ = ["check_data_plane", "check_kernel", "check_namespaces", "has_library"]
 
 _GROUP = "test bed"
-_CAP_BPF, _CAP_SYS_ADMIN = 39, 21
+_CAP_NET_ADMIN, _CAP_SYS_ADMIN, _CAP_BPF = 12, 21, 39
 _LIBRARY = "libbpf.so.1"
 _REFUSALS = (
     ("kernel/unprivileged_userns_clone", 0, "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
@@ -96,4 +96,4 @@ def _may_load(host: Host) -> bool:
     status = host.text("proc/self/status") or ""
     effective = next((line.split()[1] for line in status.splitlines() if line.startswith("CapEff:")), "0")
     held = int(effective, 16)
-    return bool(held >> _CAP_SYS_ADMIN & 1 or held >> _CAP_BPF & 1)
+    return bool(held >> _CAP_NET_ADMIN & (held >> _CAP_SYS_ADMIN | held >> _CAP_BPF) & 1)
