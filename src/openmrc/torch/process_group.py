@@ -49,6 +49,7 @@ class MrcProcessGroup(dist.ProcessGroup):
         self._class = (options or Options()).traffic_class
         self._tags: dict[int, Group] = {}
         self._coalesced: list[MrcWork] | None = None
+        self._name, self._description = "", ""
         self._barriers = 0
 
     # --- what it is
@@ -56,6 +57,22 @@ class MrcProcessGroup(dist.ProcessGroup):
     def getBackendName(self) -> str:  # noqa: N802  # torch's name
         """As `init_process_group` takes it."""
         return BACKEND
+
+    def getGroupName(self) -> str:  # noqa: N802
+        """By which functional collectives find it."""
+        return self._name
+
+    def setGroupName(self, name: str) -> None:  # noqa: N802
+        """Called by torch, once."""
+        self._name = name
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        """As given to torch."""
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:  # noqa: N802
+        """Called by torch, once."""
+        self._description = description
 
     @property
     def _device_types(self) -> list[Any]:
