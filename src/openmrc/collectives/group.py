@@ -47,7 +47,7 @@ class Group:
         self._key_base = int.from_bytes(digest, "little") >> _SEQUENCE_BITS << _SEQUENCE_BITS
         self._sequence = 0
         self._lock = threading.Lock()
-        self._plans: OrderedDict[Request, native.Plan] = OrderedDict()
+        self._plans: OrderedDict[Request, tuple[native.Plan, str]] = OrderedDict()
         self._scratch = Scratch()
         self._unsettled: list[Work] = []
         self._pairs: dict[tuple[int, int], int] = {}
@@ -235,17 +235,18 @@ class Group:
             plan = self._plan(request)  # a mistake must not count, or this rank would be one ahead of the others
             key = self._key_base | self._sequence & ((1 << _SEQUENCE_BITS) - 1)
             self._sequence += 1
-        return self._submit(request, plan, key, views, lane)
+        return self._submit(kind, plan, key, views, lane)
 
     def _lane(self, traffic_class: str) -> int:
         if self.world.closed:
             raise InvalidStateError("the world is closed")
         return self.world.lane(traffic_class)
 
-    def _plan(self, request: Request) -> native.Plan:
+    def _plan(self, request: Request) -> tuple[native.Plan, str]:
+        """The plan and its algorithm."""
         plan = self._plans.get(request)
         if plan is None:
-            plan = schedules.plan_of(request, self.members, self.world.size)
+            plan = schedules.plan_of(request, self.members, self.world.size), choose(request)
             self._plans[request] = plan
             if len(self._plans) > _PLANS_KEPT:
                 self._plans.popitem(last=False)
@@ -253,7 +254,8 @@ class Group:
             self._plans.move_to_end(request)
         return plan
 
-    def _submit(self, request: Request, plan: native.Plan, key: int, views: list[View], lane: int) -> Work:
+    def _submit(self, kind: str, planned: tuple[native.Plan, str], key: int, views: list[View], lane: int) -> Work:
+        plan, algorithm = planned
         needed = plan.buffer_bytes
         scratch = None
         memory = [(view.address, view.bytes) for view in views]
@@ -268,8 +270,8 @@ class Group:
                     self._scratch.give_back(scratch)
 
         number = self.world.executor.submit(plan, key, lane, memory)
-        name = f"{request.kind} of {self.name}"
-        work = Work(self.world.executor, number, name, (views, scratch), over, algorithm=choose(request))
+        name = f"{kind} of {self.name}"
+        work = Work(self.world.executor, number, name, (views, scratch), over, algorithm=algorithm)
         self._settle(work)
         return work
 
@@ -293,7 +295,7 @@ class Group:
             plan = self._plan(request)
         digest = hashlib.blake2b(repr((self.name, self.members, ends)).encode(), digest_size=8).digest()
         base = int.from_bytes(digest, "little") >> _SEQUENCE_BITS << _SEQUENCE_BITS
-        return self._submit(request, plan, base | sequence & ((1 << _SEQUENCE_BITS) - 1), [view], lane)
+        return self._submit(kind, plan, base | sequence & ((1 << _SEQUENCE_BITS) - 1), [view], lane)
 
     def _at_root(self, whole: Any, part: View, root: int, name: str) -> View:
         if self.rank != root:

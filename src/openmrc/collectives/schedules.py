@@ -160,11 +160,9 @@ def _scaling(schedule: Schedule, request: Request, write: Callable[[Block, int],
     """`write`, with own data multiplied before, where the operation asks for it."""
     if request.op is not ReduceOp.PREMUL_SUM:
         return write
-    size = request.element.bytes
 
     def scaled(segment: Block, slot: int) -> None:
-        chunks = list(chunks_of(segment, _chunk(size), size))
-        scaled_first(schedule, 0, chunks, lambda: write(segment, slot))
+        scaled_first(schedule, 0, segment, _chunk(request.element.bytes), lambda: write(segment, slot))
 
     return scaled
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from openmrc.collectives.algorithms.blocks import Block
+from openmrc.collectives.algorithms.blocks import Block, chunks_of
 from openmrc.collectives.schedule import Place, Schedule, Step, StepKind
 
 __all__ = ["IN_FLIGHT", "scaled_first", "write_segments"]
@@ -78,20 +78,28 @@ def _is(step: Step, kind: StepKind, buffer: int) -> bool:
     return step.kind is kind and step.into.buffer == buffer
 
 
-def scaled_first(schedule: Schedule, data: int, chunks: Sequence[Block], write: Callable[[], None]) -> None:
-    """What `write` adds, after own data has been multiplied by the plan's factor, chunk by chunk."""
-    scaled = [(chunk, schedule.scale(Place(data, chunk.offset), chunk.bytes)) for chunk in chunks]
+def scaled_first(schedule: Schedule, data: int, whole: Block, chunk_bytes: int, write: Callable[[], None]) -> None:
+    """What `write` adds, after own data has been multiplied by the plan's factor, chunk by chunk.
+
+    Args:
+        schedule: Where the steps go.
+        data: Number of the buffer.
+        whole: What is multiplied.
+        chunk_bytes: Size of the chunks, of whole elements.
+        write: Adds steps.
+    """
+    scaled = [
+        schedule.scale(Place(data, chunk.offset), chunk.bytes) for chunk in chunks_of(whole, chunk_bytes, chunk_bytes)
+    ]
     first = len(schedule.steps)
     write()
     for number in range(first, len(schedule.steps)):
         step = schedule.steps[number]
-        touched = list(_touches(step, data))
-        before = [
-            done
-            for chunk, done in scaled
-            if any(chunk.offset < block.end and block.offset < chunk.end for block in touched)
-        ]
-        schedule.steps[number] = replace(step, waits=tuple(sorted({*step.waits, *before})))
+        waits = set(step.waits)
+        for block in _touches(step, data):
+            start, end = block.offset - whole.offset, block.end - whole.offset
+            waits.update(scaled[start // chunk_bytes : -(-end // chunk_bytes)])
+        schedule.steps[number] = replace(step, waits=tuple(sorted(waits)))
 
 
 def _touches(step: Step, buffer: int) -> Iterator[Block]:
