@@ -139,6 +139,7 @@ def test_loopback():
         ((4168, 4168), (OK, None), 4096),
         ((1500, 1500), (IMPROVABLE, "sudo ip link set dev eth0 mtu 9000 && sudo ip link set dev eth1 mtu 9000"), 1428),
         ((9000, 1500), (IMPROVABLE, "sudo ip link set dev eth1 mtu 9000"), 1428),
+        ((4171, 4171), (OK, None), 4096),
         ((4164, 9000), (IMPROVABLE, "sudo ip link set dev eth0 mtu 9000"), 4092),
     ],
 )
