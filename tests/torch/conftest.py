@@ -12,7 +12,17 @@ import pytest
 
 RANK_PROGRAM = Path(__file__).parent / "rank_program.py"
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["torch", "torch.distributed", "openmrc.torch.create", "hypothesis"])
+PRELOAD = (  # once, not in every rank
+    "torch.distributed.checkpoint",
+    "torch.distributed.fsdp",
+    "torch.distributed.tensor",
+    "torch.distributed.algorithms.ddp_comm_hooks.default_hooks",
+    "torch.nn.parallel",
+    "torch._dynamo",
+    "openmrc.torch.create",
+    "hypothesis",
+)
+CONTEXT.set_forkserver_preload(list(PRELOAD))
 
 Run = Callable[..., dict[int, Any]]
 
@@ -35,6 +45,7 @@ def run_ranks(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
                 "ranks": ranks,
                 "store": str(tmp_path / f"{body}-{ranks}"),
                 "backend": backend,
+                "whole": answering is None,
                 "answers": answers,
             }
             process = CONTEXT.Process(target=runpy.run_path, args=(str(RANK_PROGRAM), {"order": order}))
@@ -44,7 +55,6 @@ def run_ranks(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
             found = dict(answers.get(timeout=90) for _ in range(ranks if answering is None else answering))
         finally:
             for process in processes:
-                process.join(10 if answering is None else 0)
                 process.kill()
                 process.join()
             answers.close()

@@ -1,4 +1,4 @@
-"""The example is an ordinary script: it imports nothing of openmrc, and trains what it trains on Gloo."""
+"""The example is an ordinary script, which imports nothing of openmrc."""
 
 from __future__ import annotations
 
@@ -12,20 +12,13 @@ import pytest
 pytestmark = [pytest.mark.live]
 
 
-def train(repository: Path, backend: str) -> list[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += [str(repository / "examples" / "train_ddp.py"), "--backend", backend]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+def test_an_unmodified_script_trains(repository: Path):
+    script = repository / "examples" / "train_ddp.py"
+    assert "openmrc" not in script.read_text()
+    (entry,) = entry_points(group="torch.backends", name="openmrc")
+    assert entry.value == "openmrc.torch.entry:register"
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run([*launcher, script, "--backend", "mrc"], capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr
-    assert (backend == "mrc") == ("openmrc: rank 0 of 2, " in done.stderr)
-    return done.stdout.splitlines()
-
-
-def test_an_unmodified_script_trains_the_same_on_both_backends(repository: Path):
-    assert "openmrc" not in (repository / "examples" / "train_ddp.py").read_text()
-    assert [one.value for one in entry_points(group="torch.backends", name="openmrc")] == [
-        "openmrc.torch.entry:register"
-    ]
-    ours = train(repository, "mrc")
-    assert ours == train(repository, "gloo")
-    assert "the same at all ranks" in ours[-1]
+    assert "openmrc: rank 0 of 2, " in done.stderr
+    assert "the same at all ranks" in done.stdout
