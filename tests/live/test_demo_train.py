@@ -13,7 +13,7 @@ import pytest
 from openmrc.testbed import rootless
 
 pytest.importorskip("torch", reason="the extra `torch` is not installed")
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def train(folder: Path, *arguments: str) -> tuple[dict[str, Any], str, str]:
@@ -21,7 +21,7 @@ def train(folder: Path, *arguments: str) -> tuple[dict[str, Any], str, str]:
     command = [sys.executable, "-m", "openmrc.cli.main", "demo", "train", "--quick"]
     files = ["--json", "train.json", "--html", "train.html"]
     done = subprocess.run(
-        [*command, *files, *arguments], cwd=folder, capture_output=True, text=True, timeout=100, check=False
+        [*command, *files, *arguments], cwd=folder, capture_output=True, text=True, timeout=220, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((folder / "train.json").read_text()), (folder / "train.html").read_text(), done.stdout
