@@ -1,0 +1,80 @@
+"""The schedules that collectives run can be simulated: same bytes between the same ranks, and they come to an end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from openmrc import sim
+from openmrc.collectives.elements import ElementType
+from openmrc.collectives.goal import goal_of
+from openmrc.collectives.schedule import StepKind
+from openmrc.collectives.schedules import ALGORITHMS, Request, schedule_of
+from openmrc.sim.files.goal_graph import load_goal
+
+RANKS = 8
+SITES = ((0, 1, 2, 3), (4, 5, 6, 7))
+CASES = [
+    (kind, algorithm, sizes)
+    for kind, sizes in (
+        ("all_reduce", (3 << 20,)),
+        ("all_gather", (1 << 20, 8 << 20)),
+        ("reduce_scatter", (8 << 20, 1 << 20)),
+        ("broadcast", (1 << 20,)),
+        ("reduce", (1 << 20,)),
+    )
+    for algorithm in ALGORITHMS[kind]
+]
+
+
+@pytest.mark.parametrize(("kind", "algorithm", "sizes"), CASES)
+def test_a_collective_is_simulated_as_it_runs(kind: str, algorithm: str, sizes: tuple[int, ...], tmp_path: Path):
+    schedules = [
+        schedule_of(Request(kind, rank, RANKS, sizes, ElementType.FLOAT32, algorithm=algorithm, sites=SITES))
+        for rank in range(RANKS)
+    ]
+    (tmp_path / "collective.goal").write_text(goal_of(schedules))
+    graph, ranks = load_goal(tmp_path / "collective.goal")
+    assert ranks == RANKS
+    simulated: Counter[tuple[int, int]] = Counter()
+    for op in graph.sends.tolist():
+        simulated[int(graph.host[op]), int(graph.peer[op])] += int(graph.bytes[op])
+    run: Counter[tuple[int, int]] = Counter()
+    for rank, schedule in enumerate(schedules):
+        for step in schedule.steps:
+            if step.kind is StepKind.SEND:
+                run[rank, step.peer] += step.bytes
+    assert simulated == run
+
+
+def test_between_far_sites_the_hierarchical_schedule_ends_first(tmp_path: Path):
+    """What the choice by shape rests on."""
+    finish = {}
+    for algorithm in ("ring", "hierarchical"):
+        requests = [
+            Request("all_reduce", rank, RANKS, (4 << 20,), ElementType.FLOAT32, algorithm=algorithm, sites=SITES)
+            for rank in range(RANKS)
+        ]
+        path = tmp_path / f"{algorithm}.goal"
+        path.write_text(goal_of([schedule_of(request) for request in requests]))
+        scenario = sim.make_scenario(
+            fabric={
+                "planes": 1,
+                "hosts": RANKS,
+                "hosts_per_t0": 4,
+                "t1s": 4,
+                "rate": "100Gbit",
+                "delay": "1us",
+                "sites": 2,
+                "site_link": {"delay": "100us"},
+            },
+            workload={"name": "goal", "file": str(path)},
+            transports=[{"kind": "mrc"}],
+            duration="50ms",
+        )
+        (result,) = sim.run(scenario).transports.values()
+        assert result.summary["verdict"] == "done"
+        finish[algorithm] = result.summary["finish_ps"]
+    assert finish["hierarchical"] < finish["ring"]
