@@ -1,9 +1,11 @@
 #include "collectives/executor.hpp"
 
 #include <poll.h>
-#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <stdexcept>
 #include <utility>
@@ -28,6 +30,7 @@ constexpr int kNobody = -1;
 constexpr const char* kNoRegion = "the device does not take more memory regions";
 constexpr const char* kClosed = "the group was closed";
 constexpr int kNapMs = 100;
+constexpr TimePs kNap = 200 * kPsPerUs;
 constexpr std::uint32_t kCreditCells = 16;  // an account under way is not overwritten by the next ones
 
 constexpr std::size_t kEarlyMax = 1U << 16;  // messages of a peer for operations that have not begun here
@@ -109,6 +112,8 @@ Executor::Executor(std::shared_ptr<nic::Device> device, CqId cq, const ExecutorS
     enlist(mailbox_.base() + rank * area, area, kRemoteWrite, mailbox_keys_[rank]);
   }
   enlist(outbox_.base(), outbox_.size(), kLocalRead, outbox_key_);
+  stop_fd_ = nic::FileDescriptor(::eventfd(0, EFD_CLOEXEC));
+  if (!stop_fd_.valid()) throw nic::NicError(errno, "cannot create an eventfd");
   thread_ = std::thread([this] { run(); });
 }
 
@@ -175,7 +180,7 @@ OpId Executor::submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::
     if (!peer->failed || op->state != OpState::kRunning || !needs(*op, peer->rank)) continue;
     end(*op, OpState::kFailed, peer->rank, peer->reason);
   }
-  if (running_ > 0 && spinners_ == 0) work_there_.notify_one();
+  watch();
   return op->id;
 }
 
@@ -265,20 +270,23 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
   std::unique_lock guard(mutex_);
   const std::shared_ptr<Op> op = share(id);  // another thread may release it while we wait
   if (op == nullptr) return OpState::kUnknown;
-  ++spinners_;
-  while (op->state == OpState::kRunning && now_ps() - begun < settings_.spin && !stop_) {
+  if (++spinners_ == 1) device_->unlisten_cq(cq_);
+  device_->begin_polling();
+  TimePs idle_since = begun;
+  while (op->state == OpState::kRunning && !stop_) {
     guard.unlock();
-    if (device_->progress() == 0) ::sched_yield();
+    const TimePs idle = now_ps() - idle_since;
+    const bool polls = idle < settings_.poll;
+    const std::uint32_t datagrams = polls ? device_->progress() : device_->await_progress(kNap);
+    if (datagrams > 0) idle_since = now_ps();
     guard.lock();
     drive();
+    if (idle > settings_.spin || (timeout_ns >= 0 && now_ps() - begun > timeout_ns * kPsPerNs)) break;
   }
   --spinners_;
-  if (op->state != OpState::kRunning) {
-    if (running_ > 0 && spinners_ == 0) work_there_.notify_one();
-    return op->state;
-  }
-  device_->rest_polling();
-  work_there_.notify_one();
+  watch();
+  if (op->state != OpState::kRunning) return op->state;
+  if (spinners_ == 0) device_->rest_polling();
   const auto over = [&op, this] { return op->state != OpState::kRunning || stop_; };
   if (timeout_ns < 0) {
     something_done_.wait(guard, over);
@@ -366,9 +374,10 @@ void Executor::close() {
     for (const std::shared_ptr<Op>& op : ops_) {
       if (op != nullptr && op->state == OpState::kRunning) end(*op, OpState::kFailed, kNobody, kClosed);
     }
-    work_there_.notify_all();
     something_done_.notify_all();
   }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(stop_fd_.get(), &one, sizeof one);
   thread_.join();
 }
 
@@ -425,18 +434,23 @@ bool Executor::settled(Op& op) {
 // --- the thread
 
 void Executor::run() {
-  std::unique_lock guard(mutex_);
-  while (!stop_) {
-    work_there_.wait(guard, [this] { return stop_ || (running_ > 0 && spinners_ == 0); });
-    if (stop_) return;
-    guard.unlock();
-    if (!device_->arm_cq(cq_)) {
-      pollfd wait{device_->cq_fd(cq_), POLLIN, 0};
-      ::poll(&wait, 1, kNapMs);
+  std::array<pollfd, 2> fds{{{device_->cq_fd(cq_), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}}};
+  for (;;) {
+    ::poll(fds.data(), fds.size(), kNapMs);
+    std::uint64_t rings = 0;
+    if (fds[0].revents != 0) {
+      [[maybe_unused]] const ssize_t bytes = ::read(fds[0].fd, &rings, sizeof rings);
     }
-    guard.lock();
-    drive();
+    const std::unique_lock guard(mutex_);
+    if (stop_) return;
+    if (spinners_ == 0 && running_ > 0) drive();
+    watch();
   }
+}
+
+// The thread shall wake at the next completion, unless somebody polls.
+void Executor::watch() {
+  while (spinners_ == 0 && running_ > 0 && !device_->closed() && device_->listen_cq(cq_)) drive();
 }
 
 void Executor::drive() {

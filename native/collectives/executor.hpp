@@ -34,7 +34,9 @@ struct ExecutorSettings {
   std::uint16_t rank = 0, ranks = 1;
   std::uint8_t lanes = 1;  // QPs per peer, one per traffic class: what waits in one does not hold up another
   std::uint32_t recv_depth = 512;
-  TimePs spin = 50 * kPsPerUs;
+  // A waiting thread drives the device until nothing has come for so long: it looks again and again at first, then
+  // sleeps until something comes.
+  TimePs spin = 2 * kPsPerMs, poll = 0;
 };
 
 struct Memory {
@@ -95,6 +97,7 @@ class Executor {
   };
 
   void run();
+  void watch();
   // The rest is called under the lock.
   void drive();  // handles completions until there are none
   void handle(const Completion& done);
@@ -139,7 +142,7 @@ class Executor {
   std::vector<std::uint32_t> mailbox_keys_;  // by rank
   std::uint32_t outbox_key_ = 0;
   std::mutex mutex_;
-  std::condition_variable work_there_, something_done_;
+  std::condition_variable something_done_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::map<std::uint32_t, std::pair<std::uint16_t, std::uint8_t>> by_qp_;  // rank, lane
   std::vector<std::shared_ptr<Op>> ops_;                                   // by op slot
@@ -152,6 +155,7 @@ class Executor {
   std::uint32_t running_ = 0, spinners_ = 0;
   bool stop_ = false;
   ExecutorStats stats_;
+  nic::FileDescriptor stop_fd_;
   std::thread thread_;
 };
 

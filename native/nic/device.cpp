@@ -215,16 +215,46 @@ bool Device::run_timer(TimePs now) {
   return true;
 }
 
-std::uint32_t Device::progress() {
-  const TimePs asked = now_ps();
-  if (busy_until_.load(std::memory_order_relaxed) < asked + kBusyGrace / 2) {
-    busy_until_.store(asked + kBusyGrace, std::memory_order_relaxed);
+void Device::begin_polling() {
+  const TimePs now = now_ps();
+  if (busy_until_.load(std::memory_order_relaxed) < now + kBusyGrace / 2) {
+    busy_until_.store(now + kBusyGrace, std::memory_order_relaxed);
   }
+}
+
+std::uint32_t Device::progress() {
+  begin_polling();
   const std::unique_lock guard(lock_);
+  return poll(all_ports_);
+}
+
+std::uint32_t Device::await_progress(TimePs longest) {
+  const TimePs asked = now_ps();
+  const TimePs rested = asked + longest + kBusyGrace / 2;
+  if (busy_until_.load(std::memory_order_relaxed) < rested) busy_until_.store(rested, std::memory_order_relaxed);
+  TimePs until = asked + longest;
+  {
+    const std::unique_lock guard(lock_);
+    if (ports_.empty()) return 0;
+    until = std::min(until, engine_->next_timer());
+    if (deferred_since_ != 0) until = std::min(until, deferred_since_ + kDeferMax);
+  }
+  const PortMask readable = sleep(std::max<TimePs>(until - asked, 0));
+  const std::unique_lock guard(lock_);
+  const std::uint32_t datagrams = poll(readable);
+  const TimePs sleeping_until = sleeping_until_.load();
+  if (sleeping_until != 0 && (deferred_since_ != 0 || engine_->next_timer() < sleeping_until)) {
+    sleeping_until_.store(0);
+    ring(wake_fd_);
+  }
+  return datagrams;
+}
+
+std::uint32_t Device::poll(PortMask readable) {
   if (ports_.empty()) return 0;
   ++stats_.progress_calls;
   retry_blocked();
-  const std::uint32_t datagrams = receive(all_ports_, /*answer=*/false);
+  const std::uint32_t datagrams = receive(readable, /*answer=*/false);
   const TimePs now = now_ps();  // not `asked`: the engine has seen later times since, from others and from receive()
   const bool timer = run_timer(now);
   answer_polled(datagrams, timer, now);

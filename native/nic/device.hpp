@@ -84,6 +84,9 @@ class Device {
   // completions already, do not wait.
   int cq_fd(CqId cq);
   bool arm_cq(CqId cq);
+  // The same for a reader that leaves stale rings to be read by itself, and the way back: without system calls.
+  bool listen_cq(CqId cq);
+  void unlisten_cq(CqId cq);
 
   // Draws a key nobody can guess; `virtual_address` is what work requests name.
   Status register_memory(std::uint8_t* base, std::uint64_t length_bytes, std::uint8_t access, std::uint32_t& key);
@@ -94,6 +97,11 @@ class Device {
 
   // Drives sockets and timers from the calling thread; returns the datagrams received.
   std::uint32_t progress();
+  // The same, asleep until something arrives or a timer is due, at most `longest`. Where threads outnumber processors
+  // this is quicker than polling: who sleeps goes first when it wakes, and takes nothing from whom it waits for.
+  std::uint32_t await_progress(TimePs longest);
+  // progress() is about to come: the I/O thread keeps out of the way.
+  void begin_polling();
   // No more progress() for now: the I/O thread takes over at once.
   void rest_polling();
 
@@ -124,6 +132,7 @@ class Device {
   PortMask sleep(TimePs span);
 
   // The rest is called under the lock.
+  std::uint32_t poll(PortMask readable);
   void turn(PortMask readable);                           // sets more_
   std::uint32_t receive(PortMask readable, bool answer);  // returns the datagrams; `answer` at once, or leave it
   bool run_timer(TimePs now);                             // false: none was due

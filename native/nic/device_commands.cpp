@@ -84,6 +84,20 @@ bool Device::arm_cq(CqId cq) {
   return found == cq_wakers_.end() || arm(*found->second);
 }
 
+bool Device::listen_cq(CqId cq) {
+  const std::unique_lock guard(lock_);
+  const auto found = cq_wakers_.find(cq);
+  if (found == cq_wakers_.end() || found->second->pending || closed()) return true;
+  found->second->armed = true;
+  return false;
+}
+
+void Device::unlisten_cq(CqId cq) {
+  const std::unique_lock guard(lock_);
+  const auto found = cq_wakers_.find(cq);
+  if (found != cq_wakers_.end()) found->second->armed = false;
+}
+
 bool Device::arm(Waker& waker) {
   std::uint64_t rings = 0;
   [[maybe_unused]] const ssize_t bytes = ::read(waker.fd.get(), &rings, sizeof rings);

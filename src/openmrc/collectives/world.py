@@ -23,7 +23,8 @@ TRAFFIC_CLASSES = ("bulk", "critical")
 RANKS_MAX = 1024
 _SEND_DEPTH = 1024
 _RECV_DEPTH = 512
-_SPIN_US = 50
+_SPIN_US = 2000
+_POLL_US = 0
 _FLUSH_NS = 2_000_000_000  # what was sent last is on its way when a rank closes
 
 
@@ -48,7 +49,9 @@ class World:
         address: Host address at which other ranks can reach this one by TCP, for connecting; not for data.
         name: Of the job, for the store's keys.
         settings: Of the QPs; depths are set here.
-        spin_us: How long a waiting thread polls before it sleeps.
+        spin_us: A waiting thread drives the device itself until nothing has come for so long.
+        poll_us: So long it looks again and again, which is quickest where a rank has a processor to itself; then it
+            sleeps until something comes.
         timeout_s: For connecting.
         sites: Which ranks stand together, on one site or one host; the same at all ranks. Large all-reduces and
             all-gathers then send less from site to site. Empty: no matter.
@@ -69,6 +72,7 @@ class World:
         name: str = "world",
         settings: QpSettings | None = None,
         spin_us: int = _SPIN_US,
+        poll_us: int = _POLL_US,
         timeout_s: float = 60.0,
         sites: Sequence[Sequence[int]] = (),
     ) -> None:
@@ -85,7 +89,14 @@ class World:
         per_qp = own["send_depth"] + own["recv_depth"] + 2
         self._queue = CompletionQueue(device, per_qp * max(size - 1, 1) * len(TRAFFIC_CLASSES))
         self._executor = native.Executor(
-            device._native, self._queue.id, rank, size, len(TRAFFIC_CLASSES), _RECV_DEPTH, spin_us * 1000
+            device._native,
+            self._queue.id,
+            rank,
+            size,
+            len(TRAFFIC_CLASSES),
+            _RECV_DEPTH,
+            spin_us * 1000,
+            poll_us * 1000,
         )
         self._links: list[QpLink] = []
         self._closed = False
