@@ -18,7 +18,8 @@ __all__ = ["sentences", "train_html", "train_table"]
 
 _COLOURS = {"mrc-whole": "var(--good)", "mrc": "var(--mrc)", "gloo": "var(--rc)"}
 _SMOOTH = 5  # steps whose mean is one point of a loss curve
-_ABOVE = 4  # a chart of times is that many medians high; what is longer touches its edge
+_ABOVE = 4  # a chart of times is that many medians high
+_EDGE = "What touches the upper edge took longer."
 
 EXPOSED = (
     "Exposed communication of a step: from the moment at which the last rank has computed its last own gradient to the "
@@ -123,8 +124,16 @@ def train_html(result: TrainResult) -> str:
         _card(
             "Loss", _legend(result) + _loss_chart(result), "Nats per character; shaded: faults of the runs with them."
         ),
-        _card("Step times", _legend(result) + _times_chart(result, "Step times", exposed=False), "Mean over ranks."),
-        _card("Exposed communication", _legend(result) + _times_chart(result, "Exposed", exposed=True), EXPOSED),
+        _card(
+            "Step times",
+            _legend(result) + _times_chart(result, "Step times", exposed=False),
+            f"Mean over ranks. {_EDGE}",
+        ),
+        _card(
+            "Exposed communication",
+            _legend(result) + _times_chart(result, "Exposed", exposed=True),
+            f"{EXPOSED} {_EDGE}",
+        ),
         *(_planes_card(result, run) for run in result.runs),
         _card("What the model writes", f"<pre>{escape(result.broken.sample)}</pre>", "After the run with the faults."),
     ]
@@ -201,12 +210,13 @@ def _loss_chart(result: TrainResult) -> str:
 
 
 def _times_chart(result: TrainResult, title: str, *, exposed: bool) -> str:
-    lines = [
-        Line(
-            [(step.end_s, 1e3 * (step.exposed_s if exposed else step.step_s)) for step in run.steps], _COLOURS[run.name]
-        )
-        for run in result.runs
-    ]
+    lines = []
+    for run in result.runs:
+        points: list[tuple[float, float]] = []
+        for step in run.steps:  # each as long as it took, so that a gap looks like one
+            value = 1e3 * (step.exposed_s if exposed else step.step_s)
+            points += [(step.end_s - step.step_s, value), (step.end_s, value)]
+        lines.append(Line(points, _COLOURS[run.name]))
     medians = [(run.exposed_ms if exposed else run.step_ms) or 0.0 for run in result.runs]
     return lines_chart(title, "ms", lines, result.broken.faults, _ABOVE * max(*medians, 1.0))
 
