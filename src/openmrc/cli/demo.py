@@ -17,7 +17,7 @@ from openmrc.errors import ConfigError, did_you_mean
 from openmrc.units import parse_rate
 
 QUICK_SECONDS = 3.0
-_FILE_WIDTH = 130
+_FILE_WIDTH = 120
 
 app = typer.Typer(help="Hosts, planes and faults in your terminal: MRC against RC, with a report.")
 

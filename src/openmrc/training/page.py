@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from html import escape
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from openmrc.analysis.charts import planes_chart
@@ -60,13 +61,14 @@ def sentences(result: TrainResult) -> list[str]:
 
 
 def train_table(result: TrainResult) -> Table:
-    """One line per run."""
-    table = Table(title_justify="left", pad_edge=False)
-    for number, heading in enumerate(_HEADINGS):
-        edge = number in (0, len(_HEADINGS) - 1)
-        table.add_column(heading, justify="left" if edge else "right", no_wrap=not edge)
+    """One line per run, with what fits into 80 columns; the page has more."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for number in _NARROW:
+        left = number in (0, _WEIGHTS)
+        table.add_column(_HEADINGS[number], justify="left" if left else "right", no_wrap=number != _WEIGHTS)
     for run in result.runs:
-        table.add_row(*_cells(result, run))
+        cells = _cells(result, run)
+        table.add_row(*(cells[number] for number in _NARROW))
     return table
 
 
@@ -77,21 +79,24 @@ _HEADINGS = (
     "step",
     "exposed",
     "hidden",
-    "longest gap",
+    "gap",
     "last loss",
     "final weights",
 )
+_WEIGHTS = len(_HEADINGS) - 1
+_NARROW = (0, 1, 2, 3, 4, 6, _WEIGHTS)
+_DIGITS = 8  # of a digest, where people read it
 
 
 def _cells(result: TrainResult, run: TrainRun) -> list[str]:
     if run.digest is None:
         weights = run.error or "none"
     elif run is result.whole:
-        weights = run.digest[:12]
+        weights = run.digest[:_DIGITS]
     elif run.backend == "mrc":
-        weights = f"{run.digest[:12]}, {'the same' if result.same_weights else 'OTHERS'}"
+        weights = f"{run.digest[:_DIGITS]}, {'the same' if result.same_weights else 'OTHERS'}"
     else:
-        weights = f"{run.digest[:12]}, another order"
+        weights = f"{run.digest[:_DIGITS]}, another order"
     return [
         run.title,
         f"{len(run.steps)} of {run.wanted}",
@@ -120,7 +125,11 @@ def train_html(result: TrainResult) -> str:
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in rest)
     cards = [
         _card("What happened", f'<p class="verdict">{word}{escape(first)}</p><ul class="verdict">{items}</ul>'),
-        _card("Runs", _table(result), f"Medians over steps. {EXPOSED} {OVERLAP}"),
+        _card(
+            "Runs",
+            _table(result),
+            f"Step and exposed: medians. Gap: the longest time without a finished step. {EXPOSED} {OVERLAP}",
+        ),
         _card(
             "Loss", _legend(result) + _loss_chart(result), "Nats per character; shaded: faults of the runs with them."
         ),
@@ -177,7 +186,9 @@ def _card(title: str, content: str, note: str = "") -> str:
 
 
 def _table(result: TrainResult) -> str:
-    head = "".join(f"<th{'' if at in (0, 8) else ' class=n'}>{escape(text)}</th>" for at, text in enumerate(_HEADINGS))
+    head = "".join(
+        f"<th{'' if at in (0, _WEIGHTS) else ' class=n'}>{escape(text)}</th>" for at, text in enumerate(_HEADINGS)
+    )
     lines = ""
     for run in result.runs:
         first, *numbers, weights = _cells(result, run)
