@@ -425,7 +425,8 @@ bool Executor::settled(Op& op) {
     if (op.state == OpState::kFailed && announced && std::any_of(peers_.begin(), peers_.end(), writes)) return false;
   }
   for (std::uint32_t& key : op.keys) {
-    if (key != 0) device_->deregister_memory(key);
+    // Busy: the group was closed, and the QPs, which still send, are yet to be.
+    if (key != 0 && device_->deregister_memory(key) == Status::kBusy) return false;
     key = 0;
   }
   return true;
