@@ -1,0 +1,102 @@
+"""Which ports a process group takes: those that the environment names, or loopback where nothing else is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from openmrc.collectives import FileStore
+from openmrc.errors import ConfigError
+from openmrc.torch.hosts import Neighbours, meet
+
+ALONE, CROWDED = Neighbours(0, shared=False, all_here=False), Neighbours(1, shared=True, all_here=False)
+ALL_HERE = Neighbours(1, shared=True, all_here=True)
+
+
+def opened(monkeypatch: pytest.MonkeyPatch, neighbours: Neighbours, **environment: str) -> tuple[list[Any], int, str]:
+    from openmrc.torch import nic
+
+    for name in (nic.PORTS, nic.PATHS, nic.ADDRESS):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    found = nic.acquire(neighbours, None)
+    try:
+        return list(found.device.ports), found.device.udp_port, found.address
+    finally:
+        nic.release(found)
+
+
+def test_loopback_when_all_ranks_are_here(monkeypatch: pytest.MonkeyPatch):
+    ports, udp_port, address = opened(monkeypatch, ALL_HERE)
+    assert [(port.address, port.interface) for port in ports] == [("127.0.0.1", None)]
+    assert udp_port >= 4792, "the second rank of a host begins its search at the second port"
+    assert address == "127.0.0.1"
+
+
+def test_the_environment_names_ports_and_the_address_to_connect_to(monkeypatch: pytest.MonkeyPatch):
+    ports, _, address = opened(monkeypatch, ALONE, OPENMRC_PORTS="127.0.0.5,127.0.1.5", OPENMRC_ADDRESS="127.0.0.9")
+    assert [port.address for port in ports] == ["127.0.0.5", "127.0.1.5"]
+    assert address == "127.0.0.9"
+
+
+def test_ranks_that_share_a_host_are_not_bound_to_interfaces_they_did_not_name(monkeypatch: pytest.MonkeyPatch):
+    """What is bound to an interface leaves through it, and a rank on the same host never sees it."""
+    ports, _, _ = opened(monkeypatch, CROWDED)
+    assert [port.interface for port in ports] == [None] * len(ports)
+    ports, _, _ = opened(monkeypatch, CROWDED, OPENMRC_PORTS="127.0.0.5%lo")
+    assert [port.interface for port in ports] == ["lo"]
+
+
+@pytest.mark.parametrize("ports", ["nosuch0", "192.0.2.77", "127.0.0.1,::1", ""])
+def test_ports_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch, ports: str):
+    with pytest.raises(ConfigError, match=r"^OPENMRC_PORTS"):
+        opened(monkeypatch, ALONE, OPENMRC_PORTS=ports)
+
+
+def test_ports_and_a_path_file_at_once_are_refused(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ConfigError, match="OPENMRC_PATHS names the ports too"):
+        opened(monkeypatch, ALONE, OPENMRC_PORTS="127.0.0.1", OPENMRC_PATHS="host.json")
+
+
+def test_ranks_know_who_shares_their_host(tmp_path: Path):
+    store = FileStore(tmp_path, 5)
+    elsewhere = json.dumps(["another", 1])
+    store.set("job/host/1", elsewhere)
+    store.set("job/host/2", elsewhere)
+    assert meet(store, "job", 0, 3) == Neighbours(own_index=0, shared=True, all_here=False)
+    store.set("job/host/2", store.get("job/host/0"))
+    assert meet(store, "job", 0, 2) == Neighbours(own_index=0, shared=False, all_here=False)
+    store = FileStore(tmp_path / "other", 5)
+    store.set("job/host/0", FileStore(tmp_path, 5).get("job/host/0"))
+    assert meet(store, "job", 1, 2) == Neighbours(own_index=1, shared=True, all_here=True)
+
+
+def two_planes(where: dict[str, Any]) -> list[str]:
+    from openmrc.torch import ProcessGroupError
+
+    rank = where["rank"]
+    os.environ["OPENMRC_PORTS"] = f"127.0.70.{rank + 1},127.0.71.{rank + 1}"
+    dist.init_process_group("mrc", **where)
+    own = torch.full((300_001,), rank + 1.0)
+    dist.all_reduce(own)
+    assert bool((own == 3).all())
+    if rank == 1:
+        dist.group.WORLD.abort()
+        return []
+    try:
+        dist.all_reduce(own)
+    except ProcessGroupError as error:
+        return list(error.ports)
+    return ["no error"]
+
+
+@pytest.mark.live
+def test_a_failure_says_which_ports_the_rank_had(run_ranks: Any):
+    assert run_ranks("two_planes", 2, backend=None) == {0: ["127.0.70.2", "127.0.71.2"], 1: []}
