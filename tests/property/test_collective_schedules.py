@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from openmrc.collectives.elements import ElementType, ReduceOp
@@ -171,6 +171,7 @@ def test_all_reduce_is_the_sum_at_every_rank(
     ranks: int, count: int, seed: int, algorithm: str, op: ReduceOp, data: st.DataObject
 ):
     sites = data.draw(sites_of(ranks))
+    assume(algorithm != "hierarchical" or len(sites) > 1)
     machine = run(
         lambda rank: Request(
             "all_reduce", rank, ranks, (4 * count,), ElementType.INT32, op, algorithm=algorithm, sites=sites
@@ -204,10 +205,21 @@ def test_the_bits_of_a_sum_do_not_depend_on_the_order_of_events(ranks: int, coun
     assert len(set(found)) == 1
 
 
-@given(**{**SHAPES, "count": st.sampled_from((0, 1, 2, 7, 33))}, op=st.sampled_from(OPS))
-def test_reduce_scatter_gives_every_rank_its_block(ranks: int, count: int, seed: int, op: ReduceOp):
+@given(
+    **{**SHAPES, "count": st.sampled_from((0, 1, 2, 7, 33))},
+    algorithm=st.sampled_from(ALGORITHMS["reduce_scatter"]),
+    op=st.sampled_from(OPS),
+    data=st.data(),
+)
+def test_reduce_scatter_gives_every_rank_its_block(
+    ranks: int, count: int, seed: int, algorithm: str, op: ReduceOp, data: st.DataObject
+):
+    sizes, sites = (4 * count * ranks, 4 * count), data.draw(sites_of(ranks))
+    assume(algorithm != "hierarchical" or len(sites) > 1)
     machine = run(
-        lambda rank: Request("reduce_scatter", rank, ranks, (4 * count * ranks, 4 * count), ElementType.INT32, op),
+        lambda rank: Request(
+            "reduce_scatter", rank, ranks, sizes, ElementType.INT32, op, algorithm=algorithm, sites=sites
+        ),
         ranks,
         seed,
         lambda rank, machine: put(machine, rank, 0, numbers(rank, count * ranks)),
@@ -223,6 +235,7 @@ def test_all_gather_puts_all_blocks_side_by_side(
     ranks: int, count: int, seed: int, algorithm: str, data: st.DataObject
 ):
     sites = data.draw(sites_of(ranks))
+    assume(algorithm != "hierarchical" or len(sites) > 1)
     machine = run(
         lambda rank: Request(
             "all_gather", rank, ranks, (4 * count, 4 * count * ranks), algorithm=algorithm, sites=sites
@@ -337,6 +350,8 @@ def test_sites_are_used_where_bytes_count():
     assert choose(Request("all_reduce", 0, 4, (64 << 20,), sites=sites)) == "hierarchical"
     assert choose(Request("all_reduce", 0, 4, (8,), sites=sites)) == "doubling"
     assert choose(Request("all_gather", 0, 4, (1 << 20,), sites=sites)) == "hierarchical"
+    assert choose(Request("reduce_scatter", 0, 4, (1 << 20, 1 << 18), sites=sites)) == "hierarchical"
+    assert choose(Request("reduce_scatter", 0, 4, (64, 16), sites=sites)) == "ring"
     assert choose(Request("all_reduce", 0, 4, (64 << 20,), algorithm="ring", sites=sites)) == "ring"
 
 
@@ -344,8 +359,9 @@ def test_an_algorithm_that_cannot_be_is_refused():
     with pytest.raises(ConfigError, match="ring") as refused:
         choose(Request("all_reduce", 0, 4, (8,), algorithm="rign"))
     assert refused.value.field == "algorithm"
-    with pytest.raises(ConfigError, match="sites"):
-        choose(Request("all_reduce", 0, 4, (8,), algorithm="hierarchical"))
+    for sites in ((), ((0, 1, 2, 3),)):
+        with pytest.raises(ConfigError, match="sites"):
+            choose(Request("all_reduce", 0, 4, (8,), algorithm="hierarchical", sites=sites))
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "hierarchical"])

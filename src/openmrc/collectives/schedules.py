@@ -16,8 +16,20 @@ from openmrc.collectives.algorithms.direct import (
 )
 from openmrc.collectives.algorithms.doubling import doubling_all_reduce, doubling_rounds
 from openmrc.collectives.algorithms.halving import halving_all_reduce, halving_scratch_bytes
-from openmrc.collectives.algorithms.hierarchical import site_all_gather, site_all_reduce, site_scratch_bytes
-from openmrc.collectives.algorithms.ring import Ring, ring_collect, ring_distribute, ring_reduce_scatter
+from openmrc.collectives.algorithms.hierarchical import (
+    site_all_gather,
+    site_all_reduce,
+    site_reduce_scatter,
+    site_scratch_bytes,
+)
+from openmrc.collectives.algorithms.ring import (
+    Cut,
+    Ring,
+    Waits,
+    ring_collect,
+    ring_distribute,
+    ring_reduce_scatter,
+)
 from openmrc.collectives.algorithms.segments import IN_FLIGHT, scaled_first, write_segments
 from openmrc.collectives.algorithms.tree import (
     chain_broadcast,
@@ -41,7 +53,7 @@ SEGMENT_BYTES = 32 << 20
 # The first one is for much.
 ALGORITHMS = {
     "all_reduce": ("ring", "doubling", "halving", "hierarchical"),
-    "reduce_scatter": ("ring",),
+    "reduce_scatter": ("ring", "hierarchical"),
     "all_gather": ("ring", "direct", "hierarchical"),
     "broadcast": ("chain", "tree"),
     "reduce": ("chain", "tree"),
@@ -82,16 +94,16 @@ def choose(request: Request) -> str:
         if request.algorithm not in known:
             hint = did_you_mean(request.algorithm, known)
             raise ConfigError("algorithm", request.algorithm, ", ".join(("auto", *known)), hint=hint)
-        if request.algorithm == "hierarchical" and not request.sites:
+        if request.algorithm == "hierarchical" and len(request.sites) < 2:
             hint = "say which ranks stand together: World(..., sites=[[0, 1], [2, 3]])"
             raise ConfigError("algorithm", "hierarchical", "ranks on at least two sites", hint=hint)
         return request.algorithm
     if not known:
         return "direct"
     size = request.buffer_bytes[0]
-    if size <= LITTLE_BYTES and request.kind in _FOR_LITTLE:
-        return _FOR_LITTLE[request.kind]
-    if request.sites and "hierarchical" in known:
+    if size <= LITTLE_BYTES:
+        return _FOR_LITTLE.get(request.kind, known[0])
+    if len(request.sites) > 1 and "hierarchical" in known:
         return "hierarchical"
     halves = request.ranks >= HALVING_RANKS_MIN and request.ranks & (request.ranks - 1) == 0
     if halves and size <= MIDDLE_BYTES and "halving" in known:
@@ -167,13 +179,15 @@ def _scaling(schedule: Schedule, request: Request, write: Callable[[Block, int],
     return scaled
 
 
-def _reduce_scatter(request: Request, _algorithm: str) -> Schedule:
+def _reduce_scatter(request: Request, algorithm: str) -> Schedule:
     total, own = request.buffer_bytes
     ranks, element, divide = request.ranks, request.element.bytes, request.op is ReduceOp.AVG
     scales = request.op is ReduceOp.PREMUL_SUM
     segments = _segments(Block(0, own), total, element)
     areas = ranks * segments[0].bytes
-    need = areas * (2 if scales else 1)
+    copies = areas if scales else 0  # own data, multiplied
+    arrivals = len(request.sites) * segments[0].bytes if algorithm == "hierarchical" else 0
+    need = areas + copies + arrivals
     schedule = Schedule(request.rank, ranks, (total, own, need * min(len(segments), IN_FLIGHT)))
     if ranks == 1:
         copied = schedule.copy(Place(1), Place(0), own)
@@ -182,21 +196,22 @@ def _reduce_scatter(request: Request, _algorithm: str) -> Schedule:
         return schedule
 
     def write(segment: Block, slot: int) -> None:
-        blocks = [Block(rank * own + segment.offset, segment.bytes) for rank in range(ranks)]
-        pieces = pieces_of(blocks, _chunk(element), element)
-        first = Place(2, slot * need)
-        scratch = [first + (rank * segment.bytes - block.offset) for rank, block in enumerate(blocks)]
-        data, ready = [Place(0)] * ranks, {}
-        if scales:
-            data = [area + areas for area in scratch]
-            for area, block in zip(data, pieces, strict=True):
-                for piece in block:
-                    place = area + piece.offset
-                    copied = schedule.copy(place, Place(0, piece.offset), piece.bytes)
-                    ready[piece.offset] = [schedule.scale(place, piece.bytes, [copied])]
-        ring = Ring(range(ranks), request.rank)
-        output = Place(1, segment.offset)
-        ring_reduce_scatter(schedule, ring, data, scratch, output, pieces, ready, divide=divide)
+        scratch, ready = Place(2, slot * need), Waits()
+        cuts: list[list[Cut]] = [[] for _ in range(ranks)]
+        for rank in range(ranks):
+            for piece in chunks_of(segment, _chunk(element), element):
+                given = Place(0, rank * own + piece.offset)
+                partial = scratch + (rank * segment.bytes + piece.offset - segment.offset)
+                data = partial + areas if scales else given
+                if scales:
+                    copied = schedule.copy(data, given, piece.bytes)
+                    ready[data.offset] = [schedule.scale(data, piece.bytes, [copied])]
+                cuts[rank].append(Cut(data, partial, Place(1, piece.offset), piece.bytes))
+        if algorithm == "hierarchical":
+            beyond = scratch + (areas + copies)
+            site_reduce_scatter(schedule, request.sites, cuts, beyond, segment.bytes, ready, divide=divide)
+        else:
+            ring_reduce_scatter(schedule, Ring(range(ranks), request.rank), cuts, ready, divide=divide)
 
     write_segments(schedule, 2, segments, write)
     return schedule

@@ -7,13 +7,21 @@ smallest has members; the other members take part within their site alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from openmrc.collectives.algorithms.blocks import Block, blocks_of, pieces_of
-from openmrc.collectives.algorithms.ring import Ring, ring_collect, ring_distribute
+from openmrc.collectives.algorithms.ring import (
+    Cut,
+    Ring,
+    Waits,
+    ring_collect,
+    ring_distribute,
+    ring_reduce_scatter,
+)
 from openmrc.collectives.schedule import Place, Schedule
 
-__all__ = ["Sites", "site_all_gather", "site_all_reduce", "site_scratch_bytes"]
+__all__ = ["Sites", "site_all_gather", "site_all_reduce", "site_reduce_scatter", "site_scratch_bytes"]
 
 Sites = Sequence[Sequence[int]]
 
@@ -84,6 +92,73 @@ def site_all_gather(
                 for piece in pieces[sender]:
                     ready[piece.offset] = [schedule.receive(sender, Place(data, piece.offset), piece.bytes)]
     ring_distribute(schedule, inside, data, carried, ready)
+
+
+def site_reduce_scatter(
+    schedule: Schedule,
+    sites: Sites,
+    cuts: Sequence[Sequence[Cut]],
+    arrivals: Place,
+    block_bytes: int,
+    ready: Waits,
+    *,
+    divide: bool = False,
+) -> None:
+    """Each site combines every rank's block at one of its members, which sends it to that rank; there the sites' parts
+    are combined in the order of the sites.
+
+    Args:
+        schedule: Where the steps go.
+        sites: Which ranks stand together.
+        cuts: The pieces of each rank's block.
+        arrivals: Scratch memory for the other sites' parts, `block_bytes` for each site.
+        block_bytes: Size of a rank's block.
+        ready: What own data waits for.
+        divide: In the end, by the plan's divisor.
+    """
+    rank = schedule.rank
+    own, position = _where(sites, rank)
+    inside = Ring(sites[own], position)
+    carried: list[list[Cut]] = [[] for _ in inside.members]
+    for number, site in enumerate(sites):
+        for index, owner in enumerate(site):
+            for cut in cuts[owner]:
+                ends = cut if number == own else replace(cut, final=cut.partial)
+                carried[index % inside.size].append(ends)
+    waits = ring_reduce_scatter(schedule, inside, carried, ready)
+    for distance in range(1, len(sites)):
+        site = sites[(own + distance) % len(sites)]
+        for owner in site[position :: inside.size]:
+            for cut, at in zip(cuts[owner], _offsets(cuts[owner]), strict=True):
+                source = cut.partial if inside.size > 1 else cut.data
+                into = arrivals + (own * block_bytes + at)
+                schedule.send(owner, source, into, cut.bytes, waits.get(cut.data.offset, []))
+    senders = {number: site[position % len(site)] for number, site in enumerate(sites) if number != own}
+    for cut, at in zip(cuts[rank], _offsets(cuts[rank]), strict=True):
+        done = waits.get(cut.data.offset, [])
+        if inside.size == 1:
+            done = [schedule.copy(cut.final, cut.data, cut.bytes, done)]
+        places = {number: arrivals + (number * block_bytes + at) for number in senders}
+        arrived = {number: schedule.receive(senders[number], places[number], cut.bytes) for number in senders}
+        before = [number for number in senders if number < own]
+        if before:
+            first = [arrived[0]]
+            for number in before[1:]:
+                first = [schedule.reduce(places[0], places[number], cut.bytes, [*first, arrived[number]])]
+            done = [schedule.reduce(cut.final, places[0], cut.bytes, [*first, *done], theirs_first=True)]
+        for number in senders:
+            if number > own:
+                done = [schedule.reduce(cut.final, places[number], cut.bytes, [*done, arrived[number]])]
+        if divide:
+            schedule.divide(cut.final, cut.bytes, done)
+
+
+def _offsets(cuts: Sequence[Cut]) -> Iterator[int]:
+    """Where each piece lies in its block."""
+    offset = 0
+    for cut in cuts:
+        yield offset
+        offset += cut.bytes
 
 
 def _columns(sites: Sites) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from openmrc.collectives.algorithms.blocks import Block
 from openmrc.collectives.schedule import Place, Schedule
 
-__all__ = ["Pieces", "Ring", "Waits", "ring_collect", "ring_distribute", "ring_reduce_scatter"]
+__all__ = ["Cut", "Pieces", "Ring", "Waits", "ring_collect", "ring_distribute", "ring_reduce_scatter"]
 
 Pieces = Sequence[Sequence[Block]]
 Waits = dict[int, list[int]]
@@ -118,44 +118,45 @@ def ring_collect(
     return waits
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A piece of a reduction that is not in place: own part, where partial results pass, where the result ends.
+
+    `partial` and `final` are the same at all ranks. What pieces wait for is kept by the offset of `data`.
+    """
+
+    data: Place
+    partial: Place
+    final: Place
+    bytes: int
+
+
 def ring_reduce_scatter(
-    schedule: Schedule,
-    ring: Ring,
-    data: Sequence[Place],
-    scratch: Sequence[Place],
-    output: Place,
-    pieces: Pieces,
-    ready: Waits | None = None,
-    *,
-    divide: bool = False,
-) -> None:
-    """Block p of the result goes to `output` at position p; `data` stays.
+    schedule: Schedule, ring: Ring, cuts: Sequence[Sequence[Cut]], ready: Waits, *, divide: bool = False
+) -> Waits:
+    """Block p of all, combined, goes to its `final` places at position p; `data` stays.
 
     Args:
         schedule: Where the steps go.
         ring: Who takes part.
-        data: Where offset 0 of the pieces of each block is in own data.
-        scratch: The same in scratch memory.
-        output: The same in the output, for every rank's own block.
-        pieces: Of every block, by position in the ring.
+        cuts: The pieces of every block, by position in the ring.
         ready: What own data waits for.
         divide: In the end, by the plan's divisor.
+
+    Returns:
+        The steps after which each piece of the own block is complete.
     """
-    own = ready or {}
-    waits = dict(own)
+    waits = dict(ready)
     for hop in range(ring.size - 1):
-        leaving, coming = ring.block(hop + 1), ring.block(hop + 2)
         last = hop == ring.size - 2
-        for piece in pieces[leaving]:
-            source = (data[leaving] if hop == 0 else scratch[leaving]) + piece.offset
-            first = piece.offset - pieces[leaving][0].offset
-            into = output + first if last else scratch[leaving] + piece.offset
-            schedule.send(ring.next, source, into, piece.bytes, waits.get(piece.offset, []))
-        for piece in pieces[coming]:
-            first = piece.offset - pieces[coming][0].offset
-            into = output + first if last else scratch[coming] + piece.offset
-            arrived = schedule.receive(ring.previous, into, piece.bytes)
-            before = [arrived, *own.get(piece.offset, [])]
-            waits[piece.offset] = [schedule.reduce(into, data[coming] + piece.offset, piece.bytes, before)]
+        for cut in cuts[ring.block(hop + 1)]:
+            source, into = cut.data if hop == 0 else cut.partial, cut.final if last else cut.partial
+            schedule.send(ring.next, source, into, cut.bytes, waits.get(cut.data.offset, []))
+        for cut in cuts[ring.block(hop + 2)]:
+            into = cut.final if last else cut.partial
+            before = [schedule.receive(ring.previous, into, cut.bytes), *ready.get(cut.data.offset, [])]
+            done = schedule.reduce(into, cut.data, cut.bytes, before)
             if last and divide:
-                schedule.divide(into, piece.bytes, waits[piece.offset])
+                done = schedule.divide(into, cut.bytes, [done])
+            waits[cut.data.offset] = [done]
+    return waits
