@@ -53,7 +53,7 @@ class World:
         poll_us: So long it looks again and again, which is quickest where a rank has a processor to itself; then it
             sleeps until something comes.
         timeout_s: For connecting.
-        sites: Which ranks stand together, on one site or one host; the same at all ranks. Large all-reduces and
+        sites: Which ranks stand together, on one site or one host; the same at all ranks. Large reductions and
             all-gathers then send less from site to site. Empty: no matter.
 
     Raises:
