@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from openmrc.fabric import parse_fault
 from openmrc.live.supervise import ChildError, Family
 from openmrc.testbed import rootless
 from openmrc.training.errors import TrainingError
-from openmrc.training.job import Job
+from openmrc.training.job import Job, Strike
 from openmrc.training.places import BedPlace, EmulatedPlace, Place
 from openmrc.training.record import TrainRun, Tried
 from openmrc.training.size import ModelSize
@@ -26,11 +26,12 @@ PLACES: dict[str, type[Place]] = {"testbed": BedPlace, "emulated": EmulatedPlace
 QUICK = ModelSize(layers=1, width=64, heads=2, context=32, batch=4)
 STEPS_MIN, STEPS_MAX = 12, 20_000
 
-# When, as a share of the run without faults. All three strike plane 0, the plane that Gloo uses, and MRC as well.
+# After which share of the steps, for which share of the time without faults. A fault begins by steps, not by the clock,
+# so that none comes after the end. All strike plane 0, the plane that Gloo uses, and MRC as well.
 _STORY = (
-    (0.15, 0.18, "plane 0 blackhole at {at} for {length}", "Plane 0 dies silently"),
-    (0.45, 0.15, "t1 1 reboot at {at} for {length}", "T1 1 of every plane reboots"),
-    (0.72, 0.18, "host 3 plane 0 down at {at} every {third} for {times}", "The NIC port of host 3 in plane 0 flaps"),
+    (0.15, 0.18, "plane 0 blackhole for {length}", "Plane 0 dies silently"),
+    (0.45, 0.15, "t1 1 reboot for {length}", "T1 1 of every plane reboots"),
+    (0.72, 0.15, "host 3 plane 0 down every {period} for {length}", "The NIC port of host 3 in plane 0 flaps"),
 )
 
 
@@ -121,14 +122,15 @@ def choose_place(wanted: str | None) -> tuple[str, str | None]:
     return "testbed", None
 
 
-def story(length_s: float) -> dict[str, str]:
-    """The faults for a run of this length, in the fault language, with what a person calls them."""
-    faults: dict[str, str] = {}
-    for at, length, fault, words in _STORY:
+def story(steps: int, length_s: float) -> tuple[Strike, ...]:
+    """The faults of a run of so many steps, which takes `length_s` when nothing breaks."""
+    strikes = []
+    for share, length, fault, words in _STORY:
         # "every T" is on for the first half of T: three times off and on again is two and a half of them.
-        shares = {"at": at, "length": length, "third": length / 3, "times": length / 3 * 2.5}
-        faults[fault.format(**{name: f"{share * length_s * 1e3:.0f}ms" for name, share in shares.items()})] = words
-    return faults
+        times = {"length": length * length_s, "period": length * length_s / 2.5}
+        text = fault.format(**{name: f"{seconds * 1e3:.0f}ms" for name, seconds in times.items()})
+        strikes.append(Strike(round(share * steps), text, words))
+    return tuple(strikes)
 
 
 def run_train(options: TrainOptions, view: TrainView) -> TrainResult:
@@ -160,19 +162,19 @@ def run_train(options: TrainOptions, view: TrainView) -> TrainResult:
     return TrainResult(tuple(runs), _settings(options, faults, runs[0]), kind.title, kind.counted, left_out)
 
 
-def _mrc(options: TrainOptions, place: Place, view: TrainView) -> tuple[list[TrainRun], dict[str, str]]:
+def _mrc(options: TrainOptions, place: Place, view: TrainView) -> tuple[list[TrainRun], tuple[Strike, ...]]:
     with Family() as family:
         job = Job(family, place, "mrc", options.size, options.seed, options.patience_s, view)
         tried = job.join()
         steps = options.steps or _steps(options.seconds, tried)
         _say_tried(view, "MRC", tried)
-        whole = job.train("mrc-whole", "MRC, no faults", tried, steps, {})
+        whole = job.train("mrc-whole", "MRC, no faults", tried, steps, ())
         view.done(_ending(whole))
         if not whole.finished:
             raise TrainingError(f"MRC did not get through the run without faults: {whole.error}")
-        faults = story(whole.length_s)
-        for text in faults:
-            place.check(parse_fault(text))
+        faults = story(steps, whole.length_s)
+        for fault in faults:
+            place.check(parse_fault(fault.text))
         broken = job.train("mrc", "MRC, faults", tried, steps, faults)
         view.done(_ending(broken))
         if broken.finished:
@@ -180,7 +182,7 @@ def _mrc(options: TrainOptions, place: Place, view: TrainView) -> tuple[list[Tra
     return [whole, broken], faults
 
 
-def _gloo(options: TrainOptions, place: Place, view: TrainView, whole: TrainRun, faults: Mapping[str, str]) -> TrainRun:
+def _gloo(options: TrainOptions, place: Place, view: TrainView, whole: TrainRun, faults: Sequence[Strike]) -> TrainRun:
     title = "Gloo, faults"
     with Family() as family:
         job = Job(family, place, "gloo", options.size, options.seed, options.patience_s, view)
@@ -213,12 +215,12 @@ def _ending(run: TrainRun) -> str:
     return f"{run.title}: {done}, loss {run.steps[-1].loss:.3f}, weights {(run.digest or '')[:12]}"
 
 
-def _settings(options: TrainOptions, faults: Mapping[str, str], whole: TrainRun) -> dict[str, Any]:
+def _settings(options: TrainOptions, faults: Sequence[Strike], whole: TrainRun) -> dict[str, Any]:
     return {
         "command": shlex.join(["openmrc", *sys.argv[1:]]),
         **asdict(options),
         "steps": whole.wanted,
-        "faults": list(faults),
+        "faults": [asdict(fault) for fault in faults],
         "gradient_bytes": whole.tried.gradient_bytes,
         "commit": current_commit(),
         "machine": describe_machine(),

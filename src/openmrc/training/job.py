@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from openmrc.analysis.record import FaultSpan
@@ -17,7 +17,7 @@ from openmrc.training.record import Step, TrainRun, Tried
 from openmrc.training.size import ModelSize
 from openmrc.training.view import TrainView
 
-__all__ = ["Job"]
+__all__ = ["Job", "Strike"]
 
 _READY_S = 90.0  # four processes import torch at once
 _JOIN_S = 60.0
@@ -25,6 +25,15 @@ _TRY_S = 120.0
 _LEAVE_S = 5.0
 _SAMPLE_S = 0.1
 _FOREVER_S = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """A fault: after how many steps of all ranks, in the fault language, and what a person calls it."""
+
+    after: int
+    text: str
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,7 @@ class _Heard:
     error: str | None = None
     last_ns: int = 0
     planes: list[tuple[float, list[int]]] = field(default_factory=list)
+    spans: list[FaultSpan] = field(default_factory=list)
 
     def seconds(self, time_ns: int) -> float:
         """Of the run."""
@@ -113,23 +123,21 @@ class Job:
         title: str,
         tried: Tried,
         steps: int,
-        faults: Mapping[str, str],
+        faults: Sequence[Strike],
         limit_s: float = _FOREVER_S,
     ) -> TrainRun:
-        """One run from the first weights on, with faults in the fault language and what people call them."""
+        """One run from the first weights on, with these faults."""
         heard = _Heard(time.monotonic_ns())
         heard.last_ns = heard.start_ns
-        spans = _spans(faults, _FOREVER_S)
-        self._place.begin(list(faults))
         try:
             for child in self._ranks:
                 child.send({"do": "train", "steps": steps})
-            self._watch(heard, title, steps, spans, limit_s)
+            self._watch(heard, title, steps, faults, limit_s)
         except ChildError as failure:
             heard.error = str(failure)
         finally:
             self._place.end()
-        return self._record(heard, name, title, tried, steps, faults)
+        return self._record(heard, name, title, tried, steps)
 
     def leave(self) -> None:
         """Ends the process group in order, as far as the ranks still can.
@@ -143,8 +151,9 @@ class Job:
 
     # --- while it runs
 
-    def _watch(self, heard: _Heard, title: str, steps: int, spans: Sequence[FaultSpan], limit_s: float) -> None:
+    def _watch(self, heard: _Heard, title: str, steps: int, faults: Sequence[Strike], limit_s: float) -> None:
         announced: set[tuple[str, float]] = set()
+        coming = list(faults)
         pids = [child.pid for child in self._ranks]
         while len(heard.trained) < len(self._ranks) and heard.error is None:
             for child, message in self._family.messages(_SAMPLE_S):
@@ -154,8 +163,12 @@ class Job:
                 self._ranks[notice.host].send({"do": "carrier", "port": notice.port, "up": notice.up})
             if not heard.planes or heard.seconds(now) - heard.planes[-1][0] >= _SAMPLE_S:
                 heard.planes.append((heard.seconds(now), self._place.plane_bytes(pids)))
-            self._announce(heard.seconds(now), spans, announced)
-            self._show(heard, title, steps)
+            done = self._complete(heard)
+            if coming and len(done) >= coming[0].after:
+                heard.spans += self._strike(coming.pop(0), heard.seconds(now))
+            self._announce(heard.seconds(now), heard.spans, announced)
+            if done:
+                self._view.show(title, len(done), steps, done[-1].loss, done[-1].step_s)
             if now - heard.last_ns > self._patience_s * 1e9:
                 heard.error = f"no step for {self._patience_s:g} s, given up"
             elif heard.seconds(now) > limit_s:
@@ -181,10 +194,11 @@ class Job:
                     announced.add((span.text, at))
                     self._view.event(at, f"{span.text}: {words}")
 
-    def _show(self, heard: _Heard, title: str, steps: int) -> None:
-        done = self._complete(heard)
-        if done:
-            self._view.show(title, len(done), steps, done[-1].loss, done[-1].step_s)
+    def _strike(self, fault: Strike, now_s: float) -> list[FaultSpan]:
+        """Breaks something; when it will be broken, in seconds of the run."""
+        self._place.strike(fault.text)
+        spans = fault_spans([fault.text], [parse_fault(fault.text)], _FOREVER_S, {fault.text: fault.words})
+        return [replace(span, start_s=now_s + span.start_s, end_s=now_s + span.end_s) for span in spans]
 
     # --- afterwards
 
@@ -193,9 +207,7 @@ class Job:
         ranks = len(self._ranks)
         return [_step(heard, list(told.values())) for told in heard.steps if len(told) == ranks]
 
-    def _record(
-        self, heard: _Heard, name: str, title: str, tried: Tried, steps: int, faults: Mapping[str, str]
-    ) -> TrainRun:
+    def _record(self, heard: _Heard, name: str, title: str, tried: Tried, steps: int) -> TrainRun:
         done = self._complete(heard)
         digests = {told["digest"] for told in heard.trained.values()}
         error = heard.error
@@ -210,16 +222,14 @@ class Job:
             tried=tried,
             steps=tuple(done),
             length_s=length_s,
-            faults=_spans(faults, length_s),
+            faults=tuple(
+                replace(span, end_s=min(span.end_s, length_s)) for span in heard.spans if span.start_s < length_s
+            ),
             planes_rx=_planes(heard.planes, self._place.planes),
             digest=digests.pop() if error is None and len(digests) == 1 else None,
             error=error,
             sample=next((told["sample"] for told in heard.trained.values() if told["sample"]), ""),
         )
-
-
-def _spans(faults: Mapping[str, str], length_s: float) -> tuple[FaultSpan, ...]:
-    return fault_spans(list(faults), [parse_fault(text) for text in faults], length_s, faults)
 
 
 def _step(heard: _Heard, told: Sequence[_Told]) -> Step:

@@ -20,6 +20,7 @@ __all__ = ["sentences", "train_html", "train_table"]
 _COLOURS = {"mrc-whole": "var(--good)", "mrc": "var(--mrc)", "gloo": "var(--rc)"}
 _SMOOTH = 5  # steps whose mean is one point of a loss curve
 _ABOVE = 4  # a chart of times is that many medians high
+_SHADED = "Shaded: the faults of the second run. Gloo meets them after as many steps, so at other times."
 _EDGE = "What touches the upper edge took longer."
 
 EXPOSED = (
@@ -130,18 +131,16 @@ def train_html(result: TrainResult) -> str:
             _table(result),
             f"Step and exposed: medians. Gap: the longest time without a finished step. {EXPOSED} {OVERLAP}",
         ),
-        _card(
-            "Loss", _legend(result) + _loss_chart(result), "Nats per character; shaded: faults of the runs with them."
-        ),
+        _card("Loss", _legend(result) + _loss_chart(result), f"Nats per character. {_SHADED}"),
         _card(
             "Step times",
             _legend(result) + _times_chart(result, "Step times", exposed=False),
-            f"Mean over ranks. {_EDGE}",
+            f"Mean over ranks. {_EDGE} {_SHADED}",
         ),
         _card(
             "Exposed communication",
             _legend(result) + _times_chart(result, "Exposed", exposed=True),
-            f"{EXPOSED} {_EDGE}",
+            f"{EXPOSED} {_EDGE} {_SHADED}",
         ),
         *(_planes_card(result, run) for run in result.runs),
         _card("What the model writes", f"<pre>{escape(result.broken.sample)}</pre>", "After the run with the faults."),

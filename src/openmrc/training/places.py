@@ -85,8 +85,8 @@ class Place(ABC):
         """
 
     @abstractmethod
-    def begin(self, faults: Sequence[str]) -> None:
-        """The faults' times count from now."""
+    def strike(self, fault: str) -> None:
+        """The fault begins now, and its times count from now."""
 
     @abstractmethod
     def end(self) -> None:
@@ -124,7 +124,7 @@ class BedPlace(Place):
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="openmrc-train-")
         self._bed = TestBed.up(self.fabric, f"train-{os.getpid()}")
-        self._player: FaultPlayer | None = None
+        self._players: list[FaultPlayer] = []
         if self._bed.state.data_plane is None:
             why = self._bed.state.data_plane_missing
             self.__exit__(None, None, None)
@@ -165,16 +165,16 @@ class BedPlace(Place):
         """As the bed can."""
         check_bed_fault(self.fabric, fault)
 
-    def begin(self, faults: Sequence[str]) -> None:
-        """Plays them."""
-        self._player = FaultPlayer(self._bed, [parse_fault(text) for text in faults])
-        self._player.start()
+    def strike(self, fault: str) -> None:
+        """Plays it."""
+        player = FaultPlayer(self._bed, [parse_fault(fault)])
+        player.start()
+        self._players.append(player)
 
     def end(self) -> None:
-        """Stops the player."""
-        player, self._player = self._player, None
-        if player is not None:
-            player.stop()
+        """Stops all players."""
+        while self._players:
+            self._players.pop().stop()
 
     def plane_bytes(self, pids: Sequence[int]) -> list[int]:
         """What the kernel counts for each interface, in the processes' namespaces."""
@@ -247,10 +247,9 @@ class EmulatedPlace(Place):
         """As the emulated fabric can."""
         check_emulated_fault(fault)
 
-    def begin(self, faults: Sequence[str]) -> None:
-        """Hands them to the fabric."""
-        for text in faults:
-            self._running.inject(text)
+    def strike(self, fault: str) -> None:
+        """Hands it to the fabric."""
+        self._running.inject(fault)
 
     def end(self) -> None:
         """Repairs what is left of them."""
