@@ -82,8 +82,9 @@ class Job:
     def __init__(self, store: Any, ranks: Sequence[int], rank: int, timeout_s: float) -> None:
         self.ranks = tuple(ranks)
         # A store outlives process groups; what the ranks wrote for the last one must not be taken for this one's.
-        life = store.add(f"openmrc/lives/{rank}", 1)
-        neighbours = meet(store, f"openmrc/{life}", rank, len(ranks))
+        self.life = store.add(f"openmrc/lives/{rank}", 1)
+        """Which one of those made through this store it is."""
+        neighbours = meet(store, f"openmrc/{self.life}", rank, len(ranks))
         self._nic = nics.acquire(neighbours, _host_of(store))
         try:
             self.world = World(
@@ -92,7 +93,7 @@ class Job:
                 len(ranks),
                 store,
                 address=self._nic.address,
-                name=f"torch-{life}",
+                name=f"torch-{self.life}",
                 timeout_s=timeout_s,
             )
         except BaseException:

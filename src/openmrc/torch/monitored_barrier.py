@@ -16,13 +16,13 @@ _MOMENT = timedelta(milliseconds=1)
 
 
 def monitored_barrier(
-    store: Any, number: int, ranks: Sequence[int], rank: int, timeout_s: float, *, wait_all: bool
+    store: Any, key: str, ranks: Sequence[int], rank: int, timeout_s: float, *, wait_all: bool
 ) -> None:
     """Returns when all ranks are there.
 
     Args:
         store: Of the group alone.
-        number: Which one of the group's it is.
+        key: Of this barrier, not used before.
         ranks: How the members are called in messages.
         rank: Own place among them.
         timeout_s: How long rank 0 waits for each other one, from when it comes itself.
@@ -31,7 +31,6 @@ def monitored_barrier(
     Raises:
         ProcessGroupError: some did not come.
     """
-    key = f"openmrc/barrier/{number}"
     if rank == 0:
         missing = _missing(store, key, len(ranks), time.monotonic() + timeout_s, wait_all=wait_all)
         verdict = ",".join(str(ranks[one]) for one in missing)

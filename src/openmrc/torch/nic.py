@@ -98,7 +98,11 @@ def _open(environment: Mapping[str, str], neighbours: Neighbours, store_host: st
         # What translates an address for peers keeps the UDP port, so that it must be the same at all ranks.
         seen_elsewhere = any(port.seen_as != port.address for port in ports)
         device = _first_free(ports, 0 if seen_elsewhere else neighbours.own_index)
-    carrier = LinkCarrier(device) if any(port.interface for port in device.ports) else None
+    try:
+        carrier = LinkCarrier(device) if any(port.interface for port in device.ports) else None
+    except DeviceError:
+        device.close()
+        raise
     # The way to the store is there already, and need not be one of the planes, which may break.
     address = environment.get(ADDRESS) or _address_toward(store_host) or device.ports[0].address
     return Nic(device, address, why, carrier)

@@ -285,7 +285,8 @@ class MrcProcessGroup(dist.ProcessGroup):
         """
         self._barriers += 1
         limit_s = self._timeout_s if timeout is None else timeout.total_seconds()
-        monitored_barrier(self._store, self._barriers, self._ranks(), self.rank(), limit_s, wait_all=wait_all_ranks)
+        key = f"openmrc/{self._job.life}/barrier/{self._barriers}"
+        monitored_barrier(self._store, key, self._ranks(), self.rank(), limit_s, wait_all=wait_all_ranks)
 
     # --- groups and batches
 
