@@ -297,3 +297,7 @@ def large() -> list[str]:
 
 def test_large_tensors(run_ranks: Any):
     assert run_ranks("large", 2) == {0: [], 1: []}
+
+
+def test_eight_ranks(run_ranks: Any):
+    assert run_ranks("layouts", 8) == {rank: [] for rank in range(8)}
