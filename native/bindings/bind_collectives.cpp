@@ -139,7 +139,7 @@ void bind_collectives(nb::module_& parent) {
       .def("failure", &Executor::failure, Release())
       .def("release", &Executor::release, Release())
       .def("flush", &Executor::flush, Release())
-      .def("fail_peer", &Executor::fail_peer, Release())
+      .def("fail_peer", &Executor::fail_peer, Release(), nb::arg("rank"), nb::arg("reason"), nb::arg("left") = false)
       .def("close", &Executor::close, Release())
       .def("statistics", &statistics);
 }

@@ -79,7 +79,7 @@ struct Executor::Op {
   std::array<Memory, kPlanBuffersMax> buffers{};
   std::array<std::uint32_t, kPlanBuffersMax> keys{};
   std::vector<std::uint32_t> waits;
-  std::vector<bool> done;  // by step
+  std::vector<bool> done, posted;  // by step; posted: a direct send that the device has
   std::uint32_t left = 0;
   std::uint32_t reading = 0;  // posted sends that read from its buffers
   struct Remote {
@@ -174,6 +174,7 @@ OpId Executor::submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::
     if (op->waits[i] == 0 && op->plan->step(i).kind != StepKind::kReceive) ready_.push_back({op->slot, op->id, i});
   }
   if (op->left == 0) end(*op, OpState::kDone, kNobody, "");
+  work();  // before what has come is looked at: if it does not fit, the peer shall find out, too
   take_early(*op);
   work();
   for (const std::unique_ptr<Peer>& peer : peers_) {
@@ -204,6 +205,7 @@ std::shared_ptr<Executor::Op> Executor::make_op(std::shared_ptr<const Plan> plan
   op->waits = op->plan->wait_counts();
   op->left = op->plan->step_count();
   op->done.assign(op->left, false);
+  op->posted.assign(op->left, false);
   op->remotes.resize(settings_.ranks);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     MRC_ASSERT(i < op->plan->config().buffer_bytes.size() && buffers[i].bytes >= op->plan->config().buffer_bytes[i]);
@@ -318,10 +320,23 @@ bool Executor::release(OpId id) {
   return true;
 }
 
-void Executor::fail_peer(std::uint16_t rank, const std::string& reason) {
+void Executor::fail_peer(std::uint16_t rank, const std::string& reason, bool left) {
   const std::unique_lock guard(mutex_);
   drive();
+  if (left) take_leave(rank);
   fail(*peers_[rank], reason);
+}
+
+// A rank that leaves has all that was sent to it; its last acknowledgements may be behind its goodbye, or lost.
+void Executor::take_leave(std::uint16_t rank) {
+  for (const std::shared_ptr<Op>& op : ops_) {
+    if (op == nullptr || op->state != OpState::kRunning) continue;
+    for (std::uint32_t i = 0; i < op->plan->step_count(); ++i) {
+      const Step& step = op->plan->step(i);
+      if (step.kind == StepKind::kSend && step.peer == rank && op->posted[i] && !op->done[i]) finish(*op, i);
+    }
+  }
+  work();
 }
 
 // Whether something with this rank is still to happen; a rank that has done its part may go.
@@ -348,6 +363,7 @@ void Executor::fail(Peer& peer, const std::string& reason) {
 
 bool Executor::flush(std::int64_t timeout_ns) {
   const TimePs until = now_ps() + timeout_ns * kPsPerNs;
+  device_->rest_polling();  // nobody polls any more, and peers want their acknowledgements
   for (;;) {
     {
       const std::unique_lock guard(mutex_);
@@ -478,9 +494,8 @@ void Executor::handle(const Completion& done) {
     Op* op = done.wr_id == 0 ? nullptr : find(done.wr_id >> kStepBits);
     if (op != nullptr) {
       --op->reading;
-      if (done.status == WcStatus::kSuccess && op->state == OpState::kRunning) {
-        finish(*op, static_cast<std::uint32_t>(done.wr_id & kStepMask));
-      }
+      const auto step = static_cast<std::uint32_t>(done.wr_id & kStepMask);
+      if (done.status == WcStatus::kSuccess && op->state == OpState::kRunning && !op->done[step]) finish(*op, step);
     }
   } else if (done.status == WcStatus::kSuccess) {
     ++lane.receives_owed;
@@ -703,6 +718,7 @@ bool Executor::send_direct(Op& op, std::uint32_t index) {
   wr.immediate = remote.op_slot << kPairBits | op.plan->pair_index(index);
   ++lane.immediates_sent;
   ++op.reading;
+  op.posted[index] = true;
   post(lane, wr);
   return true;
 }

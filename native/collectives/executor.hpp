@@ -80,8 +80,9 @@ class Executor {
   bool release(OpId op);
   // Waits until all that was sent has arrived; what a rank has sent last would be lost if it went at once.
   bool flush(std::int64_t timeout_ns);
-  // Operations with this rank fail, now and later; what has arrived from it before counts.
-  void fail_peer(std::uint16_t rank, const std::string& reason);
+  // Operations that need this rank fail, now and later; what has arrived from it before counts. `left`: it went when it
+  // had done its part, so what was sent to it has arrived.
+  void fail_peer(std::uint16_t rank, const std::string& reason, bool left = false);
   // Fails everything and stops the thread. Idempotent.
   void close();
   ExecutorStats stats();
@@ -108,6 +109,7 @@ class Executor {
   void take_announcement(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
   void handle_direct(Peer& peer, std::uint32_t immediate);
   void protocol_error(Peer& peer, const char* what);
+  void take_leave(std::uint16_t rank);
   void fail(Peer& peer, const std::string& reason);
   void give_back(Peer& peer, Lane& lane);
   void post_receives(std::uint32_t owed);

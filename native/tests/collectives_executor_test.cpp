@@ -172,7 +172,7 @@ struct Liar {
   }
 
   // `length` bytes of `bytes` into our area of the mailbox, with any immediate.
-  void write(std::size_t offset, std::uint32_t length, std::uint32_t immediate) {
+  void write(std::size_t offset, std::uint32_t length, std::uint32_t immediate, std::uint8_t lane = 0) {
     SendWr wr;
     wr.opcode = WrOpcode::kWriteImm;
     wr.immediate = immediate;
@@ -180,13 +180,13 @@ struct Liar {
     wr.local_address = reinterpret_cast<std::uintptr_t>(bytes.data());
     wr.length_bytes = length;
     wr.rkey = world[0].mailbox_rkeys()[1];
-    wr.remote_address = world[0].mailbox_address() + Mailbox::area(kLanes, 1, 0) + offset;
-    CHECK(world.ranks[1]->device->post_send(world.ranks[1]->qps[0][0], wr) == Status::kOk);
+    wr.remote_address = world[0].mailbox_address() + Mailbox::area(kLanes, 1, lane) + offset;
+    CHECK(world.ranks[1]->device->post_send(world.ranks[1]->qps[0][lane], wr) == Status::kOk);
   }
-  void send(const MessageHead& head, std::uint32_t slot = 0) {
+  void send(const MessageHead& head, std::uint32_t slot = 0, std::uint8_t lane = 0) {
     std::memcpy(bytes.data(), &head, sizeof head);
-    write(slot % kSlots * kSlotBytes, kHeadBytes + std::min<std::uint32_t>(head.bytes, kEagerBytesMax),
-          1U << 31 | slot);
+    write(slot % kSlots * kSlotBytes, kHeadBytes + std::min<std::uint32_t>(head.bytes, kEagerBytesMax), 1U << 31 | slot,
+          lane);
     std::array<Completion, 1> done;
     CHECK(world.ranks[1]->device->wait_cq(world.ranks[1]->cq, done, kPatienceNs) == 1);
   }

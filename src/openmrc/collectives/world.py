@@ -84,9 +84,9 @@ class World:
         self.sites = sites_of_world(sites, size)
         """Which ranks stand together."""
         self._name = name
-        own = {"send_depth": _SEND_DEPTH, "recv_depth": _RECV_DEPTH + native.CREDIT_RECEIVES}
-        self._settings = replace(settings or QpSettings(), **own)
-        per_qp = own["send_depth"] + own["recv_depth"] + 2
+        recv_depth = _RECV_DEPTH + native.CREDIT_RECEIVES
+        self._settings = replace(settings or QpSettings(), send_depth=_SEND_DEPTH, recv_depth=recv_depth)
+        per_qp = _SEND_DEPTH + recv_depth + 2
         self._queue = CompletionQueue(device, per_qp * max(size - 1, 1) * len(TRAFFIC_CLASSES))
         self._executor = native.Executor(
             device._native,
@@ -180,8 +180,8 @@ class World:
     def _connect(self, store: Store, address: str, timeout_s: float) -> None:
         where = f"[{address}]:0" if ":" in address else f"{address}:0"
         with listen(self.device, where, settings=self._settings) as listener:
-            card = [listener.address, self._executor.mailbox_address, list(self._executor.mailbox_rkeys)]
-            store.set(self._key(self.rank), json.dumps([*card, self._ports[self.rank]]))
+            own = [listener.address, self._executor.mailbox_address, list(self._executor.mailbox_rkeys)]
+            store.set(self._key(self.rank), json.dumps([*own, self._ports[self.rank]]))
             failures: list[Exception] = []
             found: dict[tuple[int, int], QpLink] = {}
 
@@ -226,7 +226,7 @@ class World:
             return
         if reason != GOODBYE:
             self._missing.setdefault(rank, reason)
-        self._executor.fail_peer(rank, f"rank {rank} is gone: {reason}")
+        self._executor.fail_peer(rank, f"rank {rank} is gone: {reason}", left=reason == GOODBYE)
 
     def _key(self, rank: int) -> str:
         return f"openmrc/{self._name}/{rank}"
