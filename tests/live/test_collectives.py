@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from openmrc.errors import ConfigError
 
 pytestmark = [pytest.mark.live]
 
+UDP_PORT = 20_000 + os.getpid() % 10_000  # another run of these tests has another one
+
 SIZES = (0, 1, 3, 7, 1021, 100_003)
 Body = Callable[[Group], Any]
 
@@ -29,7 +32,7 @@ Body = Callable[[Group], Any]
 def rank_process(rank: int, ranks: int, folder: Path, body: Body, answers: Any) -> None:
     try:
         with (
-            Device([f"127.0.{40 + plane}.{rank + 1}" for plane in range(2)], udp_port=4795) as device,
+            Device([f"127.0.{40 + plane}.{rank + 1}" for plane in range(2)], udp_port=UDP_PORT) as device,
             World(device, rank, ranks, FileStore(folder, 30)) as world,
         ):
             answers.put((rank, body(world.group)))
@@ -54,6 +57,7 @@ def run(ranks: int, folder: Path, body: Body) -> list[Any]:
     finally:
         for process in processes:
             process.kill()
+            process.join()
     for answer in found.values():
         if isinstance(answer, BaseException):
             raise answer
@@ -158,11 +162,10 @@ def test_operations_of_several_groups_run_at_once(tmp_path: Path):
 def deserted(group: Group) -> str:
     if group.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    start = time.monotonic()
     try:
         group.all_reduce(np.ones(1_000_000)).wait(60)
     except CollectiveError as error:
-        assert time.monotonic() - start < 60
+        time.sleep(1)  # whoever went now would be gone, too, to one that has not noticed yet
         return f"{error.rank}: {error}"
     return "no error"
 
@@ -180,6 +183,7 @@ def test_a_rank_that_dies_is_named_at_the_others(tmp_path: Path):
     finally:
         for process in processes:
             process.kill()
+            process.join()
     for answer in found.values():
         assert answer.startswith("1: all_reduce of world failed at rank 1: rank 1 is gone")
 
@@ -212,7 +216,7 @@ def test_mistakes_name_the_field(tmp_path: Path):
 
 def test_ranks_that_do_not_come_are_named(tmp_path: Path):
     store = FileStore(tmp_path, 0.2)
-    with Device(["127.0.40.1"], udp_port=4795) as device:
+    with Device(["127.0.40.1"], udp_port=UDP_PORT) as device:
         with pytest.raises(TimeoutError, match="ranks 1, 2 of 'world' did not come"):
             World(device, 0, 3, store)
         with pytest.raises(ConfigError, match="sites"):
@@ -223,7 +227,8 @@ def test_the_example_reduces_over_three_processes(repository: Path):
     program = repository / "examples" / "all_reduce.py"
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == [f"rank {rank}: mean 2 by ring, most steps 20" for rank in range(3)]
+    said = re.findall(r"rank (\d): mean 2 by ring, most steps 20", done.stdout)  # lines of processes may mix
+    assert sorted(said) == ["0", "1", "2"]
 
 
 def disagreeing(group: Group) -> str:
@@ -247,4 +252,5 @@ def test_ranks_that_disagree_about_the_size_are_told(tmp_path: Path):
     finally:
         for process in processes:
             process.kill()
+            process.join()
     assert any("another one than ours" in text for text in found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
+import os
 import traceback
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from openmrc.fabric import Fabric, host_ports, make_fabric
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.live
+
+UDP_PORT = 20_000 + os.getpid() % 10_000  # another run of these tests has another one
 
 RANKS = 3
 ALGORITHMS = ("ring", "doubling", "halving", "hierarchical")
@@ -62,7 +65,7 @@ def results(group: Group) -> dict[str, str]:
 def rank_process(rank: int, ports: list[str], folder: Path, answers: Any) -> None:
     try:
         with (
-            Device(ports, udp_port=4793, evs_per_port=16) as device,
+            Device(ports, udp_port=UDP_PORT, evs_per_port=16) as device,
             World(device, rank, RANKS, FileStore(folder, 30), sites=[[0, 2], [1]]) as world,
         ):
             world.group.barrier().wait(30)
@@ -101,6 +104,7 @@ def over(fabric: Fabric | None, folder: Path, harm: tuple[str, ...] = ()) -> tup
     finally:
         for process in processes:
             process.kill()
+            process.join()
         if emulated is not None:
             emulated.stop()
     for answer in found.values():
@@ -119,7 +123,7 @@ def planes(count: int) -> Fabric:
         rate="200Mbit",
         delay="50us",
         address_base="127.112.0.0",
-        udp_port=4793,
+        udp_port=UDP_PORT,
     )
 
 

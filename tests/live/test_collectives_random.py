@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import threading
 import traceback
@@ -18,6 +19,8 @@ from openmrc.collectives import FileStore, Group, ReduceOp, Work, World
 
 pytestmark = pytest.mark.live
 
+UDP_PORT = 20_000 + os.getpid() % 10_000  # another run of these tests has another one
+
 RANKS = 3
 OPERATIONS = 120
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8")
@@ -30,7 +33,7 @@ Body = Callable[[World], Any]
 def rank_process(rank: int, folder: Path, body: Body, answers: Any) -> None:
     try:
         with (
-            Device([f"127.0.{50 + plane}.{rank + 1}" for plane in range(2)], udp_port=4797) as device,
+            Device([f"127.0.{50 + plane}.{rank + 1}" for plane in range(2)], udp_port=UDP_PORT) as device,
             World(device, rank, RANKS, FileStore(folder, 30), sites=[[0, 1], [2]]) as world,
         ):
             answers.put((rank, body(world)))
@@ -53,6 +56,7 @@ def run(folder: Path, body: Body) -> list[Any]:
     finally:
         for process in processes:
             process.kill()
+            process.join()
     return [found[rank] for rank in range(RANKS)]
 
 
