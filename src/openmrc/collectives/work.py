@@ -91,24 +91,25 @@ class Work:
         deadline = None if timeout_s is None else time.monotonic_ns() + int(timeout_s * 1e9)
         while self._state is OpState.RUNNING:
             left = _SLICE_NS if deadline is None else min(_SLICE_NS, max(deadline - time.monotonic_ns(), 0))
-            self._note(OpState(self._executor.wait(self._number, left)))
-            if self._state is OpState.RUNNING and deadline is not None and time.monotonic_ns() >= deadline:
+            over = self._note(OpState(self._executor.wait(self._number, left)))
+            if not over and deadline is not None and time.monotonic_ns() >= deadline:
                 msg = f"{self._name} is not done after {timeout_s:g} s"
                 raise TimeoutError(msg)
         if self._failure is not None:
             raise self._failure
 
-    def _note(self, state: OpState) -> None:
+    def _note(self, state: OpState) -> bool:
         # Several threads may wait, and the executor forgets what is released: the first to know says how it ended.
         with self._lock:
             if state is OpState.RUNNING or self._state is not OpState.RUNNING:
-                return
+                return self._state is not OpState.RUNNING
             if state is not OpState.DONE:
                 rank, reason = self._executor.failure(self._number)
                 who = f" at rank {rank}" if rank >= 0 else ""
                 self._failure = CollectiveError(f"{self._name} failed{who}: {reason}", None if rank < 0 else rank)
             self._state = state
             self._release()
+        return True
 
     def _release(self) -> bool:
         """Whether nothing uses the buffers any more; then they are let go."""
