@@ -119,6 +119,7 @@ class Gloo:
 
     def close(self) -> None:
         self.dist.barrier()
+        self.dist.destroy_process_group()
 
 
 class Mpi:
