@@ -1,0 +1,134 @@
+// What arrives from other ranks: messages in slots, data written directly, accounts. Nothing in it is trusted.
+#include <algorithm>
+#include <utility>
+
+#include "collectives/executor_state.hpp"
+#include "engine/base/assert.hpp"
+
+namespace openmrc::collectives {
+namespace {
+
+constexpr std::uint32_t kCreditCells = 16;   // an account under way is not overwritten by the next ones
+constexpr std::size_t kEarlyMax = 1U << 16;  // messages of a peer for operations that have not begun here
+
+}  // namespace
+
+// A peer that claims to have taken what was never sent would have us wait for ever, or write over what is under way.
+void Executor::check_credit(Peer& peer, const Lane& lane) {
+  const Credit credit = mailbox_.read_credit(peer.rank, lane.number);
+  if (credit.slots > lane.slots_sent || credit.immediates > lane.immediates_sent) {
+    protocol_error(peer, "its account says more than was sent to it");
+  }
+}
+
+void Executor::handle_message(Peer& peer, Lane& lane, std::uint32_t slot) {
+  if (slot >= kSlots) return protocol_error(peer, "it named a slot that does not exist");
+  const std::uint8_t* at = mailbox_.base() + mailbox_.slot(peer.rank, lane.number, slot);
+  MessageHead head;
+  std::memcpy(&head, at, kHeadBytes);
+  ++lane.slots_taken;
+  if (head.bytes > kEagerBytesMax || (head.kind != MessageHead::kData && head.kind != MessageHead::kAnnounce)) {
+    return protocol_error(peer, "it sent a message that cannot be read");
+  }
+  const std::uint8_t* data = at + kHeadBytes;
+  Op* op = by_key(head.key);
+  if (op != nullptr) {
+    if (op->state == OpState::kRunning) take(*op, peer.rank, head, data);
+    return;
+  }
+  if (dead_keys_.contains(head.key)) return;
+  if (peer.early_count == kEarlyMax) return protocol_error(peer, "it is too many operations ahead");
+  ++peer.early_count;
+  ++stats_.early_messages;
+  peer.early[head.key].push_back({head, std::vector<std::uint8_t>(data, data + head.bytes)});
+}
+
+void Executor::take(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
+  if (head.kind == MessageHead::kData) {
+    take_data(op, rank, head, data);
+  } else {
+    take_announcement(op, rank, head, data);
+  }
+}
+
+void Executor::take_data(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
+  const auto receives = op.plan->receives(rank);
+  Peer& peer = *peers_[rank];
+  if (head.pair_index >= receives.size()) return protocol_error(peer, "it sent more than the operation has");
+  const std::uint32_t index = receives[head.pair_index];
+  const Step& step = op.plan->step(index);
+  if (step.bytes != head.bytes || op.done[index]) {
+    return protocol_error(peer, "its part of the operation is another one than ours: sizes or types differ");
+  }
+  if (step.bytes > 0) std::memcpy(op.buffers[step.into_buffer].base + step.into_offset, data, step.bytes);
+  finish(op, index);
+}
+
+void Executor::take_announcement(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
+  Op::Remote& remote = op.remotes[rank];
+  Peer& peer = *peers_[rank];
+  if (head.bytes != sizeof remote.buffers || head.op_slot >= kOpSlotsMax || remote.announced) {
+    return protocol_error(peer, "it announced buffers that cannot be");
+  }
+  std::memcpy(remote.buffers.data(), data, sizeof remote.buffers);
+  remote.op_slot = head.op_slot;
+  remote.announced = true;
+  for (const std::uint32_t step : remote.held) ready_.push_back({op.slot, op.id, step});
+  remote.held.clear();
+}
+
+void Executor::handle_direct(Peer& peer, std::uint32_t immediate) {
+  const std::uint32_t slot = immediate >> kPairBits, pair = immediate & kPairMask;
+  ++stats_.direct_messages;
+  Op* op = slot < ops_.size() ? ops_[slot].get() : nullptr;
+  if (op != nullptr && op->state == OpState::kFailed) return;
+  const auto receives = op == nullptr ? std::span<const std::uint32_t>{} : op->plan->receives(peer.rank);
+  if (pair >= receives.size() || op->done[receives[pair]]) {
+    return protocol_error(peer, "it wrote what nobody waits for");
+  }
+  finish(*op, receives[pair]);
+}
+
+void Executor::protocol_error(Peer& peer, const char* what) {
+  ++stats_.protocol_errors;
+  peer.early.clear();
+  peer.early_count = 0;
+  fail(peer, what);
+}
+
+// Tells the peer what we have taken, before it runs out.
+void Executor::give_back(Peer& peer, Lane& lane) {
+  const bool due = lane.slots_taken - lane.told.slots >= kSlots / 4 ||
+                   lane.immediates_taken - lane.told.immediates >= settings_.recv_depth / 4;
+  if (!due || peer.failed) return;
+  lane.told = {lane.slots_taken, lane.immediates_taken};
+  // Receives first: the peer may use what it is told at once.
+  post_receives(0);
+  static_assert(kCreditCells * sizeof(Credit) <= kCreditBytes);
+  const std::size_t cell = outbox_.credit(peer.rank, lane.number) + lane.credit_cell++ % kCreditCells * sizeof(Credit);
+  std::memcpy(outbox_.base() + cell, &lane.told, sizeof lane.told);
+  SendWr wr;
+  wr.opcode = WrOpcode::kWriteImm;
+  wr.immediate = kSlotFlag | kCreditFlag;
+  wr.lkey = outbox_key_;
+  wr.local_address = reinterpret_cast<std::uintptr_t>(outbox_.base()) + cell;
+  wr.length_bytes = sizeof(Credit);
+  wr.remote_address = peer.mailbox_address + outbox_.credit(settings_.rank, lane.number);
+  wr.rkey = peer.mailbox_rkey;
+  post(lane, wr);
+}
+
+// Of those lanes that lack more than `owed`.
+void Executor::post_receives(std::uint32_t owed) {
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    for (Lane& lane : peer->lanes) {
+      if (lane.receives_owed <= owed) continue;
+      device_->command([&lane](Engine& engine, TimePs) {
+        while (lane.receives_owed > 0 && engine.post_recv(lane.qp, 0) == Status::kOk) --lane.receives_owed;
+        return 0;
+      });
+    }
+  }
+}
+
+}  // namespace openmrc::collectives

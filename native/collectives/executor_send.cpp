@@ -1,0 +1,161 @@
+// Steps that are ready: computed here, or sent to other ranks.
+#include <cstring>
+#include <utility>
+
+#include "collectives/executor_state.hpp"
+#include "engine/base/assert.hpp"
+
+namespace openmrc::collectives {
+
+void Executor::work() {
+  while (!ready_.empty()) {
+    const Ready next = ready_.front();
+    ready_.pop_front();
+    Op* op = ops_[next.op_slot].get();
+    if (op != nullptr && op->id == next.op && op->state == OpState::kRunning) start(*op, next.step);
+  }
+  for (const auto& [rank, status] : std::exchange(broken_, {})) {
+    fail(*peers_[rank],
+         status == WcStatus::kRetryExceeded ? "it did not answer on any path" : "the connection to it broke");
+  }
+}
+
+void Executor::start(Op& op, std::uint32_t index) {
+  const Step& step = op.plan->step(index);
+  if (step.kind == StepKind::kSend) {
+    Lane& lane = peers_[step.peer]->lanes[op.lane];
+    const bool sent =
+        lane.held.empty() && (step.bytes <= kEagerBytesMax ? send_small(op, index) : send_direct(op, index));
+    if (!sent) lane.held.push_back({op.slot, op.id, index});
+    return;
+  }
+  compute(op, step);
+  finish(op, index);
+}
+
+void Executor::compute(Op& op, const Step& step) {
+  const PlanConfig& config = op.plan->config();
+  std::uint8_t* into = op.buffers[step.into_buffer].base + step.into_offset;
+  const std::uint8_t* from = op.buffers[step.from_buffer].base + step.from_offset;
+  const std::size_t count = static_cast<std::size_t>(step.bytes / element_bytes(config.type));
+  switch (step.kind) {
+    case StepKind::kReduce:
+      stats_.reduced_bytes += step.bytes;
+      reduce(config.type, config.op, into, from, count, step.reversed);
+      return;
+    case StepKind::kCopy:
+      stats_.copied_bytes += step.bytes;
+      if (step.bytes > 0) std::memmove(into, from, step.bytes);
+      return;
+    case StepKind::kScale:
+      return scale(config.type, into, count, config.factor);
+    case StepKind::kDivide:
+      return divide(config.type, into, count, config.divisor);
+    case StepKind::kSend:
+    case StepKind::kReceive:
+      MRC_ASSERT(false);
+  }
+}
+
+// False: no slot is free.
+bool Executor::send_small(Op& op, std::uint32_t index) {
+  const Step& step = op.plan->step(index);
+  Peer& peer = *peers_[step.peer];
+  const MessageHead head{op.key, MessageHead::kData, op.plan->pair_index(index), static_cast<std::uint32_t>(step.bytes),
+                         0};
+  if (!put_message(peer, peer.lanes[op.lane], head, op.buffers[step.from_buffer].base + step.from_offset)) return false;
+  finish(op, index);  // it lies in the outbox: the buffer is free
+  return true;
+}
+
+// False: the peer has no receive left for it. Without an announcement it waits for that alone.
+bool Executor::send_direct(Op& op, std::uint32_t index) {
+  const Step& step = op.plan->step(index);
+  Peer& peer = *peers_[step.peer];
+  Lane& lane = peer.lanes[op.lane];
+  Op::Remote& remote = op.remotes[step.peer];
+  if (!remote.announced) {
+    remote.held.push_back(index);
+    return true;
+  }
+  if (!may_send(peer, lane, /*slot=*/false)) return false;
+  const RemoteBuffer& into = remote.buffers[step.into_buffer];
+  SendWr wr;
+  wr.wr_id = op.id << kStepBits | index;
+  wr.opcode = WrOpcode::kWriteImm;
+  wr.lkey = op.keys[step.from_buffer];
+  wr.local_address = reinterpret_cast<std::uintptr_t>(op.buffers[step.from_buffer].base) + step.from_offset;
+  wr.length_bytes = step.bytes;
+  wr.remote_address = into.address + step.into_offset;
+  wr.rkey = into.rkey;
+  wr.immediate = remote.op_slot << kPairBits | op.plan->pair_index(index);
+  ++lane.immediates_sent;
+  ++op.reading;
+  op.posted[index] = true;
+  post(lane, wr);
+  return true;
+}
+
+bool Executor::put_message(Peer& peer, Lane& lane, const MessageHead& head, const void* data) {
+  if (!may_send(peer, lane, /*slot=*/true)) return false;
+  const auto slot = static_cast<std::uint32_t>(lane.slots_sent % kSlots);
+  std::uint8_t* at = outbox_.base() + outbox_.slot(peer.rank, lane.number, slot);
+  std::memcpy(at, &head, kHeadBytes);
+  if (head.bytes > 0) std::memcpy(at + kHeadBytes, data, head.bytes);
+  SendWr wr;
+  wr.opcode = WrOpcode::kWriteImm;
+  wr.lkey = outbox_key_;
+  wr.local_address = reinterpret_cast<std::uintptr_t>(at);
+  wr.length_bytes = kHeadBytes + head.bytes;
+  wr.remote_address = peer.mailbox_address + mailbox_.slot(settings_.rank, lane.number, slot);
+  wr.rkey = peer.mailbox_rkey;
+  wr.immediate = kSlotFlag | slot;
+  ++lane.slots_sent;
+  ++lane.immediates_sent;
+  ++stats_.slot_messages;
+  post(lane, wr);
+  return true;
+}
+
+bool Executor::may_send(Peer& peer, Lane& lane, bool slot) {
+  if (peer.failed || !peer.connected) return false;
+  const Credit credit = mailbox_.read_credit(peer.rank, lane.number);
+  const bool receive = lane.immediates_sent - credit.immediates < settings_.recv_depth;
+  return receive && (!slot || lane.slots_sent - credit.slots < kSlots);
+}
+
+void Executor::post(Lane& lane, const SendWr& wr) {
+  ++lane.posted;
+  if (!lane.backlog.empty() || device_->post_send(lane.qp, wr) == Status::kQueueFull) lane.backlog.push_back(wr);
+}
+
+// Goes on with what could not be sent: credits and completions have come.
+void Executor::resume(Peer& peer, Lane& lane) {
+  while (!lane.backlog.empty() && device_->post_send(lane.qp, lane.backlog.front()) != Status::kQueueFull) {
+    lane.backlog.pop_front();
+  }
+  while (!lane.held_messages.empty()) {
+    const auto& [head, data] = lane.held_messages.front();
+    if (!put_message(peer, lane, head, data.data())) return;
+    lane.held_messages.pop_front();
+  }
+  while (!lane.held.empty()) {
+    const Ready next = lane.held.front();
+    Op* op = ops_[next.op_slot].get();
+    if (op != nullptr && op->id == next.op && op->state == OpState::kRunning) {
+      const bool small = op->plan->step(next.step).bytes <= kEagerBytesMax;
+      if (!(small ? send_small(*op, next.step) : send_direct(*op, next.step))) return;
+    }
+    lane.held.pop_front();
+  }
+}
+
+void Executor::finish(Op& op, std::uint32_t index) {
+  op.done[index] = true;
+  for (const std::uint32_t next : op.plan->after(index)) {
+    if (--op.waits[next] == 0) ready_.push_back({op.slot, op.id, next});
+  }
+  if (--op.left == 0) end(op, OpState::kDone, kNobody, "");
+}
+
+}  // namespace openmrc::collectives

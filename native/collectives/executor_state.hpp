@@ -1,0 +1,73 @@
+// What the executor keeps of QPs, peers and operations, and how immediates and work request ids name them. Seen by the
+// executor's own files alone.
+#pragma once
+
+#include "collectives/executor.hpp"
+
+namespace openmrc::collectives {
+
+inline constexpr std::uint32_t kSlotFlag = 1U << 31;    // the immediate names a slot; else operation and receive
+inline constexpr std::uint32_t kCreditFlag = 1U << 30;  // with kSlotFlag: the peer's account has changed
+inline constexpr std::uint32_t kPairBits = 16, kPairMask = (1U << kPairBits) - 1;
+inline constexpr std::uint32_t kStepBits = 20, kStepMask = (1U << kStepBits) - 1;
+inline constexpr std::uint32_t kOpSlotsMax = 1U << (31 - kPairBits);
+inline constexpr int kNobody = -1;
+
+static_assert(kPlanStepsMax <= kStepMask + 1ULL && kPlanPairsMax <= kPairMask + 1ULL && kOpSlotsMax <= 1U << 16);
+
+// A QP to a peer.
+struct Executor::Lane {
+  std::uint32_t qp = 0;
+  std::uint8_t number = 0;
+  std::uint64_t slots_sent = 0, immediates_sent = 0;    // towards the peer
+  std::uint64_t slots_taken = 0, immediates_taken = 0;  // of what the peer sent
+  Credit told;
+  std::uint32_t credit_cell = 0;
+  std::uint32_t receives_owed = 0;
+  std::uint64_t posted = 0, completed = 0;
+  std::deque<SendWr> backlog;  // the QP's queue was full
+  std::deque<Ready> held;      // sends without a slot or a receive to send to
+  std::deque<std::pair<MessageHead, std::vector<std::uint8_t>>> held_messages;  // announcements, before everything held
+};
+
+struct Executor::Peer {
+  std::uint16_t rank = 0;
+  std::uint64_t mailbox_address = 0;
+  std::uint32_t mailbox_rkey = 0;
+  std::vector<Lane> lanes;
+  bool connected = false, failed = false;
+  std::string reason;
+  // What arrived for operations that have not begun here, by key.
+  struct Early {
+    MessageHead head;
+    std::vector<std::uint8_t> data;
+  };
+  std::map<std::uint64_t, std::vector<Early>> early;
+  std::size_t early_count = 0;
+};
+
+struct Executor::Op {
+  OpId id = 0;
+  std::uint32_t slot = 0;
+  std::uint64_t key = 0;
+  std::uint8_t lane = 0;
+  std::shared_ptr<const Plan> plan;
+  std::array<Memory, kPlanBuffersMax> buffers{};
+  std::array<std::uint32_t, kPlanBuffersMax> keys{};
+  std::vector<std::uint32_t> waits;
+  std::vector<bool> done, posted;  // by step; posted: a direct send that the device has
+  std::uint32_t left = 0;
+  std::uint32_t reading = 0;  // posted sends that read from its buffers
+  struct Remote {
+    bool announced = false;
+    std::uint32_t op_slot = 0;
+    std::array<RemoteBuffer, kPlanBuffersMax> buffers{};
+    std::vector<std::uint32_t> held;  // sends that wait for the announcement
+  };
+  std::vector<Remote> remotes;
+  OpState state = OpState::kRunning;
+  int failed_rank = kNobody;
+  std::string reason;
+};
+
+}  // namespace openmrc::collectives
