@@ -160,7 +160,7 @@ bool transfer(World& world, std::uint32_t count, std::uint64_t bytes, bool recei
 
 // Rank 1 has no executor: the test plays it, and may break every rule.
 struct Liar {
-  Liar() : world(2, 1), bytes(kSlotBytes), landing(Mailbox::kAreaBytes * kLanes * 2) {
+  Liar() : bytes(kSlotBytes), landing(Mailbox::kAreaBytes * kLanes * 2), world(2, 1) {
     Rank& rank = *world.ranks[1];
     CHECK(rank.device->register_memory(bytes.data(), bytes.size(), kLocalRead, key) == Status::kOk);
     CHECK(rank.device->register_memory(landing.data(), landing.size(), kRemoteWrite, landing_key) == Status::kOk);
@@ -200,8 +200,8 @@ struct Liar {
     return reason;
   }
 
+  std::vector<std::uint8_t> bytes, landing;  // before the devices that read and write them, so that they outlive these
   World world;
-  std::vector<std::uint8_t> bytes, landing;
   std::uint32_t key = 0, landing_key = 0;
 };
 
