@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,7 +46,7 @@ def openmrc(*words: object, code: int = 0) -> str:
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+def here(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """The same in this process, for commands that do not become another program."""
 
     def call(*words: object, code: int = 0) -> str:
@@ -56,11 +56,7 @@ def here(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
         assert (ended.value.code or 0) == code, done.out + done.err
         return done.out if code == 0 else done.err
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    handlers = [signal.getsignal(number) for number in numbers]
-    yield call
-    for number, handler in zip(numbers, handlers, strict=True):
-        signal.signal(number, handler)
+    return call
 
 
 def test_up_status_exec_and_down_as_root(

@@ -61,6 +61,22 @@ def test_a_bed_is_made_found_again_and_removed_with_what_runs_in_it(bed_fabric: 
         TestBed.open(bed_name)
 
 
+def test_no_copy_of_this_process_is_made_for_a_bed(bed_fabric: Fabric, bed_name: str, monkeypatch: pytest.MonkeyPatch):
+    """A copy that is ended while this process turns signals into exceptions unwinds its stack, and takes the bed down.
+
+    It happened to a socket of pyroute2's that forked in order to open itself in a namespace.
+    """
+    from openmrc.testbed.counters import link_counters
+
+    def refuse() -> int:
+        raise AssertionError("a copy of this process")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    with TestBed.up(bed_fabric, bed_name, data_plane=False) as bed:
+        assert len(list(link_counters(bed))) == 2 * 2 * (4 + 4)
+        bed.configure(bed.layout.node("p0-t1-0"))
+
+
 def test_two_beds_live_side_by_side_and_each_removes_its_own(bed_fabric: Fabric, bed: TestBed, bed_name: str):
     before = sorted(path.name for path in namespaces.FOLDER.glob(f"{bed.name}-*"))
     with TestBed.up(bed_fabric, bed_name, data_plane=False) as other:

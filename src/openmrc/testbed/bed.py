@@ -112,12 +112,6 @@ class TestBed:
         """Words to put before a command so that it runs in the node's namespace."""
         return (*rootless.prefix(self.state), "ip", "netns", "exec", self.layout.namespace(node))
 
-    def netlink(self, node: Node) -> Any:
-        """A new `pyroute2.IPRoute` of the node's namespace, to be closed by the caller."""
-        from pyroute2 import IPRoute
-
-        return IPRoute(netns=str(namespaces.FOLDER / self.layout.namespace(node)))
-
     def configure(self, node: Node) -> None:
         """Bring back addresses, neighbours and static routes of a node, and set its interfaces up.
 
