@@ -212,12 +212,17 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
   if (++spinners_ == 1) device_->unlisten_cq(cq_);
   device_->begin_polling();
   TimePs idle_since = begun;
+  const bool small = !op->plan->receives_more_than(kEagerBytesMax) && !op->plan->sends_more_than(kEagerBytesMax);
   while (op->state == OpState::kRunning && !stop_) {
     guard.unlock();
     const TimePs idle = now_ps() - idle_since;
-    const bool polls = idle < settings_.poll;
+    const bool polls = small && idle < settings_.poll;
     const std::uint32_t datagrams = polls ? device_->progress() : device_->await_progress(kNap);
-    if (datagrams > 0) idle_since = now_ps();
+    if (datagrams > 0) {
+      idle_since = now_ps();
+    } else if (polls) {
+      std::this_thread::yield();  // whom we wait for may need this processor
+    }
     guard.lock();
     drive();
     if (idle > settings_.spin || (timeout_ns >= 0 && now_ps() - begun > timeout_ns * kPsPerNs)) break;

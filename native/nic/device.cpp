@@ -21,7 +21,7 @@ constexpr std::uint32_t kBurstsPerCommand = 256;  // then the I/O thread goes on
 constexpr std::size_t kEventsMax = 1U << 16;
 constexpr std::size_t kEndpointResultsMax = 1U << 12;
 constexpr TimePs kBusyGrace = kPsPerMs;       // after this long without progress() the I/O thread takes over again
-constexpr TimePs kDeferMax = 200 * kPsPerUs;  // acknowledgements of a polling thread wait this long
+constexpr TimePs kDeferMax = 500 * kPsPerUs;  // acknowledgements of a polling thread wait this long
 constexpr std::uint32_t kBulkDatagrams = 4;   // more than this at a look is a stream: acknowledge at once
 constexpr TimePs kSleepMax = 10 * kPsPerSecond;
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cache
+from typing import Any
 
 from openmrc._native import collectives as native
 from openmrc.errors import ConfigError
@@ -49,18 +51,21 @@ class ReduceOp(IntEnum):
         return ReduceOp.SUM if self > ReduceOp.XOR else self
 
 
-def element_type(name: str) -> ElementType:
-    """The type of a name such as "float32" or "torch.float32".
+@cache
+def element_type(dtype: Any) -> ElementType:
+    """The type that a NumPy or torch dtype stands for.
 
     Raises:
         ConfigError: a type that collectives do not have.
     """
+    name = str(dtype)
     short = name.rpartition(".")[2].upper()
     if short not in ElementType.__members__:
         raise ConfigError("dtype", name, ", ".join(one.name.lower() for one in ElementType))
     return ElementType[short]
 
 
+@cache
 def check_reducible(element: ElementType, op: ReduceOp, factor: float = 1.0) -> None:
     """Make sure that the operation exists for the type.
 

@@ -6,7 +6,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openmrc._native import collectives as native
 from openmrc.collectives import schedules
@@ -24,6 +24,18 @@ __all__ = ["Group"]
 
 _PLANS_KEPT = 256
 _SEQUENCE_BITS = 20
+
+
+# Kind, sizes of the buffers in bytes, type, operation, root, algorithm, parts, factor.
+_Wanted = tuple[str, tuple[int, ...], ElementType, ReduceOp, int, str, tuple[tuple[int, ...], ...], float]
+
+
+class _Planned(NamedTuple):
+    """What a call of a collective comes to. `scratch_bytes`: None where it needs no memory of ours."""
+
+    plan: native.Plan
+    algorithm: str
+    scratch_bytes: int | None
 
 
 class Group:
@@ -47,7 +59,7 @@ class Group:
         self._key_base = int.from_bytes(digest, "little") >> _SEQUENCE_BITS << _SEQUENCE_BITS
         self._sequence = 0
         self._lock = threading.Lock()
-        self._plans: OrderedDict[Request, tuple[native.Plan, str]] = OrderedDict()
+        self._plans: OrderedDict[_Wanted, _Planned] = OrderedDict()
         self._scratch = Scratch()
         self._unsettled: list[Work] = []
         self._pairs: dict[tuple[int, int], int] = {}
@@ -217,85 +229,65 @@ class Group:
     ) -> Work:
         if not 0 <= root < self.size:
             raise ConfigError("root", root, f"0 to {self.size - 1}")
-        request = Request(
-            kind,
-            self.rank,
-            self.size,
-            tuple(view.bytes for view in views),
-            element,
-            op,
-            root,
-            algorithm,
-            parts,
-            float(factor),
-            self.sites,
-        )
+        sizes = tuple([view.bytes for view in views])
+        wanted = (kind, sizes, element, op, root, algorithm, parts, factor)
         lane = self._lane(traffic_class)
         with self._lock:
-            plan = self._plan(request)  # a mistake must not count, or this rank would be one ahead of the others
+            planned = self._plan(wanted)  # a mistake must not count, or this rank would be one ahead of the others
             key = self._key_base | self._sequence & ((1 << _SEQUENCE_BITS) - 1)
             self._sequence += 1
-        return self._submit(kind, plan, key, views, lane)
+        return self._submit(kind, planned, key, views, lane)
 
     def _lane(self, traffic_class: str) -> int:
         if self.world.closed:
             raise InvalidStateError("the world is closed")
         return self.world.lane(traffic_class)
 
-    def _plan(self, request: Request) -> tuple[native.Plan, str]:
-        """The plan and its algorithm."""
-        plan = self._plans.get(request)
-        if plan is None:
-            plan = schedules.plan_of(request, self.members, self.world.size), choose(request)
-            self._plans[request] = plan
-            if len(self._plans) > _PLANS_KEPT:
-                self._plans.popitem(last=False)
-        else:
-            self._plans.move_to_end(request)
-        return plan
-
-    def _submit(self, kind: str, planned: tuple[native.Plan, str], key: int, views: list[View], lane: int) -> Work:
-        plan, algorithm = planned
+    def _plan(self, wanted: _Wanted) -> _Planned:
+        planned = self._plans.get(wanted)
+        if planned is not None:
+            self._plans.move_to_end(wanted)
+            return planned
+        kind, sizes, element, op, root, algorithm, parts, factor = wanted
+        request = Request(
+            kind, self.rank, self.size, sizes, element, op, root, algorithm, parts, float(factor), self.sites
+        )
+        plan = schedules.plan_of(request, self.members, self.world.size)
         needed = plan.buffer_bytes
-        scratch = None
+        planned = _Planned(plan, choose(request), needed[-1] if len(needed) > len(sizes) else None)
+        self._plans[wanted] = planned
+        if len(self._plans) > _PLANS_KEPT:
+            self._plans.popitem(last=False)
+        return planned
+
+    def _submit(self, kind: str, planned: _Planned, key: int, views: list[View], lane: int) -> Work:
         memory = [(view.address, view.bytes) for view in views]
-        if len(needed) > len(views):
-            with self._lock:
-                scratch = self._scratch.take(needed[-1])
-            memory.append((scratch.ctypes.data, scratch.nbytes))
-
-        def over() -> None:
-            if scratch is not None:
-                with self._lock:
-                    self._scratch.give_back(scratch)
-
-        number = self.world.executor.submit(plan, key, lane, memory)
-        name = f"{kind} of {self.name}"
-        work = Work(self.world.executor, number, name, (views, scratch), over, algorithm=algorithm)
-        self._settle(work)
+        scratch = None
+        if planned.scratch_bytes is not None:
+            scratch = self._scratch.take(planned.scratch_bytes)
+            memory.append((native.address_of(scratch), scratch.nbytes))
+        executor = self.world.executor
+        number = executor.submit(planned.plan, key, lane, memory)
+        work = Work(executor, number, kind, self.name, [(views, scratch)], self._scratch, planned.algorithm)
+        with self._lock:
+            # What is under way is kept, and with it its memory, even if the caller forgets the Work.
+            self._unsettled = [one for one in self._unsettled if not one.settled]
+            self._unsettled.append(work)
         return work
-
-    def _settle(self, work: Work) -> None:
-        """Keeps what is under way, and with it its memory, even if the caller forgets the Work."""
-        with self._lock:
-            waiting = [*self._unsettled, work]
-        still = [one for one in waiting if not one.settled]
-        with self._lock:
-            self._unsettled = still
 
     def _start_pair(self, kind: str, view: View, peer: int, traffic_class: str) -> Work:
         if not 0 <= peer < self.size or peer == self.rank:
             raise ConfigError("rank", peer, f"another rank from 0 to {self.size - 1}")
         ends = (self.rank, peer) if kind == "send" else (peer, self.rank)
-        request = Request(kind, self.rank, self.size, (view.bytes,), root=peer)
+        wanted = (kind, (view.bytes,), ElementType.UINT8, ReduceOp.SUM, peer, "auto", (), 1.0)
         lane = self._lane(traffic_class)
         with self._lock:
             sequence = self._pairs.get(ends, 0)
             self._pairs[ends] = sequence + 1
-            plan = self._plan(request)
+            planned = self._plan(wanted)
         digest = hashlib.blake2b(repr((self.name, self.members, ends)).encode(), digest_size=8).digest()
         base = int.from_bytes(digest, "little") >> _SEQUENCE_BITS << _SEQUENCE_BITS
-        return self._submit(kind, plan, base | sequence & ((1 << _SEQUENCE_BITS) - 1), [view], lane)
+        return self._submit(kind, planned, base | sequence & ((1 << _SEQUENCE_BITS) - 1), [view], lane)
 
     def _at_root(self, whole: Any, part: View, root: int, name: str) -> View:
         if self.rank != root:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
 from openmrc._native import collectives as native
+from openmrc.collectives.buffers import Scratch, View
 from openmrc.errors import OpenmrcError
 
 __all__ = ["CollectiveError", "OpState", "Work"]
@@ -37,6 +36,10 @@ class OpState(IntEnum):
     UNKNOWN = 3
 
 
+_RUNNING = OpState.RUNNING
+_STATES = tuple(OpState)
+
+
 class Work:
     """An operation that was started: wait for it before its buffers are touched.
 
@@ -44,37 +47,36 @@ class Work:
         algorithm: How it is done, such as "ring".
     """
 
+    __slots__ = ("_executor", "_failure", "_keep", "_kind", "_number", "_scratch", "_state", "_where", "algorithm")
+
     def __init__(
         self,
         executor: native.Executor,
         number: int,
-        name: str,
-        keep: tuple[Any, ...],
-        over: Callable[[], None],
-        *,
-        algorithm: str = "direct",
+        kind: str,
+        where: str,
+        keep: list[tuple[list[View], Any]],
+        scratch: Scratch,
+        algorithm: str,
     ) -> None:
         self.algorithm = algorithm
         self._executor = executor
         self._number = number
-        self._name = name
+        self._kind, self._where = kind, where
         self._keep = keep
-        self._over = over
-        self._state = OpState.RUNNING
+        self._scratch = scratch
+        self._state = _RUNNING
         self._failure: CollectiveError | None = None
-        self._lock = threading.RLock()
 
     @property
     def done(self) -> bool:
         """Whether it has ended, with success or not."""
-        if self._state is OpState.RUNNING:
-            self._note(OpState(self._executor.state(self._number)))
-        return self._state is not OpState.RUNNING
+        return self._state is not _RUNNING or self._note(_STATES[self._executor.state(self._number)])
 
     @property
     def settled(self) -> bool:
         """Whether it is done and nothing reads or writes its buffers any more."""
-        return self.done and self._release()
+        return not self._keep or (self.done and self._release())
 
     @property
     def error(self) -> CollectiveError | None:
@@ -89,32 +91,41 @@ class Work:
             TimeoutError: `timeout_s` has passed; the operation goes on.
         """
         deadline = None if timeout_s is None else time.monotonic_ns() + int(timeout_s * 1e9)
-        while self._state is OpState.RUNNING:
+        while self._state is _RUNNING:
             left = _SLICE_NS if deadline is None else min(_SLICE_NS, max(deadline - time.monotonic_ns(), 0))
-            over = self._note(OpState(self._executor.wait(self._number, left)))
+            over = self._note(_STATES[self._executor.wait(self._number, left)])
             if not over and deadline is not None and time.monotonic_ns() >= deadline:
                 msg = f"{self._name} is not done after {timeout_s:g} s"
                 raise TimeoutError(msg)
         if self._failure is not None:
             raise self._failure
 
+    @property
+    def _name(self) -> str:
+        return f"{self._kind} of {self._where}"
+
     def _note(self, state: OpState) -> bool:
-        # Several threads may wait, and the executor forgets what is released: the first to know says how it ended.
-        with self._lock:
-            if state is OpState.RUNNING or self._state is not OpState.RUNNING:
-                return self._state is not OpState.RUNNING
-            if state is not OpState.DONE:
-                rank, reason = self._executor.failure(self._number)
-                who = f" at rank {rank}" if rank >= 0 else ""
-                self._failure = CollectiveError(f"{self._name} failed{who}: {reason}", None if rank < 0 else rank)
-            self._state = state
-            self._release()
+        # Several threads may wait, and the executor forgets what is released: who knows how it ended says so before it
+        # is released, and who looks too late finds that it was said.
+        if state is _RUNNING or self._state is not _RUNNING:
+            return self._state is not _RUNNING
+        if state is OpState.FAILED:
+            rank, reason = self._executor.failure(self._number)
+            who = f" at rank {rank}" if rank >= 0 else ""
+            failure = CollectiveError(f"{self._name} failed{who}: {reason}", None if rank < 0 else rank)
+            if self._failure is None and self._state is _RUNNING:
+                self._failure = failure
+        self._state = state
+        self._release()
         return True
 
     def _release(self) -> bool:
         """Whether nothing uses the buffers any more; then they are let go."""
-        with self._lock:
-            if self._keep and self._executor.release(self._number):
-                self._keep = ()
-                self._over()
-            return not self._keep
+        if self._keep and self._executor.release(self._number):
+            try:
+                _, scratch = self._keep.pop()
+            except IndexError:  # another thread was quicker
+                return True
+            if scratch is not None:
+                self._scratch.give_back(scratch)
+        return not self._keep

@@ -20,11 +20,12 @@ from openmrc.verbs import CompletionQueue, Device
 __all__ = ["TRAFFIC_CLASSES", "World"]
 
 TRAFFIC_CLASSES = ("bulk", "critical")
+_LANES = {name: number for number, name in enumerate(TRAFFIC_CLASSES)}
 RANKS_MAX = 1024
 _SEND_DEPTH = 1024
 _RECV_DEPTH = 512
 _SPIN_US = 2000
-_POLL_US = 0
+_POLL_US = 200
 _FLUSH_NS = 2_000_000_000  # what was sent last is on its way when a rank closes
 
 
@@ -50,7 +51,7 @@ class World:
         name: Of the job, for the store's keys.
         settings: Of the QPs; depths are set here.
         spin_us: A waiting thread drives the device itself until nothing has come for so long.
-        poll_us: So long it looks again and again, which is quickest where a rank has a processor to itself; then it
+        poll_us: Where little is to come, it looks again and again for so long, and lets others run in between; then it
             sleeps until something comes.
         timeout_s: For connecting.
         sites: Which ranks stand together, on one site or one host; the same at all ranks. Large reductions and
@@ -130,9 +131,10 @@ class World:
         Raises:
             ConfigError: there is no such class.
         """
-        if traffic_class not in TRAFFIC_CLASSES:
+        lane = _LANES.get(traffic_class)
+        if lane is None:
             raise ConfigError("traffic_class", traffic_class, ", ".join(TRAFFIC_CLASSES))
-        return TRAFFIC_CLASSES.index(traffic_class)
+        return lane
 
     @property
     def executor(self) -> native.Executor:
