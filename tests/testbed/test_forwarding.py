@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from openmrc.errors import ConfigError
 from openmrc.fabric import Fabric, make_fabric
 from openmrc.fabric.cabling import Node
-from openmrc.testbed import TestBed, namespaces
+from openmrc.testbed import TestBed, TestBedError, namespaces
 from openmrc.testbed.netlink import Netlink, attributes
 from openmrc.testbed.routes import routes
 
@@ -118,6 +119,29 @@ def test_the_fabric_sees_packets_that_fit_a_wire_from_segmenting_senders_too(bed
         assert [len(receiver.recv(9000)) for _ in range(40)] == [1000] * 40
     assert sent(bed)["p0-t0-0", "down0"] - before["p0-t0-0", "down0"] < 5
     assert sum(sent(bed)["p0-t0-0", up] - before["p0-t0-0", up] for up in ("up0", "up1")) >= 40
+
+
+def test_with_offload_a_burst_crosses_every_link_whole(needs_namespaces: None, bed_fabric: Fabric):
+    from openmrc.testbed.faults import BedFaults
+
+    with TestBed.up(bed_fabric, f"t{os.getpid()}-offload", offload=True) as bed:
+        assert TestBed.open(bed.name).state.offload
+        hosts = list(bed.layout.hosts())
+        own, far = bed.layout.paths.address(0, 0), bed.layout.paths.address(2, 0)
+        with udp(bed, hosts[0], own) as sender, udp(bed, hosts[2], far) as receiver:
+            sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 1000)
+            sender.sendto(bytes(40_000), (str(far), PORT))
+            assert [len(receiver.recv(9000)) for _ in range(40)] == [1000] * 40
+        assert sum(sent(bed)["p0-t0-0", up] for up in ("up0", "up1")) < 10, "forty datagrams as one"
+        if bed.state.data_plane is not None:
+            with pytest.raises(TestBedError, match="offload"):
+                BedFaults(bed).apply("plane 0 corrupt 1%")
+
+
+def test_offload_is_refused_where_switches_trim(needs_namespaces: None):
+    trimming = make_fabric(planes=1, hosts=2, hosts_per_t0=2, t1s=1, rate="200Mbit", delay="1us", trim="on")
+    with pytest.raises(ConfigError, match="trim"):
+        TestBed.up(trimming, f"t{os.getpid()}-trimming", offload=True)
 
 
 def test_no_route_changes_on_its_own_when_a_far_link_fails(bed: TestBed):

@@ -49,6 +49,9 @@ def up(
     data_plane: Annotated[
         bool, typer.Option("--data-plane/--no-data-plane", help="Switches that mark, trim and count by eBPF.")
     ] = True,
+    offload: Annotated[
+        bool, typer.Option("--offload", help="Bursts cross links whole: cheaper, and queues drop bursts.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the test bed as JSON.")] = False,
 ) -> None:
     """Make a test bed: hosts, switches and links of FABRIC.yaml as namespaces. It stays until `down`."""
@@ -61,11 +64,11 @@ def up(
     name = default_name(fabric) if name is None else name
     why = "--rootless" if without_root else needed()
     if why is not None and KEEPER_VARIABLE not in os.environ:
-        check_room(fabric, name, clean=clean)
+        check_room(fabric, name, clean=clean, offload=offload)
         _up_in_user_namespace(why)
     _end_at_signals()
     with _progress(quiet=as_json) as progress:
-        bed = TestBed.up(fabric, name, clean=clean, data_plane=data_plane, progress=progress)
+        bed = TestBed.up(fabric, name, clean=clean, data_plane=data_plane, offload=offload, progress=progress)
     if as_json:
         print(json.dumps(_facts(bed), indent=2))
     else:
@@ -294,6 +297,7 @@ def _facts(bed: TestBed) -> dict[str, Any]:
         "keeper": bed.state.keeper,
         "data_plane": bed.state.data_plane is not None,
         "data_plane_missing": bed.state.data_plane_missing,
+        "offload": bed.state.offload,
         "made_s": bed.state.made_s,
         "namespaces": bed.state.namespaces,
         "hosts": hosts,
@@ -318,6 +322,8 @@ def _introduce(bed: TestBed) -> None:
         print(f"switches: plain queues, without marking and trimming: {bed.state.data_plane_missing}")
     else:
         print("switches: eBPF marks, trims and counts")
+    if bed.state.offload:
+        print("links: bursts that a sender leaves to be segmented cross them whole (offload)")
     print(f"try: openmrc testbed exec host0 --name {bed.name} -- ip -brief address")
 
 

@@ -49,6 +49,7 @@ class TestBed:
         *,
         clean: bool = False,
         data_plane: bool = True,
+        offload: bool = False,
         progress: Progress | None = None,
     ) -> Self:
         """Make a test bed; it stays when this process ends. A failure leaves nothing behind.
@@ -58,13 +59,16 @@ class TestBed:
             name: Begins the names of its namespaces.
             clean: Remove first what a run of this name left that did not finish.
             data_plane: Whether switches mark, trim and count by eBPF, where this machine can.
+            offload: Bursts that a sender leaves to the NIC to segment cross links whole, as they cross a host with TSO,
+                and checksums are left out: several times the rate for a processor's time. Queues then mark and drop
+                whole bursts; nothing can be trimmed or corrupted.
             progress: Called with what is being made, how many of these are, and how many there will be.
 
         Raises:
-            ConfigError: a name or a fabric that cannot be a test bed.
+            ConfigError: a name or a fabric that cannot be a test bed, or cannot have offload.
             TestBedError: it is up already, or the system refused something.
         """
-        layout = check_room(fabric, name, clean=clean)
+        layout = check_room(fabric, name, clean=clean, offload=offload)
         keeper = os.environ.get(rootless.KEEPER_VARIABLE)
         why = rootless.needed()
         if why is not None and keeper is None:
@@ -77,7 +81,7 @@ class TestBed:
             fresh = fresh.with_keeper(int(pid), why)
         _claim(fresh)
         try:
-            found = _build(layout, data_plane, progress or _silent)
+            found = _build(layout, data_plane, offload, progress or _silent)
             state.save(found)
         except BaseException:
             kernel.remove(layout.namespaces())
@@ -202,15 +206,18 @@ def check_tools() -> None:
         raise TestBedError("the `ip` command is missing, which runs programs in namespaces", "apt install iproute2")
 
 
-def check_room(fabric: Fabric, name: str, *, clean: bool) -> Layout:
+def check_room(fabric: Fabric, name: str, *, clean: bool, offload: bool = False) -> Layout:
     """Make sure that a bed of this fabric and name could be made; `clean` removes what an unfinished run left.
 
     Raises:
-        ConfigError: a name or a fabric that cannot be a test bed.
+        ConfigError: a name or a fabric that cannot be a test bed, or cannot have offload.
         TestBedError: it is up already, something is left of it, or something is missing on this machine.
     """
     layout = Layout.of(fabric, name)
     _kernel().check_rates(layout)
+    if offload and fabric.trim is not None:
+        hint = "without offload, or with a fabric that does not trim"
+        raise ConfigError("offload", "on", "off where switches trim: a burst is not cut", hint=hint)
     check_tools()
     _make_room(name, clean=clean)
     return layout
@@ -248,7 +255,7 @@ def _names(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
 
 
-def _build(layout: Layout, data_plane: bool, progress: Progress) -> state.State:
+def _build(layout: Layout, data_plane: bool, offload: bool, progress: Progress) -> state.State:
     from openmrc.testbed.dataplane import DataPlane, DataPlaneUnavailableError
 
     kernel = _kernel()
@@ -264,9 +271,9 @@ def _build(layout: Layout, data_plane: bool, progress: Progress) -> state.State:
                 plane = stack.enter_context(DataPlane.load(max(end.number for end in layout.all_interfaces())))
             except DataPlaneUnavailableError as error:
                 missing = str(error)
-        kernel.build(layout, plane, progress)
+        kernel.build(layout, plane, progress, offload=offload)
         opened = None if plane is None else plane.state
-    return replace(found, phase="up", data_plane=opened, data_plane_missing=missing)
+    return replace(found, phase="up", data_plane=opened, data_plane_missing=missing, offload=offload)
 
 
 def _kernel() -> Any:

@@ -78,12 +78,15 @@ class DataPlane:
         """What `open` needs, to be kept with the test bed."""
         return {"configs": self._configs.id, "states": self._states.id}
 
-    def attach(self, netlink: Netlink, ports: Iterable[tuple[str, int, int, PortSettings]]) -> None:
+    def attach(
+        self, netlink: Netlink, ports: Iterable[tuple[str, int, int, PortSettings]], *, checksums: bool = True
+    ) -> None:
         """Make interfaces of one namespace ports of the data plane; their queues are replaced.
 
         Args:
             netlink: Of the namespace.
             ports: Name, index and port number of each interface, and what it does.
+            checksums: Packets have theirs before they are cut or corrupted.
 
         Raises:
             TestBedError: the kernel refused.
@@ -95,7 +98,8 @@ class DataPlane:
             self.configure(number, settings)
             messages += queue_messages(index, settings)
             messages += program_messages(index, number, self._program)
-        software_checksums(netlink.namespace, (name for name, *_ in found))
+        if checksums:
+            software_checksums(netlink.namespace, (name for name, *_ in found))
         netlink.change(messages)
 
     def configure(self, number: int, settings: PortSettings) -> None:

@@ -80,12 +80,15 @@ class BedFaults:
 
         Raises:
             FaultError: a test bed cannot do it.
-            TestBedError: the bed has no data plane and needs one.
+            TestBedError: the bed has no data plane and needs one, or offload keeps it from doing this.
         """
         check_bed_fault(self._bed.fabric, fault)
         if fault.kind != "down" and self._bed.state.data_plane is None:
             reason = self._bed.state.data_plane_missing
             raise TestBedError(f"`{fault}` acts in the switches' data plane, which this bed lacks: {reason}")
+        if fault.kind == "corrupt" and self._bed.state.offload:
+            reason = "this bed has offload, so packets carry no checksums that would tell"
+            raise TestBedError(f"`{fault}` is not possible: {reason}", "a bed that is up without --offload")
         with self._file.change() as faults:
             faults.last += 1
             places = fault.target.native_targets(self._bed.fabric)

@@ -23,6 +23,7 @@ SWITCH_MTU = 9216  # what a host sends fits in an outer IPv6 header too
 _FRAME_BYTES = SWITCH_MTU + 14
 _BURST_S = 200e-6  # a machine with few cores comes back to a link this late now and then
 _RATE_BPS_MAX = 8 * (2**32 - 1)  # tbf's 32-bit field of bytes a second
+_OFFLOAD_SEGMENTS_MAX = 64  # Linux's own limit for UDP
 _LOOPBACK_INDEX = 1
 _MANAGEMENT_INDEX = 2
 _BRIDGE = "bridge0"
@@ -61,13 +62,14 @@ def check_rates(layout: Layout) -> None:
             raise ConfigError("rate", f"{port.rate_bps} bit/s", "at most 34 Gbit/s in a test bed", hint=hint)
 
 
-def build(layout: Layout, plane: DataPlane | None, progress: Progress) -> None:
+def build(layout: Layout, plane: DataPlane | None, progress: Progress, *, offload: bool = False) -> None:
     """Make everything; nothing of it may be there yet. What was made stays when it fails: see `remove`.
 
     Args:
         layout: What is to be made.
         plane: The data plane that every interface becomes a port of; None: plain queues, which drop what is too much.
         progress: Called with what is being made, how many of these are, and how many there will be.
+        offload: Bursts of packets that a sender segments cross links whole, their checksums not computed.
 
     Raises:
         TestBedError: the system refused something.
@@ -79,7 +81,7 @@ def build(layout: Layout, plane: DataPlane | None, progress: Progress) -> None:
         with namespaces.inside(name):
             _set_sysctls(switch=name in switches)
         progress("namespaces", number, len(names))
-    _make_links(layout, progress)
+    _make_links(layout, progress, _OFFLOAD_SEGMENTS_MAX if offload else 1)
     _make_management(layout)
     nodes = list(layout.nodes())
     for number, node in enumerate(nodes, start=1):
@@ -89,7 +91,7 @@ def build(layout: Layout, plane: DataPlane | None, progress: Progress) -> None:
             if plane is None:
                 link.change([_shaper(layout, interface) for interface in layout.interfaces(node)])
             else:
-                plane.attach(link, _ports(layout, node))
+                plane.attach(link, _ports(layout, node), checksums=not offload)
             link.change(configuration(layout, node))
             if node.kind != "host" and not messages.shifts(link):
                 raise TestBedError("this kernel has SRv6, but cannot shift uSIDs (next-csid)", SRV6_HINT)
@@ -147,7 +149,7 @@ def _ports(layout: Layout, node: Node) -> Iterator[tuple[str, int, int, PortSett
         yield interface.name, messages.index_of(interface), interface.number, settings
 
 
-def _make_links(layout: Layout, progress: Progress) -> None:
+def _make_links(layout: Layout, progress: Progress, segments_max: int) -> None:
     pairs = [(end, layout.peer(end)) for end in layout.all_interfaces() if end.number % 2]
     made = 0
     for node in layout.nodes():
@@ -159,7 +161,7 @@ def _make_links(layout: Layout, progress: Progress) -> None:
             for lower, upper in own:
                 there = _opened(stack, layout.namespace(upper.node))
                 mtus = (HOST_MTU if lower.kind == "nic_up" else SWITCH_MTU, SWITCH_MTU)
-                changes.append(messages.veth(lower, upper, there, mtus))
+                changes.append(messages.veth(lower, upper, there, mtus, segments_max))
             link.change(changes)
         made += len(own)
         progress("links", made, len(pairs))

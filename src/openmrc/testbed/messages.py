@@ -95,16 +95,18 @@ def _end_next_csid() -> bytes:
     return _attribute(1, struct.pack("=I", 1)) + _attribute(_SEG6_LOCAL_FLAVORS | _NESTED, flavors)
 
 
-def veth(lower: Interface, upper: Interface, upper_namespace: int, mtus: tuple[int, int]) -> Message:
+def veth(lower: Interface, upper: Interface, upper_namespace: int, mtus: tuple[int, int], segments_max: int) -> Message:
     """Both ends of a cable, made in their namespaces; `upper_namespace` is an open file of the other one.
 
-    Senders cut into packets themselves (no segmentation left to the interface): the fabric sees what a wire would.
+    `segments_max`: so many packets of a burst may cross it as one. With 1 senders cut into packets themselves, and the
+    fabric sees what a wire would.
     """
     peer = {
         "index": index_of(upper),
-        "attrs": [*_link_attributes(upper.name, upper.mac, mtus[1]), ["IFLA_NET_NS_FD", upper_namespace]],
+        "attrs": [*_link_attributes(upper.name, upper.mac, mtus[1], segments_max), ["IFLA_NET_NS_FD", upper_namespace]],
     }
-    return _veth(index_of(lower), _link_attributes(lower.name, lower.mac, mtus[0]), peer, f"link {lower.name}")
+    own = _link_attributes(lower.name, lower.mac, mtus[0], segments_max)
+    return _veth(index_of(lower), own, peer, f"link {lower.name}")
 
 
 def management_veth(index: int, name: str, peer_index: int, peer_name: str, peer_namespace: int) -> Message:
@@ -119,12 +121,12 @@ def _veth(index: int, attributes: list[Any], peer: dict[str, Any], what: str) ->
     return Message(RTM_NEWLINK, _filled(ifinfmsg(), index=index, attrs=[*attributes, ["IFLA_LINKINFO", info]]), what)
 
 
-def _link_attributes(name: str, mac: str, mtu: int) -> list[Any]:
+def _link_attributes(name: str, mac: str, mtu: int, segments_max: int) -> list[Any]:
     return [
         ["IFLA_IFNAME", name],
         ["IFLA_ADDRESS", mac],
         ["IFLA_MTU", mtu],
-        ["IFLA_GSO_MAX_SEGS", 1],
+        ["IFLA_GSO_MAX_SEGS", segments_max],
     ]
 
 

@@ -34,8 +34,8 @@ class State:
 
     `phase` is "starting" until everything is made. `pid` with `pid_start` names the process that makes it; `keeper`
     with `keeper_start` the one that holds the namespaces of a rootless bed, and `rootless_why` says why it is one.
-    `data_plane` is what opens it again, None where there is none; `data_plane_missing` says why not. `made_s`: Unix
-    time.
+    `data_plane` is what opens it again, None where there is none; `data_plane_missing` says why not. `offload`: bursts
+    cross links whole. `made_s`: Unix time.
     """
 
     name: str
@@ -49,6 +49,7 @@ class State:
     rootless_why: str = ""
     data_plane: dict[str, int] | None = None
     data_plane_missing: str = ""
+    offload: bool = False
     made_s: float = field(default_factory=time.time)
     boot_id: str = field(default_factory=_boot_id)
 
