@@ -23,7 +23,7 @@ pytestmark = pytest.mark.live
 UDP_PORT = 20_000 + os.getpid() % 10_000  # another run of these tests has another one
 
 RANKS = 3
-ALGORITHMS = ("ring", "doubling", "halving", "hierarchical")
+ALGORITHMS = ("ring", "direct", "doubling", "halving", "hierarchical")
 COUNTED = ("drop_blackhole", "drop_loss", "corrupted", "duplicated", "reordered")
 HARM = ("all loss 1%", "all corrupt 1%", "all duplicate 2%", "all reorder 2% 2ms")
 

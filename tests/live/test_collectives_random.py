@@ -86,7 +86,7 @@ class Random:
     def all_reduce(self, group: Group, parts: list[np.ndarray], _root: int, op: ReduceOp, lane: str) -> Started:
         mine = parts[group.rank].copy()
         wanted = UFUNCS[op].reduce(parts, dtype=mine.dtype)
-        algorithm = ("auto", "ring", "doubling", "halving")[len(mine) % 4]
+        algorithm = ("auto", "ring", "direct", "doubling", "halving")[len(mine) % 5]
         work = group.all_reduce(mine, op, algorithm=algorithm, traffic_class=lane)
         return [work], lambda: np.array_equal(mine, wanted)
 
@@ -211,7 +211,7 @@ def factors(world: World) -> list[str]:
     parts = [np.random.default_rng(rank).integers(-9, 9, count * RANKS).astype(np.float64) for rank in range(RANKS)]
     wanted = sum((rank + 1) * 0.5 * part for rank, part in enumerate(parts))
     mine = (group.rank + 1) * 0.5
-    for algorithm in ("ring", "doubling", "halving", "hierarchical"):
+    for algorithm in ("ring", "direct", "doubling", "halving", "hierarchical"):
         buffer = parts[group.rank].copy()
         group.all_reduce(buffer, ReduceOp.PREMUL_SUM, factor=mine, algorithm=algorithm).wait(30)
         if not np.array_equal(buffer, wanted):
@@ -248,4 +248,4 @@ def larger_than_scratch(world: World) -> tuple[bool, str, str]:
 
 
 def test_operations_larger_than_the_scratch_memory(tmp_path: Path):
-    assert run(tmp_path, larger_than_scratch) == [(True, "hierarchical", "doubling")] * RANKS
+    assert run(tmp_path, larger_than_scratch) == [(True, "hierarchical", "direct")] * RANKS

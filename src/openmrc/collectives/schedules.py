@@ -9,7 +9,9 @@ from openmrc._native import collectives as native
 from openmrc.collectives.algorithms.blocks import Block, blocks_of, chunks_of, pieces_of
 from openmrc.collectives.algorithms.direct import (
     direct_all_gather,
+    direct_all_reduce,
     direct_all_to_all,
+    direct_barrier,
     direct_gather,
     direct_scatter,
     dissemination_barrier,
@@ -48,11 +50,12 @@ CHUNK_BYTES = 512 << 10
 LITTLE_BYTES = 32 << 10
 MIDDLE_BYTES = 1 << 20
 HALVING_RANKS_MIN = 4
+DIRECT_BYTES, DIRECT_RANKS_MAX = 1 << 10, 4  # one round: the rounds of few bytes take longer than their messages
 WHOLE_BYTES_MAX = 64 << 20  # larger reductions go segment by segment, for the sake of scratch memory
 SEGMENT_BYTES = 32 << 20
 # The first one is for much.
 ALGORITHMS = {
-    "all_reduce": ("ring", "doubling", "halving", "hierarchical"),
+    "all_reduce": ("ring", "direct", "doubling", "halving", "hierarchical"),
     "reduce_scatter": ("ring", "hierarchical"),
     "all_gather": ("ring", "direct", "hierarchical"),
     "broadcast": ("chain", "tree"),
@@ -101,6 +104,8 @@ def choose(request: Request) -> str:
     if not known:
         return "direct"
     size = request.buffer_bytes[0]
+    if size <= DIRECT_BYTES and request.ranks <= DIRECT_RANKS_MAX and "direct" in known:
+        return "direct"
     if size <= LITTLE_BYTES:
         return _FOR_LITTLE.get(request.kind, known[0])
     if len(request.sites) > 1 and "hierarchical" in known:
@@ -143,7 +148,9 @@ def _all_reduce(request: Request, algorithm: str) -> Schedule:
 
     def write(segment: Block, slot: int) -> None:
         scratch, chunk = Place(1, slot * need), _chunk(element)
-        if algorithm == "doubling":
+        if algorithm == "direct":
+            direct_all_reduce(schedule, Place(0, segment.offset), scratch, segment.bytes, divide=divide)
+        elif algorithm == "doubling":
             doubling_all_reduce(schedule, Place(0, segment.offset), scratch, segment.bytes, divide=divide)
         elif algorithm == "halving":
             halving_all_reduce(schedule, 0, scratch, segment, chunk, element, divide=divide)
@@ -159,6 +166,8 @@ def _all_reduce(request: Request, algorithm: str) -> Schedule:
 
 
 def _all_reduce_scratch(request: Request, algorithm: str, length: int) -> int:
+    if algorithm == "direct":
+        return length * request.ranks
     if algorithm == "doubling":
         return length * doubling_rounds(request.ranks)
     if algorithm == "halving":
@@ -299,7 +308,10 @@ def _recv(request: Request, _algorithm: str) -> Schedule:
 
 def _barrier(request: Request, _algorithm: str) -> Schedule:
     schedule = Schedule(request.rank, request.ranks, (0,))
-    dissemination_barrier(schedule)
+    if request.ranks <= DIRECT_RANKS_MAX:
+        direct_barrier(schedule)
+    else:
+        dissemination_barrier(schedule)
     return schedule
 
 

@@ -1,4 +1,4 @@
-"""Every rank straight to every other one: all-to-all, all-gather of little, gather, scatter, and the barrier."""
+"""Every rank straight to every other one: all-to-all, all-gather and all-reduce of little, gather, scatter, barrier."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from openmrc.collectives.algorithms.blocks import Block, chunks_of
 from openmrc.collectives.schedule import Place, Schedule
 
-__all__ = ["direct_all_gather", "direct_all_to_all", "direct_gather", "direct_scatter", "dissemination_barrier"]
+__all__ = [
+    "direct_all_gather",
+    "direct_all_reduce",
+    "direct_all_to_all",
+    "direct_barrier",
+    "direct_gather",
+    "direct_scatter",
+    "dissemination_barrier",
+]
 
 
 def direct_all_gather(
@@ -23,6 +31,25 @@ def direct_all_gather(
         peer = (rank - distance) % ranks
         for chunk in chunks_of(blocks[peer], chunk_bytes, 1):
             schedule.receive(peer, Place(data, chunk.offset), chunk.bytes)
+
+
+def direct_all_reduce(schedule: Schedule, place: Place, scratch: Place, length: int, *, divide: bool = False) -> None:
+    """In place, in one round; scratch of `ranks` times `length`. All reduce everything, in the order of ranks."""
+    ranks, rank = schedule.ranks, schedule.rank
+    sent = [
+        schedule.send((rank + distance) % ranks, place, scratch + rank * length, length) for distance in range(1, ranks)
+    ]
+    arrived = {peer: schedule.receive(peer, scratch + peer * length, length) for peer in range(ranks) if peer != rank}
+    done: list[int] = []
+    if rank > 0:
+        done = [arrived[0]]
+        for lower in range(1, rank):
+            done = [schedule.reduce(scratch, scratch + lower * length, length, [*done, arrived[lower]])]
+        done = [schedule.reduce(place, scratch, length, [*done, *sent], theirs_first=True)]
+    for higher in range(rank + 1, ranks):
+        done = [schedule.reduce(place, scratch + higher * length, length, [*done, *sent, arrived[higher]])]
+    if divide:
+        schedule.divide(place, length, done)
 
 
 def direct_all_to_all(
@@ -80,6 +107,13 @@ def direct_scatter(schedule: Schedule, source: int, into: int, length: int, root
                 schedule.copy(Place(into, chunk.offset), part, chunk.bytes)
             else:
                 schedule.send(peer, part, Place(into, chunk.offset), chunk.bytes)
+
+
+def direct_barrier(schedule: Schedule) -> None:
+    """Tell everybody, hear from everybody."""
+    for distance in range(1, schedule.ranks):
+        schedule.send((schedule.rank + distance) % schedule.ranks, Place(0), Place(0), 0)
+        schedule.receive((schedule.rank - distance) % schedule.ranks, Place(0), 0)
 
 
 def dissemination_barrier(schedule: Schedule) -> None:
