@@ -56,6 +56,22 @@ def test_defaults_follow_the_bandwidth_delay_product() -> None:
     assert fabric.trim.last_hop_threshold_bytes == fabric.bdp_bytes * 3 // 2
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(":    #c\n|\n\n|\n,?   : ", id="comment"),
+        pytest.param("planes: !!float x", id="number"),
+        pytest.param("planes: !!int ''", id="empty number"),
+        pytest.param("%YAML 1.1\n\n\n>  #c]- : |", id="directive"),
+        pytest.param("[" * 5000, id="too deep"),
+    ],
+)
+def test_what_the_parser_stumbles_over_is_not_yaml(text: str) -> None:
+    (problem,) = problems_of(text)
+    assert (problem.field, problem.allowed) == ("syntax", "YAML")
+    assert "Error" not in str(problem)
+
+
 def test_written_values_win_over_defaults() -> None:
     fabric = parse_fabric(
         GOOD + "queue_bytes: 100KiB\nnic_queue_bytes: 2MB\necn: {threshold_bytes: 50kB, nic: true}\n"

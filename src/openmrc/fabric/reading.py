@@ -25,16 +25,9 @@ __all__ = ["Document", "Place", "Section", "count", "quantity", "read_text", "re
 
 Place = tuple[str | int, ...]
 
-# What the YAML parser lets through for text that is not YAML.
-_PARSER_SLIPS = (
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-    NotImplementedError,
-    RecursionError,
-)
+# What the YAML parser lets through for text that is not YAML. RuntimeError: nested too deep, or with comments where it
+# expects none.
+_PARSER_SLIPS = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RuntimeError)
 
 _ALLOWED = {
     "missing": "required",
@@ -176,7 +169,7 @@ def read_yaml(text: str, source: str | Path, what: str, example: str, failure: t
         problem = ConfigError("syntax", words, "YAML", source=source, line=line)
         raise failure([problem]) from None
     except _PARSER_SLIPS as error:
-        problem = ConfigError("syntax", f"{type(error).__name__}: {error}", "YAML", source=source)
+        problem = ConfigError("syntax", str(error) or "not YAML", "YAML", source=source)
         raise failure([problem]) from None
     if not isinstance(tree, CommentedMap):
         problem = ConfigError(what, text.strip()[:40], f"keys and values, such as {example}", source=source)
