@@ -252,6 +252,7 @@ bool Executor::release(OpId id) {
   const std::unique_lock guard(mutex_);
   Op* op = find(id);
   if (op == nullptr) return true;
+  if (op->reading > 0) drive();  // the thread does so for operations that run, not for one that is over
   if (op->state == OpState::kRunning || !settled(*op)) return false;
   if (op->state == OpState::kFailed) {
     dead_keys_.insert(op->key);
@@ -432,10 +433,8 @@ void Executor::handle(const Completion& done) {
   Peer& peer = *peers_[found->second.first];
   Lane& lane = peer.lanes[found->second.second];
   if (done.opcode == WcOpcode::kWrite) {
-    ++lane.completed;
-    Op* op = done.wr_id == 0 ? nullptr : find(done.wr_id >> kStepBits);
+    Op* op = take_back(lane, done.wr_id);
     if (op != nullptr) {
-      --op->reading;
       const auto step = static_cast<std::uint32_t>(done.wr_id & kStepMask);
       if (done.status == WcStatus::kSuccess && op->state == OpState::kRunning && !op->done[step]) finish(*op, step);
     }

@@ -121,6 +121,8 @@ class Executor {
   bool put_message(Peer& peer, Lane& lane, const MessageHead& head, const void* data);
   bool may_send(Peer& peer, Lane& lane, bool slot);
   void post(Lane& lane, const SendWr& wr);
+  bool offer(Lane& lane, const SendWr& wr);
+  Op* take_back(Lane& lane, std::uint64_t wr_id);
   void resume(Peer& peer, Lane& lane);
   void finish(Op& op, std::uint32_t step);
   void end(Op& op, OpState state, int rank, const std::string& reason);

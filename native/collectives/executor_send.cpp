@@ -126,14 +126,28 @@ bool Executor::may_send(Peer& peer, Lane& lane, bool slot) {
 
 void Executor::post(Lane& lane, const SendWr& wr) {
   ++lane.posted;
-  if (!lane.backlog.empty() || device_->post_send(lane.qp, wr) == Status::kQueueFull) lane.backlog.push_back(wr);
+  if (!lane.backlog.empty() || !offer(lane, wr)) lane.backlog.push_back(wr);
+}
+
+// False: the QP's queue is full. One that is broken takes nothing, and no completion will come.
+bool Executor::offer(Lane& lane, const SendWr& wr) {
+  const Status status = device_->post_send(lane.qp, wr);
+  if (status == Status::kQueueFull) return false;
+  if (status != Status::kOk) take_back(lane, wr.wr_id);
+  return true;
+}
+
+// The device has done with it: its buffer is not read any more. Null: it belongs to no operation.
+Executor::Op* Executor::take_back(Lane& lane, std::uint64_t wr_id) {
+  ++lane.completed;
+  Op* op = wr_id == 0 ? nullptr : find(wr_id >> kStepBits);
+  if (op != nullptr) --op->reading;
+  return op;
 }
 
 // Goes on with what could not be sent: credits and completions have come.
 void Executor::resume(Peer& peer, Lane& lane) {
-  while (!lane.backlog.empty() && device_->post_send(lane.qp, lane.backlog.front()) != Status::kQueueFull) {
-    lane.backlog.pop_front();
-  }
+  while (!lane.backlog.empty() && offer(lane, lane.backlog.front())) lane.backlog.pop_front();
   while (!lane.held_messages.empty()) {
     const auto& [head, data] = lane.held_messages.front();
     if (!put_message(peer, lane, head, data.data())) return;
