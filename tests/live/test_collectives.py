@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from collective_ranks import UDP_PORT, Ranks, run_ranks
 
 from openmrc import Device
 from openmrc.collectives import CollectiveError, FileStore, Group, ReduceOp, World
@@ -23,45 +22,12 @@ from openmrc.errors import ConfigError
 
 pytestmark = [pytest.mark.live]
 
-UDP_PORT = 20_000 + os.getpid() % 10_000  # another run of these tests has another one
-
 SIZES = (0, 1, 3, 7, 1021, 100_003)
 Body = Callable[[Group], Any]
 
 
-def rank_process(rank: int, ranks: int, folder: Path, body: Body, answers: Any) -> None:
-    try:
-        with (
-            Device([f"127.0.{40 + plane}.{rank + 1}" for plane in range(2)], udp_port=UDP_PORT) as device,
-            World(device, rank, ranks, FileStore(folder, 30)) as world,
-        ):
-            answers.put((rank, body(world.group)))
-            world.group.barrier().wait(30)
-    except BaseException:
-        answers.put((rank, AssertionError(traceback.format_exc())))
-
-
 def run(ranks: int, folder: Path, body: Body) -> list[Any]:
-    """What `body` returned at every rank; each rank is a process."""
-    context = multiprocessing.get_context("fork")
-    answers = context.Queue()
-    processes = [
-        context.Process(target=rank_process, args=(rank, ranks, folder, body, answers)) for rank in range(ranks)
-    ]
-    for process in processes:
-        process.start()
-    try:
-        found = dict(answers.get(timeout=100) for _ in processes)
-        for process in processes:
-            process.join(30)
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
-    for answer in found.values():
-        if isinstance(answer, BaseException):
-            raise answer
-    return [found[rank] for rank in range(ranks)]
+    return run_ranks(ranks, folder, lambda world: body(world.group))
 
 
 def numbers(rank: int, count: int, dtype: str) -> np.ndarray:
@@ -171,19 +137,8 @@ def deserted(group: Group) -> str:
 
 
 def test_a_rank_that_dies_is_named_at_the_others(tmp_path: Path):
-    context = multiprocessing.get_context("fork")
-    answers = context.Queue()
-    processes = [context.Process(target=rank_process, args=(rank, 3, tmp_path, deserted, answers)) for rank in range(3)]
-    for process in processes:
-        process.start()
-    try:
-        found: dict[int, str] = {}
-        while len(found) < 2:
-            found.setdefault(*answers.get(timeout=60))  # what else a rank says is of the barrier after it
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
+    with Ranks(3, tmp_path, lambda world: deserted(world.group)) as ranks:
+        found = ranks.answers(of=(0, 2))
     for answer in found.values():
         assert answer.startswith("1: all_reduce of world failed at rank 1: rank 1 is gone")
 
@@ -240,17 +195,7 @@ def disagreeing(group: Group) -> str:
 
 
 def test_ranks_that_disagree_about_the_size_are_told(tmp_path: Path):
-    context = multiprocessing.get_context("fork")
-    answers = context.Queue()
-    processes = [
-        context.Process(target=rank_process, args=(rank, 2, tmp_path, disagreeing, answers)) for rank in range(2)
-    ]
-    for process in processes:
-        process.start()
-    try:
-        found = [answers.get(timeout=60)[1] for _ in range(2)]
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
-    assert any("another one than ours" in text for text in found)
+    with Ranks(2, tmp_path, lambda world: disagreeing(world.group)) as ranks:
+        found = ranks.answers()
+    assert "no error" not in found.values()
+    assert any("another one than ours" in text for text in found.values())

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import os
-import traceback
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from collective_ranks import UDP_PORT, Body, Ranks
 
-from openmrc import Device
 from openmrc.collectives import FileStore, Group, ReduceOp, World
 from openmrc.emulate import EmulatedFabric
 from openmrc.fabric import Fabric, host_ports, make_fabric
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.live
-
-UDP_PORT = 20_000 + os.getpid() % 10_000  # another run of these tests has another one
 
 RANKS = 3
 ALGORITHMS = ("ring", "direct", "doubling", "halving", "hierarchical")
@@ -62,54 +57,33 @@ def results(group: Group) -> dict[str, str]:
     return found
 
 
-def rank_process(rank: int, ports: list[str], folder: Path, answers: Any) -> None:
-    try:
-        with (
-            Device(ports, udp_port=UDP_PORT, evs_per_port=16) as device,
-            World(device, rank, RANKS, FileStore(folder, 30), sites=[[0, 2], [1]]) as world,
-        ):
-            world.group.barrier().wait(30)
-            if rank == 0:
-                FileStore(folder).set("begun", "")
-            answers.put((rank, results(world.group)))
-            world.group.barrier().wait(30)
-    except BaseException:
-        answers.put((rank, AssertionError(traceback.format_exc())))
+def work(folder: Path) -> Body:
+    def body(world: World) -> dict[str, str]:
+        world.group.barrier().wait(30)
+        if world.rank == 0:
+            FileStore(folder).set("begun", "")
+        return results(world.group)
+
+    return body
 
 
 def over(fabric: Fabric | None, folder: Path, harm: tuple[str, ...] = ()) -> tuple[dict[str, str], dict[str, int]]:
     """The digests, which are the same at all ranks, and the fabric's counters. Harm begins with the collectives."""
-    if fabric is None:
-        ports = [[f"127.0.{60 + plane}.{rank + 1}" for plane in range(2)] for rank in range(RANKS)]
-    else:
-        ports = [[str(port) for port in host_ports(fabric, rank)] for rank in range(RANKS)]
-    context = multiprocessing.get_context("fork")
-    answers = context.Queue()
-    processes = [
-        context.Process(target=rank_process, args=(rank, ports[rank], folder, answers)) for rank in range(RANKS)
-    ]
-    for process in processes:
-        process.start()
-    emulated = EmulatedFabric(fabric).start() if fabric is not None else None
-    try:
-        if emulated is not None:
-            FileStore(folder, 30).get("begun")
-            for one in harm:
-                emulated.inject(one)
-        found = dict(answers.get(timeout=60) for _ in processes)
-        for process in processes:
-            process.join(30)
-        links = [] if emulated is None else emulated.statistics().as_dict()["links"]
-        counted = {what: sum(link[what] for link in links) for what in COUNTED}
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
-        if emulated is not None:
-            emulated.stop()
-    for answer in found.values():
-        if isinstance(answer, BaseException):
-            raise answer
+    ports = None if fabric is None else [[str(port) for port in host_ports(fabric, rank)] for rank in range(RANKS)]
+    with Ranks(RANKS, folder, work(folder), ports=ports, evs_per_port=16, sites=[[0, 2], [1]]) as ranks:
+        emulated = EmulatedFabric(fabric).start() if fabric is not None else None
+        try:
+            if emulated is not None:
+                FileStore(folder, 30).get("begun")
+                for one in harm:
+                    emulated.inject(one)
+            found = ranks.answers(timeout_s=60)
+            ranks.join()
+            links = [] if emulated is None else emulated.statistics().as_dict()["links"]
+            counted = {what: sum(link[what] for link in links) for what in COUNTED}
+        finally:
+            if emulated is not None:
+                emulated.stop()
     assert found[0] == found[1] == found[2]
     return found[0], counted
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import random
 import threading
 import traceback
@@ -13,13 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from collective_ranks import Body, run_ranks
 
-from openmrc import Device
-from openmrc.collectives import FileStore, Group, ReduceOp, Work, World
+from openmrc.collectives import Group, ReduceOp, Work, World
 
 pytestmark = pytest.mark.live
-
-UDP_PORT = 20_000 + os.getpid() % 10_000  # another run of these tests has another one
 
 RANKS = 3
 OPERATIONS = 120
@@ -27,37 +23,10 @@ DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8")
 COUNTS = (0, 1, 2, 13, 509, 1021, 4099, 40_009, 150_001)
 UFUNCS = {ReduceOp.SUM: np.add, ReduceOp.PROD: np.multiply, ReduceOp.MIN: np.minimum, ReduceOp.MAX: np.maximum}
 Started = tuple[list[Work], Callable[[], bool]]
-Body = Callable[[World], Any]
-
-
-def rank_process(rank: int, folder: Path, body: Body, answers: Any) -> None:
-    try:
-        with (
-            Device([f"127.0.{50 + plane}.{rank + 1}" for plane in range(2)], udp_port=UDP_PORT) as device,
-            World(device, rank, RANKS, FileStore(folder, 30), sites=[[0, 1], [2]]) as world,
-        ):
-            answers.put((rank, body(world)))
-            world.group.barrier().wait(30)
-    except BaseException:
-        answers.put((rank, traceback.format_exc()))
 
 
 def run(folder: Path, body: Body) -> list[Any]:
-    """What `body` returned at every rank; each rank is a process."""
-    context = multiprocessing.get_context("fork")
-    answers = context.Queue()
-    processes = [context.Process(target=rank_process, args=(rank, folder, body, answers)) for rank in range(RANKS)]
-    for process in processes:
-        process.start()
-    try:
-        found = dict(answers.get(timeout=100) for _ in processes)
-        for process in processes:
-            process.join(30)
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
-    return [found[rank] for rank in range(RANKS)]
+    return run_ranks(RANKS, folder, body, sites=[[0, 1], [2]])
 
 
 class Random:

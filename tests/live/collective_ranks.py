@@ -1,0 +1,101 @@
+"""Ranks of collectives over loopback: each is a process with a device and a world of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from openmrc import Device
+from openmrc.collectives import FileStore, World
+
+Body = Callable[[World], Any]
+
+UDP_PORT = 20_000 + os.getpid() % 10_000  # another run of the tests has another one
+LOOPBACK_PLANES = 2
+
+
+class Ranks:
+    """Processes that run `body(world)` at every rank, from entering to leaving; whoever is left then is killed.
+
+    Args:
+        count: How many ranks.
+        folder: Where they meet.
+        body: What each runs; every rank waits for the others after it.
+        ports: Of every rank's device, by rank; None: two on loopback.
+        evs_per_port: Of every device; None: as usual.
+        sites: As the world takes them.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        folder: Path,
+        body: Body,
+        *,
+        ports: Sequence[Sequence[str]] | None = None,
+        evs_per_port: int | None = None,
+        sites: Sequence[Sequence[int]] = (),
+    ) -> None:
+        self._count, self._folder, self._body = count, folder, body
+        self._ports = ports or [[f"127.0.{40 + n}.{rank + 1}" for n in range(LOOPBACK_PLANES)] for rank in range(count)]
+        self._evs_per_port, self._sites = evs_per_port, sites
+        context = multiprocessing.get_context("fork")
+        self._answers = context.Queue()
+        self._processes = [context.Process(target=self._run, args=(rank,)) for rank in range(count)]
+
+    def __enter__(self) -> Self:
+        for process in self._processes:
+            process.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            process.kill()
+            process.join()
+
+    def answers(self, of: Iterable[int] | None = None, *, timeout_s: float = 100) -> dict[int, Any]:
+        """What the body returned, by rank; what else a rank says is of the barrier after it, and does not count.
+
+        Raises:
+            AssertionError: the body raised something at a rank, or the rank could not begin.
+            queue.Empty: a rank says nothing for so long.
+        """
+        wanted = set(range(self._count) if of is None else of)
+        found: dict[int, Any] = {}
+        while not wanted <= found.keys():
+            found.setdefault(*self._answers.get(timeout=timeout_s))
+        for answer in found.values():
+            if isinstance(answer, BaseException):
+                raise answer
+        return found
+
+    def join(self) -> None:
+        """Waits until the ranks have ended by themselves."""
+        for process in self._processes:
+            process.join(30)
+
+    def _run(self, rank: int) -> None:
+        try:
+            with (
+                Device(self._ports[rank], udp_port=UDP_PORT, evs_per_port=self._evs_per_port) as device,
+                World(device, rank, self._count, FileStore(self._folder, 30), sites=self._sites) as world,
+            ):
+                self._answers.put((rank, self._body(world)))
+                world.group.barrier().wait(30)
+        except BaseException:
+            self._answers.put((rank, AssertionError(traceback.format_exc())))
+
+
+def run_ranks(count: int, folder: Path, body: Body, **settings: Any) -> list[Any]:
+    """What `body` returned at every rank. `settings`: those of `Ranks`."""
+    with Ranks(count, folder, body, **settings) as ranks:
+        found = ranks.answers()
+        ranks.join()
+    return [found[rank] for rank in range(count)]
