@@ -1,8 +1,6 @@
 // Executors over devices on loopback, in one process; and a rank that the test plays, which may break every rule.
 #pragma once
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -15,6 +13,7 @@
 #include "collectives/executor.hpp"
 #include "nic/socket_address.hpp"
 #include "tests/check.hpp"
+#include "tests/own_udp_port.hpp"
 
 namespace openmrc::collectives::test {
 
@@ -29,7 +28,7 @@ inline nic::Settings settings_of(std::uint32_t number) {
   port.advertise = port.local;
   settings.ports.push_back(port);
   settings.evs_per_port = 4;
-  settings.udp_port = static_cast<std::uint16_t>(20'000 + ::getpid() % 10'000);  // another run has another one
+  settings.udp_port = openmrc::test::own_udp_port();
   settings.seed = number + 1;
   return settings;
 }

@@ -10,28 +10,20 @@
 #include "nic/device.hpp"
 #include "nic/socket_address.hpp"
 #include "tests/check.hpp"
+#include "tests/nic_fixture.hpp"
 
 namespace {
 
 using namespace openmrc;
 using nic::Device;
+using namespace openmrc::test;
 
-nic::Settings settings_for(const char* address) {
-  nic::Settings settings;
-  nic::PortSettings port;
-  CHECK(nic::parse_address(address, port.local));
-  port.advertise = port.local;
-  settings.ports.push_back(port);
-  settings.evs_per_port = 4;
-  settings.udp_port = 14793;
-  settings.seed = 7;
-  return settings;
-}
+std::uint16_t srv6_port(int number) { return static_cast<std::uint16_t>(own_udp_port() + number); }
 
 // EV format SRV6 without switches: the one rule's path is the peer itself.
-nic::Settings srv6_settings(std::uint16_t udp_port) {
-  nic::Settings settings = settings_for("::1");
-  settings.udp_port = udp_port;
+nic::Settings srv6_settings(int number) {
+  nic::Settings settings = settings_for({"::1"});
+  settings.udp_port = srv6_port(number);
   settings.ev_format = wire::EvFormat::kSrv6;
   settings.evs_per_port = 6;
   settings.ports[0].receive = settings.ports[0].local;
@@ -39,64 +31,6 @@ nic::Settings srv6_settings(std::uint16_t udp_port) {
   settings.paths = nic::PathRules({{settings.ports[0].local, 128, settings.ports[0].local, {}}});
   return settings;
 }
-
-struct End {
-  explicit End(const nic::Settings& settings) : device(settings), memory(1U << 20) {
-    CHECK(device.create_cq(64, cq) == Status::kOk);
-    CHECK(device.register_memory(memory.data(), memory.size(), kRemoteWrite, key) == Status::kOk);
-    QpInitAttributes attributes;
-    attributes.send_cq = attributes.recv_cq = cq;
-    CHECK(device.command([&](Engine& engine, TimePs) { return engine.create_qp(attributes, qp); }) == Status::kOk);
-  }
-
-  void connect(const End& peer, std::uint32_t send_psn, std::uint32_t receive_psn) {
-    const auto move = [&](const auto& attributes) {
-      return device.command([&](Engine& engine, TimePs now) { return engine.modify_qp(now, qp, attributes); });
-    };
-    PeerConfig config;
-    config.ports.push_back(peer.device.settings().ports[0].advertise);
-    config.udp_port = peer.device.settings().udp_port;
-    QpToInit init;
-    init.ev_universe = device.evs();
-    init.ev_set.active_per_port = 4;
-    init.controller = "none";
-    QpToRtr rtr;
-    rtr.destination_qp = peer.qp;
-    rtr.rq_psn = receive_psn;
-    CHECK(device.command([&](Engine& engine, TimePs) { return engine.add_peer(config, rtr.peer); }) == Status::kOk);
-    QpToRts rts;
-    rts.sq_psn = send_psn;
-    rts.timeout_exponent = 14;
-    CHECK(move(init) == Status::kOk);
-    CHECK(move(rtr) == Status::kOk);
-    CHECK(move(rts) == Status::kOk);
-  }
-
-  Status write(const End& peer, std::uint64_t bytes) {
-    SendWr wr;
-    wr.lkey = key;
-    wr.local_address = reinterpret_cast<std::uintptr_t>(memory.data());
-    wr.length_bytes = bytes;
-    wr.rkey = peer.key;
-    wr.remote_address = reinterpret_cast<std::uintptr_t>(peer.memory.data());
-    return device.post_send(qp, wr);
-  }
-
-  Device device;
-  std::vector<std::uint8_t> memory;
-  CqId cq = 0;
-  std::uint32_t key = 0, qp = 0;
-};
-
-struct Pair {
-  Pair() : Pair(settings_for("127.0.0.81"), settings_for("127.0.0.82")) {}
-  Pair(const nic::Settings& first, const nic::Settings& second) : a(first), b(second) {
-    a.connect(b, 5, 9);
-    b.connect(a, 9, 5);
-    for (std::size_t i = 0; i < a.memory.size(); ++i) a.memory[i] = static_cast<std::uint8_t>(i * 31 + i / 251);
-  }
-  End a, b;
-};
 
 }  // namespace
 
@@ -125,7 +59,7 @@ TEST_CASE(nic_write_reaches_the_peers_memory_while_both_ends_poll) {
 }
 
 TEST_CASE(nic_srv6_goes_through_all_selectors_with_each_source_port) {
-  Device device(srv6_settings(14794));
+  Device device(srv6_settings(1));
   const std::vector<Ev> evs = device.evs();
   CHECK(evs.size() == 6);
   for (std::size_t i = 0; i < evs.size(); ++i) {
@@ -136,7 +70,7 @@ TEST_CASE(nic_srv6_goes_through_all_selectors_with_each_source_port) {
 }
 
 TEST_CASE(nic_srv6_write_reaches_the_peers_memory_without_offloads) {
-  Pair pair(srv6_settings(14794), srv6_settings(14795));
+  Pair pair(srv6_settings(1), srv6_settings(2));
   std::array<Completion, 4> done;
   CHECK(pair.a.write(pair.b, pair.a.memory.size()) == Status::kOk);
   CHECK(pair.a.device.wait_cq(pair.a.cq, done, 20'000'000'000) == 1);
@@ -146,22 +80,22 @@ TEST_CASE(nic_srv6_write_reaches_the_peers_memory_without_offloads) {
   CHECK(!sender.segmentation_offload && sender.segmented_sends == 0);
   CHECK(!receiver.receive_offload && receiver.coalesced_receives == 0);
   CHECK(sender.no_path == 0 && sender.dropped_datagrams == 0);
-  CHECK(pair.a.device.path_mtu(0, pair.b.device.settings().ports[0].local, 14795) >= 1280);
+  CHECK(pair.a.device.path_mtu(0, pair.b.device.settings().ports[0].local, srv6_port(2)) >= 1280);
 }
 
 TEST_CASE(nic_srv6_drops_and_counts_what_no_rule_has_a_path_for) {
-  nic::Settings lost = srv6_settings(14794);
+  nic::Settings lost = srv6_settings(1);
   Address other;
   CHECK(nic::parse_address("fd00::", other));
   lost.paths = nic::PathRules({{other, 16, other, {}}});
-  Pair pair(lost, srv6_settings(14795));
+  Pair pair(lost, srv6_settings(2));
   CHECK(pair.a.write(pair.b, 100'000) == Status::kOk);
   const nic::SocketStats stats = pair.a.device.socket_stats()[0];
   CHECK(stats.no_path >= 1 && stats.dropped_datagrams == stats.no_path);
   CHECK(stats.sent_datagrams == 0 && stats.send_errors == 0);
   bool refused = false;
   try {
-    pair.a.device.path_mtu(0, pair.b.device.settings().ports[0].local, 14795);
+    pair.a.device.path_mtu(0, pair.b.device.settings().ports[0].local, srv6_port(2));
   } catch (const nic::NicError& error) {
     refused = error.code() == EHOSTUNREACH;
   }
@@ -196,10 +130,10 @@ TEST_CASE(nic_close_wakes_those_who_wait_and_is_final) {
 }
 
 TEST_CASE(nic_second_device_on_a_port_is_refused) {
-  const Device first(settings_for("127.0.0.83"));
+  const Device first(settings_for({"127.0.0.83"}));
   bool refused = false;
   try {
-    const Device second(settings_for("127.0.0.83"));
+    const Device second(settings_for({"127.0.0.83"}));
   } catch (const nic::NicError& error) {
     refused = error.code() == EADDRINUSE;
   }
