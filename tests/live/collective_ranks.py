@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from own_ports import UDP_PORT
+
 from openmrc import Device
 from openmrc.collectives import FileStore, World
 
 Body = Callable[[World], Any]
 
-UDP_PORT = 20_000 + os.getpid() % 10_000  # another run of the tests has another one
 LOOPBACK_PLANES = 2
 
 

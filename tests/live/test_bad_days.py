@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from own_ports import UDP_PORT
 
 from openmrc.errors import OpenmrcError
 from openmrc.live.plan import RunPlan
@@ -111,7 +112,7 @@ def test_an_interrupt_ends_everything_with_130(command, tmp_path, arguments, chi
 
 
 def test_an_interrupt_ends_a_perf_server_with_130(command):
-    process = command("perf", "serve", "--ports", "127.77.0.1", "--port", "0", "--udp-port", "4977")
+    process = command("perf", "serve", "--ports", "127.77.0.1", "--port", "0", "--udp-port", str(UDP_PORT))
     assert process.stdout is not None
     assert "serving on 127.0.0.1:" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
@@ -122,9 +123,9 @@ def test_an_interrupt_ends_a_perf_server_with_130(command):
 
 @pytest.mark.parametrize("qps", ["1", "3"])
 def test_an_interrupt_ends_a_perf_client_with_130_and_the_server_lives_on(command, qps):
-    server = command("perf", "serve", "--ports", "127.77.0.1", "--port", "0", "--udp-port", "4977")
+    server = command("perf", "serve", "--ports", "127.77.0.1", "--port", "0", "--udp-port", str(UDP_PORT))
     port = server.stdout.readline().split(",")[0].rpartition(":")[2]
-    common = ("perf", "write", "127.0.0.1", "--port", port, "--udp-port", "4977", "--size", "64KiB")
+    common = ("perf", "write", "127.0.0.1", "--port", port, "--udp-port", str(UDP_PORT), "--size", "64KiB")
     client = command(*common, "--qps", qps, "--duration", "100")
     assert "#bytes" in client.stdout.readline() + client.stdout.readline()
     time.sleep(0.5)
@@ -155,9 +156,9 @@ def test_when_every_plane_is_dead_the_retries_run_out_and_the_error_says_so():
     assert flow.bytes_checked > 0
 
 
-PEER = """
+PEER = f"""
 import sys, numpy as np, openmrc
-device = openmrc.Device(["127.78.0.2"], udp_port=4978)
+device = openmrc.Device(["127.78.0.2"], udp_port={UDP_PORT})
 listener = openmrc.listen(device, "127.0.0.1:0", region=np.zeros(1 << 24, dtype=np.uint8))
 print(listener.address, flush=True)
 connection = listener.accept(timeout_s=30)
@@ -177,7 +178,7 @@ def test_a_peer_that_dies_mid_transfer_errors_the_qp_and_flushes_everything():
     try:
         assert peer.stdout is not None
         address = peer.stdout.readline().strip()
-        with openmrc.Device(["127.78.0.1"], udp_port=4978) as device:
+        with openmrc.Device(["127.78.0.1"], udp_port=UDP_PORT) as device:
             connection = openmrc.connect(device, address)
             assert peer.stdout.readline().strip() == "connected"
             region = connection.register(np.zeros(1 << 22, dtype=np.uint8))

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collective_ranks import UDP_PORT, Ranks, run_ranks
+from collective_ranks import Ranks, run_ranks
+from own_ports import UDP_PORT
 
 from openmrc import Device
 from openmrc.collectives import CollectiveError, FileStore, Group, ReduceOp, World

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collective_ranks import UDP_PORT, Body, Ranks
+from collective_ranks import Body, Ranks
+from own_ports import UDP_PORT
 
 from openmrc.collectives import FileStore, Group, ReduceOp, World
 from openmrc.emulate import EmulatedFabric

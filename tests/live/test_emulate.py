@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from own_ports import UDP_PORT
 
 from openmrc.emulate import ControlClient, EmulatedFabric
 from openmrc.errors import ConfigError, DeviceError, PeerError, PeerUnreachableError
@@ -25,7 +26,7 @@ UDP_SEGMENT = 103
 
 def small(**changes: Any) -> Fabric:
     settings: dict[str, Any] = {"planes": 2, "hosts": 3, "hosts_per_t0": 2, "t1s": 2, "rate": "100Mbit"}
-    return make_fabric(**(settings | {"address_base": BASE, "delay": "100us"} | changes))
+    return make_fabric(**(settings | {"address_base": BASE, "udp_port": UDP_PORT, "delay": "100us"} | changes))
 
 
 class Host:
@@ -146,7 +147,7 @@ def test_what_comes_from_nowhere_is_counted_and_dropped(hosts: Any) -> None:
         a, b, other_plane = hosts(fabric, 0, 0), hosts(fabric, 2, 0), hosts(fabric, 0, 1)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             stranger.bind(("127.0.0.1", 0))
-            stranger.sendto(b"?", (str(b.port.advertised), 4791))
+            stranger.sendto(b"?", (str(b.port.advertised), UDP_PORT))
         other_plane.send(b, b"wrong plane")
         a.send(b, b"x" * 9217)
         a.send(b, b"good")
@@ -312,7 +313,7 @@ def test_what_the_fabric_does_not_have_cannot_break() -> None:
 
 
 def test_two_fabrics_cannot_share_addresses_and_the_error_says_so() -> None:
-    with EmulatedFabric(small()), pytest.raises(DeviceError, match=r"127\.96\.0\.2:4791.*address_base"):
+    with EmulatedFabric(small()), pytest.raises(DeviceError, match=rf"127\.96\.0\.2:{UDP_PORT}.*address_base"):
         EmulatedFabric(small())
     with EmulatedFabric(small()):
         pass  # all of it was given back

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from own_ports import UDP_PORT
 
 import openmrc
 from openmrc.connection import Connection, QpSettings
@@ -37,7 +38,10 @@ def pair(a: Device, b: Device, region: object, settings: QpSettings | None = Non
 
 @pytest.fixture
 def devices() -> Iterator[tuple[Device, Device]]:
-    with Device(["127.0.0.31", "127.0.0.32"]) as a, Device(["127.0.0.41", "127.0.0.42"]) as b:
+    with (
+        Device(["127.0.0.31", "127.0.0.32"], udp_port=UDP_PORT) as a,
+        Device(["127.0.0.41", "127.0.0.42"], udp_port=UDP_PORT) as b,
+    ):
         yield a, b
 
 
@@ -52,13 +56,16 @@ def eventually(condition, timeout_s: float = 10.0) -> bool:
 
 
 def test_two_devices_on_one_port_is_a_clear_error():
-    with Device(["127.0.0.51"]), pytest.raises(DeviceError, match=r"another device already receives on 127\.0\.0\.51"):
-        Device(["127.0.0.51"])
+    with (
+        Device(["127.0.0.51"], udp_port=UDP_PORT),
+        pytest.raises(DeviceError, match=r"another device already receives on 127\.0\.0\.51"),
+    ):
+        Device(["127.0.0.51"], udp_port=UDP_PORT)
 
 
 def test_a_closed_device_gives_its_port_back():
     for _ in range(3):
-        Device(["127.0.0.51"]).close()
+        Device(["127.0.0.51"], udp_port=UDP_PORT).close()
 
 
 def test_an_unreachable_peer_names_the_addresses_tried(devices):
@@ -105,7 +112,7 @@ def test_a_listener_survives_strangers(devices):
 
 def test_a_wrong_partition_key_is_named_at_both_ends(devices):
     with (
-        Device(["127.0.0.51", "127.0.0.52"], partition_key=7) as other,
+        Device(["127.0.0.51", "127.0.0.52"], udp_port=UDP_PORT, partition_key=7) as other,
         openmrc.listen(devices[1], "127.0.0.1:0") as at,
     ):
 
@@ -143,9 +150,9 @@ def test_a_peer_that_closes_ends_everything_that_waits(devices):
     server.close()
 
 
-PEER = """
+PEER = f"""
 import sys, openmrc
-device = openmrc.Device(["127.0.0.61", "127.0.0.62"])
+device = openmrc.Device(["127.0.0.61", "127.0.0.62"], udp_port={UDP_PORT})
 at = openmrc.listen(device, "127.0.0.1:0", region=bytearray(1 << 24))
 print(at.address, flush=True)
 connection = at.accept(timeout_s=30)
@@ -186,7 +193,7 @@ def test_old_packets_of_a_restarted_peer_are_counted_and_ignored(devices):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.bind(("127.0.0.31", 0))
         for _ in range(100):
-            sender.sendto(bytes([0xCA, 0, 0xFF, 0xFF, 0, *old_qp.to_bytes(3)]) + bytes(60), ("127.0.0.41", 4791))
+            sender.sendto(bytes([0xCA, 0, 0xFF, 0xFF, 0, *old_qp.to_bytes(3)]) + bytes(60), ("127.0.0.41", UDP_PORT))
     fresh.write(bytearray(b"y" * 1000)).wait(20)
     assert target == b"y" * 1000
     drops = b.statistics().drops
@@ -206,7 +213,7 @@ def test_datagrams_of_strangers_are_counted_drops(devices):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             while not stop.is_set():
                 size = generator.choice([0, 1, 11, 12, 40, 1000, 9000, 60000])
-                stranger.sendto(generator.randbytes(size), ("127.0.0.41", 4791))
+                stranger.sendto(generator.randbytes(size), ("127.0.0.41", UDP_PORT))
 
     thread = threading.Thread(target=flood)
     thread.start()
@@ -292,7 +299,7 @@ def test_a_full_completion_queue_fails_the_qp_and_is_an_event(devices):
     for one, end, remote, number in ((qp, b, peer_qp, 1), (peer_qp, a, qp, 2)):
         one.modify(QpState.INIT)
         addresses = tuple(port.seen_as for port in end.ports)
-        one.modify(QpState.RTR, peer=Peer(addresses), dest_qp_num=remote.qp_num, rq_psn=number % 2)
+        one.modify(QpState.RTR, peer=Peer(addresses, udp_port=UDP_PORT), dest_qp_num=remote.qp_num, rq_psn=number % 2)
         one.modify(QpState.RTS, sq_psn=(number + 1) % 2)
     source = domain.register(bytearray(10))
     with a.subscribe() as events:
@@ -368,8 +375,8 @@ def test_a_denied_path_carries_nothing_until_enabled(devices):
 
 def test_probes_find_which_paths_work(devices):
     a, b = devices
-    a_peer = Peer(tuple(port.seen_as for port in b.ports))
-    b.add_peer(Peer(tuple(port.seen_as for port in a.ports)))
+    a_peer = Peer(tuple(port.seen_as for port in b.ports), udp_port=UDP_PORT)
+    b.add_peer(Peer(tuple(port.seen_as for port in a.ports), udp_port=UDP_PORT))
     answers = a.controller.probe(a_peer, timeout_s=2)
     assert len(answers) == len(a.evs())
     assert all(one.answered and one.rtt_ns > 0 for one in answers)
@@ -391,7 +398,7 @@ def test_states_are_events_and_json_lines(devices):
 
 
 def test_calls_on_a_closed_device_answer_instead_of_hanging():
-    device = Device(["127.0.0.51"])
+    device = Device(["127.0.0.51"], udp_port=UDP_PORT)
     cq = device.open_context().create_cq(16)
     device.close()
     device.close()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from own_ports import UDP_PORT
 
 import openmrc
 from openmrc.connection import Connection, QpSettings
@@ -34,7 +35,10 @@ def pair(a: Device, b: Device, region: object, settings: QpSettings | None = Non
 
 @pytest.fixture
 def devices() -> Iterator[tuple[Device, Device]]:
-    with Device(["127.0.0.11", "127.0.0.12"]) as a, Device(["127.0.0.21", "127.0.0.22"]) as b:
+    with (
+        Device(["127.0.0.11", "127.0.0.12"], udp_port=UDP_PORT) as a,
+        Device(["127.0.0.21", "127.0.0.22"], udp_port=UDP_PORT) as b,
+    ):
         yield a, b
 
 
@@ -126,7 +130,10 @@ def test_what_is_not_a_writable_contiguous_buffer_is_refused_in_words(devices, b
 )
 def test_data_arrives_without_the_kernels_offloads(settings):
     target = bytearray(500_000)
-    with Device(["127.0.0.11"], **settings) as a, Device(["127.0.0.21"], **settings) as b:
+    with (
+        Device(["127.0.0.11"], udp_port=UDP_PORT, **settings) as a,
+        Device(["127.0.0.21"], udp_port=UDP_PORT, **settings) as b,
+    ):
         client, server = pair(a, b, target)
         with client, server:
             client.write(pattern(500_000)).wait(20)
@@ -139,8 +146,8 @@ def test_data_arrives_without_the_kernels_offloads(settings):
 def test_ipv6_with_both_ev_formats(ev_format):
     target = bytearray(300_000)
     with (
-        Device(["::1"], udp_port=14791, ev_format=ev_format) as a,
-        Device(["::1"], udp_port=14792, ev_format=ev_format) as b,
+        Device(["::1"], udp_port=UDP_PORT, ev_format=ev_format) as a,
+        Device(["::1"], udp_port=UDP_PORT + 1, ev_format=ev_format) as b,
     ):
         client, server = pair(a, b, target)
         with client, server:

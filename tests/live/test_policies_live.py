@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from own_ports import UDP_PORT
 
 import openmrc
 from openmrc import policies
@@ -53,7 +54,10 @@ def test_a_connection_uses_the_policies_that_it_names() -> None:
     register_fixed_window("live_window", packets=32)
     settings = QpSettings(transport="mrc", selector="long_reps", controller="live_window")
     target, data = bytearray(3_000_000), bytearray(range(250)) * 12_000
-    with Device(["127.0.0.41", "127.0.0.42"]) as a, Device(["127.0.0.51", "127.0.0.52"]) as b:
+    with (
+        Device(["127.0.0.41", "127.0.0.42"], udp_port=UDP_PORT) as a,
+        Device(["127.0.0.51", "127.0.0.52"], udp_port=UDP_PORT) as b,
+    ):
         found: list[Connection] = []
         region = b.open_context().alloc_pd().register(target)
         with openmrc.listen(b, "127.0.0.1:0", region=region, settings=settings) as at:
