@@ -102,14 +102,16 @@ Device::Device(const Settings& settings) : settings_(settings), buffers_(make_re
     ports_.push_back(std::make_unique<Port>(static_cast<PortId>(i), settings_.ports[i], settings_, next_source_port));
   }
   engine_ = std::make_unique<Engine>(engine_config(settings_, ports_));
-  epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_.valid()) throw NicError(errno, "cannot create an epoll instance");
   wake_fd_ = make_eventfd();
   event_waker_.fd = make_eventfd();
-  watch(epoll_.get(), EPOLL_CTL_ADD, wake_fd_.get(), EPOLLIN, tag(Source::kWake));
-  for (std::size_t i = 0; i < ports_.size(); ++i) {
-    watch(epoll_.get(), EPOLL_CTL_ADD, ports_[i]->receive_fd(), EPOLLIN, tag(Source::kReceive, i));
+  for (FileDescriptor* epoll : {&epoll_, &io_epoll_}) {
+    *epoll = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
+    if (!epoll->valid()) throw NicError(errno, "cannot create an epoll instance");
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      watch(epoll->get(), EPOLL_CTL_ADD, ports_[i]->receive_fd(), EPOLLIN, tag(Source::kReceive, i));
+    }
   }
+  watch(io_epoll_.get(), EPOLL_CTL_ADD, wake_fd_.get(), EPOLLIN, tag(Source::kWake));
   all_ports_ = static_cast<PortMask>((1ULL << ports_.size()) - 1);
   free_ports_ = all_ports_;
   thread_ = std::thread([this] { run(); });
@@ -162,7 +164,7 @@ void Device::run() {
       }
     }
     for (int i = 0; i < 64 && lock_.contended(); ++i) std::this_thread::yield();
-    readable = sleep(span);
+    readable = sleep(io_epoll_, span);
     sleeping_until_.store(0);
   }
 }
@@ -173,9 +175,9 @@ void Device::rest(TimePs span) {
   if (::poll(&wait, 1, static_cast<int>((span + kPsPerMs - 1) / kPsPerMs)) > 0) clear(wake_fd_);
 }
 
-PortMask Device::sleep(TimePs span) {
+PortMask Device::sleep(const FileDescriptor& epoll, TimePs span) {
   std::array<epoll_event, 2 * kPortCountMax + 1> events;
-  const int count = wait_events(epoll_.get(), events, span);
+  const int count = wait_events(epoll.get(), events, span);
   PortMask readable = 0;
   for (int i = 0; i < count; ++i) {
     const std::uint64_t data = events[static_cast<std::size_t>(i)].data.u64;
@@ -239,7 +241,7 @@ std::uint32_t Device::await_progress(TimePs longest) {
     until = std::min(until, engine_->next_timer());
     if (deferred_since_ != 0) until = std::min(until, deferred_since_ + kDeferMax);
   }
-  const PortMask readable = sleep(std::max<TimePs>(until - asked, 0));
+  const PortMask readable = sleep(epoll_, std::max<TimePs>(until - asked, 0));
   const std::unique_lock guard(lock_);
   const std::uint32_t datagrams = poll(readable);
   const TimePs sleeping_until = sleeping_until_.load();
@@ -302,7 +304,11 @@ void Device::block(PortId id) {
   event.events = EPOLLOUT | EPOLLONESHOT;
   event.data.u64 = tag(Source::kBlocked, id);
   const int fd = ports_[id]->blocked_fd();
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  for (const FileDescriptor* epoll : {&epoll_, &io_epoll_}) {
+    if (::epoll_ctl(epoll->get(), EPOLL_CTL_MOD, fd, &event) != 0) {
+      ::epoll_ctl(epoll->get(), EPOLL_CTL_ADD, fd, &event);
+    }
+  }
 }
 
 void Device::retry_blocked() {

@@ -129,7 +129,7 @@ class Device {
 
   void run();
   void rest(TimePs span);
-  PortMask sleep(TimePs span);
+  PortMask sleep(const FileDescriptor& epoll, TimePs span);
 
   // The rest is called under the lock.
   std::uint32_t poll(PortMask readable);
@@ -166,7 +166,9 @@ class Device {
   std::vector<SocketStats> final_socket_stats_;  // of a closed device
   std::vector<Ev> final_evs_;
 
-  FileDescriptor epoll_, wake_fd_;
+  // Of threads that call await_progress(), and of the I/O thread: what wakes that one is for nobody else to take.
+  FileDescriptor epoll_, io_epoll_;
+  FileDescriptor wake_fd_;
   std::atomic<TimePs> busy_until_{0};
   std::atomic<TimePs> sleeping_until_{0};  // 0: awake
   std::atomic<bool> stop_{false};

@@ -118,6 +118,23 @@ TEST_CASE(nic_posts_from_several_threads_all_complete) {
   CHECK(completed == 30);
 }
 
+// A thread that sleeps in await_progress() must not hear the call for the I/O thread in its place: it goes its way, and
+// nothing would be sent again until the I/O thread has slept its seconds.
+TEST_CASE(nic_a_call_for_the_io_thread_is_taken_by_no_other) {
+  using namespace std::chrono_literals;
+  Pair pair;
+  nic::Device& device = pair.a.device;
+  for (int round = 0; round < 100; ++round) {
+    std::thread waiter([&] { device.await_progress(20 * kPsPerMs); });
+    std::this_thread::sleep_for(2ms);
+    const std::uint64_t before = device.stats().turns;
+    device.rest_polling();
+    waiter.join();
+    for (int i = 0; i < 300 && device.stats().turns == before; ++i) std::this_thread::sleep_for(10ms);
+    CHECK(device.stats().turns > before);
+  }
+}
+
 TEST_CASE(nic_close_wakes_those_who_wait_and_is_final) {
   Pair pair;
   std::array<Completion, 4> done;
