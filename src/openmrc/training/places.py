@@ -7,10 +7,10 @@ import socket
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from openmrc.emulate import EmulatedFabric
 from openmrc.fabric import Fabric, Fault, check_emulated_fault, make_fabric, parse_fault
@@ -45,14 +45,14 @@ class Place(ABC):
     """Those that can run here."""
     counted: str
     """What `plane_bytes` counts, in words."""
+    shape: ClassVar[Mapping[str, Any]]
+    """What `make_fabric` is told beside the arguments."""
 
     def __init__(self, ranks: int, planes: int, rate_bps: int, seed: int) -> None:
         self.ranks, self.planes, self.rate_bps = ranks, planes, rate_bps
-        self.fabric = self._make_fabric(seed)
-
-    @abstractmethod
-    def _make_fabric(self, seed: int) -> Fabric:
-        """Every host has a T0 of its own, so that all traffic crosses a T1."""
+        # Every host has a T0 of its own, so that all traffic crosses a T1.
+        sizes = {"planes": planes, "hosts": ranks, "hosts_per_t0": 1, "rate": f"{rate_bps}bit"}
+        self.fabric: Fabric = make_fabric(name="train", seed=seed, **sizes, **self.shape)
 
     @abstractmethod
     def __enter__(self) -> Self:
@@ -107,19 +107,7 @@ class BedPlace(Place):
     title = "a kernel test bed"
     backends = ("mrc", "gloo")
     counted = "bytes that the interfaces received, headers and acknowledgements included"
-
-    def _make_fabric(self, seed: int) -> Fabric:
-        return make_fabric(
-            name="train",
-            planes=self.planes,
-            hosts=self.ranks,
-            hosts_per_t0=1,
-            t1s=4,
-            rate=f"{self.rate_bps}bit",
-            delay="100us",
-            framing="ipv6",
-            seed=seed,
-        )
+    shape: ClassVar[Mapping[str, Any]] = {"t1s": 4, "delay": "100us", "framing": "ipv6"}
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="openmrc-train-")
@@ -146,20 +134,28 @@ class BedPlace(Place):
 
     def environment(self, rank: int, backend: str) -> dict[str, str]:
         """MRC: the paths over all planes; Gloo: the interface in plane 0."""
-        layout = self._bed.layout
-        names = [interface.name for interface in layout.interfaces(Node("host", rank))]
+        names = self.interfaces(rank)
         if backend == "gloo":
             return {"GLOO_SOCKET_IFNAME": names[0]}
         path = Path(self._folder.name) / f"rank{rank}.paths"
-        path.write_text(render_nic_paths(nic_paths(layout.paths, rank, names)), encoding="utf-8")
-        return {"OPENMRC_PATHS": str(path), "OPENMRC_ADDRESS": self._management(rank)}
+        path.write_text(render_nic_paths(nic_paths(self._bed.layout.paths, rank, names)), encoding="utf-8")
+        return {"OPENMRC_PATHS": str(path), "OPENMRC_ADDRESS": self.management(rank)}
+
+    def namespace(self, rank: int) -> str:
+        """Of the host."""
+        return self._bed.layout.namespace(Node("host", rank))
+
+    def interfaces(self, rank: int) -> list[str]:
+        """The host's interfaces, in plane order."""
+        return [interface.name for interface in self._bed.layout.interfaces(Node("host", rank))]
+
+    def management(self, rank: int) -> str:
+        """The host's address on the management network, which no fault strikes."""
+        return str(self._bed.layout.management_address(Node("host", rank)).ip)
 
     def store(self) -> str:
         """On the management network."""
-        return f"{self._management(0)}:{_STORE_PORT}"
-
-    def _management(self, rank: int) -> str:
-        return str(self._bed.layout.management_address(Node("host", rank)).ip)
+        return f"{self.management(0)}:{_STORE_PORT}"
 
     def check(self, fault: Fault) -> None:
         """As the bed can."""
@@ -178,8 +174,7 @@ class BedPlace(Place):
 
     def plane_bytes(self, pids: Sequence[int]) -> list[int]:
         """What the kernel counts for each interface, in the processes' namespaces."""
-        interfaces = self._bed.layout.interfaces(Node("host", 0))
-        planes = {interface.name: plane for plane, interface in enumerate(interfaces)}
+        planes = {name: plane for plane, name in enumerate(self.interfaces(0))}
         totals = [0] * self.planes
         for pid in pids:
             try:
@@ -199,17 +194,7 @@ class EmulatedPlace(Place):
     title = "the emulated fabric"
     backends = ("mrc",)
     counted = "bytes that the fabric delivered to hosts, headers and acknowledgements included"
-
-    def _make_fabric(self, seed: int) -> Fabric:
-        return make_fabric(
-            name="train",
-            planes=self.planes,
-            hosts=self.ranks,
-            hosts_per_t0=1,
-            t1s=4,
-            rate=f"{self.rate_bps}bit",
-            seed=seed,
-        )
+    shape: ClassVar[Mapping[str, Any]] = {"t1s": 4}
 
     def __enter__(self) -> Self:
         self._running: EmulatedFabric = open_fabric(self.fabric)
