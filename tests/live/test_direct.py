@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 
 import pytest
 
 from openmrc.live.bench import bench_live
 from openmrc.live.direct import round_trips_us
-from openmrc.live.netns import VethPair, namespaces_allowed
+from openmrc.live.netns import VethBridge, VethPair, namespaces_allowed
 from openmrc.live.plan import RunPlan
 
 pytestmark = pytest.mark.live
@@ -49,15 +50,21 @@ def test_over_a_veth_pair_beside_tcp(mtu: int):
 
 @pytest.mark.root
 @pytest.mark.usefixtures("namespaces")
-def test_namespaces_are_gone_afterwards_also_after_an_error():
+@pytest.mark.parametrize("place", [VethPair(1500), VethBridge(3, 9000)])
+def test_namespaces_are_gone_afterwards_also_after_an_error_with_what_runs_in_them(place: VethPair | VethBridge):
     def listed() -> str:
         return subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
 
+    sleepers = []
+
     def fails() -> None:
-        with VethPair(1500) as pair:
-            assert pair.names[0] in listed()
+        with place:
+            assert place.names[1] in listed()
+            sleepers.append(subprocess.Popen([*place.prefix(1), "sleep", "1000"]))
+            assert subprocess.run([*place.prefix(1), "ip", "address"], check=True, capture_output=True).stdout
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fails()
-    assert not [name for name in VethPair(1500).names if name in listed()]
+    assert [one.wait(20) for one in sleepers] == [-signal.SIGKILL]
+    assert not [name for name in place.names if name in listed()]

@@ -1,10 +1,13 @@
-"""Two network namespaces joined by one veth pair: the closest thing to two machines on one machine. Needs root."""
+"""Network namespaces joined by veth pairs, two of them directly or several on a bridge. Needs root."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -26,24 +29,29 @@ def namespaces_allowed() -> bool:
         return False
 
 
-class VethPair:
-    """A context manager: two namespaces with one address each, gone afterwards.
+class Namespaces(ABC):
+    """A context manager: network namespaces with one address each, gone afterwards, and all processes in them.
 
     Args:
-        mtu: MTU of both ends in bytes.
+        names: Of the namespaces; the first have the addresses.
+        addresses: IPv4, in one /24.
+        mtu: MTU of all interfaces in bytes.
 
     Raises:
         NamespaceError: without root, or without the `ip` command.
     """
 
-    addresses = ("10.213.7.1", "10.213.7.2")
+    interface = "veth0"
 
-    def __init__(self, mtu: int) -> None:
-        self.mtu = mtu
-        self.names = (f"{_PREFIX}-{os.getpid()}-a", f"{_PREFIX}-{os.getpid()}-b")
+    def __init__(self, names: Sequence[str], addresses: Sequence[str], mtu: int) -> None:
+        self.names, self.addresses, self.mtu = tuple(names), tuple(addresses), mtu
+
+    @abstractmethod
+    def _connect(self) -> None:
+        """Gives every namespace that has an address its interface."""
 
     def prefix(self, end: int) -> tuple[str, ...]:
-        """What to put before a command so that it runs in the namespace of that end (0 or 1)."""
+        """What to put before a command so that it runs in that namespace, counted from 0."""
         return ("ip", "netns", "exec", self.names[end])
 
     def __enter__(self) -> Self:
@@ -51,11 +59,11 @@ class VethPair:
         try:
             for name in self.names:
                 _ip("netns", "add", name)
-            _ip("link", "add", "veth0", "netns", self.names[0], "type", "veth", "peer", "veth0", "netns", self.names[1])
-            for name, address in zip(self.names, self.addresses, strict=True):
+            self._connect()
+            for name, address in zip(self.names, self.addresses, strict=False):
                 _ip("-n", name, "link", "set", "lo", "up")
-                _ip("-n", name, "address", "add", f"{address}/24", "dev", "veth0")
-                _ip("-n", name, "link", "set", "veth0", "mtu", str(self.mtu), "up")
+                _ip("-n", name, "address", "add", f"{address}/24", "dev", self.interface)
+                _ip("-n", name, "link", "set", self.interface, "mtu", str(self.mtu), "up")
         except BaseException:
             self._remove()
             raise
@@ -69,7 +77,59 @@ class VethPair:
     def _remove(self) -> None:
         for name in self.names:
             with contextlib.suppress(NamespaceError):
-                _ip("netns", "delete", name)
+                _remove(name)
+
+
+class VethPair(Namespaces):
+    """Two namespaces, and nothing between them but a veth pair: the closest thing to two machines on one machine.
+
+    Args:
+        mtu: MTU of both ends in bytes.
+
+    Raises:
+        NamespaceError: without root, or without the `ip` command.
+    """
+
+    def __init__(self, mtu: int) -> None:
+        names = [f"{_PREFIX}-{os.getpid()}-{end}" for end in "ab"]
+        super().__init__(names, ("10.213.7.1", "10.213.7.2"), mtu)
+
+    def _connect(self) -> None:
+        first, second = self.names
+        veth = ("type", "veth", "peer", self.interface)
+        _ip("link", "add", self.interface, "netns", first, *veth, "netns", second)
+
+
+class VethBridge(Namespaces):
+    """Several namespaces on one bridge, without any limit of rate. The bridge is in a namespace of its own.
+
+    Args:
+        hosts: How many, 250 at most.
+        mtu: MTU of all interfaces in bytes.
+
+    Raises:
+        NamespaceError: without root, or without the `ip` command.
+    """
+
+    def __init__(self, hosts: int, mtu: int) -> None:
+        names = [f"{_PREFIX}-{os.getpid()}-h{host}" for host in range(hosts)]
+        self._bridge = f"{_PREFIX}-{os.getpid()}-bridge"
+        super().__init__([*names, self._bridge], [f"10.213.8.{host + 1}" for host in range(hosts)], mtu)
+
+    def _connect(self) -> None:
+        _ip("-n", self._bridge, "link", "add", "br0", "type", "bridge")
+        _ip("-n", self._bridge, "link", "set", "br0", "mtu", str(self.mtu), "up")
+        for host in range(len(self.addresses)):
+            veth = ("type", "veth", "peer", f"h{host}")
+            _ip("link", "add", self.interface, "netns", self.names[host], *veth, "netns", self._bridge)
+            _ip("-n", self._bridge, "link", "set", f"h{host}", "mtu", str(self.mtu), "master", "br0", "up")
+
+
+def _remove(name: str) -> None:
+    for pid in _ip("netns", "pids", name).split():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    _ip("netns", "delete", name)
 
 
 def _ip(*arguments: str) -> str:
@@ -97,6 +157,6 @@ def _remove_stale() -> None:
                 os.kill(int(pid), 0)
             except ProcessLookupError:
                 with contextlib.suppress(NamespaceError):
-                    _ip("netns", "delete", name)
+                    _remove(name)
             except PermissionError:
                 continue
