@@ -81,6 +81,16 @@ def test_a_crash_is_told_with_its_last_words(module: str):
             family.expect(child, "echo", 20)
 
 
+def test_what_a_launcher_prints_is_its_last_words(tmp_path: Path):
+    launcher = tmp_path / "launcher"
+    launcher.write_text("#!/bin/sh\necho ----\necho no host answers\necho 7\necho ----\nexit 3\n")
+    launcher.chmod(0o755)
+    with Family() as family:
+        family.spawn("launcher", "none", prefix=[str(launcher)])
+        with pytest.raises(ChildError, match="launcher: ended with exit code 3: 7"):
+            family.messages(20)
+
+
 @pytest.mark.parametrize("wait", ["messages", "expect"])
 def test_a_child_that_ended_before_anyone_looked_is_told_once(module: str, wait: str):
     """Both of its pipes are at their end in one and the same look at them."""

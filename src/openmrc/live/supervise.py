@@ -59,7 +59,7 @@ class Child:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def _why(self) -> str:
-        tail = [line for line in self.error_tail if line.strip()]
+        tail = [line for line in self.error_tail if any(letter.isalnum() for letter in line)]
         return f": {tail[-1].strip()}" if tail else ""
 
     def _lines(self, stream: str, chunk: bytes) -> list[bytes]:
@@ -184,8 +184,9 @@ class Family:
                     self._heard.append((child, {"error": self._last_words(child)}))
                 continue
             for line in child._lines(stream, chunk):
-                if stream == "out":
-                    self._heard.append((child, json.loads(line)))
+                message = _message(line) if stream == "out" else None
+                if message is not None:
+                    self._heard.append((child, message))
                 else:
                     child.error_tail.append(line.decode(errors="replace"))
 
@@ -205,3 +206,12 @@ class Family:
             if speaker is child and "error" in message and len(message) == 1:
                 del self._heard[index]
                 raise ChildError(f"{child.name}: {message['error']}")
+
+
+def _message(line: bytes) -> dict[str, Any] | None:
+    """What a line says; None: it is no message, but what a launcher such as `mpirun` tells people."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
