@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import os
-import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -20,7 +16,7 @@ from openmrc.fabric.cabling import Node
 from openmrc.live.plan import RunPlan
 from openmrc.live.run import execute
 from openmrc.live.supervise import Child, ChildError, Family
-from openmrc.testbed import namespaces
+from openmrc.testbed.compare.mpirun import end_daemons, mpirun, no_mpirun
 from openmrc.testbed.compare.outcome import Outcome, series_of, steps_of
 from openmrc.testbed.compare.stage import Stage, collect, first_line, play, spawn_ready
 from openmrc.testbed.venue import BedVenue, Mode
@@ -28,7 +24,6 @@ from openmrc.testbed.venue import BedVenue, Mode
 __all__ = ["CONTENDERS", "Contender"]
 
 _MODULES = "openmrc.testbed.compare"
-_MPI_DAEMONS = ("prted", "orted")
 _REDUCED_BYTES = 1 << 20
 _STORE_PORT = 29400
 _JOIN_S = 60.0
@@ -137,59 +132,23 @@ def mpi(name: str, title: str, stage: Stage) -> Outcome:
         if "sample" in message:
             samples.append(message["sample"])
 
+    hosts = (stage.destination, stage.source)
     with tempfile.TemporaryDirectory() as folder, Family() as family:
-        prefix = [*stage.prefix(stage.destination), *_mpirun(stage, Path(folder))]
+        prefix = mpirun(
+            Path(folder),
+            [stage.management(host) for host in hosts],
+            [stage.prefix(host) for host in hosts],
+            interface=stage.interfaces(stage.source)[0].name,
+            connecting="mgmt0",
+        )
         launcher = family.spawn("mpirun", f"{_MODULES}.mpi", [str(_REDUCED_BYTES)], prefix)
         try:
             family.expect(launcher, "ready", _JOIN_S)
             began, error = play(stage, family, (launcher,), {"do": "start"}, hear)
         finally:
             family.close()
-            _end_daemons(stage)
+            end_daemons(stage.bed.layout.namespace(Node("host", host)) for host in hosts)
         return stage.outcome(name, title, steps_of(samples, began, stage.seconds), error)
-
-
-def _mpirun(stage: Stage, folder: Path) -> list[str]:
-    """`mpirun` of two ranks; its agent, in place of ssh, enters the namespace with that management address."""
-    agent = folder / "agent"
-    cases = "".join(
-        f'  {stage.management(host)}) exec {" ".join(stage.prefix(host))} sh -c "$*" ;;\n'
-        for host in (stage.source, stage.destination)
-    )
-    agent.write_text(f'#!/bin/sh\nto=$1; shift\ncase "$to" in\n{cases}esac\n')
-    agent.chmod(0o755)
-    hosts = ",".join(f"{stage.management(host)}:1" for host in (stage.destination, stage.source))
-    settings = {
-        "pml": "ob1",
-        "coll": "basic,tuned,libnbc,self,inter",  # others would meet in the memory that the two namespaces share
-        "btl": "tcp,self",
-        "btl_tcp_if_include": stage.interfaces(stage.source)[0].name,
-        "btl_tcp_disable_family": "6",  # with several addresses of an interface it does not know its peer
-        "plm_rsh_agent": str(agent),
-        "oob_tcp_if_include": "mgmt0",
-    }
-    words = [word for key, value in settings.items() for word in ("--mca", key, value)]
-    return [
-        str(shutil.which("mpirun")),
-        "--allow-run-as-root",
-        "--np",
-        "2",
-        "--host",
-        hosts,
-        "--map-by",
-        "node",
-        *words,
-    ]
-
-
-def _end_daemons(stage: Stage) -> None:
-    """Ends what `mpirun`, killed, has left in the namespaces of the two hosts."""
-    layout = stage.bed.layout
-    hosts = [layout.namespace(Node("host", host)) for host in (stage.source, stage.destination)]
-    for pid in namespaces.processes(hosts):
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/comm").read_text().strip() in _MPI_DAEMONS:
-                os.kill(pid, signal.SIGKILL)
 
 
 def _no_mptcp() -> str | None:
@@ -200,10 +159,6 @@ def _no_mptcp() -> str | None:
 
 def _no_torch() -> str | None:
     return None if importlib.util.find_spec("torch") else "torch is not installed"
-
-
-def _no_mpirun() -> str | None:
-    return None if shutil.which("mpirun", path=os.environ.get("PATH")) else "mpirun is not installed"
 
 
 def _contender(name: str, title: str, run: Callable[..., Outcome], missing: Any = None) -> Contender:
@@ -218,5 +173,5 @@ CONTENDERS: tuple[Contender, ...] = (
     _contender("tcp-planes", "TCP, a stream per plane", partial(streams, "tcp")),
     _contender("mptcp", "MPTCP", mptcp, _no_mptcp),
     _contender("gloo", "Gloo all-reduce", gloo, _no_torch),
-    _contender("mpi", "Open MPI all-reduce", mpi, _no_mpirun),
+    _contender("mpi", "Open MPI all-reduce", mpi, no_mpirun),
 )

@@ -18,11 +18,17 @@ from typing import Any
 from openmrc.errors import OpenmrcError
 from openmrc.live.child import Pipe
 
+__all__ = ["handle", "library"]
+
 _LIBRARY = "libmpi.so.40"
 
 
-def _library() -> ctypes.CDLL:
-    """The library beside `mpirun`, or the system's."""
+def library() -> ctypes.CDLL:
+    """The library beside `mpirun`, or the system's.
+
+    Raises:
+        OpenmrcError: there is none, or it cannot be loaded.
+    """
     launcher = shutil.which("mpirun")
     beside = Path(launcher).resolve().parents[1] / "lib" / _LIBRARY if launcher else Path()
     name = str(beside) if beside.is_file() else ctypes.util.find_library("mpi") or _LIBRARY
@@ -32,16 +38,17 @@ def _library() -> ctypes.CDLL:
         raise OpenmrcError(f"Open MPI's library cannot be loaded: {error}") from None
 
 
-def _handle(library: ctypes.CDLL, name: str) -> Any:
-    return ctypes.byref(ctypes.c_char.in_dll(library, name))
+def handle(mpi: ctypes.CDLL, name: str) -> Any:
+    """What stands for an exported object of this name, such as "op_sum", in a call."""
+    return ctypes.byref(ctypes.c_char.in_dll(mpi, name))
 
 
 def main() -> None:
     """Reduces until killed."""
     message_bytes = int(sys.argv[1])
-    mpi = _library()
+    mpi = library()
     mpi.MPI_Init(None, None)
-    world, number, largest = (_handle(mpi, f"ompi_mpi_{name}") for name in ("comm_world", "float", "op_max"))
+    world, number, largest = (handle(mpi, f"ompi_mpi_{name}") for name in ("comm_world", "float", "op_max"))
     rank, ranks = ctypes.c_int(), ctypes.c_int()
     mpi.MPI_Comm_rank(world, ctypes.byref(rank))
     mpi.MPI_Comm_size(world, ctypes.byref(ranks))
