@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from rich.console import Console
 
 from openmrc.analysis.rows import Report, Row
 from openmrc.analysis.tables import rows_table
+from openmrc.errors import OpenmrcError
 from openmrc.live.netns import namespaces_allowed
 
 Repeat = Callable[[Callable[[int], Any]], list[Any]]
@@ -19,15 +20,22 @@ Case = Callable[[Repeat], Iterator[Row]]
 
 
 def run_cases(
-    name: str, description: str, cases: Mapping[str, Case], *, as_root: Collection[str] = (), repeats: int
+    name: str,
+    description: str,
+    cases: Mapping[str, Case],
+    *,
+    as_root: Collection[str] = (),
+    left_out: Iterable[str] = (),
+    repeats: int,
 ) -> int:
-    """Runs the cases that the command line asks for and prints their rows; the exit code.
+    """Runs the cases that the command line asks for and prints their rows; the exit code, 1 when a case failed.
 
     Args:
         name: Of the program, for the table's title.
         description: For `--help`.
         cases: Each is given `repeat`, which calls a function once for every seed from 1 on.
         as_root: Cases that need network namespaces, and are left out where none can be made.
+        left_out: What else cannot be measured on this machine, each with the reason.
         repeats: Runs per number unless the command line says otherwise.
     """
     parser = argparse.ArgumentParser(description=description)
@@ -39,19 +47,25 @@ def run_cases(
         parser.error("--repeats: at least 1")
     console = Console(width=None if sys.stdout.isatty() else 150)
     wanted = options.only or list(cases)
-    left_out = [case for case in wanted if case in as_root]
-    if left_out and not namespaces_allowed():
-        console.print(f"[yellow]no network namespaces here (they need root); left out: {', '.join(left_out)}[/]")
+    for words in left_out:
+        console.print(f"[yellow]left out: {words}[/]")
+    rooted = [case for case in wanted if case in as_root]
+    if rooted and not namespaces_allowed():
+        console.print(f"[yellow]no network namespaces here (they need root); left out: {', '.join(rooted)}[/]")
         wanted = [case for case in wanted if case not in as_root]
 
     def repeat(once: Callable[[int], Any]) -> list[Any]:
         return [once(seed) for seed in range(1, options.repeats + 1)]
 
-    report = Report()
+    report, failed = Report(), False
     for case in wanted:
         console.print(f"  {case} ...", style="dim")
-        report.add(cases[case](repeat))
+        try:
+            report.add(cases[case](repeat))
+        except OpenmrcError as error:
+            failed = True
+            console.print(f"  {case} failed: {error}", style="red", markup=False)
     console.print(rows_table(report.rows, title=f"{name}, commit {report.commit}"))
     if options.json:
         report.write(options.json)
-    return 0
+    return int(failed)

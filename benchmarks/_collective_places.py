@@ -1,23 +1,30 @@
-"""Starts the ranks of the collectives benchmark, each on a host of its own, and collects what rank 0 measured."""
+"""Where the ranks of the collectives benchmark live, each on a host of its own, and how they are started and heard."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
-import shutil
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-RANK = Path(__file__).with_name("_collective_rank.py")
-TIMEOUT_S = 120.0
-Started = Callable[[], None]
+from openmrc.live.netns import VethBridge
+from openmrc.live.supervise import Child, ChildError, Family
+from openmrc.testbed.compare.mpirun import end_daemons, mpirun
+from openmrc.training.places import BedPlace
+
+RANK = "_collective_rank"
+RANKS = 4
+PLANES, PLANE_MBIT = 4, 250
+PAYLOAD_BYTES, HEADER_BYTES = 8192, 44 + 8 + 40
+LIMIT_S = 90.0  # of each work, and of the start: four processes import torch at once
+MPI_TRIES = 2  # before the last: daemons of Open MPI 4.1 now and then do not find each other, on a busy machine
+ENVIRONMENT = ["env", f"PYTHONPATH={Path(__file__).parent}", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"]
+Started = Callable[[], float]
+Measured = list[list[tuple[float, float | None]]]
 
 
 @dataclass(frozen=True)
@@ -25,100 +32,131 @@ class Hosts:
     """Where ranks run, one on each host.
 
     Args:
+        namespaces: Of the hosts.
         prefixes: What to put before a command so that it runs on the host.
         addresses: At which hosts reach each other for connecting; data may take another way.
         interfaces: Of each host, for data: of the TCP backends.
         connecting: The interface with those addresses.
-        mrc: Of each host, what our backend needs: "ports" or "paths".
+        mrc: Of each host, what our backend needs: "ports", or "paths", a file.
     """
 
+    namespaces: Sequence[str]
     prefixes: Sequence[Sequence[str]]
     addresses: Sequence[str]
     interfaces: Sequence[str]
     connecting: str
-    mrc: Sequence[dict[str, Any]]
-    settings: dict[str, Any] = field(default_factory=dict)
+    mrc: Sequence[Mapping[str, Any]]
+
+
+def on_bridge(bridge: VethBridge) -> Hosts:
+    """The hosts of a bridge."""
+    ranks = range(len(bridge.addresses))
+    return Hosts(
+        namespaces=[bridge.names[rank] for rank in ranks],
+        prefixes=[bridge.prefix(rank) for rank in ranks],
+        addresses=bridge.addresses,
+        interfaces=[bridge.interface],
+        connecting=bridge.interface,
+        mrc=[{"ports": [address]} for address in bridge.addresses],
+    )
+
+
+class SlowPlanes(BedPlace):
+    """Four hosts over four slow planes of the test bed.
+
+    The delay stands for the time that the kernel takes at each hop: windows and queues follow it.
+    """
+
+    shape: ClassVar = {"t1s": 2, "delay": "200us", "framing": "ipv6"}
+
+    def __init__(self) -> None:
+        super().__init__(RANKS, PLANES, PLANE_MBIT * 1_000_000, seed=1)
+
+    def hosts(self, interfaces: int = PLANES) -> Hosts:
+        """With so many interfaces for the TCP backends, the one in plane 0 first."""
+        ranks = range(self.ranks)
+        return Hosts(
+            namespaces=[self.namespace(rank) for rank in ranks],
+            prefixes=[self.prefix(rank) for rank in ranks],
+            addresses=[self.management(rank) for rank in ranks],
+            interfaces=self.interfaces(0)[:interfaces],
+            connecting="mgmt0",
+            mrc=[{"paths": self.environment(rank, "mrc")["OPENMRC_PATHS"]} for rank in ranks],
+        )
+
+    @property
+    def limit_gbps(self) -> float:
+        """Payload that all planes carry, without headers."""
+        whole = PAYLOAD_BYTES + HEADER_BYTES + self.fabric.framing_bytes
+        return PLANES * PLANE_MBIT / 1e3 * PAYLOAD_BYTES / whole
+
+
+class StartError(ChildError):
+    """Ranks failed before they had met."""
 
 
 def run_ranks(
     hosts: Hosts, backend: str, works: list[dict[str, Any]], started: Started | None = None, **changes: Any
-) -> list[Any]:
-    """For each work, [begin, seconds] of its rounds at rank 0. `started` is called when the last work begins.
+) -> Measured:
+    """For each work, [begin, seconds] of its rounds at rank 0. Nothing that was started is left.
+
+    Args:
+        hosts: A rank on each.
+        backend: One of `_collective_rank.BACKENDS`.
+        works: What is measured, one after the other; see `_collective_rank`.
+        started: Called when the last work begins; it answers how many seconds that may take.
+        changes: What else ranks are told.
 
     Raises:
-        subprocess.SubprocessError: a rank failed, or all took too long.
+        ChildError: a rank failed, or all took too long.
     """
-    ranks = len(hosts.prefixes)
-    with tempfile.TemporaryDirectory() as folder:
-        spec = {"backend": backend, "ranks": ranks, "works": works, "root": hosts.addresses[0], "store": folder}
-        spec |= {"interfaces": list(hosts.interfaces)} | changes
-        if backend == "mpi":
-            commands = [[*hosts.prefixes[0], *_mpirun(hosts, Path(folder)), json.dumps(spec | {"rank": 0})]]
-        else:
-            commands = [
-                [
-                    *hosts.prefixes[rank],
-                    sys.executable,
-                    str(RANK),
-                    json.dumps(spec | {"rank": rank, "address": hosts.addresses[rank]} | hosts.mrc[rank]),
-                ]
-                for rank in range(ranks)
+    spec = {"backend": backend, "ranks": len(hosts.prefixes), "root": hosts.addresses[0], "works": works}
+    spec |= {"interfaces": list(hosts.interfaces)} | changes
+    for _ in range(MPI_TRIES if backend == "mpi" else 0):
+        with contextlib.suppress(StartError):
+            return _run(hosts, spec, started)
+    return _run(hosts, spec, started)
+
+
+def _run(hosts: Hosts, spec: dict[str, Any], started: Started | None) -> Measured:
+    with tempfile.TemporaryDirectory() as folder, Family() as family:
+        spec = spec | {"store": folder}
+        if spec["backend"] == "mpi":
+            own, interface, connecting = [spec], ",".join(hosts.interfaces), hosts.connecting
+            prefixes = [
+                mpirun(Path(folder), hosts.addresses, hosts.prefixes, interface=interface, connecting=connecting)
             ]
-        return _collect(commands, started, Path(folder, "begun"))
+        else:
+            own = [spec | {"rank": rank, "address": hosts.addresses[rank], **mrc} for rank, mrc in enumerate(hosts.mrc)]
+            prefixes = hosts.prefixes
+        ranks = [
+            family.spawn(f"rank {rank}", RANK, [json.dumps(told)], [*prefix, *ENVIRONMENT])
+            for rank, (told, prefix) in enumerate(zip(own, prefixes, strict=True))
+        ]
+        try:
+            return _collect(family, ranks, len(spec["works"]), started)
+        finally:
+            family.close()
+            end_daemons(hosts.namespaces)
 
 
-def _collect(commands: list[list[str]], started: Started | None, begun: Path) -> list[Any]:
-    environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    processes = [
-        subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-            start_new_session=True,
-        )
-        for command in commands
-    ]
-    deadline = time.monotonic() + TIMEOUT_S
-    try:
-        while started is not None and not begun.exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        if started is not None:
-            started()
-        answers = [one.communicate(timeout=max(deadline - time.monotonic(), 1.0)) for one in processes]
-    finally:
-        for one in processes:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(one.pid, 9)
-            one.wait()
-    for command, one, (output, errors) in zip(commands, processes, answers, strict=True):
-        if one.returncode != 0:
-            raise subprocess.CalledProcessError(one.returncode, command, output, errors)
-    lines = [line for line in answers[0][0].splitlines() if line.startswith("[")]
-    return list(json.loads(lines[-1]))
-
-
-def _mpirun(hosts: Hosts, folder: Path) -> list[str]:
-    """`mpirun` of one rank per host; its agent, in place of ssh, enters the host's namespace."""
-    agent = folder / "agent"
-    cases = "".join(
-        f'  {address}) exec {" ".join(prefix)} sh -c "$*" ;;\n'
-        for address, prefix in zip(hosts.addresses, hosts.prefixes, strict=True)
-    )
-    agent.write_text(f'#!/bin/sh\nto=$1; shift\ncase "$to" in\n{cases}esac\n')
-    agent.chmod(0o755)
-    settings = {
-        "pml": "ob1",
-        "btl": "tcp,self",
-        "btl_tcp_if_include": hosts.interfaces[0],
-        "btl_tcp_disable_family": "6",
-        "plm_rsh_agent": str(agent),
-        "oob_tcp_if_include": hosts.connecting,
-        "mpi_yield_when_idle": "1",
-    }
-    places = ",".join(f"{address}:1" for address in hosts.addresses)
-    command = [str(shutil.which("mpirun")), "--allow-run-as-root", "--np", str(len(hosts.addresses))]
-    command += ["--host", places, "--map-by", "node", "--bind-to", "none"]
-    command += [word for key, value in settings.items() for word in ("--mca", key, value)]
-    return [*command, sys.executable, str(RANK)]
+def _collect(family: Family, ranks: Sequence[Child], works: int, started: Started | None) -> Measured:
+    limit_s, since, met = LIMIT_S, time.monotonic(), False
+    busy = set(ranks)
+    measured: Measured = []
+    while busy:
+        try:
+            heard = family.messages(0.1)
+        except ChildError as error:
+            raise error if met else StartError(str(error)) from error
+        for child, message in heard:
+            if "work" in message:
+                since, met = time.monotonic(), True
+                if message["work"] == works and started is not None:
+                    limit_s = started()
+            measured = message.get("measured", measured)
+            if "measured" in message or "left" in message:
+                busy.discard(child)
+        if busy and time.monotonic() - since > limit_s:
+            raise ChildError(f"not done after {limit_s:.0f} s")
+    return measured

@@ -1,28 +1,31 @@
 """One rank of the collectives benchmark, with the backend that its argument names: openmrc, Gloo or Open MPI.
 
-    python benchmarks/_collective_rank.py JSON
+    python -m _collective_rank JSON
 
 The argument has "backend", "rank", "ranks", "store" (a folder, for rendezvous), "works", and what the backend needs.
 A work is {"name", "bytes", "in_flight", "warm", "rounds"}: `rounds` times, after `warm` that do not count, `in_flight`
-operations that together have `bytes`. Rank 0 prints one JSON line: for each work [begin, seconds] of each round. It
-makes the file "begun" in the store's folder before the last work.
+operations that together have `bytes`. With "classes" in place of "rounds" it is a round in each of these traffic
+classes, and with "beside" all of them while an all-gather of so many bytes is under way: a round that began later has
+no seconds.
+
+Rank 0 says {"work": number} when the work of this number, from 1 on, begins, and in the end {"measured": [begin,
+seconds] of each round of each work}; other ranks say {"left": rank}, but for those of Open MPI, which share one pipe.
+They end when the parent wishes.
 """
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import gc
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from openmrc.live.child import Pipe, adopt
 
 Once = Callable[[], None]
 STORE_PORT = 29401
@@ -35,9 +38,9 @@ class Mrc:
         from openmrc import Device
         from openmrc.collectives import FileStore, World
         from openmrc.connection import QpSettings
-        from openmrc.srv6.path_file import parse_nic_paths
+        from openmrc.srv6 import read_nic_paths
 
-        paths = parse_nic_paths(spec["paths"]) if spec.get("paths") else None
+        paths = read_nic_paths(spec["paths"]) if "paths" in spec else None
         self.device = Device(spec.get("ports", ()), paths=paths, **spec.get("device", {}))
         store = FileStore(spec["store"], 60)
         settings = QpSettings(**spec.get("qp", {}))
@@ -50,15 +53,14 @@ class Mrc:
             settings=settings,
             **spec.get("world", {}),
         )
+        self._gathered = self._own = np.zeros(0, np.uint8)
 
-    def once(self, work: dict[str, Any], parts: list[Any]) -> Once:
+    def once(self, work: dict[str, Any], parts: list[Any], traffic_class: str = "bulk") -> Once:
         group = self.world.group
         if work["name"] == "barrier":
             return lambda: group.barrier().wait(60)
-        if "traffic_class" in work:
-            return lambda: group.all_reduce(parts[0], traffic_class=work["traffic_class"]).wait(60)
         if len(parts) == 1:
-            return lambda: group.all_reduce(parts[0]).wait(60)
+            return lambda: group.all_reduce(parts[0], traffic_class=traffic_class).wait(60)
 
         def several() -> None:
             for work in [group.all_reduce(part) for part in parts]:
@@ -69,11 +71,22 @@ class Mrc:
     def meet(self) -> None:
         self.world.group.barrier().wait(60)
 
-    def bulk(self, total_bytes: int) -> Once:
-        """Starts an all-gather that together has so many bytes; the answer waits for it."""
+    def gather(self, total_bytes: int, seed: int) -> Any:
+        """Starts an all-gather that together has so many bytes; `check` it when it is done."""
         group = self.world.group
-        gathered, own = np.zeros(total_bytes, np.uint8), np.zeros(total_bytes // group.size, np.uint8)
-        return group.all_gather(gathered, own).wait
+        if len(self._gathered) != total_bytes:  # memory that is new to the process would be a part of what is measured
+            self._gathered = np.ones(total_bytes, np.uint8)
+            self._own = np.ones(total_bytes // group.size, np.uint8)
+        self._own[:] = seed + group.rank
+        self.meet()
+        return group.all_gather(self._gathered, self._own)
+
+    def check(self, seed: int) -> None:
+        """Makes sure that every part of what was gathered is its rank's."""
+        parts = self._gathered.reshape(self.world.group.size, -1)
+        wrong = [rank for rank, part in enumerate(parts) if (part != seed + rank).any()]
+        if wrong:
+            raise SystemExit(f"the all-gather has not the bytes of rank {wrong[0]}")
 
     def close(self) -> None:
         self.world.close()
@@ -123,28 +136,29 @@ class Gloo:
 
 
 class Mpi:
-    """Open MPI by its C interface, whose handles are addresses of exported objects; `mpirun` starts the ranks."""
+    """Open MPI by its C interface; `mpirun` starts the ranks."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
-        launcher = shutil.which("mpirun")
-        beside = Path(launcher).resolve().parents[1] / "lib" / "libmpi.so.40" if launcher else Path()
-        name = str(beside) if beside.is_file() else ctypes.util.find_library("mpi") or "libmpi.so.40"
-        self.library = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
-        self.library.MPI_Init(None, None)
-        names = "comm_world", "float", "op_sum"
+        import ctypes
+
+        from openmrc.testbed.compare.mpi import handle, library
+
+        self.mpi = library()
+        self.mpi.MPI_Init(None, None)
         self.world, self.float, self.sum = (
-            ctypes.byref(ctypes.c_char.in_dll(self.library, f"ompi_mpi_{name}")) for name in names
+            handle(self.mpi, f"ompi_mpi_{name}") for name in ("comm_world", "float", "op_sum")
         )
+        self.pointer = ctypes.c_void_p
         rank = ctypes.c_int()
-        self.library.MPI_Comm_rank(self.world, ctypes.byref(rank))
+        self.mpi.MPI_Comm_rank(self.world, ctypes.byref(rank))
         spec["rank"] = rank.value
 
     def once(self, work: dict[str, Any], parts: list[Any]) -> Once:
         if work["name"] == "barrier":
-            return lambda: self.library.MPI_Barrier(self.world)
-        in_place = ctypes.c_void_p(1)
-        calls = [(ctypes.c_void_p(part.ctypes.data), part.size) for part in parts]
-        reduce = self.library.MPI_Allreduce
+            return lambda: self.mpi.MPI_Barrier(self.world)
+        in_place = self.pointer(1)
+        calls = [(self.pointer(part.ctypes.data), part.size) for part in parts]
+        reduce = self.mpi.MPI_Allreduce
 
         def several() -> None:
             for address, count in calls:
@@ -153,47 +167,72 @@ class Mpi:
         return several
 
     def meet(self) -> None:
-        self.library.MPI_Barrier(self.world)
+        self.mpi.MPI_Barrier(self.world)
 
     def close(self) -> None:
-        self.library.MPI_Finalize()
+        self.mpi.MPI_Finalize()
 
 
 BACKENDS: dict[str, Callable[[dict[str, Any]], Any]] = {"mrc": Mrc, "gloo": Gloo, "mpi": Mpi}
 
 
-def measure(backend: Any, work: dict[str, Any]) -> list[list[float]]:
-    """Begin and seconds of each round."""
+def timed(once: Once) -> list[float | None]:
+    """Begin and seconds of a round."""
+    begun = time.monotonic()
+    once()
+    return [begun, time.monotonic() - begun]
+
+
+def measure(backend: Any, work: dict[str, Any], number: int) -> list[list[float | None]]:
+    """Begin and seconds of each round of a work."""
     in_flight = work.get("in_flight", 1)
     parts = [np.zeros(work["bytes"] // 4 // in_flight, dtype=np.float32) for _ in range(in_flight)]
-    once = backend.once(work, parts)
+    if "classes" in work:
+        each = {name: backend.once(work, parts, name) for name in work["classes"]}
+        rounds = [each[name] for name in work["classes"]]
+    else:
+        rounds = [backend.once(work, parts)] * work["rounds"]
     backend.meet()
     for _ in range(work["warm"]):
-        once()
+        rounds[0]()
+    if "beside" in work:
+        return beside(backend, rounds, work["beside"], number)
     backend.meet()
-    finish = backend.bulk(work["beside"]) if "beside" in work else None
-    rounds = []
-    for _ in range(work["rounds"]):
-        begun = time.monotonic()
-        once()
-        rounds.append([begun, time.monotonic() - begun])
-    if finish is not None:
-        finish()
-    return rounds
+    return [timed(once) for once in rounds]
+
+
+def beside(backend: Any, rounds: list[Once], total_bytes: int, seed: int) -> list[list[float | None]]:
+    """As `measure`, while an all-gather is under way, which then has to end well."""
+    bulk = backend.gather(total_bytes, seed)
+    found = []
+    for once in rounds:
+        under_way = not bulk.done
+        begun, seconds = timed(once)
+        found.append([begun, seconds if under_way else None])
+    bulk.wait(60)
+    backend.check(seed)
+    return found
 
 
 def main() -> None:
     spec = json.loads(sys.argv[1])
+    if spec["backend"] != "mpi":
+        adopt()  # mpirun has children of its own
+    pipe = Pipe()
     backend = BACKENDS[spec["backend"]](spec)
     gc.disable()
     results = []
     for number, work in enumerate(spec["works"], 1):
-        if number == len(spec["works"]) and spec["rank"] == 0:
-            Path(spec["store"], "begun").touch()
-        results.append(measure(backend, work))
+        if spec["rank"] == 0:
+            pipe.send({"work": number})
+        results.append(measure(backend, work, number))
     backend.close()
     if spec["rank"] == 0:
-        print(json.dumps(results), flush=True)
+        pipe.send({"measured": results})
+    elif spec["backend"] != "mpi":
+        pipe.send({"left": spec["rank"]})
+    while pipe.receive() is not None:
+        pass
 
 
 if __name__ == "__main__":

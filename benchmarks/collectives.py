@@ -8,69 +8,70 @@ cost more than they do elsewhere: all ranks share its processors. Rounds of a re
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-import os
-import shutil
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from _bridge import Bridge
-from _collective_places import Hosts, run_ranks
+from _cases import Repeat, run_cases
+from _collective_places import LIMIT_S, PLANE_MBIT, PLANES, Hosts, Measured, SlowPlanes, on_bridge, run_ranks
 from rich.console import Console
 
-from openmrc.analysis.rows import Report, Row, row
-from openmrc.analysis.tables import rows_table
-from openmrc.fabric import make_fabric, parse_fault
-from openmrc.fabric.cabling import Node
-from openmrc.live.netns import namespaces_allowed
-from openmrc.srv6.nic_paths import nic_paths
-from openmrc.srv6.path_file import render_nic_paths
+from openmrc.analysis.rows import Row, row
+from openmrc.live.netns import VethBridge
+from openmrc.live.supervise import ChildError, Family
+from openmrc.testbed.compare.contenders import CONTENDERS
+from openmrc.training.job import Job
+from openmrc.training.places import BedPlace
+from openmrc.training.record import TrainRun
+from openmrc.training.size import ModelSize
+from openmrc.training.view import TrainView
 
 MIB = 1 << 20
 TITLES = {"mrc": "openmrc", "gloo": "Gloo", "mpi": "Open MPI"}
+MISSING = {one.name: why for one in CONTENDERS if one.name in TITLES and (why := one.missing()) is not None}
 JUMBO = {"qp": {"payload_mtu": 8192}, "device": {"burst_packets": 7}}
 STREAM = {"qp": {"payload_mtu": 8192, "sack_bytes": 16384}}
-PLANES, PLANE_MBIT = 4, 250
-FAULT = "plane 2 blackhole at 1500ms for 30s"
-FAULT_S = 1.5
+
+FAULT_S, OUTAGE_S = 1.5, 5.0
+FAULT = f"plane 0 blackhole at {FAULT_S * 1e3:.0f}ms for {OUTAGE_S:.0f}s"  # the plane that TCP uses
 SETTLED_S = 1.0  # after the fault: the stall has its own row
+# TCP doubles the time between tries, so that it may go on only after another outage; then there are rounds left.
+DONE_S = FAULT_S + 2 * OUTAGE_S + 8.0
+OUTAGE_ROUNDS = {"mrc": 100, "gloo": 25, "mpi": 25}  # about six seconds when nothing is broken
+
+CRITICAL_ROUNDS, BULK_ROUNDS = 10, 1  # one of the bulk class waits for all of the all-gather
+
+STEPS = 25
+TRAIN_S, PATIENCE_S = 20.0, 10.0  # a run that takes longer is given up
 
 Values = list[float | None]
 
 
-def missing(backend: str) -> str | None:
-    """Why a backend cannot run here; None: it can."""
-    if backend == "gloo" and importlib.util.find_spec("torch") is None:
-        return "torch is not installed"
-    if backend == "mpi" and shutil.which("mpirun") is None:
-        return "mpirun is not installed"
-    return None
-
-
-def run(hosts: Hosts, backend: str, works: list[dict[str, Any]], **changes: Any) -> list[Any] | None:
+def run(hosts: Hosts, backend: str, works: list[dict[str, Any]], **changes: Any) -> Measured | None:
     """What `run_ranks` measured; None, and a line, when the backend failed."""
     try:
         return run_ranks(hosts, backend, works, **changes)
-    except subprocess.SubprocessError as error:
-        told = str(getattr(error, "stderr", "") or error).strip().splitlines()
-        print(f"{TITLES[backend]} failed: {told[-1] if told else error}", file=sys.stderr)
+    except ChildError as error:
+        print(f"{TITLES[backend]} failed: {error}", file=sys.stderr)
         return None
 
 
 def here() -> list[str]:
-    """The backends that can run."""
-    return [backend for backend in TITLES if missing(backend) is None]
+    """The backends that can run, ours first."""
+    return [backend for backend in TITLES if backend not in MISSING]
 
 
-def medians(rounds: list[Any] | None, count: int) -> Values:
-    """The median round of each repeat."""
-    return [None] * count if rounds is None else [statistics.median(s for _, s in one) for one in rounds]
+def median(values: Values) -> float | None:
+    """Of those that are known; None: there are none."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def medians(measured: Measured | None, count: int) -> Values:
+    """The median round of each of so many works."""
+    return [None] * count if measured is None else [median([s for _, s in one]) for one in measured]
 
 
 def each(one: Values, other: Values, operation: Callable[[float, float], float]) -> Values:
@@ -83,28 +84,23 @@ def over(a: float, b: float) -> float:
     return a / b
 
 
-def on_bridge(bridge: Bridge) -> Hosts:
-    """The hosts of a bridge."""
-    count = range(bridge.hosts)
-    return Hosts(
-        [bridge.prefix(host) for host in count],
-        [bridge.address(host) for host in count],
-        [bridge.interface],
-        bridge.interface,
-        [{"ports": [bridge.address(host)]} for host in count],
-    )
+def times(values: Values, factor: float) -> Values:
+    """In another unit."""
+    return [None if value is None else value * factor for value in values]
 
 
-def latency(repeats: int) -> Iterator[Row]:
-    names = {"all_reduce": "all-reduce of 8 bytes", "barrier": "barrier"}
-    works = [{"name": name, "bytes": 8, "warm": 50, "rounds": 400} for name in names for _ in range(repeats)]
-    with Bridge(4, 9000) as bridge:
+def latency(repeat: Repeat) -> Iterator[Row]:
+    titles = {"all_reduce": "all-reduce of 8 bytes", "barrier": "barrier"}
+    work = {"bytes": 8, "warm": 50, "rounds": 400}
+    works = [one for name in titles for one in repeat(lambda _seed, name=name: work | {"name": name})]
+    repeats = len(works) // len(titles)
+    with VethBridge(4, 9000) as bridge:
         found = {backend: medians(run(on_bridge(bridge), backend, works), len(works)) for backend in here()}
-    for number, title in enumerate(names.values()):
+    for number, title in enumerate(titles.values()):
         part = {backend: values[number * repeats : (number + 1) * repeats] for backend, values in found.items()}
         case = f"{title}, 4 ranks, unshaped veth"
         for backend, values in part.items():
-            yield row(case, TITLES[backend], [None if v is None else v * 1e6 for v in values], "us")
+            yield row(case, TITLES[backend], times(values, 1e6), "us")
         for other, target in (("gloo", "<= 0.25"), ("mpi", "<= 1.5")):
             if other in part:
                 yield row(case, f"of {TITLES[other]}", each(part["mrc"], part[other], over), "x", target)
@@ -116,181 +112,184 @@ def bus_gbps(ranks: int, size: int, seconds: Values) -> Values:
     return [None if one is None else bits / one / 1e9 for one in seconds]
 
 
-def bandwidth(repeats: int) -> Iterator[Row]:
+def bandwidth(repeat: Repeat) -> Iterator[Row]:
     size = 64 * MIB
-    works = [
-        {"name": "all_reduce", "bytes": size, "warm": 1, "rounds": 3, "in_flight": flight}
-        for flight in (1, 4)
-        for _ in range(repeats)
-    ]
+    work = {"name": "all_reduce", "bytes": size, "warm": 1, "rounds": 3}
+    works = [one for flight in (1, 4) for one in repeat(lambda _seed, flight=flight: work | {"in_flight": flight})]
+    repeats = len(works) // 2
     for ranks in (2, 4):
         case = f"all-reduce of 64 MiB, {ranks} ranks, unshaped veth"
         best: dict[str, Values] = {}
-        with Bridge(ranks, 9000) as bridge:
+        with VethBridge(ranks, 9000) as bridge:
             for backend in here():
                 changes = JUMBO if backend == "mrc" else {}
-                times = medians(run(on_bridge(bridge), backend, works, **changes), len(works))
-                rates = bus_gbps(ranks, size, times)
+                seconds = medians(run(on_bridge(bridge), backend, works, **changes), len(works))
+                rates = bus_gbps(ranks, size, seconds)
                 halves = rates[:repeats], rates[repeats:]
                 for flight, values in zip((1, 4), halves, strict=True):
                     yield row(case, f"{TITLES[backend]}, {flight} in flight", values, "Gb/s")
-                best[backend] = max(halves, key=lambda values: statistics.median(v or 0.0 for v in values))
-        for other in set(best) - {"mrc"}:
+                best[backend] = max(halves, key=lambda values: median(values) or 0.0)
+        for other in here()[1:]:
             yield row(case, f"of {TITLES[other]}, both at best", each(best["mrc"], best[other], over), "x", ">= 1")
 
 
-class Planes:
-    """Four hosts over four slow planes of the test bed; a context manager."""
-
-    def __init__(self) -> None:
-        from openmrc.testbed import TestBed
-
-        shape = {"planes": PLANES, "hosts": 4, "hosts_per_t0": 1, "t1s": 2, "delay": "200us", "framing": "ipv6"}
-        self.fabric = make_fabric(name="collectives", rate=f"{PLANE_MBIT}Mbit", **shape)
-        self._bed = TestBed.up(self.fabric, f"bench-{os.getpid()}")
-
-    def __enter__(self) -> Self:
-        self.bed = self._bed.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bed.__exit__(*error)
-
-    def hosts(self, interfaces: int = PLANES) -> Hosts:
-        """With so many interfaces for the TCP backends."""
-        nodes = [Node("host", number) for number in range(4)]
-        layout = self.bed.layout
-        names = [[one.name for one in layout.interfaces(node)] for node in nodes]
-        paths = [
-            render_nic_paths(nic_paths(layout.paths, node.index, mine)) for node, mine in zip(nodes, names, strict=True)
-        ]
-        return Hosts(
-            [list(self.bed.prefix(node)) for node in nodes],
-            [str(layout.management_address(node).ip) for node in nodes],
-            names[0][:interfaces],
-            "mgmt0",
-            [{"paths": text} for text in paths],
-        )
-
-    @property
-    def limit_gbps(self) -> float:
-        """Payload that all planes carry, without headers."""
-        payload = 8192
-        headers = 44 + 8 + 40 + self.fabric.framing_bytes
-        return PLANES * PLANE_MBIT / 1e3 * payload / (payload + headers)
-
-
-def planes(repeats: int) -> Iterator[Row]:
+def planes(repeat: Repeat) -> Iterator[Row]:
     size, case = 64 * MIB, f"all-reduce of 64 MiB, 4 ranks, {PLANES} planes of {PLANE_MBIT} Mbit/s"
-    works = [{"name": "all_reduce", "bytes": size, "warm": 0, "rounds": 1} for _ in range(repeats + 1)]
     found: dict[str, Values] = {}
-    with Planes() as place:
-        for backend, interfaces in (("mrc", PLANES), ("gloo", 1), ("gloo", PLANES), ("mpi", 1)):
-            if missing(backend) is None:
-                changes = STREAM if backend == "mrc" else {}
-                times = medians(run(place.hosts(interfaces), backend, works, **changes), len(works))[1:]
-                name = f"{TITLES[backend]}, {interfaces} interface{'s' * (interfaces > 1)}"
-                found[name] = bus_gbps(4, size, times)
+    with SlowPlanes() as place:
+        # An operation of Gloo uses one interface.
+        for backend, interfaces, flight in (
+            ("mrc", PLANES, 1),
+            ("gloo", 1, 1),
+            ("gloo", PLANES, 4),
+            ("mpi", PLANES, 1),
+        ):
+            if backend in MISSING:
+                continue
+            work = {"name": "all_reduce", "bytes": size, "warm": 0, "rounds": 1, "in_flight": flight}
+            works = [work, *repeat(lambda _seed, work=work: work)]
+            changes = STREAM if backend == "mrc" else {}
+            seconds = medians(run(place.hosts(interfaces), backend, works, **changes), len(works))[1:]
+            name = f"{TITLES[backend]}, {interfaces} interface{'s' * (interfaces > 1)}, {flight} in flight"
+            found[name] = bus_gbps(4, size, seconds)
+            yield row(case, name, found[name], "Gb/s")
         limit = place.limit_gbps
-    own = found[f"openmrc, {PLANES} interfaces"]
-    for name, values in found.items():
-        yield row(case, name, values, "Gb/s")
-    yield row(case, "openmrc of the planes less headers", each(own, [limit] * repeats, over), "", ">= 0.95")
-    if "Gloo, 1 interface" in found:
-        yield row(case, "of Gloo, 1 interface", each(own, found["Gloo, 1 interface"], over), "x", ">= 3.7")
+    own, *others = found.values()
+    yield row(case, "openmrc of the planes less headers", times(own, 1 / limit), "", ">= 0.95")
+    if others and "gloo" not in MISSING:
+        yield row(case, "of Gloo, 1 interface", each(own, others[0], over), "x", ">= 3.7")
 
 
-def black_hole(repeats: int) -> Iterator[Row]:
-    from openmrc.testbed.faults import FaultPlayer
+def outage(place: SlowPlanes, backend: str, size: int) -> tuple[float, float | None, float | None]:
+    """(1 for an error, else 0; stall in ms; seconds of a round on what is left), None where it is not known."""
+    work = {"name": "all_reduce", "bytes": size, "warm": 2, "rounds": OUTAGE_ROUNDS[backend]}
+    struck_s = 0.0
 
-    size = 4 * MIB
-    works = [{"name": "all_reduce", "bytes": size, "warm": 2, "rounds": 100}]
-    stalls: Values = []
-    shares: Values = []
-    errors: Values = []
-    for _ in range(repeats):
-        with Planes() as place:
-            player = FaultPlayer(place.bed, [parse_fault(FAULT)])
-            begun: list[float] = []
+    def start() -> float:
+        nonlocal struck_s
+        struck_s = time.monotonic() + FAULT_S
+        place.strike(FAULT)
+        return LIMIT_S if backend == "mrc" else DONE_S
 
-            def start(player: Any = player, begun: list[float] = begun) -> None:
-                begun.append(time.monotonic())
-                player.start()
-
-            try:
-                found = run(place.hosts(), "mrc", works, started=start, **STREAM)
-            finally:
-                player.stop()
-            limit = place.limit_gbps
-        errors.append(float(found is None))
-        if found is None:
-            stalls.append(None)
-            shares.append(None)
-            continue
-        struck = begun[0] + FAULT_S
-        after = [took for at, took in found[0] if at > struck + SETTLED_S]
-        normal = statistics.median(after) if after else None
-        around = [took for at, took in found[0] if at + took > struck]
-        stalls.append(None if normal is None or not around else (max(around) - normal) * 1e3)
-        three = (PLANES - 1) / PLANES * limit
-        shares.append(None if normal is None else 2 * 3 / 4 * size * 8 / statistics.mean(after) / 1e9 / three)
-    case = "all-reduces of 4 MiB, one plane of four silently black-holed"
-    yield row(case, "errors", errors, "", "== 0")
-    yield row(case, "stall: longest less the median after it", stalls, "ms", "<= 100")
-    yield row(case, "bus bandwidth of three planes", shares, "", ">= 0.95")
+    changes = STREAM if backend == "mrc" else {}
+    try:
+        measured = run(place.hosts(PLANES if backend == "mrc" else 1), backend, [work], started=start, **changes)
+    finally:
+        place.end()
+    if measured is None:
+        return 1.0, None, None
+    rounds = measured[0]
+    longest = max((took for at, took in rounds if at + took > struck_s), default=None)
+    stall = None if longest is None else (longest - statistics.median(took for _, took in rounds)) * 1e3
+    first, last = struck_s + SETTLED_S, struck_s + OUTAGE_S
+    left = [took for at, took in rounds if at > first and at + took < last]
+    return 0.0, stall, statistics.mean(left) if left else None
 
 
-def classes(repeats: int) -> Iterator[Row]:
-    case, total = "all-reduce of 64 KiB beside an all-gather of 128 MiB, 4 planes", 128 * MIB
-    alone = {"name": "all_reduce", "bytes": 65536, "warm": 3, "rounds": 20, "traffic_class": "critical"}
-    critical = alone | {"rounds": 20, "beside": total}
-    bulk = alone | {"rounds": 2, "beside": total, "traffic_class": "bulk"}
-    with Planes() as place:
-        works = [alone] * repeats + [critical] * repeats + [bulk] * repeats
-        times = medians(run(place.hosts(), "mrc", works, **STREAM), len(works))
-    parts = [times[number * repeats : (number + 1) * repeats] for number in range(3)]
-    for name, values in zip(("alone", "critical class", "bulk class"), parts, strict=True):
-        yield row(case, name, [None if v is None else v * 1e3 for v in values], "ms")
-    yield row(case, "bulk class of critical class", each(parts[2], parts[1], over), "x", ">= 2")
+def black_hole(repeat: Repeat) -> Iterator[Row]:
+    size, case = 4 * MIB, f"all-reduces of 4 MiB, one plane of four silently black-holed for {OUTAGE_S:.0f} s"
+    with SlowPlanes() as place:
+        for backend in here():
+            errors, stalls, left = zip(
+                *repeat(lambda _seed, backend=backend: outage(place, backend, size)), strict=True
+            )
+            if backend == "mrc":
+                yield row(case, "openmrc: errors", errors, "", "== 0")
+                yield row(case, "openmrc: stall, longest round less the median", stalls, "ms", "<= 100")
+                share = times(bus_gbps(4, size, list(left)), PLANES / (PLANES - 1) / place.limit_gbps)
+                yield row(case, "openmrc: bus bandwidth of three planes", share, "", ">= 0.95")
+            else:
+                after = DONE_S - FAULT_S - OUTAGE_S
+                yield row(case, f"{TITLES[backend]}: failed, or not done {after:.0f} s after the outage", errors, "")
+                yield row(case, f"{TITLES[backend]}: stall, longest round less the median", stalls, "ms")
 
 
-CASES: dict[str, Callable[[int], Iterator[Row]]] = {
+def classes(repeat: Repeat) -> Iterator[Row]:
+    case, total = f"all-reduce of 64 KiB beside an all-gather of 1 GiB, {PLANES} planes", 1024 * MIB
+    alone = {"name": "all_reduce", "bytes": 65536, "warm": 3, "classes": ["critical"] * CRITICAL_ROUNDS}
+    busy = alone | {"classes": ["critical"] * CRITICAL_ROUNDS + ["bulk"] * BULK_ROUNDS, "beside": total}
+    works = repeat(lambda _seed: alone) + repeat(lambda _seed: busy)
+    repeats = len(works) // 2
+    with SlowPlanes() as place:
+        measured = run(place.hosts(), "mrc", works, **STREAM)
+    rounds = [[]] * len(works) if measured is None else [[seconds for _, seconds in one] for one in measured]
+    quiet = [median(one) for one in rounds[:repeats]]
+    critical = [median(one[:CRITICAL_ROUNDS]) for one in rounds[repeats:]]
+    bulk = [median(one[CRITICAL_ROUNDS:]) for one in rounds[repeats:]]
+    for name, values in (("alone", quiet), ("critical class", critical), ("bulk class", bulk)):
+        yield row(case, name, times(values, 1e3), "ms")
+    yield row(case, "bulk class of critical class", each(bulk, critical, over), "x", ">= 2")
+
+
+class AllInterfaces(BedPlace):
+    """A test bed whose interfaces Gloo uses all."""
+
+    def environment(self, rank: int, backend: str) -> dict[str, str]:
+        """As in any test bed, but for Gloo."""
+        if backend == "gloo":
+            return {"GLOO_SOCKET_IFNAME": ",".join(self.interfaces(rank))}
+        return super().environment(rank, backend)
+
+
+def train(place: BedPlace, backend: str, repeat: Repeat) -> list[TrainRun | None]:
+    """The model of the demo, as the demo trains it, without faults; None for a run that did not get to its end."""
+    with place, Family() as family:
+        try:
+            job = Job(family, place, backend, ModelSize(), 1, PATIENCE_S, TrainView(Console(quiet=True)))
+            tried = job.join()
+        except ChildError as error:
+            print(f"{TITLES[backend]} failed: {error}", file=sys.stderr)
+            return repeat(lambda _seed: None)
+        gone = False
+
+        def once(_seed: int) -> TrainRun | None:
+            nonlocal gone
+            if gone:
+                return None
+            done = job.train(backend, TITLES[backend], tried, STEPS, (), TRAIN_S)
+            gone = not done.finished
+            if gone:
+                print(f"{TITLES[backend]} failed: {done.error}", file=sys.stderr)
+            return None if gone else done
+
+        return repeat(once)
+
+
+def training(repeat: Repeat) -> Iterator[Row]:
+    if "gloo" in MISSING:
+        return  # the model is torch's, too
+    case = f"DDP of the demo's model, 4 ranks, {PLANES * PLANE_MBIT / 1e3:g} Gbit/s in all"
+    whole, part = PLANES * PLANE_MBIT * 1_000_000, PLANE_MBIT * 1_000_000
+    places = [
+        (f"openmrc, {PLANES} planes", "mrc", BedPlace(4, PLANES, part, seed=1)),
+        ("Gloo, 1 interface", "gloo", BedPlace(4, 1, whole, seed=1)),
+        (f"Gloo, {PLANES} interfaces", "gloo", AllInterfaces(4, PLANES, part, seed=1)),
+    ]
+    exposed: dict[str, Values] = {}
+    for name, backend, place in places:
+        runs = train(place, backend, repeat)
+        exposed[name] = [None if one is None else one.exposed_ms for one in runs]
+        yield row(case, f"{name}: exposed communication", exposed[name], "ms/step")
+        yield row(case, f"{name}: step", [None if one is None else one.step_ms for one in runs], "ms/step")
+    own = exposed.pop(places[0][0])
+    for name, values in exposed.items():
+        yield row(case, f"exposed communication of {name}", each(own, values, over), "x", "<= 1")
+
+
+CASES: dict[str, Callable[[Repeat], Iterator[Row]]] = {
     "latency": latency,
     "bandwidth": bandwidth,
     "planes": planes,
     "blackhole": black_hole,
     "classes": classes,
+    "training": training,
 }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Benchmarks of collectives.")
-    parser.add_argument("--repeats", type=int, default=5, help="runs per number; the median counts")
-    parser.add_argument("--only", nargs="+", choices=sorted(CASES), help="only these cases")
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
-    options = parser.parse_args()
-    if options.repeats < 1:
-        parser.error("--repeats: at least 1")
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    report = Report()
-    wanted = options.only or list(CASES)
-    if not namespaces_allowed():
-        console.print("[yellow]no network namespaces here (they need root): nothing is measured[/]")
-        wanted = []
-    for backend, title in TITLES.items():
-        if (why := missing(backend)) is not None:
-            console.print(f"[yellow]{title} is left out: {why}[/]")
-    for name in wanted:
-        console.print(f"  {name} ...", style="dim")
-        report.add(CASES[name](options.repeats))
-    console.print(rows_table(report.rows, title=f"collectives, commit {report.commit}"))
-    if options.json:
-        report.write(options.json)
-    return 0
-
-
 if __name__ == "__main__":
+    left_out = [f"{TITLES[name]}: {why}" for name, why in MISSING.items()]
     try:
-        sys.exit(main())
+        title = "Benchmarks of collectives."
+        sys.exit(run_cases("collectives", title, CASES, as_root=set(CASES), left_out=left_out, repeats=5))
     except KeyboardInterrupt:
         sys.exit(130)
