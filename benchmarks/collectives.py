@@ -43,7 +43,7 @@ OUTAGE_ROUNDS = {"mrc": 100, "gloo": 25, "mpi": 25}  # about six seconds when no
 
 CRITICAL_ROUNDS, BULK_ROUNDS = 10, 1  # one of the bulk class waits for all of the all-gather
 
-STEPS = 25
+STEPS = 20
 TRAIN_S, PATIENCE_S = 20.0, 10.0  # a run that takes longer is given up
 
 Values = list[float | None]
@@ -187,21 +187,20 @@ def outage(place: SlowPlanes, backend: str, size: int) -> tuple[float, float | N
 
 
 def black_hole(repeat: Repeat) -> Iterator[Row]:
+    """TCP's backends run once each: it takes long, and nothing is promised."""
     size, case = 4 * MIB, f"all-reduces of 4 MiB, one plane of four silently black-holed for {OUTAGE_S:.0f} s"
+    stall = "stall, longest round less the median"
     with SlowPlanes() as place:
-        for backend in here():
-            errors, stalls, left = zip(
-                *repeat(lambda _seed, backend=backend: outage(place, backend, size)), strict=True
-            )
-            if backend == "mrc":
-                yield row(case, "openmrc: errors", errors, "", "== 0")
-                yield row(case, "openmrc: stall, longest round less the median", stalls, "ms", "<= 100")
-                share = times(bus_gbps(4, size, list(left)), PLANES / (PLANES - 1) / place.limit_gbps)
-                yield row(case, "openmrc: bus bandwidth of three planes", share, "", ">= 0.95")
-            else:
-                after = DONE_S - FAULT_S - OUTAGE_S
-                yield row(case, f"{TITLES[backend]}: failed, or not done {after:.0f} s after the outage", errors, "")
-                yield row(case, f"{TITLES[backend]}: stall, longest round less the median", stalls, "ms")
+        errors, stalls, left = zip(*repeat(lambda _seed: outage(place, "mrc", size)), strict=True)
+        yield row(case, "openmrc: errors", errors, "", "== 0")
+        yield row(case, f"openmrc: {stall}", stalls, "ms", "<= 100")
+        share = times(bus_gbps(4, size, list(left)), PLANES / (PLANES - 1) / place.limit_gbps)
+        yield row(case, "openmrc: bus bandwidth of three planes", share, "", ">= 0.95")
+        for backend in here()[1:]:
+            error, longest, _ = outage(place, backend, size)
+            after = DONE_S - FAULT_S - OUTAGE_S
+            yield row(case, f"{TITLES[backend]}: failed, or not done {after:.0f} s after the outage", [error], "")
+            yield row(case, f"{TITLES[backend]}: {stall}", [longest], "ms")
 
 
 def classes(repeat: Repeat) -> Iterator[Row]:
