@@ -102,9 +102,6 @@ def other_reductions(checks: Checks) -> list[str]:
     found = torch.full((1021,), checks.rank * 2.0)
     dist.all_reduce(found, dist.ReduceOp.AVG)
     checks.equal("avg", found, torch.full((1021,), ranks - 1.0))
-    found = torch.full((7,), checks.rank + 1.0)
-    dist.all_reduce(found, dist._make_nccl_premul_sum(0.5))
-    checks.equal("premul", found, torch.full((7,), ranks * (ranks + 1) / 4))
     flags = torch.tensor([checks.rank == 0, True, False])
     dist.all_reduce(flags, dist.ReduceOp.MAX)
     checks.equal("bool", flags, torch.tensor([True, True, False]))
@@ -123,7 +120,34 @@ def other_reductions(checks: Checks) -> list[str]:
         dist.reduce(mine, root)
         expected = sum(values(rank, 1021, torch.int64) for rank in range(ranks))
         checks.equal("reduce", mine, expected if checks.rank == root else values(checks.rank, 1021, torch.int64))
+    multiplied(checks)
     return []
+
+
+def multiplied(checks: Checks) -> None:
+    """PREMUL_SUM: a factor for each rank, a number or a tensor. Each place is of one rank, so that sums are exact."""
+    rank, ranks, size = checks.rank, checks.ranks, 1021
+    factors = (0.1, torch.tensor(2.5, dtype=torch.float64), torch.tensor([0.3]), 7.0)
+    op = dist._make_nccl_premul_sum(factors[rank])
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int32):
+        parts = [values(other, size, dtype, top=99) for other in range(ranks)]
+        products = [
+            (part * float(factor) if dtype.is_floating_point else part.double() * float(factor)).to(dtype)
+            for part, factor in zip(parts, factors, strict=False)
+        ]
+        own, expected = torch.zeros(ranks, size, dtype=dtype), torch.stack(products)
+        own[rank] = parts[rank]
+        found = own.clone()
+        dist.all_reduce(found, op)
+        checks.equal(f"all_reduce premul {dtype}", found, expected)
+        found = own.clone()
+        dist.reduce(found, ranks - 1, op)
+        checks.equal(f"reduce premul {dtype}", found, expected if rank == ranks - 1 else own)
+        found = own.new_empty(size)
+        dist.reduce_scatter_tensor(found, own.flatten(), op)
+        checks.equal(f"reduce_scatter premul {dtype}", found, expected[rank])
+        dist.reduce_scatter(found, list(own), op)
+        checks.equal(f"reduce_scatter of a list premul {dtype}", found, expected[rank])
 
 
 def movements() -> list[str]:

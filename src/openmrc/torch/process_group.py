@@ -16,7 +16,7 @@ from openmrc.torch.entry import BACKEND
 from openmrc.torch.job import Job
 from openmrc.torch.monitored_barrier import monitored_barrier
 from openmrc.torch.options import Options
-from openmrc.torch.reductions import prepared, reduction
+from openmrc.torch.reductions import reduction
 from openmrc.torch.tensors import Tensor, as_bytes, beside, checked, dense, one, restore, spread
 from openmrc.torch.work import MrcWork
 
@@ -105,24 +105,24 @@ class MrcProcessGroup(dist.ProcessGroup):
     def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None, *, name: str = "") -> MrcWork:
         """As `allreduce`, of several tensors, each by itself."""
         opts = opts or dist.AllreduceOptions()
-        op, parts = reduction(opts.reduceOp), []
+        how, parts = reduction(opts.reduceOp), []
         after: list[After] = []
         for tensor in tensors:
-            buffer = dense(prepared(tensor, opts.reduceOp))
-            parts.append(self._group.all_reduce(buffer, op, traffic_class=self._class))
+            buffer = dense(tensor)
+            parts.append(self._group.all_reduce(buffer, **how, traffic_class=self._class))
             after += _actions(restore(tensor, buffer))
         return self._work(name or "all_reduce_coalesced", parts, after, list(tensors), opts)
 
     def reduce(self, tensors: Sequence[Tensor], opts: Any) -> MrcWork:
         """All ranks' elements, combined, in the root's tensor; those of the others stay as they are."""
         tensor = one(tensors)
-        op, buffer = reduction(opts.reduceOp), dense(prepared(tensor, opts.reduceOp))
+        how, buffer = reduction(opts.reduceOp), dense(tensor)
         after: list[After] = []
         if self.rank() != opts.rootRank:
             buffer = buffer.clone()
         else:
             after += _actions(restore(tensor, buffer))
-        parts = [self._group.reduce(buffer, opts.rootRank, op, traffic_class=self._class)]
+        parts = [self._group.reduce(buffer, opts.rootRank, **how, traffic_class=self._class)]
         return self._work("reduce", parts, after, [tensor], opts)
 
     def reduce_scatter(self, outputs: Sequence[Tensor], inputs: Lists, opts: Any = None) -> MrcWork:
@@ -132,13 +132,13 @@ class MrcProcessGroup(dist.ProcessGroup):
         self._check_count(pieces, "inputs")
         _check_same(pieces[self.rank()], output, "output")
         if len({piece.numel() for piece in pieces}) == 1:
-            whole = beside([prepared(piece, opts.reduceOp) for piece in pieces]).view(output.dtype)
+            whole = beside(pieces).view(output.dtype)
             return self._reduce_scatter("reduce_scatter", [(output, whole)], [output], opts)
-        op, parts = reduction(opts.reduceOp), []
+        how, parts = reduction(opts.reduceOp), []
         after: list[After] = []
         for rank, piece in enumerate(pieces):
-            buffer = dense(prepared(piece, opts.reduceOp)).clone()
-            parts.append(self._group.reduce(buffer, rank, op, traffic_class=self._class))
+            buffer = dense(piece).clone()
+            parts.append(self._group.reduce(buffer, rank, **how, traffic_class=self._class))
             if rank == self.rank():
                 after += _actions(restore(output, buffer))
         return self._work("reduce_scatter", parts, after, [output], opts)
@@ -146,8 +146,7 @@ class MrcProcessGroup(dist.ProcessGroup):
     def reduce_scatter_single(self, output: Tensor, buffer: Tensor, opts: Any = None) -> MrcWork:
         """Part r of all ranks' tensors, combined, in the output of rank r."""
         opts = opts or dist.ReduceScatterOptions()
-        pairs = [(output, prepared(buffer, opts.reduceOp))]
-        return self._reduce_scatter("reduce_scatter_tensor", pairs, [output], opts)
+        return self._reduce_scatter("reduce_scatter_tensor", [(output, buffer)], [output], opts)
 
     _reduce_scatter_base = reduce_scatter_single
 
@@ -156,8 +155,7 @@ class MrcProcessGroup(dist.ProcessGroup):
     ) -> MrcWork:
         """As `reduce_scatter_single`, of several tensors, each by itself."""
         opts = opts or dist.ReduceScatterOptions()
-        buffers = [prepared(buffer, opts.reduceOp) for buffer in inputs]
-        pairs = list(zip(outputs, buffers, strict=True))
+        pairs = list(zip(outputs, inputs, strict=True))
         return self._reduce_scatter("reduce_scatter_tensor_coalesced", pairs, list(outputs), opts)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
@@ -338,11 +336,11 @@ class MrcProcessGroup(dist.ProcessGroup):
     def _reduce_scatter(
         self, name: str, pairs: Sequence[tuple[Tensor, Tensor]], value: list[Tensor], opts: Any
     ) -> MrcWork:
-        op, parts = reduction(opts.reduceOp), []
+        how, parts = reduction(opts.reduceOp), []
         after: list[After] = []
         for output, buffer in pairs:
             result = dense(output)
-            parts.append(self._group.reduce_scatter(result, dense(buffer), op, traffic_class=self._class))
+            parts.append(self._group.reduce_scatter(result, dense(buffer), **how, traffic_class=self._class))
             after += _actions(restore(output, result))
         return self._work(name, parts, after, value, opts)
 

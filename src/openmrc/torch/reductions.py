@@ -7,7 +7,7 @@ from typing import Any
 from openmrc.collectives import ReduceOp
 from openmrc.errors import ConfigError
 
-__all__ = ["prepared", "reduction"]
+__all__ = ["reduction"]
 
 _OPS = {
     "SUM": ReduceOp.SUM,
@@ -18,28 +18,19 @@ _OPS = {
     "BAND": ReduceOp.AND,
     "BOR": ReduceOp.OR,
     "BXOR": ReduceOp.XOR,
-    "PREMUL_SUM": ReduceOp.SUM,  # every rank multiplies before, see `prepared`
+    "PREMUL_SUM": ReduceOp.PREMUL_SUM,
 }
 
 
-def reduction(op: Any) -> ReduceOp:
-    """The operation on elements.
+def reduction(op: Any) -> dict[str, Any]:
+    """The arguments of a reduction: the operation on elements, and for PREMUL_SUM what this rank multiplies by before.
 
     Raises:
-        ConfigError: one that is not known.
+        ConfigError: an operation that is not known.
     """
-    name = _name(op)
+    name = str(getattr(op, "op", op).name)
     if name not in _OPS:
         raise ConfigError("op", name, ", ".join(_OPS))
-    return _OPS[name]
-
-
-def prepared(tensor: Any, op: Any) -> Any:
-    """What this rank contributes: the tensor itself, or for PREMUL_SUM a new one multiplied by the factor."""
-    if _name(op) != "PREMUL_SUM":
-        return tensor
-    return (tensor.detach() * op.factor).to(tensor.dtype)
-
-
-def _name(op: Any) -> str:
-    return str(getattr(op, "op", op).name)
+    known = _OPS[name]
+    # A number, or a tensor that torch has made sure to be of one element.
+    return {"op": known, "factor": float(op.factor)} if known is ReduceOp.PREMUL_SUM else {"op": known}
