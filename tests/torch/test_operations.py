@@ -292,6 +292,9 @@ def layouts() -> list[str]:
     complexes = torch.tensor([1 + 2j]) * (rank + 1)
     dist.all_reduce(complexes)
     checks.equal("complex", complexes, torch.tensor([1 + 2j]) * (ranks * (ranks + 1) // 2))
+    element = torch.full((1, 2), float(rank))[:, 0]
+    dist.broadcast(element, ranks - 1)
+    checks.equal("one element of a column", element, torch.tensor([ranks - 1.0]))
     scalar = torch.tensor(float(rank))
     dist.all_reduce(scalar)
     checks.equal("scalar", scalar, torch.tensor(ranks * (ranks - 1) / 2))

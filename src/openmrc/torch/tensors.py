@@ -53,7 +53,8 @@ def restore(tensor: Tensor, used: Tensor) -> After:
 
 def as_bytes(tensor: Tensor) -> Tensor:
     """The memory of a contiguous tensor."""
-    return checked(tensor).reshape(-1).view(torch.uint8)
+    # One element is contiguous whatever its stride, which a view of another type would ask about.
+    return checked(tensor).as_strided((tensor.numel(),), (1,)).view(torch.uint8)
 
 
 def beside(tensors: Sequence[Tensor]) -> Tensor:
