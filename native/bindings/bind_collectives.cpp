@@ -15,17 +15,19 @@ namespace {
 namespace nb = nanobind;
 using collectives::ElementType;
 using collectives::Executor;
+using collectives::Inbox;
 using collectives::Plan;
 using collectives::ReduceOp;
 using Release = nb::call_guard<nb::gil_scoped_release>;
 using StepRows = nb::ndarray<const std::uint64_t, nb::shape<-1, 8>, nb::c_contig, nb::device::cpu>;
+using Buffers = std::vector<std::tuple<std::uint64_t, std::uint64_t>>;  // address, bytes
 using WaitRows = nb::ndarray<const std::uint32_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 
 // Columns: kind, reversed, peer, from_buffer, into_buffer, from_offset, into_offset, bytes.
 std::shared_ptr<Plan> make_plan(std::uint32_t ranks, const StepRows& steps, const WaitRows& waits,
                                 const std::vector<std::uint64_t>& buffer_bytes, unsigned type, unsigned op,
                                 double factor, std::uint32_t divisor, const std::vector<std::uint64_t>& shifts,
-                                std::uint8_t shifted_buffer) {
+                                std::uint8_t shifted_buffer, bool offered) {
   collectives::PlanConfig config;
   config.ranks = ranks;
   config.steps.reserve(steps.shape(0));
@@ -42,6 +44,7 @@ std::shared_ptr<Plan> make_plan(std::uint32_t ranks, const StepRows& steps, cons
   config.buffer_bytes = buffer_bytes;
   config.shifts = shifts;
   config.shifted_buffer = shifted_buffer;
+  config.offered = offered;
   if (type >= collectives::kElementTypes || op >= collectives::kReduceOps) throw nb::value_error("unknown type or op");
   config.type = static_cast<ElementType>(type);
   config.op = static_cast<ReduceOp>(op);
@@ -50,16 +53,21 @@ std::shared_ptr<Plan> make_plan(std::uint32_t ranks, const StepRows& steps, cons
   return std::make_shared<Plan>(std::move(config));
 }
 
-std::uint64_t submit(Executor& self, std::shared_ptr<Plan> plan, std::uint64_t key, std::uint8_t lane,
-                     const std::vector<std::tuple<std::uint64_t, std::uint64_t>>& buffers) {
+std::vector<collectives::Memory> memory_for(const Plan& plan, const Buffers& buffers) {
   std::vector<collectives::Memory> memory;
-  const auto& needed = plan->config().buffer_bytes;
+  const auto& needed = plan.config().buffer_bytes;
   if (buffers.size() != needed.size()) throw nb::value_error("another number of buffers than the plan has");
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const auto& [address, bytes] = buffers[i];
     if (bytes < needed[i]) throw nb::value_error("a buffer is smaller than the plan needs");
     memory.push_back({reinterpret_cast<std::uint8_t*>(address), bytes});
   }
+  return memory;
+}
+
+std::uint64_t submit(Executor& self, std::shared_ptr<Plan> plan, std::uint64_t key, std::uint8_t lane,
+                     const Buffers& buffers) {
+  const std::vector<collectives::Memory> memory = memory_for(*plan, buffers);
   const nb::gil_scoped_release release;
   return self.submit(std::move(plan), key, lane, memory);
 }
@@ -71,6 +79,13 @@ std::uint64_t address_of(const nb::object& buffer) {
   const auto address = reinterpret_cast<std::uintptr_t>(view.buf);
   PyBuffer_Release(&view);
   return address;
+}
+
+std::uint64_t receive(Executor& self, std::shared_ptr<Inbox> inbox, int source, std::shared_ptr<Plan> plan,
+                      std::uint8_t lane, const Buffers& buffers) {
+  const std::vector<collectives::Memory> memory = memory_for(*plan, buffers);
+  const nb::gil_scoped_release release;
+  return self.receive(inbox, source, std::move(plan), lane, memory);
 }
 
 nb::dict statistics(Executor& self) {
@@ -114,6 +129,8 @@ void bind_collectives(nb::module_& parent) {
         });
   m.def("address_of", &address_of);
   m.def("reduce_engine", &collectives::reduce_engine);
+  m.attr("ANY_SOURCE") = collectives::kAnySource;
+  m.attr("SEQUENCE_BITS") = collectives::kSequenceBits;
   m.attr("EAGER_BYTES_MAX") = collectives::kEagerBytesMax;
   m.attr("CREDIT_RECEIVES") = collectives::kCreditReceives;
 
@@ -121,6 +138,11 @@ void bind_collectives(nb::module_& parent) {
       .def(nb::new_(&make_plan))
       .def_prop_ro("steps", &Plan::step_count)
       .def_prop_ro("buffer_bytes", [](const Plan& self) { return self.config().buffer_bytes; });
+
+  nb::class_<Inbox>(m, "Inbox")
+      .def("__init__", [](Inbox* self, const std::vector<std::pair<std::uint16_t, std::uint64_t>>& sources) {
+        new (self) Inbox(sources);
+      });
 
   nb::class_<Executor>(m, "Executor")
       .def("__init__",
@@ -138,6 +160,8 @@ void bind_collectives(nb::module_& parent) {
              self.connect(rank, qps, address, rkey);
            })
       .def("submit", &submit)
+      .def("receive", &receive)
+      .def("source", &Executor::source, Release())
       .def(
           "state", [](Executor& self, std::uint64_t op) { return static_cast<unsigned>(self.state(op)); }, Release())
       .def(

@@ -1,5 +1,5 @@
 // Operations from submit() to release(), and the executor's thread. What arrives: executor_receive.cpp; what leaves:
-// executor_send.cpp.
+// executor_send.cpp; receives, which may wait for a source: executor_inbox.cpp.
 #include "collectives/executor.hpp"
 
 #include <poll.h>
@@ -25,9 +25,14 @@ constexpr std::uint64_t kGenerationMask = (1ULL << (64 - 16 - kStepBits)) - 1;
 constexpr std::size_t kBatch = 64;
 constexpr std::uint32_t kOwedMax = kCreditReceives / 2;  // receives that may be missing: those for data are there
 constexpr const char* kNoRegion = "the device does not take more memory regions";
-constexpr const char* kClosed = "the group was closed";
 constexpr int kNapMs = 100;
 constexpr TimePs kNap = 200 * kPsPerUs;
+
+std::shared_ptr<const Plan> plan_of_nothing(std::uint32_t ranks) {
+  PlanConfig config;
+  config.ranks = ranks;
+  return std::make_shared<const Plan>(std::move(config));
+}
 
 }  // namespace
 
@@ -36,7 +41,8 @@ Executor::Executor(std::shared_ptr<nic::Device> device, CqId cq, const ExecutorS
       cq_(cq),
       settings_(settings),
       mailbox_(settings.ranks, settings.lanes),
-      outbox_(settings.ranks, settings.lanes) {
+      outbox_(settings.ranks, settings.lanes),
+      nothing_(plan_of_nothing(settings.ranks)) {
   MRC_ASSERT(settings.rank < settings.ranks && settings.lanes > 0 && settings.recv_depth > 2 * kSlots);
   for (std::uint16_t rank = 0; rank < settings.ranks; ++rank) {
     peers_.push_back(std::make_unique<Peer>());
@@ -87,44 +93,49 @@ void Executor::connect(std::uint16_t rank, std::span<const std::uint32_t> qps, s
 OpId Executor::submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::uint8_t lane,
                       std::span<const Memory> buffers) {
   const std::unique_lock guard(mutex_);
-  const std::shared_ptr<Op> op = make_op(std::move(plan), key, lane, buffers);
-  ++stats_.ops;
-  ++running_;
-  slots_by_key_[key] = op->slot;
-  dead_keys_.erase(key);
-  if (stop_) {
-    end(*op, OpState::kFailed, kNobody, kClosed);
-    return op->id;
-  }
-  for (const std::unique_ptr<Peer>& peer : peers_) {
-    // Its part may be here already.
-    if (!peer->failed || !op->plan->talks_to(peer->rank) || peer->early.contains(key)) continue;
-    end(*op, OpState::kFailed, peer->rank, peer->reason);
-    return op->id;
-  }
-  if (!enlist_buffers(*op)) {
-    end(*op, OpState::kFailed, kNobody, kNoRegion);
-    return op->id;
-  }
-  announce(*op);
-  for (std::uint32_t i = 0; i < op->plan->step_count(); ++i) {
-    if (op->waits[i] == 0 && op->plan->step(i).kind != StepKind::kReceive) ready_.push_back({op->slot, op->id, i});
-  }
-  if (op->left == 0) end(*op, OpState::kDone, kNobody, "");
-  work();  // before what has come is looked at: if it does not fit, the peer shall find out, too
-  take_early(*op);
-  work();
-  for (const std::unique_ptr<Peer>& peer : peers_) {
-    if (!peer->failed || op->state != OpState::kRunning || !needs(*op, peer->rank)) continue;
-    end(*op, OpState::kFailed, peer->rank, peer->reason);
-  }
+  const std::shared_ptr<Op> op = make_op(lane, buffers);
+  begin(*op, std::move(plan), key);
   watch();
   return op->id;
 }
 
-std::shared_ptr<Executor::Op> Executor::make_op(std::shared_ptr<const Plan> plan, std::uint64_t key, std::uint8_t lane,
-                                                std::span<const Memory> buffers) {
-  MRC_ASSERT(lane < settings_.lanes && plan->config().ranks == settings_.ranks);
+void Executor::begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key) {
+  MRC_ASSERT(!op.begun && plan->config().ranks == settings_.ranks);
+  for (std::size_t i = 0; i < plan->config().buffer_bytes.size(); ++i) {
+    MRC_ASSERT(op.buffers[i].bytes >= plan->config().buffer_bytes[i]);
+  }
+  op.begun = true;
+  op.key = key;
+  op.plan = std::move(plan);
+  op.waits = op.plan->wait_counts();
+  op.left = op.plan->step_count();
+  op.done.assign(op.left, false);
+  op.posted.assign(op.left, false);
+  slots_by_key_[key] = op.slot;
+  dead_keys_.erase(key);
+  if (stop_) return end(op, OpState::kFailed, kNobody, kClosed);
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    // Its part may be here already.
+    if (!peer->failed || !op.plan->talks_to(peer->rank) || peer->early.contains(key)) continue;
+    return end(op, OpState::kFailed, peer->rank, peer->reason);
+  }
+  if (!enlist_buffers(op)) return end(op, OpState::kFailed, kNobody, kNoRegion);
+  announce(op);
+  for (std::uint32_t i = 0; i < op.plan->step_count(); ++i) {
+    if (op.waits[i] == 0 && op.plan->step(i).kind != StepKind::kReceive) ready_.push_back({op.slot, op.id, i});
+  }
+  if (op.left == 0) end(op, OpState::kDone, kNobody, "");
+  work();  // before what has come is looked at: if it does not fit, the peer shall find out, too
+  take_early(op);
+  work();
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    if (!peer->failed || op.state != OpState::kRunning || !needs(op, peer->rank)) continue;
+    end(op, OpState::kFailed, peer->rank, peer->reason);
+  }
+}
+
+std::shared_ptr<Executor::Op> Executor::make_op(std::uint8_t lane, std::span<const Memory> buffers) {
+  MRC_ASSERT(lane < settings_.lanes && buffers.size() <= kPlanBuffersMax);
   auto op = std::make_shared<Op>();
   if (free_slots_.empty()) {
     if (ops_.size() == kOpSlotsMax) throw std::runtime_error("too many operations at once");
@@ -136,18 +147,12 @@ std::shared_ptr<Executor::Op> Executor::make_op(std::shared_ptr<const Plan> plan
   }
   ops_[op->slot] = op;
   op->id = (next_generation_++ & kGenerationMask) << 16 | op->slot;
-  op->key = key;
   op->lane = lane;
-  op->plan = std::move(plan);
-  op->waits = op->plan->wait_counts();
-  op->left = op->plan->step_count();
-  op->done.assign(op->left, false);
-  op->posted.assign(op->left, false);
+  op->plan = nothing_;
   op->remotes.resize(settings_.ranks);
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    MRC_ASSERT(i < op->plan->config().buffer_bytes.size() && buffers[i].bytes >= op->plan->config().buffer_bytes[i]);
-    op->buffers[i] = buffers[i];
-  }
+  std::copy(buffers.begin(), buffers.end(), op->buffers.begin());
+  ++stats_.ops;
+  ++running_;
   return op;
 }
 
@@ -254,7 +259,7 @@ bool Executor::release(OpId id) {
   if (op == nullptr) return true;
   if (op->reading > 0) drive();  // the thread does so for operations that run, not for one that is over
   if (op->state == OpState::kRunning || !settled(*op)) return false;
-  if (op->state == OpState::kFailed) {
+  if (op->state == OpState::kFailed && op->begun) {
     dead_keys_.insert(op->key);
     slots_by_key_.erase(op->key);
   }
@@ -302,6 +307,7 @@ void Executor::fail(Peer& peer, const std::string& reason) {
       end(*op, OpState::kFailed, peer.rank, reason);
     }
   }
+  match_all();
 }
 
 bool Executor::flush(std::int64_t timeout_ns) {

@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/inbox.hpp"
 #include "collectives/mailbox.hpp"
 #include "collectives/plan.hpp"
 #include "nic/device.hpp"
@@ -71,6 +72,12 @@ class Executor {
   // Starts an operation. `key` names it at all ranks; `buffers` must stay until release() says so.
   // Throws std::runtime_error when the device or the executor has no room for another one.
   OpId submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::uint8_t lane, std::span<const Memory> buffers);
+  // Starts the receive of the next message from `source`, or with kAnySource of the first that is there from any: until
+  // there is one, the receives behind it wait, as it could be theirs. `plan` receives from one rank, whichever.
+  OpId receive(const std::shared_ptr<Inbox>& inbox, int source, std::shared_ptr<const Plan> plan, std::uint8_t lane,
+               std::span<const Memory> buffers);
+  // Of a receive, until it is released: the rank that it is from. -1: that is not known yet.
+  int source(OpId op);
   OpState state(OpId op);
   // kRunning: the time is over. Negative: for ever.
   OpState wait(OpId op, std::int64_t timeout_ns);
@@ -116,6 +123,7 @@ class Executor {
   void work();  // starts steps until none is ready
   void start(Op& op, std::uint32_t step);
   void compute(Op& op, const Step& step);
+  bool offer(Op& op, std::uint32_t step);
   bool send_small(Op& op, std::uint32_t step);
   bool send_direct(Op& op, std::uint32_t step);
   bool put_message(Peer& peer, Lane& lane, const MessageHead& head, const void* data);
@@ -133,8 +141,12 @@ class Executor {
   void enlist(std::uint8_t* base, std::uint64_t bytes, std::uint8_t access, std::uint32_t& key);
   bool enlist_buffers(Op& op);
   void take_early(Op& op);
-  std::shared_ptr<Op> make_op(std::shared_ptr<const Plan> plan, std::uint64_t key, std::uint8_t lane,
-                              std::span<const Memory> buffers);
+  std::shared_ptr<Op> make_op(std::uint8_t lane, std::span<const Memory> buffers);
+  void begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key);
+  void match(Inbox& inbox);
+  void match_all();
+  Inbox::Source* choose(Inbox& inbox);
+  bool nobody_left(const Inbox& inbox) const;
   Op* find(OpId id);
   std::shared_ptr<Op> share(OpId id);
   Op* by_key(std::uint64_t key);
@@ -153,6 +165,8 @@ class Executor {
   std::map<std::uint64_t, std::uint32_t> slots_by_key_;                    // operations that run or failed
   std::set<std::uint64_t> dead_keys_;  // of failed ones that were released: what peers still send for them is dropped
   std::vector<std::uint32_t> free_slots_;
+  const std::shared_ptr<const Plan> nothing_;    // of operations that have not begun
+  std::vector<std::shared_ptr<Inbox>> inboxes_;  // those in which receives wait
   std::uint64_t next_generation_ = 1;
   std::deque<Ready> ready_;
   std::vector<std::pair<std::uint16_t, WcStatus>> broken_;  // QPs that failed since work() was last called

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint32_t kCreditCells = 16;   // an account under way is not overwritten by the next ones
 constexpr std::size_t kEarlyMax = 1U << 16;  // messages of a peer for operations that have not begun here
+constexpr const char* kAnother = "its part of the operation is another one than ours: sizes or types differ";
 
 }  // namespace
 
@@ -27,7 +28,7 @@ void Executor::handle_message(Peer& peer, Lane& lane, std::uint32_t slot) {
   MessageHead head;
   std::memcpy(&head, at, kHeadBytes);
   ++lane.slots_taken;
-  if (head.bytes > kEagerBytesMax || (head.kind != MessageHead::kData && head.kind != MessageHead::kAnnounce)) {
+  if (head.bytes > kEagerBytesMax || head.kind < MessageHead::kData || head.kind > MessageHead::kOffer) {
     return protocol_error(peer, "it sent a message that cannot be read");
   }
   const std::uint8_t* data = at + kHeadBytes;
@@ -41,13 +42,17 @@ void Executor::handle_message(Peer& peer, Lane& lane, std::uint32_t slot) {
   ++peer.early_count;
   ++stats_.early_messages;
   peer.early[head.key].push_back({head, std::vector<std::uint8_t>(data, data + head.bytes)});
+  match_all();
 }
 
 void Executor::take(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
-  if (head.kind == MessageHead::kData) {
-    take_data(op, rank, head, data);
-  } else {
-    take_announcement(op, rank, head, data);
+  switch (head.kind) {
+    case MessageHead::kData:
+      return take_data(op, rank, head, data);
+    case MessageHead::kAnnounce:
+      return take_announcement(op, rank, head, data);
+    default:  // an offer: our buffers are announced already, if they are as large as the sender believes
+      if (op.plan->largest_receive(rank) <= kEagerBytesMax) protocol_error(*peers_[rank], kAnother);
   }
 }
 
@@ -58,7 +63,7 @@ void Executor::take_data(Op& op, std::uint16_t rank, const MessageHead& head, co
   const std::uint32_t index = receives[head.pair_index];
   const Step& step = op.plan->step(index);
   if (step.bytes != head.bytes || op.done[index]) {
-    return protocol_error(peer, "its part of the operation is another one than ours: sizes or types differ");
+    return protocol_error(peer, kAnother);
   }
   if (step.bytes > 0) std::memcpy(op.buffers[step.into_buffer].base + step.into_offset, data, step.bytes);
   finish(op, index);

@@ -75,6 +75,7 @@ bool Executor::send_direct(Op& op, std::uint32_t index) {
   Lane& lane = peer.lanes[op.lane];
   Op::Remote& remote = op.remotes[step.peer];
   if (!remote.announced) {
+    if (!offer(op, index)) return false;
     remote.held.push_back(index);
     return true;
   }
@@ -94,6 +95,15 @@ bool Executor::send_direct(Op& op, std::uint32_t index) {
   op.posted[index] = true;
   post(lane, wr);
   return true;
+}
+
+// Tells the peer that a send waits for its buffers, unless it has told them already: it may have to choose among senders.
+// False: no slot is free.
+bool Executor::offer(Op& op, std::uint32_t index) {
+  Peer& peer = *peers_[op.plan->step(index).peer];
+  if (!op.plan->config().offered || op.plan->pair_index(index) > 0 || peer.early.contains(op.key)) return true;
+  const MessageHead head{op.key, MessageHead::kOffer, 0, 0, 0};
+  return put_message(peer, peer.lanes[op.lane], head, nullptr);
 }
 
 bool Executor::put_message(Peer& peer, Lane& lane, const MessageHead& head, const void* data) {

@@ -12,6 +12,7 @@ inline constexpr std::uint32_t kPairBits = 16, kPairMask = (1U << kPairBits) - 1
 inline constexpr std::uint32_t kStepBits = 20, kStepMask = (1U << kStepBits) - 1;
 inline constexpr std::uint32_t kOpSlotsMax = 1U << (31 - kPairBits);
 inline constexpr int kNobody = -1;
+inline constexpr const char* kClosed = "the group was closed";
 
 static_assert(kPlanStepsMax <= kStepMask + 1ULL && kPlanPairsMax <= kPairMask + 1ULL && kOpSlotsMax <= 1U << 16);
 
@@ -66,6 +67,8 @@ struct Executor::Op {
   };
   std::vector<Remote> remotes;
   OpState state = OpState::kRunning;
+  bool begun = false;  // only then it has a key and a plan
+  int source = kNobody;
   int failed_rank = kNobody;
   std::string reason;
 };

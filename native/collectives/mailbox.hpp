@@ -19,7 +19,7 @@ inline constexpr std::size_t kCreditBytes = 256;
 
 // First bytes of a slot. `key` names the operation, at all ranks alike.
 struct MessageHead {
-  enum Kind : std::uint32_t { kData = 1, kAnnounce = 2 };
+  enum Kind : std::uint32_t { kData = 1, kAnnounce = 2, kOffer = 3 };  // offer: a send waits to be told our buffers
   std::uint64_t key = 0;
   std::uint32_t kind = 0;
   std::uint32_t pair_index = 0;  // data: which of the receives from the sender

@@ -15,6 +15,12 @@ Plan::Plan(PlanConfig config) : config_(std::move(config)) {
   pair_up();
 }
 
+Plan Plan::with_peer(std::uint16_t rank) const {
+  PlanConfig config = config_;
+  for (Step& step : config.steps) step.peer = rank;
+  return Plan(std::move(config));
+}
+
 std::span<const std::uint32_t> Plan::after(std::uint32_t step) const {
   return std::span(after_).subspan(after_first_[step], after_first_[step + 1] - after_first_[step]);
 }

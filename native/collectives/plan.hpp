@@ -41,6 +41,7 @@ struct PlanConfig {
   // By rank; empty: at 0 for all.
   std::vector<std::uint64_t> shifts;
   std::uint8_t shifted_buffer = 0;
+  bool offered = false;  // sends tell that they wait for the peer's buffers, so that it may choose among senders
   ElementType type = ElementType::kUint8;
   ReduceOp op = ReduceOp::kSum;
   double factor = 1;
@@ -55,6 +56,8 @@ class Plan {
  public:
   // Throws std::invalid_argument naming the step that does not fit.
   explicit Plan(PlanConfig config);
+  // The same with another rank, for a plan whose sends and receives are all those of one.
+  Plan with_peer(std::uint16_t rank) const;
 
   const PlanConfig& config() const { return config_; }
   std::uint64_t shift(std::uint32_t rank, std::size_t buffer) const {

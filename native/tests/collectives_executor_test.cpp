@@ -52,6 +52,54 @@ bool wait_for_release(Executor& executor, OpId op) {
   return true;
 }
 
+// Three ranks, the inbox of rank 0, and messages to it. `first_key` is that of a sender's first message.
+struct ToZero {
+  static std::uint64_t first_key(std::uint16_t sender) { return (std::uint64_t{sender} + 70) << kSequenceBits; }
+
+  ToZero() {
+    const std::array<std::pair<std::uint16_t, std::uint64_t>, 2> sources{{{1, first_key(1)}, {2, first_key(2)}}};
+    inbox = std::make_shared<Inbox>(sources);
+  }
+
+  void send(std::uint16_t sender, std::uint8_t content, std::size_t bytes) {
+    PlanConfig config = messages(3, 0, StepKind::kSend, 1, bytes)->config();
+    config.offered = true;
+    memory.push_back(std::make_unique<std::vector<std::uint8_t>>(bytes, content));
+    submit(world[sender], std::make_shared<Plan>(config), first_key(sender) + sent[sender]++, *memory.back());
+  }
+  OpId receive(int source, std::vector<std::uint8_t>& into, std::uint8_t lane = 0) {
+    const auto plan = messages(3, 2, StepKind::kReceive, 1, into.size());
+    const std::array<Memory, 1> buffers{memory_of(into)};
+    return world[0].receive(inbox, source, plan, lane, buffers);
+  }
+  // What came from any, and who sent it.
+  std::pair<int, int> take(int source, std::size_t bytes) {
+    std::vector<std::uint8_t> into(bytes);
+    const OpId op = receive(source, into);
+    if (world[0].wait(op, kPatienceNs) != OpState::kDone) return {-1, -1};
+    const int from = world[0].source(op);
+    CHECK(world[0].release(op) && std::count(into.begin(), into.end(), into[0]) == std::ptrdiff_t(bytes));
+    return {from, into[0]};
+  }
+  void wait_for_early(std::uint64_t count) {
+    const TimePs deadline = nic::now_ps() + 20 * kPsPerSecond;
+    std::vector<std::uint8_t> none(3);
+    const OpId waiting = submit(world[0], messages(3, 1, StepKind::kReceive, 1, 3), next_dummy, none);
+    while (nic::now_ps() < deadline && world[0].stats().early_messages < count) {
+      world[0].wait(waiting, 1'000'000);
+    }
+    const OpId last = submit(world[1], messages(3, 0, StepKind::kSend, 1, 3), next_dummy++, none);
+    CHECK(world[0].wait(waiting, kPatienceNs) == OpState::kDone);
+    CHECK(world[1].wait(last, kPatienceNs) == OpState::kDone);
+  }
+
+  std::vector<std::unique_ptr<std::vector<std::uint8_t>>> memory;  // before the devices that read it
+  World world{3};
+  std::shared_ptr<Inbox> inbox;
+  std::array<std::uint64_t, 3> sent{};
+  std::uint64_t next_dummy = 1;
+};
+
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
@@ -205,6 +253,87 @@ TEST_CASE(collectives_executor_lets_others_write_into_an_operation_that_failed) 
   CHECK(world[0].wait(sent, kPatienceNs) == OpState::kDone);
 }
 
+TEST_CASE(collectives_executor_receives_from_any_by_turns_and_each_in_order) {
+  using Taken = std::pair<int, int>;
+  for (const std::size_t bytes : {std::size_t{20}, kEagerBytesMax, kEagerBytesMax + 1, std::size_t{100'000}}) {
+    ToZero mail;
+    for (std::uint8_t i = 0; i < 3; ++i) mail.send(1, 10 + i, bytes);
+    for (std::uint8_t i = 0; i < 5; ++i) mail.send(2, 20 + i, bytes);
+    mail.wait_for_early(8);
+    CHECK(mail.take(2, bytes) == Taken(2, 20));
+    const std::array<Taken, 5> expected{{{1, 10}, {2, 21}, {1, 11}, {2, 22}, {1, 12}}};
+    for (const Taken& next : expected) CHECK(mail.take(kAnySource, bytes) == next);
+    CHECK(mail.take(kAnySource, bytes) == Taken(2, 23));
+    CHECK(mail.take(2, bytes) == Taken(2, 24));
+  }
+}
+
+TEST_CASE(collectives_executor_begins_receives_in_the_order_in_which_they_were_posted) {
+  ToZero mail;
+  World& world = mail.world;
+  std::vector<std::uint8_t> own(50'000), any(50'000), behind(50'000), last(50'000);
+  const OpId from_two = mail.receive(2, own);
+  const OpId from_any = mail.receive(kAnySource, any, 1);
+  const OpId from_one = mail.receive(1, behind);  // not the first of rank 1: that is for the one before
+  const OpId from_rest = mail.receive(kAnySource, last);
+  mail.send(1, 10, 50'000);
+  CHECK(world[0].wait(from_any, kPatienceNs) == OpState::kDone && any[0] == 10 && world[0].source(from_any) == 1);
+  CHECK(world[0].source(from_one) == 1 && world[0].source(from_rest) == -1);
+  mail.send(2, 20, 50'000);
+  CHECK(world[0].wait(from_two, kPatienceNs) == OpState::kDone && own[0] == 20);
+  CHECK(world[0].state(from_one) == OpState::kRunning && world[0].state(from_rest) == OpState::kRunning);
+  mail.send(1, 11, 50'000);
+  CHECK(world[0].wait(from_one, kPatienceNs) == OpState::kDone && behind[0] == 11);
+  mail.send(1, 12, 50'000);
+  CHECK(world[0].wait(from_rest, kPatienceNs) == OpState::kDone && last[0] == 12);
+  for (const OpId op : {from_two, from_any, from_one, from_rest}) CHECK(world[0].release(op));
+}
+
+TEST_CASE(collectives_executor_receives_from_any_until_nobody_is_left) {
+  ToZero mail;
+  World& world = mail.world;
+  std::vector<std::uint8_t> first(100'000), second(100'000), third(100'000), late(8);
+  mail.send(1, 10, 100'000);  // offered, and then rank 1 is gone
+  mail.wait_for_early(1);
+  world[0].fail_peer(1, "it is gone");
+  const OpId waiting = mail.receive(kAnySource, first);
+  CHECK(world[0].state(waiting) == OpState::kRunning);
+  mail.send(2, 20, 100'000);
+  CHECK(world[0].wait(waiting, kPatienceNs) == OpState::kDone && first[0] == 20 && world[0].release(waiting));
+  const OpId lonely = mail.receive(kAnySource, second), behind = mail.receive(2, third);
+  mail.send(1, 11, 8);
+  world[0].fail_peer(2, "it is gone, too");
+  CHECK(world[0].state(lonely) == OpState::kFailed && world[0].state(behind) == OpState::kFailed);
+  CHECK(contains(world[0].failure(lonely).second, "every rank that could send is gone"));
+  CHECK(world[0].failure(behind) == std::pair(2, std::string("it is gone, too")));
+  CHECK(world[0].release(lonely) && world[0].release(behind));
+  const OpId later = mail.receive(kAnySource, late);
+  CHECK(world[0].state(later) == OpState::kFailed && world[0].release(later));
+}
+
+TEST_CASE(collectives_executor_takes_from_any_what_came_before_its_sender_left) {
+  ToZero mail;
+  World& world = mail.world;
+  mail.send(1, 10, 50);
+  mail.wait_for_early(1);
+  world[0].fail_peer(1, "it left", /*left=*/true);
+  world[0].fail_peer(2, "it left", /*left=*/true);
+  CHECK(mail.take(kAnySource, 50) == std::pair(1, 10));
+  CHECK(mail.take(kAnySource, 50) == std::pair(-1, -1));
+}
+
+TEST_CASE(collectives_executor_closes_with_receives_from_any_waiting) {
+  ToZero mail;
+  World& world = mail.world;
+  std::vector<std::uint8_t> into(100'000), behind(8);
+  const OpId any = mail.receive(kAnySource, into), next = mail.receive(1, behind);
+  CHECK(world[0].wait(any, 1'000'000) == OpState::kRunning);
+  world[0].close();
+  CHECK(world[0].state(any) == OpState::kFailed && world[0].release(any) && world[0].release(next));
+  const OpId late = mail.receive(kAnySource, into);
+  CHECK(world[0].state(late) == OpState::kFailed && world[0].release(late));
+}
+
 TEST_CASE(collectives_executor_closes_with_operations_running) {
   World world(2);
   std::vector<std::uint8_t> into(100'000);
@@ -234,6 +363,7 @@ TEST_CASE(collectives_executor_refuses_what_a_peer_may_not_send) {
   CHECK(contains(answer({7, data, 0, kEagerBytesMax + 1, 0}, 8), "cannot be read"));
   CHECK(contains(answer({7, data, 1, 8, 0}, 8), "more than the operation has"));
   CHECK(contains(answer({7, data, 0, 4, 0}, 8), "sizes or types differ"));
+  CHECK(contains(answer({7, MessageHead::kOffer, 0, 0, 0}, 8), "sizes or types differ"));
   CHECK(contains(answer({7, announce, 0, 8, 0}, 8), "cannot be"));
   CHECK(contains(answer({7, announce, 0, 4 * sizeof(RemoteBuffer), 1U << 20}, 8), "cannot be"));
 }

@@ -166,7 +166,7 @@ def mistaken(group: Group) -> list[str]:
 
 
 def test_mistakes_name_the_field(tmp_path: Path):
-    expected = ["dtype", "buffer", "op", "algorithm", "traffic_class", "output", "root", "output_counts", "rank"]
+    expected = ["dtype", "buffer", "op", "algorithm", "traffic_class", "output", "root", "output_counts", "to"]
     assert run(2, tmp_path, mistaken) == [expected] * 2
 
 

@@ -14,7 +14,7 @@ from openmrc.collectives.buffers import Scratch, View, view_of
 from openmrc.collectives.elements import ElementType, ReduceOp, check_reducible
 from openmrc.collectives.schedules import Request, choose
 from openmrc.collectives.sites import sites_of_group
-from openmrc.collectives.work import Work
+from openmrc.collectives.work import Receive, Work
 from openmrc.errors import ConfigError, InvalidStateError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Group"]
 
 _PLANS_KEPT = 256
-_SEQUENCE_BITS = 20
+_SEQUENCE_MASK = (1 << native.SEQUENCE_BITS) - 1
 
 
 # Kind, sizes of the buffers in bytes, type, operation, root, algorithm, parts, factor.
@@ -55,14 +55,14 @@ class Group:
         self.rank, self.size = members.index(world.rank), len(members)
         self.sites = sites_of_group(world.sites, members)
         """Which of our ranks stand together; empty: all on one site, or each on its own."""
-        digest = hashlib.blake2b(repr((name, members)).encode(), digest_size=8).digest()
-        self._key_base = int.from_bytes(digest, "little") >> _SEQUENCE_BITS << _SEQUENCE_BITS
+        self._key_base = _key_base((name, members))
         self._sequence = 0
         self._lock = threading.Lock()
         self._plans: OrderedDict[_Wanted, _Planned] = OrderedDict()
         self._scratch = Scratch()
         self._unsettled: list[Work] = []
-        self._pairs: dict[tuple[int, int], int] = {}
+        self._sent = [0] * self.size
+        self._inbox: native.Inbox | None = None
 
     def algorithm_for(self, kind: str, nbytes: int) -> str:
         """What "auto" means for a collective.
@@ -202,11 +202,41 @@ class Group:
 
     def send(self, buffer: Any, to: int, *, traffic_class: str = "bulk") -> Work:
         """The buffer to one rank, which must `recv` it. Not counted among the group's operations."""
-        return self._start_pair("send", view_of(buffer), to, traffic_class)
+        view, lane = view_of(buffer), self._lane(traffic_class)
+        self._check_peer("to", to)
+        with self._lock:
+            planned = self._plan(_between("send", view, to))
+            key = self._key_of(self.rank, to) | self._sent[to] & _SEQUENCE_MASK
+            self._sent[to] += 1
+        return self._submit("send", planned, key, [view], lane)
 
-    def recv(self, buffer: Any, source: int, *, traffic_class: str = "bulk") -> Work:
-        """What that rank sends next, into the buffer, of the same size."""
-        return self._start_pair("recv", view_of(buffer), source, traffic_class)
+    def recv(self, buffer: Any, source: int | None = None, *, traffic_class: str = "bulk") -> Work:
+        """What a rank sends next, into the buffer, of the same size.
+
+        Receives take messages in the order in which they were called: what comes while one from any source waits is for
+        that one, and those behind it wait, too.
+
+        Args:
+            buffer: What is sent must have its size.
+            source: The rank; None: any other, by turns if several have sent. `Work.source` tells then who it was.
+            traffic_class: As for `all_reduce`.
+        """
+        view, lane = view_of(buffer), self._lane(traffic_class)
+        if source is not None:
+            self._check_peer("source", source)
+        elif self.size == 1:
+            raise ConfigError("source", None, "another rank, and this group has none")
+        # With any source a plan for one of them, which becomes that of the one that it is.
+        root = (self.rank + 1) % self.size if source is None else source
+        number = native.ANY_SOURCE if source is None else self.members[source]
+        with self._lock:
+            planned = self._plan(_between("recv", view, root))
+            inbox = self._receives()
+        executor = self.world.executor
+        operation = executor.receive(inbox, number, planned.plan, lane, [(view.address, view.bytes)])
+        work = Receive(executor, operation, self.name, view, self._scratch, self.members)
+        self._keep(work)
+        return work
 
     def barrier(self, *, traffic_class: str = "critical") -> Work:
         """Done when all ranks have called it."""
@@ -234,7 +264,7 @@ class Group:
         lane = self._lane(traffic_class)
         with self._lock:
             planned = self._plan(wanted)  # a mistake must not count, or this rank would be one ahead of the others
-            key = self._key_base | self._sequence & ((1 << _SEQUENCE_BITS) - 1)
+            key = self._key_base | self._sequence & _SEQUENCE_MASK
             self._sequence += 1
         return self._submit(kind, planned, key, views, lane)
 
@@ -269,25 +299,27 @@ class Group:
         executor = self.world.executor
         number = executor.submit(planned.plan, key, lane, memory)
         work = Work(executor, number, kind, self.name, [(views, scratch)], self._scratch, planned.algorithm)
-        with self._lock:
-            # What is under way is kept, and with it its memory, even if the caller forgets the Work.
-            self._unsettled = [one for one in self._unsettled if not one.settled]
-            self._unsettled.append(work)
+        self._keep(work)
         return work
 
-    def _start_pair(self, kind: str, view: View, peer: int, traffic_class: str) -> Work:
-        if not 0 <= peer < self.size or peer == self.rank:
-            raise ConfigError("rank", peer, f"another rank from 0 to {self.size - 1}")
-        ends = (self.rank, peer) if kind == "send" else (peer, self.rank)
-        wanted = (kind, (view.bytes,), ElementType.UINT8, ReduceOp.SUM, peer, "auto", (), 1.0)
-        lane = self._lane(traffic_class)
+    def _keep(self, work: Work) -> None:
+        """What is under way is kept, and with it its memory, even if the caller forgets the Work."""
         with self._lock:
-            sequence = self._pairs.get(ends, 0)
-            self._pairs[ends] = sequence + 1
-            planned = self._plan(wanted)
-        digest = hashlib.blake2b(repr((self.name, self.members, ends)).encode(), digest_size=8).digest()
-        base = int.from_bytes(digest, "little") >> _SEQUENCE_BITS << _SEQUENCE_BITS
-        return self._submit(kind, planned, base | sequence & ((1 << _SEQUENCE_BITS) - 1), [view], lane)
+            self._unsettled = [one for one in self._unsettled if not one.settled]
+            self._unsettled.append(work)
+
+    def _check_peer(self, name: str, peer: int) -> None:
+        if not 0 <= peer < self.size or peer == self.rank:
+            raise ConfigError(name, peer, f"another rank from 0 to {self.size - 1}")
+
+    def _receives(self) -> native.Inbox:
+        if self._inbox is None:
+            others = [peer for peer in range(self.size) if peer != self.rank]
+            self._inbox = native.Inbox([(self.members[peer], self._key_of(peer, self.rank)) for peer in others])
+        return self._inbox
+
+    def _key_of(self, sender: int, receiver: int) -> int:
+        return _key_base((self.name, self.members, (sender, receiver)))
 
     def _at_root(self, whole: Any, part: View, root: int, name: str) -> View:
         if self.rank != root:
@@ -308,6 +340,16 @@ class Group:
         if len(counts) != self.size or any(one < 0 for one in counts) or sum(counts) * size > whole.bytes:
             raise ConfigError(name, tuple(counts), f"{self.size} numbers that fit {whole.bytes // size} elements")
         return tuple(one * size for one in counts)
+
+
+def _between(kind: str, view: View, peer: int) -> _Wanted:
+    return kind, (view.bytes,), ElementType.UINT8, ReduceOp.SUM, peer, "auto", (), 1.0
+
+
+def _key_base(what: tuple[Any, ...]) -> int:
+    """Of the keys of what all ranks call by this name; their sequence number is in the low bits."""
+    digest = hashlib.blake2b(repr(what).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") & ~_SEQUENCE_MASK
 
 
 def _same_type(one: View, other: View) -> None:

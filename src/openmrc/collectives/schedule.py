@@ -66,6 +66,7 @@ class Schedule:
         buffer_bytes: Size of each buffer, by number.
         shifts: Where in `shifted_buffer` a sender's offset 0 is, by rank; where senders do not know our layout.
         shifted_buffer: The number of that buffer.
+        offered: Sends of much tell the receiver that they wait, which may have to choose among senders.
     """
 
     rank: int
@@ -74,6 +75,7 @@ class Schedule:
     steps: list[Step] = field(default_factory=list)
     shifts: Sequence[int] = ()
     shifted_buffer: int = 0
+    offered: bool = False
 
     def send(self, peer: int, source: Place, into: Place, length: int, after: Iterable[int] = ()) -> int:
         """Bytes of an own buffer into a buffer of the peer; done when the own bytes may change. The step's number."""
@@ -160,6 +162,6 @@ class Schedule:
         for name, shift in zip(names, self.shifts, strict=False):
             shifts[name] = shift
         numbers = int(element), int(op.combines)
-        return native.Plan(
-            count, rows, waits, list(self.buffer_bytes), *numbers, factor, divisor, shifts, self.shifted_buffer
-        )
+        sizes = list(self.buffer_bytes)
+        shifted = shifts, self.shifted_buffer
+        return native.Plan(count, rows, waits, sizes, *numbers, factor, divisor, *shifted, self.offered)

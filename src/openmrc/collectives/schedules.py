@@ -292,7 +292,7 @@ def _all_to_all(request: Request, _algorithm: str) -> Schedule:
 
 
 def _send(request: Request, _algorithm: str) -> Schedule:
-    schedule = Schedule(request.rank, request.ranks, request.buffer_bytes)
+    schedule = Schedule(request.rank, request.ranks, request.buffer_bytes, offered=True)
     for block in _running_chunks(request.buffer_bytes[0]):
         place = Place(0, block.offset)
         schedule.send(request.root, place, place, block.bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -10,7 +11,7 @@ from openmrc._native import collectives as native
 from openmrc.collectives.buffers import Scratch, View
 from openmrc.errors import OpenmrcError
 
-__all__ = ["CollectiveError", "OpState", "Work"]
+__all__ = ["CollectiveError", "OpState", "Receive", "Work"]
 
 _SLICE_NS = 100_000_000  # Ctrl-C is noticed between slices
 
@@ -45,7 +46,10 @@ class Work:
 
     Attributes:
         algorithm: How it is done, such as "ring".
+        source: Of a receive that has succeeded: who sent it, in the group's numbers.
     """
+
+    source: int | None = None
 
     __slots__ = ("_executor", "_failure", "_keep", "_kind", "_number", "_scratch", "_state", "_where", "algorithm")
 
@@ -129,3 +133,28 @@ class Work:
             if scratch is not None:
                 self._scratch.give_back(scratch)
         return not self._keep
+
+
+class Receive(Work):
+    """A receive, which may not know its source before it is done."""
+
+    __slots__ = ("_members", "source")
+
+    def __init__(
+        self,
+        executor: native.Executor,
+        number: int,
+        where: str,
+        view: View,
+        scratch: Scratch,
+        members: Sequence[int],
+    ) -> None:
+        super().__init__(executor, number, "recv", where, [([view], None)], scratch, "direct")
+        self.source = None
+        self._members = members
+
+    def _note(self, state: OpState) -> bool:
+        # Before anybody can see that it is done; too late here, and another thread has said it.
+        if state is OpState.DONE and (rank := self._executor.source(self._number)) >= 0:
+            self.source = self._members.index(rank)
+        return super()._note(state)
