@@ -259,15 +259,11 @@ class MrcProcessGroup(dist.ProcessGroup):
 
     def recv(self, tensors: Sequence[Tensor], source: int, tag: int = 0) -> MrcWork:
         """What that rank sends next with this tag."""
-        tensor = one(tensors)
-        buffer = dense(tensor)
-        part = self._tagged(tag).recv(as_bytes(buffer), source, traffic_class=self._class)
-        after = _actions(restore(tensor, buffer))
-        return self._work("recv", [part], after, [tensor], None, source)
+        return self._recv(tensors, source, tag)
 
-    def recv_anysource(self, _tensors: Sequence[Tensor], _tag: int = 0) -> MrcWork:
-        """Refused: data goes straight into the receiver's memory, so the sender must be known before."""
-        raise ConfigError("src", None, "the rank to receive from: backend mrc cannot receive from any")
+    def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> MrcWork:
+        """What any rank sends next with this tag; `source_rank` of the work says which."""
+        return self._recv(tensors, None, tag)
 
     # --- waiting for each other
 
@@ -324,14 +320,19 @@ class MrcProcessGroup(dist.ProcessGroup):
         after: Sequence[After],
         value: list[Tensor],
         opts: Any,
-        source: int | None = None,
     ) -> MrcWork:
         limit = opts.timeout if opts is not None else timedelta(0)
         timeout_s = limit.total_seconds() if limit > timedelta(0) else self._timeout_s
-        work = MrcWork(self._job, self._group, name, parts, after, value, timeout_s, source)
+        work = MrcWork(self._job, self._group, name, parts, after, value, timeout_s)
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work
+
+    def _recv(self, tensors: Sequence[Tensor], source: int | None, tag: int) -> MrcWork:
+        tensor = one(tensors)
+        buffer = dense(tensor)
+        part = self._tagged(tag).recv(as_bytes(buffer), source, traffic_class=self._class)
+        return self._work("recv", [part], _actions(restore(tensor, buffer)), [tensor], None)
 
     def _reduce_scatter(
         self, name: str, pairs: Sequence[tuple[Tensor, Tensor]], value: list[Tensor], opts: Any

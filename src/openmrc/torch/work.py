@@ -34,7 +34,6 @@ class MrcWork(dist.Work):
         after: Brings results to where the caller wants them.
         value: Of the future: the tensors with the results.
         timeout_s: How long they may take, from now on.
-        source: The rank that data comes from, for `source_rank`.
     """
 
     def __init__(
@@ -46,12 +45,11 @@ class MrcWork(dist.Work):
         after: Sequence[Callable[[], None]],
         value: list[Any],
         timeout_s: float,
-        source: int | None = None,
     ) -> None:
         super().__init__()
         self._job, self._group, self._name = job, group, name
         self._parts, self._after, self._value = list(parts), list(after), value
-        self._timeout_s, self._source = timeout_s, source
+        self._timeout_s = timeout_s
         self._deadline = time.monotonic() + timeout_s
         self._lock, self._advancing = threading.Lock(), threading.Lock()
         self._over = False
@@ -109,11 +107,14 @@ class MrcWork(dist.Work):
         return self._value
 
     def source_rank(self) -> int:
-        """Of a receive: the sender, in the group's numbers."""
-        if self._source is None:
+        """Of a receive that has succeeded: the sender, in the group's numbers."""
+        source = self._parts[0].source if self._parts else None
+        if source is None:
             msg = f"{self._name} has no source rank"
             raise ProcessGroupError(msg)
-        return self._source
+        return source
+
+    _source_rank = source_rank
 
     def get_future(self) -> Any:
         """A future that completes by itself with the tensors, or with the failure."""
