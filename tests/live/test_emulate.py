@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -383,6 +385,23 @@ def test_nonsense_on_the_control_channel_gets_an_answer_not_a_crash(line: bytes)
 def test_control_listens_on_loopback_only(where: str) -> None:
     with pytest.raises(ConfigError, match="unix:PATH"):
         EmulatedFabric(small(), control=where)
+
+
+def test_a_program_may_end_without_stopping_the_fabric() -> None:
+    program = f"""
+import time
+from openmrc.emulate import EmulatedFabric
+from openmrc.fabric import make_fabric
+
+class Slow:  # the interpreter takes its time to end, so that the fabric's threads find that it has
+    def __del__(self, sleep=time.sleep):
+        sleep(0.5)
+
+slow = Slow()
+EmulatedFabric(make_fabric(planes=1, hosts=2, rate="100Mbit", address_base="{BASE}")).start()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_stop_in_the_middle_of_traffic_leaves_nothing_behind(hosts: Any) -> None:

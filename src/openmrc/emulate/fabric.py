@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -87,6 +88,7 @@ class EmulatedFabric:
             raise RuntimeError("the fabric was started before; make a new one")
         self._started = True
         self._native.start()
+        atexit.register(self.stop)  # a thread that waits in native code cannot be ended with the interpreter
         for fault in self.fabric.faults:
             self._add(fault)
         self._notices.start()
@@ -99,6 +101,7 @@ class EmulatedFabric:
         if self._stopped.is_set():
             return
         self._stopped.set()
+        atexit.unregister(self.stop)
         self._native.stop()
         if self._control:
             self._control.stop()
