@@ -88,6 +88,17 @@ std::uint64_t receive(Executor& self, std::shared_ptr<Inbox> inbox, int source, 
   return self.receive(inbox, source, std::move(plan), lane, memory);
 }
 
+using FileNumbers = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
+
+FileNumbers numbers_of(const collectives::ProcessFile& file) {
+  return {file.process, file.descriptor, file.device, file.inode};
+}
+
+collectives::ProcessFile file_of(const FileNumbers& numbers) {
+  const auto& [process, descriptor, device, inode] = numbers;
+  return {process, descriptor, device, inode};
+}
+
 nb::dict statistics(Executor& self) {
   const collectives::ExecutorStats stats = self.stats();
   nb::dict out;
@@ -97,6 +108,8 @@ nb::dict statistics(Executor& self) {
   out["early_messages"] = stats.early_messages;
   out["reduced_bytes"] = stats.reduced_bytes;
   out["copied_bytes"] = stats.copied_bytes;
+  out["shared_messages"] = stats.shared_messages;
+  out["shared_bytes"] = stats.shared_bytes;
   out["protocol_errors"] = stats.protocol_errors;
   return out;
 }
@@ -159,6 +172,18 @@ void bind_collectives(nb::module_& parent) {
              const nb::gil_scoped_release release;
              self.connect(rank, qps, address, rkey);
            })
+      .def("offer_memory",
+           [](Executor& self, std::uint16_t rank) {
+             const collectives::SharedOffer offer = self.offer_memory(rank);
+             return std::tuple(numbers_of(offer.memory), numbers_of(offer.doorbells[0]),
+                               numbers_of(offer.doorbells[1]));
+           })
+      .def("open_memory",
+           [](Executor& self, std::uint16_t rank, const std::tuple<FileNumbers, FileNumbers, FileNumbers>& offer) {
+             const auto& [memory, waiter, thread] = offer;
+             return self.open_memory(rank, {file_of(memory), {file_of(waiter), file_of(thread)}});
+           })
+      .def("use_memory", &Executor::use_memory, nb::arg("rank"), nb::arg("agreed"))
       .def("submit", &submit)
       .def("receive", &receive)
       .def("source", &Executor::source, Release())

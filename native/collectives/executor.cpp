@@ -1,5 +1,6 @@
 // Operations from submit() to release(), and the executor's thread. What arrives: executor_receive.cpp; what leaves:
-// executor_send.cpp; receives, which may wait for a source: executor_inbox.cpp.
+// executor_send.cpp; receives, which may wait for a source: executor_inbox.cpp; between ranks that share memory:
+// executor_shared.cpp.
 #include "collectives/executor.hpp"
 
 #include <poll.h>
@@ -158,6 +159,8 @@ std::shared_ptr<Executor::Op> Executor::make_op(std::uint8_t lane, std::span<con
 
 // What travels directly is read and written by the device.
 bool Executor::enlist_buffers(Op& op) {
+  const auto by_device = [&](const auto& peer) { return !peer->shares && op.plan->talks_to(peer->rank); };
+  if (std::none_of(peers_.begin(), peers_.end(), by_device)) return true;
   const bool written = op.plan->receives_more_than(kEagerBytesMax);
   if (!written && !op.plan->sends_more_than(kEagerBytesMax)) return true;
   const std::uint8_t access = written ? kRemoteWrite : kLocalRead;
@@ -214,22 +217,24 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
   std::unique_lock guard(mutex_);
   const std::shared_ptr<Op> op = share(id);  // another thread may release it while we wait
   if (op == nullptr) return OpState::kUnknown;
-  if (++spinners_ == 1) device_->unlisten_cq(cq_);
+  if (++spinners_ == 1) {
+    device_->unlisten_cq(cq_);
+    stay_awake(Sleeper::kThread);
+  }
   device_->begin_polling();
   TimePs idle_since = begun;
   const bool small = !op->plan->receives_more_than(kEagerBytesMax) && !op->plan->sends_more_than(kEagerBytesMax);
   while (op->state == OpState::kRunning && !stop_) {
-    guard.unlock();
     const TimePs idle = now_ps() - idle_since;
     const bool polls = small && idle < settings_.poll;
-    const std::uint32_t datagrams = polls ? device_->progress() : device_->await_progress(kNap);
-    if (datagrams > 0) {
-      idle_since = now_ps();
-    } else if (polls) {
-      std::this_thread::yield();  // whom we wait for may need this processor
-    }
+    const bool sleeps = !polls && !sleep_shared(Sleeper::kWaiter);
+    const std::uint64_t taken = stats_.shared_messages;
+    guard.unlock();
+    const std::uint32_t datagrams = sleeps ? await_anything() : device_->progress();
+    if (polls && datagrams == 0) std::this_thread::yield();  // whom we wait for may need this processor
     guard.lock();
     drive();
+    if (datagrams > 0 || stats_.shared_messages != taken) idle_since = now_ps();
     if (idle > settings_.spin || (timeout_ns >= 0 && now_ps() - begun > timeout_ns * kPsPerNs)) break;
   }
   --spinners_;
@@ -244,6 +249,15 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
     something_done_.wait_for(guard, std::chrono::nanoseconds(std::max<std::int64_t>(timeout_ns - spent_ns, 0)), over);
   }
   return op->state;
+}
+
+// From peers, or from those on this host through memory. The datagrams.
+std::uint32_t Executor::await_anything() {
+  if (!shares_) return device_->await_progress(kNap);
+  Doorbell& bell = doorbell(Sleeper::kWaiter);
+  const std::uint32_t datagrams = device_->await_progress(kNap, bell.fd());
+  bell.clear();
+  return datagrams;
 }
 
 std::pair<int, std::string> Executor::failure(OpId id) {
@@ -383,7 +397,7 @@ bool Executor::settled(Op& op) {
     if (op.reading > 0) return false;
     const auto writes = [&](const std::unique_ptr<Peer>& peer) {
       const auto receives = op.plan->receives(peer->rank);
-      return !peer->failed && op.plan->largest_receive(peer->rank) > kEagerBytesMax &&
+      return !peer->failed && !peer->shares && op.plan->largest_receive(peer->rank) > kEagerBytesMax &&
              std::any_of(receives.begin(), receives.end(), [&](std::uint32_t step) { return !op.done[step]; });
     };
     const bool announced = std::any_of(op.keys.begin(), op.keys.end(), [](std::uint32_t key) { return key != 0; });
@@ -400,13 +414,15 @@ bool Executor::settled(Op& op) {
 // --- the thread
 
 void Executor::run() {
-  std::array<pollfd, 2> fds{{{device_->cq_fd(cq_), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}}};
+  std::array<pollfd, 3> fds{
+      {{device_->cq_fd(cq_), POLLIN, 0}, {doorbell(Sleeper::kThread).fd(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}}};
   for (;;) {
     ::poll(fds.data(), fds.size(), kNapMs);
     std::uint64_t rings = 0;
     if (fds[0].revents != 0) {
       [[maybe_unused]] const ssize_t bytes = ::read(fds[0].fd, &rings, sizeof rings);
     }
+    if (fds[1].revents != 0) doorbell(Sleeper::kThread).clear();
     const std::unique_lock guard(mutex_);
     if (stop_) return;
     if (spinners_ == 0 && running_ > 0) drive();
@@ -414,9 +430,11 @@ void Executor::run() {
   }
 }
 
-// The thread shall wake at the next completion, unless somebody polls.
+// The thread shall wake at the next completion or message in shared memory, unless somebody polls.
 void Executor::watch() {
-  while (spinners_ == 0 && running_ > 0 && !device_->closed() && device_->listen_cq(cq_)) drive();
+  while (spinners_ == 0 && running_ > 0 && !device_->closed() &&
+         (device_->listen_cq(cq_) || sleep_shared(Sleeper::kThread)))
+    drive();
 }
 
 void Executor::drive() {
@@ -424,12 +442,13 @@ void Executor::drive() {
   for (;;) {
     const std::size_t count = device_->poll_cq(cq_, done);
     for (std::size_t i = 0; i < count; ++i) handle(done[i]);
+    const bool shared = take_shared();
     for (const std::unique_ptr<Peer>& peer : peers_) {
       for (Lane& lane : peer->lanes) resume(*peer, lane);
     }
     work();
     post_receives(kOwedMax);
-    if (count < done.size()) return;
+    if (count < done.size() && !shared) return;
   }
 }
 

@@ -2,7 +2,8 @@
 // arrives, reduces, and tells who waits. Several operations at once.
 //
 // Small messages travel in slots of the peer's mailbox, at once. Larger ones go straight into the peer's buffers: a rank
-// announces the buffers of an operation to those that will write into them when it begins with it.
+// announces the buffers of an operation to those that will write into them when it begins with it. Between ranks that
+// share memory both go through a ring there, the larger ones part by part, after the announcement all the same.
 //
 // Threads. Every method may be called from any thread. Whoever waits drives the device for a while (spin), then sleeps;
 // a thread of the executor goes on with the work while nobody spins.
@@ -24,6 +25,7 @@
 #include "collectives/inbox.hpp"
 #include "collectives/mailbox.hpp"
 #include "collectives/plan.hpp"
+#include "collectives/shared_link.hpp"
 #include "nic/device.hpp"
 
 namespace openmrc::collectives {
@@ -51,6 +53,7 @@ enum class OpState : std::uint8_t { kRunning = 0, kDone = 1, kFailed = 2, kUnkno
 struct ExecutorStats {
   std::uint64_t ops = 0, slot_messages = 0, direct_messages = 0, early_messages = 0, reduced_bytes = 0,
                 copied_bytes = 0;
+  std::uint64_t shared_messages = 0, shared_bytes = 0;  // taken out of rings
   std::uint64_t protocol_errors = 0;
 };
 
@@ -68,6 +71,12 @@ class Executor {
   // One QP per lane, in RTS; posts their receives.
   void connect(std::uint16_t rank, std::span<const std::uint32_t> qps, std::uint64_t mailbox_address,
                std::uint32_t mailbox_rkey);
+
+  // For a peer on this host, before anything is sent to it: makes memory, tells where; opens the peer's; and when both
+  // know that both have opened it, uses it, or lets it go.
+  SharedOffer offer_memory(std::uint16_t rank);
+  bool open_memory(std::uint16_t rank, const SharedOffer& offer);
+  void use_memory(std::uint16_t rank, bool agreed);
 
   // Starts an operation. `key` names it at all ranks; `buffers` must stay until release() says so.
   // Throws std::runtime_error when the device or the executor has no room for another one.
@@ -106,11 +115,13 @@ class Executor {
 
   void run();
   void watch();
+  std::uint32_t await_anything();
   // The rest is called under the lock.
   void drive();  // handles completions until there are none
   void handle(const Completion& done);
   void check_credit(Peer& peer, const Lane& lane);
   void handle_message(Peer& peer, Lane& lane, std::uint32_t slot);
+  void take_message(Peer& peer, const MessageHead& head, const std::uint8_t* data);
   void take(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
   void take_data(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
   void take_announcement(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
@@ -136,6 +147,14 @@ class Executor {
   void end(Op& op, OpState state, int rank, const std::string& reason);
   bool settled(Op& op);
   bool flushed() const;
+  bool take_shared();  // true: there was something
+  void take_ring(Peer& peer, Lane& lane);
+  void take_part(Peer& peer, Lane& lane, const RingHead& head, const std::uint8_t* data);
+  bool put_shared(Peer& peer, const Lane& lane, const RingHead& head, const void* data);
+  bool send_parts(Op& op, std::uint32_t step);
+  bool sleep_shared(Sleeper sleeper);  // peers shall ring; true: something is there already
+  void stay_awake(Sleeper sleeper);
+  Doorbell& doorbell(Sleeper sleeper) { return doorbells_[static_cast<std::size_t>(sleeper)]; }
   bool needs(const Op& op, std::uint16_t rank) const;
   void announce(Op& op);
   void enlist(std::uint8_t* base, std::uint64_t bytes, std::uint8_t access, std::uint32_t& key);
@@ -173,6 +192,8 @@ class Executor {
   std::uint32_t running_ = 0, spinners_ = 0;
   bool stop_ = false;
   ExecutorStats stats_;
+  std::array<Doorbell, kSleepers> doorbells_;
+  bool shares_ = false;  // memory, with any peer
   nic::FileDescriptor stop_fd_;
   std::thread thread_;
 };

@@ -28,10 +28,13 @@ void Executor::handle_message(Peer& peer, Lane& lane, std::uint32_t slot) {
   MessageHead head;
   std::memcpy(&head, at, kHeadBytes);
   ++lane.slots_taken;
+  take_message(peer, head, at + kHeadBytes);
+}
+
+void Executor::take_message(Peer& peer, const MessageHead& head, const std::uint8_t* data) {
   if (head.bytes > kEagerBytesMax || head.kind < MessageHead::kData || head.kind > MessageHead::kOffer) {
     return protocol_error(peer, "it sent a message that cannot be read");
   }
-  const std::uint8_t* data = at + kHeadBytes;
   Op* op = by_key(head.key);
   if (op != nullptr) {
     if (op->state == OpState::kRunning) take(*op, peer.rank, head, data);

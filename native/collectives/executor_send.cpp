@@ -79,6 +79,7 @@ bool Executor::send_direct(Op& op, std::uint32_t index) {
     remote.held.push_back(index);
     return true;
   }
+  if (peer.shares) return send_parts(op, index);
   if (!may_send(peer, lane, /*slot=*/false)) return false;
   const RemoteBuffer& into = remote.buffers[step.into_buffer];
   SendWr wr;
@@ -107,6 +108,7 @@ bool Executor::offer(Op& op, std::uint32_t index) {
 }
 
 bool Executor::put_message(Peer& peer, Lane& lane, const MessageHead& head, const void* data) {
+  if (peer.shares) return put_shared(peer, lane, {head, 0}, data);
   if (!may_send(peer, lane, /*slot=*/true)) return false;
   const auto slot = static_cast<std::uint32_t>(lane.slots_sent % kSlots);
   std::uint8_t* at = outbox_.base() + outbox_.slot(peer.rank, lane.number, slot);
@@ -171,6 +173,7 @@ void Executor::resume(Peer& peer, Lane& lane) {
       if (!(small ? send_small(*op, next.step) : send_direct(*op, next.step))) return;
     }
     lane.held.pop_front();
+    lane.left_bytes = 0;
   }
 }
 

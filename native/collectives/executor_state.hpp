@@ -29,6 +29,13 @@ struct Executor::Lane {
   std::deque<SendWr> backlog;  // the QP's queue was full
   std::deque<Ready> held;      // sends without a slot or a receive to send to
   std::deque<std::pair<MessageHead, std::vector<std::uint8_t>>> held_messages;  // announcements, before everything held
+  // In shared memory: how much has left of the message that is held first, and has come of the one that arrives.
+  std::uint64_t left_bytes = 0;
+  struct Arriving {
+    std::uint64_t key = 0;
+    std::uint32_t pair_index = 0;
+    std::uint64_t bytes = 0;
+  } arriving;
 };
 
 struct Executor::Peer {
@@ -37,6 +44,8 @@ struct Executor::Peer {
   std::uint32_t mailbox_rkey = 0;
   std::vector<Lane> lanes;
   bool connected = false, failed = false;
+  std::unique_ptr<SharedLink> link;  // instead of the QPs, if `shares`
+  bool shares = false;
   std::string reason;
   // What arrived for operations that have not begun here, by key.
   struct Early {

@@ -19,7 +19,9 @@ inline constexpr std::size_t kCreditBytes = 256;
 
 // First bytes of a slot. `key` names the operation, at all ranks alike.
 struct MessageHead {
-  enum Kind : std::uint32_t { kData = 1, kAnnounce = 2, kOffer = 3 };  // offer: a send waits to be told our buffers
+  // Offer: a send waits to be told our buffers. Part: of a message that is too large for a slot, in shared memory alone;
+  // elsewhere such a message is written directly.
+  enum Kind : std::uint32_t { kData = 1, kAnnounce = 2, kOffer = 3, kPart = 4 };
   std::uint64_t key = 0;
   std::uint32_t kind = 0;
   std::uint32_t pair_index = 0;  // data: which of the receives from the sender

@@ -68,6 +68,12 @@ int wait_events(int epoll, std::span<epoll_event> events, TimePs span) {
   return ::epoll_wait(epoll, events.data(), count, static_cast<int>((span + kPsPerMs - 1) / kPsPerMs));
 }
 
+void await_either(int one, int other, TimePs span) {
+  const timespec timeout = to_timespec(span);
+  std::array<pollfd, 2> fds{{{one, POLLIN, 0}, {other, POLLIN, 0}}};
+  ::ppoll(fds.data(), fds.size(), &timeout, nullptr);
+}
+
 EngineConfig engine_config(const Settings& settings, std::span<const std::unique_ptr<Port>> ports) {
   EngineConfig config;
   config.seed = settings.seed;
@@ -230,7 +236,7 @@ std::uint32_t Device::progress() {
   return poll(all_ports_);
 }
 
-std::uint32_t Device::await_progress(TimePs longest) {
+std::uint32_t Device::await_progress(TimePs longest, int also) {
   const TimePs asked = now_ps();
   const TimePs rested = asked + longest + kBusyGrace / 2;
   if (busy_until_.load(std::memory_order_relaxed) < rested) busy_until_.store(rested, std::memory_order_relaxed);
@@ -241,7 +247,12 @@ std::uint32_t Device::await_progress(TimePs longest) {
     until = std::min(until, engine_->next_timer());
     if (deferred_since_ != 0) until = std::min(until, deferred_since_ + kDeferMax);
   }
-  const PortMask readable = sleep(epoll_, std::max<TimePs>(until - asked, 0));
+  TimePs span = std::max<TimePs>(until - asked, 0);
+  if (also >= 0) {
+    await_either(epoll_.get(), also, span);
+    span = 0;
+  }
+  const PortMask readable = sleep(epoll_, span);
   const std::unique_lock guard(lock_);
   const std::uint32_t datagrams = poll(readable);
   const TimePs sleeping_until = sleeping_until_.load();

@@ -99,7 +99,8 @@ class Device {
   std::uint32_t progress();
   // The same, asleep until something arrives or a timer is due, at most `longest`. Where threads outnumber processors
   // this is quicker than polling: who sleeps goes first when it wakes, and takes nothing from whom it waits for.
-  std::uint32_t await_progress(TimePs longest);
+  // `also`: a descriptor that ends the sleep, too, when it is readable; -1: none.
+  std::uint32_t await_progress(TimePs longest, int also = -1);
   // progress() is about to come: the I/O thread keeps out of the way.
   void begin_polling();
   // No more progress() for now: the I/O thread takes over at once.

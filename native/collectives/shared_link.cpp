@@ -1,0 +1,51 @@
+#include "collectives/shared_link.hpp"
+
+namespace openmrc::collectives {
+namespace {
+
+std::uint32_t bit(Sleeper sleeper) { return 1U << static_cast<std::uint8_t>(sleeper); }
+
+}  // namespace
+
+SharedLink::SharedLink(std::uint32_t lanes) : lanes_(lanes), incoming_(lanes * kRingAreaBytes) {
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) readers_.emplace_back(incoming_.base() + lane * kRingAreaBytes);
+}
+
+bool SharedLink::open(const SharedOffer& offer) {
+  outgoing_ = SharedMemory::open(offer.memory, lanes_ * kRingAreaBytes);
+  if (!outgoing_.valid()) return false;
+  for (std::size_t i = 0; i < kSleepers; ++i) {
+    if (!doorbells_[i].open(offer.doorbells[i])) return false;
+  }
+  for (std::uint32_t lane = 0; lane < lanes_; ++lane) writers_.emplace_back(outgoing_.base() + lane * kRingAreaBytes);
+  return true;
+}
+
+RingAnswer SharedLink::put(std::uint32_t lane, const RingHead& head, const void* data) {
+  const RingAnswer answer = writers_[lane].put(head, data);
+  if (answer == RingAnswer::kOk) ring(writers_[lane].sleepers());
+  return answer;
+}
+
+void SharedLink::pop(std::uint32_t lane) {
+  if (readers_[lane].pop()) ring(writers_[lane].sleepers());
+}
+
+bool SharedLink::sleep(Sleeper sleeper) {
+  bool something = false;
+  for (RingReader& reader : readers_) something = reader.sleep(bit(sleeper)) || something;
+  for (RingWriter& writer : writers_) something = writer.freed() || something;
+  return something;
+}
+
+void SharedLink::stay_awake(Sleeper sleeper) {
+  for (RingReader& reader : readers_) reader.stay_awake(bit(sleeper));
+}
+
+void SharedLink::ring(std::uint32_t sleepers) {
+  for (std::size_t i = 0; i < kSleepers; ++i) {
+    if ((sleepers >> i & 1U) != 0) doorbells_[i].ring();
+  }
+}
+
+}  // namespace openmrc::collectives

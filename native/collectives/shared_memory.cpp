@@ -1,0 +1,120 @@
+#include "collectives/shared_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "nic/error.hpp"
+
+namespace openmrc::collectives {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // who shrinks it would have the others killed
+
+ProcessFile describe(const nic::FileDescriptor& fd) {
+  struct stat found{};
+  if (::fstat(fd.get(), &found) != 0) throw nic::NicError(errno, "cannot look at a file of this process");
+  return {static_cast<std::uint64_t>(::getpid()), static_cast<std::uint64_t>(fd.get()), found.st_dev, found.st_ino};
+}
+
+bool is_it(const struct stat& found, const ProcessFile& file, mode_t kind) {
+  return (found.st_mode & S_IFMT) == kind && found.st_dev == file.device && found.st_ino == file.inode;
+}
+
+// Looks before it opens: opening something else could have effects.
+nic::FileDescriptor open_file(const ProcessFile& file, mode_t kind) {
+  const std::string path = "/proc/" + std::to_string(file.process) + "/fd/" + std::to_string(file.descriptor);
+  struct stat found{};
+  if (::stat(path.c_str(), &found) != 0 || !is_it(found, file, kind)) return {};
+  nic::FileDescriptor fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!fd.valid() || ::fstat(fd.get(), &found) != 0 || !is_it(found, file, kind)) return {};
+  return fd;
+}
+
+}  // namespace
+
+// --- memory
+
+SharedMemory::SharedMemory(std::size_t bytes)
+    : file_(::memfd_create("openmrc-collectives", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+  if (!file_.valid() || ::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(file_.get(), F_ADD_SEALS, kSeals) != 0) {
+    throw nic::NicError(errno, "cannot make memory to share");
+  }
+  map(bytes);
+  if (!valid()) throw nic::NicError(errno, "cannot map memory to share");
+}
+
+SharedMemory::~SharedMemory() {
+  if (valid()) ::munmap(base_, bytes_);
+}
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : file_(std::move(other.file_)),
+      base_(std::exchange(other.base_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  std::swap(file_, other.file_);
+  std::swap(base_, other.base_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+SharedMemory SharedMemory::open(const ProcessFile& file, std::size_t bytes) {
+  SharedMemory memory;
+  memory.file_ = open_file(file, S_IFREG);
+  struct stat found{};
+  if (!memory.file_.valid() || ::fstat(memory.file_.get(), &found) != 0) return {};
+  const int seals = ::fcntl(memory.file_.get(), F_GET_SEALS);
+  if (found.st_size != static_cast<off_t>(bytes) || seals < 0 || (seals & kSeals) != kSeals) return {};
+  memory.map(bytes);
+  memory.hide();
+  return memory;
+}
+
+ProcessFile SharedMemory::file() const { return describe(file_); }
+
+void SharedMemory::map(std::size_t bytes) {
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
+  if (base == MAP_FAILED) return;
+  base_ = static_cast<std::uint8_t*>(base);
+  bytes_ = bytes;
+}
+
+// --- doorbells
+
+Doorbell::Doorbell() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_NONBLOCK | O_CLOEXEC) != 0) throw nic::NicError(errno, "cannot create a pipe");
+  reading_ = nic::FileDescriptor(ends[0]);
+  writing_ = nic::FileDescriptor(ends[1]);
+}
+
+ProcessFile Doorbell::file() const { return describe(reading_); }
+
+void Doorbell::clear() {
+  std::array<char, 512> rings;
+  while (::read(reading_.get(), rings.data(), rings.size()) == static_cast<ssize_t>(rings.size())) {
+  }
+}
+
+bool RemoteDoorbell::open(const ProcessFile& file) {
+  // For reading, too: a pipe whose reader has died would end us with a signal.
+  writing_ = open_file(file, S_IFIFO);
+  return writing_.valid();
+}
+
+void RemoteDoorbell::ring() {
+  const char one = 1;
+  // Full means that it is readable already, which is all we want.
+  [[maybe_unused]] const ssize_t written = ::write(writing_.get(), &one, sizeof one);
+}
+
+}  // namespace openmrc::collectives
