@@ -1,21 +1,27 @@
-"""All ranks of a job, connected with each other: one QP per pair and traffic class, and an executor that runs plans."""
+"""All ranks of a job, connected with each other: one QP per pair and traffic class, and an executor that runs plans.
+
+Ranks on one host may have memory in common instead, which needs three rounds through the store: who is on which host,
+where each has made memory for whom, and who could open it.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
 from openmrc._native import collectives as native
 from openmrc.collectives.group import Group
+from openmrc.collectives.hosts import Host, hosts_of_ranks, identify_host
 from openmrc.collectives.sites import sites_of_world
 from openmrc.collectives.stores import Store
 from openmrc.connection import GOODBYE, QpLink, QpSettings, connect_link, listen
 from openmrc.errors import ConfigError, OpenmrcError
 from openmrc.verbs import CompletionQueue, Device
+from openmrc.verbs.stats import QueuePairStatistics
 
 __all__ = ["TRAFFIC_CLASSES", "World"]
 
@@ -37,6 +43,7 @@ class _Card:
     mailbox_address: int
     mailbox_rkeys: list[int]
     ports: tuple[str, ...]
+    host: Host | None
 
 
 class World:
@@ -55,7 +62,11 @@ class World:
             sleeps until something comes.
         timeout_s: For connecting.
         sites: Which ranks stand together, on one site or one host; the same at all ranks. Large reductions and
-            all-gathers then send less from site to site. Empty: no matter.
+            all-gathers then send less from site to site. Empty: no matter, or with shared memory the hosts.
+        shared_memory: Between ranks on one host, data goes through memory that they share, not through ports, where
+            both ask for it and can.
+        host: With shared memory, parts a machine into several hosts: only ranks of one machine that give the same
+            name share. For test beds.
 
     Raises:
         ConfigError: a rank out of range.
@@ -76,14 +87,21 @@ class World:
         poll_us: int = _POLL_US,
         timeout_s: float = 60.0,
         sites: Sequence[Sequence[int]] = (),
+        shared_memory: bool = False,
+        host: str = "",
     ) -> None:
         if not 1 <= size <= RANKS_MAX:
             raise ConfigError("size", size, f"1 to {RANKS_MAX} ranks")
         if not 0 <= rank < size:
             raise ConfigError("rank", rank, f"0 to {size - 1}")
+        if host and not shared_memory:
+            raise ConfigError("host", host, "nothing, unless ranks share memory", hint="add shared_memory=True")
         self.device, self.rank, self.size = device, rank, size
         self.sites = sites_of_world(sites, size)
         """Which ranks stand together."""
+        self.neighbours: tuple[int, ...] = ()
+        """Ranks that this one shares memory with."""
+        self._host = identify_host(host) if shared_memory else None
         self._name = name
         recv_depth = _RECV_DEPTH + native.CREDIT_RECEIVES
         self._settings = replace(settings or QpSettings(), send_depth=_SEND_DEPTH, recv_depth=recv_depth)
@@ -99,7 +117,7 @@ class World:
             spin_us * 1000,
             poll_us * 1000,
         )
-        self._links: list[QpLink] = []
+        self._links: dict[tuple[int, int], QpLink] = {}  # by rank and traffic class
         self._closed = False
         self._missing: dict[int, str] = {}
         self._ports = {rank: tuple(port.seen_as for port in device.ports)}
@@ -153,6 +171,10 @@ class World:
         """Counters of the executor: operations, messages, bytes reduced and copied."""
         return dict(self._executor.statistics())
 
+    def qp_statistics(self, rank: int) -> dict[str, QueuePairStatistics]:
+        """Counters of the QPs to another rank, by traffic class; what goes through shared memory is not among them."""
+        return {name: self._links[rank, lane].statistics() for lane, name in enumerate(TRAFFIC_CLASSES)}
+
     def close(self, *, goodbye: bool = True) -> None:
         """Ends everything; operations that run fail. Idempotent.
 
@@ -164,7 +186,7 @@ class World:
         self._closed = True
         self._executor.flush(_FLUSH_NS)
         self._executor.close()
-        for link in self._links:
+        for link in self._links.values():
             if goodbye:
                 link.say_goodbye()
             link.close()
@@ -183,7 +205,7 @@ class World:
         where = f"[{address}]:0" if ":" in address else f"{address}:0"
         with listen(self.device, where, settings=self._settings) as listener:
             own = [listener.address, self._executor.mailbox_address, list(self._executor.mailbox_rkeys)]
-            store.set(self._key(self.rank), json.dumps([*own, self._ports[self.rank]]))
+            store.set(self._key(self.rank), json.dumps([*own, self._ports[self.rank], self._host]))
             failures: list[Exception] = []
             found: dict[tuple[int, int], QpLink] = {}
 
@@ -198,7 +220,7 @@ class World:
 
             acceptor = threading.Thread(target=accept, name="openmrc-accept", daemon=True)
             acceptor.start()
-            cards = {rank: _Card(*json.loads(card)) for rank, card in self._ask_all(store, "").items()}
+            cards = {rank: _Card(*card) for rank, card in self._ask(store, "").items()}
             self._ports |= {rank: tuple(card.ports) for rank, card in cards.items()}
             for rank in range(self.rank + 1, self.size):
                 for lane in range(len(TRAFFIC_CLASSES)):
@@ -211,17 +233,34 @@ class World:
                         timeout_s=timeout_s,
                     )
             acceptor.join()
-            self._links += found.values()
+            self._links = found
             if failures:
                 raise failures[0]
         for rank, card in cards.items():
             qps = [found[rank, lane].qp.qp_num for lane in range(len(TRAFFIC_CLASSES))]
             self._executor.connect(rank, qps, card.mailbox_address, card.mailbox_rkeys[self.rank])
+        hosts = hosts_of_ranks({self.rank: self._host} | {rank: card.host for rank, card in cards.items()})
+        if self._host is not None:
+            own_host = next(ranks for ranks in hosts if self.rank in ranks)
+            self._share_memory(store, [rank for rank in own_host if rank != self.rank])
+        # By what all ranks know of all, so that all have the same: not by who could open whose memory.
+        self.sites = self.sites or (hosts if len(hosts) < self.size else ())
         # Nobody may write to a rank whose receives are not posted.
         store.set(f"{self._key(self.rank)}/ready", "1")
-        self._ask_all(store, "/ready")
+        self._ask(store, "/ready")
         for (rank, _), link in found.items():
             link.watch(lambda reason, rank=rank: self._lost(rank, reason))  # type: ignore[misc]
+
+    def _share_memory(self, store: Store, others: Sequence[int]) -> None:
+        own = {rank: self._executor.offer_memory(rank) for rank in others}
+        store.set(f"{self._key(self.rank)}/memory", json.dumps(own))
+        offers = self._ask(store, "/memory", others)
+        opened = [rank for rank in others if self._executor.open_memory(rank, offers[rank][str(self.rank)])]
+        store.set(f"{self._key(self.rank)}/opened", json.dumps(opened))
+        answers = self._ask(store, "/opened", others)
+        self.neighbours = tuple(rank for rank in opened if self.rank in answers[rank])
+        for rank in others:
+            self._executor.use_memory(rank, rank in self.neighbours)
 
     def _lost(self, rank: int, reason: str) -> None:
         if self._closed:
@@ -233,13 +272,14 @@ class World:
     def _key(self, rank: int) -> str:
         return f"openmrc/{self._name}/{rank}"
 
-    def _ask_all(self, store: Store, what: str) -> dict[int, Any]:
-        """What every other rank has put into the store."""
-        keys = {rank: f"{self._key(rank)}{what}" for rank in range(self.size) if rank != self.rank}
+    def _ask(self, store: Store, what: str, ranks: Iterable[int] | None = None) -> dict[int, Any]:
+        """What other ranks, by default all, have put into the store."""
+        asked = range(self.size) if ranks is None else ranks
+        keys = {rank: f"{self._key(rank)}{what}" for rank in asked if rank != self.rank}
         values: dict[int, Any] = {}
         for rank, key in keys.items():
             try:
-                values[rank] = store.get(key)
+                values[rank] = json.loads(store.get(key))
             except (TimeoutError, RuntimeError) as error:  # torch's stores raise the latter
                 late = [str(one) for one, key in keys.items() if one not in values and not store.check([key])]
                 who = f"ranks {', '.join(late)}" if len(late) > 1 else f"rank {''.join(late) or rank}"
