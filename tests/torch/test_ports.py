@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import logging.handlers
 import os
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import torch.distributed as dist
 
 from openmrc.collectives import FileStore
 from openmrc.errors import ConfigError
-from openmrc.torch.hosts import Neighbours, meet
+from openmrc.torch.hosts import Neighbours, meet, sharing
 
 ALONE, CROWDED = Neighbours(0, shared=False, all_here=False), Neighbours(1, shared=True, all_here=False)
 ALL_HERE = Neighbours(1, shared=True, all_here=True)
@@ -100,3 +102,32 @@ def two_planes(where: dict[str, Any]) -> list[str]:
 @pytest.mark.live
 def test_a_failure_says_which_ports_the_rank_had(run_ranks: Any):
     assert run_ranks("two_planes", 2, backend=None) == {0: ["127.0.70.2", "127.0.71.2"], 1: []}
+
+
+def test_memory_is_shared_when_the_environment_asks():
+    assert sharing({}) == sharing({"OPENMRC_SHARED_MEMORY": "0"}) == (False, "")
+    assert sharing({"OPENMRC_SHARED_MEMORY": "1"}) == (True, "")
+    assert sharing({"OPENMRC_SHARED_MEMORY": "1", "OPENMRC_HOST": "host3"}) == (True, "host3")
+    with pytest.raises(ConfigError, match=r"^OPENMRC_SHARED_MEMORY"):
+        sharing({"OPENMRC_SHARED_MEMORY": "yes"})
+    with pytest.raises(ConfigError, match=r"^OPENMRC_HOST"):
+        sharing({"OPENMRC_HOST": "host3"})
+
+
+def shares_memory(where: dict[str, Any]) -> tuple[str, float]:
+    os.environ["OPENMRC_SHARED_MEMORY"] = "1"
+    said = logging.handlers.BufferingHandler(10)
+    logging.getLogger("openmrc.torch").addHandler(said)
+    logging.getLogger("openmrc.torch").setLevel(logging.INFO)
+    dist.init_process_group("mrc", **where)
+    data = torch.full((100_000,), float(where["rank"] + 1))
+    dist.all_reduce(data)
+    dist.destroy_process_group()
+    return said.buffer[0].getMessage().rpartition("; ")[2], float(data.sum())
+
+
+@pytest.mark.live
+def test_a_process_group_shares_memory_when_the_environment_asks(run_ranks: Any):
+    assert run_ranks("shares_memory", 2, backend=None) == dict.fromkeys(
+        range(2), ("shares memory with 1 of 1 others", 300_000)
+    )

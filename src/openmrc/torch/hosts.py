@@ -1,14 +1,18 @@
-"""Which ranks share a host, asked through the store before anything is connected."""
+"""Which ranks share a host, asked through the store before anything is connected, and whether those share memory."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Neighbours", "meet"]
+from openmrc.errors import ConfigError
 
+__all__ = ["Neighbours", "meet", "sharing"]
+
+SHARED_MEMORY, HOST = "OPENMRC_SHARED_MEMORY", "OPENMRC_HOST"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/net")
 
@@ -43,3 +47,20 @@ def meet(store: Any, key: str, rank: int, size: int) -> Neighbours:
     return Neighbours(
         own_index=hosts[:rank].count(own), shared=len(set(hosts)) < size, all_here=hosts.count(own) == size
     )
+
+
+def sharing(environment: Mapping[str, str]) -> tuple[bool, str]:
+    """Whether ranks of one host shall share memory, and this host's name if it is to be parted into several.
+
+    Args:
+        environment: Of the process.
+
+    Raises:
+        ConfigError: neither yes nor no, or a name for nothing.
+    """
+    wanted, name = environment.get(SHARED_MEMORY, "0"), environment.get(HOST, "")
+    if wanted not in ("0", "1"):
+        raise ConfigError(SHARED_MEMORY, wanted, "1: ranks of one host share memory; 0: they do not")
+    if name and wanted == "0":
+        raise ConfigError(HOST, name, f"nothing, unless {SHARED_MEMORY}=1")
+    return wanted == "1", name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 
 from openmrc.collectives import Group, World
 from openmrc.torch import nic as nics
-from openmrc.torch.hosts import meet
+from openmrc.torch.hosts import meet, sharing
 
 __all__ = ["Completer", "Job", "Pending"]
 
@@ -74,7 +75,7 @@ class Job:
         timeout_s: For everybody to come.
 
     Raises:
-        ConfigError: the environment names ports that cannot be.
+        ConfigError: the environment names ports that cannot be, or is not clear about shared memory.
         DeviceError: the operating system refuses them.
         PeerError, TimeoutError: a rank did not come, or two cannot agree.
     """
@@ -84,6 +85,7 @@ class Job:
         # A store outlives process groups; what the ranks wrote for the last one must not be taken for this one's.
         self.life = store.add(f"openmrc/lives/{rank}", 1)
         """Which one of those made through this store it is."""
+        shared_memory, host = sharing(os.environ)
         neighbours = meet(store, f"openmrc/{self.life}", rank, len(ranks))
         self._nic = nics.acquire(neighbours, _host_of(store))
         try:
@@ -95,6 +97,8 @@ class Job:
                 address=self._nic.address,
                 name=f"torch-{self.life}",
                 timeout_s=timeout_s,
+                shared_memory=shared_memory,
+                host=host,
             )
         except BaseException:
             nics.release(self._nic)
@@ -103,6 +107,8 @@ class Job:
         self.failed = False
         """Whether an operation has failed: then the end of this rank is no success, and the others are told so."""
         said = f"openmrc: rank {rank} of {len(ranks)}, UDP port {self._nic.device.udp_port}, {self._nic.why}"
+        if shared_memory:
+            said += f"; shares memory with {len(self.world.neighbours)} of {len(ranks) - 1} others"
         _LOG.info(said)
         if rank == 0:
             sys.stderr.write(f"{said}\n")
