@@ -28,14 +28,15 @@ SIZES = (0, 1, 1021, 300_007)
 Body = Callable[[Group], Any]
 # What a rank says of its host; None: it shares nothing.
 Hosts = Sequence[str | None]
+Sites = Sequence[Sequence[int]]
 
 
-def rank_process(rank: int, hosts: Hosts, folder: Path, body: Body, answers: Any) -> None:
+def rank_process(rank: int, hosts: Hosts, sites: Sites, folder: Path, body: Body, answers: Any) -> None:
     shared: dict[str, Any] = {} if hosts[rank] is None else {"shared_memory": True, "host": hosts[rank]}
     try:
         with (
             Device([f"127.0.{40 + plane}.{rank + 1}" for plane in range(2)], udp_port=UDP_PORT) as device,
-            World(device, rank, len(hosts), FileStore(folder, 30), **shared) as world,
+            World(device, rank, len(hosts), FileStore(folder, 30), sites=sites, **shared) as world,
         ):
             answers.put((rank, body(world.group)))
             world.group.barrier().wait(30)
@@ -43,12 +44,13 @@ def rank_process(rank: int, hosts: Hosts, folder: Path, body: Body, answers: Any
         answers.put((rank, AssertionError(traceback.format_exc())))
 
 
-def run(hosts: Hosts, folder: Path, body: Body, expected: int | None = None) -> dict[int, Any]:
+def run(hosts: Hosts, folder: Path, body: Body, *, expected: int | None = None, sites: Sites = ()) -> dict[int, Any]:
     """What `body` returned by rank; each rank is a process. `expected`: how many answers come, by default all."""
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     processes = [
-        context.Process(target=rank_process, args=(rank, hosts, folder, body, answers)) for rank in range(len(hosts))
+        context.Process(target=rank_process, args=(rank, hosts, sites, folder, body, answers))
+        for rank in range(len(hosts))
     ]
     for process in processes:
         process.start()
@@ -135,6 +137,39 @@ def test_every_collective_has_the_same_bits_and_sends_nothing_over_qps(tmp_path:
         assert set(sent.values()) == {0}
         assert counters["shared_bytes"] > 0
         assert counters["slot_messages"] == counters["direct_messages"] == counters["protocol_errors"] == 0
+
+
+def across(group: Group) -> dict[str, str]:
+    """Digests of what the hierarchical algorithms make."""
+    found: dict[str, str] = {}
+    rank, ranks = group.rank, group.size
+    for size in SIZES:
+        buffer = part(rank, size)
+        group.all_reduce(buffer, ReduceOp.AVG, algorithm="hierarchical").wait(30)
+        found[f"all_reduce {size}"] = digest(buffer)
+        whole, out = np.resize(buffer, size // 2 * ranks), part(0, size // 2)
+        group.reduce_scatter(out, whole, algorithm="hierarchical").wait(30)
+        found[f"reduce_scatter {size}"] = digest(out)
+        group.all_gather(whole, out, algorithm="hierarchical").wait(30)
+        found[f"all_gather {size}"] = digest(whole)
+    return found
+
+
+def test_hosts_and_sites_give_the_same_bits(tmp_path: Path):
+    sites = [[0, 2], [1, 3]]
+    over_qps = run([None] * 4, tmp_path / "qps", across, sites=sites)
+    assert run(["a", "b", "a", "b"], tmp_path / "shared", across) == over_qps
+    assert run([""] * 4, tmp_path / "overridden", across, sites=sites) == over_qps
+
+
+def in_segments(group: Group) -> bool:
+    buffer = np.full(17_000_003, group.rank + 1, np.float32)
+    group.all_reduce(buffer).wait(60)
+    return bool(np.all(buffer == sum(range(group.size + 1))))
+
+
+def test_what_is_too_much_for_scratch_memory_goes_in_segments(tmp_path: Path):
+    assert run(["", ""], tmp_path, in_segments) == {0: True, 1: True}
 
 
 def halves(group: Group) -> tuple[tuple[int, ...], Any, str, str]:
