@@ -9,6 +9,7 @@
 #include "collectives/executor.hpp"
 #include "nic/socket_address.hpp"
 #include "tests/check.hpp"
+#include "tests/own_udp_port.hpp"
 
 namespace {
 
@@ -27,7 +28,7 @@ struct Rank {
     CHECK(nic::parse_address("127.0.0." + std::to_string(121 + number), port.local));
     port.advertise = port.local;
     settings.ports.push_back(port);
-    settings.udp_port = 14802;
+    settings.udp_port = openmrc::test::own_udp_port();
     device = std::make_shared<nic::Device>(settings);
     CHECK(device->create_cq(64, cq) == Status::kOk);
     executor = std::make_unique<Executor>(device, cq, ExecutorSettings{number, 2, kLanes, 160, 2 * kPsPerMs, 0});

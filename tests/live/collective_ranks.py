@@ -29,6 +29,7 @@ class Ranks:
         ports: Of every rank's device, by rank; None: two on loopback.
         evs_per_port: Of every device; None: as usual.
         sites: As the world takes them.
+        hosts: Of every rank that shares memory its host's name, of others None; empty: nobody does.
     """
 
     def __init__(
@@ -40,10 +41,11 @@ class Ranks:
         ports: Sequence[Sequence[str]] | None = None,
         evs_per_port: int | None = None,
         sites: Sequence[Sequence[int]] = (),
+        hosts: Sequence[str | None] = (),
     ) -> None:
         self._count, self._folder, self._body = count, folder, body
         self._ports = ports or [[f"127.0.{40 + n}.{rank + 1}" for n in range(LOOPBACK_PLANES)] for rank in range(count)]
-        self._evs_per_port, self._sites = evs_per_port, sites
+        self._evs_per_port, self._sites, self._hosts = evs_per_port, sites, hosts
         context = multiprocessing.get_context("fork")
         self._answers = context.Queue()
         self._processes = [context.Process(target=self._run, args=(rank,)) for rank in range(count)]
@@ -82,10 +84,12 @@ class Ranks:
             process.join(30)
 
     def _run(self, rank: int) -> None:
+        host = self._hosts[rank] if self._hosts else None
+        sharing: dict[str, Any] = {} if host is None else {"shared_memory": True, "host": host}
         try:
             with (
                 Device(self._ports[rank], udp_port=UDP_PORT, evs_per_port=self._evs_per_port) as device,
-                World(device, rank, self._count, FileStore(self._folder, 30), sites=self._sites) as world,
+                World(device, rank, self._count, FileStore(self._folder, 30), sites=self._sites, **sharing) as world,
             ):
                 self._answers.put((rank, self._body(world)))
                 world.group.barrier().wait(30)

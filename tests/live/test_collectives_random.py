@@ -18,6 +18,7 @@ from openmrc.collectives import Group, ReduceOp, Work, World
 pytestmark = pytest.mark.live
 
 RANKS = 3
+HOSTS = ("a", "a", "b")  # where memory is shared
 OPERATIONS = 120
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8")
 COUNTS = (0, 1, 2, 13, 509, 1021, 4099, 40_009, 150_001)
@@ -25,8 +26,8 @@ UFUNCS = {ReduceOp.SUM: np.add, ReduceOp.PROD: np.multiply, ReduceOp.MIN: np.min
 Started = tuple[list[Work], Callable[[], bool]]
 
 
-def run(folder: Path, body: Body) -> list[Any]:
-    return run_ranks(RANKS, folder, body, sites=[[0, 1], [2]])
+def run(folder: Path, body: Body, *, shared: bool = False) -> list[Any]:
+    return run_ranks(RANKS, folder, body, sites=[[0, 1], [2]], hosts=HOSTS if shared else ())
 
 
 class Random:
@@ -139,9 +140,10 @@ def random_schedule(seed: int) -> Body:
     return body
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_random_schedules_give_what_numpy_gives(tmp_path: Path, seed: int):
-    assert run(tmp_path, random_schedule(seed)) == [[]] * RANKS
+def test_random_schedules_give_what_numpy_gives(tmp_path: Path, seed: int, shared: bool):
+    assert run(tmp_path, random_schedule(seed), shared=shared) == [[]] * RANKS
 
 
 def threads_at_work(world: World) -> list[str]:
@@ -170,8 +172,9 @@ def threads_at_work(world: World) -> list[str]:
     return wrong
 
 
-def test_groups_are_used_from_several_threads_at_once(tmp_path: Path):
-    assert run(tmp_path, threads_at_work) == [[]] * RANKS
+@pytest.mark.parametrize("shared", [False, True])
+def test_groups_are_used_from_several_threads_at_once(tmp_path: Path, shared: bool):
+    assert run(tmp_path, threads_at_work, shared=shared) == [[]] * RANKS
 
 
 def factors(world: World) -> list[str]:
@@ -216,5 +219,6 @@ def larger_than_scratch(world: World) -> tuple[bool, str, str]:
     )
 
 
-def test_operations_larger_than_the_scratch_memory(tmp_path: Path):
-    assert run(tmp_path, larger_than_scratch) == [(True, "hierarchical", "direct")] * RANKS
+@pytest.mark.parametrize("shared", [False, True])
+def test_operations_larger_than_the_scratch_memory(tmp_path: Path, shared: bool):
+    assert run(tmp_path, larger_than_scratch, shared=shared) == [(True, "hierarchical", "direct")] * RANKS

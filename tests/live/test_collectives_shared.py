@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import signal
-import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from collective_ranks import Ranks, run_ranks
+from own_ports import UDP_PORT
 
 from openmrc import Device
 from openmrc.collectives import CollectiveError, FileStore, Group, ReduceOp, World
@@ -22,53 +22,17 @@ from openmrc.errors import ConfigError
 
 pytestmark = [pytest.mark.live]
 
-UDP_PORT = 20_000 + os.getpid() % 10_000  # another run of these tests has another one
 SIZES = (0, 1, 1021, 300_007)
 
-Body = Callable[[Group], Any]
+GroupBody = Callable[[Group], Any]
 # What a rank says of its host; None: it shares nothing.
 Hosts = Sequence[str | None]
 Sites = Sequence[Sequence[int]]
 
 
-def rank_process(rank: int, hosts: Hosts, sites: Sites, folder: Path, body: Body, answers: Any) -> None:
-    shared: dict[str, Any] = {} if hosts[rank] is None else {"shared_memory": True, "host": hosts[rank]}
-    try:
-        with (
-            Device([f"127.0.{40 + plane}.{rank + 1}" for plane in range(2)], udp_port=UDP_PORT) as device,
-            World(device, rank, len(hosts), FileStore(folder, 30), sites=sites, **shared) as world,
-        ):
-            answers.put((rank, body(world.group)))
-            world.group.barrier().wait(30)
-    except BaseException:
-        answers.put((rank, AssertionError(traceback.format_exc())))
-
-
-def run(hosts: Hosts, folder: Path, body: Body, *, expected: int | None = None, sites: Sites = ()) -> dict[int, Any]:
-    """What `body` returned by rank; each rank is a process. `expected`: how many answers come, by default all."""
-    context = multiprocessing.get_context("fork")
-    answers = context.Queue()
-    processes = [
-        context.Process(target=rank_process, args=(rank, hosts, sites, folder, body, answers))
-        for rank in range(len(hosts))
-    ]
-    for process in processes:
-        process.start()
-    found: dict[int, Any] = {}
-    try:
-        while len(found) < (expected or len(hosts)):
-            found.setdefault(*answers.get(timeout=100))  # what else a rank says is of the barrier after it
-        if expected is None:
-            for process in processes:
-                process.join(30)
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
-    for answer in found.values():
-        if isinstance(answer, BaseException):
-            raise answer
-    return found
+def run(hosts: Hosts, folder: Path, body: GroupBody, sites: Sites = ()) -> dict[int, Any]:
+    """What `body` returned, by rank."""
+    return dict(enumerate(run_ranks(len(hosts), folder, lambda world: body(world.group), hosts=hosts, sites=sites)))
 
 
 def part(rank: int, count: int, dtype: str = "float32") -> np.ndarray:
@@ -86,7 +50,7 @@ def everything(group: Group) -> dict[str, str]:
     found: dict[str, str] = {}
     rank, ranks = group.rank, group.size
     for size in SIZES:
-        for algorithm in ("ring", "doubling", "halving"):
+        for algorithm in ("ring", "direct", "doubling", "halving"):
             for dtype in ("float32", "float16"):
                 buffer = part(rank, size, dtype)
                 group.all_reduce(buffer, algorithm=algorithm).wait(30)
@@ -120,7 +84,7 @@ def everything(group: Group) -> dict[str, str]:
     return found
 
 
-def traffic(group: Group, body: Body) -> tuple[Any, dict[int, int], dict[str, int]]:
+def traffic(group: Group, body: GroupBody) -> tuple[Any, dict[int, int], dict[str, int]]:
     """What `body` returned, bytes sent over the QPs to each rank, and the executor's counters."""
     answer, world = body(group), group.world
     others = [rank for rank in range(world.size) if rank != world.rank]
@@ -217,8 +181,8 @@ def deserted(group: Group, bytes_before: int) -> str:
 @pytest.mark.parametrize("bytes_before", [8, 8_000_000])
 def test_a_rank_that_is_killed_is_named(tmp_path: Path, bytes_before: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DESERTED", str(tmp_path / "deserted"))
-    found = run([""] * 3, tmp_path / "store", partial(deserted, bytes_before=bytes_before), expected=2)
-    assert set(found) == {0, 2}
+    with Ranks(3, tmp_path / "store", lambda world: deserted(world.group, bytes_before), hosts=[""] * 3) as ranks:
+        found = ranks.answers([0, 2])
     for answer in found.values():
         assert answer.startswith("1: all_reduce of world failed at rank 1: rank 1 is gone")
 

@@ -172,7 +172,13 @@ class World:
         return dict(self._executor.statistics())
 
     def qp_statistics(self, rank: int) -> dict[str, QueuePairStatistics]:
-        """Counters of the QPs to another rank, by traffic class; what goes through shared memory is not among them."""
+        """Counters of the QPs to another rank, by traffic class; what goes through shared memory is not among them.
+
+        Raises:
+            ConfigError: it is own rank, or there is no such one.
+        """
+        if not 0 <= rank < self.size or rank == self.rank:
+            raise ConfigError("rank", rank, f"another rank from 0 to {self.size - 1}")
         return {name: self._links[rank, lane].statistics() for lane, name in enumerate(TRAFFIC_CLASSES)}
 
     def close(self, *, goodbye: bool = True) -> None:
