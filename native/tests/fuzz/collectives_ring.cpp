@@ -1,0 +1,118 @@
+// A ring in shared memory whose other end breaks every rule: the input says what each end does by the rules, and what is
+// written over the positions and records meanwhile. Nothing outside of the memory may be read or written, and what the
+// reader gives must lie inside of it.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "collectives/shared_ring.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace openmrc::collectives {
+namespace {
+
+constexpr std::size_t kInputBytesMax = 512;
+
+// Reads the input; zeros after its end.
+class Script {
+ public:
+  Script(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
+  bool more() const { return at_ < size_; }
+  std::uint8_t byte() { return at_ < size_ ? data_[at_++] : std::uint8_t{0}; }
+  std::uint32_t word() {
+    std::uint32_t value = byte();
+    for (int i = 0; i < 3; ++i) value = value << 8 | byte();
+    return value;
+  }
+
+ private:
+  const std::uint8_t* data_;
+  std::size_t size_;
+  std::size_t at_ = 0;
+};
+
+struct alignas(kRecordAlignment) Area {
+  RingControl control;
+  std::uint8_t records[kRingBytes] = {};
+};
+static_assert(sizeof(Area) == kRingAreaBytes);
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+class Game {
+ public:
+  Game() : area_(std::make_unique<Area>()), writer_(bytes()), reader_(bytes()), data_(kPartBytesMax, 0x5A) {}
+
+  // False: an end has given up the other one.
+  bool move(Script& script) {
+    switch (script.byte() % 6) {
+      case 0:
+        return writer_.put(head(script), data_.data()) != RingAnswer::kBroken;
+      case 1:
+        return read();
+      case 2:
+        area_->control.written += script.word();
+        return true;
+      case 3:
+        area_->control.taken = script.word();
+        return true;
+      case 4: {
+        RingHead any = head(script);
+        any.message.kind = script.byte() % 4;
+        any.message.bytes += script.byte() % 2 == 0 ? 0 : script.word();
+        std::memcpy(area_->records + script.word() % (kRingBytes / kRecordAlignment) * kRecordAlignment, &any,
+                    sizeof any);
+        return true;
+      }
+      default:
+        if (script.byte() % 2 == 0) reader_.sleep(script.byte());
+        writer_.freed();
+        writer_.sleepers();
+        return true;
+    }
+  }
+
+ private:
+  std::uint8_t* bytes() { return reinterpret_cast<std::uint8_t*>(area_.get()); }
+  static RingHead head(Script& script) {
+    const auto bytes = static_cast<std::uint32_t>(script.word() % (kPartBytesMax + 1));
+    return {{script.byte(), MessageHead::kPart, 0, bytes, 0}, script.word()};
+  }
+
+  bool read() {
+    RingMessage message;
+    RingAnswer answer = reader_.look();
+    while (answer == RingAnswer::kOk && (answer = reader_.next(message)) == RingAnswer::kOk) {
+      const std::uint32_t length = message.head.message.bytes;
+      require(length <= kPartBytesMax && message.data >= area_->records);
+      require(message.data + length <= area_->records + kRingBytes);
+      std::memcpy(data_.data(), message.data, length);
+      reader_.pop();
+    }
+    return answer != RingAnswer::kBroken;
+  }
+
+  std::unique_ptr<Area> area_;
+  RingWriter writer_;
+  RingReader reader_;
+  std::vector<std::uint8_t> data_;
+};
+
+}  // namespace
+}  // namespace openmrc::collectives
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace openmrc::collectives;
+  if (size > kInputBytesMax) return 0;
+  Script script(data, size);
+  Game game;
+  while (script.more() && game.move(script)) {
+  }
+  return 0;
+}
