@@ -242,6 +242,34 @@ TEST_CASE(ev_probe_schedule_and_success_count) {
   CHECK(f.set.next_probe(25 * kPsPerMs) == kNoEv);  // the revived one is not probed any more
 }
 
+TEST_CASE(ev_probes_that_nobody_answers_are_few) {
+  EvSetFixture f(universe_of(1, 64), {.active_per_port = 64, .min_active = 0, .probe_successes = 1});
+  for (EvIndex ev = 0; ev < 64; ++ev) f.feed(ev, EvFeedback::kTimeout);
+  std::vector<EvIndex> probed;
+  const auto probe_all = [&] {
+    const std::size_t before = probed.size();
+    for (EvIndex ev = f.set.next_probe(f.now); ev != kNoEv; ev = f.set.next_probe(f.now)) probed.push_back(ev);
+    return probed.size() - before;
+  };
+  for (std::uint32_t round = 1; round <= 64 / kProbesUnansweredMax; ++round) {
+    f.now = f.set.next_probe_time();
+    CHECK(f.now == round * 10 * kPsPerMs);
+    CHECK(probe_all() == kProbesUnansweredMax);
+  }
+  std::sort(probed.begin(), probed.end());
+  CHECK(std::unique(probed.begin(), probed.end()) == probed.end());  // each had its turn
+
+  // The path is there again: every answer makes room, so all come back within one interval.
+  f.now = f.set.next_probe_time();
+  probed.clear();
+  probe_all();
+  for (std::size_t answered = 0; answered < probed.size(); ++answered) {
+    f.set.on_probe_answer(f.now, probed[answered], false);
+    probe_all();
+  }
+  CHECK(probed.size() >= 60);
+}
+
 TEST_CASE(ev_marked_probe_answer_revives_to_skip_or_good_by_configuration) {
   for (const bool to_good : {false, true}) {
     EvSetFixture f(universe_of(1, 2), {.active_per_port = 2, .marked_probe_revives_to_good = to_good});

@@ -59,11 +59,15 @@ enum class EvFeedback : std::uint8_t {
   kTimeout,     // retransmission timer
 };
 
+// In a probe interval no more probes stay unanswered than this: a dead plane, or a host that is too busy to answer, takes
+// hundreds of EVs of every QP, and the probes of all of them would take what is left. Answers make room for others.
+inline constexpr std::uint32_t kProbesUnansweredMax = 4;
+
 struct EvSetConfig {
   std::uint16_t active_per_port = 32;
   std::uint16_t min_active = 1;           // demotion to ASSUMED_BAD stops at this many usable (GOOD or SKIP) EVs
   std::uint8_t probe_successes = 3;       // answered probes in a row that revive an EV
-  TimePs probe_interval = 10 * kPsPerMs;  // between two probes of one ASSUMED_BAD EV
+  TimePs probe_interval = 10 * kPsPerMs;  // between two probes of one ASSUMED_BAD EV, at least
   TimePs skip_lapse = 0;  // SKIP lapses to GOOD after this long out of use; 0: only the cursor resets it
   bool marked_probe_revives_to_good = false;  // Known conflicts: "EV after a marked probe answer"; false = SKIP
   bool half_marked_rule = false;  // while more than half of the active EVs are SKIP, none is passed over (UEC)
@@ -213,6 +217,8 @@ class EvSet {
   Rng rng_;
   EvSetConfig config_;
   TimePs next_probe_time_ = kNever;
+  TimePs probes_since_ = 0;
+  std::uint32_t probes_unanswered_ = 0;  // of those sent since then
   std::uint32_t qp_;
   std::uint32_t active_count_ = 0;
   std::uint32_t marked_count_ = 0;  // active and SKIP

@@ -62,10 +62,16 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
 
 EvIndex EvSet::next_probe(TimePs now, PortMask free_ports) {
   if (now < next_probe_time_) return kNoEv;
+  if (now >= probes_since_ + config_.probe_interval) {
+    probes_since_ = now;
+    probes_unanswered_ = 0;
+  }
+  if (probes_unanswered_ == kProbesUnansweredMax) return kNoEv;
   for (auto timer = probes_.begin(); timer != probes_.end() && timer->due <= now; ++timer) {
     const EvIndex ev = timer->ev;
     if ((usable_ports_ & free_ports & bit_of(entries_[ev].ev.port)) == 0) continue;
     probes_.erase(timer);
+    ++probes_unanswered_;
     arm_probe(now + config_.probe_interval, ev);
     ++stats_.probes;
     return ev;
@@ -75,6 +81,8 @@ EvIndex EvSet::next_probe(TimePs now, PortMask free_ports) {
 
 void EvSet::on_probe_answer(TimePs now, EvIndex ev, bool marked) {
   MRC_ASSERT(ev < entries_.size());
+  if (probes_unanswered_ > 0) --probes_unanswered_;
+  refresh_probe_time();
   Entry& entry = entries_[ev];
   if (entry.state != EvState::kAssumedBad) return;
   if (++entry.probe_successes < config_.probe_successes) return;
@@ -237,7 +245,8 @@ void EvSet::refresh_probe_time() {
   next_probe_time_ = kNever;
   for (const ProbeTimer& timer : probes_) {
     if ((usable_ports_ & bit_of(entries_[timer.ev].ev.port)) == 0) continue;
-    next_probe_time_ = timer.due;
+    const bool held = probes_unanswered_ == kProbesUnansweredMax;
+    next_probe_time_ = held ? std::max(timer.due, probes_since_ + config_.probe_interval) : timer.due;
     return;
   }
 }
