@@ -19,7 +19,7 @@ from openmrc.training.places import BedPlace
 RANK = "_collective_rank"
 RANKS = 4
 PLANES, PLANE_MBIT = 4, 250
-PAYLOAD_BYTES, HEADER_BYTES = 8192, 44 + 8 + 40
+PAYLOAD_BYTES, HEADER_BYTES = 8192, 44 + 8 + 20
 LIMIT_S = 90.0  # of each work, and of the start: four processes import torch at once
 MPI_TRIES = 2  # before the last: daemons of Open MPI 4.1 now and then do not find each other, on a busy machine
 ENVIRONMENT = ["env", f"PYTHONPATH={Path(__file__).parent}", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"]
@@ -37,7 +37,7 @@ class Hosts:
         addresses: At which hosts reach each other for connecting; data may take another way.
         interfaces: Of each host, for data: of the TCP backends.
         connecting: The interface with those addresses.
-        mrc: Of each host, what our backend needs: "ports", or "paths", a file.
+        mrc: Of each host, what our backend needs: "ports".
     """
 
     namespaces: Sequence[str]
@@ -62,12 +62,13 @@ def on_bridge(bridge: VethBridge) -> Hosts:
 
 
 class SlowPlanes(BedPlace):
-    """Four hosts over four slow planes of the test bed.
+    """Four hosts on one switch in each of four slow planes of the test bed; without offload processors were the limit.
 
     The delay stands for the time that the kernel takes at each hop: windows and queues follow it.
     """
 
-    shape: ClassVar = {"t1s": 2, "delay": "200us", "framing": "ipv6"}
+    shape: ClassVar = {"hosts_per_t0": RANKS, "t1s": 1, "delay": "200us", "framing": "ipv6"}
+    offload = True
 
     def __init__(self) -> None:
         super().__init__(RANKS, PLANES, PLANE_MBIT * 1_000_000, seed=1)
@@ -81,7 +82,7 @@ class SlowPlanes(BedPlace):
             addresses=[self.management(rank) for rank in ranks],
             interfaces=self.interfaces(0)[:interfaces],
             connecting="mgmt0",
-            mrc=[{"paths": self.environment(rank, "mrc")["OPENMRC_PATHS"]} for rank in ranks],
+            mrc=[{"ports": [str(self._bed.layout.ipv4(rank, plane).ip) for plane in range(PLANES)]} for rank in ranks],
         )
 
     @property

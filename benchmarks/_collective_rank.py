@@ -38,10 +38,8 @@ class Mrc:
         from openmrc import Device
         from openmrc.collectives import FileStore, World
         from openmrc.connection import QpSettings
-        from openmrc.srv6 import read_nic_paths
 
-        paths = read_nic_paths(spec["paths"]) if "paths" in spec else None
-        self.device = Device(spec.get("ports", ()), paths=paths, **spec.get("device", {}))
+        self.device = Device(spec["ports"], **spec.get("device", {}))
         store = FileStore(spec["store"], 60)
         settings = QpSettings(**spec.get("qp", {}))
         self.world = World(

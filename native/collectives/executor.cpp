@@ -27,6 +27,7 @@ constexpr std::size_t kBatch = 64;
 constexpr std::uint32_t kOwedMax = kCreditReceives / 2;  // receives that may be missing: those for data are there
 constexpr const char* kNoRegion = "the device does not take more memory regions";
 constexpr int kNapMs = 100;
+constexpr std::size_t kPolledBytesMax = 64U << 10;  // with larger messages the time on the way counts, not who wakes when
 constexpr TimePs kNap = 200 * kPsPerUs;
 
 std::shared_ptr<const Plan> plan_of_nothing(std::uint32_t ranks) {
@@ -223,7 +224,7 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
   }
   device_->begin_polling();
   TimePs idle_since = begun;
-  const bool small = !op->plan->receives_more_than(kEagerBytesMax) && !op->plan->sends_more_than(kEagerBytesMax);
+  const bool small = !op->plan->receives_more_than(kPolledBytesMax) && !op->plan->sends_more_than(kPolledBytesMax);
   while (op->state == OpState::kRunning && !stop_) {
     const TimePs idle = now_ps() - idle_since;
     const bool polls = small && idle < settings_.poll;
@@ -443,6 +444,7 @@ void Executor::drive() {
     const std::size_t count = device_->poll_cq(cq_, done);
     for (std::size_t i = 0; i < count; ++i) handle(done[i]);
     const bool shared = take_shared();
+    if (count == 0 && !shared) return;
     for (const std::unique_ptr<Peer>& peer : peers_) {
       for (Lane& lane : peer->lanes) resume(*peer, lane);
     }

@@ -37,8 +37,8 @@ struct ExecutorSettings {
   std::uint16_t rank = 0, ranks = 1;
   std::uint8_t lanes = 1;  // QPs per peer, one per traffic class: what waits in one does not hold up another
   std::uint32_t recv_depth = 512;
-  // A waiting thread drives the device until nothing has come for so long. For an operation of small messages alone it
-  // looks again and again at first, and lets others run in between; else it sleeps until something comes.
+  // A waiting thread drives the device until nothing has come for so long. For an operation without large messages
+  // it looks again and again at first, and lets others run in between; else it sleeps until something comes.
   TimePs spin = 2 * kPsPerMs, poll = 0;
 };
 

@@ -22,7 +22,9 @@ constexpr std::size_t kEventsMax = 1U << 16;
 constexpr std::size_t kEndpointResultsMax = 1U << 12;
 constexpr TimePs kBusyGrace = kPsPerMs;       // after this long without progress() the I/O thread takes over again
 constexpr TimePs kDeferMax = 500 * kPsPerUs;  // acknowledgements of a polling thread wait this long
-constexpr std::uint32_t kBulkDatagrams = 4;   // more than this at a look is a stream: acknowledge at once
+// More than this at a look is a stream, or a message whose sender waits for the end of it: acknowledge at once.
+constexpr std::uint32_t kBulkDatagrams = 4;
+constexpr std::uint64_t kBulkBytes = 1024;
 constexpr TimePs kSleepMax = 10 * kPsPerSecond;
 
 enum class Source : std::uint32_t { kReceive, kBlocked, kWake };
@@ -203,17 +205,18 @@ void Device::turn(PortMask readable) {
 }
 
 // Starts at another port each time, so that no port's answers wait behind the same other ones for ever.
-std::uint32_t Device::receive(PortMask readable, bool answer) {
-  std::uint32_t datagrams = 0;
+Received Device::receive(PortMask readable, bool answer) {
+  Received all;
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const std::size_t index = (first_port_ + i) % ports_.size();
     if ((readable >> index & 1U) == 0) continue;
-    const std::uint32_t received = ports_[index]->receive(*engine_, *buffers_);
-    datagrams += received;
-    if (answer && received > 0) more_ = flush(kBurstsPerTurn, Outgoing::kEverything, now_ps()) || more_;
+    const Received received = ports_[index]->receive(*engine_, *buffers_);
+    all.datagrams += received.datagrams;
+    all.bytes += received.bytes;
+    if (answer && received.datagrams > 0) more_ = flush(kBurstsPerTurn, Outgoing::kEverything, now_ps()) || more_;
   }
   if (++first_port_ >= ports_.size()) first_port_ = 0;
-  return datagrams;
+  return all;
 }
 
 bool Device::run_timer(TimePs now) {
@@ -267,12 +270,12 @@ std::uint32_t Device::poll(PortMask readable) {
   if (ports_.empty()) return 0;
   ++stats_.progress_calls;
   retry_blocked();
-  const std::uint32_t datagrams = receive(readable, /*answer=*/false);
+  const Received received = receive(readable, /*answer=*/false);
   const TimePs now = now_ps();  // not `asked`: the engine has seen later times since, from others and from receive()
   const bool timer = run_timer(now);
-  answer_polled(datagrams, timer, now);
+  answer_polled(received, timer, now);
   collect();
-  return datagrams;
+  return received.datagrams;
 }
 
 void Device::rest_polling() {
@@ -281,10 +284,11 @@ void Device::rest_polling() {
 }
 
 // The caller may see its memory change and post an answer, which then is on its way before our acknowledgements are.
-// These wait for a moment, in which they merge; a stream, seen by how much arrives at a time, is acknowledged at once.
-void Device::answer_polled(std::uint32_t datagrams, bool timer, TimePs now) {
-  if (datagrams > 0 && deferred_since_ == 0) deferred_since_ = now;
-  const bool due = timer || datagrams > kBulkDatagrams || (deferred_since_ != 0 && now - deferred_since_ > kDeferMax);
+// These wait for a moment, in which they merge, unless much arrives at a time.
+void Device::answer_polled(const Received& received, bool timer, TimePs now) {
+  if (received.datagrams > 0 && deferred_since_ == 0) deferred_since_ = now;
+  const bool bulk = received.datagrams > kBulkDatagrams || received.bytes > kBulkBytes;
+  const bool due = timer || bulk || (deferred_since_ != 0 && now - deferred_since_ > kDeferMax);
   flush(kBurstsPerTurn, due ? Outgoing::kEverything : Outgoing::kDataOnly, now);
   if (due) deferred_since_ = 0;
 }

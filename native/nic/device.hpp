@@ -135,10 +135,10 @@ class Device {
   // The rest is called under the lock.
   std::uint32_t poll(PortMask readable);
   void turn(PortMask readable);                           // sets more_
-  std::uint32_t receive(PortMask readable, bool answer);  // returns the datagrams; `answer` at once, or leave it
+  Received receive(PortMask readable, bool answer);  // `answer` at once, or leave it
   bool run_timer(TimePs now);                             // false: none was due
   bool flush(std::uint32_t bursts_max, Outgoing what, TimePs now);  // true: stopped at the limit
-  void answer_polled(std::uint32_t datagrams, bool timer, TimePs now);
+  void answer_polled(const Received& received, bool timer, TimePs now);
   void transmit(const TxBurst& burst);
   void after_command();
   void collect();  // completions and events: wakes those who wait for them

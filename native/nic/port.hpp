@@ -43,6 +43,12 @@ struct ReceiveBuffersDeleter {
 using ReceiveBuffersPtr = std::unique_ptr<ReceiveBuffers, ReceiveBuffersDeleter>;
 ReceiveBuffersPtr make_receive_buffers();
 
+// What came at a look; no datagrams: nothing was there.
+struct Received {
+  std::uint32_t datagrams = 0;
+  std::uint64_t bytes = 0;
+};
+
 class Port {
  public:
   // Opens everything. `next_source_port` is where to look for free source ports and moves on, so that no two ports of
@@ -60,8 +66,8 @@ class Port {
   bool pending_reads(const std::uint8_t* base, std::uint64_t length_bytes) const;
   void drop(std::uint32_t datagrams) { stats_.dropped_datagrams += datagrams; }
 
-  // Receives one batch and hands every datagram in it to `engine`. Returns the number of datagrams; 0: nothing there.
-  std::uint32_t receive(Engine& engine, ReceiveBuffers& buffers);
+  // Receives one batch and hands every datagram in it to `engine`.
+  Received receive(Engine& engine, ReceiveBuffers& buffers);
 
   // The smallest MTU that the kernel knows on the ways to a peer. Throws NicError when there is none.
   std::uint32_t path_mtu(const Address& peer, std::uint16_t udp_port) const;

@@ -98,7 +98,7 @@ int receive_into(int fd, std::span<mmsghdr> messages) {
 
 }  // namespace
 
-std::uint32_t Port::receive(Engine& engine, ReceiveBuffers& buffers) {
+Received Port::receive(Engine& engine, ReceiveBuffers& buffers) {
   // After a quiet spell one message is probably all there is: do not pay for a second look before it is handled.
   const std::size_t bytes_max = stats_.receive_offload ? kCoalescedBytes : kSingleBytes;
   const std::size_t count_max = stats_.receive_offload ? kCoalescedMessages : kSingleMessages;
@@ -108,9 +108,9 @@ std::uint32_t Port::receive(Engine& engine, ReceiveBuffers& buffers) {
   quiet_ = received <= 0;
   if (received < 0) {
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) ++stats_.receive_errors;
-    return 0;
+    return {};
   }
-  std::uint32_t datagrams = 0;
+  Received found;
   for (mmsghdr& message : messages.first(static_cast<std::size_t>(received))) {
     if ((message.msg_hdr.msg_flags & MSG_TRUNC) != 0) {
       ++stats_.truncated;
@@ -125,19 +125,21 @@ std::uint32_t Port::receive(Engine& engine, ReceiveBuffers& buffers) {
     std::size_t step = read_control(message.msg_hdr, datagram);
     if (step == 0 || step >= bytes.size()) step = std::max<std::size_t>(bytes.size(), 1);
     if (step < bytes.size()) ++stats_.coalesced_receives;
-    stats_.received_bytes += bytes.size();
+    found.bytes += bytes.size();
     const TimePs now = now_ps();
     std::size_t offset = 0;
     do {
       datagram.bytes = bytes.subspan(offset, std::min(step, bytes.size() - offset));
       engine.handle_datagram(now, datagram);
-      ++datagrams;
+      ++found.datagrams;
       offset += step;
     } while (offset < bytes.size());
   }
-  stats_.received_datagrams += datagrams;
+  stats_.received_datagrams += found.datagrams;
+  stats_.received_bytes += found.bytes;
   // A batch of nothing but truncated datagrams is still a reason to come back for more.
-  return std::max(datagrams, static_cast<std::uint32_t>(received));
+  found.datagrams = std::max(found.datagrams, static_cast<std::uint32_t>(received));
+  return found;
 }
 
 }  // namespace openmrc::nic

@@ -221,4 +221,4 @@ def larger_than_scratch(world: World) -> tuple[bool, str, str]:
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_operations_larger_than_the_scratch_memory(tmp_path: Path, shared: bool):
-    assert run(tmp_path, larger_than_scratch, shared=shared) == [(True, "hierarchical", "direct")] * RANKS
+    assert run(tmp_path, larger_than_scratch, shared=shared) == [(True, "hierarchical", "doubling")] * RANKS

@@ -11,7 +11,6 @@ from openmrc.collectives.algorithms.direct import (
     direct_all_gather,
     direct_all_reduce,
     direct_all_to_all,
-    direct_barrier,
     direct_gather,
     direct_scatter,
     dissemination_barrier,
@@ -50,7 +49,6 @@ CHUNK_BYTES = 512 << 10
 LITTLE_BYTES = 32 << 10
 MIDDLE_BYTES = 1 << 20
 HALVING_RANKS_MIN = 4
-DIRECT_BYTES, DIRECT_RANKS_MAX = 1 << 10, 4  # one round: the rounds of few bytes take longer than their messages
 WHOLE_BYTES_MAX = 64 << 20  # larger reductions go segment by segment, for the sake of scratch memory
 SEGMENT_BYTES = 32 << 20
 # The first one is for much.
@@ -104,8 +102,6 @@ def choose(request: Request) -> str:
     if not known:
         return "direct"
     size = request.buffer_bytes[0]
-    if size <= DIRECT_BYTES and request.ranks <= DIRECT_RANKS_MAX and "direct" in known:
-        return "direct"
     if size <= LITTLE_BYTES:
         return _FOR_LITTLE.get(request.kind, known[0])
     if len(request.sites) > 1 and "hierarchical" in known:
@@ -308,10 +304,7 @@ def _recv(request: Request, _algorithm: str) -> Schedule:
 
 def _barrier(request: Request, _algorithm: str) -> Schedule:
     schedule = Schedule(request.rank, request.ranks, (0,))
-    if request.ranks <= DIRECT_RANKS_MAX:
-        direct_barrier(schedule)
-    else:
-        dissemination_barrier(schedule)
+    dissemination_barrier(schedule)
     return schedule
 
 

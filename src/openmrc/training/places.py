@@ -50,9 +50,9 @@ class Place(ABC):
 
     def __init__(self, ranks: int, planes: int, rate_bps: int, seed: int) -> None:
         self.ranks, self.planes, self.rate_bps = ranks, planes, rate_bps
-        # Every host has a T0 of its own, so that all traffic crosses a T1.
+        # Every host has a T0 of its own, so that all traffic crosses a T1, unless the shape says otherwise.
         sizes = {"planes": planes, "hosts": ranks, "hosts_per_t0": 1, "rate": f"{rate_bps}bit"}
-        self.fabric: Fabric = make_fabric(name="train", seed=seed, **sizes, **self.shape)
+        self.fabric: Fabric = make_fabric(name="train", seed=seed, **(sizes | dict(self.shape)))
 
     @abstractmethod
     def __enter__(self) -> Self:
@@ -108,10 +108,12 @@ class BedPlace(Place):
     backends = ("mrc", "gloo")
     counted = "bytes that the interfaces received, headers and acknowledgements included"
     shape: ClassVar[Mapping[str, Any]] = {"t1s": 4, "delay": "100us", "framing": "ipv6"}
+    offload: ClassVar[bool] = False
+    """Whether bursts cross links whole; see `TestBed.up`."""
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="openmrc-train-")
-        self._bed = TestBed.up(self.fabric, f"train-{os.getpid()}")
+        self._bed = TestBed.up(self.fabric, f"train-{os.getpid()}", offload=self.offload)
         self._players: list[FaultPlayer] = []
         if self._bed.state.data_plane is None:
             why = self._bed.state.data_plane_missing

@@ -11,7 +11,6 @@ __all__ = [
     "direct_all_gather",
     "direct_all_reduce",
     "direct_all_to_all",
-    "direct_barrier",
     "direct_gather",
     "direct_scatter",
     "dissemination_barrier",
@@ -107,13 +106,6 @@ def direct_scatter(schedule: Schedule, source: int, into: int, length: int, root
                 schedule.copy(Place(into, chunk.offset), part, chunk.bytes)
             else:
                 schedule.send(peer, part, Place(into, chunk.offset), chunk.bytes)
-
-
-def direct_barrier(schedule: Schedule) -> None:
-    """Tell everybody, hear from everybody."""
-    for distance in range(1, schedule.ranks):
-        schedule.send((schedule.rank + distance) % schedule.ranks, Place(0), Place(0), 0)
-        schedule.receive((schedule.rank - distance) % schedule.ranks, Place(0), 0)
 
 
 def dissemination_barrier(schedule: Schedule) -> None:
