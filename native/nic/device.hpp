@@ -134,9 +134,9 @@ class Device {
 
   // The rest is called under the lock.
   std::uint32_t poll(PortMask readable);
-  void turn(PortMask readable);                           // sets more_
-  Received receive(PortMask readable, bool answer);  // `answer` at once, or leave it
-  bool run_timer(TimePs now);                             // false: none was due
+  void turn(PortMask readable);                                     // sets more_
+  Received receive(PortMask readable, bool answer);                 // `answer` at once, or leave it
+  bool run_timer(TimePs now);                                       // false: none was due
   bool flush(std::uint32_t bursts_max, Outgoing what, TimePs now);  // true: stopped at the limit
   void answer_polled(const Received& received, bool timer, TimePs now);
   void transmit(const TxBurst& burst);
