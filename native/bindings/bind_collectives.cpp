@@ -121,42 +121,7 @@ void check_pair(unsigned type, unsigned op) {
   }
 }
 
-}  // namespace
-
-void bind_collectives(nb::module_& parent) {
-  nb::module_ m = parent.def_submodule("collectives", "Reductions, plans and their executor.");
-  m.def("element_bytes", [](unsigned type) {
-    if (type >= collectives::kElementTypes) throw nb::value_error("unknown type");
-    return collectives::element_bytes(static_cast<ElementType>(type));
-  });
-  m.def("reducible", [](unsigned type, unsigned op) {
-    return type < collectives::kElementTypes && op < collectives::kReduceOps &&
-           collectives::reducible(static_cast<ElementType>(type), static_cast<ReduceOp>(op));
-  });
-  m.def("reduce",
-        [](unsigned type, unsigned op, std::uint64_t into, std::uint64_t with, std::size_t count, bool reversed) {
-          check_pair(type, op);
-          const nb::gil_scoped_release release;
-          collectives::reduce(static_cast<ElementType>(type), static_cast<ReduceOp>(op), reinterpret_cast<void*>(into),
-                              reinterpret_cast<const void*>(with), count, reversed);
-        });
-  m.def("address_of", &address_of);
-  m.def("reduce_engine", &collectives::reduce_engine);
-  m.attr("ANY_SOURCE") = collectives::kAnySource;
-  m.attr("SEQUENCE_BITS") = collectives::kSequenceBits;
-  m.attr("EAGER_BYTES_MAX") = collectives::kEagerBytesMax;
-  m.attr("CREDIT_RECEIVES") = collectives::kCreditReceives;
-
-  nb::class_<Plan>(m, "Plan")
-      .def(nb::new_(&make_plan))
-      .def_prop_ro("steps", &Plan::step_count)
-      .def_prop_ro("buffer_bytes", [](const Plan& self) { return self.config().buffer_bytes; });
-
-  nb::class_<Inbox>(m, "Inbox")
-      .def("__init__", [](Inbox* self, const std::vector<std::pair<std::uint16_t, std::uint64_t>>& sources) {
-        new (self) Inbox(sources);
-      });
-
+void bind_executor(nb::module_& m) {
   nb::class_<Executor>(m, "Executor")
       .def("__init__",
            [](Executor* self, std::shared_ptr<nic::Device> device, CqId cq, std::uint16_t rank, std::uint16_t ranks,
@@ -201,6 +166,45 @@ void bind_collectives(nb::module_& parent) {
       .def("fail_peer", &Executor::fail_peer, Release(), nb::arg("rank"), nb::arg("reason"), nb::arg("left") = false)
       .def("close", &Executor::close, Release())
       .def("statistics", &statistics);
+}
+
+}  // namespace
+
+void bind_collectives(nb::module_& parent) {
+  nb::module_ m = parent.def_submodule("collectives", "Reductions, plans and their executor.");
+  m.def("element_bytes", [](unsigned type) {
+    if (type >= collectives::kElementTypes) throw nb::value_error("unknown type");
+    return collectives::element_bytes(static_cast<ElementType>(type));
+  });
+  m.def("reducible", [](unsigned type, unsigned op) {
+    return type < collectives::kElementTypes && op < collectives::kReduceOps &&
+           collectives::reducible(static_cast<ElementType>(type), static_cast<ReduceOp>(op));
+  });
+  m.def("reduce",
+        [](unsigned type, unsigned op, std::uint64_t into, std::uint64_t with, std::size_t count, bool reversed) {
+          check_pair(type, op);
+          const nb::gil_scoped_release release;
+          collectives::reduce(static_cast<ElementType>(type), static_cast<ReduceOp>(op), reinterpret_cast<void*>(into),
+                              reinterpret_cast<const void*>(with), count, reversed);
+        });
+  m.def("address_of", &address_of);
+  m.def("reduce_engine", &collectives::reduce_engine);
+  m.attr("ANY_SOURCE") = collectives::kAnySource;
+  m.attr("SEQUENCE_BITS") = collectives::kSequenceBits;
+  m.attr("EAGER_BYTES_MAX") = collectives::kEagerBytesMax;
+  m.attr("CREDIT_RECEIVES") = collectives::kCreditReceives;
+
+  nb::class_<Plan>(m, "Plan")
+      .def(nb::new_(&make_plan))
+      .def_prop_ro("steps", &Plan::step_count)
+      .def_prop_ro("buffer_bytes", [](const Plan& self) { return self.config().buffer_bytes; });
+
+  nb::class_<Inbox>(m, "Inbox")
+      .def("__init__", [](Inbox* self, const std::vector<std::pair<std::uint16_t, std::uint64_t>>& sources) {
+        new (self) Inbox(sources);
+      });
+
+  bind_executor(m);
 }
 
 }  // namespace openmrc::bindings
