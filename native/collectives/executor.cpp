@@ -27,8 +27,8 @@ constexpr std::size_t kBatch = 64;
 constexpr std::uint32_t kOwedMax = kCreditReceives / 2;  // receives that may be missing: those for data are there
 constexpr const char* kNoRegion = "the device does not take more memory regions";
 constexpr int kNapMs = 100;
-constexpr std::size_t kPolledBytesMax = 64U
-                                        << 10;  // with larger messages the time on the way counts, not who wakes when
+// With larger messages the time on the way counts, not who wakes when.
+constexpr std::size_t kPolledBytesMax = 64U << 10;
 constexpr TimePs kNap = 200 * kPsPerUs;
 
 std::shared_ptr<const Plan> plan_of_nothing(std::uint32_t ranks) {

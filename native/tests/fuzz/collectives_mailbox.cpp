@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <list>
 #include <memory>
@@ -15,11 +14,15 @@
 
 #include "nic/clock.hpp"
 #include "tests/collectives_fixture.hpp"
+#include "tests/fuzz/script.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace openmrc::collectives::test {
 namespace {
+
+using fuzz::require;
+using fuzz::Script;
 
 constexpr std::size_t kInputBytesMax = 512;
 constexpr std::size_t kBufferBytes = 24'576, kGuardBytes = 4096;
@@ -28,28 +31,7 @@ constexpr std::uint32_t kOpsMax = 12, kStepsMax = 8;
 constexpr std::array<std::uint32_t, 8> kSizes{0, 1, 8, 64, 1000, kEagerBytesMax, kEagerBytesMax + 1, 20'000};
 constexpr std::uint32_t kMessage = 1U << 31, kAccount = 3U << 30;  // immediates, as a rank understands them
 
-// Reads the input; zeros after its end.
-class Script {
- public:
-  Script(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
-  bool more() const { return at_ < size_; }
-  std::uint8_t byte() { return at_ < size_ ? data_[at_++] : std::uint8_t{0}; }
-  std::uint32_t word() {
-    std::uint32_t value = byte();
-    for (int i = 0; i < 3; ++i) value = value << 8 | byte();
-    return value;
-  }
-  std::uint32_t size() { return kSizes[byte() % kSizes.size()]; }
-
- private:
-  const std::uint8_t* data_;
-  std::size_t size_;
-  std::size_t at_ = 0;
-};
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
+std::uint32_t size_of(Script& script) { return kSizes[script.byte() % kSizes.size()]; }
 
 struct Operation {
   OpId id = 0;
@@ -153,7 +135,7 @@ class Game {
     head.key = script.byte() % (kOpsMax + 2);
     head.kind = (how & 3) != 0 ? std::uint32_t{MessageHead::kData} : script.byte();
     head.pair_index = (how & 4) != 0 ? script.word() : script.byte() % 4U;
-    head.bytes = (how & 8) != 0 ? script.word() : script.size();
+    head.bytes = (how & 8) != 0 ? script.word() : size_of(script);
     send(head, {}, (how & 16) != 0 ? script.word() : next_slot_++ % kSlots, lane);
   }
 
@@ -209,7 +191,7 @@ class Game {
     std::memcpy(buffers.data(), slot + kHeadBytes, sizeof buffers);
     if (head.kind != MessageHead::kAnnounce) return;
     const RemoteBuffer& into = buffers[how & 1];
-    const std::vector<std::uint8_t> data(script.size(), kSent);
+    const std::vector<std::uint8_t> data(size_of(script), kSent);
     SendWr wr{.opcode = WrOpcode::kWriteImm, .rkey = into.rkey};
     wr.remote_address = into.address + ((how & 2) != 0 ? script.word() : script.byte() * 16U);
     wr.immediate = (how & 4) != 0 ? script.word() : head.op_slot << 16 | script.byte() % 4U;

@@ -3,47 +3,28 @@
 // reader gives must lie inside of it.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "collectives/shared_ring.hpp"
+#include "tests/fuzz/script.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace openmrc::collectives {
 namespace {
 
+using fuzz::require;
+using fuzz::Script;
+
 constexpr std::size_t kInputBytesMax = 512;
-
-// Reads the input; zeros after its end.
-class Script {
- public:
-  Script(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
-  bool more() const { return at_ < size_; }
-  std::uint8_t byte() { return at_ < size_ ? data_[at_++] : std::uint8_t{0}; }
-  std::uint32_t word() {
-    std::uint32_t value = byte();
-    for (int i = 0; i < 3; ++i) value = value << 8 | byte();
-    return value;
-  }
-
- private:
-  const std::uint8_t* data_;
-  std::size_t size_;
-  std::size_t at_ = 0;
-};
 
 struct alignas(kRecordAlignment) Area {
   RingControl control;
   std::uint8_t records[kRingBytes] = {};
 };
 static_assert(sizeof(Area) == kRingAreaBytes);
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 class Game {
  public:

@@ -4,18 +4,21 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "tests/fuzz/script.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace openmrc {
 namespace {
+
+using fuzz::require;
+using fuzz::Script;
 
 constexpr PortId kPorts = 2;
 constexpr std::uint32_t kKey = 0x51;
@@ -31,33 +34,11 @@ struct Flying {
   std::vector<std::uint8_t> bytes;
 };
 
-// Reads the input; zeros after its end.
-class Script {
- public:
-  Script(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
-  bool more() const { return at_ < size_; }
-  std::uint8_t byte() { return at_ < size_ ? data_[at_++] : std::uint8_t{0}; }
-  std::uint32_t word() {
-    std::uint32_t value = byte();
-    for (int i = 0; i < 3; ++i) value = value << 8 | byte();
-    return value;
-  }
-
- private:
-  const std::uint8_t* data_;
-  std::size_t size_;
-  std::size_t at_ = 0;
-};
-
 Address address_of(std::size_t end, PortId port) {
   Address address;
   address.family = AddressFamily::kIpv4;
   address.bytes = {10, port, 0, static_cast<std::uint8_t>(end + 1)};
   return address;
-}
-
-void require(bool holds) {
-  if (!holds) std::abort();
 }
 
 class Table {
