@@ -65,7 +65,6 @@ def element_type(dtype: Any) -> ElementType:
     return ElementType[short]
 
 
-@cache
 def check_reducible(element: ElementType, op: ReduceOp, factor: float = 1.0) -> None:
     """Make sure that the operation exists for the type.
 
@@ -73,8 +72,7 @@ def check_reducible(element: ElementType, op: ReduceOp, factor: float = 1.0) -> 
         ConfigError: bitwise operations of floating-point numbers, averages and factors of bool, or a factor where
             nothing is multiplied.
     """
-    fits = native.reducible(int(element), int(op.combines))
-    if not fits or (element is ElementType.BOOL and op > ReduceOp.XOR):
+    if not _reducible(element, op):
         kinds = (
             "and, or, xor, sum, prod, min, max"
             if element is ElementType.BOOL
@@ -83,3 +81,9 @@ def check_reducible(element: ElementType, op: ReduceOp, factor: float = 1.0) -> 
         raise ConfigError("op", op.name.lower(), f"{kinds} for {element.name.lower()}")
     if factor != 1.0 and op is not ReduceOp.PREMUL_SUM:
         raise ConfigError("factor", factor, "1, except with ReduceOp.PREMUL_SUM")
+
+
+@cache
+def _reducible(element: ElementType, op: ReduceOp) -> bool:
+    fits = native.reducible(int(element), int(op.combines))
+    return fits and not (element is ElementType.BOOL and op > ReduceOp.XOR)

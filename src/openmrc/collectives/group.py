@@ -61,7 +61,7 @@ class Group:
         self._plans: OrderedDict[_Wanted, _Planned] = OrderedDict()
         self._scratch = Scratch()
         self._unsettled: list[Work] = []
-        self._sent = [0] * self.size
+        self._sent: dict[int, tuple[int, int]] = {}  # by receiver: base of the keys, and how many messages
         self._inbox: native.Inbox | None = None
 
     def algorithm_for(self, kind: str, nbytes: int) -> str:
@@ -206,9 +206,9 @@ class Group:
         self._check_peer("to", to)
         with self._lock:
             planned = self._plan(_between("send", view, to))
-            key = self._key_of(self.rank, to) | self._sent[to] & _SEQUENCE_MASK
-            self._sent[to] += 1
-        return self._submit("send", planned, key, [view], lane)
+            base, count = self._sent.get(to) or (self._key_of(self.rank, to), 0)
+            self._sent[to] = base, count + 1
+        return self._submit("send", planned, base | count & _SEQUENCE_MASK, [view], lane)
 
     def recv(self, buffer: Any, source: int | None = None, *, traffic_class: str = "bulk") -> Work:
         """What a rank sends next, into the buffer, of the same size.
