@@ -6,7 +6,7 @@ import contextlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -37,7 +37,7 @@ class Hosts:
         addresses: At which hosts reach each other for connecting; data may take another way.
         interfaces: Of each host, for data: of the TCP backends.
         connecting: The interface with those addresses.
-        mrc: Of each host, what our backend needs: "ports".
+        ports: Of each host, the addresses of our ports, by plane.
     """
 
     namespaces: Sequence[str]
@@ -45,7 +45,7 @@ class Hosts:
     addresses: Sequence[str]
     interfaces: Sequence[str]
     connecting: str
-    mrc: Sequence[Mapping[str, Any]]
+    ports: Sequence[Sequence[str]]
 
 
 def on_bridge(bridge: VethBridge) -> Hosts:
@@ -57,12 +57,12 @@ def on_bridge(bridge: VethBridge) -> Hosts:
         addresses=bridge.addresses,
         interfaces=[bridge.interface],
         connecting=bridge.interface,
-        mrc=[{"ports": [address]} for address in bridge.addresses],
+        ports=[[address] for address in bridge.addresses],
     )
 
 
 class SlowPlanes(BedPlace):
-    """Four hosts on one switch in each of four slow planes of the test bed; without offload processors were the limit.
+    """Four hosts on one switch in each of four slow planes of the test bed, with offload: processors are not the limit.
 
     The delay stands for the time that the kernel takes at each hop: windows and queues follow it.
     """
@@ -82,7 +82,7 @@ class SlowPlanes(BedPlace):
             addresses=[self.management(rank) for rank in ranks],
             interfaces=self.interfaces(0)[:interfaces],
             connecting="mgmt0",
-            mrc=[{"ports": [str(self._bed.layout.ipv4(rank, plane).ip) for plane in range(PLANES)]} for rank in ranks],
+            ports=[[str(self._bed.layout.ipv4(rank, plane).ip) for plane in range(PLANES)] for rank in ranks],
         )
 
     @property
@@ -128,7 +128,10 @@ def _run(hosts: Hosts, spec: dict[str, Any], started: Started | None) -> Measure
                 mpirun(Path(folder), hosts.addresses, hosts.prefixes, interface=interface, connecting=connecting)
             ]
         else:
-            own = [spec | {"rank": rank, "address": hosts.addresses[rank], **mrc} for rank, mrc in enumerate(hosts.mrc)]
+            own = [
+                spec | {"rank": rank, "address": hosts.addresses[rank], "ports": list(ports)}
+                for rank, ports in enumerate(hosts.ports)
+            ]
             prefixes = hosts.prefixes
         ranks = [
             family.spawn(f"rank {rank}", RANK, [json.dumps(told)], [*prefix, *ENVIRONMENT])
