@@ -12,6 +12,7 @@ from fractions import Fraction
 from openmrc.errors import ConfigError, did_you_mean
 
 __all__ = [
+    "RATE_BPS_RANGE",
     "format_bytes",
     "format_rate",
     "format_time",
@@ -21,6 +22,9 @@ __all__ = [
     "parse_time",
     "parse_time_ns",
 ]
+
+RATE_BPS_RANGE = (1_000, 100_000_000_000_000)
+"""Least and greatest speed of a port or a connection, in bit/s."""
 
 _NUMBER = re.compile(r"\s*(\d+(?:_\d+)*(?:\.\d+)?|\.\d+)\s*([a-zA-Zµμ/%]*)\s*\Z")
 

@@ -16,7 +16,7 @@ from openmrc.fabric import make_fabric
 from openmrc.srv6.nic_paths import nic_paths
 from openmrc.srv6.paths import PathPlan
 from openmrc.srv6.rules import Copy, NicPaths, NicPort, PathRule
-from openmrc.verbs import EvFormatMode, EvProfileMode, Peer
+from openmrc.verbs import EvFormatMode, EvProfileMode, Peer, Port
 
 LOOPBACK = IPv6Address("::1")
 ITSELF = PathRule(IPv6Network("::1/128"), LOOPBACK)
@@ -32,8 +32,10 @@ def copied(source: str, at: int, bits: int, to: int) -> NicPaths:
 
 
 def test_a_path_file_is_all_that_a_device_needs():
-    with Device(paths=paths(), udp_port=4811) as device:
+    with Device(paths=paths(rate_bps=25_000_000_000), udp_port=4811) as device:
         assert device.ev_format is EvFormatMode.SRV6
+        assert device.ports[0].rate_bps == 25_000_000_000
+        assert device.burst_packets == 1
         assert [port.address for port in device.ports] == ["::1"]
         assert device.query().evs_per_port == device.evs_per_port == 33
         selectors = Counter(value >> 16 for value, port in device.evs() if port == 0)
@@ -145,6 +147,8 @@ def test_only_paths_of_the_path_file_can_be_in_a_profile():
         ({"paths": paths(selectors=(65536,))}, "paths.ports[0].selectors"),
         ({"paths": paths(selectors=(-1,))}, "paths.ports[0].selectors"),
         ({"paths": paths(selectors=(3, 4, 3))}, "paths.ports[0].selectors"),
+        ({"paths": paths(rate_bps=999)}, "paths.ports[0].rate_bps"),
+        ({"ports": [Port("::1", rate_bps=0)]}, "ports[0].rate_bps"),
         ({"paths": paths(ITSELF, ITSELF)}, "paths.rules"),
         ({"paths": paths(replace(ITSELF, base=IPv4Address("10.0.0.1")))}, "paths.rules[0].base"),  # type: ignore[arg-type]
         ({"paths": paths(replace(ITSELF, copies=(Copy("peer", 0, 1, 0),) * 9))}, "paths.rules[0].copies"),

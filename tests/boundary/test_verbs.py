@@ -9,7 +9,7 @@ import pytest
 
 from openmrc import _native
 from openmrc.connection import QpSettings
-from openmrc.connection.settings import base_rtt_ns_of, cc_values, payload_mtu_for
+from openmrc.connection.settings import base_rtt_ns_of, cc_values, payload_mtu_for, port_rate_bps, rate_of
 from openmrc.errors import (
     BusyError,
     ConfigError,
@@ -279,6 +279,16 @@ def test_what_the_system_refuses_is_a_device_error_with_its_errno(port, code):
 def test_port_text_has_interface_and_advertised_address():
     assert Port.parse("10.0.0.1%eth1@192.0.2.7") == Port("10.0.0.1", "eth1", "192.0.2.7")
     assert Port.parse("::1").seen_as == "::1"
+
+
+def test_the_rate_of_a_port_is_the_lesser_of_what_is_known():
+    guess = port_rate_bps(Port("127.0.0.1"))
+    with Device(
+        [Port("127.0.0.1", rate_bps=guess * 2), Port("127.0.0.2", "lo", rate_bps=1000)], udp_port=4791
+    ) as device:
+        assert [port_rate_bps(port) for port in device.ports] == [guess * 2, 1000]
+        assert rate_of(device, QpSettings()) == guess * 2 + 1000
+        assert rate_of(device, QpSettings(rate_bps=5000)) == 5000
 
 
 def test_every_path_of_a_device_is_distinct(device):

@@ -18,7 +18,6 @@ import pytest
 
 from openmrc import Connection, Device, QpSettings, connect, listen
 from openmrc.fabric.cabling import Node
-from openmrc.srv6.nic_paths import nic_paths
 from openmrc.srv6.paths import pack, unpack
 from openmrc.testbed import TestBed, namespaces
 from openmrc.verbs import EvFormatMode, EvState, Peer
@@ -37,9 +36,8 @@ def device(bed: TestBed, host: int, ports: list[str] | None = None, **settings: 
     """A NIC in the namespace of a host: in EV format SRV6, or with these ports."""
     layout = bed.layout
     node = Node("host", host)
-    names = [interface.name for interface in layout.interfaces(node)]
     if ports is None:
-        settings["paths"] = nic_paths(layout.paths, host, names)
+        settings["paths"] = layout.nic_paths(node)
     with namespaces.inside(layout.namespace(node)):
         made = Device(ports or (), seed=host + 1, **settings)
     with made:
@@ -253,7 +251,7 @@ def test_kernel_encapsulation_by_source_port_is_a_second_way_and_keeps_segmentat
         device(bed, 2, ports[2], **settings) as far,
         encapsulation(bed, near, 0, 2),
         encapsulation(bed, far, 2, 0),
-        Pair(bed, (0, 2), (near, far), active_per_port=4) as made,
+        Pair(bed, (0, 2), (near, far), active_per_port=4, rate_bps=2 * bed.fabric.rate_bps) as made,
     ):
         before = sent(bed)
         made.write()

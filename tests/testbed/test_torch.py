@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from openmrc.fabric.cabling import Node
-from openmrc.srv6.nic_paths import nic_paths
 from openmrc.srv6.path_file import render_nic_paths
 from openmrc.testbed import TestBed
 from openmrc.testbed.counters import link_counters
@@ -34,9 +33,8 @@ dist.destroy_process_group()
 def start(bed: TestBed, rank: int, folder: Path) -> subprocess.Popen[str]:
     """A rank in its host's namespace; they meet in the management network."""
     layout, node = bed.layout, Node("host", HOSTS[rank])
-    names = [interface.name for interface in layout.interfaces(node)]
     paths = folder / f"rank{rank}.json"
-    paths.write_text(render_nic_paths(nic_paths(layout.paths, node.index, names)), encoding="utf-8")
+    paths.write_text(render_nic_paths(layout.nic_paths(node)), encoding="utf-8")
     first, own = (str(layout.management_address(Node("host", host)).ip) for host in (HOSTS[0], node.index))
     environment = os.environ | {
         "OPENMRC_PATHS": str(paths),

@@ -44,7 +44,7 @@ def test_the_row_of_the_example(plan):
 
 def test_the_path_file_of_the_reference(plan):
     shown = parse_nic_paths(re.findall(r"^```json\n(.*?)^```", REFERENCE, re.MULTILINE | re.DOTALL)[0])
-    made = nic_paths(plan, 0, ["eth0", "eth1", "eth2", "eth3"])
+    made = nic_paths(plan, 0, ["eth0", "eth1", "eth2", "eth3"], rate_bps=250_000_000)
     assert shown.ports == made.ports[:1]
     assert shown.rules == tuple(rule for rule in made.rules if rule in shown.rules)
     assert len(shown.rules) == 2

@@ -14,7 +14,8 @@ from openmrc.srv6.nic_paths import nic_paths
 from openmrc.srv6.path_file import parse_nic_paths, read_nic_paths, render_nic_paths, write_nic_paths
 from openmrc.srv6.paths import PathPlan
 
-PATHS = nic_paths(PathPlan.of(Shape(planes=2, hosts=4, hosts_per_t0=2, t1s=2), AddressBlocks()), 0, ["eth0", "eth1"])
+PLAN = PathPlan.of(Shape(planes=2, hosts=4, hosts_per_t0=2, t1s=2), AddressBlocks())
+PATHS = nic_paths(PLAN, 0, ["eth0", "eth1"], rate_bps=25_000_000_000)
 GOOD = json.loads(render_nic_paths(PATHS))
 REMOVE = object()
 
@@ -48,10 +49,9 @@ def test_rules_are_sorted_when_read():
     assert parse_nic_paths(json.dumps(values)) == PATHS
 
 
-def test_the_interface_may_be_left_out():
-    values = copy.deepcopy(GOOD)
-    del values["ports"][0]["interface"]
-    assert parse_nic_paths(json.dumps(values)).ports[0].interface is None
+@pytest.mark.parametrize("key", ["interface", "rate_bps"])
+def test_what_may_be_left_out(key):
+    assert getattr(parse_nic_paths(changed(("ports", 0, key), REMOVE)).ports[0], key) is None
 
 
 MISTAKES = [
@@ -85,6 +85,9 @@ MISTAKES = [
     (("ports", 0, "interface"), "sixteencharacter", "ports[0].interface"),
     (("ports", 0, "interface"), "a/b", "ports[0].interface"),
     (("ports", 0, "interface"), 3, "ports[0].interface"),
+    (("ports", 0, "rate_bps"), 999, "ports[0].rate_bps"),
+    (("ports", 0, "rate_bps"), 1e9, "ports[0].rate_bps"),
+    (("ports", 1, "rate_bps"), "25G", "ports[1].rate_bps"),
     (("rules", 1, "peers"), "fd00:6d72::1/48", "rules[1].peers"),
     (("rules", 1, "peers"), "10.0.0.0/8", "rules[1].peers"),
     (("rules", 1, "peers"), 5, "rules[1].peers"),

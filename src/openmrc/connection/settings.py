@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openmrc._native import cc
 from openmrc.errors import ConfigError
+from openmrc.units import RATE_BPS_RANGE
 
 if TYPE_CHECKING:
     from openmrc.verbs import Device, Port
@@ -32,7 +33,7 @@ _RANGES = {
     "probe_interval_us": (100, 60_000_000),
     "skip_lapse_us": (0, 60_000_000),
     "base_rtt_us": (1, 10_000_000),
-    "rate_bps": (1_000, 100_000_000_000_000),
+    "rate_bps": RATE_BPS_RANGE,
     "max_window_bytes": (4096, 1 << 40),
     "send_depth": (1, 65535),
     "recv_depth": (1, 65535),
@@ -65,7 +66,8 @@ class QpSettings:
         probe_interval_us: Between two probes of a path that is assumed bad.
         skip_lapse_us: A path marked by ECN is used again after this time at the latest; 0: when its turn comes.
         base_rtt_us: Round trip of an idle path. None: measured with probes when connecting.
-        rate_bps: All ports together. None: the interfaces' speed, or 40 Gbit/s per port where they do not tell.
+        rate_bps: All ports together. None: what the ports were given or their interfaces tell, 40 Gbit/s for each
+            where neither is known.
         max_window_bytes: Never more in flight. None: from rate and round trip, within the peer's socket buffers.
         trimming: The fabric trims packets instead of dropping them.
         send_depth: Writes outstanding.
@@ -133,15 +135,16 @@ def payload_mtu_for(path_mtu_bytes: int, ip_version: int, wanted: int | None) ->
 
 
 def port_rate_bps(port: Port) -> int:
-    """Speed of the port's interface as the driver tells it, or a guess."""
+    """What the port was given or its interface's driver tells, whichever is less; where neither is known, a guess."""
+    known = [] if port.rate_bps is None else [port.rate_bps]
     if port.interface is not None:
         try:
             speed_mbps = int(Path(f"/sys/class/net/{port.interface}/speed").read_text())
         except (OSError, ValueError):
             speed_mbps = 0
         if speed_mbps > 0:
-            return speed_mbps * 1_000_000
-    return _RATE_BPS_UNKNOWN
+            known.append(speed_mbps * 1_000_000)
+    return min(known, default=_RATE_BPS_UNKNOWN)
 
 
 def rate_of(device: Device, settings: QpSettings) -> int:

@@ -24,13 +24,14 @@ _T0_END = BLOCK_BITS + 2 * FIELD_BITS  # where the T0's number ends in a NIC por
 _DOWN_END = _T0_END + FIELD_BITS
 
 
-def nic_paths(plan: PathPlan, nic: int, interfaces: Sequence[str] = ()) -> NicPaths:
+def nic_paths(plan: PathPlan, nic: int, interfaces: Sequence[str] = (), *, rate_bps: int | None = None) -> NicPaths:
     """The path file of a NIC: its ports, the selectors that exist, and how addresses are made.
 
     Args:
         plan: Of the fabric.
         nic: Its number, counted through all hosts.
         interfaces: Name of the network interface of each plane, in plane order; none: as the routing table says.
+        rate_bps: Of each port, in bit/s, such as the fabric's `rate_bps`; None: as the interface's driver tells.
 
     Raises:
         ConfigError: no such NIC, or not one interface for each plane.
@@ -48,6 +49,7 @@ def nic_paths(plan: PathPlan, nic: int, interfaces: Sequence[str] = ()) -> NicPa
             plan.receive_address(nic, plane),
             selectors,
             interfaces[plane] if interfaces else None,
+            rate_bps,
         )
         for plane in range(shape.planes)
     )

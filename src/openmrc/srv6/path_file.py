@@ -19,6 +19,7 @@ from openmrc.srv6.rules import (
     PathRule,
     most_specific_first,
 )
+from openmrc.units import RATE_BPS_RANGE
 
 __all__ = ["FORMAT", "VERSION", "parse_nic_paths", "read_nic_paths", "render_nic_paths", "write_nic_paths"]
 
@@ -85,7 +86,8 @@ def _port_values(port: NicPort) -> dict[str, Any]:
         "receive_address": str(port.receive),
         "selectors": list(port.selectors),
     }
-    return values if port.interface is None else values | {"interface": port.interface}
+    optional = {"interface": port.interface, "rate_bps": port.rate_bps}
+    return values | {key: value for key, value in optional.items() if value is not None}
 
 
 def _rule_values(rule: PathRule) -> dict[str, Any]:
@@ -129,6 +131,10 @@ class _Object:
     def number(self, key: str, low: int, high: int) -> int:
         return _number(self._get(key), self.name(key), low, high)
 
+    def optional_number(self, key: str, low: int, high: int) -> int | None:
+        value = self._get_optional(key)
+        return None if value is None else _number(value, self.name(key), low, high)
+
     def word(self, key: str, *allowed: str) -> str:
         value = self._get(key)
         if value not in allowed:
@@ -157,8 +163,7 @@ class _Object:
             ) from None
 
     def interface(self, key: str) -> str | None:
-        self._known.append(key)
-        value = self._values.get(key)
+        value = self._get_optional(key)
         if value is None:
             return None
         fits = isinstance(value, str) and 1 <= len(value.encode("utf-8", "replace")) <= _INTERFACE_CHARACTERS_MAX
@@ -189,6 +194,10 @@ class _Object:
         if key not in self._values:
             raise ConfigError(self.name(key), None, "a value; the key is missing")
         return self._values[key]
+
+    def _get_optional(self, key: str) -> Any:
+        self._known.append(key)
+        return self._values.get(key)
 
 
 def _number(value: Any, name: str, low: int, high: int) -> int:
@@ -233,6 +242,7 @@ def _port(value: Any, where: str) -> NicPort:
         receive=one.address("receive_address"),
         selectors=tuple(one.rows("selectors", 1 << SELECTOR_BITS, _selector)),
         interface=one.interface("interface"),
+        rate_bps=one.optional_number("rate_bps", *RATE_BPS_RANGE),
     )
     one.end()
     if len(set(port.selectors)) != len(port.selectors):

@@ -69,13 +69,14 @@ def most_specific_first(rules: Iterable[PathRule]) -> tuple[PathRule, ...]:
 
 @dataclass(frozen=True, slots=True)
 class NicPort:
-    """One port of a NIC: what peers know it by, where its packets arrive, and the selectors of its EVs."""
+    """One port of a NIC: what peers know it by, where its packets arrive, the selectors of its EVs, and its speed."""
 
     plane: int
     address: IPv6Address
     receive: IPv6Address
     selectors: tuple[int, ...]
     interface: str | None = None
+    rate_bps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

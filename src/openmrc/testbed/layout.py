@@ -18,7 +18,9 @@ from openmrc.fabric import Fabric
 from openmrc.fabric.cabling import Cable, Node, PortRef, cables, count, down_ports, switches
 from openmrc.fabric.model import PortKind
 from openmrc.srv6.configs.model import LOWER_END, UPPER_END
+from openmrc.srv6.nic_paths import nic_paths
 from openmrc.srv6.paths import PathPlan
+from openmrc.srv6.rules import NicPaths
 
 __all__ = ["MANAGEMENT", "NAME_CHARACTERS_MAX", "Address", "Interface", "Layout"]
 
@@ -132,6 +134,11 @@ class Layout:
     def interfaces(self, node: Node) -> tuple[Interface, ...]:
         """The node's ends of cables, by port."""
         return self._interfaces[node]
+
+    def nic_paths(self, host: Node) -> NicPaths:
+        """What the only NIC of a host is told: its ports with their interfaces and speed, and the paths."""
+        names = [interface.name for interface in self.interfaces(host)]
+        return nic_paths(self.paths, host.index, names, rate_bps=self.fabric.rate_bps)
 
     def all_interfaces(self) -> Iterator[Interface]:
         """All ends of cables, by number."""

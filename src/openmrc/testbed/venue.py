@@ -9,7 +9,6 @@ from openmrc.fabric import Fabric, Fault, parse_fault
 from openmrc.fabric.cabling import Node
 from openmrc.fabric.model import IP_HEADER_BYTES, UDP_HEADER_BYTES
 from openmrc.live.venue import HostPlace, Venue
-from openmrc.srv6.nic_paths import nic_paths
 from openmrc.srv6.path_file import render_nic_paths
 from openmrc.testbed.bed import TestBed
 from openmrc.testbed.faults import FaultPlayer, check_bed_fault
@@ -45,11 +44,9 @@ class BedVenue(Venue):
     def _place(self, host: Node) -> HostPlace:
         layout = self._bed.layout
         listen = f"{layout.management_address(host).ip}:0"
-        interfaces = layout.interfaces(host)
         if self._mode == "srv6":
-            paths = nic_paths(layout.paths, host.index, [interface.name for interface in interfaces])
-            return HostPlace((), paths=render_nic_paths(paths), listen=listen, follow_links=True)
-        ports = tuple(f"{layout.addresses(interface)[0].ip}%{interface.name}" for interface in interfaces)
+            return HostPlace((), paths=render_nic_paths(layout.nic_paths(host)), listen=listen, follow_links=True)
+        ports = tuple(f"{layout.addresses(port)[0].ip}%{port.name}" for port in layout.interfaces(host))
         return HostPlace(ports, listen=listen, follow_links=True)
 
     def check(self, fault: Fault) -> None:

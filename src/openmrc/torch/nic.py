@@ -91,7 +91,7 @@ def _open(environment: Mapping[str, str], neighbours: Neighbours, store_host: st
         raise ConfigError(PORTS, wanted, f"nothing, as {PATHS} names the ports too")
     if file is not None:
         paths = read_nic_paths(file)
-        device = Device(paths=paths, udp_port=FIRST_UDP_PORT, burst_packets=1)  # no offload here that a burst could use
+        device = Device(paths=paths, udp_port=FIRST_UDP_PORT)
         why = f"{len(device.ports)} ports, from {PATHS}: {file}"
     else:
         ports, why = _ports(wanted, neighbours)

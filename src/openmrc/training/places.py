@@ -17,7 +17,6 @@ from openmrc.fabric import Fabric, Fault, check_emulated_fault, make_fabric, par
 from openmrc.fabric.cabling import Node
 from openmrc.live.fabric_process import open_fabric
 from openmrc.live.venue import CarrierNotice
-from openmrc.srv6.nic_paths import nic_paths
 from openmrc.srv6.path_file import render_nic_paths
 from openmrc.testbed import TestBed
 from openmrc.testbed.errors import TestBedError
@@ -136,11 +135,10 @@ class BedPlace(Place):
 
     def environment(self, rank: int, backend: str) -> dict[str, str]:
         """MRC: the paths over all planes; Gloo: the interface in plane 0."""
-        names = self.interfaces(rank)
         if backend == "gloo":
-            return {"GLOO_SOCKET_IFNAME": names[0]}
+            return {"GLOO_SOCKET_IFNAME": self.interfaces(rank)[0]}
         path = Path(self._folder.name) / f"rank{rank}.paths"
-        path.write_text(render_nic_paths(nic_paths(self._bed.layout.paths, rank, names)), encoding="utf-8")
+        path.write_text(render_nic_paths(self._bed.layout.nic_paths(Node("host", rank))), encoding="utf-8")
         return {"OPENMRC_PATHS": str(path), "OPENMRC_ADDRESS": self.management(rank)}
 
     def namespace(self, rank: int) -> str:

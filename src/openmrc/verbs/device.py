@@ -6,12 +6,13 @@ import atexit
 import ipaddress
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from openmrc import _native
 from openmrc.errors import BusyError, ConfigError
+from openmrc.units import RATE_BPS_RANGE
 from openmrc.verbs.cq import CompletionQueue
 from openmrc.verbs.enums import Access, EvFormatMode, Transport, check
 from openmrc.verbs.events import Event, EventHub, EventSubscription
@@ -31,6 +32,7 @@ PORTS_MAX = 16
 EVS_MAX = 1024
 EVS_PER_PORT_DEFAULT = 64
 EVS_PER_PORT_SRV6 = 32
+BURST_PACKETS_DEFAULT = 8
 BURST_PACKETS_MAX = 64
 _PORT_WORDS = 'a numeric address, optionally with interface and advertised address: "10.0.0.1%eth1@192.0.2.7"'
 
@@ -43,11 +45,14 @@ class Port:
         address: Local address the sockets are bound to.
         interface: Network interface to bind to, None: as the routing table says.
         advertise: What peers send to and see as source, where that differs from `address`.
+        rate_bps: Speed of the way through its plane, where it is less than the interface's driver tells, or this tells
+            nothing; None: as the driver tells.
     """
 
     address: str
     interface: str | None = None
     advertise: str | None = None
+    rate_bps: int | None = None
 
     @classmethod
     def parse(cls, text: str, field_name: str = "ports") -> Port:
@@ -158,8 +163,8 @@ class Device:
             labels are drawn; None: 64. Mode SRV6: every path in turn; None: all paths equally often,
             which makes 32 or more. With fewer EVs than paths the device draws which.
         burst_packets: Packets that share one EV, 1 to 64. More makes sending cheaper through the kernel's segmentation
-            offload (several times so at a 1,500 byte MTU); 1 sprays every packet by itself, which balances best. The
-            default, 8, suits transfers of megabytes over links of gigabits.
+            offload (several times so at a 1,500 byte MTU); 1 sprays every packet by itself, which balances best. None:
+            8, which suits transfers of megabytes over links of gigabits; 1 in mode SRV6, which has no offload.
         ev_format: UDP for any network, STEV for IPv6. None: SRV6 with `paths`, else UDP.
         partition_key: Both ends must have the same.
         seed: Of the engine's random choices; None draws one.
@@ -183,7 +188,7 @@ class Device:
         paths: Paths | None = None,
         udp_port: int = 4791,
         evs_per_port: int | None = None,
-        burst_packets: int = 8,
+        burst_packets: int | None = None,
         ev_format: EvFormatMode | str | None = None,
         partition_key: int = 0xFFFF,
         seed: int | None = None,
@@ -203,6 +208,8 @@ class Device:
             wanted = EVS_PER_PORT_DEFAULT if routes is None else routes.evs_per_port(EVS_PER_PORT_SRV6)
             evs_per_port = min(wanted, EVS_MAX // len(self.ports))
         _within("evs_per_port", evs_per_port, 1, EVS_MAX // len(self.ports))
+        if burst_packets is None:
+            burst_packets = BURST_PACKETS_DEFAULT if routes is None else 1
         _within("burst_packets", burst_packets, 1, BURST_PACKETS_MAX)
         _within("partition_key", partition_key, 0, 0xFFFF)
         _within("socket_buffer_bytes", socket_buffer_bytes, 4096, 1 << 30)
@@ -447,6 +454,8 @@ def _checked_ports(ports: Sequence[Port | str]) -> tuple[Port, ...]:
         name = f"ports[{index}]"
         text = port if isinstance(port, str) else _text_of(port)
         checked.append(Port.parse(text, name))
+        if isinstance(port, Port):
+            checked[-1] = replace(checked[-1], rate_bps=_checked_rate(f"{name}.rate_bps", port.rate_bps))
         if checked[-1].version != checked[0].version:
             raise ConfigError(name, text, f"IPv{checked[0].version}, as ports[0] is")
     if len({port.seen_as for port in checked}) != len(checked):
@@ -457,7 +466,20 @@ def _checked_ports(ports: Sequence[Port | str]) -> tuple[Port, ...]:
 def _ports_of(routes: CheckedPaths, ports: Sequence[Port | str]) -> tuple[Port, ...]:
     if ports:
         raise ConfigError("ports", list(ports), "nothing beside paths, which name the ports")
-    return tuple(Port(str(port.address), port.interface) for port in routes.paths.ports)
+    return tuple(
+        Port(
+            str(port.address),
+            port.interface,
+            rate_bps=_checked_rate(f"paths.ports[{index}].rate_bps", port.rate_bps),
+        )
+        for index, port in enumerate(routes.paths.ports)
+    )
+
+
+def _checked_rate(name: str, rate_bps: int | None) -> int | None:
+    if rate_bps is not None:
+        _within(name, rate_bps, *RATE_BPS_RANGE)
+    return rate_bps
 
 
 def _checked_addresses(peer: Peer) -> list[str]:

@@ -50,7 +50,7 @@ class PathRule(Protocol):
 
 
 class PathPort(Protocol):
-    """One port: what peers know it by, where its packets arrive, and the selectors that its EVs may have."""
+    """One port: what peers know it by, where its packets arrive, the selectors that its EVs may have, its speed."""
 
     @property
     def plane(self) -> int: ...
@@ -62,6 +62,8 @@ class PathPort(Protocol):
     def selectors(self) -> Sequence[int]: ...
     @property
     def interface(self) -> str | None: ...
+    @property
+    def rate_bps(self) -> int | None: ...
 
 
 class Paths(Protocol):
