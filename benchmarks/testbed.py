@@ -27,7 +27,7 @@ from openmrc.live.run import execute
 ROOT = Path(__file__).resolve().parents[1]
 DESIGN = ROOT / "fabrics" / "design-131072.yaml"
 # What is not the fabric's shall not cost the fabric's processor: large packets and messages, few acknowledgements.
-STREAM = {"message_bytes": 1 << 20, "depth": 8, "payload_mtu": 8192, "connection": {"sack_bytes": 16384}}
+STREAM = {"message_bytes": 1 << 20, "depth": 8, "payload_mtu": 8192, "connection": {"sack_bytes": 65536}}
 THREE_OF_FOUR = 0.75
 T1_FAULT = "t1 1 blackhole at 2s for 5s"
 PORT_FAULT = "host 1 plane 0 blackhole at 2s for 5s"
