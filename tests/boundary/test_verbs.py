@@ -20,6 +20,7 @@ from openmrc.errors import (
     QueueFullError,
     VerbsError,
 )
+from openmrc.srv6.rules import NicPaths
 from openmrc.verbs import (
     Access,
     Context,
@@ -440,6 +441,8 @@ def test_the_window_stays_within_rate_round_trip_and_buffers():
     assert cc_values(QpSettings(max_window_bytes=5000), **plan, peer_buffer_bytes=1)["max_cwnd_bytes"] == 5000
     assert base_rtt_ns_of(QpSettings(base_rtt_us=7), 10**9) == 7000
     assert base_rtt_ns_of(QpSettings(), None) == 100_000
+    assert base_rtt_ns_of(QpSettings(), 60_000, NicPaths((), (), base_rtt_us=50)) == 120_000
+    assert base_rtt_ns_of(QpSettings(), 60_000, NicPaths((), (), base_rtt_us=70)) == 140_000
 
 
 # --- the native boundary

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openmrc.fabric import load_fabric
+from openmrc.fabric import Fabric, load_fabric
 from openmrc.srv6 import PathPlan, nic_paths
 from openmrc.srv6.path_file import parse_nic_paths
 from openmrc.srv6.paths import shifted
@@ -21,8 +21,12 @@ REFERENCE = (ROOT / "docs" / "reference" / "path-file.md").read_text()
 
 
 @pytest.fixture
-def plan() -> PathPlan:
-    fabric = load_fabric(ROOT / "fabrics" / "demo.yaml")
+def fabric() -> Fabric:
+    return load_fabric(ROOT / "fabrics" / "demo.yaml")
+
+
+@pytest.fixture
+def plan(fabric) -> PathPlan:
     return PathPlan.of(fabric, fabric.addresses)
 
 
@@ -42,10 +46,11 @@ def test_the_row_of_the_example(plan):
     ]
 
 
-def test_the_path_file_of_the_reference(plan):
+def test_the_path_file_of_the_reference(plan, fabric):
     shown = parse_nic_paths(re.findall(r"^```json\n(.*?)^```", REFERENCE, re.MULTILINE | re.DOTALL)[0])
-    made = nic_paths(plan, 0, ["eth0", "eth1", "eth2", "eth3"], rate_bps=250_000_000)
-    assert shown.ports == made.ports[:1]
+    names = ["eth0", "eth1", "eth2", "eth3"]
+    made = nic_paths(plan, 0, names, rate_bps=fabric.rate_bps, base_rtt_us=fabric.base_rtt_us)
+    assert (shown.ports, shown.base_rtt_us) == (made.ports[:1], made.base_rtt_us)
     assert shown.rules == tuple(rule for rule in made.rules if rule in shown.rules)
     assert len(shown.rules) == 2
     peer, address = re.findall(r"peer `([^`]+)`.*?: `([^`]+)`\.\n", REFERENCE, re.DOTALL)[-1]

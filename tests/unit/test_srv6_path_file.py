@@ -15,7 +15,7 @@ from openmrc.srv6.path_file import parse_nic_paths, read_nic_paths, render_nic_p
 from openmrc.srv6.paths import PathPlan
 
 PLAN = PathPlan.of(Shape(planes=2, hosts=4, hosts_per_t0=2, t1s=2), AddressBlocks())
-PATHS = nic_paths(PLAN, 0, ["eth0", "eth1"], rate_bps=25_000_000_000)
+PATHS = nic_paths(PLAN, 0, ["eth0", "eth1"], rate_bps=25_000_000_000, base_rtt_us=12)
 GOOD = json.loads(render_nic_paths(PATHS))
 REMOVE = object()
 
@@ -50,8 +50,12 @@ def test_rules_are_sorted_when_read():
 
 
 @pytest.mark.parametrize("key", ["interface", "rate_bps"])
-def test_what_may_be_left_out(key):
+def test_what_may_be_left_out_of_a_port(key):
     assert getattr(parse_nic_paths(changed(("ports", 0, key), REMOVE)).ports[0], key) is None
+
+
+def test_the_round_trip_may_be_left_out():
+    assert parse_nic_paths(changed(("base_rtt_us",), REMOVE)).base_rtt_us is None
 
 
 MISTAKES = [
@@ -59,6 +63,8 @@ MISTAKES = [
     (("format",), REMOVE, "format"),
     (("version",), 2, "version"),
     (("version",), True, "version"),
+    (("base_rtt_us",), 0, "base_rtt_us"),
+    (("base_rtt_us",), "12us", "base_rtt_us"),
     (("ports",), [], "ports"),
     (("ports",), {}, "ports"),
     (("ports",), GOOD["ports"] * 9, "ports"),

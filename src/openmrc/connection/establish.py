@@ -94,6 +94,8 @@ class _End:
             skip_lapse_us=settings.skip_lapse_us,
         )
         burst = self.device.burst_packets
+        # Without offloads an acknowledgement costs as much as a packet.
+        few = 16384 if self.device.ev_format is EvFormatMode.SRV6 else 4096
         qp.modify(
             QpState.RTR,
             peer=peer,
@@ -102,7 +104,7 @@ class _End:
             path_mtu=agreed["payload_mtu"],
             mpr=settings.mpr_units,
             max_wimm_dest=settings.recv_depth,
-            sack_bytes=settings.sack_bytes or min(max(4096, agreed["payload_mtu"] * (burst // 2)), 1 << 20),
+            sack_bytes=settings.sack_bytes or min(max(few, agreed["payload_mtu"] * (burst // 2)), 1 << 20),
         )
         qp.modify(
             QpState.RTS,
@@ -259,7 +261,7 @@ def _connect(end: _End, channel: Channel) -> QpLink:
     agreed = {
         "payload_mtu": min(offer["payload_mtu"], end.payload_mtu(peer)),
         "base_rtt_ns": rules.base_rtt_ns_of(
-            settings, end.measure_rtt_ns(peer) if settings.base_rtt_us is None else None
+            settings, end.measure_rtt_ns(peer) if settings.base_rtt_us is None else None, device.paths
         ),
         "rate_bps": offer["rate_bps"],
     }

@@ -12,6 +12,7 @@ from openmrc.units import RATE_BPS_RANGE
 
 if TYPE_CHECKING:
     from openmrc.verbs import Device, Port
+    from openmrc.verbs.paths import Paths
 
 __all__ = ["QpSettings"]
 
@@ -55,7 +56,7 @@ class QpSettings:
             multiple of 4 is an extension that both ends must have.
         mpr_units: Receive window in units of 128 packets.
         sack_bytes: The receiver acknowledges after so many bytes at the latest. More is cheaper, less reacts faster.
-            None: half a burst.
+            None: half a burst, and 4 KiB at least, in EV format SRV6 16.
         timeout_exponent: Retransmission timer 1.024 us x 2^exponent. 13 is 8.4 ms: above what a busy host needs to
             answer, well below what people notice.
         linear_retries: So many timeouts at the same interval,
@@ -65,7 +66,8 @@ class QpSettings:
         min_active: Paths are not put aside below this many usable ones.
         probe_interval_us: Between two probes of a path that is assumed bad.
         skip_lapse_us: A path marked by ECN is used again after this time at the latest; 0: when its turn comes.
-        base_rtt_us: Round trip of an idle path. None: measured with probes when connecting.
+        base_rtt_us: Round trip of an idle path. None: measured with probes when connecting, or what the path file says
+            if that is more.
         rate_bps: All ports together. None: what the ports were given or their interfaces tell, 40 Gbit/s for each
             where neither is known.
         max_window_bytes: Never more in flight. None: from rate and round trip, within the peer's socket buffers.
@@ -152,14 +154,16 @@ def rate_of(device: Device, settings: QpSettings) -> int:
     return settings.rate_bps or sum(port_rate_bps(port) for port in device.ports)
 
 
-def base_rtt_ns_of(settings: QpSettings, measured_ns: int | None) -> int:
+def base_rtt_ns_of(settings: QpSettings, measured_ns: int | None, paths: Paths | None = None) -> int:
     """What the congestion control takes for an idle round trip.
 
-    Twice what an idle path shows: with traffic, answers also wait for whole bursts to be read and written.
+    Twice what an idle path shows: with traffic, answers also wait for whole bursts to be read and written. What a path
+    file says counts where it is more: probes are short, and full packets take their time on slow links.
     """
     if settings.base_rtt_us is not None:
         return settings.base_rtt_us * 1000
-    return max(_BASE_RTT_NS_MIN, 2 * (measured_ns or 0))
+    told_ns = 0 if paths is None else (paths.base_rtt_us or 0) * 1000
+    return max(_BASE_RTT_NS_MIN, 2 * max(measured_ns or 0, told_ns))
 
 
 def cc_values(

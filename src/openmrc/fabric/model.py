@@ -236,6 +236,11 @@ class Fabric(Shape):
         return self.round_trip_ps()
 
     @property
+    def base_rtt_us(self) -> int:
+        """As `base_rtt_ps`, rounded up."""
+        return -(-self.base_rtt_ps // 10**6)
+
+    @property
     def bdp_bytes(self) -> int:
         """What fills one plane for one base round trip."""
         return self.rate_bps * self.base_rtt_ps // (8 * 10**12)

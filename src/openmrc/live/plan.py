@@ -149,7 +149,7 @@ class RunPlan:
 
     def _shaped_settings(self, flow: int) -> dict[str, Any]:
         fabric = self.fabric()
-        rtt_us = fabric.base_rtt_ps // 10**6
+        rtt_us = fabric.base_rtt_us
         settings = {
             "rate_bps": self.rate_bps * self.planes,
             "base_rtt_us": 2 * rtt_us,  # what the fabric file says; twice, as for a measured one

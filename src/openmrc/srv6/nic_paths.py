@@ -24,7 +24,14 @@ _T0_END = BLOCK_BITS + 2 * FIELD_BITS  # where the T0's number ends in a NIC por
 _DOWN_END = _T0_END + FIELD_BITS
 
 
-def nic_paths(plan: PathPlan, nic: int, interfaces: Sequence[str] = (), *, rate_bps: int | None = None) -> NicPaths:
+def nic_paths(
+    plan: PathPlan,
+    nic: int,
+    interfaces: Sequence[str] = (),
+    *,
+    rate_bps: int | None = None,
+    base_rtt_us: int | None = None,
+) -> NicPaths:
     """The path file of a NIC: its ports, the selectors that exist, and how addresses are made.
 
     Args:
@@ -32,6 +39,8 @@ def nic_paths(plan: PathPlan, nic: int, interfaces: Sequence[str] = (), *, rate_
         nic: Its number, counted through all hosts.
         interfaces: Name of the network interface of each plane, in plane order; none: as the routing table says.
         rate_bps: Of each port, in bit/s, such as the fabric's `rate_bps`; None: as the interface's driver tells.
+        base_rtt_us: Round trip of the longest path while nothing waits, such as the fabric's `base_rtt_us`; None: as
+            probes show.
 
     Raises:
         ConfigError: no such NIC, or not one interface for each plane.
@@ -55,7 +64,7 @@ def nic_paths(plan: PathPlan, nic: int, interfaces: Sequence[str] = (), *, rate_
     )
     t0 = nic // shape.hosts_per_t0
     rules = [rule for plane in range(shape.planes) for rule in _Rules(plan, plane, t0).all()]
-    return NicPaths(ports, most_specific_first(rules))
+    return NicPaths(ports, most_specific_first(rules), base_rtt_us)
 
 
 class _Rules:

@@ -28,6 +28,7 @@ VERSION = 1
 _PORTS_MAX = 16
 _PLANES_MAX = 16
 _INTERFACE_CHARACTERS_MAX = 15
+_BASE_RTT_US_MAX = 10_000_000
 _T = TypeVar("_T")
 _WIDTHS = {"selector": SELECTOR_BITS, "peer": 128}
 
@@ -37,6 +38,8 @@ def render_nic_paths(paths: NicPaths) -> str:
     ports = [_port_values(port) for port in paths.ports]
     rules = [_rule_values(rule) for rule in most_specific_first(paths.rules)]
     lines = [f' "format": {json.dumps(FORMAT)}', f' "version": {VERSION}']
+    if paths.base_rtt_us is not None:
+        lines.append(f' "base_rtt_us": {paths.base_rtt_us}')
     for name, values in (("ports", ports), ("rules", rules)):
         lines.append(f' "{name}": [\n' + ",\n".join(f"  {json.dumps(value)}" for value in values) + "\n ]")
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -216,6 +219,7 @@ def _paths(value: Any) -> NicPaths:
     top = _Object(value, "")
     top.word("format", FORMAT)
     top.number("version", VERSION, VERSION)
+    base_rtt_us = top.optional_number("base_rtt_us", 1, _BASE_RTT_US_MAX)
     ports = tuple(top.rows("ports", _PORTS_MAX, _port))
     rules = top.rows("rules", RULES_MAX, _rule)
     top.end()
@@ -231,7 +235,7 @@ def _paths(value: Any) -> NicPaths:
         if rule.prefix in known:
             raise ConfigError(f"rules[{index}].peers", str(rule.prefix), "a prefix that no other rule has")
         known.add(rule.prefix)
-    return NicPaths(ports, most_specific_first(rules))
+    return NicPaths(ports, most_specific_first(rules), base_rtt_us)
 
 
 def _port(value: Any, where: str) -> NicPort:

@@ -81,10 +81,11 @@ class NicPort:
 
 @dataclass(frozen=True, slots=True)
 class NicPaths:
-    """A NIC's path file: its ports in plane order, and the rules of all of them."""
+    """A NIC's path file: its ports in plane order, the rules of all of them, and the fabric's round trip, idle."""
 
     ports: tuple[NicPort, ...]
     rules: tuple[PathRule, ...]
+    base_rtt_us: int | None = None
 
     def destination(self, peer: IPv6Address, selector: int) -> IPv6Address | None:
         """The address to send to; None: no rule knows the peer."""

@@ -138,7 +138,8 @@ class Layout:
     def nic_paths(self, host: Node) -> NicPaths:
         """What the only NIC of a host is told: its ports with their interfaces and speed, and the paths."""
         names = [interface.name for interface in self.interfaces(host)]
-        return nic_paths(self.paths, host.index, names, rate_bps=self.fabric.rate_bps)
+        fabric = self.fabric
+        return nic_paths(self.paths, host.index, names, rate_bps=fabric.rate_bps, base_rtt_us=fabric.base_rtt_us)
 
     def all_interfaces(self) -> Iterator[Interface]:
         """All ends of cables, by number."""

@@ -67,12 +67,14 @@ class PathPort(Protocol):
 
 
 class Paths(Protocol):
-    """A NIC's ports in plane order, and the rules of all of them."""
+    """A NIC's ports in plane order, the rules of all of them, and the round trip of an idle path where it is known."""
 
     @property
     def ports(self) -> Sequence[PathPort]: ...
     @property
     def rules(self) -> Sequence[PathRule]: ...
+    @property
+    def base_rtt_us(self) -> int | None: ...
 
     def ways(self, addresses: Sequence[IPv6Address]) -> list[tuple[int, int]]:
         """(port, selector) of all EVs that go the way of one of these addresses, each once, for generated profiles.

@@ -155,7 +155,9 @@ class ConfigFiles:
         for own in range(self._fabric.nics_per_host):
             nic = node.index * self._fabric.nics_per_host + own
             names = self._host_names[own * self._fabric.planes : (own + 1) * self._fabric.planes]
-            paths = nic_paths(self._plan, nic, names, rate_bps=self._fabric.rate_bps)
+            paths = nic_paths(
+                self._plan, nic, names, rate_bps=self._fabric.rate_bps, base_rtt_us=self._fabric.base_rtt_us
+            )
             yield f"hosts/{node.name}-nic{own}.json", render_nic_paths(paths)
 
 
