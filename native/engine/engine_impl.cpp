@@ -202,8 +202,8 @@ bool EngineImpl::build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, Port
   for (std::size_t left = list.size(); left > 0; --left) {
     Qp* qp = list.front();
     list.pop_front();
-    const BuildResult result =
-        control ? qp->build_control(now, free_ports, burst) : qp->build_data(now, free_ports, burst_max, burst);
+    const BuildResult result = control ? qp->build_control(now, free_ports, burst_max, burst)
+                                       : qp->build_data(now, free_ports, burst_max, burst);
     if (result == BuildResult::kNothing) {
       qp->*listed = false;
       arm(*qp);  // what was due and could not be built may have become a matter of time again

@@ -288,7 +288,7 @@ void Device::rest_polling() {
 void Device::answer_polled(const Received& received, bool timer, TimePs now) {
   if (received.datagrams > 0 && deferred_since_ == 0) deferred_since_ = now;
   const bool bulk = received.datagrams > kBulkDatagrams || received.bytes > kBulkBytes;
-  const bool due = timer || bulk || (deferred_since_ != 0 && now - deferred_since_ > kDeferMax);
+  const bool due = bulk || (deferred_since_ != 0 ? now - deferred_since_ > kDeferMax : timer);
   flush(kBurstsPerTurn, due ? Outgoing::kEverything : Outgoing::kDataOnly, now);
   if (due) deferred_since_ = 0;
 }

@@ -107,7 +107,7 @@ class Port {
   std::unique_ptr<TxBurst> pending_;
   std::uint32_t pending_first_ = 0;
   int blocked_fd_ = -1;
-  bool quiet_ = true;  // the last look found nothing
+  std::uint8_t single_looks_ = 2;  // at the socket, for one message each, before looks for many
   SocketStats stats_;
 };
 

@@ -21,6 +21,7 @@ constexpr std::size_t kSingleMessages = 32;
 constexpr std::size_t kSingleBytes = 16'384;
 constexpr std::size_t kArenaBytes = kCoalescedMessages * kCoalescedBytes;
 constexpr std::size_t kControlBytes = 128;
+constexpr std::size_t kShortBytes = 1024;
 
 static_assert(kSingleMessages * kSingleBytes <= kArenaBytes);
 static_assert(kSingleBytes >= kPayloadMtuMax + 256, "a whole packet has to fit");
@@ -99,13 +100,14 @@ int receive_into(int fd, std::span<mmsghdr> messages) {
 }  // namespace
 
 Received Port::receive(Engine& engine, ReceiveBuffers& buffers) {
-  // After a quiet spell one message is probably all there is: do not pay for a second look before it is handled.
+  // After a quiet spell one message is probably all there is, and a short one all that there is to come: do not pay for
+  // a look at many.
   const std::size_t bytes_max = stats_.receive_offload ? kCoalescedBytes : kSingleBytes;
   const std::size_t count_max = stats_.receive_offload ? kCoalescedMessages : kSingleMessages;
-  const std::span<mmsghdr> messages = buffers.prepare(quiet_ ? 1 : count_max, bytes_max);
+  const std::span<mmsghdr> messages = buffers.prepare(single_looks_ > 0 ? 1 : count_max, bytes_max);
   ++stats_.receive_calls;
   const int received = receive_into(receive_socket_.get(), messages);
-  quiet_ = received <= 0;
+  if (received <= 0) single_looks_ = 2;
   if (received < 0) {
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) ++stats_.receive_errors;
     return {};
@@ -135,6 +137,7 @@ Received Port::receive(Engine& engine, ReceiveBuffers& buffers) {
       offset += step;
     } while (offset < bytes.size());
   }
+  if (single_looks_ > 0) single_looks_ = found.bytes > kShortBytes ? 0 : static_cast<std::uint8_t>(single_looks_ - 1);
   stats_.received_datagrams += found.datagrams;
   stats_.received_bytes += found.bytes;
   // A batch of nothing but truncated datagrams is still a reason to come back for more.

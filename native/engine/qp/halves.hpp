@@ -70,7 +70,7 @@ class Responder {
   // True once a request was refused: the NAK is repeated to whatever still arrives, and nothing is placed any more.
   virtual bool refusing() const = 0;
   // Acknowledgements waiting to be sent.
-  virtual BuildResult build(TimePs now, PortMask free_ports, TxBurst& burst) = 0;
+  virtual BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) = 0;
   virtual void hot_memory(HotMemory& memory) const = 0;
 
  protected:

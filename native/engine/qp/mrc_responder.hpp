@@ -20,7 +20,7 @@ class MrcResponder final : public Responder {
   void handle_timer(TimePs now) override;
   TimePs next_timer() const override;
   bool refusing() const override { return refused_; }
-  BuildResult build(TimePs now, PortMask free_ports, TxBurst& burst) override;
+  BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void hot_memory(HotMemory& memory) const override {
     memory.push_back(bytes_of(*this));
     for (const BitRing* ring : {&received_, &last_, &untold_}) memory.push_back(ring->bytes());
@@ -86,6 +86,8 @@ class MrcResponder final : public Responder {
 
   wire::Packet sack_packet(TimePs now, const PendingSack& sack) const;
   wire::Packet nack_packet(TimePs now, const PendingNack& nack) const;
+  wire::Packet next_sack(TimePs now);
+  wire::Packet ack_packet();
   std::uint16_t echo(TimePs now, TimePs arrived, std::uint16_t timestamp, wire::TimestampResolution resolution) const;
 
   Placement placement_;

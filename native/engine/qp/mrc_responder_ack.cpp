@@ -139,7 +139,30 @@ wire::Packet MrcResponder::nack_packet(TimePs now, const PendingNack& nack) cons
   return packet;
 }
 
-BuildResult MrcResponder::build(TimePs now, PortMask free_ports, TxBurst& burst) {
+wire::Packet MrcResponder::next_sack(TimePs now) {
+  ++context_.stats.sacks_sent;
+  if (!sacks_.empty()) {
+    const wire::Packet packet = sack_packet(now, sacks_.front());
+    sacks_.erase(sacks_.begin());
+    return packet;
+  }
+  take_stock(pending_);
+  const wire::Packet packet = sack_packet(now, pending_);
+  follow_up();
+  return packet;
+}
+
+wire::Packet MrcResponder::ack_packet() {
+  wire::Packet packet;
+  packet.bth = bth_to_peer(context_, wire::Opcode::kAck, wire_psn(cack_));
+  const wire::AethSyndrome syndrome = refused_ ? refusal_.syndrome : wire::AethSyndrome::kAck;
+  packet.aeth = {syndrome, static_cast<std::uint32_t>(completed_ & 0xFFFFFFU)};
+  ack_due_ = false;
+  ++context_.stats.acks_sent;
+  return packet;
+}
+
+BuildResult MrcResponder::build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
   if (nacks_.empty() && sacks_.empty() && !pending_sack_ && !ack_due_) return BuildResult::kNothing;
   const PortId preferred = !nacks_.empty()   ? nacks_.front().port
                            : !sacks_.empty() ? sacks_.front().port
@@ -151,28 +174,23 @@ BuildResult MrcResponder::build(TimePs now, PortMask free_ports, TxBurst& burst)
     return (usable & ~free_ports) != 0 ? BuildResult::kPortBusy : BuildResult::kNothing;
   }
   BurstBuilder builder = burst_to_peer(burst, context_, path.port, path.value, TrafficClass::kControl);
-  wire::Packet packet;
   if (!nacks_.empty()) {
-    packet = nack_packet(now, nacks_.front());
+    wire::Packet packet = nack_packet(now, nacks_.front());
     nacks_.erase(nacks_.begin());
     ++context_.stats.nacks_sent;
-  } else if (!sacks_.empty()) {
-    packet = sack_packet(now, sacks_.front());
-    sacks_.erase(sacks_.begin());
-    ++context_.stats.sacks_sent;
-  } else if (pending_sack_) {
-    take_stock(pending_);
-    packet = sack_packet(now, pending_);
-    follow_up();
-    ++context_.stats.sacks_sent;
-  } else {
-    packet.bth = bth_to_peer(context_, wire::Opcode::kAck, wire_psn(cack_));
-    const wire::AethSyndrome syndrome = refused_ ? refusal_.syndrome : wire::AethSyndrome::kAck;
-    packet.aeth = {syndrome, static_cast<std::uint32_t>(completed_ & 0xFFFFFFU)};
-    ack_due_ = false;
-    ++context_.stats.acks_sent;
+    builder.add(packet, nullptr, 0);
+    return BuildResult::kBuilt;
   }
-  builder.add(packet, nullptr, 0);
+  const bool sack = !sacks_.empty() || pending_sack_;
+  if (sack) {
+    wire::Packet packet = next_sack(now);
+    builder.add(packet, nullptr, 0);
+  }
+  // Small messages cause one of each, and the second one of a burst, which is shorter, costs next to nothing.
+  if (ack_due_ && (!sack || burst_max > 1)) {
+    wire::Packet packet = ack_packet();
+    builder.add(packet, nullptr, 0);
+  }
   return BuildResult::kBuilt;
 }
 

@@ -202,9 +202,9 @@ void Qp::hot_memory(HotMemory& memory) const {
   if (context_.ev_set != nullptr) context_.ev_set->hot_memory(memory);
 }
 
-BuildResult Qp::build_control(TimePs now, PortMask free_ports, TxBurst& burst) {
+BuildResult Qp::build_control(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
   if (responder_ == nullptr || context_.peer == nullptr) return BuildResult::kNothing;
-  return responder_->build(now, free_ports, burst);
+  return responder_->build(now, free_ports, burst_max, burst);
 }
 
 BuildResult Qp::build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {

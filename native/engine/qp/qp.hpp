@@ -25,7 +25,7 @@ class Qp {
   void handle_timer(TimePs now);
   void handle_ports(TimePs now);
   TimePs next_timer() const;
-  BuildResult build_control(TimePs now, PortMask free_ports, TxBurst& burst);
+  BuildResult build_control(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
   BuildResult build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
 
   void hot_memory(HotMemory& memory) const;

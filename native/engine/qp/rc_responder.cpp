@@ -93,7 +93,7 @@ void RcResponder::nak(wire::AethSyndrome syndrome, QpErrorCause cause) {
   context_.fail(cause);
 }
 
-BuildResult RcResponder::build(TimePs, PortMask free_ports, TxBurst& burst) {
+BuildResult RcResponder::build(TimePs, PortMask free_ports, std::uint32_t, TxBurst& burst) {
   if (!answer_due_ || (context_.usable_ports() >> path_.port & 1) == 0) return BuildResult::kNothing;
   if ((free_ports >> path_.port & 1) == 0) return BuildResult::kPortBusy;
   BurstBuilder builder = burst_to_peer(burst, context_, path_.port, path_.value, TrafficClass::kControl);

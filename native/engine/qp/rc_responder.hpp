@@ -19,7 +19,7 @@ class RcResponder final : public Responder {
   bool refusing() const override {
     return syndrome_ != wire::AethSyndrome::kAck && syndrome_ != wire::AethSyndrome::kNakPsnSequence;
   }
-  BuildResult build(TimePs now, PortMask free_ports, TxBurst& burst) override;
+  BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
 
  private:
