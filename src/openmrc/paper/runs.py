@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context
 from typing import Any
 
 from openmrc import sim
 from openmrc.errors import OpenmrcError
 from openmrc.paper.experiment import Experiment, Outcome
+from openmrc.sim.sweep.pool import run_in_processes
 
 __all__ = ["PaperProgress", "run_experiments", "simulate"]
 
@@ -34,13 +32,10 @@ def simulate(settings: Mapping[str, Any]) -> sim.TransportResult:
     """The result of a scenario that has one transport.
 
     Raises:
-        OpenmrcError: it cannot be run; of this class itself, which passes from one process to another.
+        OpenmrcError: it cannot be run.
         KeyboardInterrupt: it was interrupted.
     """
-    try:
-        result = sim.run(sim.make_scenario(**settings))
-    except OpenmrcError as error:
-        raise OpenmrcError(str(error)) from error
+    result = sim.run(sim.make_scenario(**settings))
     if result.interrupted:  # half a run proves nothing
         raise KeyboardInterrupt
     (only,) = result
@@ -65,53 +60,35 @@ def run_experiments(
     Raises:
         OpenmrcError: a simulation ended without a result.
     """
-    tasks = [(each, name, settings) for each in chosen for name, settings in each.runs(quick).items()]
+    tasks = [(each.figure, name, settings) for each in chosen for name, settings in each.runs(quick).items()]
     results: dict[str, dict[str, sim.TransportResult]] = {each.figure: {} for each in chosen}
-    left = {each.figure: sum(task[0] is each for task in tasks) for each in chosen}
+    left = Counter(figure for figure, _, _ in tasks)
     waiting = list(chosen)
-    for done, (each, name, result) in enumerate(_results(tasks, workers or os.cpu_count() or 1), 1):
-        results[each.figure][name] = result
-        left[each.figure] -= 1
+    for done, (figure, name, result) in enumerate(_results(tasks, workers or os.cpu_count() or 1), 1):
+        results[figure][name] = result
+        left[figure] -= 1
         if progress is not None:
-            progress(PaperProgress(each.figure, name, float(result.summary["wall_s"]), done, len(tasks)))
+            progress(PaperProgress(figure, name, float(result.summary["wall_s"]), done, len(tasks)))
         while waiting and not left[waiting[0].figure]:
             ready = waiting.pop(0)
             yield ready.judge(results.pop(ready.figure), quick)
 
 
-_Task = tuple[Experiment, str, Mapping[str, Any]]
-_Done = tuple[Experiment, str, sim.TransportResult]
+_Task = tuple[str, str, Mapping[str, Any]]  # figure, name of the run, settings
+_Done = tuple[str, str, sim.TransportResult]
 
 
 def _results(tasks: Sequence[_Task], workers: int) -> Iterator[_Done]:
     if workers == 1 or len(tasks) == 1:
-        for each, name, settings in tasks:
-            yield each, name, simulate(settings)
+        for figure, name, settings in tasks:
+            yield figure, name, simulate(settings)
         return
-    pool = ProcessPoolExecutor(min(workers, len(tasks)), mp_context=get_context("spawn"))
-    try:
-        with _interrupts_held():  # and so in the new processes for good: an interrupt is this process's to handle
-            futures: dict[Future[sim.TransportResult], tuple[Experiment, str]] = {
-                pool.submit(simulate, settings): (each, name) for each, name, settings in tasks
-            }
-        for future in as_completed(futures):
-            each, name = futures[future]
-            yield each, name, future.result()
-    except BrokenProcessPool:
-        raise OpenmrcError("a process that simulated died; perhaps memory ran out: try fewer --workers") from None
-    except BaseException:  # nobody waits for what still runs
-        for process in active_children():
-            process.terminate()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    with closing(run_in_processes(_executed, tasks, min(workers, len(tasks)))) as outcomes:
+        for (figure, name, _), outcome in outcomes:
+            if outcome["error"]:
+                raise OpenmrcError(f"figure {figure}, {name}: {outcome['error']}")
+            yield figure, name, outcome["figures"]["result"]
 
 
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C has no effect inside, and the processes that begin there never see it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def _executed(task: _Task) -> dict[str, Any]:
+    return {"result": simulate(task[2])}

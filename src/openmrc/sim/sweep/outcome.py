@@ -1,21 +1,23 @@
-"""One run of a sweep, executed: figures or an error, never an exception."""
+"""One run, of a sweep or of another series, executed: figures or an error, never an exception."""
 
 from __future__ import annotations
 
 import time
 import traceback
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from openmrc.errors import OpenmrcError
-from openmrc.sim.sweep.plan import RunSpec, Task
 
 __all__ = ["Outcome", "attempt", "lost"]
 
 # What a finished run leaves: `figures`, `error` (empty when all went well), `traceback`, `wall_s`.
 Outcome = dict[str, Any]
 
+_Spec = TypeVar("_Spec")
 
-def attempt(task: Task, spec: RunSpec) -> Outcome:
+
+def attempt(task: Callable[[_Spec], dict[str, Any]], spec: _Spec) -> Outcome:
     """The outcome of the task; whatever it raises becomes the text of an error."""
     began = time.monotonic()
     try:

@@ -1,7 +1,8 @@
 """Processes of this machine that execute runs, one at a time each.
 
 A process that dies (out of memory, a crash in native code) costs its run an error and nothing else: another process
-takes its place. concurrent.futures would give up all of its runs.
+takes its place. concurrent.futures would give up all of its runs; and it would wait for ever for the rest of an answer
+in the middle of which a process was ended.
 """
 
 from __future__ import annotations
@@ -11,31 +12,34 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import Any, Generic, TypeVar
 
 from openmrc.sim.sweep.outcome import Outcome, attempt, lost
-from openmrc.sim.sweep.plan import RunSpec, Task
 
 __all__ = ["run_in_processes"]
 
 _ENDING_S = 5.0
+_Spec = TypeVar("_Spec")
 
 
-def run_in_processes(task: Task, specs: Sequence[RunSpec], workers: int) -> Iterator[tuple[RunSpec, Outcome]]:
+def run_in_processes(
+    task: Callable[[_Spec], dict[str, Any]], specs: Sequence[_Spec], workers: int
+) -> Generator[tuple[_Spec, Outcome], None, None]:
     """Each run with its outcome, as they finish. Closing the iterator (or an exception in its user) ends the processes.
 
     Args:
-        task: A function that a new process can import.
+        task: A function that a new process can import; what it returns are the figures of the outcome.
         specs: The runs, started in this order.
         workers: How many processes.
     """
     waiting = deque(specs)
     context = get_context("spawn")
-    crew: list[_Worker] = []
+    crew: list[_Worker[_Spec]] = []
     try:
         while waiting or any(worker.spec for worker in crew):
             while waiting and len(crew) < workers:
@@ -54,24 +58,24 @@ def run_in_processes(task: Task, specs: Sequence[RunSpec], workers: int) -> Iter
             worker.end()
 
 
-class _Worker:
+class _Worker(Generic[_Spec]):
     """A process, the pipe to it, and the run it is busy with."""
 
-    def __init__(self, context: SpawnContext, task: Task) -> None:
+    def __init__(self, context: SpawnContext, task: Callable[[_Spec], dict[str, Any]]) -> None:
         self.pipe, theirs = context.Pipe()
-        self.spec: RunSpec | None = None
+        self.spec: _Spec | None = None
         self._began = 0.0
         self._process: SpawnProcess = context.Process(target=_serve, args=(theirs, task), daemon=True)
         with _interrupts_held():
             self._process.start()
         theirs.close()
 
-    def give(self, spec: RunSpec) -> None:
+    def give(self, spec: _Spec) -> None:
         self.spec, self._began = spec, time.monotonic()
         with suppress(OSError):  # it died before it could begin: `take` finds the pipe closed and says so
             self.pipe.send(spec)
 
-    def take(self) -> tuple[RunSpec, Outcome, bool]:
+    def take(self) -> tuple[_Spec, Outcome, bool]:
         """The finished run, its outcome, and whether the process can go on."""
         assert self.spec is not None
         spec, self.spec = self.spec, None
@@ -100,7 +104,7 @@ def _how_it_ended(code: int | None) -> str:
     return f"the process of this run ended by {name}{hint}"
 
 
-def _serve(pipe: Connection, task: Task) -> None:
+def _serve(pipe: Connection, task: Callable[[Any], dict[str, Any]]) -> None:
     """Life of a worker process: executes what comes through the pipe; ends with its parent."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
