@@ -254,12 +254,12 @@ def test_kernel_encapsulation_by_source_port_is_a_second_way_and_keeps_segmentat
         Pair(bed, (0, 2), (near, far), active_per_port=4, rate_bps=2 * bed.fabric.rate_bps) as made,
     ):
         before = sent(bed)
-        for _ in range(4):
+        for _ in range(16):  # a burst takes one path, and not all are eight packets long: many even out
             made.write()
         after = sent(bed)
         after.subtract(before)
         shares = [after[f"p{p}-t0-0", f"p{p}-t1-{t1}"] for p in range(2) for t1 in range(2)]
-        assert min(shares) > 0.1 * sum(shares), shares  # a burst takes one path, and not all are eight packets long
+        assert min(shares) > 0.2 * sum(shares), shares
         assert all(port.socket.segmented_sends > 0 for port in near.statistics().ports)
 
 

@@ -95,7 +95,7 @@ class _End:
         )
         burst = self.device.burst_packets
         # Without offloads an acknowledgement costs as much as a packet.
-        few = 16384 if self.device.ev_format is EvFormatMode.SRV6 else 4096
+        least_bytes = 16384 if self.device.ev_format is EvFormatMode.SRV6 else 4096
         qp.modify(
             QpState.RTR,
             peer=peer,
@@ -104,7 +104,7 @@ class _End:
             path_mtu=agreed["payload_mtu"],
             mpr=settings.mpr_units,
             max_wimm_dest=settings.recv_depth,
-            sack_bytes=settings.sack_bytes or min(max(few, agreed["payload_mtu"] * (burst // 2)), 1 << 20),
+            sack_bytes=settings.sack_bytes or min(max(least_bytes, agreed["payload_mtu"] * (burst // 2)), 1 << 20),
         )
         qp.modify(
             QpState.RTS,

@@ -41,13 +41,13 @@ def run_in_processes(
     context = get_context("spawn")
     crew: list[_Worker[_Spec]] = []
     try:
-        while waiting or any(worker.spec for worker in crew):
+        while waiting or any(worker.spec is not None for worker in crew):
             while waiting and len(crew) < workers:
                 crew.append(_Worker(context, task))
             for worker in crew:
                 if worker.spec is None and waiting:
                     worker.give(waiting.popleft())
-            ready = wait([worker.pipe for worker in crew if worker.spec])
+            ready = wait([worker.pipe for worker in crew if worker.spec is not None])
             for worker in [one for one in crew if one.pipe in ready]:
                 spec, outcome, alive = worker.take()
                 if not alive:
