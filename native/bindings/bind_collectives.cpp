@@ -27,7 +27,7 @@ using WaitRows = nb::ndarray<const std::uint32_t, nb::shape<-1, 2>, nb::c_contig
 std::shared_ptr<Plan> make_plan(std::uint32_t ranks, const StepRows& steps, const WaitRows& waits,
                                 const std::vector<std::uint64_t>& buffer_bytes, unsigned type, unsigned op,
                                 double factor, std::uint32_t divisor, const std::vector<std::uint64_t>& shifts,
-                                std::uint8_t shifted_buffer, bool offered) {
+                                std::uint8_t shifted_buffer, bool offered, bool fence) {
   collectives::PlanConfig config;
   config.ranks = ranks;
   config.steps.reserve(steps.shape(0));
@@ -45,6 +45,7 @@ std::shared_ptr<Plan> make_plan(std::uint32_t ranks, const StepRows& steps, cons
   config.shifts = shifts;
   config.shifted_buffer = shifted_buffer;
   config.offered = offered;
+  config.fence = fence;
   if (type >= collectives::kElementTypes || op >= collectives::kReduceOps) throw nb::value_error("unknown type or op");
   config.type = static_cast<ElementType>(type);
   config.op = static_cast<ReduceOp>(op);
@@ -111,6 +112,7 @@ nb::dict statistics(Executor& self) {
   out["shared_messages"] = stats.shared_messages;
   out["shared_bytes"] = stats.shared_bytes;
   out["protocol_errors"] = stats.protocol_errors;
+  out["delayed_ops"] = stats.delayed_ops;
   return out;
 }
 
@@ -160,6 +162,7 @@ void bind_executor(nb::module_& m) {
             return static_cast<unsigned>(self.wait(op, timeout_ns));
           },
           Release())
+      .def("delayed", &Executor::delayed, Release())
       .def("failure", &Executor::failure, Release())
       .def("release", &Executor::release, Release())
       .def("flush", &Executor::flush, Release())

@@ -97,7 +97,13 @@ OpId Executor::submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::
                       std::span<const Memory> buffers) {
   const std::unique_lock guard(mutex_);
   const std::shared_ptr<Op> op = make_op(lane, buffers);
-  begin(*op, std::move(plan), key);
+  op->key = key;
+  order(*op, *plan);
+  if (op->earlier > 0) {
+    op->next_plan = std::move(plan);
+  } else {
+    begin(*op, std::move(plan), key);
+  }
   watch();
   return op->id;
 }
@@ -135,6 +141,7 @@ void Executor::begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key
     if (!peer->failed || op.state != OpState::kRunning || !needs(op, peer->rank)) continue;
     end(op, OpState::kFailed, peer->rank, peer->reason);
   }
+  work();
 }
 
 std::shared_ptr<Executor::Op> Executor::make_op(std::uint8_t lane, std::span<const Memory> buffers) {
@@ -225,7 +232,8 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
   }
   device_->begin_polling();
   TimePs idle_since = begun;
-  const bool small = !op->plan->receives_more_than(kPolledBytesMax) && !op->plan->sends_more_than(kPolledBytesMax);
+  const Plan& plan = op->next_plan == nullptr ? *op->plan : *op->next_plan;
+  const bool small = !plan.receives_more_than(kPolledBytesMax) && !plan.sends_more_than(kPolledBytesMax);
   while (op->state == OpState::kRunning && !stop_) {
     const TimePs idle = now_ps() - idle_since;
     const bool polls = small && idle < settings_.poll;
@@ -289,6 +297,7 @@ void Executor::fail_peer(std::uint16_t rank, const std::string& reason, bool lef
   drive();
   if (left) take_leave(rank);
   fail(*peers_[rank], reason);
+  work();
 }
 
 // A rank that leaves has all that was sent to it; its last acknowledgements may be behind its goodbye, or lost.
@@ -385,6 +394,8 @@ void Executor::end(Op& op, OpState state, int rank, const std::string& reason) {
   op.state = state;
   op.failed_rank = rank;
   op.reason = reason;
+  claims_.remove(op.id);
+  let_followers_go(op);
   // What peers still send for one that failed is known and dropped.
   if (state == OpState::kDone) slots_by_key_.erase(op.key);
   --running_;

@@ -24,6 +24,7 @@
 
 #include "collectives/inbox.hpp"
 #include "collectives/mailbox.hpp"
+#include "collectives/memory_claims.hpp"
 #include "collectives/plan.hpp"
 #include "collectives/shared_link.hpp"
 #include "nic/device.hpp"
@@ -55,6 +56,7 @@ struct ExecutorStats {
                 copied_bytes = 0;
   std::uint64_t shared_messages = 0, shared_bytes = 0;  // taken out of rings
   std::uint64_t protocol_errors = 0;
+  std::uint64_t delayed_ops = 0;  // waited for an earlier operation before they began
 };
 
 class Executor {
@@ -78,7 +80,10 @@ class Executor {
   bool open_memory(std::uint16_t rank, const SharedOffer& offer);
   void use_memory(std::uint16_t rank, bool agreed);
 
-  // Starts an operation. `key` names it at all ranks; `buffers` must stay until release() says so.
+  // Starts an operation. `key` names it at all ranks; `buffers` must stay until release() says so. An operation whose
+  // memory overlaps that of an earlier one, where either writes, begins when the earlier one has ended; likewise a plan
+  // with a fence, after all operations whose keys differ from its key in the sequence number alone. An operation
+  // that has failed has ended.
   // Throws std::runtime_error when the device or the executor has no room for another one.
   OpId submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::uint8_t lane, std::span<const Memory> buffers);
   // Starts the receive of the next message from `source`, or with kAnySource of the first that is there from any: until
@@ -88,6 +93,8 @@ class Executor {
   // Of a receive, until it is released: the rank that it is from. -1: that is not known yet.
   int source(OpId op);
   OpState state(OpId op);
+  // Whether it waits for an earlier operation before it begins.
+  bool delayed(OpId op);
   // kRunning: the time is over. Negative: for ever.
   OpState wait(OpId op, std::int64_t timeout_ns);
   // Why it failed: a rank, or -1, and words.
@@ -162,6 +169,11 @@ class Executor {
   void take_early(Op& op);
   std::shared_ptr<Op> make_op(std::uint8_t lane, std::span<const Memory> buffers);
   void begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key);
+  void order(Op& op, const Plan& plan);
+  void follow(Op& op, Op& earlier);
+  void let_followers_go(Op& op);
+  void begin_due();
+  void start_ready();
   void match(Inbox& inbox);
   void match_all();
   Inbox::Source* choose(Inbox& inbox);
@@ -188,6 +200,9 @@ class Executor {
   std::vector<std::shared_ptr<Inbox>> inboxes_;  // those in which receives wait
   std::uint64_t next_generation_ = 1;
   std::deque<Ready> ready_;
+  MemoryClaims claims_;    // of operations that have not ended
+  std::deque<OpId> due_;  // operations that need not wait for an earlier one any more
+  bool beginning_ = false;
   std::vector<std::pair<std::uint16_t, WcStatus>> broken_;  // QPs that failed since work() was last called
   std::uint32_t running_ = 0, spinners_ = 0;
   bool stop_ = false;

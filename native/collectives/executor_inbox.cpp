@@ -12,8 +12,10 @@ OpId Executor::receive(const std::shared_ptr<Inbox>& inbox, int source, std::sha
   const std::unique_lock guard(mutex_);
   MRC_ASSERT(source == kAnySource || inbox->find(source) != nullptr);
   const std::shared_ptr<Op> op = make_op(lane, buffers);
+  order(*op, *plan);
   inbox->waiting_.push_back({op->id, source, std::move(plan)});
   match(*inbox);
+  work();
   const bool listed = std::find(inboxes_.begin(), inboxes_.end(), inbox) != inboxes_.end();
   if (!inbox->waiting_.empty() && !listed) inboxes_.push_back(inbox);
   watch();
@@ -34,6 +36,7 @@ void Executor::match(Inbox& inbox) {
     const std::shared_ptr<Op> op = share(next.op);
     Inbox::Source* source = nullptr;
     if (op != nullptr && op->state == OpState::kRunning) {
+      if (op->earlier > 0 && !stop_) return;  // its memory is in use
       source = next.source == kAnySource ? choose(inbox) : inbox.find(next.source);
       if (source == nullptr && !stop_ && !nobody_left(inbox)) return;
     }

@@ -7,17 +7,23 @@
 
 namespace openmrc::collectives {
 
-void Executor::work() {
+void Executor::start_ready() {
   while (!ready_.empty()) {
     const Ready next = ready_.front();
     ready_.pop_front();
     Op* op = ops_[next.op_slot].get();
     if (op != nullptr && op->id == next.op && op->state == OpState::kRunning) start(*op, next.step);
   }
+}
+
+void Executor::work() {
+  start_ready();
+  begin_due();
   for (const auto& [rank, status] : std::exchange(broken_, {})) {
     fail(*peers_[rank],
          status == WcStatus::kRetryExceeded ? "it did not answer on any path" : "the connection to it broke");
   }
+  begin_due();
 }
 
 void Executor::start(Op& op, std::uint32_t index) {

@@ -13,6 +13,7 @@ Plan::Plan(PlanConfig config) : config_(std::move(config)) {
   for (std::uint32_t i = 0; i < step_count(); ++i) check(i);
   order_waits();
   pair_up();
+  note_access();
 }
 
 Plan Plan::with_peer(std::uint16_t rank) const {
@@ -90,6 +91,16 @@ void Plan::pair_up() {
       largest_receive_[step.peer] = std::max(largest_receive_[step.peer], step.bytes);
     }
     if (pair_index_[i] >= kPlanPairsMax) throw std::invalid_argument("too many messages between two ranks");
+  }
+}
+
+void Plan::note_access() {
+  for (const Step& step : config_.steps) {
+    if (step.bytes == 0) continue;
+    const bool from =
+        step.kind == StepKind::kSend || step.kind == StepKind::kReduce || step.kind == StepKind::kCopy;
+    if (from) reads_[step.from_buffer] = true;
+    if (step.kind != StepKind::kSend) writes_[step.into_buffer] = true;
   }
 }
 

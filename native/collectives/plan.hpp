@@ -3,6 +3,7 @@
 // whatever order packets arrive in.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -42,6 +43,7 @@ struct PlanConfig {
   std::vector<std::uint64_t> shifts;
   std::uint8_t shifted_buffer = 0;
   bool offered = false;  // sends tell that they wait for the peer's buffers, so that it may choose among senders
+  bool fence = false;    // begins when all operations of its group that were submitted before have ended
   ElementType type = ElementType::kUint8;
   ReduceOp op = ReduceOp::kSum;
   double factor = 1;
@@ -73,12 +75,15 @@ class Plan {
   std::uint64_t largest_receive(std::uint32_t peer) const { return largest_receive_[peer]; }
   bool talks_to(std::uint32_t peer) const { return talks_to_[peer]; }
   bool sends_more_than(std::uint64_t bytes) const { return largest_send_ > bytes; }
+  bool reads(std::size_t buffer) const { return reads_[buffer]; }
+  bool writes(std::size_t buffer) const { return writes_[buffer]; }
   bool receives_more_than(std::uint64_t bytes) const;
 
  private:
   void check(std::uint32_t index) const;
   void order_waits();
   void pair_up();
+  void note_access();
 
   PlanConfig config_;
   std::vector<std::uint32_t> wait_counts_, after_first_, after_;
@@ -86,6 +91,7 @@ class Plan {
   std::vector<std::vector<std::uint32_t>> receives_;
   std::vector<std::uint64_t> largest_receive_;
   std::vector<bool> talks_to_;
+  std::array<bool, kPlanBuffersMax> reads_{}, writes_{};
   std::uint64_t largest_send_ = 0;
 };
 

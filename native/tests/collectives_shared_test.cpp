@@ -195,8 +195,8 @@ TEST_CASE(collectives_shared_memory_refuses_what_a_peer_may_not_send) {
 TEST_CASE(collectives_shared_memory_takes_a_message_that_its_sender_gave_up) {
   Liar liar;
   Executor& executor = *liar.rank.executor;
-  std::vector<std::uint8_t> into(10'000), data = pattern(10'000);
-  const OpId op = submit(executor, messages(1, StepKind::kReceive, 1, 10'000), 7, into);
+  std::vector<std::uint8_t> given_up(10'000), into(10'000), data = pattern(10'000);
+  const OpId op = submit(executor, messages(1, StepKind::kReceive, 1, 10'000), 7, given_up);
   const OpId other = submit(executor, messages(1, StepKind::kReceive, 1, 10'000), 8, into);
   const std::uint32_t part = MessageHead::kPart;
   CHECK(liar.link.put(0, {{7, part, 0, 4000, 0}, 6000}, data.data()) == RingAnswer::kOk);

@@ -67,6 +67,7 @@ class Schedule:
         shifts: Where in `shifted_buffer` a sender's offset 0 is, by rank; where senders do not know our layout.
         shifted_buffer: The number of that buffer.
         offered: Sends of much tell the receiver that they wait, which may have to choose among senders.
+        fence: Begins when all operations of its group that were started before have ended.
     """
 
     rank: int
@@ -76,6 +77,7 @@ class Schedule:
     shifts: Sequence[int] = ()
     shifted_buffer: int = 0
     offered: bool = False
+    fence: bool = False
 
     def send(self, peer: int, source: Place, into: Place, length: int, after: Iterable[int] = ()) -> int:
         """Bytes of an own buffer into a buffer of the peer; done when the own bytes may change. The step's number."""
@@ -164,4 +166,4 @@ class Schedule:
         numbers = int(element), int(op.combines)
         sizes = list(self.buffer_bytes)
         shifted = shifts, self.shifted_buffer
-        return native.Plan(count, rows, waits, sizes, *numbers, factor, divisor, *shifted, self.offered)
+        return native.Plan(count, rows, waits, sizes, *numbers, factor, divisor, *shifted, self.offered, self.fence)

@@ -303,7 +303,7 @@ def _recv(request: Request, _algorithm: str) -> Schedule:
 
 
 def _barrier(request: Request, _algorithm: str) -> Schedule:
-    schedule = Schedule(request.rank, request.ranks, (0,))
+    schedule = Schedule(request.rank, request.ranks, (0,), fence=True)
     dissemination_barrier(schedule)
     return schedule
 

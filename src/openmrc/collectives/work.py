@@ -100,6 +100,8 @@ class Work:
             over = self._note(_STATES[self._executor.wait(self._number, left)])
             if not over and deadline is not None and time.monotonic_ns() >= deadline:
                 msg = f"{self._name} is not done after {timeout_s:g} s"
+                if self._executor.delayed(self._number):
+                    msg += ": it has not begun, as an earlier operation that it must not overtake has not ended"
                 raise TimeoutError(msg)
         if self._failure is not None:
             raise self._failure
