@@ -115,7 +115,9 @@ class Run:
             self.push(time + int(self.graph.duration_ps[op]), 1, op)
             return
         size = int(self.graph.bytes[op])
-        pieces = [MTU] * ((size - 1) // MTU) + [(size - 1) % MTU + 1]
+        parts = min(-(-size // MTU), self.packets.lanes)
+        lanes = [size // parts + (part >= parts - size % parts) for part in range(parts)]
+        pieces = [piece for lane in lanes for piece in [MTU] * ((lane - 1) // MTU) + [(lane - 1) % MTU + 1]]
         self.missing[op] = len(pieces)
         for piece in pieces:
             self.push(time + self.packets.doorbell_ps + self.packets.nic_latency_ps, 0, op, piece + self.header(), [])
@@ -189,12 +191,16 @@ def check(graph: OpGraph, fabric: Fabric, packets: Packets, seed: int, fault: st
     assert max(times.completed) >= bounds.graph_completed_ps, bounds.limits_completed_ps
 
 
-LATENCIES = st.builds(
-    Packets, st.just(MTU), nic_latency_ps=st.sampled_from([0, 70_000]), doorbell_ps=st.sampled_from([0, 900_000])
+PACKETS = st.builds(
+    Packets,
+    st.just(MTU),
+    nic_latency_ps=st.sampled_from([0, 70_000]),
+    doorbell_ps=st.sampled_from([0, 900_000]),
+    lanes=st.integers(1, 6),
 )
 
 
-@given(graphs(), fabrics(), LATENCIES, st.integers(0, 2**32))
+@given(graphs(), fabrics(), PACKETS, st.integers(0, 2**32))
 def test_nothing_is_faster_than_its_ideal(graph: OpGraph, fabric: Fabric, packets: Packets, seed: int) -> None:
     check(graph, fabric, packets, seed)
 

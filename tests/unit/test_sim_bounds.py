@@ -71,12 +71,29 @@ def test_across_pods_the_long_links_count() -> None:
     assert message(MTU, fabric)[0] == about(4 * US + 2 * 1000 * US + 6 * (MTU + HEADER) * 80)
 
 
-def test_a_long_message_is_its_bytes_at_line_rate_and_its_last_packet_on_the_way() -> None:
-    size = 2_000_000
-    wire = size + 489 * HEADER
-    last = size - 488 * MTU + HEADER
-    received, _ = message(size, fabric_of())
-    assert received == pytest.approx(wire * 80 + 3 * last * 80 + 4 * US, abs=600)
+def test_a_long_message_is_its_packets_one_after_another_and_the_last_full_one_on_the_way() -> None:
+    received, _ = message(2_000_000, fabric_of())  # 488 full packets, and 1,152 bytes that may go before them
+    assert received == pytest.approx((488 + 3) * (MTU + HEADER) * 80 + 4 * US, abs=600)
+
+
+def test_lanes_cut_a_message_into_smaller_packets() -> None:
+    """4,097 bytes are two packets: over one lane a full one and one of a byte, over two lanes 2,048 and 2,049 bytes."""
+    two = fabric_of(planes=2)
+    lanes = Packets(MTU, transport_header_bytes=44, lanes=2)
+    assert message(MTU + 1, two)[0] == about(4 * (US + (MTU + HEADER) * 80))
+    assert message(MTU + 1, two, packets=lanes)[0] == about(4 * (US + (2049 + HEADER) * 80))
+    # Not more lanes than full packets' worth, and a packet of its own header for each.
+    many = Packets(MTU, transport_header_bytes=44, lanes=64)
+    assert message(MTU + 1, two, packets=many) == message(MTU + 1, two, packets=lanes)
+    graph = build({"name": "flows", "flows": [{"source": 0, "destination": 31, "bytes": 5 * MTU + 8}]}, two, 1)
+    assert [int(ideals(graph, two, each).wire_bytes[0]) for each in (lanes, many)] == [5 * MTU + 8 + 6 * HEADER] * 2
+
+
+def test_a_plane_carries_whole_packets() -> None:
+    """Of five full packets one of four planes carries two, one after the other."""
+    four = fabric_of(planes=4)
+    assert message(5 * MTU, four)[0] == about(4 * US + (2 + 3) * (MTU + HEADER) * 80)
+    assert message(8 * MTU, four)[0] == about(4 * US + (2 + 3) * (MTU + HEADER) * 80)
 
 
 def test_planes_share_a_message_but_not_a_packet() -> None:

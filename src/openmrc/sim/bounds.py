@@ -2,11 +2,12 @@
 
 The ideal of a message, alone on an idle fabric without faults:
 
+- it becomes the packets that the NIC makes of it: split over the lanes, each part cut at the payload MTU;
 - its wire bytes, which are its payload and per packet the transport's headers and the fabric's (UDP, IP, Ethernet
   framing), cross the narrowest set of parallel links on its way at their total rate: of a NIC all planes;
-- every other link on the way is crossed by the last packet, stored and forwarded;
+- every other link on the way is crossed by the last packet, stored and forwarded, which is at least the smallest one;
+- but a packet crosses one link, not a share of all: of n packets one of m parallel links carries n / m, rounded up;
 - every link's delay, and the latency of both NICs and the doorbell;
-- but no less than one full packet takes, which one plane carries alone;
 - to be acknowledged, an acknowledgement's way back: delay and transmission at every link, and both NICs again.
 
 The ideal of a workload is the largest of several times that each is a lower bound:
@@ -22,7 +23,7 @@ Not in it: acknowledgements' share of the links, resent packets, congestion cont
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,7 @@ __all__ = ["Ideals", "Packets", "ideals"]
 
 _BYTE_PS = 8e12  # picoseconds to send a byte at 1 bit/s
 NEVER_PS = 2**63 - 1
+_MESSAGE_BYTES_MAX = 2**30  # kMessageBytesMax of native/engine/base/limits.hpp
 MRC_HEADER_BYTES = 40  # BTH, METH, TSETH, RETH, ICRC
 
 
@@ -43,7 +45,8 @@ MRC_HEADER_BYTES = 40  # BTH, METH, TSETH, RETH, ICRC
 class Packets:
     """How messages become packets.
 
-    `transport_header_bytes` is the least that the transport's headers add to any packet, so that what only the first or
+    A message is split over `lanes`, into parts that differ by a byte at most, but over no more of them than it has full
+    packets' worth of payload. `transport_header_bytes` is the least that the transport's headers add to any packet, so that what only the first or
     the last of a message has (RETH, ImmDt) or fills up to four bytes is not in an ideal. `header_bytes` None: the
     fabric's. Latencies as the NIC model has them.
     """
@@ -54,6 +57,7 @@ class Packets:
     header_bytes: int | None = None
     nic_latency_ps: int = 0
     doorbell_ps: int = 0
+    lanes: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +130,36 @@ def _whole(times: Array) -> Array:
     return np.where(finite, np.floor(np.where(finite, times, 0)).astype(np.int64), NEVER_PS)
 
 
+class _Cut:
+    """The packets that the NIC makes of messages of some sizes: payloads, and how many packets have each."""
+
+    def __init__(self, size: Array, packets: Packets) -> None:
+        mtu = packets.payload_mtu
+        parts = np.clip(-(-size // mtu), 1, packets.lanes)
+        longer = size % parts  # parts with one byte more than the others
+        self._classes: list[tuple[Array, Array]] = []
+        full = np.zeros_like(size)
+        for part, many in ((size // parts, parts - longer), (size // parts + 1, longer)):
+            count = np.maximum(-(-part // mtu), 1)
+            full += many * (count - 1)
+            # The engine writes a part that is longer than its largest message in several, each with a last packet.
+            self._classes.append((np.where(part > _MESSAGE_BYTES_MAX, 0, part - (count - 1) * mtu), many))
+        self._classes.append((np.full_like(size, mtu), full))
+        self.count = parts + full
+
+    @property
+    def smallest(self) -> Array:
+        """Payload of the smallest packet."""
+        payloads = [np.where(many > 0, payload, np.iinfo(np.int64).max) for payload, many in self._classes]
+        return np.asarray(np.minimum.reduce(payloads))
+
+    def at_least(self) -> Iterator[tuple[Array, Array]]:
+        """Payloads, and how many packets have at least so much; 0 where none has just that."""
+        for payload, many in self._classes:
+            larger = [np.where(other >= payload, count, 0) for other, count in self._classes]
+            yield payload, np.where(many > 0, np.add.reduce(larger), 0)
+
+
 class _Messages:
     """Of every op what the bounds need: bytes, times on the way before, at and behind each place."""
 
@@ -135,10 +169,10 @@ class _Messages:
         header = packets.transport_header_bytes + framing
         sends = graph.kind == SEND
         size = graph.bytes.astype(np.int64)
-        self.count = np.where(sends, np.maximum(-(-size // packets.payload_mtu), 1), 0)
+        cut = _Cut(size, packets)
+        self.count = np.where(sends, cut.count, 0)
         self.wire_bytes = np.where(sends, size + self.count * header, 0)
-        last = np.where(sends, size - (self.count - 1) * packets.payload_mtu + header, 0)
-        largest = np.where(self.count > 1, packets.payload_mtu + header, last)
+        self.smallest = np.where(sends, cut.smallest + header, 0)
         t0 = np.stack([graph.host, graph.peer]).astype(np.int64) // fabric.hosts_per_t0
         pod = t0 // fabric.t0s_per_pod if fabric.t0s_per_pod else t0 * 0
         self.t0, self.pod = t0, pod
@@ -147,16 +181,19 @@ class _Messages:
         # Picoseconds per byte over the links of one direction up to each tier, and their delays.
         self.slot = np.array([_BYTE_PS / rate for rate in (fabric.rates.nic, fabric.rates.t0, fabric.rates.t1)])
         self.delay = np.array([fabric.delays.nic, fabric.delays.t0, fabric.delays.t1], dtype=np.float64)
-        self.last = last
         fixed = 2 * self.delay.cumsum()[self.reach] + 2.0 * packets.nic_latency_ps
         forward = 2 * self.slot.cumsum()[self.reach]
-        through = largest * forward
+        through = np.zeros(len(graph))
         for tier, links in enumerate(self._parallel()):
-            bulk = self.wire_bytes * self.slot[tier] / links + last * (forward - self.slot[tier])
-            through = np.where(self.reach >= tier, np.maximum(through, bulk), through)
+            slot, crosses = self.slot[tier], self.reach >= tier
+            bulk = self.wire_bytes * slot / links + self.smallest * (forward - slot)
+            through = np.where(crosses, np.maximum(through, bulk), through)
+            for payload, many in cut.at_least():
+                one_link = (payload + header) * (forward + (-(-many // links) - 1) * slot)
+                through = np.where(crosses & (many > 0), np.maximum(through, one_link), through)
         duration = graph.duration_ps.astype(np.float64)
         # A link's transmission times are whole picoseconds, rounded down.
-        slack = np.minimum(through, self.count / self._parallel()[0] + 2 * (self.reach + 1))
+        slack = np.minimum(through, -(-self.count // self._parallel()[0]) + 2 * (self.reach + 1))
         self.received = np.where(sends, fixed + through - slack + packets.doorbell_ps, duration)
         self.back = np.where(sends, fixed + (packets.ack_bytes + framing) * forward - 2 * (self.reach + 1), 0)
         self.completed = self.received + self.back
@@ -184,9 +221,9 @@ class _Messages:
         own_slot, own_delay = self.slot[tier], self.delay[tier]
         near_slot, near_delay = slots[tier] - own_slot, delays[tier] - own_delay
         total_slot, total_delay = 2 * slots[self.reach[at]], 2 * delays[self.reach[at]]
-        last = self.last[at]
-        near = last * near_slot + near_delay + latency
-        far = last * (total_slot - near_slot - own_slot) + total_delay - near_delay + latency - own_delay
+        smallest = self.smallest[at]
+        near = smallest * near_slot + near_delay + latency
+        far = smallest * (total_slot - near_slot - own_slot) + total_delay - near_delay + latency - own_delay
         far = far - 2 * (self.reach[at] + 1)  # rounding, at every link
         # A delay follows its transmission, so the place's own one lies behind it.
         if down:

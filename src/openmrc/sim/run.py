@@ -13,7 +13,7 @@ from openmrc import _native
 from openmrc.fabric import Fault
 from openmrc.sim.bounds import Ideals, Packets, ideals
 from openmrc.sim.estimate import available_bytes, check_memory, estimate_memory
-from openmrc.sim.native_config import all_faults, native_config, native_faults
+from openmrc.sim.native_config import all_faults, lanes_of, native_config, native_faults
 from openmrc.sim.ops import OpGraph
 from openmrc.sim.progress import Progress, Watcher
 from openmrc.sim.recorder import Recorder
@@ -109,6 +109,7 @@ def ideals_of(scenario: Scenario, transport: Transport, graph: OpGraph) -> Ideal
         ack_bytes=transport.settings.ack_bytes,
         nic_latency_ps=scenario.nic.latency_ps,
         doorbell_ps=scenario.nic.doorbell_ps,
+        lanes=lanes_of(scenario, transport),
     )
     return ideals(graph, scenario.fabric, packets, (*scenario.fabric.faults, *scenario.faults))
 

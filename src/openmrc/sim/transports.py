@@ -14,7 +14,6 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from openmrc import _native
 from openmrc.errors import ConfigError, did_you_mean
-from openmrc.fabric.model import ACK_BYTES
 from openmrc.fabric.reading import Section, count, quantity
 from openmrc.fabric.sections import Flag, on_off, size
 from openmrc.units import parse_bytes, parse_rate, parse_time, parse_time_ns
@@ -120,7 +119,7 @@ class TransportSection(Section):
     """What every transport of a scenario has.
 
     `header_bytes` are the least that its headers add to a data packet between UDP and payload, `ack_bytes` the size of
-    an acknowledgement: what ideals count.
+    the smallest packet that completes a message: what ideals count.
     """
 
     header_bytes: ClassVar[int]
@@ -138,7 +137,7 @@ class MrcSection(TransportSection):
     """MRC: the engine, with its EV set, reliability and congestion control."""
 
     header_bytes: ClassVar[int] = 40  # BTH, METH, TSETH, RETH, ICRC; the last packet of a message has an ImmDt too
-    ack_bytes: ClassVar[int] = ACK_BYTES
+    ack_bytes: ClassVar[int] = 20  # BTH, AETH, ICRC: a transport ACK completes a message, a SACK is longer
 
     kind: Literal["mrc"] = "mrc"
     ev_selector: Annotated[str, _policy("ev_selector", _native.ev_selector_names)] = "mrc"
