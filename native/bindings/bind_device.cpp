@@ -202,9 +202,9 @@ void bind_objects(nb::class_<Device>& device) {
       .def("cq_fd", &Device::cq_fd, Release())
       .def("arm_cq", &Device::arm_cq, Release())
       .def("register_memory",
-           [](Device& self, const Buffer& buffer, std::uint8_t access) {
+           [](Device& self, const Buffer& buffer, std::uint8_t access, DomainId domain) {
              std::uint32_t key = 0;
-             const Status status = self.register_memory(buffer.base(), buffer.length_bytes(), access, key);
+             const Status status = self.register_memory(buffer.base(), buffer.length_bytes(), access, key, domain);
              return nb::make_tuple(static_cast<unsigned>(status), key);
            })
       .def(

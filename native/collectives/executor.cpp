@@ -70,7 +70,7 @@ Executor::~Executor() {
 }
 
 void Executor::enlist(std::uint8_t* base, std::uint64_t bytes, std::uint8_t access, std::uint32_t& key) {
-  if (device_->register_memory(base, bytes, access, key) != Status::kOk) throw std::runtime_error(kNoRegion);
+  if (device_->register_memory(base, bytes, access, key, settings_.domain) != Status::kOk) throw std::runtime_error(kNoRegion);
 }
 
 void Executor::connect(std::uint16_t rank, std::span<const std::uint32_t> qps, std::uint64_t mailbox_address,
@@ -166,17 +166,17 @@ std::shared_ptr<Executor::Op> Executor::make_op(std::uint8_t lane, std::span<con
   return op;
 }
 
-// What travels directly is read and written by the device.
+// Large messages are read and written in place by the device: buffers that such a message is received into are open to
+// the peers, all others are only read.
 bool Executor::enlist_buffers(Op& op) {
   const auto by_device = [&](const auto& peer) { return !peer->shares && op.plan->talks_to(peer->rank); };
   if (std::none_of(peers_.begin(), peers_.end(), by_device)) return true;
-  const bool written = op.plan->receives_more_than(kEagerBytesMax);
-  if (!written && !op.plan->sends_more_than(kEagerBytesMax)) return true;
-  const std::uint8_t access = written ? kRemoteWrite : kLocalRead;
+  if (!op.plan->receives_more_than(kEagerBytesMax) && !op.plan->sends_more_than(kEagerBytesMax)) return true;
   for (std::size_t i = 0; i < op.buffers.size(); ++i) {
     const Memory& buffer = op.buffers[i];
     if (buffer.bytes == 0) continue;
-    if (device_->register_memory(buffer.base, buffer.bytes, access, op.keys[i]) != Status::kOk) {
+    const std::uint8_t access = op.plan->largest_receive_into(i) > kEagerBytesMax ? kRemoteWrite : kLocalRead;
+    if (device_->register_memory(buffer.base, buffer.bytes, access, op.keys[i], settings_.domain) != Status::kOk) {
       op.keys[i] = 0;
       return false;
     }

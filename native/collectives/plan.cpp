@@ -89,6 +89,8 @@ void Plan::pair_up() {
       pair_index_[i] = static_cast<std::uint32_t>(receives_[step.peer].size());
       receives_[step.peer].push_back(i);
       largest_receive_[step.peer] = std::max(largest_receive_[step.peer], step.bytes);
+      std::uint64_t& into = largest_receive_into_[step.into_buffer];
+      into = std::max(into, step.bytes);
     }
     if (pair_index_[i] >= kPlanPairsMax) throw std::invalid_argument("too many messages between two ranks");
   }

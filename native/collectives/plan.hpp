@@ -78,6 +78,7 @@ class Plan {
   bool reads(std::size_t buffer) const { return reads_[buffer]; }
   bool writes(std::size_t buffer) const { return writes_[buffer]; }
   bool receives_more_than(std::uint64_t bytes) const;
+  std::uint64_t largest_receive_into(std::size_t buffer) const { return largest_receive_into_[buffer]; }
 
  private:
   void check(std::uint32_t index) const;
@@ -90,6 +91,7 @@ class Plan {
   std::vector<std::uint32_t> pair_index_;
   std::vector<std::vector<std::uint32_t>> receives_;
   std::vector<std::uint64_t> largest_receive_;
+  std::array<std::uint64_t, kPlanBuffersMax> largest_receive_into_{};
   std::vector<bool> talks_to_;
   std::array<bool, kPlanBuffersMax> reads_{}, writes_{};
   std::uint64_t largest_send_ = 0;

@@ -100,6 +100,7 @@ struct RegionConfig {
   std::uint64_t length_bytes = 0;
   std::uint32_t key = 0;    // lkey and rkey; unguessable, drawn by the driver; unique, not 0
   std::uint8_t access = 0;  // Access bits
+  DomainId domain = 0;      // of the QPs that may use the key, at either end
 };
 
 // What a driver takes when it asks for something to send.

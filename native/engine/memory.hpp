@@ -13,6 +13,7 @@ struct Region {
   std::uint64_t virtual_address = 0;
   std::uint64_t length_bytes = 0;
   std::uint8_t access = 0;
+  DomainId domain = 0;
   std::uint32_t posted_sends = 0;  // work requests that still read from it
 
   bool contains(std::uint64_t address, std::uint64_t length) const {

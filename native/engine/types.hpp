@@ -65,6 +65,8 @@ enum class WcStatus : std::uint8_t {
 enum Access : std::uint8_t { kLocalRead = 0, kRemoteWrite = 1 };
 
 using CqId = std::uint32_t;
+// Protection domain: a number that the driver chooses. Work of a QP reaches regions of the QP's own domain only.
+using DomainId = std::uint32_t;
 using PeerId = std::uint32_t;
 
 struct SendWr {
@@ -101,6 +103,7 @@ struct QpInitAttributes {
   CqId recv_cq = 0;
   std::uint32_t send_wr_max = 128;
   std::uint32_t recv_wr_max = 128;
+  DomainId domain = 0;
 };
 
 // RST -> INIT: the profiles.

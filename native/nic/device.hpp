@@ -88,8 +88,9 @@ class Device {
   bool listen_cq(CqId cq);
   void unlisten_cq(CqId cq);
 
-  // Draws a key nobody can guess; `virtual_address` is what work requests name.
-  Status register_memory(std::uint8_t* base, std::uint64_t length_bytes, std::uint8_t access, std::uint32_t& key);
+  // Draws a key nobody can guess. QPs of `domain` alone may use it.
+  Status register_memory(std::uint8_t* base, std::uint64_t length_bytes, std::uint8_t access, std::uint32_t& key,
+                         DomainId domain = 0);
   Status deregister_memory(std::uint32_t key);
 
   Status post_send(std::uint32_t qp, const SendWr& wr);

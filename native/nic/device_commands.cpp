@@ -107,13 +107,14 @@ bool Device::arm(Waker& waker) {
 }
 
 Status Device::register_memory(std::uint8_t* base, std::uint64_t length_bytes, std::uint8_t access,
-                               std::uint32_t& key) {
+                               std::uint32_t& key, DomainId domain) {
   const std::unique_lock guard(lock_);
   RegionConfig region;
   region.base = base;
   region.virtual_address = reinterpret_cast<std::uintptr_t>(base);
   region.length_bytes = length_bytes;
   region.access = access;
+  region.domain = domain;
   Status status = Status::kInvalidArgument;
   // A key in use is refused; with 2^32 of them a second draw is rare and a fourth means something else is wrong.
   for (int attempt = 0; attempt < 4 && status == Status::kInvalidArgument; ++attempt) {

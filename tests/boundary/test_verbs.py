@@ -238,9 +238,12 @@ def test_keys_are_drawn_anew_and_never_zero(context):
         assert not region.statistics().registered
 
 
-def test_a_local_region_may_be_kept_from_peers(context):
-    with context.alloc_pd().register(bytearray(8), Access.LOCAL_READ) as region:
+def test_a_region_is_kept_from_peers_unless_they_may_write(context):
+    domain = context.alloc_pd()
+    with domain.register(bytearray(8)) as region:
         assert not region.statistics().remote_write
+    with domain.register(bytearray(8), Access.REMOTE_WRITE) as region:
+        assert region.statistics().remote_write
 
 
 # --- devices

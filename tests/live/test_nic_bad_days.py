@@ -19,7 +19,19 @@ from own_ports import UDP_PORT
 import openmrc
 from openmrc.connection import Connection, QpSettings
 from openmrc.errors import BusyError, DeviceError, HandshakeError, InvalidStateError, PeerUnreachableError, WorkError
-from openmrc.verbs import CompletionQueue, Device, EvState, FabricCarrier, Peer, QpErrorCause, QpState, SendWr, WcStatus
+from openmrc.verbs import (
+    Access,
+    CompletionQueue,
+    Device,
+    EvState,
+    FabricCarrier,
+    MemoryRegion,
+    Peer,
+    QpErrorCause,
+    QpState,
+    SendWr,
+    WcStatus,
+)
 from openmrc.verbs.events import CqOverrun, EvStateChanged, PeerLost, PortStateChanged, QpStateChanged
 
 pytestmark = pytest.mark.live
@@ -28,7 +40,9 @@ QUICK = QpSettings(timeout_exponent=10, linear_retries=2, exponential_retries=3)
 
 def pair(a: Device, b: Device, region: object, settings: QpSettings | None = None) -> tuple[Connection, Connection]:
     found: list[Connection] = []
-    with openmrc.listen(b, "127.0.0.1:0", region=b.open_context().alloc_pd().register(region), settings=settings) as at:
+    if not isinstance(region, MemoryRegion):
+        region = b.open_context().alloc_pd().register(region, Access.REMOTE_WRITE)
+    with openmrc.listen(b, "127.0.0.1:0", region=region, settings=settings) as at:
         thread = threading.Thread(target=lambda: found.append(at.accept(timeout_s=20)))
         thread.start()
         client = openmrc.connect(a, at.address, settings=settings, timeout_s=20)
@@ -236,8 +250,8 @@ def test_a_write_that_is_not_allowed_is_refused_and_fails_the_qp(devices, what):
     a, b = devices
     target = bytearray(4096)
     domain = b.open_context().alloc_pd()
-    region = domain.register(target)
-    client, server = pair(a, b, bytearray(8))
+    region = domain.register(target, Access.REMOTE_WRITE)
+    client, server = pair(a, b, region)
     address, rkey = region.address, region.rkey
     if what == "key":
         rkey ^= 0x5A5A
@@ -245,7 +259,7 @@ def test_a_write_that_is_not_allowed_is_refused_and_fails_the_qp(devices, what):
         address += 4000
     elif what == "permission":
         region.close()
-        region = domain.register(target, openmrc.verbs.Access.LOCAL_READ)
+        region = domain.register(target)
         rkey = region.rkey
     else:
         region.close()
@@ -292,7 +306,7 @@ def test_a_region_with_posted_sends_is_busy(devices):
 
 def test_a_full_completion_queue_fails_the_qp_and_is_an_event(devices):
     a, b = devices
-    target = b.open_context().alloc_pd().register(bytearray(100))
+    target = b.open_context().alloc_pd().register(bytearray(100), Access.REMOTE_WRITE)
     domain = a.open_context().alloc_pd()
     small, other = CompletionQueue(a, 2), CompletionQueue(b, 16)
     qp, peer_qp = domain.create_qp(small), target._pd.create_qp(other)

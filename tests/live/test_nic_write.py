@@ -17,7 +17,7 @@ from own_ports import UDP_PORT
 import openmrc
 from openmrc.connection import Connection, QpSettings
 from openmrc.errors import ConfigError, InvalidArgumentError, WorkError
-from openmrc.verbs import Device, Transport
+from openmrc.verbs import Access, Device, Transport
 
 pytestmark = pytest.mark.live
 
@@ -25,7 +25,8 @@ pytestmark = pytest.mark.live
 def pair(a: Device, b: Device, region: object, settings: QpSettings | None = None) -> tuple[Connection, Connection]:
     """Connects `a` to `b`, which offers `region`."""
     found: list[Connection] = []
-    with openmrc.listen(b, "127.0.0.1:0", region=b.open_context().alloc_pd().register(region), settings=settings) as at:
+    offered = b.open_context().alloc_pd().register(region, Access.REMOTE_WRITE)
+    with openmrc.listen(b, "127.0.0.1:0", region=offered, settings=settings) as at:
         thread = threading.Thread(target=lambda: found.append(at.accept(timeout_s=20)))
         thread.start()
         client = openmrc.connect(a, at.address, settings=settings, timeout_s=20)

@@ -13,7 +13,7 @@ import openmrc
 from openmrc import policies
 from openmrc.connection import Connection, QpSettings
 from openmrc.errors import ConfigError
-from openmrc.verbs import Device
+from openmrc.verbs import Access, Device
 
 numba = pytest.importorskip("numba")
 pytestmark = pytest.mark.live
@@ -59,7 +59,7 @@ def test_a_connection_uses_the_policies_that_it_names() -> None:
         Device(["127.0.0.51", "127.0.0.52"], udp_port=UDP_PORT) as b,
     ):
         found: list[Connection] = []
-        region = b.open_context().alloc_pd().register(target)
+        region = b.open_context().alloc_pd().register(target, Access.REMOTE_WRITE)
         with openmrc.listen(b, "127.0.0.1:0", region=region, settings=settings) as at:
             thread = threading.Thread(target=lambda: found.append(at.accept(timeout_s=20)))
             thread.start()

@@ -1,4 +1,4 @@
-// Puts payloads where their RETH says, if key, bounds and permission allow (A.8, A.15).
+// Puts payloads where their RETH says, if key, protection domain, bounds and permission allow (A.8, A.15).
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace openmrc {
 
 class Placement {
  public:
-  explicit Placement(MemoryTable& memory) : memory_(memory) {}
+  Placement(MemoryTable& memory, DomainId domain) : memory_(memory), domain_(domain) {}
 
   // False: refused, nothing was written. `payload` may be shorter than `bytes` only where payloads are phantom.
   bool place(const wire::Reth& reth, const std::uint8_t* payload, std::uint32_t bytes) {
     if (bytes == 0) return true;
     const Region* region = find(reth.rkey);
-    if (region == nullptr || (region->access & kRemoteWrite) == 0) return false;
+    if (region == nullptr) return false;
     if (!region->contains(reth.virtual_address, bytes)) return false;
     std::uint8_t* target = region->at(reth.virtual_address);
     if (target != nullptr && payload != nullptr) std::memcpy(target, payload, bytes);
@@ -26,18 +26,22 @@ class Placement {
   }
 
  private:
-  // Traffic stays with one region for many packets: remember the last one.
+  // The region that this QP may write to with `key`, or nullptr. Traffic stays with one region for many packets: the
+  // last answer is kept.
   const Region* find(std::uint32_t key) {
     if (key == key_ && memory_.epoch() == epoch_) return region_;
     key_ = key;
     epoch_ = memory_.epoch();
-    region_ = memory_.find(key);
+    const Region* region = memory_.find(key);
+    const bool granted = region != nullptr && region->domain == domain_ && (region->access & kRemoteWrite) != 0;
+    region_ = granted ? region : nullptr;
     return region_;
   }
 
   MemoryTable& memory_;
   const Region* region_ = nullptr;
   std::uint64_t epoch_ = 0;
+  DomainId domain_;
   std::uint32_t key_ = 0;
 };
 

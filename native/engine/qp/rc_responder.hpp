@@ -10,7 +10,7 @@ namespace openmrc {
 class RcResponder final : public Responder {
  public:
   RcResponder(QpContext& context, const Ev& path)
-      : Responder(context), placement_(context.services.memory), path_(path) {}
+      : Responder(context), placement_(context.services.memory, context.init.domain), path_(path) {}
 
   void start(TimePs now, const QpToRtr& attributes) override;
   void handle_data(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;

@@ -13,7 +13,7 @@ Status SendQueue::post(const SendWr& wr) {
   wqe.wr = wr;
   if (wr.length_bytes > 0) {
     Region* region = context_.services.memory.find(wr.lkey);
-    if (region == nullptr) return Status::kNotFound;
+    if (region == nullptr || region->domain != context_.init.domain) return Status::kNotFound;
     if (!region->contains(wr.local_address, wr.length_bytes)) return Status::kInvalidArgument;
     wqe.local = region->at(wr.local_address);
     wqe.region = region;

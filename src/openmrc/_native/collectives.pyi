@@ -57,6 +57,7 @@ class Executor:
         arg5: int,
         arg6: int,
         arg7: int,
+        arg8: int,
         /,
     ) -> None: ...
     @property

@@ -107,6 +107,7 @@ class World:
         self._settings = replace(settings or QpSettings(), send_depth=_SEND_DEPTH, recv_depth=recv_depth)
         per_qp = _SEND_DEPTH + recv_depth + 2
         self._queue = CompletionQueue(device, per_qp * max(size - 1, 1) * len(TRAFFIC_CLASSES))
+        self._domain = device.open_context().alloc_pd()
         self._executor = native.Executor(
             device._native,
             self._queue.id,
@@ -116,6 +117,7 @@ class World:
             _RECV_DEPTH,
             spin_us * 1000,
             poll_us * 1000,
+            self._domain.number,
         )
         self._links: dict[tuple[int, int], QpLink] = {}  # by rank and traffic class
         self._closed = False
@@ -218,7 +220,7 @@ class World:
             def accept() -> None:
                 try:
                     for _ in range(self.rank * len(TRAFFIC_CLASSES)):
-                        link = listener.accept_link(self._queue, timeout_s)
+                        link = listener.accept_link(self._queue, timeout_s, self._domain)
                         rank, lane = link.note
                         found[int(rank), int(lane)] = link
                 except (OpenmrcError, TimeoutError) as error:
@@ -237,6 +239,7 @@ class World:
                         note=[self.rank, lane],
                         settings=self._settings,
                         timeout_s=timeout_s,
+                        domain=self._domain,
                     )
             acceptor.join()
             self._links = found

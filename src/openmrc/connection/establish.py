@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from openmrc.errors import ConfigError, DeviceError, HandshakeError, PeerUnreachableError, VerbsError
 from openmrc.verbs import (
+    Access,
     CompletionQueue,
     Device,
     EvFormatMode,
@@ -46,16 +47,17 @@ class _End:
         settings: QpSettings,
         shared_queue: CompletionQueue | None = None,
         note: Any = None,
+        domain: ProtectionDomain | None = None,
     ) -> None:
         self.device = device
         self.settings = settings
         self.shared_queue = shared_queue
         self.note = note
-        self.domain: ProtectionDomain = device.open_context().alloc_pd()
         self.owns_region = region is not None and not isinstance(region, MemoryRegion)
-        self.region: MemoryRegion | None = self.domain.register(region) if self.owns_region else region
-        if self.region is not None and not self.owns_region:
-            self.domain = self.region._pd  # the QP has to be of the same domain to write from it
+        if isinstance(region, MemoryRegion):
+            domain = region._pd  # a key is good for QPs of its own domain only
+        self.domain: ProtectionDomain = domain or device.open_context().alloc_pd()
+        self.region: MemoryRegion | None = _offered(self.domain, region)
         self.psn = secrets.randbits(24)
         self.qp: QueuePair | None = None
 
@@ -185,6 +187,17 @@ class _End:
         return min(found)
 
 
+def _offered(domain: ProtectionDomain, region: Any) -> MemoryRegion | None:
+    """The region that the peer may write into, registered here unless it already is."""
+    if region is None:
+        return None
+    if not isinstance(region, MemoryRegion):
+        return domain.register(region, Access.REMOTE_WRITE)
+    if Access.REMOTE_WRITE not in region.access:
+        raise ConfigError("region", region, "memory registered with Access.REMOTE_WRITE, or an unregistered buffer")
+    return region
+
+
 def connect(
     device: Device,
     address: str,
@@ -222,15 +235,17 @@ def connect_link(
     region: Any = None,
     settings: QpSettings | None = None,
     timeout_s: float = 10.0,
+    domain: ProtectionDomain | None = None,
 ) -> QpLink:
     """As `connect`, for one who reads the completions of many QPs from one queue: no receive is posted.
 
     The peer is watched from `QpLink.watch` on. `note` is anything that JSON can hold, for the other end: `QpLink.note`.
+    `domain` is the QP's, unless a region brings its own; None: a new one.
 
     Raises:
         ConfigError, PeerUnreachableError, HandshakeError: as `connect`.
     """
-    return _reach(_End(device, region, settings or QpSettings(), queue, note), address, timeout_s)
+    return _reach(_End(device, region, settings or QpSettings(), queue, note, domain), address, timeout_s)
 
 
 def _reach(end: _End, address: str, timeout_s: float) -> QpLink:
@@ -293,7 +308,11 @@ class Listener:
         self._accepted: WeakSet[QpLink] = WeakSet()
         self._domain = device.open_context().alloc_pd()
         self._owned = region is not None and not isinstance(region, MemoryRegion)
-        self.region: MemoryRegion | None = self._domain.register(region) if self._owned else region
+        try:
+            self.region: MemoryRegion | None = _offered(self._domain, region)
+        except BaseException:
+            sock.close()
+            raise
         host, port = sock.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.port = int(port)
@@ -304,20 +323,24 @@ class Listener:
         Raises:
             TimeoutError: nobody came within `timeout_s`.
         """
-        link = self._accept(timeout_s, None)
+        link = self._accept(timeout_s, None, None)
         assert isinstance(link, Connection)
         link.watch()
         return link
 
-    def accept_link(self, queue: CompletionQueue, timeout_s: float | None = None) -> QpLink:
+    def accept_link(
+        self, queue: CompletionQueue, timeout_s: float | None = None, domain: ProtectionDomain | None = None
+    ) -> QpLink:
         """As `accept`, for one who reads the completions of many QPs from one queue; see `connect_link`.
 
         Raises:
             TimeoutError: nobody came within `timeout_s`.
         """
-        return self._accept(timeout_s, queue)
+        return self._accept(timeout_s, queue, domain)
 
-    def _accept(self, timeout_s: float | None, queue: CompletionQueue | None) -> QpLink:
+    def _accept(
+        self, timeout_s: float | None, queue: CompletionQueue | None, domain: ProtectionDomain | None
+    ) -> QpLink:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -331,7 +354,7 @@ class Listener:
             channel = Channel(
                 sock, name, min(deadline or time.monotonic() + _HANDSHAKE_S, time.monotonic() + _HANDSHAKE_S)
             )
-            end = _End(self.device, self.region, self._settings, queue)
+            end = _End(self.device, self.region, self._settings, queue, domain=domain)
             try:
                 link = _accept(end, channel)
             except (HandshakeError, ConfigError, DeviceError, VerbsError, KeyError, TypeError, ValueError) as error:

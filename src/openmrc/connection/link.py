@@ -16,6 +16,7 @@ from weakref import WeakSet
 
 from openmrc.errors import ConfigError, InvalidStateError, QueueFullError, WorkError
 from openmrc.verbs import (
+    Access,
     CompletionQueue,
     Device,
     MemoryRegion,
@@ -266,8 +267,8 @@ class Connection(QpLink):
     # --- writing
 
     def register(self, buffer: Any) -> MemoryRegion:
-        """Registers memory to write from; cheaper than passing the buffer to every `write`."""
-        return self._domain.register(buffer)
+        """Registers memory to write from; cheaper than passing the buffer to every `write`. No peer can write into it."""
+        return self._domain.register(buffer, Access.LOCAL_READ)
 
     def write(
         self,
@@ -381,7 +382,7 @@ class Connection(QpLink):
             raise ConfigError("remote_offset", remote_offset, "nothing: the peer offered no memory region")
         if imm is not None and not 0 <= imm <= 0xFFFFFFFF:
             raise ConfigError("imm", imm, "0 to 4294967295")
-        owned = None if isinstance(local, MemoryRegion) else self._domain.register(local)
+        owned = None if isinstance(local, MemoryRegion) else self._domain.register(local, Access.LOCAL_READ)
         region = local if owned is None else owned
         length = region.length_bytes - local_offset if length_bytes is None else length_bytes
         if remote_offset < 0 or remote_offset + length > self.remote.length_bytes:

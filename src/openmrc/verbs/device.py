@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ipaddress
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -242,6 +243,7 @@ class Device:
         self._hub = EventHub(self._native)
         self._queues: set[CompletionQueue] = set()
         self._contexts: list[Context] = []
+        self._domain_numbers = itertools.count(1)
         _open.add(self)
         self.controller = Controller(self)
         """The controller's side: EV, EV format and CC profiles, probes."""
@@ -412,10 +414,16 @@ class ProtectionDomain:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.device = context.device
+        self.number: int = next(self.device._domain_numbers)
+        """Unique on the device. A key of this domain is good for QPs of this domain only."""
         self._regions: set[MemoryRegion] = set()
 
-    def register(self, buffer: Any, access: Access = Access.REMOTE_WRITE) -> MemoryRegion:
+    def register(self, buffer: Any, access: Access = Access.LOCAL_READ) -> MemoryRegion:
         """Registers a writable contiguous buffer in place: bytearray, NumPy array, mmap, torch CPU tensor.
+
+        Args:
+            buffer: Stays exported until the region is closed.
+            access: `REMOTE_WRITE` lets peers of this domain's QPs write into it; the default is a region to send from.
 
         Raises:
             InvalidArgumentError: read-only, strided, empty or not a buffer.

@@ -30,9 +30,9 @@ class Access(IntFlag):
     """What may be done with a memory region."""
 
     LOCAL_READ = 0
-    """Send from it: always allowed."""
+    """Send from it: always allowed, to QPs of its protection domain."""
     REMOTE_WRITE = 1
-    """A peer that knows the rkey may write into it."""
+    """A peer may write into it through a QP of its protection domain, with the rkey."""
 
 
 class Transport(IntEnum):

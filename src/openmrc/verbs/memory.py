@@ -77,7 +77,7 @@ class MemoryRegion:
         self.length_bytes: int = self._buffer.length_bytes
         self.access = Access(access)
         try:
-            status, key = self._native.register_memory(self._buffer, int(access))
+            status, key = self._native.register_memory(self._buffer, int(access), pd.number)
             check(status, f"cannot register {self.length_bytes} bytes")
         except BaseException:
             self._buffer.release()

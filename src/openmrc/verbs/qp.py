@@ -124,7 +124,7 @@ class QueuePair:
         self._native: _native.Device = pd.device._native
         self._open = False
         status, self.qp_num = self._native.create_qp(
-            int(self.transport), send_cq.id, recv_cq.id, send_wr_max, recv_wr_max
+            int(self.transport), send_cq.id, recv_cq.id, send_wr_max, recv_wr_max, pd.number
         )
         check(status, f"cannot create a queue pair with queues of {send_wr_max} and {recv_wr_max}")
         self._open = True
