@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOGS = ROOT / "build" / "log"
+TORCH_SOURCE = ROOT / "src" / "openmrc" / "torch" / "csrc"
 PYTHON_MIN = (3, 11)
 GCC_MIN, CLANG_MIN = 12, 14
 NINJA_COUNT = re.compile(rb"\[(\d+)/(\d+)\]")
@@ -198,7 +199,8 @@ def digest(lines: list[str]) -> str:
 
 
 def cpp_files() -> list[Path]:
-    return sorted(path for path in (ROOT / "native").rglob("*") if path.suffix in (".cpp", ".hpp"))
+    folders = (ROOT / "native", TORCH_SOURCE)
+    return sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in (".cpp", ".hpp"))
 
 
 def native_state(compiler: str) -> str:
@@ -269,7 +271,9 @@ def build_extension(steps: Steps, env: dict[str, str]) -> None:
         steps.done("build", "up to date")
         return
     pip = [str(PYTHON), "-m", "pip", "install", "--no-build-isolation", "--no-deps", "-v", "-e", "."]
-    steps.run("build", "build", [pip], env)
+    # Otherwise the first process group would be compiled for, in the time of a test.
+    torch_backend = [str(PYTHON), "-m", "openmrc.torch.native"]
+    steps.run("build", "build", [pip, torch_backend], env)
     write_stamp("native", state)
 
 

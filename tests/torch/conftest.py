@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from openmrc.torch import native
+
 RANK_PROGRAM = Path(__file__).parent / "rank_program.py"
 CONTEXT = multiprocessing.get_context("forkserver")
 PRELOAD = (  # once, not in every rank
@@ -35,6 +37,7 @@ def run_ranks(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     """
 
     def run(body: str, ranks: int, *, answering: int | None = None, backend: str | None = "mrc") -> dict[int, Any]:
+        native.build()  # once, not in the time of a rank
         answers = CONTEXT.Queue()
         processes = []
         for rank in range(ranks):

@@ -1,42 +1,62 @@
-"""Makes process groups as torch asks for them."""
+"""Makes backends as torch asks for them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
-from openmrc.errors import ConfigError
+from openmrc.torch import native
+from openmrc.torch.delegate import Delegate
+from openmrc.torch.failures import RefusedError
 from openmrc.torch.job import Job
 from openmrc.torch.options import Options
-from openmrc.torch.process_group import MrcProcessGroup
 
-__all__ = ["create_process_group"]
+__all__ = ["backend_of", "create_backend"]
 
 _default: Job | None = None
 
 
-def create_process_group(what: Any, options: Options | None) -> MrcProcessGroup:
-    """The default process group connects its ranks; the others are groups among them.
+def create_backend(what: Any, options: Options | None) -> Any:
+    """Backend of a process group. The default one connects its ranks; the others are groups among them.
 
     A group of this backend beside a default one of another connects its own ranks.
 
     Args:
-        what: torch's description: store, rank, size, timeout, name, and ranks of the default group if this is another.
+        what: Torch's description: store, rank, size, timeout, name, and ranks of the default group if this is another.
         options: As given to torch.
 
     Raises:
         ConfigError: options of another backend, or an environment that names ports that cannot be.
+        NativeBuildError: the native part is not compiled yet, and cannot be.
         OpenmrcError, TimeoutError: the ranks could not be connected.
     """
     global _default  # noqa: PLW0603  # torch has one default group too
     if options is not None and not isinstance(options, Options):
-        raise ConfigError("pg_options", type(options).__name__, "openmrc.torch.Options")
+        raise RefusedError("pg_options", type(options).__name__, "openmrc.torch.Options, or None")
+    native.load()  # before other ranks are made to wait for this one
     is_default = not what.global_ranks_in_group
     ranks = list(what.global_ranks_in_group) or list(range(what.group_size))
+    timeout_s = what.timeout.total_seconds()
     job = None if is_default or _default is None or _default.closed else _default
     owns = job is None
     if job is None:
-        job = Job(what.store, ranks, what.group_rank, what.timeout.total_seconds())
+        job = Job(what.store, ranks, what.group_rank, timeout_s)
     if is_default:
         _default = job
     group = job.group(ranks, f"group {what.group_id}")
-    return MrcProcessGroup(job, group, what.store, what.timeout, options, owns_job=owns)
+    delegate = Delegate(job, group, what.store, timeout_s, options or Options(), owns_job=owns)
+    return backend_of(delegate, timeout_s, str(what.group_id), ranks)
+
+
+def backend_of(delegate: Delegate, timeout_s: float, name: str, ranks: Sequence[int]) -> Any:
+    """The native backend that calls a delegate.
+
+    Args:
+        delegate: Its operations.
+        timeout_s: As the delegate's.
+        name: Of the group, as torch knows it.
+        ranks: Members, in the default group's numbers.
+    """
+    timeout = timedelta(seconds=timeout_s)
+    return native.load().MrcBackend(delegate, delegate.rank, delegate.size, timeout, name, list(ranks))

@@ -21,6 +21,6 @@ def register() -> None:
 
 
 def _create(options: Any, backend_options: Any) -> Any:
-    from openmrc.torch.create import create_process_group
+    from openmrc.torch.create import create_backend
 
-    return create_process_group(options, backend_options)
+    return create_backend(options, backend_options)

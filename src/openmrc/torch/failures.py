@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch.distributed as dist
 
 from openmrc.collectives import CollectiveError
+from openmrc.errors import ConfigError
 
-__all__ = ["OperationTimeoutError", "ProcessGroupError"]
+__all__ = ["OperationTimeoutError", "ProcessGroupError", "RefusedError"]
 
 
 class ProcessGroupError(CollectiveError, dist.DistBackendError):
@@ -24,3 +25,7 @@ class ProcessGroupError(CollectiveError, dist.DistBackendError):
 
 class OperationTimeoutError(ProcessGroupError):
     """An operation was not done in the time of its process group, though nobody is known to be dead."""
+
+
+class RefusedError(ConfigError, RuntimeError):
+    """A call that cannot be: also a ValueError and a RuntimeError, as torch's own backends raise one or the other."""

@@ -1,4 +1,4 @@
-"""A world of the collectives for a process group and its subgroups, and the thread that completes futures."""
+"""A world of the collectives for a process group and its subgroups, and the threads that complete futures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -17,52 +18,119 @@ __all__ = ["Completer", "Job", "Pending"]
 
 _LOG = logging.getLogger("openmrc.torch")
 _SLICE_S = 0.001
+_IDLE_S = 10.0
+_CLOSE_S = 5.0
 
 
 class Pending(Protocol):
-    """What the completer looks after."""
+    """An operation, as far as the completer needs it."""
 
     def advance(self, wait_s: float) -> bool:
-        """Waits a little; whether it is over."""
+        """Waits for at most this long; whether it is over."""
+
+    def expire(self) -> bool:
+        """Ends it if its time is over; whether it is over."""
+
+    def notify(self) -> None:
+        """Calls back, once. May block for as long as callbacks like."""
 
 
 class Completer:
-    """Completes futures that nobody waits for, on one thread, which sleeps while there are none."""
+    """Ends operations that nobody waits for, and runs the callbacks of their futures.
+
+    One thread at a time, the leader, looks after what is under way. It hands the lead over before it runs callbacks, to
+    an idle thread or a new one: a callback may wait for another operation and must not keep it from ending. Threads
+    that stay idle end.
+    """
 
     def __init__(self) -> None:
         self._pending: list[Pending] = []
-        self._changed = threading.Condition()
-        self._closed = False
-        self._thread: threading.Thread | None = None
+        self._ended: deque[Pending] = deque()
+        lock = threading.Lock()
+        self._called, self._emptied = threading.Condition(lock), threading.Condition(lock)
+        self._led = self._closed = False
+        self._idle = self._calls = 0  # threads that wait and nobody has called; calls that no thread has followed
 
-    def add(self, work: Pending) -> None:
-        """Looks after `work` until it is over."""
-        with self._changed:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="openmrc-futures", daemon=True)
-                self._thread.start()
-            self._pending.append(work)
-            self._changed.notify()
+    def add(self, operation: Pending) -> None:
+        """Looks after `operation` until it is over, then notifies it."""
+        with self._called:
+            self._pending.append(operation)
+            self._call()
+
+    def finish(self, operation: Pending) -> None:
+        """Notifies `operation`, which is over, on another thread than the caller's."""
+        with self._called:
+            if operation in self._pending:
+                self._pending.remove(operation)
+                self._ended.append(operation)
+                self._call()
 
     def close(self) -> None:
-        """Ends the thread, once everything that was added is over."""
-        with self._changed:
+        """Returns when all that was added is over, except for callbacks that block. No more may be added."""
+        with self._called:
             self._closed = True
-            self._changed.notify()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._called.notify_all()
+            self._emptied.wait_for(lambda: not self._pending and not self._ended, _CLOSE_S)
+
+    def _call(self) -> None:
+        """Makes sure that there is a thread for what is new."""
+        if not self._ended and self._led:
+            return
+        if self._idle:
+            self._idle -= 1
+            self._calls += 1
+            self._called.notify()
+        else:
+            threading.Thread(target=self._run, name="openmrc-futures", daemon=True).start()
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._pending or self._closed)
+        while (ended := self._await_ended()) is not None:
+            for operation in ended:
+                operation.notify()
+
+    def _await_ended(self) -> list[Pending] | None:
+        """Operations to notify; None: the thread is not needed any more."""
+        with self._called:
+            while True:
+                if self._ended:
+                    operation = self._ended.popleft()
+                    self._emptied.notify_all()
+                    return [operation]
+                if self._pending and not self._led:
+                    self._led = True
+                    break
+                if not self._await_call():
+                    return None
+        return self._lead()
+
+    def _await_call(self) -> bool:
+        """Whether this thread is called before it has been idle for long."""
+        self._idle += 1
+        if self._called.wait_for(lambda: self._calls or self._closed, _IDLE_S) and self._calls:
+            self._calls -= 1
+            return True
+        self._idle -= 1
+        return False
+
+    def _lead(self) -> list[Pending]:
+        """Looks after all operations until some are over; the lead is free again then."""
+        ended: list[Pending] = []
+        while not ended:
+            with self._called:
                 now = list(self._pending)
             if not now:
-                return
+                break
             # Mostly they end in order. One that waits for another rank must not hold up the rest.
-            over = [work for place, work in enumerate(now) if work.advance(0 if place else _SLICE_S)]
-            with self._changed:
-                self._pending = [work for work in self._pending if work not in over]
+            ended = [one for place, one in enumerate(now) if one.advance(0 if place else _SLICE_S) or one.expire()]
+        with self._called:
+            # Some may be among `_ended` already: a thread that waited for them was quicker.
+            ended = [one for one in ended if one in self._pending]
+            self._pending = [one for one in self._pending if one not in ended]
+            self._led = False
+            if self._pending:
+                self._call()
+            self._emptied.notify_all()
+        return ended
 
 
 class Job:

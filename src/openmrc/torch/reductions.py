@@ -1,4 +1,4 @@
-"""torch's reduce operations as those of the collectives."""
+"""c10d's reduce operations as those of the collectives."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ from typing import Any
 from openmrc.collectives import ReduceOp
 from openmrc.errors import ConfigError
 
-__all__ = ["reduction"]
+__all__ = ["SUM", "reduction"]
 
-_OPS = {
-    "SUM": ReduceOp.SUM,
-    "AVG": ReduceOp.AVG,
-    "PRODUCT": ReduceOp.PROD,
-    "MIN": ReduceOp.MIN,
-    "MAX": ReduceOp.MAX,
-    "BAND": ReduceOp.AND,
-    "BOR": ReduceOp.OR,
-    "BXOR": ReduceOp.XOR,
-    "PREMUL_SUM": ReduceOp.PREMUL_SUM,
-}
+_OPS = (  # by c10d's numbers
+    ReduceOp.SUM,
+    ReduceOp.AVG,
+    ReduceOp.PROD,
+    ReduceOp.MIN,
+    ReduceOp.MAX,
+    ReduceOp.AND,
+    ReduceOp.OR,
+    ReduceOp.XOR,
+    ReduceOp.PREMUL_SUM,
+)
+SUM = _OPS.index(ReduceOp.SUM)
 
 
-def reduction(op: Any) -> dict[str, Any]:
-    """The arguments of a reduction: the operation on elements, and for PREMUL_SUM what this rank multiplies by before.
+def reduction(number: int, factor: float) -> dict[str, Any]:
+    """Arguments of a reduction: the operation on elements, and for PREMUL_SUM the factor of this rank.
 
     Raises:
-        ConfigError: an operation that is not known.
+        ConfigError: an unknown operation.
     """
-    name = str(getattr(op, "op", op).name)
-    if name not in _OPS:
-        raise ConfigError("op", name, ", ".join(_OPS))
-    known = _OPS[name]
-    # A number, or a tensor that torch has made sure to be of one element.
-    return {"op": known, "factor": float(op.factor)} if known is ReduceOp.PREMUL_SUM else {"op": known}
+    if not 0 <= number < len(_OPS):
+        raise ConfigError("op", number, ", ".join(f"{place}: {op.name}" for place, op in enumerate(_OPS)))
+    op = _OPS[number]
+    return {"op": op, "factor": factor} if op is ReduceOp.PREMUL_SUM else {"op": op}

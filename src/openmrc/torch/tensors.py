@@ -9,10 +9,9 @@ import torch
 
 from openmrc.errors import ConfigError
 
-__all__ = ["After", "as_bytes", "beside", "checked", "dense", "one", "restore", "spread"]
+__all__ = ["as_bytes", "beside", "checked", "dense", "one", "restore", "spread"]
 
 Tensor = Any
-After = Callable[[], None] | None
 
 
 def checked(tensor: Tensor, name: str = "tensor") -> Tensor:
@@ -44,11 +43,11 @@ def dense(tensor: Tensor) -> Tensor:
     return checked(tensor).contiguous()
 
 
-def restore(tensor: Tensor, used: Tensor) -> After:
-    """What brings the result from the copy that was used into the tensor; None: it is there."""
+def restore(tensor: Tensor, used: Tensor) -> list[Callable[[], None]]:
+    """Steps that bring the result from the copy that was used into the tensor; none if it is there."""
     if used.data_ptr() == tensor.data_ptr() and tensor.is_contiguous():
-        return None
-    return lambda: _copy(checked(tensor), used.view(tensor.shape))
+        return []
+    return [lambda: _copy(checked(tensor), used.view(tensor.shape))]
 
 
 def as_bytes(tensor: Tensor) -> Tensor:
