@@ -129,7 +129,7 @@ void bind_executor(nb::module_& m) {
            [](Executor* self, std::shared_ptr<nic::Device> device, CqId cq, std::uint16_t rank, std::uint16_t ranks,
               std::uint8_t lanes, std::uint32_t recv_depth, std::int64_t spin_ns, std::int64_t poll_ns, DomainId domain) {
              new (self) Executor(std::move(device), cq,
-                                 {rank, ranks, lanes, recv_depth, spin_ns * kPsPerNs, poll_ns * kPsPerNs, domain});
+                                 {rank, ranks, lanes, recv_depth, spin_ns, poll_ns, domain});
            })
       .def_prop_ro("mailbox_address", &Executor::mailbox_address)
       .def_prop_ro("mailbox_rkeys", &Executor::mailbox_rkeys)

@@ -124,7 +124,7 @@ nb::list wait_cq(Device& device, CqId cq, std::size_t count_max, std::int64_t ti
 }
 
 nb::list poll_events(Device& device, std::size_t count_max) {
-  std::vector<Event> events(std::min(count_max, kBatchMax));
+  std::vector<nic::TimedEvent> events(std::min(count_max, kBatchMax));
   std::size_t count = 0;
   {
     const nb::gil_scoped_release release;
@@ -150,6 +150,7 @@ nb::dict statistics(Device& device) {
   out["progress_calls"] = own.progress_calls;
   out["timer_runs"] = own.timer_runs;
   out["events_dropped"] = own.events_dropped;
+  out["clock_rebases"] = own.clock_rebases;
   out["drops"] = to_dict(drops);
   nb::list per_port;
   for (std::size_t i = 0; i < ports.size(); ++i) {
@@ -279,7 +280,6 @@ void bind_device(nb::module_& m) {
       .def("evs", &evs)
       .def("statistics", &statistics);
   bind_objects(device);
-  m.def("now_ps", &nic::now_ps);
 }
 
 }  // namespace openmrc::bindings

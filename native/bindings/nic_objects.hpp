@@ -5,7 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include "engine/engine.hpp"
-#include "nic/port.hpp"
+#include "nic/device.hpp"
 #include "nic/socket_address.hpp"
 
 namespace openmrc::bindings {
@@ -23,8 +23,9 @@ inline nb::tuple to_tuple(const Completion& done) {
                         static_cast<unsigned>(done.opcode));
 }
 
-inline nb::tuple to_tuple(const Event& event) {
-  return nb::make_tuple(event.time, static_cast<unsigned>(event.type), event.port, event.qp, event.ev, event.value,
+inline nb::tuple to_tuple(const nic::TimedEvent& timed) {
+  const Event& event = timed.event;
+  return nb::make_tuple(timed.time_ns, static_cast<unsigned>(event.type), event.port, event.qp, event.ev, event.value,
                         event.detail);
 }
 

@@ -20,7 +20,8 @@
 namespace openmrc::collectives {
 namespace {
 
-using nic::now_ps;
+using nic::now_ns;
+using nic::TimeNs;
 
 constexpr std::uint64_t kGenerationMask = (1ULL << (64 - 16 - kStepBits)) - 1;
 constexpr std::size_t kBatch = 64;
@@ -29,7 +30,7 @@ constexpr const char* kNoRegion = "the device does not take more memory regions"
 constexpr int kNapMs = 100;
 // With larger messages the time on the way counts, not who wakes when.
 constexpr std::size_t kPolledBytesMax = 64U << 10;
-constexpr TimePs kNap = 200 * kPsPerUs;
+constexpr TimeNs kNap = 200 * nic::kNsPerUs;
 
 std::shared_ptr<const Plan> plan_of_nothing(std::uint32_t ranks) {
   PlanConfig config;
@@ -222,7 +223,7 @@ OpState Executor::state(OpId id) {
 }
 
 OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
-  const TimePs begun = now_ps();
+  const TimeNs begun = now_ns();
   std::unique_lock guard(mutex_);
   const std::shared_ptr<Op> op = share(id);  // another thread may release it while we wait
   if (op == nullptr) return OpState::kUnknown;
@@ -231,11 +232,11 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
     stay_awake(Sleeper::kThread);
   }
   device_->begin_polling();
-  TimePs idle_since = begun;
+  TimeNs idle_since = begun;
   const Plan& plan = op->next_plan == nullptr ? *op->plan : *op->next_plan;
   const bool small = !plan.receives_more_than(kPolledBytesMax) && !plan.sends_more_than(kPolledBytesMax);
   while (op->state == OpState::kRunning && !stop_) {
-    const TimePs idle = now_ps() - idle_since;
+    const TimeNs idle = now_ns() - idle_since;
     const bool polls = small && idle < settings_.poll;
     const bool sleeps = !polls && !sleep_shared(Sleeper::kWaiter);
     const std::uint64_t taken = stats_.shared_messages;
@@ -244,8 +245,8 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
     if (polls && datagrams == 0) std::this_thread::yield();  // whom we wait for may need this processor
     guard.lock();
     drive();
-    if (datagrams > 0 || stats_.shared_messages != taken) idle_since = now_ps();
-    if (idle > settings_.spin || (timeout_ns >= 0 && now_ps() - begun > timeout_ns * kPsPerNs)) break;
+    if (datagrams > 0 || stats_.shared_messages != taken) idle_since = now_ns();
+    if (idle > settings_.spin || (timeout_ns >= 0 && now_ns() - begun > timeout_ns)) break;
   }
   --spinners_;
   watch();
@@ -255,7 +256,7 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
   if (timeout_ns < 0) {
     something_done_.wait(guard, over);
   } else {
-    const std::int64_t spent_ns = (now_ps() - begun) / kPsPerNs;
+    const std::int64_t spent_ns = now_ns() - begun;
     something_done_.wait_for(guard, std::chrono::nanoseconds(std::max<std::int64_t>(timeout_ns - spent_ns, 0)), over);
   }
   return op->state;
@@ -336,7 +337,7 @@ void Executor::fail(Peer& peer, const std::string& reason) {
 }
 
 bool Executor::flush(std::int64_t timeout_ns) {
-  const TimePs until = now_ps() + timeout_ns * kPsPerNs;
+  const TimeNs begun = now_ns();
   device_->rest_polling();  // nobody polls any more, and peers want their acknowledgements
   for (;;) {
     {
@@ -344,7 +345,7 @@ bool Executor::flush(std::int64_t timeout_ns) {
       drive();
       if (flushed() || stop_ || device_->closed()) return flushed();
     }
-    if (now_ps() > until) return false;
+    if (now_ns() - begun > timeout_ns) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }

@@ -144,6 +144,14 @@ TimePs EndpointOperations::next_timer() const {
   return next;
 }
 
+void EndpointOperations::rebase(TimePs by) {
+  for (Request& request : requests_) {
+    request.sent = rebased(request.sent, by);
+    request.deadline = rebased(request.deadline, by);
+  }
+  for (Response& response : responses_) response.arrived = rebased(response.arrived, by);
+}
+
 bool EndpointOperations::poll_result(Result& result) {
   if (results_.empty()) return false;
   result = results_.front();

@@ -34,6 +34,7 @@ class EndpointOperations {
   void handle_response(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
   void handle_timer(TimePs now, PortMask ports_up);
   TimePs next_timer() const;
+  void rebase(TimePs by);
   bool build(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst) {
     if (requests_.empty() && responses_.empty()) [[likely]]
       return false;

@@ -30,6 +30,7 @@ Engine::~Engine() = default;
 void Engine::handle_datagram(TimePs now, const RxDatagram& datagram) { impl_->handle_datagram(now, datagram); }
 void Engine::handle_timer(TimePs now) { impl_->handle_timer(now); }
 void Engine::handle_port_state(TimePs now, PortId port, bool up) { impl_->handle_port_state(now, port, up); }
+void Engine::handle_clock_rebase(TimePs by) { impl_->handle_clock_rebase(by); }
 
 // --- objects
 

@@ -135,6 +135,8 @@ class Engine {
   void handle_timer(TimePs now);
   // Carrier of one local port. Peers are told by a port status update over the remaining ports.
   void handle_port_state(TimePs now, PortId port, bool up);
+  // The driver sets its clock back by `by`, a multiple of kClockRebase, from the next call on: before kEngineTimeMax.
+  void handle_clock_rebase(TimePs by);
 
   // --- commands: objects
   Status create_cq(std::uint32_t capacity, CqId& cq);

@@ -14,6 +14,10 @@ std::size_t EventQueue::poll(std::span<Event> out) {
   return count;
 }
 
+void EventQueue::rebase(TimePs by) {
+  for (Event& event : events_) event.time = rebased(event.time, by);
+}
+
 EngineImpl::EngineImpl(const EngineConfig& engine_config)
     : config(engine_config),
       events(config.events_max),
@@ -148,6 +152,17 @@ void EngineImpl::handle_timer(TimePs now) {
     if (qp->next_timer() <= now) qp->handle_timer(now);
     touch(*qp);
   }
+}
+
+// Every instant that the engine keeps has to move: the simulated pairs compare runs with and without.
+void EngineImpl::handle_clock_rebase(TimePs by) {
+  MRC_ASSERT(by > 0 && by % kClockRebase == 0);
+  events.rebase(by);
+  endpoint.rebase(by);
+  decltype(timers_) moved;
+  for (; !timers_.empty(); timers_.pop()) moved.push({rebased(timers_.top().time, by), timers_.top().qpn});
+  timers_ = std::move(moved);
+  for (Qp* qp : in_order_) qp->rebase(by);
 }
 
 TimePs EngineImpl::next_timer() const {

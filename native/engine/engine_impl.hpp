@@ -27,6 +27,7 @@ class EventQueue final : public EventSink {
     }
   }
   std::size_t poll(std::span<Event> out);
+  void rebase(TimePs by);
   std::uint64_t dropped() const { return dropped_; }
 
  private:
@@ -42,6 +43,7 @@ class EngineImpl final : public PathProber {
   void handle_datagram(TimePs now, const RxDatagram& datagram);
   void handle_timer(TimePs now);
   void handle_port_state(TimePs now, PortId port, bool up);
+  void handle_clock_rebase(TimePs by);
   bool poll_transmit(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst, Outgoing what);
   TimePs next_timer() const;
   void hot_memory(HotMemory& hot) const;

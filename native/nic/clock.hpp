@@ -1,16 +1,47 @@
-// The one clock of the live driver.
+// The clock of the live driver, and how a device's engine sees it.
+//
+// The driver counts nanoseconds of CLOCK_MONOTONIC, which last for 292 years. The engine counts picoseconds, which last
+// for 106 days: its clock starts with the device and is set back while the device lives.
 #pragma once
 
+#include <cstdint>
 #include <ctime>
 
 #include "engine/base/time.hpp"
 
 namespace openmrc::nic {
 
-inline TimePs now_ps() {
+using TimeNs = std::int64_t;
+
+inline constexpr TimeNs kNsPerUs = 1'000;
+inline constexpr TimeNs kNsPerMs = 1'000'000;
+inline constexpr TimeNs kNsPerSecond = 1'000'000'000;
+inline constexpr TimeNs kNeverNs = INT64_MAX;
+
+inline TimeNs now_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<TimePs>(now.tv_sec) * kPsPerSecond + static_cast<TimePs>(now.tv_nsec) * kPsPerNs;
+  return static_cast<TimeNs>(now.tv_sec) * kNsPerSecond + static_cast<TimeNs>(now.tv_nsec);
 }
+
+class EngineClock {
+ public:
+  // The first rebase comes after a second: every device that lives for longer shows that it goes unnoticed.
+  static constexpr TimeNs kFirstRebaseAfter = kNsPerSecond;
+
+  explicit EngineClock(TimeNs start) : zero_(start - (kEngineTimeMax / kPsPerNs - kFirstRebaseAfter)) {}
+
+  TimePs engine_time(TimeNs time) const { return (time - zero_) * kPsPerNs; }
+  // Rounded up, so that what is due then is due. kNever becomes kNeverNs.
+  TimeNs monotonic(TimePs time) const {
+    return time == kNever ? kNeverNs : zero_ + time / kPsPerNs + (time % kPsPerNs > 0 ? 1 : 0);
+  }
+  // While this is true the engine's clock has to be set back by kClockRebase, by `rebase` here and in the engine.
+  bool rebase_due(TimeNs now) const { return now - zero_ >= kEngineTimeMax / kPsPerNs; }
+  void rebase() { zero_ += kClockRebase / kPsPerNs; }
+
+ private:
+  TimeNs zero_;
+};
 
 }  // namespace openmrc::nic

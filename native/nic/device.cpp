@@ -20,12 +20,12 @@ constexpr std::uint32_t kBurstsPerTurn = 64;      // then the receive sockets ge
 constexpr std::uint32_t kBurstsPerCommand = 256;  // then the I/O thread goes on
 constexpr std::size_t kEventsMax = 1U << 16;
 constexpr std::size_t kEndpointResultsMax = 1U << 12;
-constexpr TimePs kBusyGrace = kPsPerMs;       // after this long without progress() the I/O thread takes over again
-constexpr TimePs kDeferMax = 500 * kPsPerUs;  // acknowledgements of a polling thread wait this long
+constexpr TimeNs kBusyGrace = kNsPerMs;       // after this long without progress() the I/O thread takes over again
+constexpr TimeNs kDeferMax = 500 * kNsPerUs;  // acknowledgements of a polling thread wait this long
 // More than this at a look is a stream, or a message whose sender waits for the end of it: acknowledge at once.
 constexpr std::uint32_t kBulkDatagrams = 4;
 constexpr std::uint64_t kBulkBytes = 1024;
-constexpr TimePs kSleepMax = 10 * kPsPerSecond;
+constexpr TimeNs kSleepMax = 10 * kNsPerSecond;
 
 enum class Source : std::uint32_t { kReceive, kBlocked, kWake };
 
@@ -57,20 +57,22 @@ void watch(int epoll, int operation, int fd, std::uint32_t events, std::uint64_t
   if (::epoll_ctl(epoll, operation, fd, &event) != 0) throw NicError(errno, "cannot watch a socket");
 }
 
-timespec to_timespec(TimePs span) {
-  return {static_cast<time_t>(span / kPsPerSecond), static_cast<long>(span % kPsPerSecond / kPsPerNs)};
+timespec to_timespec(TimeNs span) {
+  return {static_cast<time_t>(span / kNsPerSecond), static_cast<long>(span % kNsPerSecond)};
 }
 
+int to_ms(TimeNs span) { return static_cast<int>((span + kNsPerMs - 1) / kNsPerMs); }
+
 // With the precision of the timers where the kernel offers it (5.11), else rounded up to milliseconds.
-int wait_events(int epoll, std::span<epoll_event> events, TimePs span) {
+int wait_events(int epoll, std::span<epoll_event> events, TimeNs span) {
   const timespec timeout = to_timespec(span);
   const int count = static_cast<int>(events.size());
   const long answer = ::syscall(SYS_epoll_pwait2, epoll, events.data(), count, &timeout, nullptr, 0);
   if (answer >= 0 || errno != ENOSYS) return static_cast<int>(answer);
-  return ::epoll_wait(epoll, events.data(), count, static_cast<int>((span + kPsPerMs - 1) / kPsPerMs));
+  return ::epoll_wait(epoll, events.data(), count, to_ms(span));
 }
 
-void await_either(int one, int other, TimePs span) {
+void await_either(int one, int other, TimeNs span) {
   const timespec timeout = to_timespec(span);
   std::array<pollfd, 2> fds{{{one, POLLIN, 0}, {other, POLLIN, 0}}};
   ::ppoll(fds.data(), fds.size(), &timeout, nullptr);
@@ -153,21 +155,21 @@ void Device::run() {
   ::prctl(PR_SET_NAME, "openmrc-io", 0UL, 0UL, 0UL);
   PortMask readable = all_ports_;
   while (!stop_.load()) {
-    const TimePs busy_until = busy_until_.load(std::memory_order_relaxed);
-    const TimePs now = now_ps();
+    const TimeNs busy_until = busy_until_.load(std::memory_order_relaxed);
+    const TimeNs now = now_ns();
     if (busy_until > now) {
       rest(busy_until - now);
       readable = all_ports_;
       continue;
     }
-    TimePs span = 0;
+    TimeNs span = 0;
     {
       const std::unique_lock guard(lock_);
       ++stats_.turns;
       turn(readable);
       if (!more_) {
-        const TimePs deadline = engine_->next_timer();
-        span = deadline == kNever ? kSleepMax : std::clamp<TimePs>(deadline - now_ps(), 0, kSleepMax);
+        const TimeNs deadline = next_timer();
+        span = deadline == kNeverNs ? kSleepMax : std::clamp<TimeNs>(deadline - now_ns(), 0, kSleepMax);
         if (span > 0) sleeping_until_.store(deadline);
       }
     }
@@ -178,12 +180,12 @@ void Device::run() {
 }
 
 // Somebody polls: keep out of the way until that has stopped.
-void Device::rest(TimePs span) {
+void Device::rest(TimeNs span) {
   pollfd wait{wake_fd_.get(), POLLIN, 0};
-  if (::poll(&wait, 1, static_cast<int>((span + kPsPerMs - 1) / kPsPerMs)) > 0) clear(wake_fd_);
+  if (::poll(&wait, 1, to_ms(span)) > 0) clear(wake_fd_);
 }
 
-PortMask Device::sleep(const FileDescriptor& epoll, TimePs span) {
+PortMask Device::sleep(const FileDescriptor& epoll, TimeNs span) {
   std::array<epoll_event, 2 * kPortCountMax + 1> events;
   const int count = wait_events(epoll.get(), events, span);
   PortMask readable = 0;
@@ -195,12 +197,23 @@ PortMask Device::sleep(const FileDescriptor& epoll, TimePs span) {
   return readable;
 }
 
+TimePs Device::enter() {
+  const TimeNs now = now_ns();
+  while (clock_.rebase_due(now)) {
+    clock_.rebase();
+    engine_->handle_clock_rebase(kClockRebase);
+    ++stats_.clock_rebases;
+  }
+  return clock_.engine_time(now);
+}
+
 void Device::turn(PortMask readable) {
   more_ = false;
+  enter();
   retry_blocked();
   receive(readable, /*answer=*/true);
-  run_timer(now_ps());
-  more_ = flush(kBurstsPerTurn, Outgoing::kEverything, now_ps()) || more_;
+  run_timer(engine_now());
+  more_ = flush(kBurstsPerTurn, Outgoing::kEverything, engine_now()) || more_;
   collect();
 }
 
@@ -210,10 +223,10 @@ Received Device::receive(PortMask readable, bool answer) {
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const std::size_t index = (first_port_ + i) % ports_.size();
     if ((readable >> index & 1U) == 0) continue;
-    const Received received = ports_[index]->receive(*engine_, *buffers_);
+    const Received received = ports_[index]->receive(*engine_, clock_, *buffers_);
     all.datagrams += received.datagrams;
     all.bytes += received.bytes;
-    if (answer && received.datagrams > 0) more_ = flush(kBurstsPerTurn, Outgoing::kEverything, now_ps()) || more_;
+    if (answer && received.datagrams > 0) more_ = flush(kBurstsPerTurn, Outgoing::kEverything, engine_now()) || more_;
   }
   if (++first_port_ >= ports_.size()) first_port_ = 0;
   return all;
@@ -227,7 +240,7 @@ bool Device::run_timer(TimePs now) {
 }
 
 void Device::begin_polling() {
-  const TimePs now = now_ps();
+  const TimeNs now = now_ns();
   if (busy_until_.load(std::memory_order_relaxed) < now + kBusyGrace / 2) {
     busy_until_.store(now + kBusyGrace, std::memory_order_relaxed);
   }
@@ -239,18 +252,18 @@ std::uint32_t Device::progress() {
   return poll(all_ports_);
 }
 
-std::uint32_t Device::await_progress(TimePs longest, int also) {
-  const TimePs asked = now_ps();
-  const TimePs rested = asked + longest + kBusyGrace / 2;
+std::uint32_t Device::await_progress(TimeNs longest, int also) {
+  const TimeNs asked = now_ns();
+  const TimeNs rested = asked + longest + kBusyGrace / 2;
   if (busy_until_.load(std::memory_order_relaxed) < rested) busy_until_.store(rested, std::memory_order_relaxed);
-  TimePs until = asked + longest;
+  TimeNs until = asked + longest;
   {
     const std::unique_lock guard(lock_);
     if (ports_.empty()) return 0;
-    until = std::min(until, engine_->next_timer());
+    until = std::min(until, next_timer());
     if (deferred_since_ != 0) until = std::min(until, deferred_since_ + kDeferMax);
   }
-  TimePs span = std::max<TimePs>(until - asked, 0);
+  TimeNs span = std::max<TimeNs>(until - asked, 0);
   if (also >= 0) {
     await_either(epoll_.get(), also, span);
     span = 0;
@@ -258,8 +271,8 @@ std::uint32_t Device::await_progress(TimePs longest, int also) {
   const PortMask readable = sleep(epoll_, span);
   const std::unique_lock guard(lock_);
   const std::uint32_t datagrams = poll(readable);
-  const TimePs sleeping_until = sleeping_until_.load();
-  if (sleeping_until != 0 && (deferred_since_ != 0 || engine_->next_timer() < sleeping_until)) {
+  const TimeNs sleeping_until = sleeping_until_.load();
+  if (sleeping_until != 0 && (deferred_since_ != 0 || next_timer() < sleeping_until)) {
     sleeping_until_.store(0);
     ring(wake_fd_);
   }
@@ -269,9 +282,10 @@ std::uint32_t Device::await_progress(TimePs longest, int also) {
 std::uint32_t Device::poll(PortMask readable) {
   if (ports_.empty()) return 0;
   ++stats_.progress_calls;
+  enter();
   retry_blocked();
   const Received received = receive(readable, /*answer=*/false);
-  const TimePs now = now_ps();  // not `asked`: the engine has seen later times since, from others and from receive()
+  const TimePs now = engine_now();  // not `asked`: the engine has seen later times since, from others and from receive()
   const bool timer = run_timer(now);
   answer_polled(received, timer, now);
   collect();
@@ -286,9 +300,10 @@ void Device::rest_polling() {
 // The caller may see its memory change and post an answer, which then is on its way before our acknowledgements are.
 // These wait for a moment, in which they merge, unless much arrives at a time.
 void Device::answer_polled(const Received& received, bool timer, TimePs now) {
-  if (received.datagrams > 0 && deferred_since_ == 0) deferred_since_ = now;
+  const TimeNs moment = clock_.monotonic(now);
+  if (received.datagrams > 0 && deferred_since_ == 0) deferred_since_ = moment;
   const bool bulk = received.datagrams > kBulkDatagrams || received.bytes > kBulkBytes;
-  const bool due = bulk || (deferred_since_ != 0 ? now - deferred_since_ > kDeferMax : timer);
+  const bool due = bulk || (deferred_since_ != 0 ? moment - deferred_since_ > kDeferMax : timer);
   flush(kBurstsPerTurn, due ? Outgoing::kEverything : Outgoing::kDataOnly, now);
   if (due) deferred_since_ = 0;
 }
@@ -298,7 +313,7 @@ bool Device::flush(std::uint32_t bursts_max, Outgoing what, TimePs now) {
     if (free_ports_ == 0) return false;
     if (!engine_->poll_transmit(now, free_ports_, settings_.burst_packets, burst_, what)) return false;
     transmit(burst_);
-    now = now_ps();
+    now = engine_now();
   }
   return true;
 }
@@ -352,7 +367,7 @@ void Device::collect() {
   while (const std::size_t count = engine_->poll_events(events)) {
     for (std::size_t i = 0; i < count; ++i) {
       if (events_.size() < kEventsMax) {
-        events_.push_back(events[i]);
+        events_.push_back({clock_.monotonic(events[i].time), events[i]});
       } else {
         ++stats_.events_dropped;
       }
@@ -367,12 +382,13 @@ void Device::collect() {
 }
 
 void Device::after_command() {
-  const TimePs now = now_ps();
+  const TimeNs now = now_ns();
   const bool polled = busy_until_.load(std::memory_order_relaxed) > now;
-  const bool more = flush(kBurstsPerCommand, polled ? Outgoing::kDataOnly : Outgoing::kEverything, now);
+  const bool more =
+      flush(kBurstsPerCommand, polled ? Outgoing::kDataOnly : Outgoing::kEverything, clock_.engine_time(now));
   collect();
-  const TimePs sleeping_until = sleeping_until_.load();
-  if (sleeping_until != 0 && (more || engine_->next_timer() < sleeping_until)) {
+  const TimeNs sleeping_until = sleeping_until_.load();
+  if (sleeping_until != 0 && (more || next_timer() < sleeping_until)) {
     sleeping_until_.store(0);  // one ring is enough
     ring(wake_fd_);
   }

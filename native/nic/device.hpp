@@ -31,6 +31,7 @@ struct DeviceStats {
   std::uint64_t progress_calls = 0;  // turns by polling threads
   std::uint64_t timer_runs = 0;
   std::uint64_t events_dropped = 0;  // the application did not fetch them in time
+  std::uint64_t clock_rebases = 0;   // see EngineClock
 };
 
 // The engine's lock. The I/O thread, which takes it again and again, lets others go first.
@@ -49,6 +50,12 @@ class EngineLock {
   std::atomic<int> waiting_{0};
 };
 
+// An event of the engine with its time as CLOCK_MONOTONIC has it: the engine's own is set back now and then.
+struct TimedEvent {
+  TimeNs time_ns = 0;
+  Event event;
+};
+
 class Device {
  public:
   explicit Device(const Settings& settings);  // throws NicError
@@ -64,7 +71,7 @@ class Device {
   template <typename Command>
   auto command(Command&& run) {
     std::unique_lock guard(lock_);
-    auto answer = run(*engine_, now_ps());
+    auto answer = run(*engine_, enter());
     after_command();
     return answer;
   }
@@ -101,14 +108,14 @@ class Device {
   // The same, asleep until something arrives or a timer is due, at most `longest`. Where threads outnumber processors
   // this is quicker than polling: who sleeps goes first when it wakes, and takes nothing from whom it waits for.
   // `also`: a descriptor that ends the sleep, too, when it is readable; -1: none.
-  std::uint32_t await_progress(TimePs longest, int also = -1);
+  std::uint32_t await_progress(TimeNs longest, int also = -1);
   // progress() is about to come: the I/O thread keeps out of the way.
   void begin_polling();
   // No more progress() for now: the I/O thread takes over at once.
   void rest_polling();
 
   void set_port_state(PortId port, bool up);
-  std::size_t poll_events(std::span<Event> out);
+  std::size_t poll_events(std::span<TimedEvent> out);
   int event_fd() const { return event_waker_.fd.get(); }
   bool arm_events();  // as arm_cq
   bool poll_endpoint_result(EndpointResult& result);
@@ -130,10 +137,14 @@ class Device {
   };
 
   void run();
-  void rest(TimePs span);
-  PortMask sleep(const FileDescriptor& epoll, TimePs span);
+  void rest(TimeNs span);
+  PortMask sleep(const FileDescriptor& epoll, TimeNs span);
 
   // The rest is called under the lock.
+  // The engine's time, at the beginning of what is done under one lock: sets its clock back when that is due.
+  TimePs enter();
+  TimePs engine_now() const { return clock_.engine_time(now_ns()); }
+  TimeNs next_timer() const { return clock_.monotonic(engine_->next_timer()); }
   std::uint32_t poll(PortMask readable);
   void turn(PortMask readable);                                     // sets more_
   Received receive(PortMask readable, bool answer);                 // `answer` at once, or leave it
@@ -153,15 +164,16 @@ class Device {
   EngineLock lock_;
   std::vector<std::unique_ptr<Port>> ports_;
   std::unique_ptr<Engine> engine_;
+  EngineClock clock_{now_ns()};
   ReceiveBuffersPtr buffers_;
   TxBurst burst_;
-  TimePs deferred_since_ = 0;  // acknowledgements wait for a polling thread's answer; 0: none do
+  TimeNs deferred_since_ = 0;  // acknowledgements wait for a polling thread's answer; 0: none do
   PortMask all_ports_ = 0, free_ports_ = 0;
   bool more_ = false;  // the last turn stopped at a limit
   std::size_t first_port_ = 0;
   std::map<CqId, std::shared_ptr<Waker>> cq_wakers_;
   std::unordered_map<std::uint32_t, std::span<const std::uint8_t>> regions_;  // by key
-  std::deque<Event> events_;
+  std::deque<TimedEvent> events_;
   Waker event_waker_;
   std::deque<EndpointResult> endpoint_results_;
   DeviceStats stats_;
@@ -171,8 +183,8 @@ class Device {
   // Of threads that call await_progress(), and of the I/O thread: what wakes that one is for nobody else to take.
   FileDescriptor epoll_, io_epoll_;
   FileDescriptor wake_fd_;
-  std::atomic<TimePs> busy_until_{0};
-  std::atomic<TimePs> sleeping_until_{0};  // 0: awake
+  std::atomic<TimeNs> busy_until_{0};
+  std::atomic<TimeNs> sleeping_until_{0};  // 0: awake
   std::atomic<bool> stop_{false};
   std::atomic<bool> closed_{false};
   std::mutex close_mutex_;

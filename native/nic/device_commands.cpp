@@ -158,12 +158,12 @@ Status Device::post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::si
 void Device::set_port_state(PortId port, bool up) {
   const std::unique_lock guard(lock_);
   if (port >= ports_.size()) return;
-  engine_->handle_port_state(now_ps(), port, up);
+  engine_->handle_port_state(enter(), port, up);
   if (!up) drop_pending(port);
   after_command();
 }
 
-std::size_t Device::poll_events(std::span<Event> out) {
+std::size_t Device::poll_events(std::span<TimedEvent> out) {
   const std::unique_lock guard(lock_);
   const std::size_t count = std::min(out.size(), events_.size());
   std::copy_n(events_.begin(), count, out.begin());

@@ -16,8 +16,6 @@ constexpr std::int64_t kAskInterval = 50'000'000;  // ns between two questions t
 constexpr std::uint32_t kPostBatch = 32;
 constexpr std::uint32_t kLooksPerClock = 16;  // a spinning loop need not ask for the time at every look
 
-std::int64_t now_ns() { return now_ps() / kPsPerNs; }
-
 // Remembers when `interrupted` was asked last, so that a spinning loop can call it every time round.
 class Asker {
  public:

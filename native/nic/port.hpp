@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "nic/clock.hpp"
 #include "nic/file_descriptor.hpp"
 #include "nic/settings.hpp"
 
@@ -67,7 +68,7 @@ class Port {
   void drop(std::uint32_t datagrams) { stats_.dropped_datagrams += datagrams; }
 
   // Receives one batch and hands every datagram in it to `engine`.
-  Received receive(Engine& engine, ReceiveBuffers& buffers);
+  Received receive(Engine& engine, const EngineClock& clock, ReceiveBuffers& buffers);
 
   // The smallest MTU that the kernel knows on the ways to a peer. Throws NicError when there is none.
   std::uint32_t path_mtu(const Address& peer, std::uint16_t udp_port) const;

@@ -99,7 +99,7 @@ int receive_into(int fd, std::span<mmsghdr> messages) {
 
 }  // namespace
 
-Received Port::receive(Engine& engine, ReceiveBuffers& buffers) {
+Received Port::receive(Engine& engine, const EngineClock& clock, ReceiveBuffers& buffers) {
   // After a quiet spell one message is probably all there is, and a short one all that there is to come: do not pay for
   // a look at many.
   const std::size_t bytes_max = stats_.receive_offload ? kCoalescedBytes : kSingleBytes;
@@ -128,7 +128,7 @@ Received Port::receive(Engine& engine, ReceiveBuffers& buffers) {
     if (step == 0 || step >= bytes.size()) step = std::max<std::size_t>(bytes.size(), 1);
     if (step < bytes.size()) ++stats_.coalesced_receives;
     found.bytes += bytes.size();
-    const TimePs now = now_ps();
+    const TimePs now = clock.engine_time(now_ns());
     std::size_t offset = 0;
     do {
       datagram.bytes = bytes.subspan(offset, std::min(step, bytes.size() - offset));

@@ -44,9 +44,9 @@ std::shared_ptr<Plan> exchange(std::uint64_t bytes, bool receives) {
 }
 
 bool wait_for_release(Executor& executor, OpId op) {
-  const TimePs deadline = nic::now_ps() + kPatienceNs * kPsPerNs;
+  const nic::TimeNs deadline = nic::now_ns() + kPatienceNs;
   while (!executor.release(op)) {
-    if (nic::now_ps() > deadline) return false;
+    if (nic::now_ns() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
@@ -82,10 +82,10 @@ struct ToZero {
     return {from, into[0]};
   }
   void wait_for_early(std::uint64_t count) {
-    const TimePs deadline = nic::now_ps() + 20 * kPsPerSecond;
+    const nic::TimeNs deadline = nic::now_ns() + 20 * nic::kNsPerSecond;
     std::vector<std::uint8_t> none(3);
     const OpId waiting = submit(world[0], messages(3, 1, StepKind::kReceive, 1, 3), next_dummy, none);
-    while (nic::now_ps() < deadline && world[0].stats().early_messages < count) {
+    while (nic::now_ns() < deadline && world[0].stats().early_messages < count) {
       world[0].wait(waiting, 1'000'000);
     }
     const OpId last = submit(world[1], messages(3, 0, StepKind::kSend, 1, 3), next_dummy++, none);
@@ -126,8 +126,8 @@ TEST_CASE(collectives_executor_keeps_what_comes_early) {
   std::vector<std::uint8_t> other(3), from = pattern(10 * 64), into(10 * 64);
   const OpId waiting = submit(world[1], messages(2, 0, StepKind::kReceive, 1, 3), 99, other);
   const OpId sent = submit(world[0], messages(2, 1, StepKind::kSend, 10, 64), 7, from);
-  const TimePs deadline = nic::now_ps() + 20 * kPsPerSecond;
-  while (nic::now_ps() < deadline && world[1].stats().early_messages < 10) world[1].wait(waiting, 1'000'000);
+  const nic::TimeNs deadline = nic::now_ns() + 20 * nic::kNsPerSecond;
+  while (nic::now_ns() < deadline && world[1].stats().early_messages < 10) world[1].wait(waiting, 1'000'000);
   const OpId received = submit(world[1], messages(2, 0, StepKind::kReceive, 10, 64), 7, into);
   CHECK(world[1].state(received) == OpState::kDone && into == from);
   CHECK(world[0].wait(sent, kPatienceNs) == OpState::kDone);
@@ -160,8 +160,8 @@ TEST_CASE(collectives_executor_goes_on_while_nobody_waits) {
   std::vector<std::uint8_t> from = pattern(1 << 20), into(1 << 20);
   const OpId received = submit(world[1], messages(2, 0, StepKind::kReceive, 4, 1 << 18), 1, into);
   const OpId sent = submit(world[0], messages(2, 1, StepKind::kSend, 4, 1 << 18), 1, from);
-  const TimePs deadline = nic::now_ps() + 20 * kPsPerSecond;
-  while (nic::now_ps() < deadline && !(world[1].release(received) && world[0].release(sent))) {
+  const nic::TimeNs deadline = nic::now_ns() + 20 * nic::kNsPerSecond;
+  while (nic::now_ns() < deadline && !(world[1].release(received) && world[0].release(sent))) {
   }
   CHECK(world[1].state(received) == OpState::kUnknown && world[0].state(sent) == OpState::kUnknown);
   CHECK(from == into);

@@ -48,8 +48,8 @@ TEST_CASE(nic_write_reaches_the_peers_memory_while_both_ends_poll) {
   std::array<Completion, 4> done;
   std::size_t completed = 0;
   for (int i = 0; i < 50; ++i) CHECK(pair.a.write(pair.b, 64) == Status::kOk);
-  const TimePs deadline = nic::now_ps() + 20 * kPsPerSecond;
-  while (completed < 50 && nic::now_ps() < deadline) {
+  const nic::TimeNs deadline = nic::now_ns() + 20 * nic::kNsPerSecond;
+  while (completed < 50 && nic::now_ns() < deadline) {
     pair.a.device.progress();
     pair.b.device.progress();
     completed += pair.a.device.poll_cq(pair.a.cq, done);
@@ -112,8 +112,8 @@ TEST_CASE(nic_posts_from_several_threads_all_complete) {
   }
   std::size_t completed = 0;
   std::array<Completion, 8> done;
-  const TimePs deadline = nic::now_ps() + 20 * kPsPerSecond;
-  while (completed < 30 && nic::now_ps() < deadline) completed += pair.a.device.wait_cq(pair.a.cq, done, 100'000'000);
+  const nic::TimeNs deadline = nic::now_ns() + 20 * nic::kNsPerSecond;
+  while (completed < 30 && nic::now_ns() < deadline) completed += pair.a.device.wait_cq(pair.a.cq, done, 100'000'000);
   for (std::thread& thread : threads) thread.join();
   CHECK(completed == 30);
 }
@@ -125,7 +125,7 @@ TEST_CASE(nic_a_call_for_the_io_thread_is_taken_by_no_other) {
   Pair pair;
   nic::Device& device = pair.a.device;
   for (int round = 0; round < 100; ++round) {
-    std::thread waiter([&] { device.await_progress(20 * kPsPerMs); });
+    std::thread waiter([&] { device.await_progress(20 * nic::kNsPerMs); });
     std::this_thread::sleep_for(2ms);
     const std::uint64_t before = device.stats().turns;
     device.rest_polling();

@@ -32,9 +32,9 @@ bool is_full(int fd) {
 
 bool complete(End& end, std::size_t count) {
   std::array<Completion, 16> done;
-  const TimePs deadline = nic::now_ps() + 20 * kPsPerSecond;
+  const nic::TimeNs deadline = nic::now_ns() + 20 * nic::kNsPerSecond;
   std::size_t completed = 0;
-  while (completed < count && nic::now_ps() < deadline) {
+  while (completed < count && nic::now_ns() < deadline) {
     completed += end.device.wait_cq(end.cq, done, 100'000'000);
   }
   return completed == count;

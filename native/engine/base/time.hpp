@@ -1,11 +1,12 @@
 // Time and rate units. The engine never reads a clock: every input carries `now`.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace openmrc {
 
-// Signed 64-bit picoseconds on the driver's monotonic clock (106 days of range).
+// Signed 64-bit picoseconds: 106 days of range. A driver that runs for longer rebases its engine's clock.
 using TimePs = std::int64_t;
 
 inline constexpr TimePs kPsPerNs = 1'000;
@@ -15,5 +16,17 @@ inline constexpr TimePs kPsPerSecond = 1'000'000'000'000;
 
 // "No timer armed": later than any instant a driver can name.
 inline constexpr TimePs kNever = INT64_MAX;
+
+// The period of the 16-bit timestamps on the wire, for both of their units, times a power of two: 12.7 days. A clock that
+// is set back by this much leaves every timestamp that is under way right.
+inline constexpr TimePs kClockRebase = (TimePs{1 << 16} * 16 * kPsPerUs) << 20;
+inline constexpr TimePs kEngineTimeMax = 2 * kClockRebase;
+static_assert(kEngineTimeMax < INT64_MAX / 4, "sums and differences of instants have to fit, too");
+
+// The instant `time` after the clock was set back by `by`. What is older than the new zero is as old as that; values that
+// are no instants (kNever, and zero or less for "long ago") stay.
+constexpr TimePs rebased(TimePs time, TimePs by) {
+  return time == kNever || time <= 0 ? time : std::max<TimePs>(time - by, 0);
+}
 
 }  // namespace openmrc

@@ -68,6 +68,8 @@ class CongestionController {
   virtual void on_loss(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes) = 0;
   virtual std::uint64_t window_bytes() const = 0;
   virtual CcStats stats() const = 0;
+  // The clock was set back by `by`: for controllers that remember instants (`rebased` in base/time.hpp).
+  virtual void rebase(TimePs /*by*/) {}
   // Adds where the state lies that traffic touches, as a hint.
   virtual void hot_memory(HotMemory& /*memory*/) const {}
 };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/base/assert.hpp"
+#include "engine/base/policy_clock.hpp"
 
 namespace openmrc {
 namespace {
@@ -27,24 +28,26 @@ class CustomController final : public CongestionController {
   }
 
   void on_sent(TimePs now, std::uint64_t bytes) override {
-    if (functions_.on_sent != nullptr) functions_.on_sent(state_.data(), now, bytes);
+    if (functions_.on_sent != nullptr) functions_.on_sent(state_.data(), clock_.policy_time(now), bytes);
   }
 
   void on_ack(TimePs now, const AckSample& sample) override {
     if (sample.rtt > 0 && (base_rtt_ == 0 || sample.rtt < base_rtt_)) base_rtt_ = sample.rtt;
-    functions_.on_ack(state_.data(), now, sample.new_bytes, sample.inflight_bytes, sample.rtt, sample.marked ? 1 : 0,
+    functions_.on_ack(state_.data(), clock_.policy_time(now), sample.new_bytes, sample.inflight_bytes, sample.rtt, sample.marked ? 1 : 0,
                       sample.rcv_cwnd_pen, sample.restore_cwnd ? 1 : 0);
   }
 
   void on_trim(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes, bool last_hop) override {
     ++trims_;
-    functions_.on_trim(state_.data(), now, bytes, inflight_bytes, last_hop ? 1 : 0);
+    functions_.on_trim(state_.data(), clock_.policy_time(now), bytes, inflight_bytes, last_hop ? 1 : 0);
   }
 
   void on_loss(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes) override {
     ++losses_;
-    functions_.on_loss(state_.data(), now, bytes, inflight_bytes);
+    functions_.on_loss(state_.data(), clock_.policy_time(now), bytes, inflight_bytes);
   }
+
+  void rebase(TimePs by) override { clock_.rebase(by); }
 
   std::uint64_t window_bytes() const override {
     return std::clamp(functions_.window_bytes(state_.data()), window_min_, window_max_);
@@ -62,6 +65,7 @@ class CustomController final : public CongestionController {
 
  private:
   CustomControllerFunctions functions_;
+  PolicyClock clock_;
   std::vector<std::uint64_t> state_;
   std::uint64_t window_min_ = 0;
   std::uint64_t window_max_ = 0;

@@ -221,6 +221,10 @@ bool Nscc::quick_adapt(TimePs now, std::uint64_t inflight_bytes) {
   return true;
 }
 
+void Nscc::rebase(TimePs by) {
+  for (TimePs* time : {&last_sample_, &last_decrease_, &last_adjust_, &last_eta_, &qa_end_}) *time = rebased(*time, by);
+}
+
 void Nscc::start_clocks(TimePs now) {
   if (started_) return;
   started_ = true;

@@ -19,6 +19,7 @@ class Nscc final : public CongestionController {
   void on_loss(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes) override;
   std::uint64_t window_bytes() const override { return window_; }
   CcStats stats() const override;
+  void rebase(TimePs by) override;
   void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
 
  private:

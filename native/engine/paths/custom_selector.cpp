@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/base/assert.hpp"
+#include "engine/base/policy_clock.hpp"
 
 namespace openmrc {
 namespace {
@@ -20,8 +21,10 @@ class CustomSelector final : public EvSelector {
 
   void on_feedback(TimePs now, std::uint32_t position, EvFeedback feedback) override {
     if (functions_.on_feedback == nullptr) return;
-    functions_.on_feedback(state_.data(), position, static_cast<std::uint32_t>(feedback), now);
+    functions_.on_feedback(state_.data(), position, static_cast<std::uint32_t>(feedback), clock_.policy_time(now));
   }
+
+  void rebase(TimePs by) override { clock_.rebase(by); }
 
   std::uint32_t next(std::uint32_t position_count) override {
     const std::uint32_t position = functions_.next(state_.data(), position_count);
@@ -30,6 +33,7 @@ class CustomSelector final : public EvSelector {
 
  private:
   CustomSelectorFunctions functions_;
+  PolicyClock clock_;
   std::vector<std::uint64_t> state_;
 };
 

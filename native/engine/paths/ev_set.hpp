@@ -88,6 +88,8 @@ class EvSelector {
   // merely busy, and moves on only when told by `leave` that the position cannot carry data any more.
   virtual bool pins() const { return false; }
   virtual void leave(std::uint32_t /*position*/) {}
+  // The clock was set back by `by`: for selectors that remember instants (`rebased` in base/time.hpp).
+  virtual void rebase(TimePs /*by*/) {}
 };
 
 // Registered names: "mrc" (pseudo-random rotation, redrawn at each wrap), "random", "reps", "round_robin", "single", and
@@ -123,6 +125,8 @@ class EvSet {
   TimePs next_probe_time() const { return next_probe_time_; }
   void on_probe_answer(TimePs now, EvIndex ev, bool marked);
   void on_probe_timeout(TimePs now, EvIndex ev);  // an unanswered probe starts the count of successes anew
+
+  void rebase(TimePs by);
 
   // Port state, local or learned from the peer: EVs of a port that is down are not chosen, whatever their state.
   void set_usable_ports(TimePs now, PortMask ports);

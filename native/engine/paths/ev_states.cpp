@@ -251,6 +251,14 @@ void EvSet::refresh_probe_time() {
   }
 }
 
+void EvSet::rebase(TimePs by) {
+  for (ProbeTimer& timer : probes_) timer.due = rebased(timer.due, by);
+  for (TimePs& since : skip_since_) since = rebased(since, by);
+  probes_since_ = rebased(probes_since_, by);
+  refresh_probe_time();
+  selector_->rebase(by);
+}
+
 void EvSet::emit(TimePs now, EventType type, EvIndex index, std::uint32_t value, EvCause cause) {
   if (events_ == nullptr) return;
   const Ev& ev = entries_[index].ev;

@@ -28,6 +28,8 @@ class Reps final : public EvSelector {
   void on_feedback(TimePs now, std::uint32_t position, EvFeedback feedback) override;
   std::uint32_t next(std::uint32_t position_count) override;
 
+  void rebase(TimePs by) override { thaws_at_ = rebased(thaws_at_, by); }
+
   bool frozen() const { return frozen_; }
 
  private:

@@ -38,6 +38,7 @@ class Requester {
   virtual void handle_acknowledgement(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) = 0;
   virtual void handle_timer(TimePs now) = 0;
   virtual TimePs next_timer() const = 0;
+  virtual void rebase(TimePs by) = 0;  // see Engine::handle_clock_rebase
   virtual BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) = 0;
   // Adds what is known of the packets in flight to the counters.
   virtual void fill(QpStats& stats) const = 0;
@@ -67,6 +68,7 @@ class Responder {
   virtual void handle_data(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) = 0;
   virtual void handle_timer(TimePs now) = 0;
   virtual TimePs next_timer() const = 0;
+  virtual void rebase(TimePs by) = 0;  // see Engine::handle_clock_rebase
   // True once a request was refused: the NAK is repeated to whatever still arrives, and nothing is placed any more.
   virtual bool refusing() const = 0;
   // Acknowledgements waiting to be sent.

@@ -103,6 +103,12 @@ TimePs MrcRequester::next_timer() const {
   return std::min({retry_deadline(), state_probe_time(), path_probe});
 }
 
+void MrcRequester::rebase(TimePs by) {
+  window_.rebase(by);
+  for (Probe& probe : probes_) probe.sent = rebased(probe.sent, by);
+  for (TimePs* time : {&latest_delivered_, &quiet_since_, &last_sent_, &last_timeout_}) *time = rebased(*time, by);
+}
+
 void MrcRequester::handle_timer(TimePs now) {
   if (state_probe_time() <= now) state_probe_due_ = true;
   if (context_.ev_set->next_probe_time() <= now) path_probe_due_ = true;

@@ -20,6 +20,7 @@ class MrcRequester final : public Requester {
   void handle_acknowledgement(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;
   void handle_timer(TimePs now) override;
   TimePs next_timer() const override;
+  void rebase(TimePs by) override;
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void handle_ports(TimePs now) override;
   void fill(QpStats& stats) const override;

@@ -19,6 +19,7 @@ class MrcResponder final : public Responder {
   void handle_data(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;
   void handle_timer(TimePs now) override;
   TimePs next_timer() const override;
+  void rebase(TimePs by) override;
   bool refusing() const override { return refused_; }
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void hot_memory(HotMemory& memory) const override {

@@ -76,6 +76,13 @@ void MrcResponder::arm_reverse_probe(TimePs now) {
 
 TimePs MrcResponder::next_timer() const { return next_reverse_probe_; }
 
+void MrcResponder::rebase(TimePs by) {
+  next_reverse_probe_ = rebased(next_reverse_probe_, by);
+  pending_.arrived = rebased(pending_.arrived, by);
+  for (PendingSack& sack : sacks_) sack.arrived = rebased(sack.arrived, by);
+  for (PendingNack& nack : nacks_) nack.arrived = rebased(nack.arrived, by);
+}
+
 void MrcResponder::handle_timer(TimePs now) {
   if (next_reverse_probe_ > now) return;
   next_reverse_probe_ = kNever;

@@ -190,6 +190,15 @@ TimePs Qp::next_timer() const {
   return next;
 }
 
+void Qp::rebase(TimePs by) {
+  timer_entry = rebased(timer_entry, by);
+  if (context_.ev_set != nullptr) context_.ev_set->rebase(by);
+  if (context_.cc != nullptr) context_.cc->rebase(by);
+  context_.reverse.rebase(by);
+  if (requester_ != nullptr) requester_->rebase(by);
+  if (responder_ != nullptr) responder_->rebase(by);
+}
+
 void Qp::hot_memory(HotMemory& memory) const {
   memory.push_back(bytes_of(*this));
   if (context_.peer != nullptr) {

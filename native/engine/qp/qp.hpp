@@ -25,6 +25,7 @@ class Qp {
   void handle_timer(TimePs now);
   void handle_ports(TimePs now);
   TimePs next_timer() const;
+  void rebase(TimePs by);
   BuildResult build_control(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
   BuildResult build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
 

@@ -25,6 +25,11 @@ void RcRequester::start(TimePs now, const QpToRts& attributes) {
 
 TimePs RcRequester::next_timer() const { return queue_.empty() ? kNever : timer_base_ + retry_.wait(rtt_.high()); }
 
+void RcRequester::rebase(TimePs by) {
+  timed_sent_ = rebased(timed_sent_, by);
+  timer_base_ = rebased(timer_base_, by);
+}
+
 void RcRequester::handle_timer(TimePs now) {
   if (next_timer() > now) return;
   ++context_.stats.timeouts;

@@ -16,6 +16,7 @@ class RcResponder final : public Responder {
   void handle_data(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;
   void handle_timer(TimePs) override {}
   TimePs next_timer() const override { return kNever; }
+  void rebase(TimePs) override {}
   bool refusing() const override {
     return syndrome_ != wire::AethSyndrome::kAck && syndrome_ != wire::AethSyndrome::kNakPsnSequence;
   }

@@ -36,6 +36,9 @@ class ReversePaths {
   // A random EV of `port` to probe.
   Ev draw(const EvSet& set, PortId port);
   void on_probe_result(TimePs now, const EvSet& set, const Ev& ev, bool answered);
+  void rebase(TimePs by) {
+    for (Plane& plane : planes_) plane.confirmed = rebased(plane.confirmed, by);
+  }
   // When an EV of this plane was last seen working.
   TimePs confirmed(PortId port) const { return planes_[port].confirmed; }
 

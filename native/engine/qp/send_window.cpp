@@ -91,6 +91,14 @@ Psn SendWindow::next_lost(Psn from) {
   return psn;
 }
 
+void SendWindow::rebase(TimePs by) {
+  for (Psn psn = first_; psn < end_; ++psn) {
+    SendRecord& entry = record(psn);
+    entry.sent = rebased(entry.sent, by);
+    entry.lost_sent = rebased(entry.lost_sent, by);
+  }
+}
+
 void SendWindow::release_if_idle() {
   if (first_ == end_ && ring_.size() > kIdleRecords) {
     ring_ = std::vector<SendRecord>();

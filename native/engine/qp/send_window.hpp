@@ -53,6 +53,7 @@ class SendWindow {
   void leave_flight(Psn psn, SendState state);
   // Moves the lower edge; everything below must be acknowledged.
   void advance(Psn first);
+  void rebase(TimePs by);
   // Gives memory back when nothing is in flight.
   void release_if_idle();
 

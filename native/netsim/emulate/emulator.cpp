@@ -225,8 +225,11 @@ void Emulator::enter(std::size_t slot, std::uint32_t source_host, const Received
 
 TimePs Emulator::arrival_time(std::int64_t stamp_ns) const {
   if (stamp_ns == 0) return horizon_;
-  const TimePs time = (stamp_ns - real_minus_monotonic_ns_ - monotonic_start_ns_) * kPsPerNs;
-  return std::clamp(time, reached_, std::max(reached_, horizon_ + kPsPerMs));
+  // Compared before it is converted: when the wall clock jumps by months, picoseconds overflow.
+  const std::int64_t time_ns = stamp_ns - real_minus_monotonic_ns_ - monotonic_start_ns_;
+  if (time_ns < reached_ / kPsPerNs) return reached_;
+  const TimePs latest = std::max(reached_, horizon_ + kPsPerMs);
+  return time_ns >= latest / kPsPerNs ? latest : std::max(reached_, time_ns * kPsPerNs);
 }
 
 void Emulator::deliver(TimePs at, std::uint32_t plane, const Packet& packet) {

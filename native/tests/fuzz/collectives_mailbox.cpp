@@ -51,9 +51,9 @@ class Game {
     while (script.more()) step(script);
     rank().fail_peer(1, "the game is over");
     liar_.world.ranks[0]->break_qps(1);
-    const TimePs deadline = nic::now_ps() + kPatienceNs * kPsPerNs;
+    const nic::TimeNs deadline = nic::now_ns() + kPatienceNs;
     while (!all_released()) {
-      require(nic::now_ps() < deadline);
+      require(nic::now_ns() < deadline);
       std::this_thread::yield();
     }
     for (const Operation& operation : operations_) check_guards(operation);
@@ -215,9 +215,9 @@ class Game {
     wr.length_bytes = data.size();
     if (liar_.post(wr, lane) != Status::kOk) return;
     const CqId cq = liar_.world.ranks[1]->cq;
-    const TimePs deadline = nic::now_ps() + kPatienceNs * kPsPerNs;
+    const nic::TimeNs deadline = nic::now_ns() + kPatienceNs;
     for (bool arrived = false; !arrived;) {
-      require(nic::now_ps() < deadline);
+      require(nic::now_ns() < deadline);
       std::array<Completion, 16> done;
       const std::size_t count = device().wait_cq(cq, done, kPatienceNs);
       for (std::size_t i = 0; i < count; ++i) {

@@ -128,6 +128,12 @@ void Endpoint::receive(TimePs now, const Datagram& datagram) {
   engine_->handle_datagram(clock_.local(now), rx);
 }
 
+void Endpoint::rebase_clock() {
+  engine_->handle_clock_rebase(kClockRebase);
+  clock_.set_back(kClockRebase);
+  set_back_ += kClockRebase;
+}
+
 void Endpoint::set_port(TimePs now, PortId port, bool up) {
   port_up_[port] = up;
   engine_->handle_port_state(clock_.local(now), port, up);
@@ -158,9 +164,10 @@ void Endpoint::drain_events() {
   while (const std::size_t count = engine_->poll_events(events)) {
     for (std::size_t i = 0; i < count; ++i) {
       const Event& event = events[i];
-      SIM_REQUIRE(event.time >= last_event_time_, "event time went backwards");
-      last_event_time_ = event.time;
-      trace_.add(static_cast<std::uint64_t>(event.time));
+      const TimePs time = event.time + set_back_;
+      SIM_REQUIRE(time >= last_event_time_, "event time went backwards");
+      last_event_time_ = time;
+      trace_.add(static_cast<std::uint64_t>(time));
       trace_.add((std::uint64_t{static_cast<std::uint8_t>(event.type)} << 56) | (std::uint64_t{event.port} << 48) |
                  event.qp);
       trace_.add((std::uint64_t{event.ev} << 32) | event.value);

@@ -19,6 +19,7 @@ class LocalClock {
  public:
   LocalClock(TimePs offset, std::int64_t drift_ppm) : offset_(offset), drift_ppm_(drift_ppm) {}
   TimePs local(TimePs global) const { return offset_ + global + scaled(global); }
+  void set_back(TimePs by) { offset_ -= by; }
   // The first global instant at which the local clock shows at least `local_time`.
   TimePs global(TimePs local_time) const {
     const __int128 elapsed = local_time - offset_;
@@ -69,6 +70,7 @@ class Endpoint {
   TimePs next_port_free() const { return next_port_free_; }
 
   void receive(TimePs now, const Datagram& datagram);
+  void rebase_clock();
   void set_port(TimePs now, PortId port, bool up);
   void deny(TimePs now, std::uint32_t qp, std::uint32_t ev);
   void enable_all(TimePs now);
@@ -108,6 +110,7 @@ class Endpoint {
   std::array<std::uint64_t, kPortCountMax> port_received_{};
   TimePs next_port_free_ = kNever;
   TimePs last_event_time_ = INT64_MIN;
+  TimePs set_back_ = 0;  // of the clock
   std::uint64_t packets_sent_ = 0;
   std::uint64_t data_packets_sent_ = 0;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> ev_states_;  // (QP, EV) -> last announced

@@ -96,6 +96,7 @@ struct Scenario {
   std::uint32_t burst_max = 1;
   std::array<std::int64_t, kEnds> drift_ppm{};
   std::array<TimePs, kEnds> clock_offset{};
+  std::vector<TimePs> clock_rebases;  // when the clocks of both ends are set back by kClockRebase
   std::array<LinkPlan, kPortCountMax> links{};
   std::vector<QpPlan> qps;
   std::vector<Fault> faults;

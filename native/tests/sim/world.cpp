@@ -46,6 +46,7 @@ World::World(const Scenario& scenario, Canary canary, int verbosity)
     schedule(scenario.faults[i].start, Kind::kFaultStart, 0, i);
     schedule(scenario.faults[i].stop, Kind::kFaultStop, 0, i);
   }
+  for (const TimePs time : scenario.clock_rebases) schedule(time, Kind::kClockRebase);
 }
 
 void World::schedule(TimePs time, Kind kind, int end, std::uint32_t index, std::uint32_t incarnation) {
@@ -122,6 +123,9 @@ void World::dispatch(const Pending& pending) {
       break;
     case Kind::kReconnect:
       if (links_[pending.index].incarnation == pending.incarnation) reconnect(pending.index);
+      break;
+    case Kind::kClockRebase:
+      for (const std::unique_ptr<Endpoint>& each : ends_) each->rebase_clock();
       break;
   }
 }

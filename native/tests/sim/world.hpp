@@ -50,6 +50,7 @@ class World {
     kConnect,
     kPeerBreak,
     kReconnect,
+    kClockRebase,
   };
   struct Pending {
     TimePs time;

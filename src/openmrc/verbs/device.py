@@ -35,6 +35,7 @@ EVS_PER_PORT_DEFAULT = 64
 EVS_PER_PORT_SRV6 = 32
 BURST_PACKETS_DEFAULT = 8
 BURST_PACKETS_MAX = 64
+_INTERVAL_US_MAX = 3_600_000_000
 _PORT_WORDS = 'a numeric address, optionally with interface and advertised address: "10.0.0.1%eth1@192.0.2.7"'
 
 
@@ -215,6 +216,9 @@ class Device:
         _within("partition_key", partition_key, 0, 0xFFFF)
         _within("socket_buffer_bytes", socket_buffer_bytes, 4096, 1 << 30)
         _within("first_source_port", first_source_port, 1024, 65535)
+        _within("endpoint_retry_us", endpoint_retry_us, 1, _INTERVAL_US_MAX)
+        _within("endpoint_retries", endpoint_retries, 0, 255)
+        _within("reverse_probe_interval_us", reverse_probe_interval_us, 1, _INTERVAL_US_MAX)
         self.seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed & 0xFFFFFFFFFFFFFFFF
         self.udp_port = udp_port
         self.evs_per_port = evs_per_port

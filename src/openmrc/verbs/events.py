@@ -120,9 +120,8 @@ class PeerLost(Event):
 
 
 def event_of(raw: tuple[int, int, int, int, int, int, int]) -> Event:
-    """From (time_ps, type, port, qp, ev, value, detail), the native record."""
-    time_ps, kind, port, qp, ev, value, detail = raw
-    at = time_ps // 1000
+    """From (time_ns, type, port, qp, ev, value, detail), the native record."""
+    at, kind, port, qp, ev, value, detail = raw
     match EventType(kind):
         case EventType.QP_STATE:
             return QpStateChanged(time_ns=at, qp=qp, state=QpState(value), cause=QpErrorCause(detail))

@@ -169,6 +169,7 @@ class DeviceStatistics:
     progress_calls: int
     timer_runs: int
     events_dropped: int
+    clock_rebases: int
     drops: DropStatistics
     ports: tuple[PortStatistics, ...]
 
