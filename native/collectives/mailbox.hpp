@@ -8,8 +8,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
-#include <vector>
+#include <memory>
+#include <new>
 
 namespace openmrc::collectives {
 
@@ -46,10 +48,16 @@ struct Credit {
 
 class Mailbox {
  public:
-  Mailbox(std::uint32_t ranks, std::uint32_t lanes) : lanes_(lanes), bytes_(ranks * lanes * kAreaBytes) {}
+  // Zeroed by the kernel page by page when first used: most pairs of a large job never exchange anything.
+  Mailbox(std::uint32_t ranks, std::uint32_t lanes)
+      : lanes_(lanes),
+        size_(static_cast<std::size_t>(ranks) * lanes * kAreaBytes),
+        bytes_(static_cast<std::uint8_t*>(std::calloc(size_, 1))) {
+    if (bytes_ == nullptr) throw std::bad_alloc();
+  }
 
-  std::uint8_t* base() { return bytes_.data(); }
-  std::size_t size() const { return bytes_.size(); }
+  std::uint8_t* base() { return bytes_.get(); }
+  std::size_t size() const { return size_; }
 
   static constexpr std::size_t kAreaBytes = kSlots * kSlotBytes + kCreditBytes;
   static std::size_t area(std::uint32_t lanes, std::uint32_t rank, std::uint32_t lane) {
@@ -63,7 +71,7 @@ class Mailbox {
   }
   // The I/O thread writes it while we read.
   Credit read_credit(std::uint32_t rank, std::uint32_t lane) {
-    auto* words = reinterpret_cast<std::uint64_t*>(bytes_.data() + credit(rank, lane));
+    auto* words = reinterpret_cast<std::uint64_t*>(bytes_.get() + credit(rank, lane));
     Credit credit;
     credit.slots = std::atomic_ref(words[0]).load(std::memory_order_acquire);
     credit.immediates = std::atomic_ref(words[1]).load(std::memory_order_acquire);
@@ -71,8 +79,12 @@ class Mailbox {
   }
 
  private:
+  struct Free {
+    void operator()(std::uint8_t* bytes) const { std::free(bytes); }
+  };
   std::uint32_t lanes_;
-  std::vector<std::uint8_t> bytes_;
+  std::size_t size_;
+  std::unique_ptr<std::uint8_t[], Free> bytes_;
 };
 
 }  // namespace openmrc::collectives

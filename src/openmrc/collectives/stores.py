@@ -12,9 +12,13 @@ import socketserver
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from openmrc.errors import ConfigError, DeviceError, PeerError, PeerUnreachableError
 
@@ -22,6 +26,17 @@ __all__ = ["FileStore", "Store", "TcpStore"]
 
 _POLL_S = 0.01
 _ANSWER_S = 5.0  # beyond what it may wait itself, the server answers within
+_WAIT_S = 10.0  # the server looks this long before it answers that a key is not there yet
+_FIRST_REQUEST_S = 10.0
+KEY_CHARACTERS_MAX = 1024
+VALUE_CHARACTERS_MAX = 1 << 17
+KEYS_MAX = 1 << 17
+HELD_CHARACTERS_MAX = 1 << 28
+CLIENTS_MAX = 4096
+_KEYS_ASKED_MAX = 1024
+_FIRST_BYTES_MAX = 1 << 12
+_LINE_BYTES_MAX = 1 << 20
+_ANSWER: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
 class Store(Protocol):
@@ -83,26 +98,129 @@ class _Server(socketserver.ThreadingTCPServer):
     def __init__(self, where: tuple[str, int]) -> None:
         self.values: dict[str, str] = {}
         self.changed = threading.Condition()
+        self._held = 0  # characters of keys and values
+        self._clients = 0
         self.address_family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
         super().__init__(where, _Requests)
 
+    def put(self, key: str, value: str) -> None:
+        """Keeps a value, within the limits of the store; called with `changed` held."""
+        old = self.values.get(key)
+        held = self._held + len(value) + (len(key) if old is None else -len(old))
+        if held > HELD_CHARACTERS_MAX or (old is None and len(self.values) >= KEYS_MAX):
+            msg = f"the store is full: at most {KEYS_MAX} keys and {HELD_CHARACTERS_MAX} characters"
+            raise _RefusedError(msg)
+        self._held = held
+        self.values[key] = value
+        self.changed.notify_all()
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002  # of socketserver
+        """False closes the connection: there are too many."""
+        with self.changed:
+            if self._clients >= CLIENTS_MAX:
+                return False
+            self._clients += 1
+            return True
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Counts the client until it is gone."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self.changed:
+                self._clients -= 1
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client's end is no traceback on the server's terminal."""
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+_Key = Annotated[str, Field(min_length=1, max_length=KEY_CHARACTERS_MAX)]
+
+
+class _Set(_Request):
+    do: Literal["set"]
+    key: _Key
+    value: Annotated[str, Field(max_length=VALUE_CHARACTERS_MAX)]
+
+
+class _Keys(_Request):
+    keys: Annotated[tuple[_Key, ...], Field(max_length=_KEYS_ASKED_MAX)]
+
+
+class _Get(_Keys):
+    do: Literal["get"]
+
+
+class _Check(_Keys):
+    do: Literal["check"]
+
+
+class _Wait(_Keys):
+    do: Literal["wait"]
+    timeout_s: Annotated[float, Field(ge=0, le=_WAIT_S)]
+
+
+_REQUEST: TypeAdapter[_Set | _Get | _Check | _Wait] = TypeAdapter(
+    Annotated[_Set | _Get | _Check | _Wait, Field(discriminator="do")]
+)
+
 
 class _Requests(socketserver.StreamRequestHandler):
+    """A client. A request that is malformed or over a limit gets an error and ends the connection."""
+
     server: _Server
+    timeout = _FIRST_REQUEST_S  # whoever connects and says nothing does not keep a place
 
     def handle(self) -> None:
-        for line in self.rfile:
-            request = json.loads(line)
-            with self.server.changed:
-                if "value" in request:
-                    self.server.values[request["key"]] = request["value"]
-                    self.server.changed.notify_all()
-                    value: str | None = ""
-                else:
-                    key = str(request["key"])
-                    self.server.changed.wait_for(partial(self.server.values.__contains__, key), request["timeout_s"])
-                    value = self.server.values.get(key)
-            self.wfile.write(json.dumps({"value": value}).encode() + b"\n")
+        limit = _FIRST_BYTES_MAX
+        try:
+            while line := self.rfile.readline(limit):
+                try:
+                    answer = self._answer(line, limit)
+                except _RefusedError as error:
+                    self._send({"error": str(error)})
+                    return
+                self._send(answer)
+                self.connection.settimeout(None)
+                limit = _LINE_BYTES_MAX
+        except OSError:
+            return  # it hung up, or said nothing
+
+    def _send(self, answer: dict[str, Any]) -> None:
+        self.wfile.write(json.dumps(answer).encode() + b"\n")
+
+    def _answer(self, line: bytes, limit: int) -> dict[str, Any]:
+        if not line.endswith(b"\n"):
+            msg = f"a request is one line of at most {limit} bytes"
+            raise _RefusedError(msg)
+        try:
+            request = _REQUEST.validate_json(line, strict=True)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            msg = f"malformed request: {'.'.join(map(str, first['loc'])) or 'line'}: {first['msg']}"
+            raise _RefusedError(msg) from None
+        with self.server.changed:
+            values = self.server.values
+            if isinstance(request, _Set):
+                self.server.put(request.key, request.value)
+                return {}
+            if isinstance(request, _Get):
+                return {"values": [values.get(key) for key in request.keys]}
+
+            def here() -> bool:
+                return all(key in values for key in request.keys)
+
+            if isinstance(request, _Wait):
+                self.server.changed.wait_for(here, request.timeout_s)
+            return {"here": here()}
+
+
+class _RefusedError(Exception):
+    """A request that the server does not serve; the text is for the client."""
 
 
 class TcpStore:
@@ -138,6 +256,7 @@ class TcpStore:
         self._socket = self._open(host.strip("[]"), int(port))
         self._lines = self._socket.makefile("rb")
         self._lock = threading.Lock()
+        self.check([])  # the server closes what says nothing
 
     def _open(self, host: str, port: int) -> socket.socket:
         start = time.monotonic()
@@ -154,9 +273,14 @@ class TcpStore:
         """Makes the value known to all; on return it is.
 
         Raises:
-            PeerError: the server is gone.
+            ConfigError: the key or the value is too long.
+            PeerError: the server is gone, or full.
         """
-        self._ask({"key": key, "value": value}, 0)
+        if not 1 <= len(key) <= KEY_CHARACTERS_MAX:
+            raise ConfigError("key", f"{key[:40]}...", f"1 to {KEY_CHARACTERS_MAX} characters")
+        if len(value) > VALUE_CHARACTERS_MAX:
+            raise ConfigError("value", f"{value[:40]}...", f"at most {VALUE_CHARACTERS_MAX} characters")
+        self._ask({"do": "set", "key": key, "value": value})
 
     def get(self, key: str) -> str:
         """The value.
@@ -165,11 +289,41 @@ class TcpStore:
             TimeoutError: nobody has set it in time.
             PeerError: the server is gone.
         """
-        value = self._ask({"key": key}, self._timeout_s)
-        if value is None:
-            msg = f"nobody set {key!r} within {self._timeout_s:g} s"
-            raise TimeoutError(msg)
-        return value
+        self.wait([key], timedelta(seconds=self._timeout_s))
+        return self.multi_get([key])[0]
+
+    def multi_get(self, keys: list[str]) -> list[str]:
+        """The values of several keys, as soon as all have been set.
+
+        Raises:
+            TimeoutError: some have not been set in time.
+            PeerError: the server is gone.
+        """
+        self.wait(keys, timedelta(seconds=self._timeout_s))
+        return [value for part in _parts(keys) for value in self._ask({"do": "get", "keys": part})["values"]]
+
+    def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
+        """Returns when all keys have been set.
+
+        Args:
+            keys: Any number.
+            timeout: None: that of the store.
+
+        Raises:
+            TimeoutError: some have not been set in time.
+            PeerError: the server is gone.
+        """
+        limit_s = self._timeout_s if timeout is None else timeout.total_seconds()
+        deadline = time.monotonic() + limit_s
+        for part in _parts(keys):
+            while True:
+                left_s = max(0.0, deadline - time.monotonic())
+                if self._ask({"do": "wait", "keys": part, "timeout_s": min(left_s, _WAIT_S)})["here"]:
+                    break
+                if left_s == 0:
+                    late = next((key for key in part if not self.check([key])), part[-1])
+                    msg = f"nobody set {late!r} within {limit_s:g} s"
+                    raise TimeoutError(msg)
 
     def check(self, keys: list[str]) -> bool:
         """Whether all of them have been set.
@@ -177,13 +331,13 @@ class TcpStore:
         Raises:
             PeerError: the server is gone.
         """
-        return all(self._ask({"key": key}, 0) is not None for key in keys)
+        return all(self._ask({"do": "check", "keys": part})["here"] for part in _parts(keys))
 
-    def _ask(self, request: dict[str, Any], timeout_s: float) -> str | None:
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
             with self._lock:
-                self._socket.settimeout(timeout_s + _ANSWER_S)
-                self._socket.sendall(json.dumps(request | {"timeout_s": timeout_s}).encode() + b"\n")
+                self._socket.settimeout(request.get("timeout_s", 0) + _ANSWER_S)
+                self._socket.sendall(json.dumps(request).encode() + b"\n")
                 line = self._lines.readline()
         except OSError as error:
             msg = f"the store at {self.address} is gone: {error.strerror or error}"
@@ -191,8 +345,14 @@ class TcpStore:
         if not line:
             msg = f"the store at {self.address} is gone: it closed the connection"
             raise PeerError(msg)
-        value: str | None = json.loads(line)["value"]
-        return value
+        try:
+            answer = _ANSWER.validate_json(line)
+        except ValidationError:
+            answer = {"error": "it is no openmrc store"}
+        if "error" in answer:
+            msg = f"the store at {self.address} refused: {answer['error']}"
+            raise PeerError(msg)
+        return answer
 
     def close(self) -> None:
         """Closes the connection, and the server if this process has it."""
@@ -205,3 +365,9 @@ class TcpStore:
 
 def _file_name(key: str) -> str:
     return "".join(one if one.isalnum() or one in "-_" else f"%{ord(one):x}" for one in key)
+
+
+def _parts(keys: list[str]) -> Iterator[list[str]]:
+    """As many keys at a time as a request may have."""
+    for first in range(0, len(keys), _KEYS_ASKED_MAX):
+        yield keys[first : first + _KEYS_ASKED_MAX]

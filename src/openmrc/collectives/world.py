@@ -1,25 +1,28 @@
 """All ranks of a job, connected with each other: one QP per pair and traffic class, and an executor that runs plans.
 
-Ranks on one host may have memory in common instead, which needs three rounds through the store: who is on which host,
-where each has made memory for whom, and who could open it.
+Connecting takes one round through the store, in which ranks publish their cards, and one TCP connection per pair.
+Ranks on one host may use common memory instead of QPs, which takes two more rounds: the memory that each has made for
+whom, and the offers that could be opened.
 """
 
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from openmrc._native import collectives as native
 from openmrc.collectives.group import Group
 from openmrc.collectives.hosts import Host, hosts_of_ranks, identify_host
+from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.collectives.sites import sites_of_world
 from openmrc.collectives.stores import Store
-from openmrc.connection import GOODBYE, QpLink, QpSettings, connect_link, listen
-from openmrc.errors import ConfigError, OpenmrcError
+from openmrc.connection import GOODBYE, Member, Mesh, MeshPeer, QpLink, QpSettings
+from openmrc.errors import ConfigError, OpenmrcError, PeerError
 from openmrc.verbs import CompletionQueue, Device
 from openmrc.verbs.stats import QueuePairStatistics
 
@@ -32,17 +35,21 @@ _SEND_DEPTH = 1024
 _RECV_DEPTH = 512
 _SPIN_US = 2000
 _POLL_US = 200
+T = TypeVar("T")
+_U64 = Annotated[int, Field(ge=0, lt=1 << 64)]
+_File = tuple[_U64, _U64, _U64, _U64]
+_SharedOffer = tuple[_File, _File, _File]
 _FLUSH_NS = 2_000_000_000  # what was sent last is on its way when a rank closes
 
 
-@dataclass(frozen=True, slots=True)
-class _Card:
-    """What a rank tells the others of itself."""
+class _Card(BaseModel):
+    """A rank's description of itself, in the store."""
 
-    address: str
-    mailbox_address: int
-    mailbox_rkeys: list[int]
-    ports: tuple[str, ...]
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    address: Annotated[str, Field(max_length=300)]
+    token: Annotated[str, Field(max_length=64)]
+    ports: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(min_length=1, max_length=16)]
     host: Host | None
 
 
@@ -210,63 +217,62 @@ class World:
     # --- connecting
 
     def _connect(self, store: Store, address: str, timeout_s: float) -> None:
-        where = f"[{address}]:0" if ":" in address else f"{address}:0"
-        with listen(self.device, where, settings=self._settings) as listener:
-            own = [listener.address, self._executor.mailbox_address, list(self._executor.mailbox_rkeys)]
-            store.set(self._key(self.rank), json.dumps([*own, self._ports[self.rank], self._host]))
-            failures: list[Exception] = []
-            found: dict[tuple[int, int], QpLink] = {}
+        meeting = Rendezvous(store, self._name, self.rank, timeout_s)
+        try:
+            self._meet(meeting, address)
+        except (OpenmrcError, TimeoutError) as error:
+            meeting.fail(str(error))
+            raise
 
-            def accept() -> None:
-                try:
-                    for _ in range(self.rank * len(TRAFFIC_CLASSES)):
-                        link = listener.accept_link(self._queue, timeout_s, self._domain)
-                        rank, lane = link.note
-                        found[int(rank), int(lane)] = link
-                except (OpenmrcError, TimeoutError) as error:
-                    failures.append(error)
-
-            acceptor = threading.Thread(target=accept, name="openmrc-accept", daemon=True)
-            acceptor.start()
-            cards = {rank: _Card(*card) for rank, card in self._ask(store, "").items()}
-            self._ports |= {rank: tuple(card.ports) for rank, card in cards.items()}
-            for rank in range(self.rank + 1, self.size):
-                for lane in range(len(TRAFFIC_CLASSES)):
-                    found[rank, lane] = connect_link(
-                        self.device,
-                        cards[rank].address,
-                        self._queue,
-                        note=[self.rank, lane],
-                        settings=self._settings,
-                        timeout_s=timeout_s,
-                        domain=self._domain,
-                    )
-            acceptor.join()
-            self._links = found
-            if failures:
-                raise failures[0]
-        for rank, card in cards.items():
-            qps = [found[rank, lane].qp.qp_num for lane in range(len(TRAFFIC_CLASSES))]
-            self._executor.connect(rank, qps, card.mailbox_address, card.mailbox_rkeys[self.rank])
+    def _meet(self, meeting: Rendezvous, address: str) -> None:
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        rkeys = list(self._executor.mailbox_rkeys)
+        with Mesh(
+            self.device,
+            self._queue,
+            rank=self.rank,
+            size=self.size,
+            job=self._name,
+            host=address,
+            settings=self._settings,
+            lanes=len(TRAFFIC_CLASSES),
+            mailbox=lambda rank: (self._executor.mailbox_address, rkeys[rank]),
+            connected=self._take_peer,
+            domain=self._domain,
+        ) as mesh:
+            card = _Card(
+                address=mesh.card.address, token=mesh.card.token, ports=self._ports[self.rank], host=self._host
+            )
+            meeting.publish("card", card.model_dump_json())
+            cards = self._gather(meeting, "card", others, _Card)
+            self._ports |= {rank: card.ports for rank, card in cards.items()}
+            peers = {rank: MeshPeer(card.address, card.token) for rank, card in cards.items()}
+            links = mesh.connect(peers, meeting.left_s, meeting.check)
+        self._links = {(rank, lane): link for rank, lanes in links.items() for lane, link in enumerate(lanes)}
         hosts = hosts_of_ranks({self.rank: self._host} | {rank: card.host for rank, card in cards.items()})
         if self._host is not None:
             own_host = next(ranks for ranks in hosts if self.rank in ranks)
-            self._share_memory(store, [rank for rank in own_host if rank != self.rank])
+            self._share_memory(meeting, [rank for rank in own_host if rank != self.rank])
         # By what all ranks know of all, so that all have the same: not by who could open whose memory.
         self.sites = self.sites or (hosts if len(hosts) < self.size else ())
-        # Nobody may write to a rank whose receives are not posted.
-        store.set(f"{self._key(self.rank)}/ready", "1")
-        self._ask(store, "/ready")
-        for (rank, _), link in found.items():
+        for (rank, _), link in self._links.items():
             link.watch(lambda reason, rank=rank: self._lost(rank, reason))  # type: ignore[misc]
 
-    def _share_memory(self, store: Store, others: Sequence[int]) -> None:
+    def _take_peer(self, rank: int, links: Sequence[QpLink], theirs: Member) -> None:
+        """Posts receives for a rank, which may write from now on."""
+        self._executor.connect(rank, [link.qp.qp_num for link in links], theirs.mailbox_address, theirs.mailbox_rkey)
+
+    def _share_memory(self, meeting: Rendezvous, others: Sequence[int]) -> None:
         own = {rank: self._executor.offer_memory(rank) for rank in others}
-        store.set(f"{self._key(self.rank)}/memory", json.dumps(own))
-        offers = self._ask(store, "/memory", others)
-        opened = [rank for rank in others if self._executor.open_memory(rank, offers[rank][str(self.rank)])]
-        store.set(f"{self._key(self.rank)}/opened", json.dumps(opened))
-        answers = self._ask(store, "/opened", others)
+        meeting.publish("memory", json.dumps(own))
+        offers = self._gather(meeting, "memory", others, dict[str, _SharedOffer])
+        own_key = str(self.rank)
+        opened = [
+            rank for rank in others
+            if own_key in offers[rank] and self._executor.open_memory(rank, offers[rank][own_key])
+        ]  # fmt: skip
+        meeting.publish("opened", json.dumps(opened))
+        answers = self._gather(meeting, "opened", others, list[int])
         self.neighbours = tuple(rank for rank in opened if self.rank in answers[rank])
         for rank in others:
             self._executor.use_memory(rank, rank in self.neighbours)
@@ -278,20 +284,19 @@ class World:
             self._missing.setdefault(rank, reason)
         self._executor.fail_peer(rank, f"rank {rank} is gone: {reason}", left=reason == GOODBYE)
 
-    def _key(self, rank: int) -> str:
-        return f"openmrc/{self._name}/{rank}"
+    def _gather(self, meeting: Rendezvous, topic: str, ranks: Sequence[int], form: type[T]) -> dict[int, T]:
+        return {rank: self._parse(rank, form, text) for rank, text in meeting.gather(topic, ranks).items()}
 
-    def _ask(self, store: Store, what: str, ranks: Iterable[int] | None = None) -> dict[int, Any]:
-        """What other ranks, by default all, have put into the store."""
-        asked = range(self.size) if ranks is None else ranks
-        keys = {rank: f"{self._key(rank)}{what}" for rank in asked if rank != self.rank}
-        values: dict[int, Any] = {}
-        for rank, key in keys.items():
-            try:
-                values[rank] = json.loads(store.get(key))
-            except (TimeoutError, RuntimeError) as error:  # torch's stores raise the latter
-                late = [str(one) for one, key in keys.items() if one not in values and not store.check([key])]
-                who = f"ranks {', '.join(late)}" if len(late) > 1 else f"rank {''.join(late) or rank}"
-                msg = f"{who} of {self._name!r} did not come: {error}"
-                raise TimeoutError(msg) from error
-        return values
+    def _parse(self, rank: int, form: type[T], text: str) -> T:
+        """Text that another rank has published, in its form.
+
+        Raises:
+            PeerError: it does not have that form; the rank is named.
+        """
+        try:
+            return TypeAdapter(form).validate_json(text, strict=True)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"])) or "it"
+            msg = f"rank {rank} of {self._name!r} published text that is malformed: {place}: {first['msg']}"
+            raise PeerError(msg) from None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from openmrc.connection.establish import Listener, connect, connect_async, connect_link, listen
+from openmrc.connection.establish import Listener, connect, connect_async, listen
+from openmrc.connection.handshake import Member
 from openmrc.connection.link import GOODBYE, Connection, Immediate, QpLink, RemoteRegion, WriteHandle
+from openmrc.connection.mesh import Mesh, MeshPeer
 from openmrc.connection.settings import QpSettings
 
 __all__ = [
@@ -11,12 +13,14 @@ __all__ = [
     "Connection",
     "Immediate",
     "Listener",
+    "Member",
+    "Mesh",
+    "MeshPeer",
     "QpLink",
     "QpSettings",
     "RemoteRegion",
     "WriteHandle",
     "connect",
     "connect_async",
-    "connect_link",
     "listen",
 ]

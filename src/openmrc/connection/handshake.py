@@ -1,158 +1,274 @@
-"""The out-of-band exchange: four JSON lines over TCP, after which both QPs are in RTS.
+"""The out-of-band exchange: four JSON lines over TCP, after which the QPs of both ends are in RTS.
 
-client: hello   who I am, what I can, where my ports are, what you may write to
-server: offer   the same, with the transport and payload MTU that both can, and my QP
-client: accept  my QP, the final payload MTU and round trip
+client: hello   identity, abilities, ports, memory offered for writing, number of QPs
+server: offer   the same, with the transport and payload MTU that both support, and its QPs
+client: accept  its QPs (in RTS, with receives posted), the final payload MTU and round trip
 server: ready
 
-Either side may answer {"error": "..."} instead and close. The TCP connection stays open: its end is the peer's end.
+Either side may send a refusal, `{"kind": "refuse", "error": TEXT}`, instead and close.
+
+Everything here comes from a peer: the models below are the only readers of a line. They bound every length and range,
+and turn nested, non-finite, oversized and mistyped values into a `HandshakeError`.
 """
 
 from __future__ import annotations
 
-import json
-import socket
-import time
-from typing import Any
+from ipaddress import ip_address
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from openmrc.errors import HandshakeError
+from openmrc.units import RATE_BPS_RANGE
 from openmrc.verbs import Device, MemoryRegion, Peer
 
-from .settings import QpSettings
+from .settings import PAYLOAD_MTU_MAX, QpSettings
 
-VERSION = 1
-_LINE_BYTES_MAX = 1 << 16
+__all__ = [
+    "LANES_MAX",
+    "LINE_BYTES_MAX",
+    "VERSION",
+    "Accept",
+    "Description",
+    "Hello",
+    "Member",
+    "Message",
+    "Offer",
+    "QpEnd",
+    "Ready",
+    "Refusal",
+    "RegionOffer",
+    "agree_transport",
+    "describe",
+    "disagreement",
+    "parse",
+    "peer_of",
+]
 
-
-class Channel:
-    """JSON lines over a connected TCP socket, with a deadline for the whole exchange."""
-
-    def __init__(self, sock: socket.socket, peer_name: str, deadline: float) -> None:
-        self.socket = sock
-        self.peer_name = peer_name
-        self._deadline = deadline
-        self._pending = b""
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 2)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-
-    def send(self, kind: str, **values: Any) -> None:
-        """Sends one line.
-
-        Raises:
-            HandshakeError: the peer has gone.
-        """
-        line = json.dumps({"openmrc": VERSION, "kind": kind, **values}).encode() + b"\n"
-        try:
-            self.socket.settimeout(max(0.01, self._deadline - time.monotonic()))
-            self.socket.sendall(line)
-        except OSError as error:
-            raise HandshakeError(f"{self.peer_name} went away while connecting: {error}") from error
-
-    def receive(self, kind: str) -> dict[str, Any]:
-        """The next line, which must be of `kind`.
-
-        Raises:
-            HandshakeError: it is not, it says why the peer refuses, or it does not come in time.
-        """
-        message = self._decode(self._line())
-        if "error" in message:
-            raise HandshakeError(f"{self.peer_name} refused: {message['error']}")
-        if message.get("openmrc") != VERSION or message.get("kind") != kind:
-            theirs = message.get("openmrc")
-            raise HandshakeError(
-                f"{self.peer_name} speaks handshake version {theirs!r} and sent {message.get('kind')!r}; "
-                f"expected version {VERSION}, {kind!r}"
-            )
-        return message
-
-    def refuse(self, reason: str) -> None:
-        """Tells the peer why there will be no connection; the peer may be gone already."""
-        try:
-            self.send("refuse", error=reason)
-        except HandshakeError:
-            return
-
-    def established(self) -> None:
-        """From now on the socket only tells whether the peer lives."""
-        self.socket.settimeout(None)
-
-    def _line(self) -> bytes:
-        while b"\n" not in self._pending:
-            left = self._deadline - time.monotonic()
-            if left <= 0 or len(self._pending) > _LINE_BYTES_MAX:
-                reason = "did not answer in time" if left <= 0 else "sent a line that is too long"
-                raise HandshakeError(f"{self.peer_name} {reason}; is it an openmrc peer?")
-            self.socket.settimeout(left)
-            try:
-                data = self.socket.recv(4096)
-            except TimeoutError:
-                continue
-            except OSError as error:
-                raise HandshakeError(f"{self.peer_name} went away while connecting: {error}") from error
-            if not data:
-                raise HandshakeError(f"{self.peer_name} closed the connection while connecting")
-            self._pending += data
-        line, _, self._pending = self._pending.partition(b"\n")
-        return line
-
-    def _decode(self, line: bytes) -> dict[str, Any]:
-        try:
-            message = json.loads(line)
-        except ValueError:
-            message = None
-        if not isinstance(message, dict):
-            raise HandshakeError(f"{self.peer_name} is not an openmrc peer: it sent {line[:40]!r}")
-        return message
+VERSION = 2
+LINE_BYTES_MAX = 1 << 14  # sixteen IPv6 ports and all the rest take 2 KiB
+LANES_MAX = 8
+_PORTS_MAX = 16
+_SHOWN_BYTES = 40
+_SHOWN_PROBLEMS = 3
 
 
-def describe(device: Device, region: MemoryRegion | None, settings: QpSettings) -> dict[str, Any]:
-    """What both sides tell of themselves."""
+def _usable(text: str) -> str:
+    address = ip_address(text)
+    if address.is_multicast or address.is_unspecified or str(address) == "255.255.255.255":
+        msg = "a unicast address"
+        raise ValueError(msg)
+    return text
+
+
+def _within(low: int, high: int) -> Any:
+    return Field(ge=low, le=high)
+
+
+U24 = Annotated[int, _within(0, (1 << 24) - 1)]
+U32 = Annotated[int, _within(0, (1 << 32) - 1)]
+U64 = Annotated[int, _within(0, (1 << 64) - 1)]
+PortAddress = Annotated[str, Field(max_length=64), AfterValidator(_usable)]
+PayloadMtu = Annotated[int, Field(ge=256, le=PAYLOAD_MTU_MAX, multiple_of=4)]
+RateBps = Annotated[int, _within(*RATE_BPS_RANGE)]
+
+
+class _Strict(BaseModel):
+    """Nothing is converted, nothing is infinite; members that a later version adds are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class RegionOffer(_Strict):
+    """Memory that the other side may write to."""
+
+    address: U64
+    rkey: U32
+    length_bytes: Annotated[int, _within(1, 1 << 48)]
+
+
+class QpEnd(_Strict):
+    """One QP of the sender."""
+
+    qp_num: U24
+    psn: U24
+
+
+class Member(_Strict):
+    """Place of the sender in a job of many ranks.
+
+    Args:
+        job: Name of the job.
+        rank: Number of the sender.
+        token: The receiver's own token, as its card in the store carries it: only ranks of the job can read that.
+        mailbox_address: Start of the sender's mailbox.
+        mailbox_rkey: Key of the receiver's area in it.
+    """
+
+    job: Annotated[str, Field(max_length=256)]
+    rank: Annotated[int, _within(0, 65535)]
+    token: Annotated[str, Field(max_length=64)]
+    mailbox_address: U64
+    mailbox_rkey: U32
+
+
+class Message(_Strict):
+    """Base of all lines."""
+
+    openmrc: Literal[2] = 2
+    kind: str
+
+
+class Description(Message):
+    """Abilities and addresses of one side."""
+
+    transports: Annotated[tuple[Literal["mrc", "rc"], ...], Field(min_length=1, max_length=2)]
+    ports: Annotated[tuple[PortAddress, ...], Field(min_length=1, max_length=_PORTS_MAX)]
+    ports_up: Annotated[int, _within(0, (1 << _PORTS_MAX) - 1)]
+    udp_port: Annotated[int, _within(1, 65535)]
+    partition_key: Annotated[int, _within(0, 0xFFFF)]
+    ev_format: Annotated[str, Field(max_length=16)]
+    mpr_units: Annotated[int, _within(1, 255)]
+    max_wimm_dest: Annotated[int, _within(1, 65535)]
+    capabilities: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=32)]
+    receive_buffer_bytes: Annotated[int, _within(0, 1 << 40)]
+    region: RegionOffer | None = None
+    member: Member | None = None
+
+
+class Hello(Description):
+    """First line of the client."""
+
+    kind: Literal["hello"] = "hello"
+    payload_mtu: PayloadMtu | None
+    rate_bps: RateBps
+    lanes: Annotated[int, _within(1, LANES_MAX)] = 1
+
+
+class Offer(Description):
+    """Answer of the server."""
+
+    kind: Literal["offer"] = "offer"
+    transport: Literal["mrc", "rc"]
+    payload_mtu: PayloadMtu
+    rate_bps: RateBps
+    qps: Annotated[tuple[QpEnd, ...], Field(min_length=1, max_length=LANES_MAX)]
+
+
+class Accept(Message):
+    """Second line of the client, whose QPs are ready to receive."""
+
+    kind: Literal["accept"] = "accept"
+    qps: Annotated[tuple[QpEnd, ...], Field(min_length=1, max_length=LANES_MAX)]
+    payload_mtu: PayloadMtu
+    base_rtt_ns: Annotated[int, _within(1, 10_000_000_000)]
+    rate_bps: RateBps
+
+
+class Ready(Message):
+    """Second line of the server, whose QPs are ready to receive."""
+
+    kind: Literal["ready"] = "ready"
+
+
+class Refusal(Message):
+    """Reason why there will be no connection."""
+
+    kind: Literal["refuse"] = "refuse"
+    error: Annotated[str, Field(max_length=4096)]
+
+
+class _Envelope(_Strict):
+    openmrc: int | None = None
+    kind: Annotated[str, Field(max_length=64)] | None = None
+    error: Annotated[str, Field(max_length=4096)] | None = None
+
+
+M = TypeVar("M", bound=Message)
+
+
+def parse(line: bytes, model: type[M], peer_name: str) -> M:
+    """The message in a line, which must be of `model`.
+
+    Raises:
+        HandshakeError: it is malformed, another message, or a refusal, whose reason is quoted.
+    """
+    kind = model.model_fields["kind"].default
+    try:
+        envelope = _Envelope.model_validate_json(line)
+    except ValidationError:
+        shown = bytes(line[:_SHOWN_BYTES])
+        raise HandshakeError(f"{peer_name} is not an openmrc peer: it sent {shown!r}") from None
+    if envelope.error is not None:
+        raise HandshakeError(f"{peer_name} refused: {envelope.error}")
+    if envelope.openmrc != VERSION or envelope.kind != kind:
+        raise HandshakeError(
+            f"{peer_name} speaks handshake version {envelope.openmrc!r} and sent {envelope.kind!r}; "
+            f"expected version {VERSION}, {kind!r}"
+        )
+    try:
+        return model.model_validate_json(line)
+    except ValidationError as error:
+        raise HandshakeError(f"{peer_name} sent a malformed {kind}: {_problems(error)}") from None
+
+
+def _problems(error: ValidationError) -> str:
+    found = []
+    for detail in error.errors(include_url=False)[:_SHOWN_PROBLEMS]:
+        place = ".".join(str(one) for one in detail["loc"]) or "message"
+        given = "" if detail["type"] == "missing" else f" is {str(detail['input'])[:_SHOWN_BYTES]!r}"
+        found.append(f"{place}{given}: {detail['msg']}")
+    return "; ".join(found)
+
+
+def describe(
+    device: Device, region: MemoryRegion | None, settings: QpSettings, member: Member | None
+) -> dict[str, Any]:
+    """Members of `Description` for this side."""
     sockets = [port.socket for port in device.statistics().ports]
+    offered = region and RegionOffer(address=region.address, rkey=region.rkey, length_bytes=region.length_bytes)
     return {
-        "transports": settings.transports,
-        "ports": [port.seen_as for port in device.ports],
+        "transports": tuple(settings.transports),
+        "ports": tuple(port.seen_as for port in device.ports),
         "ports_up": sum(up << index for index, up in enumerate(device.ports_up())),
         "udp_port": device.udp_port,
         "partition_key": device.partition_key,
         "ev_format": device.ev_format.name,
         "mpr_units": settings.mpr_units,
         "max_wimm_dest": settings.recv_depth,
-        "capabilities": ["trim_nack", "dynamic_mpr", "svc_time", "payload_mtu_multiple_of_4"],
+        "capabilities": ("trim_nack", "dynamic_mpr", "svc_time", "payload_mtu_multiple_of_4"),
         "receive_buffer_bytes": sum(one.receive_buffer_bytes for one in sockets),
-        "region": None
-        if region is None
-        else {"address": region.address, "rkey": region.rkey, "length_bytes": region.length_bytes},
+        "region": offered,
+        "member": member,
     }
 
 
-def peer_of(theirs: dict[str, Any], name: str) -> Peer:
-    """Where the peer's ports are.
-
-    Raises:
-        HandshakeError: the message lacks something.
-    """
-    try:
-        return Peer(tuple(str(one) for one in theirs["ports"]), int(theirs["udp_port"]), int(theirs["ports_up"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise HandshakeError(f"{name} sent an incomplete description: {error!r}") from error
+def peer_of(theirs: Description) -> Peer:
+    """Addresses of the peer's ports."""
+    return Peer(theirs.ports, theirs.udp_port, theirs.ports_up)
 
 
-def disagreement(device: Device, theirs: dict[str, Any]) -> str | None:
-    """Why the two cannot talk, or None."""
+def disagreement(device: Device, theirs: Description) -> str | None:
+    """Reason why the two cannot communicate, or None."""
     pairs = (
-        ("partition key", hex(device.partition_key), hex(theirs.get("partition_key", -1))),
-        ("number of ports", len(device.ports), len(theirs.get("ports", []))),
-        ("EV format", device.ev_format.name, theirs.get("ev_format")),
+        ("partition key", hex(device.partition_key), hex(theirs.partition_key)),
+        ("number of ports", len(device.ports), len(theirs.ports)),
+        ("EV format", device.ev_format.name, theirs.ev_format),
     )
     for name, mine, other in pairs:
         if mine != other:
             return f"the {name} differs: {mine} here, {other} there"
+    versions = {ip_address(one).version for one in theirs.ports}
+    if versions != {device.ports[0].version}:
+        return f"the IP version differs: {device.ports[0].version} here, the ports there are {', '.join(theirs.ports)}"
+    if theirs.ports_up & ((1 << len(theirs.ports)) - 1) == 0:
+        return f"all ports there are down: {', '.join(theirs.ports)}"
     return None
 
 
-def agree_transport(settings: QpSettings, theirs: dict[str, Any]) -> str | None:
-    """MRC if both can, else RC if both can, else None."""
-    return next((one for one in ("mrc", "rc") if one in settings.transports and one in theirs["transports"]), None)
+def agree_transport(settings: QpSettings, theirs: Description) -> Literal["mrc", "rc"] | None:
+    """MRC if both support it, else RC if both do, else None."""
+    for one in ("mrc", "rc"):
+        if one in settings.transports and one in theirs.transports:
+            return "mrc" if one == "mrc" else "rc"
+    return None

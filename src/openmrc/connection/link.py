@@ -119,8 +119,10 @@ class QpLink:
     Attributes:
         remote: The peer's region, or None if it offered none.
         region: What this side offered.
-        note: What the connecting side said of itself.
         peer_name: Address of the peer's TCP end.
+
+    Args:
+        sock: TCP connection to the peer; None: another link to the same peer has it, and watches for this one.
     """
 
     def __init__(
@@ -129,17 +131,15 @@ class QpLink:
         device: Device,
         domain: ProtectionDomain,
         qp: QueuePair,
-        sock: socket.socket,
+        sock: socket.socket | None,
         peer_name: str,
         remote: RemoteRegion | None,
         region: MemoryRegion | None,
         owns_region: bool,
-        note: Any,
         agreed: dict[str, Any],
     ) -> None:
         self.device = device
         self.qp = qp
-        self.note = note
         self.remote = remote
         self.region = region
         self.peer_name = peer_name
@@ -153,12 +153,17 @@ class QpLink:
         self.peer_lost: str | None = None
         """Why the peer is gone, once it is."""
         _open.add(self)
-        self._watcher = threading.Thread(target=self._watch, name="openmrc-peer", daemon=True)
+        self._watcher = (
+            None
+            if sock is None
+            else threading.Thread(target=self._watch, args=(sock,), name="openmrc-peer", daemon=True)
+        )
 
     def watch(self, lost: Callable[[str], None] | None = None) -> None:
         """Watches the peer from now on; `lost` is called with the reason when it goes, from a thread."""
         self._lost_callback = lost
-        self._watcher.start()
+        if self._watcher is not None:
+            self._watcher.start()
 
     # --- what it is
 
@@ -180,8 +185,9 @@ class QpLink:
 
     def say_goodbye(self) -> None:
         """Tells the peer that the end which comes is meant: it loses the peer for the reason `GOODBYE`."""
-        with suppress(OSError):  # the peer was faster
-            self._socket.send(_GOODBYE_BYTE)
+        if self._socket is not None:
+            with suppress(OSError):  # the peer was faster
+                self._socket.send(_GOODBYE_BYTE)
 
     def close(self) -> None:
         """Ends the connection; writes still under way are abandoned. Idempotent."""
@@ -189,11 +195,12 @@ class QpLink:
             return
         self._closed = True
         _open.discard(self)
-        with suppress(OSError):  # the peer was faster
-            self._socket.shutdown(socket.SHUT_RDWR)
-        if self._watcher.is_alive() and self._watcher is not threading.current_thread():
-            self._watcher.join()
-        self._socket.close()
+        if self._socket is not None and self._watcher is not None:
+            with suppress(OSError):  # the peer was faster
+                self._socket.shutdown(socket.SHUT_RDWR)
+            if self._watcher.is_alive() and self._watcher is not threading.current_thread():
+                self._watcher.join()
+            self._socket.close()
         if not self.device.closed and self.qp.state is not QpState.ERR:
             self.qp.modify(QpState.ERR)
         self._drain()
@@ -218,10 +225,10 @@ class QpLink:
     def _close_queues(self) -> None:
         """Shared queues stay."""
 
-    def _watch(self) -> None:
+    def _watch(self, sock: socket.socket) -> None:
         """The peer's end of the TCP connection is all that says it has died: QPs alone would retry for a long time."""
         try:
-            data = self._socket.recv(1)
+            data = sock.recv(1)
             reason = {b"": "it closed the connection", _GOODBYE_BYTE: GOODBYE}.get(data, "it broke the protocol")
         except OSError as error:
             reason = str(error)

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.errors import ConfigError
 
 __all__ = ["Neighbours", "meet", "sharing"]
@@ -32,18 +32,21 @@ class Neighbours:
     all_here: bool
 
 
-def meet(store: Any, key: str, rank: int, size: int) -> Neighbours:
-    """Who shares a host: network namespaces count as hosts, as ports do not cross them.
+def meet(meeting: Rendezvous, rank: int, size: int) -> Neighbours:
+    """Ranks that share a host: network namespaces count as hosts, as ports do not cross them.
 
     Args:
-        store: Anything with `set` and a blocking `get`.
-        key: Of this job, not used before.
+        meeting: Of this job.
         rank: Own number.
-        size: How many ranks there are.
+        size: Number of ranks.
+
+    Raises:
+        PeerError, TimeoutError: as `Rendezvous.gather`.
     """
-    store.set(f"{key}/host/{rank}", json.dumps([_BOOT_ID.read_text().strip(), _NAMESPACE.stat().st_ino]))
-    hosts = [tuple(json.loads(store.get(f"{key}/host/{other}"))) for other in range(size)]
-    own = hosts[rank]
+    own = json.dumps([_BOOT_ID.read_text().strip(), _NAMESPACE.stat().st_ino])
+    meeting.publish("host", own)
+    found = meeting.gather("host", [other for other in range(size) if other != rank]) | {rank: own}
+    hosts = [found[other] for other in range(size)]
     return Neighbours(
         own_index=hosts[:rank].count(own), shared=len(set(hosts)) < size, all_here=hosts.count(own) == size
     )

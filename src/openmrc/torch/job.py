@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from openmrc.collectives import Group, World
+from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.torch import nic as nics
 from openmrc.torch.hosts import meet, sharing
 
@@ -154,7 +155,8 @@ class Job:
         self.life = store.add(f"openmrc/lives/{rank}", 1)
         """Which one of those made through this store it is."""
         shared_memory, host = sharing(os.environ)
-        neighbours = meet(store, f"openmrc/{self.life}", rank, len(ranks))
+        name = f"torch-{self.life}"
+        neighbours = meet(Rendezvous(store, name, rank, timeout_s), rank, len(ranks))
         self._nic = nics.acquire(neighbours, _host_of(store))
         try:
             self.world = World(
@@ -163,7 +165,7 @@ class Job:
                 len(ranks),
                 store,
                 address=self._nic.address,
-                name=f"torch-{self.life}",
+                name=name,
                 timeout_s=timeout_s,
                 shared_memory=shared_memory,
                 host=host,

@@ -113,7 +113,9 @@ def _address_toward(host: str | None) -> str | None:
     if host is None:
         return None
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, 1, type=socket.SOCK_DGRAM)[0]
+        # As bytes: text would be encoded by a codec that takes longer to import than everything else here.
+        name = host.encode() if host.isascii() else host
+        family, kind, _, _, address = socket.getaddrinfo(name, 1, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:
             probe.connect(address)
             found = str(probe.getsockname()[0])

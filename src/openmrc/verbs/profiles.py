@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import IPv6Address
@@ -362,23 +362,11 @@ class Controller:
             ConfigError: an EV the device does not have.
         """
         ports = dict(self._device.evs())
-        chosen = list(ports) if evs is None else [self._owned(value, "evs")[0] for value in evs]
-        number = self._device.add_peer(peer)
-        waiting: dict[int, int] = {}
-        for value in chosen:
-            with self._lock:
-                request = self._next_request
-                self._next_request = request % 0xFFFF + 1
-            status = self._device._native.send_ev_probe(number, ports[value], value, request, int(timeout_s * 1e9))
-            check(status, f"cannot probe EV {value:#x}")
-            waiting[request] = value
+        waiting = self.start_probes(peer, list(ports) if evs is None else evs, timeout_s=timeout_s)
         deadline = time.monotonic() + timeout_s + 0.1
         found: dict[int, ProbeAnswer] = {}
         while waiting.keys() - found.keys() and time.monotonic() < deadline:
-            self._collect()
-            with self._lock:
-                for request in waiting.keys() & self._answers.keys():
-                    found[request] = self._answers.pop(request)
+            found |= self.take_answers(waiting.keys() - found.keys())
             if waiting.keys() - found.keys():
                 time.sleep(0.001)
         lost = ProbeAnswer(0, 0, answered=False, marked=False, rtt_ns=0, service_time_removed=False)
@@ -387,6 +375,30 @@ class Controller:
             else ProbeAnswer(value, ports[value], lost.answered, lost.marked, lost.rtt_ns, lost.service_time_removed)
             for request, value in waiting.items()
         ]  # fmt: skip
+
+    def start_probes(self, peer: Peer, evs: Sequence[int], *, timeout_s: float) -> dict[int, int]:
+        """Sends one probe on each EV and returns at once: the EV of every request, by its number.
+
+        Raises:
+            ConfigError: an EV the device does not have.
+        """
+        chosen = [self._owned(value, "evs") for value in evs]
+        number = self._device.add_peer(peer)
+        waiting: dict[int, int] = {}
+        for value, port in chosen:
+            with self._lock:
+                request = self._next_request
+                self._next_request = request % 0xFFFF + 1
+            status = self._device._native.send_ev_probe(number, port, value, request, int(timeout_s * 1e9))
+            check(status, f"cannot probe EV {value:#x}")
+            waiting[request] = value
+        return waiting
+
+    def take_answers(self, requests: Collection[int]) -> dict[int, ProbeAnswer]:
+        """Answers to some of the requests of `start_probes`, as far as they have come or been given up."""
+        self._collect()
+        with self._lock:
+            return {request: self._answers.pop(request) for request in requests if request in self._answers}
 
     def _collect(self) -> None:
         with self._lock:

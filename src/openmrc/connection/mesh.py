@@ -1,0 +1,269 @@
+"""QPs between all ranks of a job: one TCP connection and one handshake per pair, all pairs at the same time.
+
+The higher rank of a pair listens, the lower one connects. Only ranks that know the listener's token get beyond the
+first line: the token is in the card that the listener publishes through the job's store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from openmrc.errors import DeviceError, HandshakeError, OpenmrcError, PeerError, PeerUnreachableError
+from openmrc.verbs import CompletionQueue, Device, ProtectionDomain
+
+from .channel import Channel, address_of, listening_socket, new_runner, off_loop, open_channel
+from .door import PENDING_MAX, Door
+from .exchange import accept_peer, free, request_peer
+from .handshake import Hello, Member
+from .link import QpLink
+from .qp_end import End
+from .round_trip import RoundTrips
+from .settings import QpSettings
+
+__all__ = ["Mesh", "MeshPeer"]
+
+_DIALLED_MAX = 64  # handshakes that this side begins at a time
+_CHECK_S = 1.0
+_SHOWN_REJECTED = 3
+
+Mailbox = Callable[[int], tuple[int, int]]
+"""Address of the own mailbox, and the key of a rank's area in it."""
+Connected = Callable[[int, list[QpLink], Member], None]
+"""Called with a rank, its links and its mailbox before that rank learns that it may send: posts receives."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeshPeer:
+    """Another rank, as its card describes it.
+
+    Args:
+        address: "HOST:PORT" where it listens.
+        token: Proves that whoever connects has read the card.
+    """
+
+    address: str
+    token: str
+
+
+class Mesh:
+    """This rank's connections to all others while they are made.
+
+    Args:
+        device: The NIC.
+        queue: Takes the completions of all QPs.
+        rank: Own number.
+        size: Number of ranks.
+        job: Name of the job.
+        host: Address to listen on.
+        settings: Of the QPs.
+        lanes: QPs per pair.
+        mailbox: Own mailbox, by rank.
+        connected: See `Connected`.
+        domain: Of the QPs and the mailbox.
+
+    Raises:
+        DeviceError: the address is not of this machine, or the process has no descriptor left.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        queue: CompletionQueue,
+        *,
+        rank: int,
+        size: int,
+        job: str,
+        host: str,
+        settings: QpSettings,
+        lanes: int,
+        mailbox: Mailbox,
+        connected: Connected,
+        domain: ProtectionDomain,
+    ) -> None:
+        self._device, self._queue, self._settings, self._lanes = device, queue, settings, lanes
+        self._domain = domain
+        self._rank, self._size, self._job = rank, size, job
+        self._mailbox, self._connected = mailbox, connected
+        where = f"[{host}]:0" if ":" in host else f"{host}:0"
+        try:
+            self._socket = listening_socket(where)
+        except OSError as error:
+            if isinstance(error, DeviceError):
+                raise
+            raise DeviceError(error.errno or 0, f"cannot listen on {host}: {error.strerror}") from error
+        self.card = MeshPeer(address_of(self._socket), secrets.token_hex(16))
+        self.attempts = 0
+        """TCP connections that were begun by this side."""
+        self._links: dict[int, list[QpLink]] = {}
+        self._greeted: set[int] = set()
+        self._failure: OpenmrcError | None = None
+
+    @property
+    def rejected(self) -> list[str]:
+        """Reasons why clients were turned away, newest last."""
+        return list(self._door.rejected) if self._door is not None else []
+
+    _door: Door | None = None
+
+    def connect(
+        self, peers: Mapping[int, MeshPeer], timeout_s: float, check: Callable[[], None]
+    ) -> dict[int, list[QpLink]]:
+        """Links to all other ranks, by rank and lane. The peers are not watched yet.
+
+        Args:
+            peers: All other ranks.
+            timeout_s: For everything together.
+            check: Called about once in a second; raises when another rank has given up.
+
+        Raises:
+            PeerError: a rank refuses, cannot be reached, or belongs to another job; it is named.
+            TimeoutError: ranks did not connect in time; they are named.
+            DeviceError: the process has no descriptor left.
+        """
+
+        def whole() -> dict[int, list[QpLink]]:
+            with new_runner() as runner:
+                return runner.run(self._connect(peers, time.monotonic() + timeout_s, timeout_s, check))
+
+        return off_loop(whole)
+
+    def close(self) -> None:
+        """Stops listening; links live on."""
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- inside
+
+    async def _connect(
+        self, peers: Mapping[int, MeshPeer], deadline: float, timeout_s: float, check: Callable[[], None]
+    ) -> dict[int, list[QpLink]]:
+        changed = asyncio.Event()
+        self._deadline = deadline
+        self._door = Door(self._socket, self._greet, changed.set, pending_max=PENDING_MAX + self._size)
+        trips, room = RoundTrips(self._device), asyncio.Semaphore(_DIALLED_MAX)
+
+        async def dial(rank: int) -> None:
+            try:
+                async with room:
+                    await self._dial(rank, peers[rank], trips)
+            except OpenmrcError as error:
+                self._failure = self._failure or error
+            finally:
+                changed.set()
+
+        self._door.open()
+        tasks = [asyncio.create_task(dial(rank)) for rank in range(self._rank + 1, self._size)]
+        try:
+            while len(self._links) < self._size - 1:
+                failure = self._failure or self._door.failure
+                if failure is not None:
+                    raise failure
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    raise TimeoutError(self._late(timeout_s))
+                try:
+                    async with asyncio.timeout(min(left_s, _CHECK_S)):
+                        await changed.wait()
+                    changed.clear()
+                except TimeoutError:
+                    check()
+            await asyncio.gather(*tasks)
+        except BaseException:
+            for links in self._links.values():
+                for link in links:
+                    link.close()
+            raise
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._door.end()
+        return self._links
+
+    async def _dial(self, rank: int, peer: MeshPeer, trips: RoundTrips) -> None:
+        self.attempts += 1
+        end = End(self._device, None, self._settings, self._queue, self._lanes, self._domain)
+        channel: Channel | None = None
+
+        def prepare(links: list[QpLink], theirs: Member | None) -> None:
+            if theirs is None or theirs.rank != rank:
+                raise HandshakeError(f"rank {rank} of {self._job!r} is not the one that answers at {peer.address}")
+            self._connected(rank, links, theirs)
+
+        try:
+            channel = await open_channel(peer.address, self._deadline)
+            channel.peer_name = f"rank {rank} at {peer.address}"
+            member = self._member(rank, peer.token)
+            self._links[rank] = await request_peer(end, channel, trips, member=member, prepare=prepare)
+        except PeerUnreachableError as error:
+            await free(end, channel, error)
+            raise PeerError(f"rank {rank} of {self._job!r} cannot be reached: {error}") from error
+        except BaseException as error:
+            await free(end, channel, error)
+            raise
+
+    async def _greet(self, channel: Channel, hello: Hello) -> None:
+        rank = self._checked(hello)
+        channel.peer_name = f"rank {rank} at {channel.peer_name}"
+        channel.deadline = self._deadline  # no stranger: it has the token
+        self._greeted.add(rank)
+        end = End(self._device, None, self._settings, self._queue, self._lanes, self._domain)
+
+        def prepare(links: list[QpLink], theirs: Member | None) -> None:
+            assert theirs is not None
+            self._connected(rank, links, theirs)
+
+        try:
+            member = self._member(rank, self.card.token)
+            self._links[rank] = await accept_peer(end, hello, channel, member=member, prepare=prepare)
+        except OpenmrcError as error:
+            end.abandon()
+            words = str(error) if str(error).startswith("rank ") else f"{channel.peer_name}: {error}"
+            self._failure = self._failure or PeerError(words)
+            raise
+        except BaseException:
+            end.abandon()
+            raise
+
+    def _checked(self, hello: Hello) -> int:
+        """Rank of a client that belongs here."""
+        member = hello.member
+        if member is None or member.job != self._job or not secrets.compare_digest(member.token, self.card.token):
+            raise HandshakeError("only ranks of one job connect here, and it did not show this rank's token")
+        if member.rank >= self._rank:
+            lower = f"only ranks below {self._rank} do" if self._rank else "nobody does"
+            raise HandshakeError(
+                f"it says that it is rank {member.rank}, which does not connect to rank {self._rank}: {lower}"
+            )
+        if member.rank in self._greeted:
+            raise HandshakeError(f"rank {member.rank} has connected already")
+        return member.rank
+
+    def _member(self, rank: int, token: str) -> Member:
+        address, rkey = self._mailbox(rank)
+        return Member(job=self._job, rank=self._rank, token=token, mailbox_address=address, mailbox_rkey=rkey)
+
+    def _late(self, timeout_s: float) -> str:
+        missing = [rank for rank in range(self._size) if rank != self._rank and rank not in self._links]
+        words = f"{ranks_in_words(missing)} of {self._job!r} did not connect within {timeout_s:g} s"
+        if self.rejected:
+            words += f"; turned away meanwhile: {'; '.join(self.rejected[-_SHOWN_REJECTED:])}"
+        return words
+
+
+def ranks_in_words(ranks: Sequence[int]) -> str:
+    """For messages: "rank 3", "ranks 3, 5"."""
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"

@@ -1,0 +1,261 @@
+"""The QPs of one end of a connection, from their creation to RTS."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from openmrc.errors import ConfigError, DeviceError
+from openmrc.verbs import (
+    Access,
+    CompletionQueue,
+    Device,
+    EvFormatMode,
+    MemoryRegion,
+    Peer,
+    ProtectionDomain,
+    QpState,
+    QueuePair,
+    Transport,
+)
+from openmrc.verbs.profiles import CcProfile, EvProfile, EvProfileMode
+
+from . import settings as rules
+from .channel import Channel
+from .handshake import Description, QpEnd, peer_of
+from .link import Connection, QpLink, RemoteRegion, queues_for
+from .settings import QpSettings
+
+__all__ = ["Agreed", "End", "offered_region"]
+
+
+def offered_region(domain: ProtectionDomain, region: Any) -> MemoryRegion | None:
+    """The region that the peer may write into, registered here unless it already is.
+
+    Raises:
+        ConfigError: it is registered, but not for that.
+    """
+    if region is None:
+        return None
+    if not isinstance(region, MemoryRegion):
+        return domain.register(region, Access.REMOTE_WRITE)
+    if Access.REMOTE_WRITE not in region.access:
+        raise ConfigError("region", region, "memory registered with Access.REMOTE_WRITE, or an unregistered buffer")
+    return region
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """Values that are the same at both ends."""
+
+    payload_mtu: int
+    base_rtt_ns: int
+    rate_bps: int
+
+
+class End:
+    """One end while it is being set up.
+
+    Args:
+        device: The NIC.
+        region: Memory that the peer may write to, or None.
+        settings: Of the QPs.
+        shared_queue: Completion queue of QPs that are read together; None: the end becomes a `Connection`.
+        lanes: Number of QPs.
+        domain: Of the QPs, unless a region brings its own; None: a new one.
+
+    Raises:
+        ConfigError: the region does not let peers write.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        region: Any,
+        settings: QpSettings,
+        shared_queue: CompletionQueue | None = None,
+        lanes: int = 1,
+        domain: ProtectionDomain | None = None,
+    ) -> None:
+        self.device = device
+        self.settings = settings
+        self.shared_queue = shared_queue
+        self.lanes = lanes
+        self.owns_region = region is not None and not isinstance(region, MemoryRegion)
+        if isinstance(region, MemoryRegion):
+            domain = region._pd  # a key is good for QPs of its own domain only
+        self.domain: ProtectionDomain = domain or device.open_context().alloc_pd()
+        self.region = offered_region(self.domain, region)
+        self.qps: list[QueuePair] = []
+        self._psns: list[int] = []
+
+    def create_qps(self, transport: str) -> None:
+        """Creates the QPs in state RST.
+
+        Raises:
+            VerbsError: the device has no room for them.
+        """
+        for _ in range(self.lanes):
+            if self.shared_queue is not None:
+                send_cq = recv_cq = self.shared_queue
+            else:
+                send_cq, recv_cq = queues_for(self.device, self.settings.send_depth, self.settings.recv_depth)
+            qp = self.domain.create_qp(
+                send_cq,
+                recv_cq,
+                transport=Transport[transport.upper()],
+                send_wr_max=self.settings.send_depth,
+                recv_wr_max=self.settings.recv_depth,
+            )
+            self.qps.append(qp)
+            self._psns.append(secrets.randbits(24))
+
+    @property
+    def qp_ends(self) -> tuple[QpEnd, ...]:
+        """Numbers and first PSNs of the QPs, for the peer."""
+        return tuple(QpEnd(qp_num=qp.qp_num, psn=psn) for qp, psn in zip(self.qps, self._psns, strict=True))
+
+    def start(self, theirs: Description, their_qps: Sequence[QpEnd], agreed: Agreed, channel: Channel) -> list[QpLink]:
+        """Takes the QPs to RTS; one link each, of which the first owns the TCP connection."""
+        cc = rules.cc_values(
+            self.settings,
+            payload_mtu=agreed.payload_mtu,
+            rate_bps=agreed.rate_bps,
+            base_rtt_ns=agreed.base_rtt_ns,
+            peer_buffer_bytes=theirs.receive_buffer_bytes,
+        )
+        peer = peer_of(theirs)
+        for qp, psn, other in zip(self.qps, self._psns, their_qps, strict=True):
+            self._start_qp(qp, psn, other, peer, theirs, agreed, cc)
+        offered = theirs.region
+        remote = offered and RemoteRegion(offered.address, offered.rkey, offered.length_bytes)
+        shown = {
+            "payload_mtu": agreed.payload_mtu,
+            "base_rtt_ns": agreed.base_rtt_ns,
+            "rate_bps": agreed.rate_bps,
+            "max_window_bytes": cc["max_cwnd_bytes"],
+            "send_depth": self.settings.send_depth,
+        }
+        links: list[QpLink] = []
+        for lane, qp in enumerate(self.qps):
+            link: dict[str, Any] = {
+                "device": self.device,
+                "domain": self.domain,
+                "qp": qp,
+                "sock": None if lane else channel.socket,
+                "peer_name": channel.peer_name,
+                "remote": remote,
+                "region": self.region,
+                "owns_region": self.owns_region,
+                "agreed": shown,
+            }
+            if self.shared_queue is None:
+                links.append(Connection(recv_depth=self.settings.recv_depth, **link))
+            else:
+                links.append(QpLink(**link))
+        return links
+
+    def payload_mtu(self, peer: Peer) -> int:
+        """Bytes of payload that fit a packet to the peer.
+
+        Raises:
+            ConfigError: the setting exceeds the path MTU.
+            DeviceError: no port has a route to the peer's.
+        """
+        return rules.payload_mtu_for(
+            self.device.path_mtu_bytes(peer), self.device.ports[0].version, self.settings.payload_mtu
+        )
+
+    def check_ports(self) -> None:
+        """Refuses to begin when nothing could be sent.
+
+        Raises:
+            DeviceError: every port of the device is down.
+        """
+        if not any(self.device.ports_up()):
+            ports = ", ".join(port.seen_as for port in self.device.ports)
+            raise DeviceError(0, f"all ports of this side are down: {ports}; check the cables and `ip link`")
+
+    def abandon(self) -> None:
+        """Frees everything; for an end that never became a link."""
+        for qp in self.qps:
+            profiles = (qp.ev_profile, qp.cc_profile)
+            qp.close()
+            if self.shared_queue is None:
+                qp.send_cq.close()
+                qp.recv_cq.close()
+            for profile in profiles:
+                if profile is not None:
+                    self.device.controller.destroy(profile)
+        if self.owns_region and self.region is not None:
+            self.region.close()
+
+    def _start_qp(
+        self,
+        qp: QueuePair,
+        psn: int,
+        other: QpEnd,
+        peer: Peer,
+        theirs: Description,
+        agreed: Agreed,
+        cc: dict[str, Any],
+    ) -> None:
+        settings = self.settings
+        qp.modify(
+            QpState.INIT,
+            ev_profile=self._ev_profile(qp),
+            cc_profile=self._cc_profile(cc),
+            ev_selector=settings.selector,
+            probe_interval_us=settings.probe_interval_us,
+            skip_lapse_us=settings.skip_lapse_us,
+        )
+        burst = self.device.burst_packets
+        # Without offloads an acknowledgement costs as much as a packet.
+        least_bytes = 16384 if self.device.ev_format is EvFormatMode.SRV6 else 4096
+        qp.modify(
+            QpState.RTR,
+            peer=peer,
+            dest_qp_num=other.qp_num,
+            rq_psn=other.psn,
+            path_mtu=agreed.payload_mtu,
+            mpr=settings.mpr_units,
+            max_wimm_dest=settings.recv_depth,
+            sack_bytes=settings.sack_bytes or min(max(least_bytes, agreed.payload_mtu * (burst // 2)), 1 << 20),
+        )
+        qp.modify(
+            QpState.RTS,
+            sq_psn=psn,
+            mpr=theirs.mpr_units,
+            max_wimm=theirs.max_wimm_dest,
+            mrc_timeout=settings.timeout_exponent,
+            linear_retry_count=settings.linear_retries,
+            exponential_retry_count=settings.exponential_retries,
+            timestamp_resolution_ns=1000,
+            rc_window_packets=settings.rc_window_packets,
+        )
+
+    def _ev_profile(self, qp: QueuePair) -> EvProfile:
+        evs_per_port = self.device.evs_per_port
+        # In mode SRV6 EVs are the known paths: with all of them in use each carries the same.
+        spare = 0 if self.device.ev_format is EvFormatMode.SRV6 else evs_per_port // 2
+        active = self.settings.active_per_port or evs_per_port - spare
+        mode, evs = EvProfileMode.AUTO, None
+        if qp.transport is Transport.RC:
+            all_evs = self.device.evs()
+            mode, evs = EvProfileMode.EXP, [all_evs[self.settings.rc_path % len(all_evs)][0]]
+        profile = self.device.controller.create_ev_profile(
+            secrets.randbits(64), mode, active_per_port=active, min_active=self.settings.min_active, evs=evs
+        )
+        profile.online()
+        return profile
+
+    def _cc_profile(self, values: dict[str, Any]) -> CcProfile:
+        algorithm = None if self.settings.controller == "none" else self.settings.controller
+        named = {"max_cwnd_bytes", "base_rtt_ns", "link_rate_bps", "mtu_bytes", "trimming"}
+        profile = self.device.controller.create_cc_profile(
+            secrets.randbits(64), algorithm, **{name: value for name, value in values.items() if name in named}
+        )
+        profile.online()
+        return profile
