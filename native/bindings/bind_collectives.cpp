@@ -196,6 +196,7 @@ void bind_collectives(nb::module_& parent) {
   m.attr("SEQUENCE_BITS") = collectives::kSequenceBits;
   m.attr("EAGER_BYTES_MAX") = collectives::kEagerBytesMax;
   m.attr("CREDIT_RECEIVES") = collectives::kCreditReceives;
+  m.attr("MAILBOX_BYTES") = collectives::Mailbox::kAreaBytes;  // per rank and lane
 
   nb::class_<Plan>(m, "Plan")
       .def(nb::new_(&make_plan))

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from openmrc.collectives import FileStore
+from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.errors import ConfigError
 from openmrc.torch.hosts import Neighbours, meet, sharing
 
@@ -70,14 +71,14 @@ def test_ports_and_a_path_file_at_once_are_refused(monkeypatch: pytest.MonkeyPat
 def test_ranks_know_who_shares_their_host(tmp_path: Path):
     store = FileStore(tmp_path, 5)
     elsewhere = json.dumps(["another", 1])
-    store.set("job/host/1", elsewhere)
-    store.set("job/host/2", elsewhere)
-    assert meet(store, "job", 0, 3) == Neighbours(own_index=0, shared=True, all_here=False)
-    store.set("job/host/2", store.get("job/host/0"))
-    assert meet(store, "job", 0, 2) == Neighbours(own_index=0, shared=False, all_here=False)
+    store.set("openmrc/job/host/1", elsewhere)
+    store.set("openmrc/job/host/2", elsewhere)
+    assert meet(Rendezvous(store, "job", 0, 5), 0, 3) == Neighbours(own_index=0, shared=True, all_here=False)
+    store.set("openmrc/job/host/2", store.get("openmrc/job/host/0"))
+    assert meet(Rendezvous(store, "job", 0, 5), 0, 2) == Neighbours(own_index=0, shared=False, all_here=False)
     store = FileStore(tmp_path / "other", 5)
-    store.set("job/host/0", FileStore(tmp_path, 5).get("job/host/0"))
-    assert meet(store, "job", 1, 2) == Neighbours(own_index=1, shared=True, all_here=True)
+    store.set("openmrc/job/host/0", FileStore(tmp_path, 5).get("openmrc/job/host/0"))
+    assert meet(Rendezvous(store, "job", 1, 5), 1, 2) == Neighbours(own_index=1, shared=True, all_here=True)
 
 
 def two_planes(where: dict[str, Any]) -> list[str]:

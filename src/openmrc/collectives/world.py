@@ -177,8 +177,16 @@ class World:
         return Group(self, tuple(members), name)
 
     def statistics(self) -> dict[str, int]:
-        """Counters of the executor: operations, messages, bytes reduced and copied."""
-        return dict(self._executor.statistics())
+        """Counters of the executor (operations, messages, bytes reduced and copied), and what connections take.
+
+        `connections`: other ranks that are connected; `descriptors`: open for them, beside those of the device;
+        `reserved_bytes`: address space for small messages, of which the pages that were used take memory.
+        """
+        peers = {rank for rank, _ in self._links}
+        sockets = sum(link._socket is not None for link in self._links.values())
+        reserved = 2 * native.MAILBOX_BYTES * self.size * len(TRAFFIC_CLASSES)
+        taken = {"connections": len(peers), "descriptors": sockets, "reserved_bytes": reserved}
+        return {**self._executor.statistics(), **taken}
 
     def qp_statistics(self, rank: int) -> dict[str, QueuePairStatistics]:
         """Counters of the QPs to another rank, by traffic class; what goes through shared memory is not among them.

@@ -31,7 +31,6 @@ __all__ = [
     "split_address",
 ]
 
-_REFUSAL_S = 1.0
 _REFUSAL_CHARACTERS = 2000
 _BACKLOG = 512
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -87,11 +86,11 @@ class Channel:
         """
         return parse(await self._line(), model, self.peer_name)
 
-    async def refuse(self, reason: str) -> None:
-        """Sends the reason why there will be no connection; the peer may be gone already."""
-        self.deadline = time.monotonic() + _REFUSAL_S
-        with suppress(HandshakeError):
-            await self.send(Refusal(error=reason[:_REFUSAL_CHARACTERS]))
+    def refuse(self, reason: str) -> None:
+        """Sends the reason why there will be no connection, if the peer is there and reads, and closes."""
+        line = Refusal(error=reason[:_REFUSAL_CHARACTERS]).model_dump_json().encode() + b"\n"
+        with self.socket, suppress(OSError):
+            self.socket.send(line)
 
     def established(self) -> socket.socket:
         """The socket, blocking again and without data read ahead: it belongs to the link from now on."""

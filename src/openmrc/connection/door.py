@@ -47,6 +47,7 @@ class Door:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.rejected: deque[str] = deque(maxlen=_REJECTED_MAX)
         self.rejected_count = 0
+        self._end_reason: str | None = None
         self.failure: DeviceError | None = None
         """Why no client can be taken."""
 
@@ -60,9 +61,14 @@ class Door:
         if self._loop is not None:
             self._loop.remove_reader(self._socket)
 
-    async def end(self) -> None:
-        """Takes no more clients and ends the handshakes under way."""
+    async def end(self, reason: str | None = None) -> None:
+        """Takes no more clients and ends the handshakes under way.
+
+        Args:
+            reason: For the clients.
+        """
         self.shut()
+        self._end_reason = reason or "it does not accept connections any more"
         pending = list(self._pending)
         for task in pending:
             task.cancel()
@@ -107,11 +113,11 @@ class Door:
             await self._greet(channel, hello)
         except OpenmrcError as error:
             self._reject(channel.peer_name, str(error))
-            await channel.refuse(str(error))
-            channel.socket.close()
+            channel.refuse(str(error))
         except asyncio.CancelledError:
-            self._reject(channel.peer_name, "it sent nothing, and its place went to another client")
-            channel.socket.close()
+            if self._end_reason is None:
+                self._reject(channel.peer_name, "it sent nothing, and its place went to another client")
+            channel.refuse(self._end_reason or "there are too many clients, and this one sent nothing")
             raise
         except BaseException:
             channel.socket.close()

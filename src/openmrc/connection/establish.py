@@ -65,7 +65,7 @@ async def _connect(device: Device, address: str, region: Any, settings: QpSettin
         channel = await open_channel(address, time.monotonic() + timeout_s)
         (link,) = await request_peer(end, channel, RoundTrips(device))
     except BaseException as error:
-        await free(end, channel, error)
+        free(end, channel, error)
         raise
     assert isinstance(link, Connection)
     link.watch()

@@ -113,13 +113,11 @@ async def accept_peer(
     return links
 
 
-async def free(end: End, channel: Channel | None, error: BaseException) -> None:
-    """Ends a handshake that failed: the peer gets the reason unless it is the cause, and everything is freed."""
+def free(end: End, channel: Channel | None, error: BaseException | None) -> None:
+    """Ends a handshake that failed: the peer gets the reason, and everything is freed."""
     end.abandon()
     if channel is not None:
-        if isinstance(error, OpenmrcError):
-            await channel.refuse(str(error))
-        channel.socket.close()
+        channel.refuse(str(error) if isinstance(error, OpenmrcError) else "it gave up while connecting")
 
 
 def _check(end: End, theirs: Description, prefix: str) -> None:

@@ -190,7 +190,7 @@ class Mesh:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self._door.end()
+            await self._door.end(None if self._failure is None else str(self._failure))
         return self._links
 
     async def _dial(self, rank: int, peer: MeshPeer, trips: RoundTrips) -> None:
@@ -209,10 +209,11 @@ class Mesh:
             member = self._member(rank, peer.token)
             self._links[rank] = await request_peer(end, channel, trips, member=member, prepare=prepare)
         except PeerUnreachableError as error:
-            await free(end, channel, error)
+            free(end, channel, error)
             raise PeerError(f"rank {rank} of {self._job!r} cannot be reached: {error}") from error
         except BaseException as error:
-            await free(end, channel, error)
+            # Whoever is cut off because of another rank learns that rank's reason.
+            free(end, channel, error if isinstance(error, OpenmrcError) else self._failure)
             raise
 
     async def _greet(self, channel: Channel, hello: Hello) -> None:
@@ -244,9 +245,8 @@ class Mesh:
         if member is None or member.job != self._job or not secrets.compare_digest(member.token, self.card.token):
             raise HandshakeError("only ranks of one job connect here, and it did not show this rank's token")
         if member.rank >= self._rank:
-            lower = f"only ranks below {self._rank} do" if self._rank else "nobody does"
             raise HandshakeError(
-                f"it says that it is rank {member.rank}, which does not connect to rank {self._rank}: {lower}"
+                f"rank {member.rank} does not connect to rank {self._rank}: of a pair the lower rank connects"
             )
         if member.rank in self._greeted:
             raise HandshakeError(f"rank {member.rank} has connected already")
