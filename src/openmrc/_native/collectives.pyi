@@ -22,6 +22,8 @@ EAGER_BYTES_MAX: int = 4072
 
 CREDIT_RECEIVES: int = 32
 
+MAILBOX_BYTES: int = 262400
+
 class Plan:
     def __init__(
         self,

@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric.errors import FileProblemsError
@@ -25,8 +26,10 @@ __all__ = ["Document", "Place", "Section", "count", "quantity", "read_text", "re
 
 Place = tuple[str | int, ...]
 
-# What the YAML parser lets through for text that is not YAML. RuntimeError: nested too deep, or with comments where it
-# expects none.
+NESTING_MAX = 64
+_VALUES_MIN = 100_000
+
+# Raised by the YAML parser for text that is not YAML. RuntimeError: comments where it expects none.
 _PARSER_SLIPS = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RuntimeError)
 
 _ALLOWED = {
@@ -168,14 +171,29 @@ def read_yaml(text: str, source: str | Path, what: str, example: str, failure: t
         line = mark.line + 1 if mark else None
         problem = ConfigError("syntax", words, "YAML", source=source, line=line)
         raise failure([problem]) from None
+    except RecursionError:
+        line = _deepest_line(text)
+        problem = ConfigError("nesting", "deeper", f"at most {NESTING_MAX} levels", source=source, line=line)
+        raise failure([problem]) from None
     except _PARSER_SLIPS as error:
         problem = ConfigError("syntax", str(error) or "not YAML", "YAML", source=source)
         raise failure([problem]) from None
     if not isinstance(tree, CommentedMap):
         problem = ConfigError(what, text.strip()[:40], f"keys and values, such as {example}", source=source)
         raise failure([problem])
-    lines: dict[Place, int] = {}
-    return Document(_plain(tree, (), lines), source, lines)
+    plain = _Plain(len(text))
+    try:
+        values = plain.of(tree, ())
+    except _ExpansionError as error:
+        top = error.place[:1]  # the values below have the lines of what an alias stands for
+        deep = len(error.place) > NESTING_MAX
+        allowed = (
+            f"at most {NESTING_MAX} levels" if deep else f"aliases that expand to at most {plain.values_max} values"
+        )
+        field, given = ("nesting", "deeper") if deep else ("aliases", "more")
+        problem = ConfigError(field, f"{given} below {top[0]}", allowed, source=source, line=plain.lines.get(top))
+        raise failure([problem]) from None
+    return Document(values, source, plain.lines)
 
 
 def _duplicate(text: str, line: int | None) -> str:
@@ -183,20 +201,66 @@ def _duplicate(text: str, line: int | None) -> str:
     return "" if line is None or line > len(lines) else lines[line - 1].split(":")[0].strip()
 
 
-def _plain(node: Any, place: Place, lines: dict[Place, int]) -> Any:
-    """Ordinary objects of a YAML tree; notes the line of every key and item."""
-    if isinstance(node, CommentedMap):
-        for key in node:
-            if key in (node.lc.data or {}):  # a merged key has no place of its own
-                lines[*place, key] = node.lc.key(key)[0] + 1
-        return {key: _plain(value, (*place, key), lines) for key, value in node.items()}
-    if isinstance(node, CommentedSeq):
-        for index in range(len(node)):
-            lines[*place, index] = node.lc.item(index)[0] + 1
-        return [_plain(value, (*place, index), lines) for index, value in enumerate(node)]
-    if isinstance(node, bool) or node is None:
-        return node
-    return next((kind(node) for kind in (int, float, str) if isinstance(node, kind)), node)
+class _ExpansionError(Exception):
+    """Aliases expand to more values than a file may hold, or a list holds itself."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.place = place
+
+
+class _Plain:
+    """Turns a YAML tree into ordinary objects and notes the line of every key and item.
+
+    An alias stands for a copy, so that a few lines can expand to any number of values. A text without aliases has fewer
+    values than characters and is never refused.
+
+    Args:
+        characters: Of the text.
+    """
+
+    def __init__(self, characters: int) -> None:
+        self.lines: dict[Place, int] = {}
+        self.values_max = _VALUES_MIN + characters
+        self._left = self.values_max
+
+    def of(self, node: Any, place: Place) -> Any:
+        """The objects at a place.
+
+        Raises:
+            _ExpansionError: there are too many.
+        """
+        self._left -= 1
+        if self._left < 0 or len(place) > NESTING_MAX:
+            raise _ExpansionError(place)
+        if isinstance(node, CommentedMap):
+            for key in node:
+                if key in (node.lc.data or {}):  # a merged key has no place of its own
+                    self.lines[*place, key] = node.lc.key(key)[0] + 1
+            return {key: self.of(value, (*place, key)) for key, value in node.items()}
+        if isinstance(node, CommentedSeq):
+            for index in range(len(node)):
+                self.lines[*place, index] = node.lc.item(index)[0] + 1
+            return [self.of(value, (*place, index)) for index, value in enumerate(node)]
+        if isinstance(node, bool) or node is None:
+            return node
+        return next((kind(node) for kind in (int, float, str) if isinstance(node, kind)), node)
+
+
+def _deepest_line(text: str) -> int | None:
+    """Line, from 1, at which the text is nested deeper than allowed; None: it is not, or it is not YAML."""
+    depth = 0
+    try:
+        for event in YAML(typ="safe", pure=True).parse(StringIO(text)):
+            if isinstance(event, CollectionStartEvent):
+                depth += 1
+                if depth > NESTING_MAX:
+                    return int(event.start_mark.line) + 1
+            elif isinstance(event, CollectionEndEvent):
+                depth -= 1
+    except (YAMLError, *_PARSER_SLIPS):
+        return None
+    return None
 
 
 def _section(annotation: Any) -> type[BaseModel] | None:
