@@ -173,7 +173,7 @@ def read_yaml(text: str, source: str | Path, what: str, example: str, failure: t
         raise failure([problem]) from None
     except RecursionError:
         line = _deepest_line(text)
-        problem = ConfigError("nesting", "deeper", f"at most {NESTING_MAX} levels", source=source, line=line)
+        problem = ConfigError("syntax", "nested too deep", f"at most {NESTING_MAX} levels", source=source, line=line)
         raise failure([problem]) from None
     except _PARSER_SLIPS as error:
         problem = ConfigError("syntax", str(error) or "not YAML", "YAML", source=source)

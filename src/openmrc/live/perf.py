@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import socket
 import statistics
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from itertools import count
 from typing import Any, Self
 
 from openmrc import Device, connect, listen
@@ -17,13 +19,17 @@ from openmrc.live import measure
 from openmrc.live.perf_links import Links
 from openmrc.live.perf_wire import (
     ANSWER_S,
+    HELLO_S,
     IDLE_S,
     ROUNDS,
     VERSION,
     BandwidthRow,
+    HelloForm,
     LatencyRow,
     Lines,
+    MeasureForm,
     PerfOptions,
+    PlanForm,
     bracketed,
     dial,
     facing,
@@ -31,11 +37,14 @@ from openmrc.live.perf_wire import (
     new_buffer,
 )
 
+CLIENTS_MAX = 16
 _SWEEP_BYTES = 1 << 30  # without a number of iterations, a size moves no more than this
 
 
 class PerfServer:
-    """Serves one client after the other until `close`.
+    """Serves clients until `close`, each on a thread: one that is silent or breaks the protocol delays nobody.
+
+    Clients that measure at the same time share the ports. There are at most `CLIENTS_MAX`; more wait to be accepted.
 
     Args:
         device: The NIC that is measured.
@@ -55,38 +64,47 @@ class PerfServer:
         self.port = int(self._socket.getsockname()[1])
 
     def serve(self, clients: int | None = None) -> None:
-        """Serves so many clients (None: for ever), one at a time."""
-        served = 0
-        while clients is None or served < clients:
+        """Serves clients and returns when `clients` of them are done; None: never."""
+        room = threading.Semaphore(CLIENTS_MAX)
+        done = threading.Semaphore(0)
+        for _ in count() if clients is None else range(clients):
+            room.acquire()
             sock, source = self._socket.accept()
-            lines = Lines(sock, f"{source[0]}:{source[1]}")
-            self._said(f"{lines.name} connected")
-            try:
-                self._client(lines)
-            except (OpenmrcError, KeyError, TypeError, ValueError) as error:
-                self._said(f"{lines.name}: {error}")
-                _try_to_say(lines, str(error))
-            finally:
-                lines.close()
+            lines = Lines(sock, f"{bracketed(source[0])}:{source[1]}")
+            serve = threading.Thread(target=self._serve, args=(lines, (room, done)), name="openmrc-perf", daemon=True)
+            serve.start()
+        for _ in range(clients or 0):
+            done.acquire()
+
+    def _serve(self, lines: Lines, over: Sequence[threading.Semaphore]) -> None:
+        self._said(f"{lines.name} connected")
+        try:
+            self._client(lines)
+        except (OpenmrcError, TimeoutError) as error:
+            self._said(f"{lines.name}: {error}")
+            _try_to_say(lines, str(error))
+        finally:
+            lines.close()
             self._said(f"{lines.name} is done")
-            served += 1
+            for one in over:
+                one.release()
 
     def close(self) -> None:
         """Stops listening."""
         self._socket.close()
 
     def _client(self, lines: Lines) -> None:
-        hello = lines.receive(ANSWER_S)
+        hello = lines.request(HelloForm, HELLO_S)
         if hello is None:
             return
-        if hello.get("perf") != VERSION:
-            raise HandshakeError(f"the client speaks version {hello.get('perf')} of openmrc perf, this is {VERSION}")
+        if hello.perf != VERSION:
+            raise HandshakeError(f"the client speaks version {hello.perf} of openmrc perf, this is {VERSION}")
         lines.send(ports=[port.seen_as for port in self._device.ports], udp_port=self._device.udp_port)
-        plan = lines.receive(ANSWER_S)
+        plan = lines.request(PlanForm, HELLO_S)
         if plan is None:
             return
-        options = PerfOptions(**plan["options"])
-        buffers = [new_buffer(plan["region_bytes"]) for _ in range(options.qps)]
+        options = PerfOptions(**plan.options.model_dump())
+        buffers = [new_buffer(plan.region_bytes) for _ in range(options.qps)]
         with Links() as links:
             for buffer in buffers:
                 with listen(
@@ -95,17 +113,18 @@ class PerfServer:
                     lines.send(listening=listener.port)
                     links.add(listener.accept(timeout_s=20), buffer)
                     lines.send(accepted=True)
-            while (request := lines.receive(IDLE_S)) is not None:
+            while (request := lines.request(MeasureForm, IDLE_S)) is not None:
+                if 2 * request.bytes > plan.region_bytes:
+                    raise ConfigError("bytes", request.bytes, f"at most {plan.region_bytes // 2}, half of the region")
                 self._measure(lines, links, options, request)
 
-    def _measure(self, lines: Lines, links: Links, options: PerfOptions, request: dict[str, Any]) -> None:
-        size, count = int(request["bytes"]), int(request["iterations"])
-        if request["run"] == "latency":
+    def _measure(self, lines: Lines, links: Links, options: PerfOptions, request: MeasureForm) -> None:
+        if request.run == "latency":
             lines.send(go=True)
-            lines.send(answered=links.pong(size, count))
-        elif request["run"] == "write" and options.bidirectional:
+            lines.send(answered=links.pong(request.bytes, request.iterations))
+        elif options.bidirectional:
             lines.send(go=True)
-            results = links.stream(size, count, options)
+            results = links.stream(request.bytes, request.iterations, options)
             lines.send(gbps=sum(result.gbps for result in results), messages=sum(result.messages for result in results))
         else:
             lines.send(go=True)

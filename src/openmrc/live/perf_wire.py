@@ -7,9 +7,10 @@ import json
 import socket
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from openmrc import QpSettings
 from openmrc.errors import ConfigError, HandshakeError, PeerError, PeerUnreachableError
@@ -21,6 +22,7 @@ QPS_MAX = 64
 VERSION = 1
 ROUNDS = 4
 ANSWER_S = 120.0
+HELLO_S = 10.0
 IDLE_S = 3600.0  # a client that says nothing for so long is gone
 _LINE_MAX = 1 << 16
 
@@ -88,39 +90,112 @@ class PerfOptions:
         return QpSettings(transport=self.transport, send_depth=max(self.depth, 16))
 
 
+class _Form(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+
+
+class HelloForm(_Form):
+    """First line of a client."""
+
+    perf: int
+
+
+class OptionsForm(_Form):
+    """Options of a client; `PerfOptions` bounds the values."""
+
+    qps: int = 1
+    depth: int = 128
+    iterations: int | None = None
+    duration_s: float | None = None
+    bidirectional: bool = False
+    busy: bool = False
+    transport: Literal["auto", "mrc", "rc"] = "auto"
+
+
+class PlanForm(_Form):
+    """Second line of a client."""
+
+    options: OptionsForm
+    region_bytes: Annotated[int, Field(ge=1, le=2 * SIZE_MAX)]
+
+
+class MeasureForm(_Form):
+    """One measurement."""
+
+    run: Literal["latency", "write"]
+    bytes: Annotated[int, Field(ge=1, le=SIZE_MAX)]
+    iterations: Annotated[int, Field(ge=1, le=100_001_000)]
+
+
+F = TypeVar("F", bound=BaseModel)
+_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+
+
 class Lines:
     """JSON lines over a socket; a peer that breaks off or says something else raises PeerError."""
 
     def __init__(self, sock: socket.socket, name: str) -> None:
         self._socket = sock
-        self._file = sock.makefile("rb")
+        self._pending = bytearray()
         self.name = name
 
     def send(self, **message: Any) -> None:
         """Sends one message."""
         try:
+            self._socket.settimeout(ANSWER_S)
             self._socket.sendall(json.dumps(message).encode() + b"\n")
         except OSError as error:
             raise PeerError(f"{self.name} hung up: {error}") from error
 
     def receive(self, timeout_s: float | None) -> dict[str, Any] | None:
         """The next message; None when the peer has hung up."""
-        self._socket.settimeout(timeout_s)
-        try:
-            line = self._file.readline(_LINE_MAX)
-        except TimeoutError:
-            raise PeerError(f"{self.name} did not answer within {timeout_s:g} s") from None
-        except OSError as error:
-            raise PeerError(f"{self.name} hung up: {error}") from error
-        if not line:
+        line = self._line(timeout_s)
+        if line is None:
             return None
         try:
-            message = json.loads(line)
-        except ValueError:
-            message = None
-        if not isinstance(message, dict):
-            raise HandshakeError(f"{self.name} does not speak openmrc perf")
-        return message
+            return _OBJECT.validate_json(line)
+        except ValidationError:
+            raise HandshakeError(f"{self.name} does not speak openmrc perf") from None
+
+    def request(self, form: type[F], timeout_s: float) -> F | None:
+        """The next message in its form; None when the peer has hung up.
+
+        Raises:
+            HandshakeError: it does not have that form; the message names the member.
+            PeerError: it does not come in time.
+        """
+        line = self._line(timeout_s)
+        return None if line is None else self._checked(form, line)
+
+    def _checked(self, form: type[F], line: bytes) -> F:
+        try:
+            return form.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"])) or "a message"
+            raise HandshakeError(f"{self.name} does not speak openmrc perf: {place}: {first['msg']}") from None
+
+    def _line(self, timeout_s: float | None) -> bytes | None:
+        """One line; `timeout_s` bounds all of it, so that bytes that trickle in do not extend it."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while (end := self._pending.find(b"\n")) < 0:
+            if len(self._pending) > _LINE_MAX:
+                raise HandshakeError(f"{self.name} does not speak openmrc perf: a line of more than {_LINE_MAX} bytes")
+            try:
+                self._socket.settimeout(None if deadline is None else max(0.001, deadline - time.monotonic()))
+                data = self._socket.recv(65536)
+            except TimeoutError:
+                if deadline is not None and time.monotonic() < deadline:
+                    continue
+                raise PeerError(f"{self.name} did not answer within {timeout_s:g} s") from None
+            except OSError as error:
+                raise PeerError(f"{self.name} hung up: {error}") from error
+            if not data:
+                return None
+            self._pending += data
+        line = bytes(self._pending[:end])
+        del self._pending[: end + 1]
+        return line
 
     def ask(self, timeout_s: float = ANSWER_S, **message: Any) -> dict[str, Any]:
         """Sends a message and waits for the answer; an `{"error": text}` answer raises PeerError."""
@@ -138,7 +213,6 @@ class Lines:
 
     def close(self) -> None:
         """Hangs up."""
-        self._file.close()
         self._socket.close()
 
 
