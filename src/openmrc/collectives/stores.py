@@ -256,7 +256,11 @@ class TcpStore:
         self._socket = self._open(host.strip("[]"), int(port))
         self._lines = self._socket.makefile("rb")
         self._lock = threading.Lock()
-        self.check([])  # the server closes what says nothing
+        try:
+            self._ask({"do": "check", "keys": []})  # the server hangs up on clients that say nothing
+        except BaseException:
+            self.close()
+            raise
 
     def _open(self, host: str, port: int) -> socket.socket:
         start = time.monotonic()

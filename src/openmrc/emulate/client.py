@@ -8,10 +8,15 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Self
 
+from pydantic import TypeAdapter, ValidationError
+
 from openmrc.emulate.control import connect_control
 from openmrc.errors import ConfigError, PeerError, PeerUnreachableError
 
 __all__ = ["ControlClient"]
+
+_LINE_BYTES_MAX = 64 << 20  # statistics of a large fabric are megabytes
+_MESSAGE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
 class ControlClient:
@@ -95,15 +100,17 @@ class ControlClient:
         while (message := self._read_line(max(deadline - time.monotonic(), 0))) is not None:
             if "event" in message:
                 self._events.append(message)
-            elif message["ok"]:
+            elif message.get("ok") is True:
                 return message
             else:
-                raise _RefusedError(message["error"])
+                raise _RefusedError(str(message.get("error", "the fabric refused without a reason")))
         raise PeerUnreachableError(self.address, self._timeout_s)
 
     def _read_line(self, timeout_s: float | None) -> dict[str, Any] | None:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while b"\n" not in self._buffer:
+            if len(self._buffer) > _LINE_BYTES_MAX:
+                raise PeerError(f"{self.address} is not a fabric: it sent a line of more than {_LINE_BYTES_MAX} bytes")
             left_s = None if deadline is None else max(deadline - time.monotonic(), 1e-3)
             try:
                 self._socket.settimeout(left_s)
@@ -117,8 +124,10 @@ class ControlClient:
             self._buffer += chunk
         line, _, rest = bytes(self._buffer).partition(b"\n")
         self._buffer = bytearray(rest)
-        message: dict[str, Any] = json.loads(line)
-        return message
+        try:
+            return _MESSAGE.validate_json(line)
+        except ValidationError:
+            raise PeerError(f"{self.address} is not a fabric: it sent {line[:40]!r}") from None
 
 
 class _RefusedError(ConfigError):

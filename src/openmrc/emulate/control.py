@@ -17,6 +17,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from openmrc.errors import ConfigError, DeviceError, OpenmrcError, did_you_mean
 
 if TYPE_CHECKING:
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["ControlServer", "connect_control", "listen_address"]
 
 LINE_BYTES_MAX = 65536
+CLIENTS_MAX = 256
 _SEND_TIMEOUT_S = 5.0
+_REQUEST: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 _ALLOWED = "127.0.0.1:PORT or unix:PATH"
 
 
@@ -128,6 +132,9 @@ class ControlServer:
                 if self._stopping:
                     connection.close()
                     return
+                if len(self._clients) >= CLIENTS_MAX:
+                    connection.close()
+                    continue
                 client = _Client(self._fabric, connection, self._forget)
                 self._clients.add(client)
             client.start()
@@ -178,11 +185,9 @@ class _Client:
 
     def _answer(self, line: bytes) -> dict[str, Any]:
         try:
-            request = json.loads(line)
-        except ValueError:
-            return {"ok": False, "error": "a request is one line of JSON"}
-        if not isinstance(request, dict):
-            return {"ok": False, "error": "a request is a JSON object"}
+            request = _REQUEST.validate_json(line)
+        except ValidationError:
+            return {"ok": False, "error": f"a request is one JSON object on a line of at most {LINE_BYTES_MAX} bytes"}
         identity = {"id": request["id"]} if "id" in request else {}
         try:
             return identity | {"ok": True} | self._do(request)

@@ -9,11 +9,13 @@ import socket
 import statistics
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import count
 from typing import Any, Self
 
 from openmrc import Device, connect, listen
+from openmrc.connection.channel import descriptor_error
 from openmrc.errors import ConfigError, HandshakeError, OpenmrcError, PeerError
 from openmrc.live import measure
 from openmrc.live.perf_links import Links
@@ -61,6 +63,7 @@ class PerfServer:
         self._address = address
         self._said = said
         self._socket = socket.create_server((address, port), family=family_of(address))
+        self._closed = False
         self.port = int(self._socket.getsockname()[1])
 
     def serve(self, clients: int | None = None) -> None:
@@ -69,7 +72,12 @@ class PerfServer:
         done = threading.Semaphore(0)
         for _ in count() if clients is None else range(clients):
             room.acquire()
-            sock, source = self._socket.accept()
+            try:
+                sock, source = self._socket.accept()
+            except OSError as error:
+                if self._closed:
+                    return
+                raise descriptor_error(error) from error
             lines = Lines(sock, f"{bracketed(source[0])}:{source[1]}")
             serve = threading.Thread(target=self._serve, args=(lines, (room, done)), name="openmrc-perf", daemon=True)
             serve.start()
@@ -90,7 +98,10 @@ class PerfServer:
                 one.release()
 
     def close(self) -> None:
-        """Stops listening."""
+        """Stops listening; `serve` returns."""
+        self._closed = True
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def _client(self, lines: Lines) -> None:
