@@ -107,6 +107,7 @@ nb::dict statistics(Executor& self) {
   out["slot_messages"] = stats.slot_messages;
   out["direct_messages"] = stats.direct_messages;
   out["early_messages"] = stats.early_messages;
+  out["early_bytes_max"] = stats.early_bytes_max;
   out["reduced_bytes"] = stats.reduced_bytes;
   out["copied_bytes"] = stats.copied_bytes;
   out["shared_messages"] = stats.shared_messages;
@@ -127,9 +128,9 @@ void bind_executor(nb::module_& m) {
   nb::class_<Executor>(m, "Executor")
       .def("__init__",
            [](Executor* self, std::shared_ptr<nic::Device> device, CqId cq, std::uint16_t rank, std::uint16_t ranks,
-              std::uint8_t lanes, std::uint32_t recv_depth, std::int64_t spin_ns, std::int64_t poll_ns, DomainId domain) {
-             new (self) Executor(std::move(device), cq,
-                                 {rank, ranks, lanes, recv_depth, spin_ns, poll_ns, domain});
+              std::uint8_t lanes, std::uint32_t recv_depth, std::int64_t spin_ns, std::int64_t poll_ns,
+              DomainId domain) {
+             new (self) Executor(std::move(device), cq, {rank, ranks, lanes, recv_depth, spin_ns, poll_ns, domain});
            })
       .def_prop_ro("mailbox_address", &Executor::mailbox_address)
       .def_prop_ro("mailbox_rkeys", &Executor::mailbox_rkeys)

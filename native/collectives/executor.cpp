@@ -46,6 +46,7 @@ Executor::Executor(std::shared_ptr<nic::Device> device, CqId cq, const ExecutorS
       settings_(settings),
       mailbox_(settings.ranks, settings.lanes),
       outbox_(settings.ranks, settings.lanes),
+      begun_(settings.lanes),
       nothing_(plan_of_nothing(settings.ranks)) {
   MRC_ASSERT(settings.rank < settings.ranks && settings.lanes > 0 && settings.recv_depth > 2 * kSlots);
   for (std::uint16_t rank = 0; rank < settings.ranks; ++rank) {
@@ -71,7 +72,8 @@ Executor::~Executor() {
 }
 
 void Executor::enlist(std::uint8_t* base, std::uint64_t bytes, std::uint8_t access, std::uint32_t& key) {
-  if (device_->register_memory(base, bytes, access, key, settings_.domain) != Status::kOk) throw std::runtime_error(kNoRegion);
+  if (device_->register_memory(base, bytes, access, key, settings_.domain) != Status::kOk)
+    throw std::runtime_error(kNoRegion);
 }
 
 void Executor::connect(std::uint16_t rank, std::span<const std::uint32_t> qps, std::uint64_t mailbox_address,
@@ -115,6 +117,7 @@ void Executor::begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key
     MRC_ASSERT(op.buffers[i].bytes >= plan->config().buffer_bytes[i]);
   }
   op.begun = true;
+  begun_[op.lane].insert(op.id);
   op.key = key;
   op.plan = std::move(plan);
   op.waits = op.plan->wait_counts();
@@ -191,7 +194,7 @@ void Executor::take_early(Op& op) {
     if (found == peer->early.end()) continue;
     const std::vector<Peer::Early> messages = std::move(found->second);
     peer->early.erase(found);
-    peer->early_count -= messages.size();
+    for (const Peer::Early& message : messages) forget_early(*peer, message.head);
     for (const Peer::Early& message : messages) {
       if (op.state == OpState::kRunning) take(op, peer->rank, message.head, message.data.data());
     }
@@ -208,7 +211,7 @@ void Executor::announce(Op& op) {
     }
     Lane& lane = peer->lanes[op.lane];
     const MessageHead head{op.key, MessageHead::kAnnounce, 0, sizeof own, op.slot};
-    if (lane.held_messages.empty() && put_message(*peer, lane, head, own.data())) continue;
+    if (lane.held_messages.empty() && put_message(*peer, lane, nullptr, head, own.data())) continue;
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(own.data());
     lane.held_messages.emplace_back(head, std::vector<std::uint8_t>(bytes, bytes + sizeof own));
   }
@@ -396,6 +399,7 @@ void Executor::end(Op& op, OpState state, int rank, const std::string& reason) {
   op.failed_rank = rank;
   op.reason = reason;
   claims_.remove(op.id);
+  begun_[op.lane].erase(op.id);
   let_followers_go(op);
   // What peers still send for one that failed is known and dropped.
   if (state == OpState::kDone) slots_by_key_.erase(op.key);

@@ -56,6 +56,7 @@ struct ExecutorStats {
   std::uint64_t ops = 0, slot_messages = 0, direct_messages = 0, early_messages = 0, reduced_bytes = 0,
                 copied_bytes = 0;
   std::uint64_t shared_messages = 0, shared_bytes = 0;  // taken out of rings
+  std::uint64_t early_bytes_max = 0;                    // held at a time for a peer that is ahead
   std::uint64_t protocol_errors = 0;
   std::uint64_t delayed_ops = 0;  // waited for an earlier operation before they began
 };
@@ -145,8 +146,12 @@ class Executor {
   bool offer(Op& op, std::uint32_t step);
   bool send_small(Op& op, std::uint32_t step);
   bool send_direct(Op& op, std::uint32_t step);
-  bool put_message(Peer& peer, Lane& lane, const MessageHead& head, const void* data);
-  bool may_send(Peer& peer, Lane& lane, bool slot);
+  // `op`: whose message it is; none if it must go whatever else waits.
+  bool put_message(Peer& peer, Lane& lane, const Op* op, const MessageHead& head, const void* data);
+  void forget_early(Peer& peer, const MessageHead& head);
+  bool may_send(Peer& peer, const Lane& lane);
+  bool has_slot(Peer& peer, const Lane& lane, const Op* op);
+  bool send_held(Peer& peer, Lane& lane, const Ready& next);
   void post(Lane& lane, const SendWr& wr);
   bool offer(Lane& lane, const SendWr& wr);
   Op* take_back(Lane& lane, std::uint64_t wr_id);
@@ -197,11 +202,12 @@ class Executor {
   std::map<std::uint64_t, std::uint32_t> slots_by_key_;                    // operations that run or failed
   std::set<std::uint64_t> dead_keys_;  // of failed ones that were released: what peers still send for them is dropped
   std::vector<std::uint32_t> free_slots_;
+  std::vector<std::set<OpId>> begun_;            // operations that run, by lane
   const std::shared_ptr<const Plan> nothing_;    // of operations that have not begun
   std::vector<std::shared_ptr<Inbox>> inboxes_;  // those in which receives wait
   std::uint64_t next_generation_ = 1;
   std::deque<Ready> ready_;
-  MemoryClaims claims_;    // of operations that have not ended
+  MemoryClaims claims_;   // of operations that have not ended
   std::deque<OpId> due_;  // operations that need not wait for an earlier one any more
   bool beginning_ = false;
   std::vector<std::pair<std::uint16_t, WcStatus>> broken_;  // QPs that failed since work() was last called

@@ -8,8 +8,10 @@
 namespace openmrc::collectives {
 namespace {
 
-constexpr std::uint32_t kCreditCells = 16;   // an account under way is not overwritten by the next ones
-constexpr std::size_t kEarlyMax = 1U << 16;  // messages of a peer for operations that have not begun here
+constexpr std::uint32_t kCreditCells = 16;  // an account under way is not overwritten by the next ones
+// A peer that sends on without slots is not one of ours.
+constexpr std::size_t kEarlySlackBytes = 8 * kSlots * kSlotBytes;
+constexpr std::size_t kEarlyEntryBytes = 128;  // about what holding a message takes beside its data
 constexpr const char* kAnother = "its part of the operation is another one than ours: sizes or types differ";
 
 }  // namespace
@@ -27,8 +29,13 @@ void Executor::handle_message(Peer& peer, Lane& lane, std::uint32_t slot) {
   const std::uint8_t* at = mailbox_.base() + mailbox_.slot(peer.rank, lane.number, slot);
   MessageHead head;
   std::memcpy(&head, at, kHeadBytes);
-  ++lane.slots_taken;
+  const std::size_t held = peer.early_count;
   take_message(peer, head, at + kHeadBytes);
+  if (peer.early_count > held && peer.too_early()) {
+    ++lane.withheld;
+  } else {
+    ++lane.slots_taken;
+  }
 }
 
 void Executor::take_message(Peer& peer, const MessageHead& head, const std::uint8_t* data) {
@@ -41,9 +48,15 @@ void Executor::take_message(Peer& peer, const MessageHead& head, const std::uint
     return;
   }
   if (dead_keys_.contains(head.key)) return;
-  if (peer.early_count == kEarlyMax) return protocol_error(peer, "it is too many operations ahead");
+  // A ring in shared memory has no accounts of slots: there the number of messages is the limit.
+  const bool bytes_over = !peer.shares && peer.early_bytes > kEarlyBytesMax + kEarlySlackBytes;
+  if (bytes_over || peer.early_count > kEarlyMax + 8 * kSlots) {
+    return protocol_error(peer, "it sends more for later operations than it was given room for");
+  }
   ++peer.early_count;
+  peer.early_bytes += kEarlyEntryBytes + head.bytes;
   ++stats_.early_messages;
+  stats_.early_bytes_max = std::max<std::uint64_t>(stats_.early_bytes_max, peer.early_bytes);
   peer.early[head.key].push_back({head, std::vector<std::uint8_t>(data, data + head.bytes)});
   match_all();
 }
@@ -100,13 +113,27 @@ void Executor::handle_direct(Peer& peer, std::uint32_t immediate) {
 void Executor::protocol_error(Peer& peer, const char* what) {
   ++stats_.protocol_errors;
   peer.early.clear();
-  peer.early_count = 0;
+  peer.early_count = peer.early_bytes = 0;
   fail(peer, what);
+}
+
+// The next of the messages that came early; its room is the peer's again.
+void Executor::forget_early(Peer& peer, const MessageHead& head) {
+  --peer.early_count;
+  peer.early_bytes -= kEarlyEntryBytes + head.bytes;
+  if (peer.too_early()) return;
+  for (Lane& lane : peer.lanes) {
+    if (lane.withheld == 0) continue;
+    lane.slots_taken += std::exchange(lane.withheld, 0);
+    give_back(peer, lane);
+  }
 }
 
 // Tells the peer what we have taken, before it runs out.
 void Executor::give_back(Peer& peer, Lane& lane) {
-  const bool due = lane.slots_taken - lane.told.slots >= kSlots / 4 ||
+  // With slots withheld the peer has few, and waits for each.
+  const std::uint64_t slots_due = lane.withheld > 0 ? 1 : kSlots / 4;
+  const bool due = lane.slots_taken - lane.told.slots >= slots_due ||
                    lane.immediates_taken - lane.told.immediates >= settings_.recv_depth / 4;
   if (!due || peer.failed) return;
   lane.told = {lane.slots_taken, lane.immediates_taken};

@@ -30,8 +30,8 @@ void Executor::start(Op& op, std::uint32_t index) {
   const Step& step = op.plan->step(index);
   if (step.kind == StepKind::kSend) {
     Lane& lane = peers_[step.peer]->lanes[op.lane];
-    const bool sent =
-        lane.held.empty() && (step.bytes <= kEagerBytesMax ? send_small(op, index) : send_direct(op, index));
+    const bool first = lane.held.empty() || (!peers_[step.peer]->shares && op.id == *begun_[op.lane].begin());
+    const bool sent = first && (step.bytes <= kEagerBytesMax ? send_small(op, index) : send_direct(op, index));
     if (!sent) lane.held.push_back({op.slot, op.id, index});
     return;
   }
@@ -69,7 +69,8 @@ bool Executor::send_small(Op& op, std::uint32_t index) {
   Peer& peer = *peers_[step.peer];
   const MessageHead head{op.key, MessageHead::kData, op.plan->pair_index(index), static_cast<std::uint32_t>(step.bytes),
                          0};
-  if (!put_message(peer, peer.lanes[op.lane], head, op.buffers[step.from_buffer].base + step.from_offset)) return false;
+  if (!put_message(peer, peer.lanes[op.lane], &op, head, op.buffers[step.from_buffer].base + step.from_offset))
+    return false;
   finish(op, index);  // it lies in the outbox: the buffer is free
   return true;
 }
@@ -86,7 +87,7 @@ bool Executor::send_direct(Op& op, std::uint32_t index) {
     return true;
   }
   if (peer.shares) return send_parts(op, index);
-  if (!may_send(peer, lane, /*slot=*/false)) return false;
+  if (!may_send(peer, lane)) return false;
   const RemoteBuffer& into = remote.buffers[step.into_buffer];
   SendWr wr;
   wr.wr_id = op.id << kStepBits | index;
@@ -110,12 +111,12 @@ bool Executor::offer(Op& op, std::uint32_t index) {
   Peer& peer = *peers_[op.plan->step(index).peer];
   if (!op.plan->config().offered || op.plan->pair_index(index) > 0 || peer.early.contains(op.key)) return true;
   const MessageHead head{op.key, MessageHead::kOffer, 0, 0, 0};
-  return put_message(peer, peer.lanes[op.lane], head, nullptr);
+  return put_message(peer, peer.lanes[op.lane], &op, head, nullptr);
 }
 
-bool Executor::put_message(Peer& peer, Lane& lane, const MessageHead& head, const void* data) {
+bool Executor::put_message(Peer& peer, Lane& lane, const Op* op, const MessageHead& head, const void* data) {
   if (peer.shares) return put_shared(peer, lane, {head, 0}, data);
-  if (!may_send(peer, lane, /*slot=*/true)) return false;
+  if (!may_send(peer, lane) || !has_slot(peer, lane, op)) return false;
   const auto slot = static_cast<std::uint32_t>(lane.slots_sent % kSlots);
   std::uint8_t* at = outbox_.base() + outbox_.slot(peer.rank, lane.number, slot);
   std::memcpy(at, &head, kHeadBytes);
@@ -135,11 +136,16 @@ bool Executor::put_message(Peer& peer, Lane& lane, const MessageHead& head, cons
   return true;
 }
 
-bool Executor::may_send(Peer& peer, Lane& lane, bool slot) {
+bool Executor::may_send(Peer& peer, const Lane& lane) {
   if (peer.failed || !peer.connected) return false;
-  const Credit credit = mailbox_.read_credit(peer.rank, lane.number);
-  const bool receive = lane.immediates_sent - credit.immediates < settings_.recv_depth;
-  return receive && (!slot || lane.slots_sent - credit.slots < kSlots);
+  return lane.immediates_sent - mailbox_.read_credit(peer.rank, lane.number).immediates < settings_.recv_depth;
+}
+
+bool Executor::has_slot(Peer& peer, const Lane& lane, const Op* op) {
+  const std::uint64_t used = lane.slots_sent - mailbox_.read_credit(peer.rank, lane.number).slots;
+  if (used + kReservedSlots < kSlots) return true;
+  const std::set<OpId>& begun = begun_[lane.number];
+  return used < kSlots && (op == nullptr || begun.empty() || op->id == *begun.begin());
 }
 
 void Executor::post(Lane& lane, const SendWr& wr) {
@@ -168,19 +174,26 @@ void Executor::resume(Peer& peer, Lane& lane) {
   while (!lane.backlog.empty() && offer(lane, lane.backlog.front())) lane.backlog.pop_front();
   while (!lane.held_messages.empty()) {
     const auto& [head, data] = lane.held_messages.front();
-    if (!put_message(peer, lane, head, data.data())) return;
+    if (!put_message(peer, lane, nullptr, head, data.data())) return;
     lane.held_messages.pop_front();
   }
-  while (!lane.held.empty()) {
-    const Ready next = lane.held.front();
-    Op* op = ops_[next.op_slot].get();
-    if (op != nullptr && op->id == next.op && op->state == OpState::kRunning) {
-      const bool small = op->plan->step(next.step).bytes <= kEagerBytesMax;
-      if (!(small ? send_small(*op, next.step) : send_direct(*op, next.step))) return;
-    }
+  while (!lane.held.empty() && send_held(peer, lane, lane.held.front())) {
     lane.held.pop_front();
     lane.left_bytes = 0;
   }
+  // The oldest operation may go before the others, which have used up their slots.
+  if (lane.held.empty() || peer.shares || begun_[lane.number].empty()) return;
+  const OpId oldest = *begun_[lane.number].begin();
+  std::erase_if(lane.held, [&](const Ready& next) { return next.op == oldest && send_held(peer, lane, next); });
+}
+
+// True: it is sent, or not to be sent any more.
+bool Executor::send_held(Peer& peer, Lane& lane, const Ready& next) {
+  Op* op = ops_[next.op_slot].get();
+  if (op == nullptr || op->id != next.op || op->state != OpState::kRunning) return true;
+  MRC_ASSERT(&peer.lanes[op->lane] == &lane);
+  const bool small = op->plan->step(next.step).bytes <= kEagerBytesMax;
+  return small ? send_small(*op, next.step) : send_direct(*op, next.step);
 }
 
 void Executor::finish(Op& op, std::uint32_t index) {

@@ -16,6 +16,13 @@ inline constexpr const char* kClosed = "the group was closed";
 
 static_assert(kPlanStepsMax <= kStepMask + 1ULL && kPlanPairsMax <= kPairMask + 1ULL && kOpSlotsMax <= 1U << 16);
 
+// Of a peer's messages for operations that have not begun here. Beyond it the peer gets no slots back, until some begin.
+inline constexpr std::size_t kEarlyMax = 1U << 16;
+inline constexpr std::size_t kEarlyBytesMax = 16U << 20;
+// The last free slots towards a peer are for the oldest operation: its messages let the peer's begin, and with them what
+// fills the other slots.
+inline constexpr std::uint64_t kReservedSlots = 8;
+
 // A QP to a peer.
 struct Executor::Lane {
   std::uint32_t qp = 0;
@@ -24,6 +31,8 @@ struct Executor::Lane {
   std::uint64_t slots_taken = 0, immediates_taken = 0;  // of what the peer sent
   Credit told;
   std::uint32_t credit_cell = 0;
+  std::uint64_t withheld =
+      0;  // early messages that the peer is not to learn of yet: with them, too much is held for it
   std::uint32_t receives_owed = 0;
   std::uint64_t posted = 0, completed = 0;
   std::deque<SendWr> backlog;  // the QP's queue was full
@@ -53,7 +62,8 @@ struct Executor::Peer {
     std::vector<std::uint8_t> data;
   };
   std::map<std::uint64_t, std::vector<Early>> early;
-  std::size_t early_count = 0;
+  std::size_t early_count = 0, early_bytes = 0;
+  bool too_early() const { return early_bytes > kEarlyBytesMax || early_count > kEarlyMax; }
 };
 
 struct Executor::Op {
@@ -76,7 +86,7 @@ struct Executor::Op {
   };
   std::vector<Remote> remotes;
   OpState state = OpState::kRunning;
-  bool begun = false;  // only then it has a plan, and a receive its key
+  bool begun = false;                     // only then it has a plan, and a receive its key
   std::shared_ptr<const Plan> next_plan;  // of one that waits for earlier operations, unless it is a receive
   std::uint32_t earlier = 0;              // operations that it waits for before it begins
   std::vector<OpId> followers;            // that wait for this one

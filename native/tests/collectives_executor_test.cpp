@@ -121,6 +121,44 @@ TEST_CASE(collectives_executor_waits_for_slots_and_receives) {
   CHECK(world[1].stats().direct_messages == 4 * kRecvDepth);
 }
 
+// Rank 1 is far ahead of rank 0: what it sends for later is held up to a limit, then it waits, and nothing is lost.
+TEST_CASE(collectives_executor_holds_a_bounded_number_of_bytes_for_a_peer_that_is_ahead) {
+  constexpr std::uint32_t kCount = 8000;  // twice what is held
+  World world(2);
+  std::vector<std::uint8_t> from = pattern(kCount * kEagerBytesMax), into(from.size()), call(8), answer(8), none(8);
+  // An older operation of rank 1, which answers what rank 0 will send: it is not stuck behind the rest.
+  PlanConfig answers;
+  answers.ranks = 2;
+  answers.buffer_bytes = {8};
+  answers.steps.push_back({StepKind::kReceive, false, 0, 0, 0, 0, 0, 8});
+  answers.steps.push_back({StepKind::kSend, false, 0, 0, 0, 0, 0, 8});
+  answers.waits = {{1, 0}};
+  const OpId older = submit(world[1], std::make_shared<Plan>(answers), 5, none);
+  const OpId ahead = submit(world[1], messages(2, 0, StepKind::kSend, kCount, kEagerBytesMax), 7, from);
+
+  const OpId waiting = submit(world[0], messages(2, 1, StepKind::kReceive, 1, 8), 9, answer);
+  const auto full = [&] { return world[0].stats().early_bytes_max > (16U << 20); };
+  for (const nic::TimeNs until = nic::now_ns() + kPatienceNs; !full() && nic::now_ns() < until;) {
+    world[0].wait(waiting, 1'000'000);
+  }
+  CHECK(full() && world[1].state(ahead) == OpState::kRunning);
+
+  PlanConfig calls = answers;
+  std::swap(calls.steps[0].kind, calls.steps[1].kind);
+  calls.waits.clear();
+  for (Step& step : calls.steps) step.peer = 1;
+  const OpId asked = submit(world[0], std::make_shared<Plan>(calls), 5, call);
+  CHECK(world[0].wait(asked, kPatienceNs) == OpState::kDone && world[1].wait(older, kPatienceNs) == OpState::kDone);
+  CHECK(world[1].state(ahead) == OpState::kRunning);
+
+  const OpId late = submit(world[0], messages(2, 1, StepKind::kReceive, kCount, kEagerBytesMax), 7, into);
+  CHECK(world[0].wait(late, kPatienceNs) == OpState::kDone && world[1].wait(ahead, kPatienceNs) == OpState::kDone);
+  CHECK(from == into);
+  CHECK(world[0].stats().early_bytes_max < (16U << 20) + 2 * kLanes * kSlots * kSlotBytes);
+  const OpId last = submit(world[1], messages(2, 0, StepKind::kSend, 1, 8), 9, none);
+  CHECK(world[0].wait(waiting, kPatienceNs) == OpState::kDone && world[1].wait(last, kPatienceNs) == OpState::kDone);
+}
+
 TEST_CASE(collectives_executor_keeps_what_comes_early) {
   World world(2);
   std::vector<std::uint8_t> other(3), from = pattern(10 * 64), into(10 * 64);

@@ -30,6 +30,7 @@ _NLM_F_REQUEST = 1
 _NLM_F_DUMP = 0x300
 _IFF_RUNNING = 0x40
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port id
+_LINE_BYTES_MAX = 1 << 16
 _LINK = struct.Struct("=BxHiII")  # family, device type, index, flags, change
 
 
@@ -177,13 +178,15 @@ class FabricCarrier(CarrierMonitor):
             if not data:
                 return
             *lines, pending = (pending + data).split(b"\n")
+            if len(pending) > _LINE_BYTES_MAX:
+                return  # no fabric sends such a line
             for line in lines:
                 self._handle(line)
 
     def _handle(self, line: bytes) -> None:
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         if not isinstance(record, dict) or record.get("event") != "carrier":
             return
