@@ -43,7 +43,8 @@ class Group:
 
     All must call the same ones in the same order; several groups may be at work at once. Buffers are NumPy arrays,
     torch CPU tensors, or anything with a writable contiguous buffer. Every operation returns a `Work` at once; wait for
-    it before touching what was passed in.
+    it before touching what was passed in. Operations whose memory overlaps run in the order of the calls if one of them
+    writes; a barrier follows the collectives before it.
     """
 
     def __init__(self, world: World, members: tuple[int, ...], name: str) -> None:
@@ -91,7 +92,7 @@ class Group:
             op: How elements are combined, in an order that depends on ranks alone.
             factor: Of PREMUL_SUM: what this rank's elements are multiplied by before.
             algorithm: "ring", "doubling", "halving", "hierarchical", or "auto": by size and sites.
-            traffic_class: "bulk", or "critical": does not wait behind bulk traffic.
+            traffic_class: "bulk", or "critical": its messages do not queue behind bulk traffic. Changes times alone.
 
         Raises:
             ConfigError: a buffer, type, operation, algorithm or class that cannot be.
@@ -239,7 +240,10 @@ class Group:
         return work
 
     def barrier(self, *, traffic_class: str = "critical") -> Work:
-        """Done when all ranks have called it."""
+        """Done when all ranks have called it, and the collectives that they called before have ended everywhere.
+
+        Messages between two ranks do not count: a receive may be called behind the barrier that its send was before.
+        """
         return self._start("barrier", [], traffic_class=traffic_class)
 
     # --- inside
