@@ -163,6 +163,12 @@ void bind_executor(nb::module_& m) {
             return static_cast<unsigned>(self.wait(op, timeout_ns));
           },
           Release())
+      .def(
+          "user_of",
+          [](Executor& self, std::uint64_t address, std::uint64_t bytes, bool writes) {
+            return self.user_of(reinterpret_cast<const void*>(address), bytes, writes);
+          },
+          Release())
       .def("delayed", &Executor::delayed, Release())
       .def("failure", &Executor::failure, Release())
       .def("release", &Executor::release, Release())

@@ -95,6 +95,8 @@ class Executor {
   // Of a receive, until it is released: the rank that it is from. -1: that is not known yet.
   int source(OpId op);
   OpState state(OpId op);
+  // An operation that has not ended and uses this memory, where either writes; 0: there is none.
+  OpId user_of(const void* base, std::uint64_t bytes, bool writes);
   // Whether it waits for an earlier operation before it begins.
   bool delayed(OpId op);
   // kRunning: the time is over. Negative: for ever.

@@ -62,6 +62,13 @@ void Executor::begin_due() {
   beginning_ = false;
 }
 
+OpId Executor::user_of(const void* base, std::uint64_t bytes, bool writes) {
+  const std::unique_lock guard(mutex_);
+  OpId user = 0;
+  claims_.find_conflicts(base, bytes, writes, [&user](OpId op) { user = op; });
+  return user;
+}
+
 bool Executor::delayed(OpId id) {
   const std::unique_lock guard(mutex_);
   const Op* op = find(id);

@@ -8,6 +8,7 @@ whom, and the offers that could be opened.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -39,6 +40,7 @@ T = TypeVar("T")
 _U64 = Annotated[int, Field(ge=0, lt=1 << 64)]
 _File = tuple[_U64, _U64, _U64, _U64]
 _SharedOffer = tuple[_File, _File, _File]
+_SLICE_S = 0.1  # Ctrl-C is noticed between slices
 _FLUSH_NS = 2_000_000_000  # what was sent last is on its way when a rank closes
 
 
@@ -175,6 +177,26 @@ class World:
             ConfigError: a rank that is not there, or is there twice, or own rank is not a member.
         """
         return Group(self, tuple(members), name)
+
+    def await_memory(self, address: int, length: int, *, writes: bool, timeout_s: float) -> bool:
+        """Returns when no operation under way writes this memory, or uses it at all; for callers that copy it.
+
+        Args:
+            address: Of its first byte.
+            length: In bytes.
+            writes: The caller writes, so that operations may not read either.
+            timeout_s: Limit.
+
+        Returns:
+            False: the time is over.
+        """
+        deadline = time.monotonic() + timeout_s
+        while operation := self._executor.user_of(address, length, writes):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            self._executor.wait(operation, int(min(left_s, _SLICE_S) * 1e9))
+        return True
 
     def statistics(self) -> dict[str, int]:
         """Counters of the executor (operations, messages, bytes reduced and copied), and what connections take.

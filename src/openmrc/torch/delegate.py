@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import wraps
+from itertools import pairwise
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
@@ -16,6 +17,7 @@ from openmrc.torch.job import Job
 from openmrc.torch.monitored_barrier import monitored_barrier
 from openmrc.torch.operation import Operation, Step
 from openmrc.torch.options import Options
+from openmrc.torch.ordering import overlapping, spans_of
 from openmrc.torch.reductions import reduction
 from openmrc.torch.sparse import SparseSum
 from openmrc.torch.tensors import Tensor, as_bytes, beside, checked, dense, one, restore, spread
@@ -33,7 +35,7 @@ def _entry(method: Callable[Concatenate[Delegate, _P], _T]) -> Callable[Concaten
     @wraps(method)
     def call(self: Delegate, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
-            return method(self, *args, **kwargs)
+            return self._in_order(method, *args, **kwargs)
         except ConfigError as error:
             field = f"{method.__name__} of {self.name}: {error.field}"
             raise RefusedError(field, error.value, error.allowed, hint=error.hint) from None
@@ -267,7 +269,8 @@ class Delegate:
 
     @_entry
     def barrier(self, timeout_s: float) -> Operation:
-        """Done when all ranks have called it."""
+        """Done when all ranks have called it, and what they called before is in place everywhere."""
+        self._job.ordering.finish(self._group)
         return self._operation("barrier", [self._group.barrier()], [], timeout_s)
 
     @_entry
@@ -305,9 +308,19 @@ class Delegate:
     def end_coalescing(self) -> Operation:
         """One operation for all since `start_coalescing`."""
         operations, self._coalesced = self._coalesced or [], None
-        return Operation.of_all(self._job, self._group, operations, self._timeout_s)
+        whole = Operation.of_all(self._job, self._group, operations, self._timeout_s)
+        self._job.ordering.merge(operations, whole)
+        return whole
 
     # --- inside
+
+    def _in_order(self, method: Callable[Concatenate[Delegate, _P], _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        ordering = self._job.ordering
+        spans = ordering.enter(method.__name__, args, self._timeout_s)
+        started = method(self, *args, **kwargs)
+        if spans and isinstance(started, Operation):
+            ordering.note(started, spans)
+        return started
 
     def _operation(
         self, name: str, parts: Sequence[Work], steps: Sequence[Step], timeout_s: float, *, alone: bool = False
@@ -321,8 +334,10 @@ class Delegate:
     def _all_reduce(self, name: str, tensors: Sequence[Tensor], op: int, factor: float, timeout_s: float) -> Operation:
         how, parts = reduction(op, factor), []
         steps: list[Step] = []
+        shared = _sharing(tensors)
         for tensor in tensors:
-            buffer = dense(tensor)
+            # Each is reduced as it is now, and results are placed one after the other, as if they travelled as one.
+            buffer = dense(tensor).clone() if shared else dense(tensor)
             parts.append(self._group.all_reduce(buffer, **how, traffic_class=self._class))
             steps += restore(tensor, buffer)
         return self._operation(name, parts, steps, timeout_s)
@@ -411,6 +426,14 @@ class Delegate:
         self._check_count(tensors, name)
         for other in tensors:
             _check_same(other, tensor, name)
+
+
+def _sharing(tensors: Sequence[Tensor]) -> bool:
+    """Whether any two of them overlap."""
+    if len(tensors) < 2:
+        return False
+    spans = sorted(spans_of(tensors))
+    return any(overlapping(one, other) for one, other in pairwise(spans))
 
 
 def _pairs(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:

@@ -14,6 +14,7 @@ from openmrc.collectives import Group, World
 from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.torch import nic as nics
 from openmrc.torch.hosts import meet, sharing
+from openmrc.torch.ordering import Ordering
 
 __all__ = ["Completer", "Job", "Pending"]
 
@@ -174,6 +175,7 @@ class Job:
             nics.release(self._nic)
             raise
         self.completer = Completer()
+        self.ordering = Ordering(self.world)
         self.failed = False
         """Whether an operation has failed: then the end of this rank is no success, and the others are told so."""
         said = f"openmrc: rank {rank} of {len(ranks)}, UDP port {self._nic.device.udp_port}, {self._nic.why}"

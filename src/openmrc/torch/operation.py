@@ -106,6 +106,11 @@ class Operation:
         if self._error is not None:
             raise self._error
 
+    @property
+    def group(self) -> Group:
+        """Members."""
+        return self._group
+
     def failure(self) -> ProcessGroupError | None:
         """Why it failed; None while it runs and after success."""
         return self._error
