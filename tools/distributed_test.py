@@ -71,7 +71,7 @@ SUBSET = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a test ended on a backend; `outcome` is passed, failed, skipped, or lost: the worker ended with it."""
+    """How a test ended on a backend; `outcome` is passed, failed, skipped, not run, or lost: its worker ended."""
 
     test: str
     outcome: str
@@ -91,8 +91,7 @@ class Comparison:
         reference = self.outcomes.get(REFERENCE)
         own = self.outcomes.get(OWN, {})
         wanted = own if reference is None else [name for name, one in reference.items() if one.outcome == "passed"]
-        lost = Outcome("", "lost", 0.0)
-        found = [own.get(name, lost) for name in wanted]
+        found = [own.get(name, Outcome(name, "not run", 0.0)) for name in wanted]
         return [one for one in found if one.outcome != "passed"]
 
 

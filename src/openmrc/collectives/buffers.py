@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,16 +33,55 @@ def view_of(buffer: Any, name: str = "buffer") -> View:
 
     Raises:
         ConfigError: not contiguous, not on the CPU, read-only, or of a type that collectives do not have.
+        TypeError: a subclass of torch.Tensor that has no memory of its own.
     """
+    if isinstance(buffer, View):  # of a caller that has looked at its tensor already
+        return buffer
     if hasattr(buffer, "data_ptr"):
-        if buffer.device.type != "cpu" or not buffer.is_contiguous():
-            raise ConfigError(name, f"{tuple(buffer.shape)} on {buffer.device}", "a contiguous tensor on the CPU")
-        return View(buffer.data_ptr(), buffer.numel() * buffer.element_size(), element_type(buffer.dtype), buffer)
+        return _view_of_tensor(buffer, name)
     array = np.asarray(buffer)
     flags = array.flags
     if not flags.c_contiguous or not flags.writeable:
         raise ConfigError(name, f"array of shape {array.shape}", "contiguous and writable")
     return View(native.address_of(array), array.nbytes, element_type(array.dtype), array)
+
+
+def _view_of_tensor(tensor: Any, name: str) -> View:
+    kind: type = type(tensor)
+    if _dispatches(kind):
+        # What a functional collective returns: its result, once there.
+        wait = getattr(tensor, "trigger_wait", None)
+        if wait is None:
+            msg = (
+                f"{name} is a {type(tensor).__name__}, which has no memory of its own; pass the torch.Tensor that it "
+                "wraps, such as `.to_local()` of a DTensor"
+            )
+            raise TypeError(msg)
+        return _view_of_tensor(wait(), name)
+    if tensor.device.type != "cpu" or _layout(tensor.layout) != "strided" or not tensor.is_contiguous():
+        found = f"{tuple(tensor.shape)}, {tensor.layout}, on {tensor.device}"
+        raise ConfigError(name, found, "a contiguous tensor on the CPU")
+    length = tensor.numel() * tensor.element_size()
+    address = tensor.data_ptr()
+    if length and (
+        not address or tensor.untyped_storage().nbytes() < tensor.storage_offset() * tensor.element_size() + length
+    ):
+        raise ConfigError(name, "a tensor without memory for all its elements", "one whose storage is allocated")
+    if tensor.is_neg():
+        raise ConfigError(name, "a tensor that is negated lazily", "`.resolve_neg()` of it")
+    return View(address, length, element_type(tensor.dtype), tensor)
+
+
+@cache
+def _dispatches(kind: type) -> bool:
+    """Whether operations on tensors of this class go to Python: then its memory, if any, is not the tensor's."""
+    dispatch = getattr(kind, "__torch_dispatch__", None)
+    return dispatch is not None and getattr(dispatch, "__name__", "") != "_disabled_torch_dispatch_impl"
+
+
+@cache
+def _layout(layout: Any) -> str:
+    return str(layout).rpartition(".")[2]
 
 
 class Scratch:

@@ -20,7 +20,7 @@ from openmrc.torch.options import Options
 from openmrc.torch.ordering import overlapping, spans_of
 from openmrc.torch.reductions import reduction
 from openmrc.torch.sparse import SparseSum
-from openmrc.torch.tensors import Tensor, as_bytes, beside, checked, dense, one, restore, spread
+from openmrc.torch.tensors import Tensor, beside, dense, elements, one, raw, restore, spread
 
 __all__ = ["Delegate"]
 
@@ -117,10 +117,10 @@ class Delegate:
         how, buffer = reduction(op, factor), dense(tensor)
         steps: list[Step] = []
         if self._rank != root:
-            buffer = buffer.clone()
+            buffer = buffer.detach().clone()
         else:
             steps += restore(tensor, buffer)
-        parts = [self._group.reduce(buffer, root, **how, traffic_class=self._class)]
+        parts = [self._group.reduce(elements(buffer), root, **how, traffic_class=self._class)]
         return self._operation("reduce", parts, steps, timeout_s)
 
     @_entry
@@ -137,8 +137,8 @@ class Delegate:
         how, parts = reduction(op, factor), []
         steps: list[Step] = []
         for rank, piece in enumerate(pieces):
-            buffer = dense(piece).clone()
-            parts.append(self._group.reduce(buffer, rank, **how, traffic_class=self._class))
+            buffer = dense(piece).detach().clone()
+            parts.append(self._group.reduce(elements(buffer), rank, **how, traffic_class=self._class))
             if rank == self._rank:
                 steps += restore(output, buffer)
         return self._operation("reduce_scatter", parts, steps, timeout_s)
@@ -164,7 +164,7 @@ class Delegate:
         """The root's tensor in everybody's."""
         tensor = one(tensors)
         buffer = dense(tensor)
-        parts = [self._group.broadcast(as_bytes(buffer), root, traffic_class=self._class)]
+        parts = [self._group.broadcast(raw(buffer), root, traffic_class=self._class)]
         return self._operation("broadcast", parts, restore(tensor, buffer), timeout_s)
 
     @_entry
@@ -209,7 +209,11 @@ class Delegate:
             steps.append(lambda: spread(result, pieces))
         elif outputs:
             raise ConfigError("outputs", f"{len(outputs)} lists", f"none, except at the root, rank {root}")
-        parts = [self._group.gather(whole, as_bytes(dense(tensor)), root, traffic_class=self._class)]
+        parts = [
+            self._group.gather(
+                None if whole is None else raw(whole), raw(dense(tensor)), root, traffic_class=self._class
+            )
+        ]
         return self._operation("gather", parts, steps, timeout_s)
 
     @_entry
@@ -223,7 +227,9 @@ class Delegate:
         elif inputs:
             raise ConfigError("inputs", f"{len(inputs)} lists", f"none, except at the root, rank {root}")
         buffer = dense(tensor)
-        parts = [self._group.scatter(as_bytes(buffer), whole, root, traffic_class=self._class)]
+        parts = [
+            self._group.scatter(raw(buffer), None if whole is None else raw(whole), root, traffic_class=self._class)
+        ]
         return self._operation("scatter", parts, restore(tensor, buffer), timeout_s)
 
     @_entry
@@ -233,7 +239,7 @@ class Delegate:
         self._check_count(inputs, "inputs")
         counts, wanted = [_bytes_of(piece) for piece in inputs], [_bytes_of(piece) for piece in outputs]
         whole, result = beside(inputs), torch.empty(sum(wanted), dtype=torch.uint8)
-        parts = [self._group.all_to_all(result, whole, wanted, counts, traffic_class=self._class)]
+        parts = [self._group.all_to_all(raw(result), raw(whole), wanted, counts, traffic_class=self._class)]
         return self._operation("all_to_all", parts, [lambda: spread(result, outputs)], timeout_s)
 
     @_entry
@@ -246,7 +252,7 @@ class Delegate:
         result, whole = dense(output), dense(buffer)
         wanted, counts = self._rows(output_splits, result, "output"), self._rows(splits, whole, "input")
         parts = [
-            self._group.all_to_all(as_bytes(result), as_bytes(whole), wanted, counts, traffic_class=self._class),
+            self._group.all_to_all(raw(result), raw(whole), wanted, counts, traffic_class=self._class),
         ]
         return self._operation("all_to_all_single", parts, restore(output, result), timeout_s)
 
@@ -254,7 +260,7 @@ class Delegate:
     def send(self, tensors: Sequence[Tensor], to: int, tag: int) -> Operation:
         """To one rank, which must `recv` with the same tag."""
         tensor = one(tensors)
-        part = self._tagged(tag).send(as_bytes(dense(tensor)), to, traffic_class=self._class)
+        part = self._tagged(tag).send(raw(dense(tensor)), to, traffic_class=self._class)
         return self._operation("send", [part], [], 0)
 
     @_entry
@@ -262,7 +268,7 @@ class Delegate:
         """What that rank sends next with this tag; source None: what any rank sends."""
         tensor = one(tensors)
         buffer = dense(tensor)
-        part = self._tagged(tag).recv(as_bytes(buffer), source, traffic_class=self._class)
+        part = self._tagged(tag).recv(raw(buffer), source, traffic_class=self._class)
         return self._operation("recv", [part], restore(tensor, buffer), 0)
 
     # --- waiting for each other
@@ -337,8 +343,8 @@ class Delegate:
         shared = _sharing(tensors)
         for tensor in tensors:
             # Each is reduced as it is now, and results are placed one after the other, as if they travelled as one.
-            buffer = dense(tensor).clone() if shared else dense(tensor)
-            parts.append(self._group.all_reduce(buffer, **how, traffic_class=self._class))
+            buffer = dense(tensor).detach().clone() if shared else dense(tensor)
+            parts.append(self._group.all_reduce(elements(buffer), **how, traffic_class=self._class))
             steps += restore(tensor, buffer)
         return self._operation(name, parts, steps, timeout_s)
 
@@ -358,7 +364,9 @@ class Delegate:
         steps: list[Step] = []
         for output, buffer in pairs:
             result = dense(output)
-            parts.append(self._group.reduce_scatter(result, dense(buffer), **how, traffic_class=self._class))
+            parts.append(
+                self._group.reduce_scatter(elements(result), elements(dense(buffer)), **how, traffic_class=self._class)
+            )
             steps += restore(output, result)
         return self._operation(name, parts, steps, timeout_s)
 
@@ -371,7 +379,7 @@ class Delegate:
             if output.dtype != buffer.dtype:
                 raise ConfigError("dtype", str(buffer.dtype), f"{output.dtype}, as the output")
             result = dense(output)
-            parts.append(self._group.all_gather(as_bytes(result), as_bytes(dense(buffer)), traffic_class=self._class))
+            parts.append(self._group.all_gather(raw(result), raw(dense(buffer)), traffic_class=self._class))
             steps += restore(output, result)
         return self._operation(name, parts, steps, timeout_s)
 
@@ -384,14 +392,14 @@ class Delegate:
             sizes = [_bytes_of(piece) for piece in pieces]
             result = torch.empty(sum(sizes), dtype=torch.uint8)
             steps.append(lambda result=result, pieces=pieces: spread(result, pieces))  # type: ignore[misc]
-            own = as_bytes(dense(tensor))
+            own = dense(tensor)
             if len(set(sizes)) == 1:
-                parts.append(self._group.all_gather(result, own, traffic_class=self._class))
+                parts.append(self._group.all_gather(raw(result), raw(own), traffic_class=self._class))
                 continue
             for rank, place in enumerate(result.split(sizes)):
                 if rank == self._rank:
-                    place.copy_(own)
-                parts.append(self._group.broadcast(place, rank, traffic_class=self._class))
+                    place.copy_(beside([own]))
+                parts.append(self._group.broadcast(raw(place), rank, traffic_class=self._class))
         return self._operation(name, parts, steps, timeout_s)
 
     def _rows(self, splits: Sequence[int], tensor: Tensor, name: str) -> list[int]:
@@ -443,7 +451,6 @@ def _pairs(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[tuple[Te
 
 
 def _check_same(tensor: Tensor, other: Tensor, name: str) -> None:
-    checked(tensor, name)
     if tensor.dtype != other.dtype or tensor.numel() != other.numel():
         raise ConfigError(
             name, f"{other.numel()} x {other.dtype}", f"{tensor.numel()} x {tensor.dtype}, as its counterpart"
@@ -451,4 +458,6 @@ def _check_same(tensor: Tensor, other: Tensor, name: str) -> None:
 
 
 def _bytes_of(tensor: Tensor) -> int:
-    return int(checked(tensor).numel() * tensor.element_size())
+    if tensor.layout is not torch.strided:
+        raise ConfigError("tensor", str(tensor.layout), "torch.strided")
+    return int(tensor.numel() * tensor.element_size())

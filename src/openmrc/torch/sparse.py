@@ -10,7 +10,7 @@ import torch
 from openmrc.collectives import Group, Work
 from openmrc.errors import ConfigError
 from openmrc.torch.reductions import SUM
-from openmrc.torch.tensors import Tensor, as_bytes
+from openmrc.torch.tensors import Tensor, raw
 
 __all__ = ["SparseSum"]
 
@@ -49,7 +49,7 @@ class SparseSum:
 
     def start(self) -> Sequence[Work]:
         """The first round."""
-        return [self._group.all_gather(as_bytes(self._all), as_bytes(self._own), traffic_class=self._class)]
+        return [self._group.all_gather(raw(self._all), raw(self._own), traffic_class=self._class)]
 
     def _gather(self) -> Sequence[Work]:
         works = []
@@ -62,9 +62,7 @@ class SparseSum:
                 indices = self._indices.new_empty((self._indices.shape[0], count))
                 values = self._values.new_empty((count, *self._values.shape[1:]))
             self._gathered.append((indices, values))
-            works += [
-                self._group.broadcast(as_bytes(part), rank, traffic_class=self._class) for part in (indices, values)
-            ]
+            works += [self._group.broadcast(raw(part), rank, traffic_class=self._class) for part in (indices, values)]
         return works
 
     def _sum(self) -> None:

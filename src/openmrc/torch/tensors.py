@@ -7,24 +7,13 @@ from typing import Any
 
 import torch
 
+from openmrc.collectives.buffers import View
+from openmrc.collectives.elements import ElementType, element_type
 from openmrc.errors import ConfigError
 
-__all__ = ["as_bytes", "beside", "checked", "dense", "one", "restore", "spread"]
+__all__ = ["Tensor", "beside", "dense", "elements", "one", "raw", "restore", "spread"]
 
 Tensor = Any
-
-
-def checked(tensor: Tensor, name: str = "tensor") -> Tensor:
-    """The tensor without its graph.
-
-    Raises:
-        ConfigError: it is not a dense tensor on the CPU.
-    """
-    if not isinstance(tensor, torch.Tensor):
-        raise ConfigError(name, type(tensor).__name__, "a tensor")
-    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
-        raise ConfigError(name, f"{tensor.layout} on {tensor.device}", "a dense tensor on the CPU")
-    return tensor.detach()
 
 
 def one(tensors: Sequence[Any], name: str = "tensors") -> Any:
@@ -38,27 +27,35 @@ def one(tensors: Sequence[Any], name: str = "tensors") -> Any:
     return tensors[0]
 
 
-def dense(tensor: Tensor) -> Tensor:
-    """Itself if it is contiguous, otherwise a copy that is."""
-    return checked(tensor).contiguous()
+def dense(tensor: Tensor, name: str = "tensor") -> Tensor:
+    """Itself if it is contiguous, otherwise a copy that is.
+
+    Raises:
+        ConfigError: it is sparse.
+    """
+    if tensor.layout is not torch.strided:
+        raise ConfigError(name, str(tensor.layout), "torch.strided")
+    return tensor if tensor.is_contiguous() else tensor.detach().contiguous()
+
+
+def elements(tensor: Tensor) -> View:
+    """The memory of a contiguous tensor, as its elements. The native backend has made sure that there is memory."""
+    return View(tensor.data_ptr(), tensor.numel() * tensor.element_size(), element_type(tensor.dtype), tensor)
+
+
+def raw(tensor: Tensor) -> View:
+    """The memory of a contiguous tensor, as bytes."""
+    return View(tensor.data_ptr(), tensor.numel() * tensor.element_size(), ElementType.UINT8, tensor)
 
 
 def restore(tensor: Tensor, used: Tensor) -> list[Callable[[], None]]:
     """Steps that bring the result from the copy that was used into the tensor; none if it is there."""
-    if used.data_ptr() == tensor.data_ptr() and tensor.is_contiguous():
-        return []
-    return [lambda: _copy(checked(tensor), used.view(tensor.shape))]
-
-
-def as_bytes(tensor: Tensor) -> Tensor:
-    """The memory of a contiguous tensor."""
-    # One element is contiguous whatever its stride, which a view of another type would ask about.
-    return checked(tensor).as_strided((tensor.numel(),), (1,)).view(torch.uint8)
+    return [] if used is tensor else [lambda: _copy(tensor, used)]
 
 
 def beside(tensors: Sequence[Tensor]) -> Tensor:
     """A copy of all of them in one piece, as bytes."""
-    parts = [as_bytes(dense(tensor)) for tensor in tensors]
+    parts = [_as_bytes(dense(tensor)) for tensor in tensors]
     return torch.cat(parts) if parts else torch.empty(0, dtype=torch.uint8)
 
 
@@ -69,13 +66,18 @@ def spread(whole: Tensor, tensors: Sequence[Tensor]) -> None:
         length = tensor.numel() * tensor.element_size()
         piece = whole[at : at + length]
         if tensor.is_contiguous():
-            as_bytes(tensor).copy_(piece)
+            _as_bytes(tensor).copy_(piece)
         elif length:
             # A view as the type needs the alignment that a new tensor has.
-            _copy(checked(tensor), piece.clone().view(tensor.dtype).view(tensor.shape))
+            _copy(tensor, piece.clone().view(tensor.dtype).view(tensor.shape))
         at += length
+
+
+def _as_bytes(tensor: Tensor) -> Tensor:
+    # One element is contiguous whatever its stride, which a view of another type would ask about.
+    return tensor.detach().as_strided((tensor.numel(),), (1,), tensor.storage_offset()).view(torch.uint8)
 
 
 def _copy(into: Tensor, found: Tensor) -> None:
     with torch.no_grad():
-        into.copy_(found)
+        into.copy_(found.view(into.shape))
