@@ -48,7 +48,7 @@ def suite_of(backend: str, ranks: int, limit_s: int, folder: str) -> Any:
             supported.append(backend)
     torch.set_num_threads(1)
 
-    class Suite(tests.TestDistBackend, tests.DistributedTest._DistTestBase):
+    class Suite(tests.TestDistBackend, tests.DistributedTest._DistTestBase):  # type: ignore[misc]
         def setUp(self) -> None:
             super().setUp()
             self._start_processes(torch.multiprocessing.get_context("fork").Process)

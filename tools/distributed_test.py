@@ -166,13 +166,13 @@ class Pool:
         self._kind = backend, ranks, limit_s
         self._jobs = jobs
         self._workers: list[Worker] = []
-        self._over = False
+        self._over = threading.Event()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over = True
+        self._over.set()
         for worker in list(self._workers):
             worker.kill()
 
@@ -196,10 +196,10 @@ class Pool:
             yield found.get()
 
     def _work(self, waiting: queue.SimpleQueue[str], found: queue.SimpleQueue[Outcome]) -> None:
-        while not self._over and not waiting.empty():
+        while not self._over.is_set() and not waiting.empty():
             with Worker(*self._kind) as worker:
                 self._workers.append(worker)
-                while not self._over and not worker.ended:
+                while not self._over.is_set() and not worker.ended:
                     try:
                         test = waiting.get_nowait()
                     except queue.Empty:
