@@ -1,4 +1,4 @@
-"""Operations that are under way at once: a barrier follows those before it, and those on the same tensors run in order."""
+"""Operations under way at once: a barrier follows those before it, and those on the same tensors run in order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def behind_a_barrier() -> list[str]:
 
 
 def test_a_barrier_ends_after_the_operations_before_it(run_ranks: Any):
-    assert run_ranks("behind_a_barrier", RANKS) == dict.fromkeys(range(RANKS), [])
+    assert run_ranks("behind_a_barrier", RANKS) == {rank: [] for rank in range(RANKS)}
 
 
 def coalesced() -> list[str]:
@@ -65,7 +65,7 @@ def coalesced() -> list[str]:
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_coalesced_tensors_that_overlap_are_reduced_as_gloo_does(run_ranks: Any):
-    assert run_ranks("coalesced", RANKS) == dict.fromkeys(range(RANKS), [])
+    assert run_ranks("coalesced", RANKS) == {rank: [] for rank in range(RANKS)}
 
 
 class Overlaps:
@@ -134,4 +134,4 @@ def in_flight() -> list[int]:
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_operations_on_overlapping_views_give_what_one_after_the_other_gives(run_ranks: Any):
-    assert run_ranks("in_flight", RANKS) == dict.fromkeys(range(RANKS), [])
+    assert run_ranks("in_flight", RANKS) == {rank: [] for rank in range(RANKS)}
