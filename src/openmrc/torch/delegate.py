@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import wraps
-from itertools import pairwise
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
@@ -17,7 +16,7 @@ from openmrc.torch.job import Job
 from openmrc.torch.monitored_barrier import monitored_barrier
 from openmrc.torch.operation import Operation, Step
 from openmrc.torch.options import Options
-from openmrc.torch.ordering import overlapping, spans_of
+from openmrc.torch.ordering import share_memory
 from openmrc.torch.reductions import reduction
 from openmrc.torch.sparse import SparseSum
 from openmrc.torch.tensors import Tensor, beside, dense, elements, one, raw, restore, spread
@@ -340,7 +339,7 @@ class Delegate:
     def _all_reduce(self, name: str, tensors: Sequence[Tensor], op: int, factor: float, timeout_s: float) -> Operation:
         how, parts = reduction(op, factor), []
         steps: list[Step] = []
-        shared = _sharing(tensors)
+        shared = share_memory(tensors)
         for tensor in tensors:
             # Each is reduced as it is now, and results are placed one after the other, as if they travelled as one.
             buffer = dense(tensor).detach().clone() if shared else dense(tensor)
@@ -434,14 +433,6 @@ class Delegate:
         self._check_count(tensors, name)
         for other in tensors:
             _check_same(other, tensor, name)
-
-
-def _sharing(tensors: Sequence[Tensor]) -> bool:
-    """Whether any two of them overlap."""
-    if len(tensors) < 2:
-        return False
-    spans = sorted(spans_of(tensors))
-    return any(overlapping(one, other) for one, other in pairwise(spans))
 
 
 def _pairs(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:

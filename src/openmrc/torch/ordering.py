@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     from openmrc.collectives import Group, World
     from openmrc.torch.operation import Operation
 
-__all__ = ["Ordering", "Span", "overlapping", "spans_of"]
+__all__ = ["Ordering", "Span", "overlapping", "share_memory", "spans_of"]
 
 # Arguments, by position, that are copied at the call or placed after the end although they are contiguous.
 _COPIED = {"reduce": 0, "reduce_scatter": 1, "scatter": 1, "all_to_all": 1}
 _PLACED = {"all_gather": 0, "all_gather_coalesced": 0, "gather": 0, "all_to_all": 0}
 _PLAIN = (torch.Tensor, torch.nn.Parameter)  # other classes may have no memory
-_UNEVEN = {"all_gather", "all_gather_coalesced"}  # inputs are copied, too, if sizes differ
+# Lists whose tensors travel one by one if their sizes differ; then the other argument is copied or placed, too.
+_COPIED_IF_UNEVEN = {"all_gather": 1, "all_gather_coalesced": 1}
+_PLACED_IF_UNEVEN = {"reduce_scatter": 0}
 
 
 class Span(NamedTuple):
@@ -66,8 +69,12 @@ class Ordering:
             copied += tensors[_COPIED[name]]
         if name in _PLACED:
             placed += tensors[_PLACED[name]]
-            if name in _UNEVEN and len({tensor.numel() for tensor in tensors[0]}) > 1:
-                copied += tensors[1]
+        if name in _COPIED_IF_UNEVEN and _uneven(tensors[0]):
+            copied += tensors[_COPIED_IF_UNEVEN[name]]
+        if name in _PLACED_IF_UNEVEN and _uneven(tensors[1]):
+            placed += tensors[_PLACED_IF_UNEVEN[name]]
+        if name == "all_reduce_coalesced" and share_memory(tensors[0]):
+            copied, placed = tensors[0], tensors[0]
         for span in spans_of(copied):
             self._await_memory(name, span, timeout_s, writes=False)
         spans = spans_of(placed)
@@ -109,6 +116,15 @@ class Ordering:
 def overlapping(one: Span, other: Span) -> bool:
     """Whether two spans share an address."""
     return one.begin < other.end and other.begin < one.end
+
+
+def share_memory(tensors: Sequence[Any]) -> bool:
+    """Whether any two of them overlap."""
+    return len(tensors) > 1 and any(overlapping(one, other) for one, other in pairwise(sorted(spans_of(tensors))))
+
+
+def _uneven(tensors: Sequence[Any]) -> bool:
+    return len({tensor.numel() for tensor in tensors}) > 1
 
 
 def spans_of(tensors: Iterable[Any]) -> list[Span]:
