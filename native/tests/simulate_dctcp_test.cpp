@@ -177,6 +177,49 @@ TEST_CASE(dctcp_backs_off_and_gives_up_after_its_retries) {
   CHECK(net.reports(0, Done::Kind::kFailed).size() == 2);
 }
 
+// A probe after two round trips and the delay of an acknowledgement, each next one after twice the time, then the RTO.
+TEST_CASE(dctcp_repeats_a_probe_that_is_lost_until_the_timeout) {
+  DctcpSettings settings;
+  settings.ack_delay_ps = 10 * kPsPerUs;
+  settings.retries = 0;
+  Network net({}, dctcp(settings));
+  const auto number = net.join(0, 1);
+  std::vector<TimePs> sent;
+  net.filter = [&](TimePs now, std::uint32_t, PortId, const HostPacket&) -> Fate {
+    sent.push_back(now / kPsPerUs);
+    return {0, 0};
+  };
+  net.post(0, number[0], 1, 100);
+  CHECK(net.run(kPsPerSecond));
+  // The idle round trip is 4 us: 18, 18 + 36, 18 + 36 + 72... and 10 ms in all.
+  CHECK((sent == std::vector<TimePs>{0, 18, 54, 126, 270, 558, 1134, 2286, 4590, 9198}));
+  CHECK(net.done.size() == 1 && net.done[0].time == settings.rto_min_ps);
+}
+
+// 31 initial windows of ten packets meet in a queue of 44: what decides when the last ones arrive is the repair.
+TEST_CASE(dctcp_repairs_an_incast_alike_however_long_acknowledgements_wait) {
+  std::vector<TimePs> medians;
+  for (const TimePs delay : {10 * kPsPerUs, kPsPerMs}) {
+    DctcpSettings settings;
+    settings.ack_delay_ps = delay;
+    WireOptions options;
+    options.hosts = 32;
+    options.queue_bytes = 185'200;
+    options.ecn_min_bytes = options.ecn_max_bytes = 20'000;
+    Network net(options, dctcp(settings));
+    for (std::uint32_t host = 1; host < 32; ++host) net.post(host, net.join(host, 0)[0], host, 100'000);
+    CHECK(net.run(kPsPerSecond));
+    std::vector<TimePs> done;
+    for (const Network::DoneAt& each : net.done) {
+      if (each.done.kind == Done::Kind::kReceived) done.push_back(each.time);
+    }
+    CHECK(done.size() == 31);
+    medians.push_back(done[15]);
+  }
+  // 31 messages of 25 packets take 270 us over the receiver's port.
+  CHECK(medians[0] < 300 * kPsPerUs && medians[1] < 300 * kPsPerUs);
+}
+
 TEST_CASE(dctcp_delays_acknowledgements_but_not_for_long) {
   DctcpSettings settings;
   settings.tail_loss_probe = false;

@@ -79,7 +79,8 @@ bool DctcpSender::handle_ack(TimePs now, const DctcpAck& ack) {
   }
   if (advanced) {
     timeouts_in_row_ = 0;
-    probe_ = probed_ = false;
+    probe_ = false;
+    probes_ = 0;
     if (phase_ != Phase::kOpen && board_.acknowledged() >= repair_end_) phase_ = Phase::kOpen;
   }
   if (delivered == 0) return false;
@@ -111,24 +112,42 @@ void DctcpSender::measure(TimePs rtt) {
   smoothed_rtt_ += (rtt - smoothed_rtt_) / 8;
 }
 
+TimePs DctcpSender::retransmission_timeout() const {
+  return std::clamp(smoothed_rtt_ + 4 * rtt_variation_, settings_->rto_min_ps, settings_->rto_max_ps);
+}
+
+TimePs DctcpSender::probe_timeout() const {
+  // The acknowledgement of a single packet may be a delayed one (RFC 8985, section 7.2).
+  const TimePs delay = board_.in_flight() == 1 ? settings_->ack_delay_ps : 0;
+  return std::min(retransmission_timeout(), 2 * smoothed_rtt_ + delay);
+}
+
+// Each probe waits twice as long as the one before.
+TimePs DctcpSender::waited_for_probes(std::uint32_t probes) const {
+  const TimePs rto = retransmission_timeout();
+  TimePs waited = 0;
+  for (TimePs wait = probe_timeout(); probes > 0 && waited < rto; --probes, wait *= 2) waited += wait;
+  return waited;
+}
+
+// RFC 8985 sends one probe. Where the RTO is a thousand round trips, a burst that swallows the probe as well would cost
+// all of them: unanswered probes are repeated until the RTO.
 bool DctcpSender::would_probe() const {
-  return settings_->tail_loss_probe && phase_ == Phase::kOpen && !probed_ && waits();
+  if (!settings_->tail_loss_probe || phase_ != Phase::kOpen || !waits()) return false;
+  return probes_ == 0 || waited_for_probes(probes_ + 1) < retransmission_timeout();
 }
 
 TimePs DctcpSender::patience() const {
-  const TimePs rto = std::clamp(smoothed_rtt_ + 4 * rtt_variation_, settings_->rto_min_ps, settings_->rto_max_ps);
-  if (would_probe()) {
-    // The acknowledgement of a single packet may be a delayed one (RFC 8985, section 7.2).
-    const TimePs delay = board_.in_flight() == 1 ? settings_->ack_delay_ps : 0;
-    return std::min(rto, 2 * smoothed_rtt_ + delay);
-  }
+  const TimePs rto = retransmission_timeout();
+  if (would_probe()) return waited_for_probes(probes_ + 1) - waited_for_probes(probes_);
+  if (probes_ > 0 && timeouts_in_row_ == 0) return std::max(rto - waited_for_probes(probes_), probe_timeout());
   const std::uint32_t doublings = std::min(timeouts_in_row_, kBackoffMax);
   return rto > (settings_->rto_max_ps >> doublings) ? settings_->rto_max_ps : rto << doublings;
 }
 
 bool DctcpSender::handle_timer() {
   if (would_probe()) {
-    probed_ = true;
+    ++probes_;
     // What is still missing before something that arrived two RTTs ago is not late, it is lost (the timer of RACK).
     if (repair(0)) return true;
     // Whoever may send is waiting for the port: the flight has not ended yet.

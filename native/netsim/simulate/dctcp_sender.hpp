@@ -46,6 +46,9 @@ class DctcpSender {
 
   std::uint64_t window() const;
   std::uint64_t choose(bool& again);
+  TimePs retransmission_timeout() const;
+  TimePs probe_timeout() const;  // of the first probe of a flight
+  TimePs waited_for_probes(std::uint32_t probes) const;
   void measure(TimePs rtt);
   bool repair(std::uint32_t reordering_packets);
 
@@ -59,9 +62,9 @@ class DctcpSender {
   std::uint32_t timeouts_ = 0, timeouts_in_row_ = 0;
   std::uint32_t mtu_, around_;
   Phase phase_ = Phase::kOpen;
-  bool at_once_ = false;  // the first repair does not wait for the window (RFC 6675, section 5, step 4.3)
-  bool probe_ = false;    // to be sent
-  bool probed_ = false;   // one probe per flight
+  bool at_once_ = false;      // the first repair does not wait for the window (RFC 6675, section 5, step 4.3)
+  bool probe_ = false;        // to be sent
+  std::uint32_t probes_ = 0;  // of this flight
   bool failed_ = false;
 };
 
