@@ -97,6 +97,7 @@ EndpointFactory roce_from(const nb::dict& from) {
   reader.take("dcqcn", roce.dcqcn);
   reader.take("ack_packets", roce.ack_packets);
   reader.take("timeout_ps", roce.timeout_ps);
+  reader.take("timeout_max_ps", roce.timeout_max_ps);
   reader.take("retries", roce.retries);
   reader.take("window_bytes", roce.window_bytes);
   reader.take("failover", roce.failover);
@@ -152,6 +153,18 @@ std::optional<SharedQueues> queues_from(const nb::object& from) {
   return queues;
 }
 
+Reconvergence reconvergence_from(const nb::object& from) {
+  Reconvergence times;
+  if (from.is_none()) return times;
+  const auto dict = nb::cast<nb::dict>(from);
+  Reader reader(dict);
+  reader.take("down_ps", times.down);
+  reader.take("blackhole_ps", times.blackhole);
+  reader.finish();
+  if (times.down < 0 || times.blackhole < 0) raise_value_error("reconvergence: 0 or more");
+  return times;
+}
+
 }  // namespace
 
 SimulationConfig simulation_config_from(const nb::dict& from) {
@@ -160,6 +173,7 @@ SimulationConfig simulation_config_from(const nb::dict& from) {
   config.fabric.ports = ports_from(member<nb::list>(from, "ports"));
   config.fabric.seed = member<std::uint64_t>(from, "seed");
   if (from.contains("queued")) config.fabric.queued = queues_from(from["queued"]);
+  if (from.contains("reconvergence")) config.fabric.reconvergence = reconvergence_from(from["reconvergence"]);
   Surroundings& surroundings = config.surroundings;
   surroundings.shape = config.fabric.shape;
   surroundings.seed = config.fabric.seed;

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t kNoticesMax = 1U << 16;  // nobody listens: the oldest are forgotten
 
-std::unique_ptr<PlaneModel> make_plane(const FabricConfig& config, std::uint32_t index) {
+std::unique_ptr<PlaneModel> make_plane(const FabricConfig& config, const RoutingTables& tables, std::uint32_t index) {
   if (!config.queued) {
-    const PlaneConfig plane{config.shape, config.ports, config.packets_max, config.delivery_lead, config.seed};
+    const PlaneConfig plane{config.shape, config.ports, config.packets_max, config.delivery_lead, config.seed, &tables};
     return std::make_unique<Plane>(plane, index);
   }
   QueuedPlaneConfig plane;
@@ -26,16 +26,21 @@ std::unique_ptr<PlaneModel> make_plane(const FabricConfig& config, std::uint32_t
   plane.pfc_xon_bytes = config.queued->pfc_xon_bytes;
   plane.delivery_lead = config.delivery_lead;
   plane.seed = config.seed;
+  plane.tables = &tables;
   return std::make_unique<QueuedPlane>(plane, index);
 }
 
 }  // namespace
 
 Fabric::Fabric(const FabricConfig& config)
-    : shape_(config.shape), carrier_(std::size_t{config.shape.planes} * config.shape.hosts, true) {
+    : shape_(config.shape),
+      reconvergence_(config.reconvergence),
+      routing_(config.shape),
+      link_changes_(config.shape.planes),
+      carrier_(std::size_t{config.shape.planes} * config.shape.hosts, true) {
   MRC_ASSERT(shape_.planes > 0 && shape_.hosts > 0 && shape_.hosts_per_t0 > 0 && shape_.t1s > 0);
   planes_.reserve(shape_.planes);
-  for (std::uint32_t index = 0; index < shape_.planes; ++index) planes_.push_back(make_plane(config, index));
+  for (std::uint32_t index = 0; index < shape_.planes; ++index) planes_.push_back(make_plane(config, routing_, index));
 }
 
 void Fabric::enter(TimePs when, std::uint32_t plane, const Packet& packet, Edge& edge) {
@@ -65,6 +70,7 @@ TimePs Fabric::next_fault_change() const {
   TimePs next = kNever;
   for (const Fault& fault : faults_) next = std::min(next, fault.next_change);
   for (const Repair& repair : repairs_) next = std::min(next, repair.when);
+  if (!convergences_.empty()) next = std::min(next, convergences_.begin()->first);
   return next;
 }
 
@@ -82,6 +88,7 @@ std::uint32_t Fabric::add_fault(const FaultSpec& spec) {
 void Fabric::change_faults(TimePs now) {
   begin_and_end(now);
   do_repairs(now);
+  converge(now);
 }
 
 void Fabric::begin_and_end(TimePs now) {
@@ -170,6 +177,7 @@ void Fabric::refresh_links(TimePs now, const FaultTarget& target) {
         if (covers(where, fault.spec.effects, ends)) all = combined(all, fault.spec.effects);
       }
       planes_[index]->set_effects(now, link, all);
+      note_route(now, index, link, all);
       note_carrier(now, index, link);
     }
   }
@@ -193,6 +201,31 @@ void Fabric::note_carrier(TimePs now, std::uint32_t index, LinkId changed) {
   notice.plane = index;
   notice.up = up;
   notices_.push_back(notice);
+}
+
+void Fabric::note_route(TimePs now, std::uint32_t index, LinkId changed, const Effects& effects) {
+  if (reconvergence_.down == kNever && reconvergence_.blackhole == kNever) return;
+  const auto health = effects.down        ? LinkHealth::kDown
+                      : effects.blackhole ? LinkHealth::kBlackhole
+                                          : LinkHealth::kAlive;
+  auto& known = link_changes_[index];
+  const auto found = known.find(changed);
+  if ((found == known.end() ? LinkHealth::kAlive : found->second.health) == health) return;
+  known[changed] = {health, ++changes_};
+  const TimePs either = std::min(reconvergence_.down, reconvergence_.blackhole);
+  const TimePs time = health == LinkHealth::kDown        ? reconvergence_.down
+                      : health == LinkHealth::kBlackhole ? reconvergence_.blackhole
+                                                         : either;
+  if (time < kNever - now) convergences_.insert({now + time, {index, changed, changes_}});
+}
+
+void Fabric::converge(TimePs now) {
+  while (!convergences_.empty() && convergences_.begin()->first <= now) {
+    const Convergence due = convergences_.begin()->second;
+    convergences_.erase(convergences_.begin());
+    const LinkChange& state = link_changes_[due.plane].at(due.link);
+    if (state.number == due.change) routing_.set(due.plane, due.link, state.health != LinkHealth::kAlive);
+  }
 }
 
 bool Fabric::poll_notice(Notice& notice) {

@@ -9,12 +9,14 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "netsim/faults.hpp"
 #include "netsim/plane_model.hpp"
+#include "netsim/routing_tables.hpp"
 
 namespace openmrc::netsim {
 
@@ -27,12 +29,19 @@ struct SharedQueues {
   std::uint64_t pfc_xon_bytes = 0;
 };
 
+// How long a link has to be dead, or alive again, before routing has converged and all switches avoid it, or use it.
+struct Reconvergence {
+  TimePs down = kNever;       // its two ends see it at once
+  TimePs blackhole = kNever;  // they find out by what they do not hear from each other
+};
+
 struct FabricConfig {
   ClosShape shape;
   std::array<PortConfig, kLinkKinds> ports;
   std::uint32_t packets_max = 0;  // per plane; 0: no limit
   TimePs delivery_lead = 0;       // as in PlaneConfig
   std::optional<SharedQueues> queued;
+  Reconvergence reconvergence;  // by default never: paths are fixed
   std::uint64_t seed = 0;
 };
 
@@ -78,6 +87,7 @@ class Fabric {
   PlaneModel& plane(std::uint32_t index) { return *planes_[index]; }
   const PlaneModel& plane(std::uint32_t index) const { return *planes_[index]; }
   const ClosShape& shape() const { return shape_; }
+  const RoutingTables& routing() const { return routing_; }
   std::uint32_t packets_inside() const;
 
  private:
@@ -101,8 +111,27 @@ class Fabric {
   void switch_fault(TimePs now, Fault& fault, bool on);
   void refresh_links(TimePs now, const FaultTarget& target);
   void note_carrier(TimePs now, std::uint32_t plane, LinkId changed);
+  void note_route(TimePs now, std::uint32_t plane, LinkId changed, const Effects& effects);
+  void converge(TimePs now);
+
+  // What routing finds out of a link, in the end.
+  enum class LinkHealth : std::uint8_t { kAlive = 0, kDown, kBlackhole };
+  struct Convergence {
+    std::uint32_t plane = 0;
+    LinkId link = 0;
+    std::uint64_t change = 0;  // void if the link has changed again since
+  };
+  struct LinkChange {
+    LinkHealth health{};
+    std::uint64_t number = 0;
+  };
 
   ClosShape shape_;
+  Reconvergence reconvergence_;
+  RoutingTables routing_;
+  std::vector<std::map<LinkId, LinkChange>> link_changes_;  // by plane, of links that were not always alive
+  std::multimap<TimePs, Convergence> convergences_;         // to come
+  std::uint64_t changes_ = 0;
   std::vector<std::unique_ptr<PlaneModel>> planes_;
   std::vector<Fault> faults_;    // in the order of their ids
   std::vector<Repair> repairs_;  // to come

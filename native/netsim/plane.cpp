@@ -119,20 +119,30 @@ void Plane::choose_uplink(TimePs now, Packet& packet) {
   const LinkKind kind = shape.kind_of(packet.link);
   if (kind == LinkKind::kNicUp) {
     packet.route.t0_uplink =
-        static_cast<std::uint16_t>(least_busy(now, shape.t0_up(shape.t0_of(packet.source_host), 0), shape.t1s));
+        static_cast<std::uint16_t>(least_busy(now, packet, shape.t0_up(shape.t0_of(packet.source_host), 0), shape.t1s));
   } else if (kind == LinkKind::kT0Up && shape.t1_uplinks > 0) {
     const std::uint32_t t1 = ends_of(shape, packet.link).t1;
-    packet.route.t1_uplink = static_cast<std::uint16_t>(least_busy(now, shape.t1_up(t1, 0), shape.t1_uplinks));
+    packet.route.t1_uplink = static_cast<std::uint16_t>(least_busy(now, packet, shape.t1_up(t1, 0), shape.t1_uplinks));
   }
 }
 
+// A switch knows at once which of its own links are down, and of others' when routing has converged.
+bool Plane::knows_dead(const Packet& packet, LinkId link, std::uint32_t uplink) const {
+  if (faulty_links_ > 0 && fault_states_[link] != nullptr && fault_states_[link]->effects.down) return true;
+  return config_.tables != nullptr && !config_.tables->usable_uplink(index_, packet, uplink);
+}
+
 // Ties go to the first after a random start, or every switch would favour its first uplinks.
-std::uint32_t Plane::least_busy(TimePs now, LinkId first, std::uint32_t count) {
+std::uint32_t Plane::least_busy(TimePs now, const Packet& packet, LinkId first, std::uint32_t count) {
   const std::uint32_t start = static_cast<std::uint32_t>(adaptive_.below(count));
   std::uint32_t best = start;
-  for (std::uint32_t i = 1; i < count; ++i) {
+  TimePs least = kNever;
+  for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t uplink = (start + i) % count;
-    if (links_[first + uplink].backlog(now) < links_[first + best].backlog(now)) best = uplink;
+    const TimePs backlog = links_[first + uplink].backlog(now);
+    if (backlog >= least || knows_dead(packet, first + uplink, uplink)) continue;
+    best = uplink;
+    least = backlog;
   }
   return best;
 }

@@ -10,6 +10,7 @@
 #include "netsim/event_queue.hpp"
 #include "netsim/huge_memory.hpp"
 #include "netsim/plane_model.hpp"
+#include "netsim/routing_tables.hpp"
 
 namespace openmrc::netsim {
 
@@ -20,6 +21,7 @@ struct PlaneConfig {
   TimePs delivery_lead = 0;                  // packets are handed to the edge this long before they reach their host;
                                              // at most the delay of that link
   std::uint64_t seed = 0;
+  const RoutingTables* tables = nullptr;  // what adaptive switches avoid, besides their own dead links
 };
 
 class Plane final : public PlaneModel {
@@ -53,7 +55,8 @@ class Plane final : public PlaneModel {
   bool crossed(TimePs now, Packet& packet, FaultState& faults, Edge& edge);
   void go_on(TimePs now, Packet& packet, Edge& edge);
   void choose_uplink(TimePs now, Packet& packet);
-  std::uint32_t least_busy(TimePs now, LinkId first, std::uint32_t count);
+  std::uint32_t least_busy(TimePs now, const Packet& packet, LinkId first, std::uint32_t count);
+  bool knows_dead(const Packet& packet, LinkId link, std::uint32_t uplink) const;
   bool crowded(const Packet& packet, Edge& edge);
 
   PlaneConfig config_;

@@ -130,17 +130,17 @@ void QueuedPlane::choose_uplink(Packet& packet) {
   const std::uint32_t source_t0 = shape.t0_of(packet.source_host);
   const std::uint32_t target_t0 = shape.t0_of(packet.destination_host);
   if (kind == LinkKind::kNicUp && source_t0 != target_t0) {
-    packet.route.t0_uplink = static_cast<std::uint16_t>(least_waiting(shape.t0_up(source_t0, 0), shape.t1s));
+    packet.route.t0_uplink = static_cast<std::uint16_t>(least_waiting(packet, shape.t0_up(source_t0, 0), shape.t1s));
   } else if (kind == LinkKind::kT0Up && shape.t1_uplinks > 0 &&
              shape.pod_of_t0(source_t0) != shape.pod_of_t0(target_t0)) {
     const std::uint32_t t1 = ends_of(shape, packet.link).t1;
-    packet.route.t1_uplink = static_cast<std::uint16_t>(least_waiting(shape.t1_up(t1, 0), shape.t1_uplinks));
+    packet.route.t1_uplink = static_cast<std::uint16_t>(least_waiting(packet, shape.t1_up(t1, 0), shape.t1_uplinks));
   }
 }
 
 // Ties go to the first after a random start, or every switch would favour its first uplinks. A switch knows which of
-// its own links are down; those come last.
-std::uint32_t QueuedPlane::least_waiting(LinkId first, std::uint32_t count) {
+// its own links are down, and what routing has converged to; those come last.
+std::uint32_t QueuedPlane::least_waiting(const Packet& packet, LinkId first, std::uint32_t count) {
   const std::uint32_t start = static_cast<std::uint32_t>(adaptive_.below(count));
   std::uint32_t best = start;
   std::uint64_t best_bytes = ~std::uint64_t{0};
@@ -148,6 +148,7 @@ std::uint32_t QueuedPlane::least_waiting(LinkId first, std::uint32_t count) {
     const std::uint32_t uplink = (start + i) % count;
     const FaultState* faults = faults_of(first + uplink);
     if (faults != nullptr && faults->effects.down) continue;
+    if (config_.tables != nullptr && !config_.tables->usable_uplink(index_, packet, uplink)) continue;
     const std::uint64_t bytes = queue_bytes(now_, first + uplink);
     if (bytes >= best_bytes) continue;
     best = uplink;

@@ -24,6 +24,7 @@
 #include "netsim/packet.hpp"
 #include "netsim/plane_model.hpp"
 #include "netsim/queued_events.hpp"
+#include "netsim/routing_tables.hpp"
 #include "netsim/topology.hpp"
 
 namespace openmrc::netsim {
@@ -39,6 +40,7 @@ struct QueuedPlaneConfig {
   std::uint64_t pfc_xon_bytes = 0;   // at most xoff
   TimePs delivery_lead = 0;          // as in PlaneConfig
   std::uint64_t seed = 0;
+  const RoutingTables* tables = nullptr;  // as in PlaneConfig
 };
 
 class QueuedPlane final : public PlaneModel {
@@ -90,7 +92,7 @@ class QueuedPlane final : public PlaneModel {
   void finish_crossing(std::uint32_t id, Edge& edge);
   void go_on(std::uint32_t id, Edge& edge);
   void choose_uplink(Packet& packet);
-  std::uint32_t least_waiting(LinkId first, std::uint32_t count);
+  std::uint32_t least_waiting(const Packet& packet, LinkId first, std::uint32_t count);
 
   void offer(std::uint32_t id, LinkId link, Edge& edge);
   bool admits(const Queue& queue, const PortConfig& config, std::uint32_t bytes) const;

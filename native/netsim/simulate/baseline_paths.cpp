@@ -23,7 +23,8 @@ HashedPaths::HashedPaths(const Surroundings& surroundings, std::string_view comp
       next_plane_(
           static_cast<std::uint32_t>(Rng::for_component(seed_, component, host).below(surroundings.shape.planes))),
       up_((PortMask{1} << surroundings.shape.planes) - 1),
-      failover_(failover) {}
+      failover_(failover),
+      routing_(surroundings.routing) {}
 
 std::uint32_t HashedPaths::open(const ConnectionEnd& end) {
   const std::uint32_t connection = size();
@@ -42,7 +43,12 @@ void HashedPaths::connect(std::uint32_t connection, std::uint32_t peer_number) {
 
 PortId HashedPaths::port_of(std::uint32_t connection) const {
   const PortId home = ends_[connection].home;
-  return failover_ && !up(home) ? nearest_up(home) : home;
+  if (!failover_) return home;
+  for (std::uint32_t step = 0; step < planes_; ++step) {
+    const auto port = static_cast<PortId>((home + step) % planes_);
+    if (up(port) && leads(connection, port)) return port;
+  }
+  return nearest_up(home);
 }
 
 PortId HashedPaths::nearest_up(PortId port) const {

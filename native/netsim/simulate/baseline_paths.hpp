@@ -22,7 +22,7 @@ class HashedPaths {
   std::uint32_t size() const { return static_cast<std::uint32_t>(ends_.size()); }
   std::uint32_t peer_number(std::uint32_t connection) const { return ends_[connection].peer_number; }
 
-  // The connection's own port, or with failover the next one that is up.
+  // The connection's own port, or with failover the next one that is up and, as far as routing knows, leads to the peer.
   PortId port_of(std::uint32_t connection) const;
   bool up(PortId port) const { return (up_ >> port) & 1; }
   PortMask up_ports() const { return up_; }
@@ -44,6 +44,10 @@ class HashedPaths {
   };
 
   PortId nearest_up(PortId port) const;
+  bool leads(std::uint32_t connection, PortId port) const {
+    return routing_ == nullptr || !routing_->avoids(port) ||
+           routing_->reaches(port, host_, ends_[connection].peer_host);
+  }
 
   std::string_view component_;
   std::uint64_t seed_;
@@ -52,6 +56,7 @@ class HashedPaths {
   std::uint32_t next_plane_;
   PortMask up_;
   bool failover_;
+  const RoutingTables* routing_;
   std::vector<End> ends_;
 };
 

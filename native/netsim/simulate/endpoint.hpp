@@ -19,6 +19,7 @@
 #include "engine/base/time.hpp"
 #include "netsim/link.hpp"
 #include "netsim/packet.hpp"
+#include "netsim/routing_tables.hpp"
 #include "netsim/topology.hpp"
 
 namespace openmrc::netsim {
@@ -45,7 +46,8 @@ struct Surroundings {
   std::uint32_t header_bytes = 126;  // of every packet on the wire around the transport's own header and payload: UDP,
                                      // IP, encapsulation, Ethernet framing; the ICRC is the transport's
   std::uint64_t port_rate_bps = 0;
-  TimePs base_rtt = 0;  // of a full packet and its acknowledgement across the longest path
+  TimePs base_rtt = 0;                     // of a full packet and its acknowledgement across the longest path
+  const RoutingTables* routing = nullptr;  // which peers a host can reach over which plane; nullptr: all over each
 };
 
 // One connection as one of its ends sees it.

@@ -99,7 +99,7 @@ class MrcEndpoint final : public Endpoint {
   static void require(Status status) { MRC_ASSERT(status == Status::kOk); }
   std::vector<Ev> draw_universe(std::uint32_t connection) const;
   void add_paths(Rng& rng, PortId port, std::vector<Ev>& universe) const;
-  bool denied(std::uint32_t plane, Route route) const;
+  std::vector<std::uint32_t> denied_paths(PortId port) const;
   bool post_now(TimePs now, Connection& connection, const Post& post);
   void collect();
   void sent(const Completion& completion);
@@ -132,10 +132,15 @@ EngineConfig MrcEndpoint::engine_config(const Surroundings& surroundings, const 
   return config;
 }
 
-bool MrcEndpoint::denied(std::uint32_t plane, Route route) const {
-  return std::any_of(settings_.denied.begin(), settings_.denied.end(), [&](const DeniedPath& path) {
-    return path.plane == plane && path.route.t0_uplink == route.t0_uplink && path.route.t1_uplink == route.t1_uplink;
-  });
+// In rising order.
+std::vector<std::uint32_t> MrcEndpoint::denied_paths(PortId port) const {
+  std::vector<std::uint32_t> denied;
+  for (const DeniedPath& path : settings_.denied) {
+    if (path.plane == port) denied.push_back(path.route.t0_uplink + path.route.t1_uplink * surroundings_.shape.t1s);
+  }
+  std::sort(denied.begin(), denied.end());
+  denied.erase(std::unique(denied.begin(), denied.end()), denied.end());
+  return denied;
 }
 
 // An EV is port * paths + path, so that its digits name the uplinks and values differ between ports. With hashed
@@ -144,18 +149,19 @@ void MrcEndpoint::add_paths(Rng& rng, PortId port, std::vector<Ev>& universe) co
   const ClosShape& shape = surroundings_.shape;
   const bool hashed = shape.routing == Routing::kHash;
   const std::uint32_t paths = hashed ? 4096 : shape.paths();
-  const std::uint32_t wanted = std::min<std::uint32_t>(settings_.universe_per_port, paths);
+  const std::vector<std::uint32_t> denied = hashed ? std::vector<std::uint32_t>{} : denied_paths(port);
+  const std::uint32_t allowed = paths - static_cast<std::uint32_t>(denied.size());
+  const std::uint32_t wanted = std::min<std::uint32_t>(settings_.universe_per_port, allowed);
   // Floyd's way of drawing distinct numbers: the set stays as small as the draw.
   std::vector<std::uint32_t> drawn;
-  for (std::uint32_t i = paths - wanted; i < paths; ++i) {
+  for (std::uint32_t i = allowed - wanted; i < allowed; ++i) {
     const auto number = static_cast<std::uint32_t>(rng.below(std::uint64_t{i} + 1));
     const bool taken = std::find(drawn.begin(), drawn.end(), number) != drawn.end();
     drawn.push_back(taken ? i : number);
   }
-  for (const std::uint32_t path : drawn) {
-    const std::uint32_t value = port * paths + path;
-    if (!hashed && !settings_.denied.empty() && denied(port, route_of(shape, 0, 0, value))) continue;
-    universe.push_back({value, port});
+  for (std::uint32_t path : drawn) {
+    for (const std::uint32_t skipped : denied) path += skipped <= path ? 1 : 0;
+    universe.push_back({port * paths + path, port});
   }
 }
 

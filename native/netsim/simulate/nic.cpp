@@ -130,6 +130,9 @@ void Nic::put_on_wire(TimePs now, Outbox& out) {
   packet.link = config_.shape.nic_up(host_);
   packet.corruption = kNotCorrupted;
   packet.route = route_of(config_.shape, host_, packet.destination_host, packet.ev);
+  if (config_.routing->avoids(outbound_.port)) {
+    packet.route = config_.routing->route(outbound_.port, packet, packet.route);
+  }
   if (packet.payload_bytes > 0) ++data_packets_;
   FaultState* faults = uplink_faults_[outbound_.port].get();
   free_at_[outbound_.port] = now + stretched(config_.uplink.transmit_time(packet.bytes), faults);

@@ -76,6 +76,7 @@ class Prefetch {
 struct NicConfig {
   ClosShape shape;
   Port uplink;  // its delay includes what a packet waits inside the sending NIC
+  const RoutingTables* routing = nullptr;
 };
 
 class Nic {

@@ -19,7 +19,7 @@ class RoceEndpoint final : public BaselineEndpoint<RoceSettings, RoceSender, Roc
  public:
   RoceEndpoint(const Surroundings& surroundings, const RoceSettings& settings, std::uint32_t host)
       : BaselineEndpoint(surroundings, settings, "roce", host) {
-    MRC_ASSERT(settings.timeout_ps > 0 && settings.ack_packets > 0);
+    MRC_ASSERT(settings.timeout_ps > 0 && settings.timeout_max_ps > 0 && settings.ack_packets > 0);
   }
 
   void handle_packet(TimePs now, PortId port, const HostPacket& packet) override {
@@ -94,7 +94,7 @@ class RoceEndpoint final : public BaselineEndpoint<RoceSettings, RoceSender, Roc
   }
 
   void arm(TimePs now, std::uint32_t connection) {
-    if (!timeouts_.armed(connection)) timeouts_.set(connection, now + settings_.timeout_ps);
+    if (!timeouts_.armed(connection)) timeouts_.set(connection, now + senders_[connection]->patience());
   }
 
   void handle_write(TimePs now, PortId port, const RoceHeader& header, const HostPacket& packet) {

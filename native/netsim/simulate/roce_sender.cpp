@@ -105,6 +105,12 @@ bool RoceSender::handle_timeout() {
   return timeouts_in_row_ <= settings_->retries;
 }
 
+TimePs RoceSender::patience() const {
+  TimePs wait = settings_->timeout_ps;
+  for (std::uint32_t i = 0; i < timeouts_in_row_ && wait < settings_->timeout_max_ps; ++i) wait *= 2;
+  return std::max(settings_->timeout_ps, std::min(wait, settings_->timeout_max_ps));
+}
+
 void RoceSender::fail() {
   failed_ = true;
   acknowledged_ = next_ = requested_ = messages_.end();

@@ -32,6 +32,7 @@ class RoceSender {
   void handle_cnp(TimePs now);
   // Goes back to the first unacknowledged packet; false: retries are used up.
   bool handle_timeout();
+  TimePs patience() const;  // from now until handle_timeout
 
   // Whether an answer is due, so that the timer has to run.
   bool waits() const { return requested_ > acknowledged_; }

@@ -19,6 +19,9 @@ struct RoceSettings {
   // a few milliseconds; with 67 ms every lost tail would decide the run, which is not what is compared here. Much less
   // would fire while PFC holds a path up.
   TimePs timeout_ps = 4'194'304'000;
+  // Adaptive retransmission starts short and waits longer each time that nothing comes back, up to the usual 4.096 us *
+  // 2^14: eight timeouts of 4 ms would end a QP before routing has found another way.
+  TimePs timeout_max_ps = 67'108'864'000;
   std::uint32_t retries = 7;  // timeouts in a row that are answered by sending again; the next one ends the QP. Verbs'
                               // retry_cnt, where 7 is the most and the usual value
 

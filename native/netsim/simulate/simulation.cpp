@@ -59,7 +59,8 @@ Simulation::Simulation(const SimulationConfig& config, Workload workload, const 
   way_up_ = fabric.ports[slot(LinkKind::kNicUp)].delay;
   way_down_ = fabric.delivery_lead;
   MRC_ASSERT(way_up_ + way_down_ > 0);
-  nic_config_ = {fabric.shape, Port(fabric.ports[slot(LinkKind::kNicUp)])};
+  nic_config_ = {fabric.shape, Port(fabric.ports[slot(LinkKind::kNicUp)]), &fabric_.routing()};
+  surroundings_.routing = &fabric_.routing();
   make_nics(config, make_endpoint);
   make_connections();
   for (const auto& shard : map_.shards) {
