@@ -94,7 +94,7 @@ def scenarios(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @settings(
-    max_examples=int(os.environ.get("OPENMRC_SCENARIOS", 0)) or settings.default.max_examples * 3 // 2,
+    max_examples=int(os.environ.get("OPENMRC_SCENARIOS", "0")) or settings.default.max_examples * 3 // 2,
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(scenarios())

@@ -274,5 +274,6 @@ def test_settings_that_no_simulation_can_run_with_are_refused(transport: str) ->
 
 def test_backups_are_as_many_again_as_a_qp_has_room_for() -> None:
     for evs, known in ((32, 64), (256, 512), (400, 512), (512, 512)):
-        scenario = parse_scenario(GOOD + f"transports: {{mrc: {{evs_per_port: {evs}}}}}\n")
+        hashed = GOOD.replace("t1s: 4", "t1s: 4, routing: hash")
+        scenario = parse_scenario(hashed + f"transports: {{mrc: {{evs_per_port: {evs}}}}}\n")
         assert native_config(scenario, scenario.transports[0], 1)["transport"]["universe_per_port"] == known

@@ -59,6 +59,9 @@ def run(
     _write_json(result, as_json)
     if as_json is None or str(as_json) != "-":
         Console(soft_wrap=True, highlight=False).print(_table(result))
+        for each in result:
+            for hint in each.summary["hints"]:
+                print(f"hint: {each.name}: {hint}")
         print(f"run directory: {folder}")
     if result.interrupted:
         console.print("interrupted; the run directory holds what happened until then")

@@ -55,23 +55,24 @@ class Ecn:
 
     The ramp ends at `max_permille`; above it everything is marked.
 
-    `nic`: also the hosts' own uplinks; `last_hop`: also the port to the host. Both off as deployed: a mark then says
-    that the fabric between the T0s is congested, which another path can avoid. `t0`, `t1` and `t2` are the other ports
-    of these switches.
+    `nic`: also the hosts' own uplinks; `last_hop`: also the port to the host. Both off as deployed with MRC: a mark
+    then says that the fabric between the T0s is congested, which another path can avoid. `last_hop` None: as the
+    transport is deployed that runs there. `t0`, `t1` and `t2` are the other ports of these switches.
     """
 
     min_bytes: int
     max_bytes: int
     max_permille: int = 1000
     nic: bool = False
-    last_hop: bool = False
+    last_hop: bool | None = None
     t0: bool = True
     t1: bool = True
     t2: bool = True
 
-    def marks(self, kind: PortKind) -> bool:
-        """Whether ports of this kind mark."""
-        enabled = {"nic_up": self.nic, "nic_down": self.last_hop, "t0_up": self.t0, "t2_down": self.t2}
+    def marks(self, kind: PortKind, *, last_hop: bool = False) -> bool:
+        """Whether ports of this kind mark; `last_hop`: those to hosts if nothing is said about them."""
+        to_host = last_hop if self.last_hop is None else self.last_hop
+        enabled = {"nic_up": self.nic, "nic_down": to_host, "t0_up": self.t0, "t2_down": self.t2}
         return enabled.get(kind, self.t1)
 
 
@@ -264,15 +265,15 @@ class Fabric(Shape):
             "tick_ps": tick_ps,
         }
 
-    def native_port(self, kind: PortKind) -> dict[str, int | bool]:
-        """Settings of the native ports of one kind."""
+    def native_port(self, kind: PortKind, *, last_hop_marks: bool = False) -> dict[str, int | bool]:
+        """Settings of the native ports of one kind; `last_hop_marks` as in `Ecn.marks`."""
         port, nic = self.ports[kind], kind == "nic_up"
         return {
             "rate_bps": port.rate_bps,
             "delay_ps": port.delay_ps,
             "queue_bytes": port.queue_bytes,
             "control_queue_bytes": port.queue_bytes,
-            "ecn": self.ecn is not None and self.ecn.marks(kind),
+            "ecn": self.ecn is not None and self.ecn.marks(kind, last_hop=last_hop_marks),
             "ecn_min_bytes": port.ecn_min_bytes,
             "ecn_max_bytes": port.ecn_max_bytes,
             "ecn_max_permille": self.ecn.max_permille if self.ecn else 1000,

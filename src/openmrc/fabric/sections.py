@@ -176,7 +176,9 @@ class EcnSection(Section):
         default="100%", validate_default=True, description="Where the ramp ends"
     )
     nic: Flag = Field(False, description="Mark at the hosts' uplinks too")
-    last_hop: Flag = Field(False, description="Mark at the port to the host too")
+    last_hop: Flag | None = Field(
+        None, description="Mark at the port to the host too; left out: for transports that need it"
+    )
     t0: Flag = Field(True, description="Mark at T0 uplinks")
     t1: Flag = Field(True, description="Mark at T1s")
     t2: Flag = Field(True, description="Mark at T2s")

@@ -11,6 +11,7 @@ import numpy as np
 from openmrc.errors import ConfigError
 from openmrc.live.plan import HOSTS_MAX, PAYLOAD_MTUS, RunPlan
 from openmrc.sim import Scenario
+from openmrc.sim.evs import EVS_LEAST, evs_of
 from openmrc.sim.native_config import all_faults
 from openmrc.sim.run import build_graph
 from openmrc.sim.transports import MrcSection, Transport
@@ -71,7 +72,7 @@ def plan_of(scenario: Scenario) -> RunPlan:
         payload_mtu=scenario.payload_mtu,
         message_bytes=_message_bytes(fabric.rate_bps * fabric.planes),
         depth=_DEPTH,
-        evs_per_plane=section.evs_known(fabric.planes),
+        evs_per_plane=evs_of(section, fabric).known,
         connection=_connection(section, trimming=fabric.trim is not None),
     )
 
@@ -104,7 +105,7 @@ def _connection(section: MrcSection, *, trimming: bool) -> dict[str, object]:
     settings: dict[str, object] = {
         "selector": section.ev_selector,
         "controller": section.controller,
-        "active_per_port": section.evs_per_port,
+        "active_per_port": section.evs_per_port or EVS_LEAST,
         "trimming": trimming,
     }
     said = section.model_fields_set

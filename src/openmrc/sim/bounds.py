@@ -46,7 +46,9 @@ class Packets:
     """How messages become packets.
 
     A message is split over `lanes`, into parts that differ by a byte at most, but over no more of them than it has full
-    packets' worth of payload. `transport_header_bytes` is the least that the transport's headers add to any packet, so that what only the first or
+    packets' worth of payload.
+
+    `transport_header_bytes` is the least that the transport's headers add to any packet, so that what only the first or
     the last of a message has (RETH, ImmDt) or fills up to four bytes is not in an ideal. `header_bytes` None: the
     fabric's. Latencies as the NIC model has them.
     """

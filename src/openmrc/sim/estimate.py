@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from openmrc.errors import ConfigError
+from openmrc.sim.evs import evs_of
 from openmrc.sim.native_config import lanes_of
 from openmrc.sim.ops import SEND, OpGraph
 from openmrc.sim.scenario import Scenario
@@ -61,7 +62,7 @@ def estimate_memory(scenario: Scenario, transport: Transport, graph: OpGraph) ->
     pairs = graph.host[sends].astype(np.uint64) << np.uint64(32) | graph.peer[sends].astype(np.uint64)
     senders = np.unique(graph.host[sends])
     ends = len(np.unique(pairs)) * lanes_of(scenario, transport)
-    evs = transport.settings.evs_known(fabric.planes) if isinstance(transport.settings, MrcSection) else 0
+    evs = evs_of(transport.settings, fabric).known if isinstance(transport.settings, MrcSection) else 0
     window = int(WINDOW_BDPS * fabric.rate_bps * scenario.base_rtt_ps / (8 * 10**12))
     packets = len(senders) * fabric.planes * (1 + window // scenario.payload_mtu)
     return MemoryEstimate(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from openmrc.fabric import Fabric, Fault
 from openmrc.fabric.model import MRC_DATA_BYTES, PORT_TIERS
+from openmrc.sim.evs import evs_of
 from openmrc.sim.scenario import Scenario
 from openmrc.sim.transports import MrcSection, Transport
 
@@ -34,7 +36,7 @@ def native_config(scenario: Scenario, transport: Transport, threads: int) -> dic
             "t1_uplinks": fabric.t1_uplinks,
             "routing": fabric.routing,
         },
-        "ports": [fabric.native_port(kind) for kind in PORT_TIERS],
+        "ports": [fabric.native_port(kind, last_hop_marks=transport.settings.slows_by_marks) for kind in PORT_TIERS],
         "queued": _queued(fabric),
         "seed": scenario.seed,
         "payload_mtu": scenario.payload_mtu,
@@ -45,7 +47,15 @@ def native_config(scenario: Scenario, transport: Transport, threads: int) -> dic
         "lanes": lanes_of(scenario, transport),
         "threads": threads,
         "transport": _transport(scenario, transport),
+        "reconvergence": _reconvergence(scenario, transport),
     }
+
+
+def _reconvergence(scenario: Scenario, transport: Transport) -> dict[str, int] | None:
+    """Where switches choose the path; one that the sender names leads over the same links for ever."""
+    if transport.kind == "mrc" and scenario.fabric.routing == "modulo":
+        return None
+    return {name: time for name, time in asdict(scenario.reconvergence).items() if time is not None}
 
 
 def _transport(scenario: Scenario, transport: Transport) -> dict[str, Any]:
@@ -54,7 +64,8 @@ def _transport(scenario: Scenario, transport: Transport) -> dict[str, Any]:
     if not isinstance(transport.settings, MrcSection):
         return settings
     fabric = scenario.fabric
-    settings["universe_per_port"] = transport.settings.evs_known(fabric.planes)
+    evs = evs_of(transport.settings, fabric)
+    settings |= {"evs_per_port": evs.active, "universe_per_port": evs.known}
     settings["cc"] |= {
         "mtu_bytes": scenario.payload_mtu + MRC_DATA_BYTES + NOMINAL_BYTES,
         "link_rate_bps": fabric.rate_bps * fabric.planes,

@@ -13,10 +13,11 @@ from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric import Fabric, Fault
 from openmrc.fabric.reading import Document
 from openmrc.sim.checks import Expectation
+from openmrc.sim.evs import evs_of
 from openmrc.sim.flaps import RandomFlaps
-from openmrc.sim.transports import Transport
+from openmrc.sim.transports import MrcSection, Transport
 
-__all__ = ["SERIES", "Nic", "Scenario", "Watch"]
+__all__ = ["SERIES", "Nic", "Reconvergence", "Scenario", "Watch"]
 
 Series = Literal["planes", "hosts", "queues", "paths"]
 SERIES: tuple[Series, ...] = ("planes", "hosts", "queues", "paths")
@@ -44,6 +45,23 @@ class Nic:
 
 
 @dataclass(frozen=True)
+class Reconvergence:
+    """How long a link has to be dead until switches route around it, or alive until they use it again; None: never.
+
+    It concerns paths that switches choose: all of RoCEv2 and DCTCP, and those of MRC unless EVs name them (`modulo`).
+    The defaults are those of a well-tuned data centre: 100 ms for eBGP and its forwarding tables to follow a port that
+    goes down, and before that 150 ms for BFD to miss three packets of a link that drops everything.
+
+    Args:
+        down_ps: Of a link that is down at both ends.
+        blackhole_ps: Of a link that drops everything and looks up.
+    """
+
+    down_ps: int | None = 100 * 10**9
+    blackhole_ps: int | None = 250 * 10**9
+
+
+@dataclass(frozen=True)
 class Watch:
     """What is recorded while it runs.
 
@@ -67,6 +85,7 @@ class Scenario:
         transports: With which transports, one after the other.
         faults: What breaks when, from the start of the run; the fabric's own faults come first.
         random_faults: What breaks at random, drawn from the seed.
+        reconvergence: How fast switches route around what is broken.
         seed: Of everything that is drawn.
         duration_ps: Simulated time after which a run ends unfinished.
         sample_ps: Time between samples of the series; None: about 200 samples of an ideal run.
@@ -85,6 +104,7 @@ class Scenario:
     nic: Nic = Nic()
     faults: tuple[Fault, ...] = ()
     random_faults: tuple[RandomFlaps, ...] = ()
+    reconvergence: Reconvergence = Reconvergence()
     seed: int = 1
     duration_ps: int = DURATION_PS
     sample_ps: int | None = None
@@ -127,15 +147,26 @@ class Scenario:
             "nic": asdict(self.nic),
             "payload_mtu": self.payload_mtu,
             "base_rtt_ps": self.base_rtt_ps,
-            "transports": {each.name: each.effective() for each in self.transports},
+            "transports": {each.name: self._effective(each) for each in self.transports},
             "workload": _plain(self.workload),
             "faults": [str(fault) for fault in self.faults],
             "random_faults": [asdict(flaps) for flaps in self.random_faults],
+            "reconvergence": asdict(self.reconvergence),
             "duration_ps": self.duration_ps,
             "sample_ps": self.sample_ps,
             "policies": list(self.policies),
             "watch": {"hosts": list(self.watch.hosts), "series": list(self.watch.series)},
         }
+
+    def _effective(self, transport: Transport) -> dict[str, Any]:
+        """Settings of a transport, with those that follow from the fabric, and of the fabric that of the transport."""
+        ecn = self.fabric.ecn
+        marks = ecn is not None and ecn.marks("nic_down", last_hop=transport.settings.slows_by_marks)
+        settings = {**transport.effective(), "last_hop_marks": marks}
+        if isinstance(transport.settings, MrcSection):
+            evs = evs_of(transport.settings, self.fabric)
+            settings |= {"evs_per_port": evs.active, "universe_per_port": evs.known}
+        return settings
 
     @property
     def hash(self) -> str:

@@ -14,8 +14,9 @@ from openmrc.fabric import Fabric, FabricFileError, Fault, FileProblemsError, lo
 from openmrc.fabric.file import fabric_of
 from openmrc.fabric.reading import Document, Place, Section, count, in_order, quantity, read_text, read_yaml
 from openmrc.sim.checks import Expectation, parse_expectations
+from openmrc.sim.evs import evs_of
 from openmrc.sim.flaps import FlapSection, RandomFlaps
-from openmrc.sim.scenario import DURATION_PS, SERIES, SMALL_PORTS_MAX, Nic, Scenario, Series, Watch
+from openmrc.sim.scenario import DURATION_PS, SERIES, SMALL_PORTS_MAX, Nic, Reconvergence, Scenario, Series, Watch
 from openmrc.sim.transports import EVS_MAX, KINDS, MrcSection, Transport
 from openmrc.sim.workloads import workload_problems
 from openmrc.units import format_time, parse_bytes, parse_time
@@ -59,6 +60,20 @@ class WatchSection(Section):
     series: tuple[Series, ...] | None = None
 
 
+def _reconvergence_time(value: Any) -> int | None:
+    return None if value in ("off", False) else _span(value)
+
+
+class ReconvergenceSection(Section):
+    down: Annotated[int | None, BeforeValidator(_reconvergence_time)] = Reconvergence.down_ps
+    blackhole: Annotated[int | None, BeforeValidator(_reconvergence_time)] = Reconvergence.blackhole_ps
+
+
+def _reconvergence(value: Any) -> Any:
+    """One time for both kinds of dead links, or `off`, where settings may stand."""
+    return value if isinstance(value, Mapping) else {"down": value, "blackhole": value}
+
+
 class RandomSection(Section):
     random: FlapSection
 
@@ -81,6 +96,7 @@ class ScenarioFile(Section):
     transports: Any = None
     workload: Any
     faults: Any = ()
+    reconvergence: Annotated[ReconvergenceSection, BeforeValidator(_reconvergence)] = ReconvergenceSection()
     seed: Annotated[int, count(0, 2**63 - 1)] = 1
     duration: Annotated[int, BeforeValidator(_span)] | None = None
     sample: Annotated[int, BeforeValidator(_span)] | None = None
@@ -162,6 +178,7 @@ def _decide(document: Document, folder: Path | None, name: str) -> Scenario:
         nic=Nic(file.nic.latency, file.nic.doorbell, file.nic.lanes),
         faults=tuple(fault for fault in faults if isinstance(fault, Fault)),
         random_faults=tuple(fault for fault in faults if isinstance(fault, RandomFlaps)),
+        reconvergence=Reconvergence(file.reconvergence.down, file.reconvergence.blackhole),
         seed=file.seed,
         duration_ps=_duration(file),
         sample_ps=file.sample,
@@ -334,10 +351,12 @@ class _Draft:
         for transport in transports:
             if not isinstance(transport.settings, MrcSection):
                 continue
-            known = transport.settings.evs_known(fabric.planes)
-            if known * fabric.planes > EVS_MAX:
-                words = f"at most {EVS_MAX // fabric.planes} EVs per port, backups included: {EVS_MAX} on all planes"
-                self.add(("transports", transport.name, "evs_per_port"), known, words)
+            evs, universe = evs_of(transport.settings, fabric), transport.settings.universe_per_port
+            words = f"at most {evs.room} EVs per port, backups included: {EVS_MAX} on all planes"
+            if evs.wanted > evs.room:
+                self.add(("transports", transport.name, "evs_per_port"), evs.wanted, words)
+            if universe is not None and universe > evs.room:
+                self.add(("transports", transport.name, "universe_per_port"), universe, words)
             for plane, uplink, second in transport.settings.denied:
                 if plane >= fabric.planes or uplink >= fabric.t1s or second >= max(fabric.t1_uplinks, 1):
                     words = f"planes 0 to {fabric.planes - 1}, uplinks of a T0 0 to {fabric.t1s - 1}"

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from openmrc.sim.bounds import NEVER_PS, Ideals
+from openmrc.sim.evs import evs_of
+from openmrc.sim.hints import hints
 from openmrc.sim.native_config import lanes_of
 from openmrc.sim.ops import SEND, OpGraph
 from openmrc.sim.recorder import DROP_CAUSES
@@ -103,6 +105,7 @@ def summarise(
         "trims": totals["trims"],
         "packets_per_second": measured["counters"]["data_packets"] / max(measured["wall_s"], 1e-9),
         **_evs(scenario, transport, graph),
+        "hints": list(hints(scenario, transport)),
     }
 
 
@@ -117,10 +120,11 @@ def _percentiles(name: str, times_ps: Column) -> dict[str, int | None]:
 
 
 def _evs(scenario: Scenario, transport: Transport, graph: OpGraph) -> dict[str, int]:
-    """How many EVs all sending ends use, for MRC."""
+    """How many EVs all sending ends use and each on a port, and the paths of a plane, for MRC."""
     if not isinstance(transport.settings, MrcSection):
         return {}
     sends = graph.kind == SEND
     pairs = graph.host[sends].astype(np.uint64) << np.uint64(32) | graph.peer[sends].astype(np.uint64)
     ends = len(np.unique(pairs)) * lanes_of(scenario, transport)
-    return {"evs": ends * transport.settings.evs_per_port * scenario.fabric.planes}
+    evs = evs_of(transport.settings, scenario.fabric)
+    return {"evs": ends * evs.in_use, "evs_per_port": evs.active, "paths_per_plane": evs.paths}

@@ -128,6 +128,11 @@ class TransportSection(Section):
     kind: str
     lanes: Annotated[int, count(1, 64)] | None = None
 
+    @property
+    def slows_by_marks(self) -> bool:
+        """Whether marks are all that slows it down, so that it is deployed with marks at the ports to hosts as well."""
+        return False
+
     def native(self) -> dict[str, Any]:
         """Settings by native name; what is None is left to the native default."""
         return self.model_dump(by_alias=True, exclude={"kind", "lanes"}, exclude_none=True)
@@ -142,7 +147,7 @@ class MrcSection(TransportSection):
     kind: Literal["mrc"] = "mrc"
     ev_selector: Annotated[str, _policy("ev_selector", _native.ev_selector_names)] = "mrc"
     controller: Annotated[str, _policy("controller", _native.controller_names)] = "nscc"
-    evs_per_port: Annotated[int, count(1, 4096)] = 32
+    evs_per_port: Annotated[int, count(1, 4096)] | None = None
     universe_per_port: Annotated[int, count(1, 8192)] | None = None
     min_active: Annotated[int, count(1, 65535)] = 1
     probe_successes: Annotated[int, count(1, 255)] = 3
@@ -164,10 +169,13 @@ class MrcSection(TransportSection):
     denied: tuple[Annotated[tuple[int, int, int], BeforeValidator(_denied)], ...] = ()
     cc: NsccSection = NsccSection()
 
-    def evs_known(self, planes: int) -> int:
-        """EVs per port that an end knows: those in use and their backups, by default as many again if a QP has room."""
-        room = max(EVS_MAX // planes, self.evs_per_port)
-        return max(self.evs_per_port, self.universe_per_port or min(2 * self.evs_per_port, room))
+    @model_validator(mode="after")
+    def check_universe(self) -> Self:
+        """Refuses fewer EVs in all than are in use."""
+        known = self.universe_per_port
+        if known is not None and self.evs_per_port is not None and known < self.evs_per_port:
+            raise ConfigError("universe_per_port", known, f"at least the {self.evs_per_port} of evs_per_port")
+        return self
 
 
 class DcqcnSection(Section):
@@ -195,9 +203,15 @@ class RoceSection(TransportSection):
     dcqcn: Annotated[DcqcnSection | None, BeforeValidator(on_off)] = DcqcnSection()
     ack_packets: Annotated[int, count(1, 1024)] = 4
     timeout: Timer = _ps("timeout_ps", 4_194_304_000)
+    timeout_max: Timer = _ps("timeout_max_ps", 67_108_864_000)
     retries: Annotated[int, count(0, 255)] = 7
     window_bytes: Size = 0
     failover: Flag = True
+
+    @property
+    def slows_by_marks(self) -> bool:
+        """With DCQCN."""
+        return self.dcqcn is not None
 
     def native(self) -> dict[str, Any]:
         """Settings by native name, those of DCQCN among them."""
@@ -225,6 +239,11 @@ class DctcpSection(TransportSection):
     retries: Annotated[int, count(0, 255)] = 15
     tail_loss_probe: Flag = True
     failover: Flag = False
+
+    @property
+    def slows_by_marks(self) -> bool:
+        """DCTCP's answer to a loss is that of any TCP, and comes too late."""
+        return True
 
     @model_validator(mode="after")
     def check_timers(self) -> Self:

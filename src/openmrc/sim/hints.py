@@ -1,0 +1,47 @@
+"""Settings of a run that make its figures say less than they seem to: what is short, and what to set instead."""
+
+from __future__ import annotations
+
+from openmrc.sim.evs import Evs, evs_of
+from openmrc.sim.scenario import Scenario
+from openmrc.sim.transports import MrcSection, Transport
+
+__all__ = ["hints"]
+
+
+def hints(scenario: Scenario, transport: Transport) -> tuple[str, ...]:
+    """Sentences about one transport of a scenario, each beginning with the setting that it is about."""
+    if isinstance(transport.settings, MrcSection):
+        return _of_evs(transport.settings, evs_of(transport.settings, scenario.fabric))
+    return _of_marks(scenario, transport)
+
+
+def _of_evs(settings: MrcSection, evs: Evs) -> tuple[str, ...]:
+    found = []
+    if settings.evs_per_port is not None and evs.active < evs.wanted:
+        found.append(
+            f"evs_per_port: {evs.wanted} asked for, {evs.active} used: a plane has {evs.active} different paths"
+        )
+    if settings.universe_per_port is not None and evs.known < settings.universe_per_port:
+        found.append(
+            f"universe_per_port: {settings.universe_per_port} asked for, {evs.known} used: "
+            f"a plane has {evs.known} different paths"
+        )
+    if evs.active < evs.paths:
+        more = f"up to {evs.room} are possible" if evs.active < evs.room else f"{evs.room} are the most of a QP's 1,024"
+        found.append(
+            f"evs_per_port: {evs.active} EVs for {evs.paths} paths of a plane load some links more than others; {more}"
+        )
+    return tuple(found)
+
+
+def _of_marks(scenario: Scenario, transport: Transport) -> tuple[str, ...]:
+    ecn = scenario.fabric.ecn
+    if not transport.settings.slows_by_marks:
+        return ()
+    if ecn is None:
+        return (f"fabric.ecn: off, but marks are what makes {transport.name} slow down; set a ramp or a step",)
+    if not ecn.marks("nic_down", last_hop=True):
+        why = f"marks are what makes {transport.name} slow down in an incast"
+        return (f"fabric.ecn.last_hop: false, but {why}; leave it out, and transports that need marks there have them",)
+    return ()
