@@ -15,6 +15,7 @@ enum class EventType : std::uint8_t {
   kPortState = 3,     // value = 1 up, 0 down; detail = 0 local, 1 learned from the peer
   kRetryTimeout = 4,  // value = consecutive timeouts so far
   kCqOverrun = 5,
+  kPortRefused = 6,  // by the driver: the operating system refused to send or receive; value = errno
   kCount,
 };
 

@@ -27,7 +27,11 @@ constexpr std::uint32_t kBulkDatagrams = 4;
 constexpr std::uint64_t kBulkBytes = 1024;
 constexpr TimeNs kSleepMax = 10 * kNsPerSecond;
 
-enum class Source : std::uint32_t { kReceive, kBlocked, kWake };
+constexpr TimeNs kPause = kNsPerMs;              // after a refusal that nothing announces the end of
+constexpr TimeNs kLinkCheck = kNsPerSecond;      // for an interface that is gone, besides the kernel's notices
+constexpr TimeNs kFaultInterval = kNsPerSecond;  // between two events about one port's refusals
+
+enum class Source : std::uint32_t { kReceive, kBlocked, kWake, kLinks };
 
 std::uint64_t tag(Source source, std::size_t port = 0) {
   return (static_cast<std::uint64_t>(source) << 32) | static_cast<std::uint64_t>(port);
@@ -50,11 +54,15 @@ void clear(const FileDescriptor& fd) {
   [[maybe_unused]] const ssize_t bytes = ::read(fd.get(), &count, sizeof count);
 }
 
-void watch(int epoll, int operation, int fd, std::uint32_t events, std::uint64_t data) {
+bool watch(const FileDescriptor& epoll, int operation, int fd, std::uint32_t events, std::uint64_t data) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = data;
-  if (::epoll_ctl(epoll, operation, fd, &event) != 0) throw NicError(errno, "cannot watch a socket");
+  return ::epoll_ctl(epoll.get(), operation, fd, &event) == 0;
+}
+
+void require(bool watched) {
+  if (!watched) throw NicError(errno, "cannot watch a socket");
 }
 
 timespec to_timespec(TimeNs span) {
@@ -63,12 +71,17 @@ timespec to_timespec(TimeNs span) {
 
 int to_ms(TimeNs span) { return static_cast<int>((span + kNsPerMs - 1) / kNsPerMs); }
 
-// With the precision of the timers where the kernel offers it (5.11), else rounded up to milliseconds.
+// With the precision of the timers where the kernel offers it (5.11) and no sandbox forbids it, else rounded up to
+// milliseconds.
 int wait_events(int epoll, std::span<epoll_event> events, TimeNs span) {
-  const timespec timeout = to_timespec(span);
+  static std::atomic<bool> precise{true};
   const int count = static_cast<int>(events.size());
-  const long answer = ::syscall(SYS_epoll_pwait2, epoll, events.data(), count, &timeout, nullptr, 0);
-  if (answer >= 0 || errno != ENOSYS) return static_cast<int>(answer);
+  if (precise.load(std::memory_order_relaxed)) {
+    const timespec timeout = to_timespec(span);
+    const long answer = ::syscall(SYS_epoll_pwait2, epoll, events.data(), count, &timeout, nullptr, 0);
+    if (answer >= 0 || errno == EINTR) return static_cast<int>(answer);
+    precise.store(false, std::memory_order_relaxed);
+  }
   return ::epoll_wait(epoll, events.data(), count, to_ms(span));
 }
 
@@ -117,13 +130,14 @@ Device::Device(const Settings& settings) : settings_(settings), buffers_(make_re
   for (FileDescriptor* epoll : {&epoll_, &io_epoll_}) {
     *epoll = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
     if (!epoll->valid()) throw NicError(errno, "cannot create an epoll instance");
-    for (std::size_t i = 0; i < ports_.size(); ++i) {
-      watch(epoll->get(), EPOLL_CTL_ADD, ports_[i]->receive_fd(), EPOLLIN, tag(Source::kReceive, i));
-    }
   }
-  watch(io_epoll_.get(), EPOLL_CTL_ADD, wake_fd_.get(), EPOLLIN, tag(Source::kWake));
+  for (PortId id = 0; id < ports_.size(); ++id) require(watch_receiving(id, EPOLL_CTL_ADD));
+  require(watch(io_epoll_, EPOLL_CTL_ADD, wake_fd_.get(), EPOLLIN, tag(Source::kWake)));
+  const auto names_interface = [](const PortSettings& port) { return !port.interface.empty(); };
+  if (std::any_of(settings_.ports.begin(), settings_.ports.end(), names_interface)) links_.open();
+  if (links_.fd() >= 0) require(watch(io_epoll_, EPOLL_CTL_ADD, links_.fd(), EPOLLIN, tag(Source::kLinks)));
   all_ports_ = static_cast<PortMask>((1ULL << ports_.size()) - 1);
-  free_ports_ = all_ports_;
+  free_ports_ = carriers_ = attached_ = all_ports_;
   thread_ = std::thread([this] { run(); });
 }
 
@@ -147,6 +161,69 @@ void Device::close() {
   ring(event_waker_.fd);
 }
 
+// --- interfaces
+
+bool Device::watch_receiving(PortId id, int operation) {
+  bool watched = true;
+  for (const FileDescriptor* epoll : {&epoll_, &io_epoll_}) {
+    watched = watch(*epoll, operation, ports_[id]->receive_fd(), EPOLLIN, tag(Source::kReceive, id)) && watched;
+  }
+  return watched;
+}
+
+void Device::check_interfaces() {
+  link_notice_.store(false);
+  next_link_check_ = now_ns() + kLinkCheck;
+  for (PortId id = 0; id < ports_.size(); ++id) {
+    const bool attached = (attached_ >> id & 1U) != 0;
+    if (attached && ports_[id]->interface_gone()) detach(id);
+    if ((attached_ >> id & 1U) == 0) attach(id);
+  }
+}
+
+void Device::detach(PortId id) {
+  watch_receiving(id, EPOLL_CTL_DEL);
+  attached_ &= ~(PortMask{1} << id);
+  drop_pending(id);
+  update_state(id);
+  report_fault(id, ENODEV);
+}
+
+// The interface comes first and its address later, so this may take several notices.
+void Device::attach(PortId id) {
+  int error = ports_[id]->rebind();
+  if (error == 0 && !watch_receiving(id, EPOLL_CTL_ADD)) error = errno;
+  if (error == 0) {
+    attached_ |= PortMask{1} << id;
+    update_state(id);
+  } else if (error != ENODEV && error != EADDRNOTAVAIL) {
+    report_fault(id, error);
+  }
+}
+
+void Device::update_state(PortId id) {
+  engine_->handle_port_state(engine_now(), id, (carriers_ & attached_) >> id & 1U);
+}
+
+void Device::note_fault(PortId id) {
+  const int error = ports_[id]->take_fault();
+  if (error == 0) return;
+  if (error == ENODEV || error == ENXIO) link_notice_.store(true);
+  report_fault(id, error);
+}
+
+void Device::report_fault(PortId id, int error) {
+  const TimeNs now = now_ns();
+  TimeNs& reported = fault_reported_[id];
+  if (reported != 0 && now - reported < kFaultInterval) return;
+  reported = now;
+  Event event;
+  event.type = EventType::kPortRefused;
+  event.port = id;
+  event.value = static_cast<std::uint32_t>(error);
+  publish({now, event});
+}
+
 // --- the I/O thread
 
 void Device::run() {
@@ -163,35 +240,53 @@ void Device::run() {
       continue;
     }
     TimeNs span = 0;
+    bool refused = false;
     {
       const std::unique_lock guard(lock_);
       ++stats_.turns;
       turn(readable);
+      refused = refused_;
       if (!more_) {
         const TimeNs deadline = next_timer();
         span = deadline == kNeverNs ? kSleepMax : std::clamp<TimeNs>(deadline - now_ns(), 0, kSleepMax);
+        if (paused_) span = std::min(span, kPause);
+        if (attached_ != all_ports_) span = std::min(span, kLinkCheck);
         if (span > 0) sleeping_until_.store(deadline);
       }
     }
     for (int i = 0; i < 64 && lock_.contended(); ++i) std::this_thread::yield();
-    readable = sleep(io_epoll_, span);
+    if (refused) rest(kPause);  // what refuses to be read stays readable
+    readable = sleep(io_epoll_, refused ? 0 : span);
     sleeping_until_.store(0);
   }
 }
 
-// Somebody polls: keep out of the way until that has stopped.
+// Somebody polls: keep out of the way until that has stopped, but for interfaces that come and go.
 void Device::rest(TimeNs span) {
-  pollfd wait{wake_fd_.get(), POLLIN, 0};
-  if (::poll(&wait, 1, to_ms(span)) > 0) clear(wake_fd_);
+  std::array<pollfd, 2> wait{{{wake_fd_.get(), POLLIN, 0}, {links_.fd(), POLLIN, 0}}};
+  if (::poll(wait.data(), wait.size(), to_ms(span)) < 0) return;
+  if (wait[0].revents != 0) clear(wake_fd_);
+  if (wait[1].revents != 0 && links_.drain()) link_notice_.store(true);
+  if (!link_check_due()) return;
+  const std::unique_lock guard(lock_);
+  enter();
+  check_interfaces();
+  flush(kBurstsPerTurn, Outgoing::kEverything, engine_now());
+  collect();
 }
 
 PortMask Device::sleep(const FileDescriptor& epoll, TimeNs span) {
   std::array<epoll_event, 2 * kPortCountMax + 1> events;
   const int count = wait_events(epoll.get(), events, span);
+  if (count < 0 && errno != EINTR) {  // a sandbox without epoll: look at everything now and then
+    ::poll(nullptr, 0, to_ms(kPause));
+    return all_ports_;
+  }
   PortMask readable = 0;
   for (int i = 0; i < count; ++i) {
     const std::uint64_t data = events[static_cast<std::size_t>(i)].data.u64;
     if (data == tag(Source::kWake)) clear(wake_fd_);
+    if (data == tag(Source::kLinks) && links_.drain()) link_notice_.store(true);
     if (data >> 32 == static_cast<std::uint32_t>(Source::kReceive)) readable |= PortMask{1} << (data & 0xFFFFFFFFU);
   }
   return readable;
@@ -210,6 +305,7 @@ TimePs Device::enter() {
 void Device::turn(PortMask readable) {
   more_ = false;
   enter();
+  if (link_check_due()) check_interfaces();
   retry_blocked();
   receive(readable, /*answer=*/true);
   run_timer(engine_now());
@@ -220,10 +316,15 @@ void Device::turn(PortMask readable) {
 // Starts at another port each time, so that no port's answers wait behind the same other ones for ever.
 Received Device::receive(PortMask readable, bool answer) {
   Received all;
+  refused_ = false;
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const std::size_t index = (first_port_ + i) % ports_.size();
     if ((readable >> index & 1U) == 0) continue;
     const Received received = ports_[index]->receive(*engine_, clock_, *buffers_);
+    if (received.refused) {
+      refused_ = true;
+      note_fault(static_cast<PortId>(index));
+    }
     all.datagrams += received.datagrams;
     all.bytes += received.bytes;
     if (answer && received.datagrams > 0) more_ = flush(kBurstsPerTurn, Outgoing::kEverything, engine_now()) || more_;
@@ -257,22 +358,26 @@ std::uint32_t Device::await_progress(TimeNs longest, int also) {
   const TimeNs rested = asked + longest + kBusyGrace / 2;
   if (busy_until_.load(std::memory_order_relaxed) < rested) busy_until_.store(rested, std::memory_order_relaxed);
   TimeNs until = asked + longest;
+  bool refused = false;
   {
     const std::unique_lock guard(lock_);
     if (ports_.empty()) return 0;
     until = std::min(until, next_timer());
     if (deferred_since_ != 0) until = std::min(until, deferred_since_ + kDeferMax);
+    if (paused_) until = std::min(until, asked + kPause);
+    refused = refused_;
   }
   TimeNs span = std::max<TimeNs>(until - asked, 0);
   if (also >= 0) {
     await_either(epoll_.get(), also, span);
     span = 0;
   }
-  const PortMask readable = sleep(epoll_, span);
+  if (refused) ::poll(nullptr, 0, to_ms(kPause));
+  const PortMask readable = sleep(epoll_, refused ? 0 : span);
   const std::unique_lock guard(lock_);
   const std::uint32_t datagrams = poll(readable);
   const TimeNs sleeping_until = sleeping_until_.load();
-  if (sleeping_until != 0 && (deferred_since_ != 0 || next_timer() < sleeping_until)) {
+  if (sleeping_until != 0 && (deferred_since_ != 0 || paused_ || next_timer() < sleeping_until)) {
     sleeping_until_.store(0);
     ring(wake_fd_);
   }
@@ -285,7 +390,8 @@ std::uint32_t Device::poll(PortMask readable) {
   enter();
   retry_blocked();
   const Received received = receive(readable, /*answer=*/false);
-  const TimePs now = engine_now();  // not `asked`: the engine has seen later times since, from others and from receive()
+  const TimePs now =
+      engine_now();  // not `asked`: the engine has seen later times since, from others and from receive()
   const bool timer = run_timer(now);
   answer_polled(received, timer, now);
   collect();
@@ -325,23 +431,24 @@ void Device::transmit(const TxBurst& burst) {
     return;
   }
   port.send(burst);
+  note_fault(burst.port);
   if (port.blocked()) block(burst.port);
 }
 
 void Device::block(PortId id) {
   free_ports_ &= ~(PortMask{1} << id);
-  epoll_event event{};
-  event.events = EPOLLOUT | EPOLLONESHOT;
-  event.data.u64 = tag(Source::kBlocked, id);
+  constexpr std::uint32_t kOnce = EPOLLOUT | EPOLLONESHOT;
+  const std::uint64_t data = tag(Source::kBlocked, id);
   const int fd = ports_[id]->blocked_fd();
   for (const FileDescriptor* epoll : {&epoll_, &io_epoll_}) {
-    if (::epoll_ctl(epoll->get(), EPOLL_CTL_MOD, fd, &event) != 0) {
-      ::epoll_ctl(epoll->get(), EPOLL_CTL_ADD, fd, &event);
-    }
+    const bool announced =
+        fd >= 0 && (watch(*epoll, EPOLL_CTL_MOD, fd, kOnce, data) || watch(*epoll, EPOLL_CTL_ADD, fd, kOnce, data));
+    if (!announced) paused_ = true;
   }
 }
 
 void Device::retry_blocked() {
+  paused_ = false;
   for (PortId id = 0; id < ports_.size(); ++id) {
     if (!ports_[id]->blocked()) continue;
     if (ports_[id]->retry()) {
@@ -349,6 +456,7 @@ void Device::retry_blocked() {
     } else {
       block(id);
     }
+    note_fault(id);
   }
 }
 
@@ -366,19 +474,23 @@ void Device::collect() {
   std::array<Event, 64> events;
   while (const std::size_t count = engine_->poll_events(events)) {
     for (std::size_t i = 0; i < count; ++i) {
-      if (events_.size() < kEventsMax) {
-        events_.push_back({clock_.monotonic(events[i].time), events[i]});
-      } else {
-        ++stats_.events_dropped;
-      }
+      publish({clock_.monotonic(events[i].time), events[i]});
     }
-    event_waker_.signal();
   }
   EndpointResult result;
   while (engine_->poll_endpoint_result(result)) {
     if (endpoint_results_.size() == kEndpointResultsMax) endpoint_results_.pop_front();
     endpoint_results_.push_back(result);
   }
+}
+
+void Device::publish(const TimedEvent& event) {
+  if (events_.size() < kEventsMax) {
+    events_.push_back(event);
+  } else {
+    ++stats_.events_dropped;
+  }
+  event_waker_.signal();
 }
 
 void Device::after_command() {
@@ -388,7 +500,7 @@ void Device::after_command() {
       flush(kBurstsPerCommand, polled ? Outgoing::kDataOnly : Outgoing::kEverything, clock_.engine_time(now));
   collect();
   const TimeNs sleeping_until = sleeping_until_.load();
-  if (sleeping_until != 0 && (more || next_timer() < sleeping_until)) {
+  if (sleeping_until != 0 && (more || paused_ || next_timer() < sleeping_until)) {
     sleeping_until_.store(0);  // one ring is enough
     ring(wake_fd_);
   }

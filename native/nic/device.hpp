@@ -21,6 +21,7 @@
 #include "engine/engine.hpp"
 #include "nic/clock.hpp"
 #include "nic/error.hpp"
+#include "nic/link_watch.hpp"
 #include "nic/port.hpp"
 #include "nic/settings.hpp"
 
@@ -146,8 +147,20 @@ class Device {
   TimePs engine_now() const { return clock_.engine_time(now_ns()); }
   TimeNs next_timer() const { return clock_.monotonic(engine_->next_timer()); }
   std::uint32_t poll(PortMask readable);
-  void turn(PortMask readable);                                     // sets more_
-  Received receive(PortMask readable, bool answer);                 // `answer` at once, or leave it
+  void turn(PortMask readable);                      // sets more_
+  Received receive(PortMask readable, bool answer);  // `answer` at once, or leave it
+  // Takes down the ports whose interface is gone, and up again those whose interface is back.
+  void check_interfaces();
+  void attach(PortId id);
+  void detach(PortId id);
+  void update_state(PortId id);
+  bool watch_receiving(PortId id, int operation);
+  void note_fault(PortId id);  // that the port met, if any
+  void report_fault(PortId id, int error);
+  bool link_check_due() const {
+    return link_notice_.load() || (attached_ != all_ports_ && now_ns() >= next_link_check_);
+  }
+  void publish(const TimedEvent& event);
   bool run_timer(TimePs now);                                       // false: none was due
   bool flush(std::uint32_t bursts_max, Outgoing what, TimePs now);  // true: stopped at the limit
   void answer_polled(const Received& received, bool timer, TimePs now);
@@ -169,7 +182,15 @@ class Device {
   TxBurst burst_;
   TimeNs deferred_since_ = 0;  // acknowledgements wait for a polling thread's answer; 0: none do
   PortMask all_ports_ = 0, free_ports_ = 0;
-  bool more_ = false;  // the last turn stopped at a limit
+  PortMask carriers_ = 0;  // ports that set_port_state reports up
+  PortMask attached_ = 0;  // ports whose sockets are bound to an interface that exists
+  bool more_ = false;      // the last turn stopped at a limit
+  bool paused_ = false;    // the operating system refuses: look again in a moment, not at once
+  bool refused_ = false;   // the same for receiving
+  LinkWatch links_;
+  std::atomic<bool> link_notice_{false};
+  TimeNs next_link_check_ = 0;
+  std::array<TimeNs, kPortCountMax> fault_reported_{};
   std::size_t first_port_ = 0;
   std::map<CqId, std::shared_ptr<Waker>> cq_wakers_;
   std::unordered_map<std::uint32_t, std::span<const std::uint8_t>> regions_;  // by key

@@ -158,7 +158,10 @@ Status Device::post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::si
 void Device::set_port_state(PortId port, bool up) {
   const std::unique_lock guard(lock_);
   if (port >= ports_.size()) return;
-  engine_->handle_port_state(enter(), port, up);
+  enter();
+  const PortMask bit = PortMask{1} << port;
+  carriers_ = up ? carriers_ | bit : carriers_ & ~bit;
+  update_state(port);
   if (!up) drop_pending(port);
   after_command();
 }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <string>
 
@@ -76,16 +77,21 @@ std::uint16_t random_label() {
 }  // namespace
 
 Port::Port(PortId id, const PortSettings& settings, const Settings& device, std::uint32_t& next_source_port)
-    : id_(id), settings_(settings), udp_port_(device.udp_port), ev_format_(device.ev_format), paths_(device.paths) {
+    : id_(id),
+      settings_(settings),
+      device_(device),
+      udp_port_(device.udp_port),
+      ev_format_(device.ev_format),
+      paths_(device.paths) {
   MRC_ASSERT(!is_srv6() || (!settings_.selectors.empty() && settings_.receive.family == AddressFamily::kIpv6));
   if (!settings_.interface.empty()) scope_ = ::if_nametoindex(settings_.interface.c_str());
-  open_receive_socket(device);
-  open_transmit_sockets(device, next_source_port);
+  receive_socket_ = open_receive_socket();
+  open_transmit_sockets(next_source_port);
 }
 
-void Port::open_receive_socket(const Settings& device) {
-  receive_socket_ = open_socket(settings_);
-  const int fd = receive_socket_.get();
+FileDescriptor Port::open_receive_socket() {
+  FileDescriptor opened = open_socket(settings_);
+  const int fd = opened.get();
   const Address& receive = is_srv6() ? settings_.receive : settings_.local;
   if (!bind_socket(fd, receive, scope_, udp_port_)) {
     const std::string where = format_address(receive) + " port " + std::to_string(udp_port_);
@@ -99,44 +105,79 @@ void Port::open_receive_socket(const Settings& device) {
     set_option(fd, IPPROTO_IPV6, IPV6_FLOWINFO, 1);
   }
   if (is_srv6()) leave_out_checksum(fd, UDP_NO_CHECK6_RX, settings_);
-  stats_.receive_offload = device.receive_offload && !is_srv6() && set_option(fd, SOL_UDP, UDP_GRO, 1);
-  stats_.receive_buffer_bytes = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, device.socket_buffer_bytes);
+  stats_.receive_offload = device_.receive_offload && !is_srv6() && set_option(fd, SOL_UDP, UDP_GRO, 1);
+  stats_.receive_buffer_bytes = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, device_.socket_buffer_bytes);
+  return opened;
 }
 
-void Port::open_transmit_sockets(const Settings& device, std::uint32_t& next_source_port) {
-  const bool labelled = ev_format_ != wire::EvFormat::kUdp;
-  const std::uint32_t sockets = source_ports_for(device.evs_per_port);
+FileDescriptor Port::open_transmit_socket(std::uint16_t source_port) {
+  FileDescriptor opened = open_socket(settings_);
+  const int fd = opened.get();
+  if (!bind_socket(fd, settings_.local, scope_, source_port)) {
+    if (errno == EADDRINUSE || errno == EACCES) return {};
+    throw NicError(errno, "cannot send from " + format_address(settings_.local));
+  }
+  stats_.send_buffer_bytes = grow_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SO_SNDBUF, device_.socket_buffer_bytes);
+  // Nothing is ever read from a transmit socket: its queue must not hold what strangers send there.
+  set_option(fd, SOL_SOCKET, SO_RCVBUF, 0);
+  if (ev_format_ != wire::EvFormat::kUdp) {
+    set_option(fd, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
+    set_option(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);  // a label of 0 is one of ours, too
+  }
+  if (is_srv6()) leave_out_checksum(fd, UDP_NO_CHECK6_TX, settings_);
+  return opened;
+}
+
+void Port::open_transmit_sockets(std::uint32_t& next_source_port) {
+  const std::uint32_t sockets = source_ports_for(device_.evs_per_port);
   while (transmit_sockets_.size() < sockets) {
     if (next_source_port >= kSourcePortEnd) {
       throw NicError(EADDRINUSE, "not enough free UDP source ports on " + format_address(settings_.local));
     }
     const auto source_port = static_cast<std::uint16_t>(next_source_port++);
-    FileDescriptor fd = open_socket(settings_);
-    if (!bind_socket(fd.get(), settings_.local, scope_, source_port)) {
-      if (errno == EADDRINUSE || errno == EACCES) continue;
-      throw NicError(errno, "cannot send from " + format_address(settings_.local));
-    }
-    stats_.send_buffer_bytes = grow_buffer(fd.get(), SO_SNDBUFFORCE, SO_SNDBUF, SO_SNDBUF, device.socket_buffer_bytes);
-    // Nothing is ever read from a transmit socket: its queue must not hold what strangers send there.
-    set_option(fd.get(), SOL_SOCKET, SO_RCVBUF, 0);
-    if (labelled) {
-      set_option(fd.get(), IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
-      set_option(fd.get(), IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);  // a label of 0 is one of ours, too
-    }
-    if (is_srv6()) leave_out_checksum(fd.get(), UDP_NO_CHECK6_TX, settings_);
+    FileDescriptor fd = open_transmit_socket(source_port);
+    if (!fd.valid()) continue;
     source_ports_.push_back(source_port);
     transmit_sockets_.push_back(std::move(fd));
   }
   int probe = 0;
   socklen_t length = sizeof probe;
   stats_.segmentation_offload =
-      device.segmentation_offload && !is_srv6() &&
+      device_.segmentation_offload && !is_srv6() &&
       ::getsockopt(transmit_sockets_.front().get(), SOL_UDP, UDP_SEGMENT, &probe, &length) == 0;
-  for (std::uint32_t i = 0; evs_.size() < device.evs_per_port; ++i) {
+  for (std::uint32_t i = 0; evs_.size() < device_.evs_per_port; ++i) {
     const std::uint32_t value = make_ev(i);
     const auto same = [value](const Ev& ev) { return ev.value == value; };
     if (std::none_of(evs_.begin(), evs_.end(), same)) evs_.push_back({value, id_});
   }
+}
+
+bool Port::interface_gone() const {
+  std::array<char, IF_NAMESIZE> name;
+  return !settings_.interface.empty() && ::if_indextoname(scope_, name.data()) == nullptr;
+}
+
+int Port::rebind() {
+  const std::uint32_t before = std::exchange(scope_, ::if_nametoindex(settings_.interface.c_str()));
+  int error = scope_ == 0 ? ENODEV : 0;
+  try {
+    if (error == 0) {
+      FileDescriptor receive = open_receive_socket();
+      std::vector<FileDescriptor> transmit;
+      for (const std::uint16_t source_port : source_ports_) transmit.push_back(open_transmit_socket(source_port));
+      const auto valid = [](const FileDescriptor& fd) { return fd.valid(); };
+      error = std::all_of(transmit.begin(), transmit.end(), valid) ? 0 : EADDRINUSE;
+      if (error == 0) {
+        receive_socket_ = std::move(receive);
+        transmit_sockets_ = std::move(transmit);
+        return 0;
+      }
+    }
+  } catch (const NicError& refusal) {
+    error = refusal.code();
+  }
+  scope_ = before;
+  return error;
 }
 
 std::uint32_t Port::source_ports_for(std::uint32_t evs) const {

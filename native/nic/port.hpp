@@ -11,12 +11,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.hpp"
 #include "nic/clock.hpp"
 #include "nic/file_descriptor.hpp"
 #include "nic/settings.hpp"
+
+struct mmsghdr;
 
 namespace openmrc::nic {
 
@@ -48,6 +51,7 @@ ReceiveBuffersPtr make_receive_buffers();
 struct Received {
   std::uint32_t datagrams = 0;
   std::uint64_t bytes = 0;
+  bool refused = false;  // by the kernel, though something may be there: looking again at once is no use
 };
 
 class Port {
@@ -60,7 +64,10 @@ class Port {
   void send(const TxBurst& burst);
   bool retry();
   bool blocked() const { return pending_ != nullptr; }
+  // Becomes writable when retry() may succeed; -1: nothing announces that, such as memory that is short.
   int blocked_fd() const { return blocked_fd_; }
+  // errno of the first refusal after the kernel last took or gave something; 0: none since the last call.
+  int take_fault() { return std::exchange(fault_, 0); }
   // Forgets what is kept.
   void drop_pending();
   // Whether what is kept points into this memory.
@@ -73,18 +80,25 @@ class Port {
   // The smallest MTU that the kernel knows on the ways to a peer. Throws NicError when there is none.
   std::uint32_t path_mtu(const Address& peer, std::uint16_t udp_port) const;
 
+  // Whether the interface that the sockets are bound to is gone. One of the same name is another one.
+  bool interface_gone() const;
+  // Binds to the interface that has the name now, with the same addresses and UDP ports; receive_fd() changes. 0 or the
+  // errno: then the port is as it was.
+  int rebind();
+
   int receive_fd() const { return receive_socket_.get(); }
   const std::vector<Ev>& evs() const { return evs_; }
   const PortSettings& settings() const { return settings_; }
   SocketStats stats() const;
 
  private:
-  struct Route;  // what all datagrams of one burst share
-  enum class Outcome : std::uint8_t { kSent, kBlocked, kFallback };
+  struct Route;                                                              // what all datagrams of one burst share
+  enum class Outcome : std::uint8_t { kSent, kBlocked, kShort, kFallback };  // kShort: of memory
 
   bool is_srv6() const { return ev_format_ == wire::EvFormat::kSrv6; }
-  void open_receive_socket(const Settings& device);
-  void open_transmit_sockets(const Settings& device, std::uint32_t& next_source_port);
+  FileDescriptor open_receive_socket();
+  FileDescriptor open_transmit_socket(std::uint16_t source_port);  // invalid: somebody else has the source port
+  void open_transmit_sockets(std::uint32_t& next_source_port);
   std::uint32_t source_ports_for(std::uint32_t evs) const;
   std::uint32_t make_ev(std::uint32_t index) const;
   bool find_path(const Address& peer, std::uint16_t selector, Address& destination) const;
@@ -93,10 +107,14 @@ class Port {
   Outcome send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent);
   Outcome send_singly(const Route& route, std::span<const TxPacket> packets, std::uint32_t& sent);
   Outcome refused(int error, std::size_t datagrams, bool segmented);
+  int send_batch(const Route& route, std::span<mmsghdr> messages);
+  int receive_batch(std::span<mmsghdr> messages);
+  void note_fault(int error);
   int socket_of(std::uint16_t source_port) const;
 
   PortId id_;
   PortSettings settings_;
+  const Settings& device_;
   std::uint16_t udp_port_;
   wire::EvFormat ev_format_;
   const PathRules& paths_;
@@ -108,6 +126,9 @@ class Port {
   std::unique_ptr<TxBurst> pending_;
   std::uint32_t pending_first_ = 0;
   int blocked_fd_ = -1;
+  int fault_ = 0;
+  bool faulty_ = false;            // the kernel has refused, and taken nothing since
+  bool batches_ = true;            // sendmmsg and recvmmsg: a sandbox may forbid them
   std::uint8_t single_looks_ = 2;  // at the socket, for one message each, before looks for many
   SocketStats stats_;
 };

@@ -86,18 +86,21 @@ std::size_t read_control(msghdr& header, RxDatagram& datagram) {
   return segment_bytes;
 }
 
+}  // namespace
+
 // recvmsg where one message is wanted: cheaper, which a polling thread feels at every look.
-int receive_into(int fd, std::span<mmsghdr> messages) {
-  if (messages.size() > 1) {
-    return ::recvmmsg(fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_DONTWAIT, nullptr);
+int Port::receive_batch(std::span<mmsghdr> messages) {
+  const int fd = receive_socket_.get();
+  if (messages.size() > 1 && batches_) {
+    const int count = ::recvmmsg(fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_DONTWAIT, nullptr);
+    if (count >= 0 || (errno != EPERM && errno != ENOSYS)) return count;
+    batches_ = false;  // a sandbox without recvmmsg
   }
   const ssize_t bytes = ::recvmsg(fd, &messages[0].msg_hdr, MSG_DONTWAIT);
   if (bytes < 0) return -1;
   messages[0].msg_len = static_cast<unsigned>(bytes);
   return 1;
 }
-
-}  // namespace
 
 Received Port::receive(Engine& engine, const EngineClock& clock, ReceiveBuffers& buffers) {
   // After a quiet spell one message is probably all there is, and a short one all that there is to come: do not pay for
@@ -106,11 +109,13 @@ Received Port::receive(Engine& engine, const EngineClock& clock, ReceiveBuffers&
   const std::size_t count_max = stats_.receive_offload ? kCoalescedMessages : kSingleMessages;
   const std::span<mmsghdr> messages = buffers.prepare(single_looks_ > 0 ? 1 : count_max, bytes_max);
   ++stats_.receive_calls;
-  const int received = receive_into(receive_socket_.get(), messages);
+  const int received = receive_batch(messages);
   if (received <= 0) single_looks_ = 2;
   if (received < 0) {
-    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) ++stats_.receive_errors;
-    return {};
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
+    ++stats_.receive_errors;
+    note_fault(errno);
+    return {0, 0, /*refused=*/true};
   }
   Received found;
   for (mmsghdr& message : messages.first(static_cast<std::size_t>(received))) {

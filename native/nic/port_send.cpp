@@ -119,22 +119,28 @@ std::uint32_t Port::send_from(const TxBurst& burst, std::uint32_t first) {
   route.traffic_class = (dscp_of(burst.traffic_class) << 2) | static_cast<int>(burst.ecn);
   route.ipv4 = burst.destination.family == AddressFamily::kIpv4;
 
+  bool segment = stats_.segmentation_offload;
   while (first < burst.count) {
     const std::uint32_t bytes = std::max(1U, burst.packets[first].datagram_bytes());
     const std::uint32_t fit = std::max(1U, kSegmentedBytesMax / bytes);
-    const bool segmented = stats_.segmentation_offload && burst.count - first > 1 && fit > 1;
+    const bool segmented = segment && burst.count - first > 1 && fit > 1;
     const std::uint32_t count = segmented ? std::min(fit, burst.count - first) : burst.count - first;
     const std::span<const TxPacket> packets(burst.packets.data() + first, count);
     std::uint32_t sent = count;
     const Outcome outcome = segmented                              ? send_segmented(route, packets)
                             : count == 1 && bytes <= kFlatBytesMax ? send_small(route, packets.front(), sent)
                                                                    : send_singly(route, packets, sent);
-    if (outcome == Outcome::kFallback) continue;
-    if (outcome == Outcome::kBlocked) {
-      blocked_fd_ = route.fd;
+    if (outcome == Outcome::kFallback) {
+      segment = false;
+      continue;
+    }
+    if (outcome == Outcome::kBlocked || outcome == Outcome::kShort) {
+      blocked_fd_ = outcome == Outcome::kBlocked ? route.fd : -1;
       return segmented ? first : first + sent;
     }
     first += sent;
+    // What was refused in segments goes out by itself: the offload is to blame, not the way.
+    if (!segment && !faulty_) stats_.segmentation_offload = false;
   }
   return first;
 }
@@ -158,6 +164,7 @@ Port::Outcome Port::send_segmented(const Route& route, std::span<const TxPacket>
 
   ++stats_.send_calls;
   if (::sendmsg(route.fd, &message, MSG_NOSIGNAL) < 0) return refused(errno, packets.size(), true);
+  faulty_ = false;
   ++stats_.segmented_sends;
   stats_.sent_datagrams += packets.size();
   stats_.sent_bytes += bytes;
@@ -179,6 +186,7 @@ Port::Outcome Port::send_small(const Route& route, const TxPacket& packet, std::
     sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: step over it
     return outcome;
   }
+  faulty_ = false;
   ++stats_.sent_datagrams;
   stats_.sent_bytes += part.iov_len;
   return Outcome::kSent;
@@ -197,29 +205,51 @@ Port::Outcome Port::send_singly(const Route& route, std::span<const TxPacket> pa
     part_count += messages[i].msg_hdr.msg_iovlen;
   }
   ++stats_.send_calls;
-  const int taken = ::sendmmsg(route.fd, messages.data(), static_cast<unsigned>(packets.size()), MSG_NOSIGNAL);
+  const int taken = send_batch(route, std::span(messages).first(packets.size()));
   if (taken < 0) {
     const Outcome outcome = refused(errno, 1, false);
     sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: step over it
     return outcome;
   }
+  faulty_ = false;
   sent = static_cast<std::uint32_t>(taken);
   stats_.sent_datagrams += sent;
   for (const TxPacket& packet : packets.first(sent)) stats_.sent_bytes += packet.datagram_bytes();
   return Outcome::kSent;
 }
 
+int Port::send_batch(const Route& route, std::span<mmsghdr> messages) {
+  if (messages.size() > 1 && batches_) {
+    const int taken = ::sendmmsg(route.fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_NOSIGNAL);
+    if (taken >= 0 || (errno != EPERM && errno != ENOSYS)) return taken;
+  }
+  if (::sendmsg(route.fd, &messages[0].msg_hdr, MSG_NOSIGNAL) < 0) return -1;
+  if (messages.size() > 1) batches_ = false;  // a sandbox without sendmmsg, not a filter that drops our packets
+  return 1;
+}
+
+void Port::note_fault(int error) {
+  if (!faulty_) fault_ = error;
+  faulty_ = true;
+}
+
 // What to do after the kernel said no. A dead link, a missing route or an ICMP error is a lost packet, like on any wire:
 // the engine's own recovery and path states deal with it.
 Port::Outcome Port::refused(int error, std::size_t datagrams, bool segmented) {
-  if (error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM || error == EINTR) {
+  if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) {
     ++stats_.would_block;
     return Outcome::kBlocked;
   }
+  if (error == ENOBUFS || error == ENOMEM) {
+    ++stats_.would_block;
+    note_fault(error);
+    return Outcome::kShort;
+  }
+  // Also what a vanished source address answers: only packets sent one by one show what it means.
   if (segmented && (error == EIO || error == EINVAL || error == EOPNOTSUPP || error == ENOPROTOOPT)) {
-    stats_.segmentation_offload = false;
     return Outcome::kFallback;
   }
+  note_fault(error);
   ++stats_.send_errors;
   stats_.last_send_error = error;
   stats_.dropped_datagrams += datagrams;

@@ -12,7 +12,7 @@ import threading
 import time
 
 import openmrc
-from openmrc.verbs import Device
+from openmrc.verbs import Access, Device
 from openmrc.verbs.events import PortStateChanged
 
 BYTES = 100_000
@@ -23,7 +23,7 @@ def main() -> None:
     target = bytearray(BYTES)
     result: dict[str, object] = {"began": time.monotonic(), "writes": 0, "wrong": 0}
     with Device(["127.0.0.61"], udp_port=udp_port) as a, Device(["127.0.0.62"], udp_port=udp_port) as b:
-        region = b.open_context().alloc_pd().register(target)
+        region = b.open_context().alloc_pd().register(target, Access.REMOTE_WRITE)
         with openmrc.listen(b, "127.0.0.1:0", region=region) as listener:
             found: list[openmrc.Connection] = []
             thread = threading.Thread(target=lambda: found.append(listener.accept(timeout_s=5)))

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from openmrc.errors import ConfigError, DeviceError
+from openmrc.verbs.rtnetlink import link_changes_in
 
 if TYPE_CHECKING:
     from openmrc.verbs.device import Device
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["CarrierMonitor", "FabricCarrier", "LinkCarrier"]
 
 _RTMGRP_LINK = 1
-_RTM_NEWLINK = 16
-_RTM_DELLINK = 17
 _RTM_GETLINK = 18
 _NLM_F_REQUEST = 1
 _NLM_F_DUMP = 0x300
@@ -84,14 +83,17 @@ class LinkCarrier(CarrierMonitor):
 
     def __init__(self, device: Device) -> None:
         super().__init__(device, "openmrc-carrier")
-        self._ports: dict[int, list[int]] = {}
+        # By name: an interface that is removed and created again has another index.
+        self._ports: dict[str, list[int]] = {}
+        self._names: dict[int, str] = {}
         for number, port in enumerate(device.ports):
             if port.interface is None:
                 continue
             try:
-                self._ports.setdefault(socket.if_nametoindex(port.interface), []).append(number)
+                self._names[socket.if_nametoindex(port.interface)] = port.interface
             except OSError as error:
                 raise DeviceError(error.errno, f"no interface {port.interface}") from error
+            self._ports.setdefault(port.interface, []).append(number)
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
         try:
             self._socket.bind((0, _RTMGRP_LINK))
@@ -115,17 +117,15 @@ class LinkCarrier(CarrierMonitor):
                 self._ask()
 
     def _handle(self, data: bytes) -> None:
-        offset = 0
-        while offset + _HEADER.size <= len(data):
-            length, kind, _flags, _sequence, _port = _HEADER.unpack_from(data, offset)
-            if length < _HEADER.size:
-                return
-            if kind in (_RTM_NEWLINK, _RTM_DELLINK) and length >= _HEADER.size + _LINK.size:
-                _family, _type, index, flags, _change = _LINK.unpack_from(data, offset + _HEADER.size)
-                up = kind == _RTM_NEWLINK and bool(flags & _IFF_RUNNING)
-                for port in self._ports.get(index, []):
-                    self._report(port, up)
-            offset += (length + 3) & ~3
+        for gone, link in link_changes_in(data):
+            if gone:
+                name = self._names.pop(link.index, None)
+            elif link.name in self._ports:
+                name = self._names[link.index] = link.name
+            else:  # renamed: the sockets are bound to the interface, whatever its name
+                name = self._names.get(link.index)
+            for port in self._ports.get(name, []) if name else []:
+                self._report(port, not gone and bool(link.flags & _IFF_RUNNING))
 
     def close(self) -> None:
         """Stops watching. Idempotent."""

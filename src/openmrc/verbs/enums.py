@@ -123,6 +123,7 @@ class EventType(IntEnum):
     PORT_STATE = 3
     RETRY_TIMEOUT = 4
     CQ_OVERRUN = 5
+    PORT_REFUSED = 6
 
 
 _STATUS_ERRORS: dict[int, type[errors.VerbsError]] = {

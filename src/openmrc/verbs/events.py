@@ -5,6 +5,7 @@ Event
 ├── EvStateChanged     a path (EV) of a QP became GOOD, SKIP, ASSUMED_BAD or DENIED
 ├── EvReplaced         an EV left the active set of a QP for another of the same port
 ├── PortStateChanged   a port went down or up, here or at a peer
+├── PortRefused        the operating system refuses to send or receive on a port
 ├── RetryTimeout       a QP's retransmission timer fired
 ├── CqOverrun          a completion found its queue full
 └── PeerLost           the connection that announces a peer's death was closed
@@ -13,6 +14,7 @@ Event
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections import deque
@@ -34,6 +36,7 @@ __all__ = [
     "Event",
     "EventSubscription",
     "PeerLost",
+    "PortRefused",
     "PortStateChanged",
     "QpStateChanged",
     "RetryTimeout",
@@ -99,6 +102,17 @@ class PortStateChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PortRefused(Event):
+    """The first refusal after the kernel last took or gave a packet, at most one event per port and second."""
+
+    name: ClassVar[str] = "port_refused"
+    port: int
+    errno: int
+    reason: str
+    """What `errno` means: "No such device" when the interface of the port is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryTimeout(Event):
     name: ClassVar[str] = "retry_timeout"
     qp: int
@@ -135,6 +149,8 @@ def event_of(raw: tuple[int, int, int, int, int, int, int]) -> Event:
             return RetryTimeout(time_ns=at, qp=qp, consecutive=value)
         case EventType.CQ_OVERRUN:
             return CqOverrun(time_ns=at, qp=qp)
+        case EventType.PORT_REFUSED:
+            return PortRefused(time_ns=at, port=port, errno=value, reason=os.strerror(value))
 
 
 class EventSubscription:

@@ -14,9 +14,10 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 
 from openmrc.errors import DeviceError
 
-__all__ = ["AddressRecord", "LinkRecord", "addresses_in", "dump_addresses", "dump_links", "links_in"]
+__all__ = ["AddressRecord", "LinkRecord", "addresses_in", "dump_addresses", "dump_links", "link_changes_in", "links_in"]
 
 _RTM_NEWLINK = 16
+_RTM_DELLINK = 17
 _RTM_GETLINK = 18
 _RTM_NEWADDR = 20
 _RTM_GETADDR = 22
@@ -93,6 +94,14 @@ def dump_addresses() -> list[AddressRecord]:
 def links_in(data: bytes) -> list[LinkRecord]:
     """The links that netlink messages tell of; other messages are passed over."""
     return sorted((_link(body) for body in _bodies(data, _RTM_NEWLINK)), key=lambda link: link.index)
+
+
+def link_changes_in(data: bytes) -> Iterator[tuple[bool, LinkRecord]]:
+    """Each link that netlink messages report, and whether it is gone; other messages are passed over."""
+    for kind, body in _messages(data):
+        # A port of a bridge sends notices of family AF_BRIDGE about itself, too.
+        if kind in (_RTM_NEWLINK, _RTM_DELLINK) and len(body) >= _LINK.size and body[0] == socket.AF_UNSPEC:
+            yield kind == _RTM_DELLINK, _link(body)
 
 
 def addresses_in(data: bytes) -> list[AddressRecord]:
