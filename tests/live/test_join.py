@@ -17,7 +17,7 @@ from own_ports import UDP_PORT
 from openmrc import Device
 from openmrc.collectives import FileStore, TcpStore, World
 from openmrc.connection.handshake import VERSION
-from openmrc.errors import HandshakeError, PeerError
+from openmrc.errors import DeviceError, HandshakeError, PeerError
 
 pytestmark = pytest.mark.live
 
@@ -142,6 +142,17 @@ def test_a_rank_that_cannot_agree_is_named_by_all_long_before_the_timeout(
             assert isinstance(rank.error, PeerError)
             assert "partition key differs" in str(rank.error)
             assert "rank 1" in str(rank.error) or rank is ranks[1]
+
+
+def test_a_rank_that_cannot_begin_is_named_with_its_reason(devices: list[Device], tmp_path: Path) -> None:
+    store = FileStore(tmp_path, 600)
+    ranks = [Joining(devices[rank], rank, store, timeout_s=600) for rank in (0, 2)]
+    with pytest.raises(DeviceError, match=r"cannot listen on 192\.0\.2\.77"):
+        World(devices[1], 1, SIZE, store, timeout_s=600, address="192.0.2.77")
+    for rank in ranks:
+        rank.join(60)
+        assert isinstance(rank.error, PeerError)
+        assert "rank 1 of 'world' gave up while connecting: [Errno 99] cannot listen on 192.0.2.77" in str(rank.error)
 
 
 def test_ranks_that_come_to_the_store_and_never_connect_are_named(devices: list[Device], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from openmrc.collectives import FileStore
 from openmrc.collectives.rendezvous import Rendezvous
-from openmrc.errors import ConfigError
+from openmrc.errors import ConfigError, PeerError
 from openmrc.torch.hosts import Neighbours, meet, sharing
 
 ALONE, CROWDED = Neighbours(0, shared=False, all_here=False), Neighbours(1, shared=True, all_here=False)
@@ -98,6 +98,22 @@ def two_planes(where: dict[str, Any]) -> list[str]:
     except ProcessGroupError as error:
         return list(error.ports)
     return ["no error"]
+
+
+def ports_of_one_rank_missing(where: dict[str, Any]) -> str:
+    os.environ["OPENMRC_PORTS"] = "none0" if where["rank"] == 1 else f"127.0.72.{where['rank'] + 1}"
+    try:
+        dist.init_process_group("mrc", **where)
+    except (ConfigError, PeerError) as error:
+        return str(error)
+    return "no error"
+
+
+@pytest.mark.live
+def test_a_rank_that_has_no_ports_is_named_by_the_others(run_ranks: Any):
+    found = run_ranks("ports_of_one_rank_missing", 3, backend=None)
+    assert found[1].startswith("OPENMRC_PORTS is 'none0'")
+    assert found[0] == found[2] == f"rank 1 of 'torch-1' gave up while connecting: {found[1]}"
 
 
 @pytest.mark.live

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Annotated, Any
+from types import TracebackType
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -71,6 +72,16 @@ class Rendezvous:
                 msg = f"{who} of {self._job!r} did not come within {self._timeout_s:g} s"
                 raise TimeoutError(msg)
         return dict(zip(keys, map(_text, self._get(names)), strict=True))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """Reports an error that leaves the `with` block to the other ranks."""
+        if error is not None:
+            self.fail(str(error) or type(error).__name__)
 
     def fail(self, reason: str) -> None:
         """Lets the others know that this rank gives up, so that they need not wait for their timeout."""

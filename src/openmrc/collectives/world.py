@@ -23,7 +23,7 @@ from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.collectives.sites import sites_of_world
 from openmrc.collectives.stores import Store
 from openmrc.connection import GOODBYE, Member, Mesh, MeshPeer, QpLink, QpSettings
-from openmrc.errors import ConfigError, OpenmrcError, PeerError
+from openmrc.errors import ConfigError, PeerError
 from openmrc.verbs import CompletionQueue, Device
 from openmrc.verbs.stats import QueuePairStatistics
 
@@ -117,23 +117,26 @@ class World:
         per_qp = _SEND_DEPTH + recv_depth + 2
         self._queue = CompletionQueue(device, per_qp * max(size - 1, 1) * len(TRAFFIC_CLASSES))
         self._domain = device.open_context().alloc_pd()
-        self._executor = native.Executor(
-            device._native,
-            self._queue.id,
-            rank,
-            size,
-            len(TRAFFIC_CLASSES),
-            _RECV_DEPTH,
-            spin_us * 1000,
-            poll_us * 1000,
-            self._domain.number,
-        )
+        meeting = Rendezvous(store, name, rank, timeout_s)
+        with meeting:
+            self._executor = native.Executor(
+                device._native,
+                self._queue.id,
+                rank,
+                size,
+                len(TRAFFIC_CLASSES),
+                _RECV_DEPTH,
+                spin_us * 1000,
+                poll_us * 1000,
+                self._domain.number,
+            )
         self._links: dict[tuple[int, int], QpLink] = {}  # by rank and traffic class
         self._closed = False
         self._missing: dict[int, str] = {}
         self._ports = {rank: tuple(port.seen_as for port in device.ports)}
         try:
-            self._connect(store, address, timeout_s)
+            with meeting:
+                self._connect(meeting, address)
         except BaseException:
             self.close(goodbye=False)
             raise
@@ -246,15 +249,7 @@ class World:
 
     # --- connecting
 
-    def _connect(self, store: Store, address: str, timeout_s: float) -> None:
-        meeting = Rendezvous(store, self._name, self.rank, timeout_s)
-        try:
-            self._meet(meeting, address)
-        except (OpenmrcError, TimeoutError) as error:
-            meeting.fail(str(error))
-            raise
-
-    def _meet(self, meeting: Rendezvous, address: str) -> None:
+    def _connect(self, meeting: Rendezvous, address: str) -> None:
         others = [rank for rank in range(self.size) if rank != self.rank]
         rkeys = list(self._executor.mailbox_rkeys)
         with Mesh(

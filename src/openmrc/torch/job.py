@@ -157,8 +157,8 @@ class Job:
         """Which one of those made through this store it is."""
         shared_memory, host = sharing(os.environ)
         name = f"torch-{self.life}"
-        neighbours = meet(Rendezvous(store, name, rank, timeout_s), rank, len(ranks))
-        self._nic = nics.acquire(neighbours, _host_of(store))
+        with Rendezvous(store, name, rank, timeout_s) as meeting:
+            self._nic = nics.acquire(meet(meeting, rank, len(ranks)), _host_of(store))
         try:
             self.world = World(
                 self._nic.device,
