@@ -63,6 +63,14 @@ def test_a_fabric_that_marks_nothing_is_a_hint_for_who_slows_down_by_marks() -> 
     assert [bool(result[name].summary["hints"]) for name in transports] == [False, True, True]
 
 
+def test_losses_of_roce_without_pfc_are_a_hint() -> None:
+    few = CLOS | {"hosts": 16}
+    for pfc, hinted in (("off", True), ("on", False)):
+        fabric = few | {"pfc": pfc} if pfc == "on" else few | {"queue_bytes": "50kB"}
+        one = summary_of(fabric=fabric, workload=INCAST | {"senders": 15}, transports=["roce"])
+        assert any("fabric.pfc: off" in hint for hint in one["hints"]) == hinted
+
+
 def test_dctcp_repairs_an_incast_alike_however_long_acknowledgements_wait() -> None:
     """31 initial windows meet in a queue of 44 packets: with one probe the median was 10.1 ms, and 1.1 ms with 1ms."""
     fabric = CLOS | {"hosts": 32, "delay": "200ns", "ecn": {"last_hop": False}}

@@ -145,7 +145,9 @@ def test_the_hash_names_the_simulation_not_the_file() -> None:
     scenario = parse_scenario(GOOD)
     assert scenario.hash == parse_scenario("name: other\nseed: 7\n" + GOOD).hash
     assert scenario.hash != parse_scenario(GOOD.replace("2MB", "3MB")).hash
-    assert scenario.hash != parse_scenario(GOOD + "transports: {mrc: {evs_per_port: 8}}\n").hash
+    assert scenario.hash != parse_scenario(GOOD + "transports: {mrc: {evs_per_port: 2}}\n").hash
+    # More EVs than the four paths of a plane are the four paths.
+    assert scenario.hash == parse_scenario(GOOD + "transports: {mrc: {evs_per_port: 8}}\n").hash
 
 
 def test_the_hash_covers_the_content_of_input_files(tmp_path: Path) -> None:
@@ -258,6 +260,9 @@ NATIVE_WOULD_STOP = {
     "roce: {timeout: 0}": "a time above 0",
     "roce: {dcqcn: {alpha_timer: 0}}": "a time above 0",
     "roce: {dcqcn: {increase_bytes: 0}}": "1 bytes to 2GiB",
+    "roce: {timeout: 2ms, timeout_max: 1ms}": "timeout_max at or above timeout",
+    "roce: {window_bytes: 4000}": "at least a packet: 4096 bytes",
+    "dctcp: {window_bytes: 1}": "at least a packet: 4096 bytes",
     "mrc: {sack_bytes: 0}": "1 byte to 1MiB",
     "mrc: {evs_per_port: 600}": "at most 512 EVs per port",
     "mrc: {universe_per_port: 600}": "at most 512 EVs per port",

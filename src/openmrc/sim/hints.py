@@ -9,11 +9,24 @@ from openmrc.sim.transports import MrcSection, Transport
 __all__ = ["hints"]
 
 
-def hints(scenario: Scenario, transport: Transport) -> tuple[str, ...]:
-    """Sentences about one transport of a scenario, each beginning with the setting that it is about."""
+def hints(scenario: Scenario, transport: Transport, queue_drops: int) -> tuple[str, ...]:
+    """Sentences about one transport of a scenario, each beginning with the setting that it is about.
+
+    Args:
+        scenario: What ran.
+        transport: With which transport.
+        queue_drops: Packets that were lost to full queues.
+    """
     if isinstance(transport.settings, MrcSection):
         return _of_evs(transport.settings, evs_of(transport.settings, scenario.fabric))
-    return _of_marks(scenario, transport)
+    return _of_marks(scenario, transport) + _of_losses(scenario, transport, queue_drops)
+
+
+def _of_losses(scenario: Scenario, transport: Transport, queue_drops: int) -> tuple[str, ...]:
+    if transport.kind != "roce" or scenario.fabric.pfc is not None or queue_drops == 0:
+        return ()
+    why = f"{queue_drops:,} packets were lost to full queues, and {transport.name} resends all that follows one"
+    return (f"fabric.pfc: off: {why}; RoCE networks mostly have pfc: on",)
 
 
 def _of_evs(settings: MrcSection, evs: Evs) -> tuple[str, ...]:

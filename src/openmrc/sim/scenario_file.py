@@ -168,6 +168,7 @@ def _decide(document: Document, folder: Path | None, name: str) -> Scenario:
     if file is not None and fabric is not None:
         draft.check_together(file, fabric)
         draft.check_evs(transports, fabric)
+        draft.check_windows(transports, file.payload_mtu)
     if draft.problems or file is None or fabric is None:
         raise ScenarioFileError(in_order(draft.problems))
     return Scenario(
@@ -346,6 +347,13 @@ class _Draft:
                 f"at least {format_time(_duration(file) // SAMPLES_MAX)} with this duration: {SAMPLES_MAX:,} samples"
             )
             self.add(("sample",), self.document.values.get("sample"), words, "or a shorter duration")
+
+    def check_windows(self, transports: tuple[Transport, ...], payload_mtu: int) -> None:
+        for transport in transports:
+            window = getattr(transport.settings, "window_bytes", 0)
+            if 0 < window < payload_mtu:
+                words = f"0, or at least a packet: {payload_mtu} bytes"
+                self.add(("transports", transport.name, "window_bytes"), window, words)
 
     def check_evs(self, transports: tuple[Transport, ...], fabric: Fabric) -> None:
         for transport in transports:

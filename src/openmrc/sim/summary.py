@@ -105,7 +105,7 @@ def summarise(
         "trims": totals["trims"],
         "packets_per_second": measured["counters"]["data_packets"] / max(measured["wall_s"], 1e-9),
         **_evs(scenario, transport, graph),
-        "hints": list(hints(scenario, transport)),
+        "hints": list(hints(scenario, transport, totals["queue"])),
     }
 
 

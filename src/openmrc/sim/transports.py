@@ -208,6 +208,13 @@ class RoceSection(TransportSection):
     window_bytes: Size = 0
     failover: Flag = True
 
+    @model_validator(mode="after")
+    def check_timers(self) -> Self:
+        """Refuses a longest timer below the first one."""
+        if "timeout_max" in self.model_fields_set and self.timeout_max < self.timeout:
+            raise ConfigError("timeout_max", self.timeout_max, "timeout_max at or above timeout")
+        return self
+
     @property
     def slows_by_marks(self) -> bool:
         """With DCQCN."""
