@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import resource
+import selectors
 import socket
 import time
 from collections.abc import Callable
@@ -212,8 +213,12 @@ def bracketed(host: str) -> str:
 
 
 def new_runner() -> asyncio.Runner:
-    """A runner whose loop does not become the thread's current one."""
-    return asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    """A runner whose loop does not become the thread's current one.
+
+    With `poll`: a process that forks shares an epoll set with its child, and whichever closes its loop takes the
+    other's descriptors out of it.
+    """
+    return asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.PollSelector()))
 
 
 def off_loop(call: Callable[[], T]) -> T:

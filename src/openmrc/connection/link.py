@@ -274,7 +274,7 @@ class Connection(QpLink):
     # --- writing
 
     def register(self, buffer: Any) -> MemoryRegion:
-        """Registers memory to write from; cheaper than passing the buffer to every `write`. No peer can write into it."""
+        """Registers memory to write from, cheaper than passing the buffer to every `write`. No peer can write there."""
         return self._domain.register(buffer, Access.LOCAL_READ)
 
     def write(
