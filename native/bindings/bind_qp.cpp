@@ -1,4 +1,5 @@
 // Queue pairs: life, work requests, the controller's operations, counters.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -250,6 +251,15 @@ void bind_qp(nb::module_& m) {
           "post_recv",
           [](Device& self, std::uint32_t qp, std::uint64_t wr_id) {
             return number(self.command([&](Engine& engine, TimePs) { return engine.post_recv(qp, wr_id); }));
+          },
+          Release())
+      .def("ask_peer", qp_command([](Engine& e, TimePs, std::uint32_t qp) { return e.ask_peer(qp); }), Release())
+      .def(
+          "qp_liveness",  // ns since the peer was heard, and since the latest question was asked that got an answer
+          [](Device& self, std::uint32_t qp) {
+            return self.command([&](Engine& engine, TimePs now) {
+              return std::pair((now - engine.qp_heard(qp)) / kPsPerNs, (now - engine.qp_answered(qp)) / kPsPerNs);
+            });
           },
           Release())
       .def(

@@ -88,6 +88,9 @@ Status Engine::post_recv(std::uint32_t qp, std::uint64_t wr_id) {
   Qp* target = impl_->find(qp);
   return target == nullptr ? Status::kNotFound : target->post_recv(wr_id);
 }
+Status Engine::ask_peer(std::uint32_t qp) {
+  return on_qp(*impl_, qp, [](Qp& target) { return target.ask_peer(); });
+}
 
 // --- controller
 
@@ -159,6 +162,14 @@ QpState Engine::qp_state(std::uint32_t qp) const {
 QpErrorCause Engine::qp_error(std::uint32_t qp) const {
   const Qp* target = impl_->find(qp);
   return target == nullptr ? QpErrorCause::kNone : target->context().error;
+}
+TimePs Engine::qp_heard(std::uint32_t qp) const {
+  const Qp* target = impl_->find(qp);
+  return target == nullptr ? kLongAgo : target->context().heard;
+}
+TimePs Engine::qp_answered(std::uint32_t qp) const {
+  const Qp* target = impl_->find(qp);
+  return target == nullptr ? kLongAgo : target->context().answered;
 }
 bool Engine::qp_stats(std::uint32_t qp, QpStats& stats) const {
   const Qp* target = impl_->find(qp);

@@ -155,6 +155,9 @@ class Engine {
   // --- commands: work
   Status post_send(TimePs now, std::uint32_t qp, const SendWr& wr);
   Status post_recv(std::uint32_t qp, std::uint64_t wr_id);
+  // Asks the peer's QP for its state, over the next path; the answer shows in qp_answered(). kInvalidState: not in RTS,
+  // or RC.
+  Status ask_peer(std::uint32_t qp);
 
   // --- commands: controller
   Status deny_ev(TimePs now, std::uint32_t qp, std::uint32_t ev);
@@ -177,6 +180,8 @@ class Engine {
   TimePs next_timer() const;                 // kNever: none
   QpState qp_state(std::uint32_t qp) const;  // kReset for an unknown QP
   QpErrorCause qp_error(std::uint32_t qp) const;
+  TimePs qp_heard(std::uint32_t qp) const;     // when the latest packet of the peer's QP arrived
+  TimePs qp_answered(std::uint32_t qp) const;  // when the latest question was asked that got an answer; kLongAgo: none
   bool qp_stats(std::uint32_t qp, QpStats& stats) const;
   bool cc_stats(std::uint32_t qp, CcStats& stats) const;
   const EvSet* ev_set(std::uint32_t qp) const;              // nullptr: no such QP, or RC

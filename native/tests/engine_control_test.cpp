@@ -44,4 +44,58 @@ TEST_CASE(control_02_one_by_one_they_take_turns_on_the_reverse_paths) {
   CHECK(found[found.size() - 2].ev != found.back().ev);
 }
 
+// Whether an idle QP has had an answer to what it asks now, each time over the next path.
+bool answered(Pair& pair, int questions) {
+  const TimePs asked = pair.now;
+  for (int i = 0; i < questions; ++i) {
+    CHECK(pair.engine(0).ask_peer(pair.qp[0]) == Status::kOk);
+    pair.run_for(kPsPerMs);
+  }
+  return pair.engine(0).qp_answered(pair.qp[0]) >= asked;
+}
+
+TEST_CASE(control_03_an_idle_qp_answers_a_question_and_a_dead_one_does_not) {
+  Pair pair;
+  CHECK(pair.engine(0).ask_peer(pair.qp[0]) == Status::kInvalidState);
+  pair.connect();
+  CHECK(answered(pair, 1));
+  CHECK(pair.engine(0).qp_heard(pair.qp[0]) > pair.engine(0).qp_answered(pair.qp[0]));
+  pair.filter = [](int, const wire::Packet&, const Flying& flying) {
+    return flying.port == 2 ? Fate::kPass : Fate::kDrop;
+  };
+  CHECK(answered(pair, 16));  // one plane of four is enough
+  pair.filter = [](int, const wire::Packet&, const Flying&) { return Fate::kDrop; };
+  CHECK(!answered(pair, 100));
+  CHECK(pair.state(0) == QpState::kRts);  // questions alone cost no retries
+}
+
+TEST_CASE(control_04_an_answer_that_comes_after_the_next_questions_counts) {
+  PairOptions options;
+  options.delay = 30 * kPsPerMs;
+  Pair pair(options);
+  pair.connect();
+  CHECK(answered(pair, 80));
+}
+
+TEST_CASE(control_05_a_question_finds_out_what_a_peer_lacks_that_was_away) {
+  PairOptions options;
+  options.timeout_exponent = 20;  // a second: a retry does not help in time
+  Pair pair(options);
+  pair.connect();
+  pair.filter = [](int, const wire::Packet&, const Flying&) { return Fate::kDrop; };
+  CHECK(pair.write(0, 1, 100'000, 0) == Status::kOk);
+  pair.run_for(500 * kPsPerMs);
+  pair.filter = nullptr;
+  CHECK(pair.engine(0).ask_peer(pair.qp[0]) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1, 100 * kPsPerMs));
+}
+
+TEST_CASE(control_06_the_rc_fallback_has_no_questions) {
+  PairOptions options;
+  options.transport = Transport::kRc;
+  Pair pair(options);
+  pair.connect();
+  CHECK(pair.engine(0).ask_peer(pair.qp[0]) == Status::kInvalidState);
+}
+
 }  // namespace

@@ -169,6 +169,15 @@ def test_posting_needs_the_right_state(qp, context):
     region.close()
 
 
+def test_a_peer_is_asked_in_rts_alone_and_its_silence_counted(qp):
+    assert not qp.ask_peer()
+    to_rts(qp)
+    assert qp.ask_peer()
+    heard_s, answered_s = qp.liveness()
+    assert 0 <= heard_s < 3600 <= answered_s
+    assert qp._native.ask_peer(0xFFFFFF) != 0
+
+
 def test_queues_hold_what_was_asked_and_no_more(qp):
     to_rts(qp)
     region = qp.pd.register(bytearray(64))

@@ -16,6 +16,8 @@ inline constexpr TimePs kPsPerSecond = 1'000'000'000'000;
 
 // "No timer armed": later than any instant a driver can name.
 inline constexpr TimePs kNever = INT64_MAX;
+// "Not yet": ten hours before any instant, longer than any wait, and the span from it to an instant does not overflow.
+inline constexpr TimePs kLongAgo = -(TimePs{1} << 55);
 
 // The period of the 16-bit timestamps on the wire, for both of their units, times a power of two: 12.7 days. A clock that
 // is set back by this much leaves every timestamp that is under way right.

@@ -55,6 +55,8 @@ struct QpContext {
   QpCapabilities capabilities;
   bool fabric_trims = false;  // MRC only: a packet that congestion drops is trimmed, so that its loss is told
   QpStats stats;
+  TimePs heard = 0;            // when the latest packet of the peer's QP arrived; at first, when the QP got its peer
+  TimePs answered = kLongAgo;  // when the latest question of the application that got an answer was sent
 
   // Context ids in SETH, NETH and PETH: they tell a former incarnation of the peer from this one.
   std::uint16_t local_context() const { return static_cast<std::uint16_t>(qpn ^ (qpn >> 8)); }

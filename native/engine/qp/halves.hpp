@@ -44,6 +44,8 @@ class Requester {
   virtual void fill(QpStats& stats) const = 0;
   // After a change of the usable ports.
   virtual void handle_ports(TimePs now) = 0;
+  // Sends a question that the peer's QP answers, whether or not anything is posted. False: the transport has none.
+  virtual bool ask_peer() { return false; }
   virtual void hot_memory(HotMemory& memory) const = 0;
 
   // Ends everything posted: the first with `status`, the rest flushed.

@@ -10,6 +10,7 @@ namespace {
 constexpr std::uint32_t kFewPackets = 4;
 constexpr std::uint32_t kSmallBytes = 1024;
 constexpr TimePs kPatienceRtts = 3;
+constexpr std::ptrdiff_t kAskedMax = 64;     // questions of the application without an answer: older ones are forgotten
 constexpr std::uint8_t kStateProbesMax = 3;  // without any progress: question or answer may take a path that is dead
 
 wire::Opcode data_opcode(bool first, bool last, bool immediate) {
@@ -130,7 +131,8 @@ void MrcRequester::handle_timeout(TimePs now) {
   if (window_.flight_empty()) {
     // Only the transport ACK is missing. A path that swallowed the question is no better than one that swallows data.
     for (const Probe& probe : probes_) {
-      if (probe.state && probe.sent + wait <= now) context_.ev_set->on_feedback(now, probe.ev, EvFeedback::kTimeout);
+      if (probe.purpose == Purpose::kState && probe.sent + wait <= now)
+        context_.ev_set->on_feedback(now, probe.ev, EvFeedback::kTimeout);
     }
     state_probe_due_ = true;
   }
@@ -202,8 +204,8 @@ BuildResult MrcRequester::build(TimePs now, PortMask free_ports, std::uint32_t b
 
 // One probe a path: when the next one is due the last one went unanswered, unless the round trip is longer than that.
 bool MrcRequester::last_probe_over(TimePs now, EvIndex ev) {
-  const auto last =
-      std::find_if(probes_.begin(), probes_.end(), [&](const Probe& probe) { return !probe.state && probe.ev == ev; });
+  const auto last = std::find_if(probes_.begin(), probes_.end(),
+                                 [&](const Probe& probe) { return probe.purpose == Purpose::kPath && probe.ev == ev; });
   if (last == probes_.end()) return true;
   if (now - last->sent < rtt_.loss_delay()) return false;
   probes_.erase(last);
@@ -211,15 +213,27 @@ bool MrcRequester::last_probe_over(TimePs now, EvIndex ev) {
   return true;
 }
 
+void MrcRequester::begin_question(Probe& probe) {
+  if (asked_) {
+    asked_ = false;
+    probe.purpose = Purpose::kAsked;
+    const auto asked = [](const Probe& old) { return old.purpose == Purpose::kAsked; };
+    if (std::count_if(probes_.begin(), probes_.end(), asked) < kAskedMax) return;
+    probes_.erase(std::find_if(probes_.begin(), probes_.end(), asked));
+    return;
+  }
+  probe.purpose = Purpose::kState;
+  state_probe_due_ = false;
+  ++state_probes_;
+  last_sent_ = probe.sent;
+  std::erase_if(probes_, [](const Probe& old) { return old.purpose == Purpose::kState; });
+}
+
 BuildResult MrcRequester::build_probe(TimePs now, PortMask free_ports, TxBurst& burst) {
-  Probe probe{now, 0, kNoEv, false};
-  if (state_probe_due_) probe.ev = context_.ev_set->next(now, free_ports);
+  Probe probe{now, 0, kNoEv, Purpose::kPath};
+  if (asked_ || state_probe_due_) probe.ev = context_.ev_set->next(now, free_ports);
   if (probe.ev != kNoEv) {
-    probe.state = true;
-    state_probe_due_ = false;
-    ++state_probes_;
-    last_sent_ = now;
-    std::erase_if(probes_, [](const Probe& old) { return old.state; });
+    begin_question(probe);
   } else if (context_.ev_set->next_probe_time() <= now) {
     // Also while a question for the state waits for a path that can carry it: this is how one comes back.
     do {
@@ -232,7 +246,7 @@ BuildResult MrcRequester::build_probe(TimePs now, PortMask free_ports, TxBurst& 
     } while (!last_probe_over(now, probe.ev));
   }
   path_probe_due_ = context_.ev_set->next_probe_time() <= now;
-  if (probe.ev == kNoEv) return state_probe_due_ ? no_ev(free_ports) : BuildResult::kNothing;
+  if (probe.ev == kNoEv) return asked_ || state_probe_due_ ? no_ev(free_ports) : BuildResult::kNothing;
   probe.id = next_probe_id_++;
   probes_.push_back(probe);
   const Ev& path = context_.ev_set->ev(probe.ev);

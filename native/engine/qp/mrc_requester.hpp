@@ -23,17 +23,25 @@ class MrcRequester final : public Requester {
   void rebase(TimePs by) override;
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void handle_ports(TimePs now) override;
+  bool ask_peer() override {
+    asked_ = true;
+    return true;
+  }
   void fill(QpStats& stats) const override;
   void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
 
  private:
-  // A reliability probe waiting for its answer. `ev` is the path it asks about, `state` that it asks for the
-  // receiver's state instead of reviving a path.
+  // A reliability probe waiting for its answer, and why it was sent over path `ev`.
+  enum class Purpose : std::uint8_t {
+    kPath,   // to revive that path
+    kState,  // to learn the receiver's state
+    kAsked,  // because the application asked whether the peer is there
+  };
   struct Probe {
     TimePs sent = 0;
     std::uint16_t id = 0;
     EvIndex ev = kNoEv;
-    bool state = false;
+    Purpose purpose = Purpose::kPath;
   };
 
   void work_began(TimePs now) override;
@@ -63,6 +71,7 @@ class MrcRequester final : public Requester {
   std::uint32_t packet_nominal_bytes(const Wqe& wqe, Psn psn) const;
   bool last_probe_over(TimePs now, EvIndex ev);
   BuildResult build_probe(TimePs now, PortMask free_ports, TxBurst& burst);
+  void begin_question(Probe& probe);
   EvIndex repair_ev(TimePs now, PortMask free_ports, EvIndex lost_on);
   BuildResult build_retransmission(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
   BuildResult build_new(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
@@ -79,11 +88,10 @@ class MrcRequester final : public Requester {
   SendWindow window_;
   std::vector<Probe> probes_;
   TimePs latest_delivered_ =
-      -kNever;              // sending time of the latest packet known to have arrived; less 1 is still a time
-  TimePs quiet_since_ = 0;  // last progress, timeout or start of work: base of the timer with nothing in flight
-  TimePs last_sent_ = 0;    // data, or a question for the receiver's state
-  static constexpr TimePs kLongAgo = INT64_MIN / 2;
-  TimePs last_timeout_ = kLongAgo;    // that spent a retry, since the last progress
+      -kNever;                      // sending time of the latest packet known to have arrived; less 1 is still a time
+  TimePs quiet_since_ = 0;          // last progress, timeout or start of work: base of the timer with nothing in flight
+  TimePs last_sent_ = 0;            // data, or a question for the receiver's state
+  TimePs last_timeout_ = kLongAgo;  // that spent a retry, since the last progress
   std::uint32_t rcvd_256_bytes_ = 0;  // last value from the peer
   std::uint32_t window_psns_ = 0;
   std::uint32_t wimm_unfinished_ = 0;  // WRITE_IMM messages begun and not completed
@@ -93,6 +101,7 @@ class MrcRequester final : public Requester {
   wire::TimestampResolution resolution_ = wire::TimestampResolution::k128Ns;
   Psn next_ack_request_ = 0;  // while the window is the limit, ask for a SACK from this PSN on
   bool state_probe_due_ = false;
+  bool asked_ = false;
   bool path_probe_due_ = false;
   std::uint8_t state_probes_ = 0;  // sent since the last progress
 };

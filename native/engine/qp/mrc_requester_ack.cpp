@@ -125,7 +125,9 @@ void MrcRequester::handle_probe_answer(TimePs now, const wire::Seth& seth) {
   const Probe probe = *found;
   probes_.erase(found);
   latest_delivered_ = std::max(latest_delivered_, probe.sent);
-  if (!probe.state) context_.ev_set->on_probe_answer(now, probe.ev, seth.mark != wire::SackMark::kNone);
+  if (probe.purpose == Purpose::kAsked) context_.answered = std::max(context_.answered, probe.sent);
+  if (probe.purpose == Purpose::kPath)
+    context_.ev_set->on_probe_answer(now, probe.ev, seth.mark != wire::SackMark::kNone);
 }
 
 void MrcRequester::acknowledge(TimePs now, Psn psn) {

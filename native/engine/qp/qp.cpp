@@ -87,6 +87,7 @@ Status Qp::to_rtr(TimePs now, const QpToRtr& attributes, Peer* peer) {
                      attributes.wimm_max_dest > 0 && attributes.sack_bytes > 0;
   if (!valid) return Status::kInvalidArgument;
   context_.peer = peer;
+  context_.heard = now;
   context_.destination_qp = attributes.destination_qp;
   context_.payload_mtu = attributes.payload_mtu;
   context_.capabilities = attributes.capabilities;
@@ -138,6 +139,10 @@ Status Qp::post_send(TimePs now, const SendWr& wr) {
   return requester_->post(now, wr);
 }
 
+Status Qp::ask_peer() {
+  return context_.state == QpState::kRts && requester_->ask_peer() ? Status::kOk : Status::kInvalidState;
+}
+
 Status Qp::post_recv(std::uint64_t wr_id) {
   if (context_.state == QpState::kReset || context_.state == QpState::kError) return Status::kInvalidState;
   if (context_.receives.size() >= context_.init.recv_wr_max) return Status::kQueueFull;
@@ -162,6 +167,7 @@ void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packe
     ++drops.wrong_transport;
     return;
   }
+  context_.heard = now;
   if (wire::is_data(opcode) || wire::is_rc_data(opcode) || opcode == wire::Opcode::kProbe) {
     if (context_.state != QpState::kError || responder_->refusing()) responder_->handle_data(now, datagram, packet);
   } else if (context_.state == QpState::kRts) {
@@ -192,6 +198,8 @@ TimePs Qp::next_timer() const {
 
 void Qp::rebase(TimePs by) {
   timer_entry = rebased(timer_entry, by);
+  context_.heard = rebased(context_.heard, by);
+  context_.answered = rebased(context_.answered, by);
   if (context_.ev_set != nullptr) context_.ev_set->rebase(by);
   if (context_.cc != nullptr) context_.cc->rebase(by);
   context_.reverse.rebase(by);

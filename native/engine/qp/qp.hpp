@@ -20,6 +20,7 @@ class Qp {
 
   Status post_send(TimePs now, const SendWr& wr);
   Status post_recv(std::uint64_t wr_id);
+  Status ask_peer();
 
   void handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, DropStats& drops);
   void handle_timer(TimePs now);

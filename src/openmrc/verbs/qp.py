@@ -313,6 +313,22 @@ class QueuePair:
         """Changes how many packets the peer may have in flight, in units of 128; needs dynamic MPR at both ends."""
         check(self._native.set_receive_window(self.qp_num, mpr), "dynamic MPR is not on for this QP")
 
+    def ask_peer(self) -> bool:
+        """Asks the peer's QP for its state, over the next path; the answer shows in `liveness`.
+
+        Returns:
+            False: nothing can be asked, as the QP is not in RTS or its transport is RC.
+        """
+        return int(self._native.ask_peer(self.qp_num)) == 0
+
+    def liveness(self) -> tuple[float, float]:
+        """Seconds since the peer's QP was last heard, and since the latest question of `ask_peer` that got an answer.
+
+        At first the QP counts as heard when it was connected, and the latest answer as hours old.
+        """
+        heard_ns, answered_ns = self._native.qp_liveness(self.qp_num)
+        return heard_ns / 1e9, answered_ns / 1e9
+
     def statistics(self) -> QueuePairStatistics:
         """Counters of the QP, its congestion control and its EV set.
 
