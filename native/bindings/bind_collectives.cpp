@@ -173,7 +173,8 @@ void bind_executor(nb::module_& m) {
       .def("failure", &Executor::failure, Release())
       .def("release", &Executor::release, Release())
       .def("flush", &Executor::flush, Release())
-      .def("fail_peer", &Executor::fail_peer, Release(), nb::arg("rank"), nb::arg("reason"), nb::arg("left") = false)
+      .def("fail_peer", &Executor::fail_peer, Release(), nb::arg("rank"), nb::arg("reason"), nb::arg("left") = false,
+           nb::arg("culprit") = -1)
       .def("close", &Executor::close, Release())
       .def("statistics", &statistics);
 }

@@ -186,6 +186,9 @@ void translate(const std::exception_ptr& pointer, void* /*payload*/) {
     const nb::object type = nb::module_::import_("openmrc.errors").attr("DeviceError");
     const nb::object value = type(error.code(), error.what());
     PyErr_SetObject(type.ptr(), value.ptr());
+  } catch (const nic::ForkedError& error) {
+    const nb::object type = nb::module_::import_("openmrc.errors").attr("ForkedError");
+    PyErr_SetString(type.ptr(), error.what());
   }
 }
 

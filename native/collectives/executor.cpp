@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -49,6 +50,7 @@ Executor::Executor(std::shared_ptr<nic::Device> device, CqId cq, const ExecutorS
       begun_(settings.lanes),
       nothing_(plan_of_nothing(settings.ranks)) {
   MRC_ASSERT(settings.rank < settings.ranks && settings.lanes > 0 && settings.recv_depth > 2 * kSlots);
+  const auto guard = enter();  // a fork waits until the executor is whole
   for (std::uint16_t rank = 0; rank < settings.ranks; ++rank) {
     peers_.push_back(std::make_unique<Peer>());
     peers_.back()->rank = rank;
@@ -66,6 +68,7 @@ Executor::Executor(std::shared_ptr<nic::Device> device, CqId cq, const ExecutorS
 }
 
 Executor::~Executor() {
+  if (ownership_.lost()) return;
   close();
   for (const std::uint32_t key : mailbox_keys_) device_->deregister_memory(key);
   device_->deregister_memory(outbox_key_);
@@ -78,7 +81,7 @@ void Executor::enlist(std::uint8_t* base, std::uint64_t bytes, std::uint8_t acce
 
 void Executor::connect(std::uint16_t rank, std::span<const std::uint32_t> qps, std::uint64_t mailbox_address,
                        std::uint32_t mailbox_rkey) {
-  const std::unique_lock guard(mutex_);
+  const auto guard = enter();
   MRC_ASSERT(rank < peers_.size() && qps.size() == settings_.lanes);
   Peer& peer = *peers_[rank];
   peer.mailbox_address = mailbox_address;
@@ -98,7 +101,7 @@ void Executor::connect(std::uint16_t rank, std::span<const std::uint32_t> qps, s
 
 OpId Executor::submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::uint8_t lane,
                       std::span<const Memory> buffers) {
-  const std::unique_lock guard(mutex_);
+  const auto guard = enter();
   const std::shared_ptr<Op> op = make_op(lane, buffers);
   op->key = key;
   order(*op, *plan);
@@ -130,7 +133,7 @@ void Executor::begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key
   for (const std::unique_ptr<Peer>& peer : peers_) {
     // Its part may be here already.
     if (!peer->failed || !op.plan->talks_to(peer->rank) || peer->early.contains(key)) continue;
-    return end(op, OpState::kFailed, peer->rank, peer->reason);
+    return end(op, OpState::kFailed, peer->culprit, peer->reason);
   }
   if (!enlist_buffers(op)) return end(op, OpState::kFailed, kNobody, kNoRegion);
   announce(op);
@@ -143,7 +146,7 @@ void Executor::begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key
   work();
   for (const std::unique_ptr<Peer>& peer : peers_) {
     if (!peer->failed || op.state != OpState::kRunning || !needs(op, peer->rank)) continue;
-    end(op, OpState::kFailed, peer->rank, peer->reason);
+    end(op, OpState::kFailed, peer->culprit, peer->reason);
   }
   work();
 }
@@ -218,7 +221,7 @@ void Executor::announce(Op& op) {
 }
 
 OpState Executor::state(OpId id) {
-  const std::unique_lock guard(mutex_);
+  const auto guard = enter();
   Op* op = find(id);
   if (op == nullptr) return OpState::kUnknown;
   if (op->state == OpState::kRunning) drive();
@@ -227,7 +230,7 @@ OpState Executor::state(OpId id) {
 
 OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
   const TimeNs begun = now_ns();
-  std::unique_lock guard(mutex_);
+  auto guard = enter();
   const std::shared_ptr<Op> op = share(id);  // another thread may release it while we wait
   if (op == nullptr) return OpState::kUnknown;
   if (++spinners_ == 1) {
@@ -275,14 +278,14 @@ std::uint32_t Executor::await_anything() {
 }
 
 std::pair<int, std::string> Executor::failure(OpId id) {
-  const std::unique_lock guard(mutex_);
+  const auto guard = enter();
   const Op* op = find(id);
   if (op == nullptr) return {kNobody, ""};
   return {op->failed_rank, op->reason};
 }
 
 bool Executor::release(OpId id) {
-  const std::unique_lock guard(mutex_);
+  const auto guard = enter();
   Op* op = find(id);
   if (op == nullptr) return true;
   if (op->reading > 0) drive();  // the thread does so for operations that run, not for one that is over
@@ -296,11 +299,11 @@ bool Executor::release(OpId id) {
   return true;
 }
 
-void Executor::fail_peer(std::uint16_t rank, const std::string& reason, bool left) {
-  const std::unique_lock guard(mutex_);
+void Executor::fail_peer(std::uint16_t rank, const std::string& reason, bool left, int culprit) {
+  const auto guard = enter();
   drive();
   if (left) take_leave(rank);
-  fail(*peers_[rank], reason);
+  fail(*peers_[rank], reason, culprit);
   work();
 }
 
@@ -327,13 +330,14 @@ bool Executor::needs(const Op& op, std::uint16_t rank) const {
   return false;
 }
 
-void Executor::fail(Peer& peer, const std::string& reason) {
+void Executor::fail(Peer& peer, const std::string& reason, int culprit) {
   if (peer.failed) return;
   peer.failed = true;
+  peer.culprit = culprit == kNobody ? peer.rank : culprit;
   peer.reason = reason;
   for (const std::shared_ptr<Op>& op : ops_) {
     if (op != nullptr && op->state == OpState::kRunning && needs(*op, peer.rank)) {
-      end(*op, OpState::kFailed, peer.rank, reason);
+      end(*op, OpState::kFailed, peer.culprit, reason);
     }
   }
   match_all();
@@ -344,7 +348,7 @@ bool Executor::flush(std::int64_t timeout_ns) {
   device_->rest_polling();  // nobody polls any more, and peers want their acknowledgements
   for (;;) {
     {
-      const std::unique_lock guard(mutex_);
+      const auto guard = enter();
       drive();
       if (flushed() || stop_ || device_->closed()) return flushed();
     }
@@ -361,8 +365,9 @@ bool Executor::flushed() const {
 }
 
 void Executor::close() {
+  if (ownership_.lost()) return;
   {
-    const std::unique_lock guard(mutex_);
+    const auto guard = enter();
     if (stop_) return;
     stop_ = true;
     for (const std::shared_ptr<Op>& op : ops_) {
@@ -376,7 +381,7 @@ void Executor::close() {
 }
 
 ExecutorStats Executor::stats() {
-  const std::unique_lock guard(mutex_);
+  const auto guard = enter();
   return stats_;
 }
 
@@ -427,6 +432,29 @@ bool Executor::settled(Op& op) {
     key = 0;
   }
   return true;
+}
+
+// --- fork
+
+std::unique_lock<std::mutex> Executor::enter() {
+  ownership_.check();
+  return std::unique_lock(mutex_);
+}
+
+void Executor::handle_fork(nic::ForkStage stage) {
+  if (stage == nic::ForkStage::kBefore) return mutex_.lock();
+  if (stage == nic::ForkStage::kInChild) leave_to_parent();
+  mutex_.unlock();
+}
+
+void Executor::leave_to_parent() {
+  ownership_.lose();
+  for (const std::unique_ptr<Peer>& peer : peers_) peer->link.reset();
+  for (Doorbell& bell : doorbells_) bell.close();
+  stop_fd_.reset();
+  // The child has neither the thread nor those that wait: joining the one or destroying the other would wait for ever.
+  new (&thread_) std::thread;
+  new (&something_done_) std::condition_variable;
 }
 
 // --- the thread

@@ -6,7 +6,8 @@
 // share memory both go through a ring there, the larger ones part by part, after the announcement all the same.
 //
 // Threads. Every method may be called from any thread. Whoever waits drives the device for a while (spin), then sleeps;
-// a thread of the executor goes on with the work while nobody spins.
+// a thread of the executor goes on with the work while nobody spins. In a forked child every method but close() throws
+// nic::ForkedError.
 #pragma once
 
 #include <array>
@@ -28,6 +29,7 @@
 #include "collectives/plan.hpp"
 #include "collectives/shared_link.hpp"
 #include "nic/device.hpp"
+#include "nic/fork.hpp"
 
 namespace openmrc::collectives {
 
@@ -108,8 +110,8 @@ class Executor {
   // Waits until all that was sent has arrived; what a rank has sent last would be lost if it went at once.
   bool flush(std::int64_t timeout_ns);
   // Operations that need this rank fail, now and later; what has arrived from it before counts. `left`: it went when it
-  // had done its part, so what was sent to it has arrived.
-  void fail_peer(std::uint16_t rank, const std::string& reason, bool left = false);
+  // had done its part, so what was sent to it has arrived. `culprit`: the rank that failures name in place of it.
+  void fail_peer(std::uint16_t rank, const std::string& reason, bool left = false, int culprit = -1);
   // Fails everything and stops the thread. Idempotent.
   void close();
   ExecutorStats stats();
@@ -124,6 +126,9 @@ class Executor {
     std::uint32_t step;
   };
 
+  std::unique_lock<std::mutex> enter();  // throws ForkedError
+  void handle_fork(nic::ForkStage stage);
+  void leave_to_parent();  // in a forked child
   void run();
   void watch();
   std::uint32_t await_anything();
@@ -139,7 +144,7 @@ class Executor {
   void handle_direct(Peer& peer, std::uint32_t immediate);
   void protocol_error(Peer& peer, const char* what);
   void take_leave(std::uint16_t rank);
-  void fail(Peer& peer, const std::string& reason);
+  void fail(Peer& peer, const std::string& reason, int culprit = -1);
   void give_back(Peer& peer, Lane& lane);
   void post_receives(std::uint32_t owed);
   void work();  // starts steps until none is ready
@@ -220,6 +225,8 @@ class Executor {
   bool shares_ = false;  // memory, with any peer
   nic::FileDescriptor stop_fd_;
   std::thread thread_;
+  nic::Ownership ownership_;
+  nic::ForkHook fork_hook_{nic::ForkOrder::kExecutor, [this](nic::ForkStage stage) { handle_fork(stage); }};
 };
 
 }  // namespace openmrc::collectives

@@ -9,7 +9,7 @@ namespace openmrc::collectives {
 
 OpId Executor::receive(const std::shared_ptr<Inbox>& inbox, int source, std::shared_ptr<const Plan> plan,
                        std::uint8_t lane, std::span<const Memory> buffers) {
-  const std::unique_lock guard(mutex_);
+  const auto guard = enter();
   MRC_ASSERT(source == kAnySource || inbox->find(source) != nullptr);
   const std::shared_ptr<Op> op = make_op(lane, buffers);
   order(*op, *plan);
@@ -23,7 +23,7 @@ OpId Executor::receive(const std::shared_ptr<Inbox>& inbox, int source, std::sha
 }
 
 int Executor::source(OpId id) {
-  const std::unique_lock guard(mutex_);
+  const auto guard = enter();
   const Op* op = find(id);
   return op == nullptr ? kNobody : op->source;
 }

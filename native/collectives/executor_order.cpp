@@ -70,7 +70,7 @@ OpId Executor::user_of(const void* base, std::uint64_t bytes, bool writes) {
 }
 
 bool Executor::delayed(OpId id) {
-  const std::unique_lock guard(mutex_);
+  const auto guard = enter();
   const Op* op = find(id);
   return op != nullptr && op->state == OpState::kRunning && op->earlier > 0;
 }

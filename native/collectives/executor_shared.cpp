@@ -9,20 +9,20 @@
 namespace openmrc::collectives {
 
 SharedOffer Executor::offer_memory(std::uint16_t rank) {
-  const std::unique_lock guard(mutex_);
+  const auto guard = enter();
   MRC_ASSERT(rank < peers_.size() && rank != settings_.rank && peers_[rank]->link == nullptr);
   peers_[rank]->link = std::make_unique<SharedLink>(settings_.lanes);
   return {peers_[rank]->link->memory(), {doorbells_[0].file(), doorbells_[1].file()}};
 }
 
 bool Executor::open_memory(std::uint16_t rank, const SharedOffer& offer) {
-  const std::unique_lock guard(mutex_);
+  const auto guard = enter();
   MRC_ASSERT(rank < peers_.size() && peers_[rank]->link != nullptr && !peers_[rank]->shares);
   return peers_[rank]->link->open(offer);
 }
 
 void Executor::use_memory(std::uint16_t rank, bool agreed) {
-  const std::unique_lock guard(mutex_);
+  const auto guard = enter();
   MRC_ASSERT(rank < peers_.size() && peers_[rank]->link != nullptr);
   Peer& peer = *peers_[rank];
   if (!agreed) {

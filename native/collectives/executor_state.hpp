@@ -56,6 +56,7 @@ struct Executor::Peer {
   std::unique_ptr<SharedLink> link;  // instead of the QPs, if `shares`
   bool shares = false;
   std::string reason;
+  int culprit = kNobody;  // the rank that failures name
   // What arrived for operations that have not begun here, by key.
   struct Early {
     MessageHead head;

@@ -49,6 +49,10 @@ class Doorbell {
   int fd() const { return reading_.get(); }
   ProcessFile file() const;
   void clear();
+  void close() {
+    reading_.reset();
+    writing_.reset();
+  }
 
  private:
   nic::FileDescriptor reading_, writing_;  // the writing end is kept: without any, the reading one were always readable

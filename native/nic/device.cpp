@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "engine/base/assert.hpp"
@@ -120,6 +121,7 @@ void Device::Waker::signal() {
 
 Device::Device(const Settings& settings) : settings_(settings), buffers_(make_receive_buffers()) {
   MRC_ASSERT(!settings_.ports.empty() && settings_.ports.size() <= kPortCountMax);
+  const std::unique_lock guard(lock_);  // a fork waits until the device is whole
   std::uint32_t next_source_port = settings_.first_source_port;
   for (std::size_t i = 0; i < settings_.ports.size(); ++i) {
     ports_.push_back(std::make_unique<Port>(static_cast<PortId>(i), settings_.ports[i], settings_, next_source_port));
@@ -144,6 +146,7 @@ Device::Device(const Settings& settings) : settings_(settings), buffers_(make_re
 Device::~Device() { close(); }
 
 void Device::close() {
+  if (lock_.lost()) return;
   const std::lock_guard closing(close_mutex_);
   if (closed_.exchange(true)) return;
   stop_.store(true);
@@ -222,6 +225,26 @@ void Device::report_fault(PortId id, int error) {
   event.port = id;
   event.value = static_cast<std::uint32_t>(error);
   publish({now, event});
+}
+
+// --- fork
+
+void Device::handle_fork(ForkStage stage) {
+  if (stage == ForkStage::kBefore) return lock_.lock();
+  if (stage == ForkStage::kInChild) leave_to_parent();
+  lock_.unlock();
+}
+
+// A copy of a socket in the child would keep its port bound, and make a parent that dies look alive. Closing copies has
+// no effect on the parent, nor on the wire; removing a socket from an epoll instance, which is shared, would have.
+void Device::leave_to_parent() {
+  lock_.lose();
+  closed_.store(true);
+  ports_.clear();
+  cq_wakers_.clear();
+  for (FileDescriptor* fd : {&event_waker_.fd, &epoll_, &io_epoll_, &wake_fd_}) fd->reset();
+  links_ = LinkWatch{};
+  new (&thread_) std::thread;  // the child has no such thread: it can be neither joined nor detached
 }
 
 // --- the I/O thread

@@ -21,6 +21,7 @@
 #include "engine/engine.hpp"
 #include "nic/clock.hpp"
 #include "nic/error.hpp"
+#include "nic/fork.hpp"
 #include "nic/link_watch.hpp"
 #include "nic/port.hpp"
 #include "nic/settings.hpp"
@@ -35,18 +36,23 @@ struct DeviceStats {
   std::uint64_t clock_rebases = 0;   // see EngineClock
 };
 
-// The engine's lock. The I/O thread, which takes it again and again, lets others go first.
+// The engine's lock. The I/O thread, which takes it again and again, lets others go first. In a forked child, where the
+// engine's sockets and thread are missing, it cannot be taken: lock() throws ForkedError.
 class EngineLock {
  public:
   void lock() {
+    ownership_.check();
     waiting_.fetch_add(1, std::memory_order_relaxed);
     mutex_.lock();
     waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
   void unlock() { mutex_.unlock(); }
   bool contended() const { return waiting_.load(std::memory_order_relaxed) > 0; }
+  bool lost() const { return ownership_.lost(); }
+  void lose() { ownership_.lose(); }
 
  private:
+  Ownership ownership_;
   std::mutex mutex_;
   std::atomic<int> waiting_{0};
 };
@@ -65,6 +71,7 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   // Stops the thread and closes the sockets. Later calls answer kInvalidState or do nothing. Idempotent.
+  // In a forked child a device is closed, and every other call throws ForkedError.
   void close();
   bool closed() const { return closed_.load(); }
 
@@ -172,6 +179,8 @@ class Device {
   void drop_pending(PortId id);
   std::size_t take_completions(CqId cq, std::span<Completion> out, Waker& waker);
   bool arm(Waker& waker);
+  void handle_fork(ForkStage stage);
+  void leave_to_parent();  // in a forked child
 
   Settings settings_;
   EngineLock lock_;
@@ -210,6 +219,7 @@ class Device {
   std::atomic<bool> closed_{false};
   std::mutex close_mutex_;
   std::thread thread_;
+  ForkHook fork_hook_{ForkOrder::kDevice, [this](ForkStage stage) { handle_fork(stage); }};
 };
 
 }  // namespace openmrc::nic

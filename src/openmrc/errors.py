@@ -5,6 +5,7 @@ OpenmrcError
 ├── VerbsError             a verb refused a call; `.status` names why, `.errno` is the C one
 │   ├── InvalidArgumentError                                                                        (also ValueError)
 │   ├── InvalidStateError  the QP is not in a state that allows the call
+│   │   └── ForkedError    the object belongs to the process that this one was forked from
 │   ├── QueueFullError     more work requests than the queue holds: poll completions first
 │   ├── LimitError         over a limit of the device
 │   ├── BusyError          something still uses the object
@@ -29,6 +30,7 @@ __all__ = [
     "BusyError",
     "ConfigError",
     "DeviceError",
+    "ForkedError",
     "HandshakeError",
     "InvalidArgumentError",
     "InvalidStateError",
@@ -98,6 +100,12 @@ class InvalidArgumentError(VerbsError, ValueError):
 class InvalidStateError(VerbsError):
     status = "invalid_state"
     errno = _errno.EINVAL
+
+
+class ForkedError(InvalidStateError):
+    """The object belongs to the process that this one was forked from; open a `Device` in this process."""
+
+    status = "forked"
 
 
 class QueueFullError(VerbsError):

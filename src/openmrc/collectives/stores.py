@@ -7,6 +7,7 @@ one in a folder that all ranks share.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import socketserver
 import tempfile
@@ -17,10 +18,12 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
+from weakref import WeakSet
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from openmrc.errors import ConfigError, DeviceError, PeerError, PeerUnreachableError
+from openmrc.forks import keep_from_children
 
 __all__ = ["FileStore", "Store", "TcpStore"]
 
@@ -101,7 +104,17 @@ class _Server(socketserver.ThreadingTCPServer):
         self._held = 0  # characters of keys and values
         self._clients = 0
         self.address_family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
+        self._accepted: WeakSet[socket.socket] = WeakSet()
         super().__init__(where, _Requests)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        accepted, source = super().get_request()
+        self._accepted.add(accepted)
+        return accepted, source
+
+    def leave_to_parent(self) -> None:
+        for one in (self.socket, *self._accepted):
+            os.close(one.detach())  # files made of it do not keep it open
 
     def put(self, key: str, value: str) -> None:
         """Keeps a value, within the limits of the store; called with `changed` held."""
@@ -256,11 +269,20 @@ class TcpStore:
         self._socket = self._open(host.strip("[]"), int(port))
         self._lines = self._socket.makefile("rb")
         self._lock = threading.Lock()
+        keep_from_children(self)
         try:
             self._ask({"do": "check", "keys": []})  # the server hangs up on clients that say nothing
         except BaseException:
             self.close()
             raise
+
+    def _leave_to_parent(self) -> None:
+        self._lock = threading.Lock()
+        self._lines.close()
+        self._socket.close()
+        if self._server is not None:
+            self._server.leave_to_parent()
+            self._server = None
 
     def _open(self, host: str, port: int) -> socket.socket:
         start = time.monotonic()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from openmrc.errors import ConfigError, DeviceError, HandshakeError, PeerUnreachableError
+from openmrc.forks import keep_from_children
 
 from .handshake import LINE_BYTES_MAX, M, Message, Refusal, parse
 
@@ -54,10 +55,10 @@ class Channel:
         self._pending = bytearray()
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 2)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+        keep_from_children(self)
+
+    def _leave_to_parent(self) -> None:
+        self.socket.close()
 
     @property
     def left_s(self) -> float:

@@ -7,11 +7,13 @@ import socket
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
 
 from openmrc.errors import DeviceError, InvalidStateError
+from openmrc.forks import Ownership, keep_from_children
 from openmrc.verbs import Device, MemoryRegion
 
 from .channel import Channel, address_of, listening_socket, new_runner, off_loop, open_channel
@@ -108,6 +110,14 @@ class Listener:
         self._changed: asyncio.Event | None = None
         self._ready: deque[Connection] = deque()
         self._closed = False
+        self._ownership = Ownership()
+        keep_from_children(self)
+
+    def _leave_to_parent(self) -> None:
+        self._closed = True
+        self._socket.close()
+        with suppress(RuntimeError):  # another thread of the parent runs it
+            self._loop.close()
 
     @property
     def rejected(self) -> list[str]:
@@ -125,8 +135,9 @@ class Listener:
         Raises:
             TimeoutError: nobody came within `timeout_s`.
             DeviceError: the process has no descriptor left for another connection.
-            InvalidStateError: the listener is closed.
+            InvalidStateError: the listener is closed, or belongs to the process that this one was forked from.
         """
+        self._ownership.check()
         late = f"nobody connected to {self.address} within {timeout_s} s"
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         if not self._accepting.acquire(timeout=-1 if timeout_s is None else timeout_s):

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from openmrc.errors import DeviceError, HandshakeError, OpenmrcError, PeerError, PeerUnreachableError
+from openmrc.forks import keep_from_children
 from openmrc.verbs import CompletionQueue, Device, ProtectionDomain
 
 from .channel import Channel, address_of, listening_socket, new_runner, off_loop, open_channel
@@ -97,6 +98,7 @@ class Mesh:
             if isinstance(error, DeviceError):
                 raise
             raise DeviceError(error.errno or 0, f"cannot listen on {host}: {error.strerror}") from error
+        keep_from_children(self)
         self.card = MeshPeer(address_of(self._socket), secrets.token_hex(16))
         self.attempts = 0
         """TCP connections that were begun by this side."""
@@ -132,6 +134,9 @@ class Mesh:
                 return runner.run(self._connect(peers, time.monotonic() + timeout_s, timeout_s, check))
 
         return off_loop(whole)
+
+    def _leave_to_parent(self) -> None:
+        self._socket.close()
 
     def close(self) -> None:
         """Stops listening; links live on."""

@@ -85,6 +85,15 @@ def current() -> Device | None:
         return None if _nic is None else _nic.device
 
 
+def _leave_to_parent() -> None:
+    """A forked child opens a device of its own."""
+    global _lock, _nic
+    _lock, _nic = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
 def _open(environment: Mapping[str, str], neighbours: Neighbours, store_host: str | None) -> Nic:
     wanted, file = environment.get(PORTS), environment.get(PATHS)
     if wanted is not None and file is not None:

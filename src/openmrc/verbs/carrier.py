@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from openmrc.errors import ConfigError, DeviceError
+from openmrc.forks import keep_from_children
 from openmrc.verbs.rtnetlink import link_changes_in
 
 if TYPE_CHECKING:
@@ -36,11 +37,19 @@ _LINK = struct.Struct("=BxHiII")  # family, device type, index, flags, change
 class CarrierMonitor(ABC):
     """Watches carriers on a thread of its own and calls `Device.set_port_state` when one changes."""
 
+    _socket: socket.socket
+
     def __init__(self, device: Device, name: str) -> None:
         self._device = device
         self._stop_read, self._stop_write = socket.socketpair()
         self._up = dict(enumerate(device.ports_up()))
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        keep_from_children(self)
+
+    def _leave_to_parent(self) -> None:
+        for one in (self._stop_read, self._stop_write, getattr(self, "_socket", None)):
+            if one is not None:
+                one.close()
 
     @abstractmethod
     def _run(self) -> None: ...

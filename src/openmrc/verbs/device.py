@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from openmrc import _native
 from openmrc.errors import BusyError, ConfigError
+from openmrc.forks import keep_from_children
 from openmrc.units import RATE_BPS_RANGE
 from openmrc.verbs.cq import CompletionQueue
 from openmrc.verbs.enums import Access, EvFormatMode, Transport, check
@@ -249,6 +250,7 @@ class Device:
         self._contexts: list[Context] = []
         self._domain_numbers = itertools.count(1)
         _open.add(self)
+        keep_from_children(self)
         self.controller = Controller(self)
         """The controller's side: EV, EV format and CC profiles, probes."""
 
@@ -266,7 +268,7 @@ class Device:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """Whether `close` was called, or this process was forked from the one that opened the device."""
         return bool(self._native.closed)
 
     def __enter__(self) -> Self:
@@ -360,6 +362,11 @@ class Device:
         """
         addresses = _checked_addresses(peer)[: len(self.ports)]
         return min(self._native.path_mtu(port, address, peer.udp_port) for port, address in enumerate(addresses))
+
+    def _leave_to_parent(self) -> None:
+        """The native device has closed its copies of sockets by itself, and counts as closed."""
+        _open.discard(self)
+        self._hub.leave_to_parent()
 
     def __repr__(self) -> str:
         return f"<Device {', '.join(port.seen_as for port in self.ports)} udp {self.udp_port}>"

@@ -253,6 +253,16 @@ class EventHub:
         for reader in readers:
             reader.close()
 
+    def leave_to_parent(self) -> None:
+        """In a forked child, where locks may be held by threads that do not exist: every subscription ends."""
+        self._lock = threading.Lock()
+        self._thread = None
+        self._callbacks.clear()
+        readers, self._readers = self._readers, []
+        for reader in readers:
+            reader._ready = threading.Condition()
+            reader._open = False
+
     def _start(self) -> None:
         if self._thread is None and not self._native.closed:
             self._thread = threading.Thread(target=self._run, name="openmrc-events", daemon=True)

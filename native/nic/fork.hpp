@@ -1,0 +1,59 @@
+// fork() copies memory, locks and descriptors, but no other thread. An object with a thread or sockets belongs to the
+// process that made it; in a forked child it closes its copies of descriptors, and refuses every use.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+
+namespace openmrc::nic {
+
+// Use of an object in a child that was forked from its owner. Crosses the bindings as openmrc.ForkedError.
+class ForkedError : public std::runtime_error {
+ public:
+  explicit ForkedError(int owner);
+};
+
+enum class ForkStage : std::uint8_t {
+  kBefore,    // in the parent: take the locks, so that the child gets a consistent copy
+  kInParent,  // give them back
+  kInChild,   // give them back, close descriptors, forget threads
+};
+
+// Objects take their locks in this order, the same in which their methods do.
+enum class ForkOrder : std::uint8_t { kExecutor, kDevice };
+
+// Calls its owner around every fork(), from construction to destruction; the last member of its owner.
+class ForkHook {
+ public:
+  ForkHook(ForkOrder order, std::function<void(ForkStage)> stage);
+  ~ForkHook();
+  ForkHook(const ForkHook&) = delete;
+  ForkHook& operator=(const ForkHook&) = delete;
+
+  ForkOrder order() const { return order_; }
+  void run(ForkStage stage) const { stage_(stage); }
+
+ private:
+  ForkOrder order_;
+  std::function<void(ForkStage)> stage_;
+};
+
+// Whether an object still belongs to the process that runs.
+class Ownership {
+ public:
+  Ownership();
+  bool lost() const { return lost_; }
+  void lose() { lost_ = true; }
+  // Throws ForkedError.
+  void check() const {
+    if (lost_) [[unlikely]]
+      throw ForkedError(owner_);
+  }
+
+ private:
+  int owner_;
+  bool lost_ = false;  // written once, by the only thread of a forked child
+};
+
+}  // namespace openmrc::nic

@@ -1,0 +1,79 @@
+// fork() while devices are at work: the child has none of their sockets, and its copies refuse everything.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "nic/fork.hpp"
+#include "tests/nic_fixture.hpp"
+
+namespace {
+
+using namespace openmrc;
+using namespace openmrc::test;
+
+// Exit status of `body` in a forked child; 0: it returned true.
+template <typename Body>
+int in_child(Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body() ? 0 : 1);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+bool refuses(Pair& pair) {
+  try {
+    pair.a.write(pair.b, 64);
+  } catch (const nic::ForkedError& error) {
+    return std::string(error.what()).find("process " + std::to_string(::getppid())) != std::string::npos;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE(fork_01_the_childs_copy_is_closed_refuses_and_can_be_destroyed) {
+  auto pair = std::make_unique<Pair>();
+  CHECK(in_child([&] {
+          const bool dead = pair->a.device.closed() && refuses(*pair);
+          pair.reset();
+          return dead;
+        }) == 0);
+  CHECK(in_child([&] {
+          const Pair own(settings_for({"127.0.0.83"}), settings_for({"127.0.0.84"}));
+          return !own.a.device.closed();
+        }) == 0);
+  std::array<Completion, 4> done;
+  CHECK(!pair->a.device.closed());
+  CHECK(pair->a.write(pair->b, 64) == Status::kOk);
+  CHECK(pair->a.device.wait_cq(pair->a.cq, done, 20'000'000'000) == 1);
+}
+
+TEST_CASE(fork_02_a_child_may_be_forked_whatever_other_threads_do) {
+  Pair pair;
+  std::atomic<bool> over{false};
+  std::thread busy([&] {
+    std::array<Completion, 4> done;
+    while (!over) {
+      pair.a.write(pair.b, 4096);
+      pair.a.device.wait_cq(pair.a.cq, done, 1'000'000);
+    }
+  });
+  std::thread opener([&] {
+    while (!over) const nic::Device device(settings_for({"127.0.0.85"}));
+  });
+  for (int i = 0; i < 30; ++i) {
+    CHECK(in_child([&] {
+            pair.a.device.close();
+            return refuses(pair);
+          }) == 0);
+  }
+  over = true;
+  busy.join();
+  opener.join();
+}
