@@ -30,6 +30,7 @@ class Ranks:
         evs_per_port: Of every device; None: as usual.
         sites: As the world takes them.
         hosts: Of every rank that shares memory its host's name, of others None; empty: nobody does.
+        world: Further arguments of a rank's world.
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class Ranks:
         evs_per_port: int | None = None,
         sites: Sequence[Sequence[int]] = (),
         hosts: Sequence[str | None] = (),
+        world: Callable[[int], dict[str, Any]] | None = None,
     ) -> None:
         self._count, self._folder, self._body = count, folder, body
         self._ports = ports or [[f"127.0.{40 + n}.{rank + 1}" for n in range(LOOPBACK_PLANES)] for rank in range(count)]
         self._evs_per_port, self._sites, self._hosts = evs_per_port, sites, hosts
+        self._world = world or (lambda _: {})
         context = multiprocessing.get_context("fork")
         self._answers = context.Queue()
         self._processes = [context.Process(target=self._run, args=(rank,)) for rank in range(count)]
@@ -78,6 +81,12 @@ class Ranks:
                 raise answer
         return found
 
+    def pid(self, rank: int) -> int:
+        """Process id of a rank."""
+        pid = self._processes[rank].pid
+        assert pid is not None
+        return pid
+
     def join(self) -> None:
         """Waits until the ranks have ended by themselves."""
         for process in self._processes:
@@ -85,11 +94,12 @@ class Ranks:
 
     def _run(self, rank: int) -> None:
         host = self._hosts[rank] if self._hosts else None
-        sharing: dict[str, Any] = {} if host is None else {"shared_memory": True, "host": host}
+        more: dict[str, Any] = {} if host is None else {"shared_memory": True, "host": host}
+        more |= self._world(rank)
         try:
             with (
                 Device(self._ports[rank], udp_port=UDP_PORT, evs_per_port=self._evs_per_port) as device,
-                World(device, rank, self._count, FileStore(self._folder, 30), sites=self._sites, **sharing) as world,
+                World(device, rank, self._count, FileStore(self._folder, 30), sites=self._sites, **more) as world,
             ):
                 self._answers.put((rank, self._body(world)))
                 world.group.barrier().wait(30)

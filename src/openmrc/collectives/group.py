@@ -15,7 +15,7 @@ from openmrc.collectives.elements import ElementType, ReduceOp, check_reducible
 from openmrc.collectives.schedules import Request, choose
 from openmrc.collectives.sites import sites_of_group
 from openmrc.collectives.work import Receive, Work
-from openmrc.errors import ConfigError, InvalidStateError
+from openmrc.errors import ConfigError
 
 if TYPE_CHECKING:
     from openmrc.collectives.world import World
@@ -273,8 +273,7 @@ class Group:
         return self._submit(kind, planned, key, views, lane)
 
     def _lane(self, traffic_class: str) -> int:
-        if self.world.closed:
-            raise InvalidStateError("the world is closed")
+        self.world.check_open()
         return self.world.lane(traffic_class)
 
     def _plan(self, wanted: _Wanted) -> _Planned:

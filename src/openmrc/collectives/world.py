@@ -7,12 +7,14 @@ whom, and the offers that could be opened.
 
 from __future__ import annotations
 
+import atexit
 import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Annotated, Self, TypeVar
+from weakref import WeakSet
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -22,9 +24,11 @@ from openmrc.collectives.hosts import Host, hosts_of_ranks, identify_host
 from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.collectives.sites import sites_of_world
 from openmrc.collectives.stores import Store
-from openmrc.connection import GOODBYE, Member, Mesh, MeshPeer, QpLink, QpSettings
-from openmrc.errors import ConfigError, PeerError
-from openmrc.verbs import CompletionQueue, Device
+from openmrc.connection import Loss, Member, Mesh, MeshPeer, QpLink, QpSettings
+from openmrc.connection.settings import retries_for
+from openmrc.errors import ConfigError, InvalidStateError, PeerError
+from openmrc.forks import Ownership, keep_from_children
+from openmrc.verbs import CompletionQueue, Device, QpErrorCause
 from openmrc.verbs.stats import QueuePairStatistics
 
 __all__ = ["TRAFFIC_CLASSES", "World"]
@@ -41,7 +45,9 @@ _U64 = Annotated[int, Field(ge=0, lt=1 << 64)]
 _File = tuple[_U64, _U64, _U64, _U64]
 _SharedOffer = tuple[_File, _File, _File]
 _SLICE_S = 0.1  # Ctrl-C is noticed between slices
-_FLUSH_NS = 2_000_000_000  # what was sent last is on its way when a rank closes
+_FLUSH_SLICE_NS = int(_SLICE_S * 1e9)
+_GIVE_UP_S = 2.0  # a rank that ends without having done its part waits no longer for acknowledgements
+_REASON_MAX = 200
 
 
 class _Card(BaseModel):
@@ -69,7 +75,9 @@ class World:
         spin_us: A waiting thread drives the device itself until nothing has come for so long.
         poll_us: Where little is to come, it looks again and again for so long, and lets others run in between; then it
             sleeps until something comes.
-        timeout_s: For connecting.
+        timeout_s: For connecting; for how long a rank may be silent on all planes before it counts as gone, unless
+            `settings` say how often a QP retries; and for how long a rank that closes waits until the others have
+            acknowledged what it sent.
         sites: Which ranks stand together, on one site or one host; the same at all ranks. Large reductions and
             all-gathers then send less from site to site. Empty: no matter, or with shared memory the hosts.
         shared_memory: Between ranks on one host, data goes through memory that they share, not through ports, where
@@ -112,8 +120,12 @@ class World:
         """Ranks that this one shares memory with."""
         self._host = identify_host(host) if shared_memory else None
         self._name = name
+        self._timeout_s = timeout_s
         recv_depth = _RECV_DEPTH + native.CREDIT_RECEIVES
         self._settings = replace(settings or QpSettings(), send_depth=_SEND_DEPTH, recv_depth=recv_depth)
+        self._silence_by_timeout = self._settings.exponential_retries is None
+        if self._silence_by_timeout:
+            self._settings = replace(self._settings, exponential_retries=retries_for(timeout_s, self._settings))
         per_qp = _SEND_DEPTH + recv_depth + 2
         self._queue = CompletionQueue(device, per_qp * max(size - 1, 1) * len(TRAFFIC_CLASSES))
         self._domain = device.open_context().alloc_pd()
@@ -131,26 +143,40 @@ class World:
                 self._domain.number,
             )
         self._links: dict[tuple[int, int], QpLink] = {}  # by rank and traffic class
-        self._closed = False
+        self._closed = self._closing = False
+        self._ownership = Ownership()
         self._missing: dict[int, str] = {}
         self._ports = {rank: tuple(port.seen_as for port in device.ports)}
         try:
             with meeting:
                 self._connect(meeting, address)
         except BaseException:
-            self.close(goodbye=False)
+            self.close(goodbye=False, reason="it could not connect with all ranks")
             raise
+        _open.add(self)
+        keep_from_children(self)
         self.group = Group(self, tuple(range(size)), name)
         """All ranks."""
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """Whether `close` was called, or this process was forked from the rank's."""
         return self._closed
+
+    def check_open(self) -> None:
+        """Returns while operations can be started.
+
+        Raises:
+            ForkedError: this process was forked from the rank's.
+            InvalidStateError: the world is closed.
+        """
+        self._ownership.check()
+        if self._closed:
+            raise InvalidStateError("the world is closed")
 
     @property
     def missing(self) -> dict[int, str]:
-        """Ranks that went without a goodbye, in the order in which that was noticed, and how."""
+        """Ranks that went without a goodbye, and how; before one that ended because another one is gone, that one."""
         return dict(self._missing)
 
     def ports_of(self, rank: int) -> tuple[str, ...]:
@@ -223,21 +249,37 @@ class World:
             raise ConfigError("rank", rank, f"another rank from 0 to {self.size - 1}")
         return {name: self._links[rank, lane].statistics() for lane, name in enumerate(TRAFFIC_CLASSES)}
 
-    def close(self, *, goodbye: bool = True) -> None:
+    def close(self, *, goodbye: bool = True, reason: str = "") -> None:
         """Ends everything; operations that run fail. Idempotent.
 
+        Returns at once if the other ranks have acknowledged what this one sent, or are gone. Else it waits for them,
+        for `timeout_s` at most: a slow rank is not a rank that is gone.
+
         Args:
-            goodbye: This rank has done its part. False: it gives up, and the others are to count it as dead.
+            goodbye: This rank has done its part. False: it gives up, and the others are to count it as gone.
+            reason: Why it gives up, for the others. The loss of another rank comes before it.
         """
-        if self._closed:
+        if self._closed or self._closing:
             return
-        self._closed = True
-        self._executor.flush(_FLUSH_NS)
-        self._executor.close()
-        for link in self._links.values():
-            if goodbye:
-                link.say_goodbye()
-            link.close()
+        self._closing = True
+        words = Loss("", goodbye=True)
+        try:
+            flushed = self._flush(self._timeout_s if goodbye else min(self._timeout_s, _GIVE_UP_S))
+            if not goodbye:
+                words = self._first_cause() or Loss(reason or "it gave up")
+            elif not flushed:
+                words = self._first_cause() or Loss(
+                    f"not all ranks took its last messages within {self._timeout_s:g} s"
+                )
+        except BaseException:  # Ctrl-C while it waits
+            words = Loss("it was interrupted while it closed")
+            raise
+        finally:
+            self._closed = True
+            _open.discard(self)
+            self._executor.close()
+            for link in self._links.values():
+                link.close(words)
 
     def __enter__(self) -> Self:
         return self
@@ -245,7 +287,8 @@ class World:
     def __exit__(
         self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        self.close(goodbye=_type is None)
+        failure = "" if _type is None else f"its program failed: {_type.__name__}: {_value}"
+        self.close(goodbye=_type is None, reason=failure[:_REASON_MAX])
 
     # --- connecting
 
@@ -281,7 +324,9 @@ class World:
         # By what all ranks know of all, so that all have the same: not by who could open whose memory.
         self.sites = self.sites or (hosts if len(hosts) < self.size else ())
         for (rank, _), link in self._links.items():
-            link.watch(lambda reason, rank=rank: self._lost(rank, reason))  # type: ignore[misc]
+            if self._silence_by_timeout:
+                link.silence_max_s = self._timeout_s
+            link.watch(lambda loss, rank=rank: self._lost(rank, loss))  # type: ignore[misc]
 
     def _take_peer(self, rank: int, links: Sequence[QpLink], theirs: Member) -> None:
         """Posts receives for a rank, which may write from now on."""
@@ -302,12 +347,54 @@ class World:
         for rank in others:
             self._executor.use_memory(rank, rank in self.neighbours)
 
-    def _lost(self, rank: int, reason: str) -> None:
+    # --- ending
+
+    def _lost(self, rank: int, loss: Loss) -> None:
         if self._closed:
             return
-        if reason != GOODBYE:
-            self._missing.setdefault(rank, reason)
-        self._executor.fail_peer(rank, f"rank {rank} is gone: {reason}", left=reason == GOODBYE)
+        culprit, text = rank, f"rank {rank} is gone: {loss.reason}"
+        if loss.goodbye:
+            self._executor.fail_peer(rank, text, left=True)
+            return
+        if loss.culprit is not None and 0 <= loss.culprit < self.size:
+            loss = self._report_of(rank, loss.culprit, loss.reason)
+            text = f"rank {rank} is gone: {loss.reason}"
+            if loss.culprit is not None:
+                culprit, text = loss.culprit, f"rank {loss.culprit} is gone: {self._missing[loss.culprit]}"
+        self._missing.setdefault(rank, loss.reason)
+        self._executor.fail_peer(rank, text, culprit=culprit)
+
+    def _report_of(self, rank: int, culprit: int, reason: str) -> Loss:
+        """The end of a rank that reports the loss of another one as the cause, perhaps of this one."""
+        if culprit == self.rank:
+            return Loss(f"it gave this rank up: {reason}")
+        if culprit == rank:
+            return Loss(reason)
+        self._missing.setdefault(culprit, reason)
+        return Loss(f"it ended because rank {culprit} is gone: {reason}", culprit=culprit)
+
+    def _first_cause(self) -> Loss | None:
+        """The first rank that is gone, as the others shall hear of it; None: no rank is."""
+        for rank, reason in self._missing.items():
+            return Loss(reason, culprit=rank)
+        for (rank, _), link in self._links.items():
+            if not self.device.closed and link.qp.error_cause is QpErrorCause.RETRY_EXCEEDED:
+                return Loss("it did not answer on any path until the retries ran out", culprit=rank)
+        return None
+
+    def _flush(self, limit_s: float) -> bool:
+        """Waits until all that was sent has arrived, except at ranks that are gone; False: not within `limit_s`."""
+        deadline = time.monotonic() + limit_s
+        while not self._executor.flush(_FLUSH_SLICE_NS):
+            if self.device.closed or time.monotonic() >= deadline:
+                return False
+        return True
+
+    def _leave_to_parent(self) -> None:
+        self._closed = True
+        _open.discard(self)
+
+    # --- the store
 
     def _gather(self, meeting: Rendezvous, topic: str, ranks: Sequence[int], form: type[T]) -> dict[int, T]:
         return {rank: self._parse(rank, form, text) for rank, text in meeting.gather(topic, ranks).items()}
@@ -325,3 +412,13 @@ class World:
             place = ".".join(map(str, first["loc"])) or "it"
             msg = f"rank {rank} of {self._name!r} published text that is malformed: {place}: {first['msg']}"
             raise PeerError(msg) from None
+
+
+_open: WeakSet[World] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """A program that ends without closing its world, perhaps by an error that another rank caused, says so."""
+    for world in list(_open):
+        world.close(goodbye=False, reason="its program ended without closing the world")

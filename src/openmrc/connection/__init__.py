@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from openmrc.connection.establish import Listener, connect, connect_async, listen
 from openmrc.connection.handshake import Member
-from openmrc.connection.link import GOODBYE, Connection, Immediate, QpLink, RemoteRegion, WriteHandle
+from openmrc.connection.link import Connection, Immediate, QpLink, RemoteRegion, WriteHandle
+from openmrc.connection.liveness import Loss
 from openmrc.connection.mesh import Mesh, MeshPeer
 from openmrc.connection.settings import QpSettings
 
 __all__ = [
-    "GOODBYE",
     "Connection",
     "Immediate",
     "Listener",
+    "Loss",
     "Member",
     "Mesh",
     "MeshPeer",

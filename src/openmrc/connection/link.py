@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from weakref import WeakSet
 
-from openmrc.errors import ConfigError, InvalidStateError, QueueFullError, WorkError
+from openmrc.errors import ConfigError, InvalidStateError, NotFoundError, QueueFullError, WorkError
+from openmrc.forks import Ownership, keep_from_children
 from openmrc.verbs import (
     Access,
     CompletionQueue,
@@ -32,11 +33,12 @@ from openmrc.verbs.events import PeerLost
 from openmrc.verbs.stats import QueuePairStatistics
 
 from .completions import Completions
+from .liveness import Loss, PeerWatch, Watched, closing_words
 
-__all__ = ["GOODBYE", "Connection", "Immediate", "QpLink", "RemoteRegion", "WriteHandle"]
+__all__ = ["Connection", "Immediate", "QpLink", "RemoteRegion", "WriteHandle"]
 
-GOODBYE = "it said goodbye"
-_GOODBYE_BYTE = b"."
+_CLOSED = Loss("it closed the connection")
+_PROGRAM_ENDED = Loss("its program ended without closing the connection")
 
 _EXPLAIN = {
     WcStatus.LOC_PROT_ERR: "the local memory region is gone",
@@ -113,16 +115,18 @@ class WriteHandle:
             self._owned.close()
 
 
-class QpLink:
+class QpLink(Watched):
     """A QP in RTS whose other end is watched: what a connection is made of, and all of one whose queues are shared.
 
     Attributes:
+        silence_max_s: After this long without an answer on any plane the peer is gone; None: never. By default as long
+            as the QP retries, and 10 s at least.
         remote: The peer's region, or None if it offered none.
         region: What this side offered.
         peer_name: Address of the peer's TCP end.
 
     Args:
-        sock: TCP connection to the peer; None: another link to the same peer has it, and watches for this one.
+        sock: TCP connection to the peer; None: another link to the same peer has it.
     """
 
     def __init__(
@@ -137,9 +141,12 @@ class QpLink:
         region: MemoryRegion | None,
         owns_region: bool,
         agreed: dict[str, Any],
+        silence_max_s: float | None = None,
     ) -> None:
         self.device = device
         self.qp = qp
+        self.silence_max_s = silence_max_s
+        self._base_rtt_s = agreed["base_rtt_ns"] / 1e9
         self.remote = remote
         self.region = region
         self.peer_name = peer_name
@@ -147,23 +154,19 @@ class QpLink:
         """What was negotiated: payload_mtu, base_rtt_ns, rate_bps, max_window_bytes."""
         self._domain = domain
         self._owns_region = owns_region
-        self._socket = sock
+        self._attach(sock)
         self._closed = False
-        self._lost_callback: Callable[[str], None] | None = None
+        self._lost_callback: Callable[[Loss], None] | None = None
         self.peer_lost: str | None = None
         """Why the peer is gone, once it is."""
+        self._ownership = Ownership()
         _open.add(self)
-        self._watcher = (
-            None
-            if sock is None
-            else threading.Thread(target=self._watch, args=(sock,), name="openmrc-peer", daemon=True)
-        )
+        keep_from_children(self)
 
-    def watch(self, lost: Callable[[str], None] | None = None) -> None:
+    def watch(self, lost: Callable[[Loss], None] | None = None) -> None:
         """Watches the peer from now on; `lost` is called with the reason when it goes, from a thread."""
         self._lost_callback = lost
-        if self._watcher is not None:
-            self._watcher.start()
+        _watch.add(self)
 
     # --- what it is
 
@@ -174,7 +177,7 @@ class QpLink:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """Whether `close` was called, or this process was forked from the one that made the connection."""
         return self._closed
 
     def statistics(self) -> QueuePairStatistics:
@@ -183,23 +186,23 @@ class QpLink:
 
     # --- end
 
-    def say_goodbye(self) -> None:
-        """Tells the peer that the end which comes is meant: it loses the peer for the reason `GOODBYE`."""
-        if self._socket is not None:
-            with suppress(OSError):  # the peer was faster
-                self._socket.send(_GOODBYE_BYTE)
+    def close(self, words: Loss = _CLOSED) -> None:
+        """Ends the connection; writes still under way are abandoned. Idempotent.
 
-    def close(self) -> None:
-        """Ends the connection; writes still under way are abandoned. Idempotent."""
+        Args:
+            words: Why, for the peer.
+        """
         if self._closed:
             return
         self._closed = True
         _open.discard(self)
-        if self._socket is not None and self._watcher is not None:
-            with suppress(OSError):  # the peer was faster
+        if self._socket is not None:
+            with suppress(OSError):  # the peer was faster, or TCP is gone
+                self._socket.send(closing_words(words), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        _watch.remove(self)
+        if self._socket is not None:
+            with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
-            if self._watcher.is_alive() and self._watcher is not threading.current_thread():
-                self._watcher.join()
             self._socket.close()
         if not self.device.closed and self.qp.state is not QpState.ERR:
             self.qp.modify(QpState.ERR)
@@ -225,28 +228,28 @@ class QpLink:
     def _close_queues(self) -> None:
         """Shared queues stay."""
 
-    def _watch(self, sock: socket.socket) -> None:
-        """The peer's end of the TCP connection is all that says it has died: QPs alone would retry for a long time."""
-        try:
-            data = sock.recv(1)
-            reason = {b"": "it closed the connection", _GOODBYE_BYTE: GOODBYE}.get(data, "it broke the protocol")
-        except OSError as error:
-            reason = str(error)
+    def _peer_lost(self, loss: Loss) -> None:
         if self._closed:
             return
-        self.peer_lost = reason
+        self.peer_lost = loss.reason
         if self._lost_callback is not None:
-            self._lost_callback(reason)
+            self._lost_callback(loss)
         if not self.device.closed:
-            event = PeerLost(time_ns=time.monotonic_ns(), qp=self.qp.qp_num, address=self.peer_name, reason=reason)
+            event = PeerLost(time_ns=time.monotonic_ns(), qp=self.qp.qp_num, address=self.peer_name, reason=loss.reason)
             self.device._hub.publish([event])
             self._flush_after_loss()
+
+    def _leave_to_parent(self) -> None:
+        self._closed = True
+        _open.discard(self)
+        if self._socket is not None:
+            self._socket.close()
 
     def _flush_after_loss(self) -> None:
         try:
             if self.qp.state is not QpState.ERR:
                 self.qp.modify(QpState.ERR)
-        except InvalidStateError:
+        except (InvalidStateError, NotFoundError):
             return  # closed at the same moment
 
 
@@ -382,6 +385,7 @@ class Connection(QpLink):
     def _prepare(
         self, local: Any, remote_offset: int, imm: int | None, local_offset: int, length_bytes: int | None
     ) -> tuple[SendWr, WriteHandle]:
+        self._ownership.check()
         if self._closed:
             msg = "the connection is closed"
             raise InvalidStateError(msg)
@@ -455,6 +459,7 @@ class Connection(QpLink):
         return f"{_EXPLAIN.get(status, 'failed')} ({self.peer_name}, QP {self.qp.qp_num:#x}){reason}"
 
     def _raise_not_done(self, timeout_s: float | None) -> None:
+        self._ownership.check()
         if self.device.closed or self._closed:
             msg = "the connection is closed"
             raise InvalidStateError(msg)
@@ -471,14 +476,15 @@ class Connection(QpLink):
         self.qp.recv_cq.close()
 
 
+_watch = PeerWatch()
 _open: WeakSet[QpLink] = WeakSet()
 
 
 @atexit.register
 def _close_all() -> None:
-    """Tells the peers at once when a program ends without closing its connections."""
+    """Lets the peers know at once when a program ends without closing its connections."""
     for connection in list(_open):
-        connection.close()
+        connection.close(_PROGRAM_ENDED)
 
 
 def queues_for(device: Device, send_depth: int, recv_depth: int) -> tuple[CompletionQueue, CompletionQueue]:

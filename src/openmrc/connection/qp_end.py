@@ -150,6 +150,7 @@ class End:
                 "region": self.region,
                 "owns_region": self.owns_region,
                 "agreed": shown,
+                "silence_max_s": self.settings.silence_s,
             }
             if self.shared_queue is None:
                 links.append(Connection(recv_depth=self.settings.recv_depth, **link))
@@ -231,7 +232,7 @@ class End:
             max_wimm=theirs.max_wimm_dest,
             mrc_timeout=settings.timeout_exponent,
             linear_retry_count=settings.linear_retries,
-            exponential_retry_count=settings.exponential_retries,
+            exponential_retry_count=settings.exponential_retry_count,
             timestamp_resolution_ns=1000,
             rc_window_packets=settings.rc_window_packets,
         )

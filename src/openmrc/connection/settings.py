@@ -22,6 +22,11 @@ PAYLOAD_MTU_STANDARD_MAX = 4096
 PAYLOAD_MTU_MAX = 8192
 _RATE_BPS_UNKNOWN = 40_000_000_000  # a port whose interface does not tell its speed: loopback, veth
 _BASE_RTT_NS_MIN = 100_000  # two threads have to be woken for an answer, on any machine
+EXPONENTIAL_RETRIES = 10
+RETRIES_FOR_EVER = 25
+_SILENCE_S_MIN = 10.0
+_RETRY_UNIT_S = 1.024e-6
+_RETRY_S_MAX = _RETRY_UNIT_S * (1 << 24)
 _RANGES = {
     "payload_mtu": (256, PAYLOAD_MTU_MAX),
     "mpr_units": (1, 255),
@@ -60,7 +65,8 @@ class QpSettings:
         timeout_exponent: Retransmission timer 1.024 us x 2^exponent. 13 is 8.4 ms: above what a busy host needs to
             answer, well below what people notice.
         linear_retries: So many timeouts at the same interval,
-        exponential_retries: then so many at doubling intervals (25: for ever), then the QP fails. 7 and 10 are 17 s.
+        exponential_retries: then so many at doubling intervals of 17 s at most (25: for ever), then the QP fails. None:
+            10, which is 17 s together with 7 linear ones; in a `World`, as many as its timeout takes.
         active_per_port: EVs in use at a time on each port; the rest is the backup set. None: half of the device's, in
             EV format SRV6 all.
         min_active: Paths are not put aside below this many usable ones.
@@ -89,7 +95,7 @@ class QpSettings:
     sack_bytes: int | None = None
     timeout_exponent: int = 13
     linear_retries: int = 7
-    exponential_retries: int = 10
+    exponential_retries: int | None = None
     active_per_port: int | None = None
     min_active: int = 1
     probe_interval_us: int = 10_000
@@ -119,9 +125,42 @@ class QpSettings:
             raise ConfigError("payload_mtu", self.payload_mtu, "a multiple of 4")
 
     @property
+    def exponential_retry_count(self) -> int:
+        """Timeouts at doubling intervals."""
+        return EXPONENTIAL_RETRIES if self.exponential_retries is None else self.exponential_retries
+
+    @property
+    def retry_s(self) -> float | None:
+        """How long a QP retries without an answer; None: for ever."""
+        return retry_s(self.timeout_exponent, self.linear_retries, self.exponential_retry_count)
+
+    @property
+    def silence_s(self) -> float | None:
+        """How long a peer may be silent, also when nothing is sent to it, before it counts as gone; None: for ever."""
+        return None if self.retry_s is None else max(self.retry_s, _SILENCE_S_MIN)
+
+    @property
     def transports(self) -> list[str]:
         """What this side can do, best first."""
         return ["mrc", "rc"] if self.transport == "auto" else [self.transport]
+
+
+def retry_s(timeout_exponent: int, linear_retries: int, exponential_retries: int) -> float | None:
+    """How long a QP with these settings retries without an answer; None: for ever."""
+    if exponential_retries >= RETRIES_FOR_EVER:
+        return None
+    first_s = _RETRY_UNIT_S * (1 << timeout_exponent)
+    doubling = (min(first_s * (1 << n), _RETRY_S_MAX) for n in range(exponential_retries + 1))
+    return linear_retries * first_s + sum(doubling)
+
+
+def retries_for(timeout_s: float, settings: QpSettings) -> int:
+    """Fewest exponential retries with which a QP retries for at least `timeout_s`."""
+    for count in range(RETRIES_FOR_EVER):
+        lasts_s = retry_s(settings.timeout_exponent, settings.linear_retries, count)
+        if lasts_s is None or lasts_s >= timeout_s:
+            return count
+    return RETRIES_FOR_EVER
 
 
 def payload_mtu_for(path_mtu_bytes: int, ip_version: int, wanted: int | None) -> int:

@@ -203,7 +203,7 @@ class Job:
         """Ends everything; operations that run fail. Idempotent."""
         if self.world.closed:
             return
-        self.world.close(goodbye=not self.failed)
+        self.world.close(goodbye=not self.failed, reason="one of its operations failed")
         self.completer.close()
         nics.release(self._nic)
 
