@@ -73,6 +73,9 @@ class Channel:
         """
         line = message.model_dump_json().encode() + b"\n"
         try:
+            line = line[self._send_now(line) :]
+            if not line:
+                return
             async with asyncio.timeout(self.left_s):
                 await asyncio.get_running_loop().sock_sendall(self.socket, line)
         except TimeoutError:
@@ -107,8 +110,10 @@ class Channel:
                     f"{self.peer_name} sent a line of more than {LINE_BYTES_MAX} bytes; is it an openmrc peer?"
                 )
             try:
-                async with asyncio.timeout(self.left_s):
-                    data = await loop.sock_recv(self.socket, 4096)
+                data = self._receive_now()
+                if data is None:
+                    async with asyncio.timeout(self.left_s):
+                        data = await loop.sock_recv(self.socket, 4096)
             except TimeoutError:
                 raise self._late() from None
             except OSError as error:
@@ -119,6 +124,19 @@ class Channel:
         line = bytes(self._pending[:end])
         del self._pending[: end + 1]
         return line
+
+    def _send_now(self, line: bytes) -> int:
+        try:
+            return self.socket.send(line)
+        except BlockingIOError:
+            return 0
+
+    def _receive_now(self) -> bytes | None:
+        """What is there; None: nothing."""
+        try:
+            return self.socket.recv(4096)
+        except BlockingIOError:
+            return None
 
     def _late(self) -> HandshakeError:
         return HandshakeError(f"{self.peer_name} did not answer in time; is it an openmrc peer?")
@@ -150,8 +168,8 @@ def listening_socket(address: str) -> socket.socket:
         OSError: it is in use or not of this machine.
     """
     host, port = split_address(address)
-    family, kind, _protocol, _name, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    sock = socket.socket(family, kind)
+    family, where = _numeric(host, port) or _first_of(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(where)
@@ -199,11 +217,25 @@ async def open_channel(address: str, deadline: float) -> Channel:
     raise PeerUnreachableError(address, time.monotonic() - started, "; ".join(reasons))
 
 
-async def _resolve(host: str, port: int) -> list[tuple[int, Any]]:
+def _numeric(host: str, port: int) -> tuple[int, Any] | None:
+    """Family and address of a host that needs no resolver, which is slow to start."""
     try:
-        return [(socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET, (host, port))]
+        version = ip_address(host).version
     except ValueError:
-        pass
+        return None
+    if "%" in host:
+        return None  # the resolver knows numbers of interfaces
+    return (socket.AF_INET6 if version == 6 else socket.AF_INET), (host, port)
+
+
+def _first_of(found: list[tuple[Any, ...]]) -> tuple[int, Any]:
+    return found[0][0], found[0][4]
+
+
+async def _resolve(host: str, port: int) -> list[tuple[int, Any]]:
+    numeric = _numeric(host, port)
+    if numeric is not None:
+        return [numeric]
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [(family, where) for family, _kind, _protocol, _name, where in found]
 

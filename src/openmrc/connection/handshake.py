@@ -13,6 +13,7 @@ and turn nested, non-finite, oversized and mistyped values into a `HandshakeErro
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -53,11 +54,18 @@ _SHOWN_BYTES = 40
 _SHOWN_PROBLEMS = 3
 
 
-def _usable(text: str) -> str:
+@lru_cache(4096)
+def _version_of(text: str) -> int:
+    """IP version of a unicast address, of which a job has many ranks that all name the same."""
     address = ip_address(text)
     if address.is_multicast or address.is_unspecified or str(address) == "255.255.255.255":
-        msg = "a unicast address"
+        msg = "not a unicast address"
         raise ValueError(msg)
+    return address.version
+
+
+def _usable(text: str) -> str:
+    _version_of(text)
     return text
 
 
@@ -258,7 +266,7 @@ def disagreement(device: Device, theirs: Description) -> str | None:
     for name, mine, other in pairs:
         if mine != other:
             return f"the {name} differs: {mine} here, {other} there"
-    versions = {ip_address(one).version for one in theirs.ports}
+    versions = {_version_of(one) for one in theirs.ports}
     if versions != {device.ports[0].version}:
         return f"the IP version differs: {device.ports[0].version} here, the ports there are {', '.join(theirs.ports)}"
     if theirs.ports_up & ((1 << len(theirs.ports)) - 1) == 0:
