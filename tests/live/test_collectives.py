@@ -171,10 +171,10 @@ def test_mistakes_name_the_field(tmp_path: Path):
 
 
 def test_ranks_that_do_not_come_are_named(tmp_path: Path):
-    store = FileStore(tmp_path, 0.2)
+    store = FileStore(tmp_path, 60)
     with Device(["127.0.40.1"], udp_port=UDP_PORT) as device:
         with pytest.raises(TimeoutError, match="ranks 1, 2 of 'world' did not come"):
-            World(device, 0, 3, store)
+            World(device, 0, 3, store, timeout_s=0.2)
         with pytest.raises(ConfigError, match="sites"):
             World(device, 0, 3, store, sites=[[0, 1], [1, 2]])
 
