@@ -94,4 +94,4 @@ def absent() -> str:
 
 def test_the_monitored_barrier_names_who_is_missing(run_ranks: Any):
     found = run_ranks("absent", 4)
-    assert found[0] == found[2] == "1: ranks 1, 3 did not come to the monitored barrier in 1 s"
+    assert found[0] == found[2] == "1: Rank 0 timed out in monitoredBarrier: ranks 1, 3 did not come in 1 s"

@@ -286,7 +286,7 @@ class Delegate:
             ProcessGroupError: ranks did not come in time; `.rank` is the first of them.
         """
         self._barriers += 1
-        limit_s = timeout_s if timeout_s > 0 else self._timeout_s
+        limit_s = timeout_s if timeout_s >= 0 else self._timeout_s  # 0: those who are there already
         key = f"openmrc/{self._job.life}/barrier/{self._barriers}"
         monitored_barrier(self._store, key, self._ranks(), self._rank, limit_s, wait_all=wait_all)
 

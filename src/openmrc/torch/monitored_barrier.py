@@ -43,7 +43,8 @@ def monitored_barrier(
     if verdict:
         names = [int(one) for one in verdict.split(",")]
         who = f"rank{'s' if len(names) > 1 else ''} {', '.join(map(str, names))}"
-        raise ProcessGroupError(f"{who} did not come to the monitored barrier in {timeout_s:g} s", names[0])
+        text = f"Rank {ranks[0]} timed out in monitoredBarrier: {who} did not come in {timeout_s:g} s"
+        raise ProcessGroupError(text, names[0])
 
 
 def _missing(store: Any, key: str, size: int, deadline: float, *, wait_all: bool) -> list[int]:

@@ -219,7 +219,7 @@ class Operation:
 
     def _timed_out(self, limit_s: float) -> ProcessGroupError:
         where = f"{self._name} of {self._group.name}"
-        return OperationTimeoutError(f"{where} timed out: it is not done after {limit_s:g} s")
+        return OperationTimeoutError(f"{where} timed out: it is not done after its timeout of {limit_s:g} s")
 
     def _end(self, error: ProcessGroupError | None) -> None:
         with self._lock:

@@ -124,6 +124,11 @@ class MrcWork final : public c10d::Work {
   bool wait(Milliseconds timeout) override {
     with_python([this, timeout] { operation().attr("wait")(seconds(timeout)); });
     over_ = true;
+    if (watched_) {
+      // The profiler may be stopped as soon as this returns, so its record of this work ends before.
+      std::unique_lock<std::mutex> lock(mutex_);
+      cv_.wait(lock, [this] { return completed_; });
+    }
     // Whoever has waited for the work finds its future completed, too; callbacks run elsewhere.
     if (const FuturePtr future = known_future()) future->wait();
     return true;
