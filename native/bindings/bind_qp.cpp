@@ -51,6 +51,7 @@ CcConfig cc_of(const nb::dict& from) {
   take(from, "proportional_cap_permille", cc.proportional_cap_permille);
   take(from, "max_cwnd_packets_min", cc.max_cwnd_packets_min);
   take(from, "incast_degree", cc.incast_degree);
+  take(from, "ignore_last_hop_trims", cc.ignore_last_hop_trims);
   return cc;
 }
 

@@ -161,6 +161,46 @@ TEST_CASE(loss_09_trimmed_packets_come_again_without_a_timeout) {
   CHECK(pair.stats(0).timeouts == 0);
 }
 
+TEST_CASE(loss_16_a_repeated_packet_gives_a_round_trip_sample) {
+  Pair pair;
+  pair.connect();
+  pair.filter = [&](int from, const wire::Packet& packet, Flying& flying) {
+    if (from == 0 && wire::is_data(packet.bth.opcode) && !packet.bth.rtx) {
+      flying.bytes.resize(24);
+      flying.traffic_class = TrafficClass::kTrimmedLastHop;
+    }
+    return Fate::kPass;
+  };
+  CHECK(pair.write(0, 1, 20'000, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.stats(0).retransmitted_packets == 20);
+  CHECK(pair.stats(0).last_rtt >= 2 * pair.options.delay);
+  CHECK(pair.stats(0).last_rtt < 3 * pair.options.delay);
+}
+
+TEST_CASE(loss_17_a_late_first_copy_gives_no_sample_of_the_second) {
+  Pair pair;
+  pair.connect();
+  TimePs first_sent = 0;
+  int repeated = 0;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying& flying) {
+    if (from != 0 || !wire::is_data(packet.bth.opcode) || packet.bth.psn != 100) return Fate::kPass;
+    if (packet.bth.rtx) {
+      ++repeated;
+      return Fate::kDrop;
+    }
+    first_sent = pair.now;
+    flying.arrival += 100 * kPsPerUs;  // less than the retry timer, more than loss detection waits
+    return Fate::kPass;
+  };
+  CHECK(pair.write(0, 1, 20'000, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(first_sent > 0 && repeated >= 1);
+  // A round trip that counts from the second copy is shorter than any that exists.
+  CHECK(pair.stats(0).last_rtt >= 2 * pair.options.delay);
+  CHECK(pair.stats(0).last_rtt < 4 * pair.options.delay);
+}
+
 TEST_CASE(loss_10_no_control_packet_for_a_while) {
   Pair pair;
   pair.connect();

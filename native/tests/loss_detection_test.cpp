@@ -109,6 +109,18 @@ TEST_CASE(arrivals_that_shut_the_window_untold_are_asked_for_before_the_retry_ti
   CHECK(pair.landed(0, 50'000, kTarget));
 }
 
+TEST_CASE(the_last_packet_that_a_window_has_room_for_asks_for_a_sack) {
+  PairOptions options = trimming_plane();
+  options.sack_bytes = 65'536;
+  options.cc.max_cwnd_bytes = 8 * 1112 + 1090;  // room for the payload and half of the headers of a ninth
+  Pair pair(options);
+  pair.connect();
+  CHECK(pair.write(0, 1, 50'000, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.stats(0).probes_sent == 0);
+  CHECK(pair.landed(0, 50'000, kTarget));
+}
+
 TEST_CASE(one_dead_reverse_path_does_not_silence_a_receiver) {
   int timed_out = 0;
   for (std::uint16_t dead = 0xC000; dead < 0xC008; ++dead) {

@@ -46,7 +46,7 @@ class Loop {
   void run(TimePs duration) {
     const TimePs end = now_ + duration;
     std::fill(delivered_.begin(), delivered_.end(), 0);
-    queue_sum_ = samples_ = 0;
+    queue_sum_ = samples_ = trims_ = sent_ = 0;
     for (; now_ < end; now_ += packet_time_) {
       handle_feedback();
       send();
@@ -71,6 +71,7 @@ class Loop {
     for (const std::int64_t packets : delivered_) sum += packets;
     return 1000 * sum / slots_;
   }
+  std::int64_t trimmed_permille() const { return static_cast<std::int64_t>(1000 * trims_ / sent_); }
   std::int64_t queue_packets() const { return static_cast<std::int64_t>(queue_sum_ / samples_); }
   std::int64_t least() const { return *std::min_element(delivered_.begin(), delivered_.end()); }
   std::int64_t most() const { return *std::max_element(delivered_.begin(), delivered_.end()); }
@@ -114,7 +115,9 @@ class Loop {
 
   void enqueue(std::uint32_t flow) {
     Feedback packet{.at = 0, .sent = now_, .flow = flow, .kind = Feedback::kAck};
+    ++sent_;
     if (network_.trim_packets != 0 && queue_.size() >= network_.trim_packets) {
+      ++trims_;
       packet.kind = Feedback::kTrim;
       packet.at = std::max(now_ + network_.base_rtt, last_at_);
       last_at_ = packet.at;
@@ -131,7 +134,7 @@ class Loop {
   TimePs now_ = 0;
   TimePs last_at_ = 0;
   std::int64_t slots_ = 1;
-  std::uint64_t queue_sum_ = 0, samples_ = 0;
+  std::uint64_t queue_sum_ = 0, samples_ = 0, trims_ = 0, sent_ = 0;
   std::vector<std::unique_ptr<CongestionController>> controllers_;
   std::vector<std::uint64_t> inflight_;
   std::vector<std::int64_t> delivered_;
@@ -192,6 +195,18 @@ TEST_CASE(nscc_scenario_incast_with_trimming_adapts_quickly) {
   CHECK(loop.utilization_permille() >= 950);
   CHECK(loop.queue_packets() <= 56);
   CHECK(loop.most() <= 3 * loop.least());
+}
+
+TEST_CASE(nscc_scenario_lasting_incast_hardly_trims) {
+  for (const std::uint32_t flows : {8U, 16U, 32U}) {
+    const Network network{.trim_packets = 56};
+    Loop loop(network, config_for(network), flows);
+    loop.run(4 * kPsPerMs);
+    loop.run(8 * kPsPerMs);
+    CHECK(loop.utilization_permille() >= 950);
+    CHECK(loop.trimmed_permille() <= 100);
+    CHECK(loop.most() <= 2 * loop.least());
+  }
 }
 
 TEST_CASE(nscc_scenario_random_loss_does_not_collapse_the_window) {

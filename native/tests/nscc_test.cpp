@@ -337,6 +337,48 @@ TEST_CASE(nscc_quick_adapt_on_loss_falls_to_what_was_achieved) {
   CHECK(d.window() >= kMtu && d.window() <= 4 * kMtu);
 }
 
+CcConfig with_trimming() {
+  CcConfig config = reference();
+  config.trimming = true;
+  return config;
+}
+
+TEST_CASE(nscc_delay_counts_as_a_mark_once_the_last_hop_has_trimmed) {
+  Driver d(with_trimming());
+  d.shrink_to(20 * kMtu);
+  d.cc.on_trim(d.now, kMtu, d.inflight, true);
+  const std::uint64_t trimmed = d.window();
+  d.acks(200, 2 * kRtt);
+  CHECK(d.cc.stats().fair == 0);
+  CHECK(d.cc.stats().decreases >= 3);
+  CHECK(d.window() < trimmed);
+}
+
+TEST_CASE(nscc_delay_is_no_mark_without_a_trim_on_the_last_hop) {
+  for (const bool last_hop : {false, true}) {
+    CcConfig config = with_trimming();
+    config.ignore_last_hop_trims = last_hop;
+    Driver d(config);
+    d.shrink_to(20 * kMtu);
+    d.cc.on_trim(d.now, kMtu, d.inflight, last_hop);
+    const std::uint64_t trimmed = d.window();
+    d.acks(200, 2 * kRtt);
+    CHECK(d.cc.stats().fair == 200);
+    CHECK(d.cc.stats().decreases == 0);
+    CHECK(d.window() > trimmed);
+  }
+}
+
+TEST_CASE(nscc_last_hop_trim_is_forgotten_at_the_largest_window) {
+  Driver d(with_trimming());
+  d.shrink_to(40 * kMtu);
+  d.cc.on_trim(d.now, kMtu, d.inflight, true);
+  for (int i = 0; i < 5'000 && d.window() < 225'000; ++i) d.ack(0);
+  CHECK(d.window() == 225'000);
+  d.acks(10, 2 * kRtt);
+  CHECK(d.cc.stats().fair == 10);
+}
+
 TEST_CASE(nscc_quick_adapt_on_trim_and_on_delay) {
   Starved trimmed;
   trimmed.cc.on_trim(trimmed.now, kMtu, 200'000, true);

@@ -233,6 +233,17 @@ TEST_CASE(a_send_is_split_over_lanes_and_joined_again) {
   }
 }
 
+TEST_CASE(messages_to_several_hosts_go_in_the_order_of_posting) {
+  Cluster cluster = one_plane();
+  cluster.shape().hosts = 8;
+  const std::vector<std::uint32_t> peers{6, 3, 7, 2, 5, 4};  // all in other racks than the sender
+  for (const std::uint32_t peer : peers) cluster.send(0, peer, kPayload);
+  const auto simulation = cluster.start();
+  CHECK(simulation->run_until(kLong) && simulation->all_done());
+  const std::vector<TimePs>& received = simulation->workload().received;
+  for (std::size_t i = 1; i < peers.size(); ++i) CHECK(received[i] > received[i - 1]);
+}
+
 TEST_CASE(more_messages_than_a_queue_holds_wait_and_arrive_in_order) {
   for (const std::string transport : {"mrc", "roce", "dctcp"}) {
     Cluster cluster;

@@ -33,6 +33,10 @@ void Nscc::on_ack(TimePs now, const AckSample& ack) {
     return;
   }
   if (penalised_) end_penalty(sample.restore_cwnd);
+  // mrc: REQ-CC-LAST-HOP (A.14, ECN is off on the last hop) the fair increase above the target rests on marks: a packet
+  // that waited long and is not marked left a queue that drains. The port to a host does not mark. Once it has trimmed,
+  // the delay is its only signal below the trim threshold and counts as a mark, until the window is at its largest again.
+  if (last_hop_trimmed_ && delay >= params_.target_qdelay) sample.marked = true;
   if (quick_adapt(now, sample.inflight_bytes)) return;
   // mrc: REQ-CC-IGNORE (A.14) marks on packets that were under way when quick adapt cut the window are its own cause.
   if (bytes_to_ignore_ != 0) {
@@ -43,8 +47,9 @@ void Nscc::on_ack(TimePs now, const AckSample& ack) {
   adjust(now, sample.new_bytes);
 }
 
-void Nscc::on_trim(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes, bool /*last_hop*/) {
+void Nscc::on_trim(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes, bool last_hop) {
   ++trims_;
+  last_hop_trimmed_ = last_hop_trimmed_ || (last_hop && params_.last_hop_delay);
   congestion(now, bytes, inflight_bytes);
 }
 
@@ -243,6 +248,7 @@ void Nscc::set_window(Wide bytes) {
   if (bytes > params_.max_window_bytes) bytes = params_.max_window_bytes;
   window_ = std::max(static_cast<std::uint64_t>(bytes), params_.mtu_bytes);
   MRC_ASSERT(window_ <= params_.max_window_bytes);
+  if (window_ == params_.max_window_bytes) last_hop_trimmed_ = false;
 }
 
 }  // namespace openmrc

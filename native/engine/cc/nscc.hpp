@@ -64,6 +64,7 @@ class Nscc final : public CongestionController {
   std::uint64_t window_before_penalty_ = 0;
   bool penalised_ = false;
   bool penalty_restores_ = false;
+  bool last_hop_trimmed_ = false;
   bool started_ = false;
   bool sampled_ = false;
   bool decreased_ = false;

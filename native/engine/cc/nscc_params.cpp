@@ -73,6 +73,7 @@ Params derive(const CcConfig& config) {
   params.qa_gate_shift = std::min<std::uint32_t>(config.qa_gate_shift, 63);
   params.quick_adapt = !config.disable_qa;
   params.receiver_penalty = !config.ignore_rcv_penalty;
+  params.last_hop_delay = !config.ignore_last_hop_trims;
   return params;
 }
 

@@ -29,6 +29,7 @@ struct Params {
   std::uint32_t qa_gate_shift = 0;
   bool quick_adapt = true;
   bool receiver_penalty = true;
+  bool last_hop_delay = true;
 };
 
 // Any configuration gives usable parameters: values out of range are brought to the nearest limit.

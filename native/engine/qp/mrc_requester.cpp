@@ -24,6 +24,12 @@ std::uint32_t payload_of(const Wqe& wqe, Psn psn, std::uint32_t mtu) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(mtu, wqe.wr.length_bytes - offset));
 }
 
+std::uint32_t data_nominal_bytes(std::uint32_t payload, bool immediate) {
+  const std::size_t headers = wire::kBthBytes + wire::kMethBytes + wire::kTsethBytes + wire::kRethBytes +
+                              (immediate ? wire::kImmDtBytes : 0) + wire::kIcrcBytes;
+  return nominal_bytes(static_cast<std::uint32_t>(headers) + ((payload + 3U) & ~3U));
+}
+
 }  // namespace
 
 void MrcRequester::start(TimePs now, const QpToRts& attributes) {
@@ -83,14 +89,17 @@ TimePs MrcRequester::retry_deadline() const {
 TimePs MrcRequester::state_probe_time() const {
   if (queue_.empty() || state_probe_due_ || state_probes_ >= kStateProbesMax) return kNever;
   const TimePs heard = std::max(last_sent_, quiet_since_);
+  TimePs wait = 2 * rtt_.high();
   if (window_.lost() > 0) {
-    // The repair brings a SACK. Where the window is shut by packets that no SACK has told of, nothing else would: trims
-    // shrank it, and those packets may have arrived without making the receiver say so.
-    return may_send(nominal_bytes(context_.payload_mtu)) ? kNever : heard + (rtt_.high() << state_probes_);
+    // The repair brings a SACK. Where the window is shut by packets that no SACK has reported, nothing else would: trims
+    // shrank it, and those packets may have arrived without causing a SACK. The oldest is known to be due for one.
+    if (may_send(full_nominal_bytes())) return kNever;
+    if (state_probes_ == 0) return window_.record(window_.oldest()).sent + rtt_.high();
+    wait = rtt_.high();
+  } else if (window_.first() == queue_.end_psn()) {
+    wait = rtt_.high() / 2;  // only the transport ACK is missing, due right after the SACK of the last packet
   }
-  // Where all has arrived only the transport ACK is missing, which should have come right after the SACK that said so.
-  const bool all_arrived = window_.first() == queue_.end_psn();
-  const TimePs silence = heard + ((all_arrived ? rtt_.high() / 2 : 2 * rtt_.high()) << state_probes_);
+  const TimePs silence = heard + (wait << state_probes_);
   // Packets far apart may all wait for the byte trigger, and each puts the silence off: ask a round trip before the
   // oldest times out.
   if (window_.flight_empty() || state_probes_ > 0) return silence;
@@ -166,10 +175,10 @@ bool MrcRequester::wimm_blocked(const Wqe& wqe) const {
 std::uint32_t MrcRequester::packet_nominal_bytes(const Wqe& wqe, Psn psn) const {
   const std::uint32_t payload = payload_of(wqe, psn, context_.payload_mtu);
   const bool immediate = wqe.wr.opcode == WrOpcode::kWriteImm && psn + 1 == wqe.end_psn();
-  const std::size_t headers = wire::kBthBytes + wire::kMethBytes + wire::kTsethBytes + wire::kRethBytes +
-                              (immediate ? wire::kImmDtBytes : 0) + wire::kIcrcBytes;
-  return nominal_bytes(static_cast<std::uint32_t>(headers) + ((payload + 3U) & ~3U));
+  return data_nominal_bytes(payload, immediate);
 }
+
+std::uint32_t MrcRequester::full_nominal_bytes() const { return data_nominal_bytes(context_.payload_mtu, false); }
 
 // A SACK is asked for where the sender runs dry: at the end of what is posted, and now and then while a window is full.
 // A few small packets are not worth one: the transport ACK of their messages says the same.
@@ -177,8 +186,7 @@ bool MrcRequester::wants_ack(Psn psn, std::uint32_t bytes) {
   const Psn next = psn + 1;
   if (next >= queue_.end_psn()) return window_.in_flight() >= kFewPackets || bytes >= kSmallBytes;
   const std::uint64_t in_flight = window_.in_flight_bytes() + bytes;
-  const bool window_full =
-      next >= window_end() || in_flight + nominal_bytes(context_.payload_mtu) > context_.cc->window_bytes();
+  const bool window_full = next >= window_end() || in_flight + full_nominal_bytes() > context_.cc->window_bytes();
   if (!window_full || psn < next_ack_request_) return false;
   next_ack_request_ = next + window_.in_flight() / 4;
   return true;

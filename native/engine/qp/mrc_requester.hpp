@@ -69,6 +69,7 @@ class MrcRequester final : public Requester {
   Psn window_end() const;
   bool wimm_blocked(const Wqe& wqe) const;
   std::uint32_t packet_nominal_bytes(const Wqe& wqe, Psn psn) const;
+  std::uint32_t full_nominal_bytes() const;  // of the largest packet of plain data
   bool last_probe_over(TimePs now, EvIndex ev);
   BuildResult build_probe(TimePs now, PortMask free_ports, TxBurst& burst);
   void begin_question(Probe& probe);

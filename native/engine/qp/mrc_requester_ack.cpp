@@ -5,6 +5,13 @@
 #include "engine/qp/timestamp.hpp"
 
 namespace openmrc {
+namespace {
+
+// A repeated packet's sample counts only if it took at most this share of the timestamp's range, so that an echo that
+// lies behind cannot be taken for one that lies ahead.
+constexpr TimePs kUnambiguousShare = 8;
+
+}  // namespace
 
 void MrcRequester::handle_acknowledgement(TimePs now, const RxDatagram&, const wire::Packet& packet) {
   switch (packet.bth.opcode) {
@@ -76,18 +83,23 @@ void MrcRequester::handle_sack(TimePs now, const wire::Packet& packet) {
 
 // Service time removed: the receiver moves the echoed timestamp forward by the time it held the packet, so what the
 // echo is ahead of our own record of the sending is its service time. Our record has no 16-bit wrap to resolve.
+//
+// mrc: REQ-CC-REPEATED-SAMPLE (A.10) the echo also shows which copy of a repeated packet arrived: that of an earlier copy
+// lies behind our record, so that the difference wraps around. Congestion control needs these samples: where most packets
+// are trimmed, it would otherwise steer by the delay of a queue that is long gone. Loss detection does without them.
 TimePs MrcRequester::sample_rtt(TimePs now, const wire::Packet& packet, Psn trigger) {
   if (!window_.contains(trigger)) return 0;
   const SendRecord& record = window_.record(trigger);
-  if (record.state != SendState::kInFlight || record.transmissions != 1) return 0;
+  if (record.state != SendState::kInFlight) return 0;
   const TimePs elapsed = now - record.sent;
-  rtt_.add(elapsed);
-  TimePs rtt = elapsed;
-  if (context_.capabilities.service_time) {
-    const auto held = static_cast<std::uint16_t>(packet.cc_state.timestamp - timestamp_at(record.sent, resolution_));
-    const TimePs service = held * timestamp_unit(resolution_);
-    if (service < elapsed) rtt = elapsed - service;
+  const auto held = static_cast<std::uint16_t>(packet.cc_state.timestamp - timestamp_at(record.sent, resolution_));
+  const TimePs service = held * timestamp_unit(resolution_);
+  if (record.transmissions == 1) {
+    rtt_.add(elapsed);
+  } else if (service >= elapsed || elapsed > timestamp_range(resolution_) / kUnambiguousShare) {
+    return 0;
   }
+  const TimePs rtt = context_.capabilities.service_time && service < elapsed ? elapsed - service : elapsed;
   context_.stats.last_rtt = rtt;
   return std::max<TimePs>(rtt, 1);
 }

@@ -39,6 +39,12 @@ std::uint32_t sends_max(const ConnectionEnd& end) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(all, 1, kSendsPostedMax));
 }
 
+// Room of several KiB: one per thread instead of one per NIC.
+TxBurst& scratch_burst() {
+  static thread_local TxBurst burst;
+  return burst;
+}
+
 std::uint32_t trailer_bytes(std::uint32_t payload_bytes) { return (4 - payload_bytes % 4) % 4 + kIcrcBytes; }
 
 class MrcEndpoint final : public Endpoint {
@@ -209,6 +215,9 @@ void MrcEndpoint::connect(std::uint32_t index, std::uint32_t peer_number) {
   rts.mpr_units = rtr.mpr_units;
   rts.wimm_max = rtr.wimm_max_dest;
   require(engine_.modify_qp(now_, connection.qp, rts));
+  // A driver polls after each command. Without it all QPs would wait in line in the order of their creation, which is by
+  // peer: every host of an all-to-all would begin with the same receiver, whatever it posted first.
+  MRC_ASSERT(!engine_.poll_transmit(now_, ~PortMask{0}, 1, scratch_burst()));
 }
 
 void MrcEndpoint::post(TimePs now, std::uint32_t index, MessageId message, std::uint64_t bytes) {
@@ -265,8 +274,7 @@ void MrcEndpoint::handle_packet(TimePs now, PortId port, const HostPacket& packe
 
 bool MrcEndpoint::poll_transmit(TimePs now, PortMask free_ports, PortMask paused_ports, Outbound& out) {
   now_ = now;
-  // Scratch room of several KiB: one per thread instead of one per NIC.
-  static thread_local TxBurst burst;
+  TxBurst& burst = scratch_burst();
   if (!engine_.poll_transmit(now, free_ports & ~paused_ports, 1, burst)) return false;
   const TxPacket& tx = burst.packets[0];
   MRC_ASSERT(burst.count == 1 && tx.header_bytes <= kHeaderRoom);

@@ -94,6 +94,7 @@ class NsccSection(Section):
     qa_gate_shift: Annotated[int, count(0, 32)] = 3
     disable_qa: Flag = False
     ignore_rcv_penalty: Flag = False
+    ignore_last_hop_trims: Flag = False
     no_delay_tolerance: TimeNs = Field(default=0, serialization_alias="no_delay_tolerance_ns")
     proportional_cap_permille: Permille = 250
     max_cwnd_packets_min: Annotated[int, count(1, 65536)] = 8
