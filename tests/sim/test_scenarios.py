@@ -21,7 +21,8 @@ SCENARIOS = REPOSITORY / "scenarios"
 BENCH = sorted((SCENARIOS / "bench").glob("*.yaml"))
 STUDIES = sorted((SCENARIOS / "studies").glob("*.yaml"))
 PAGE = REPOSITORY / "docs" / "concepts" / "studies.md"
-SMALL = [path for path in BENCH if path.stem in ("permutation_100g", "permutation_8_planes", "cut_cable", "incast_32")]
+SMALL_CASES = ("permutation_100g", "permutation_8_planes", "cut_cable", "incast_32", "all_to_all")
+SMALL = [path for path in BENCH if path.stem in SMALL_CASES]
 
 
 def names(paths: list[Path]) -> list[str]:

@@ -50,8 +50,8 @@ struct CcConfig {
   std::uint32_t proportional_cap_permille = 250;  // most of a BDP that one RTT of proportional increase adds; 0: no cap
   std::uint32_t incast_degree = 0;                // senders that start at one receiver together (the API's QP hint):
                                                   // each begins with its share of MaxWnd; 0: unknown, all of it
-  bool ignore_last_hop_trims = false;             // delay above the target is a mark in no case
-  std::uint32_t max_cwnd_packets_min = 8;  // MaxWnd by formula never falls below this many packets
+  bool ignore_last_hop_trims = false;             // a trim on the last hop does not turn delay into marks
+  std::uint32_t max_cwnd_packets_min = 8;         // MaxWnd by formula never falls below this many packets
 };
 
 struct CcStats {
