@@ -315,7 +315,8 @@ class World:
             cards = self._gather(meeting, "card", others, _Card)
             self._ports |= {rank: card.ports for rank, card in cards.items()}
             peers = {rank: MeshPeer(card.address, card.token) for rank, card in cards.items()}
-            links = mesh.connect(peers, meeting.left_s, meeting.check)
+            with meeting:  # the reason is there before the listener is gone
+                links = mesh.connect(peers, meeting.left_s, meeting.check)
         self._links = {(rank, lane): link for rank, lanes in links.items() for lane, link in enumerate(lanes)}
         hosts = hosts_of_ranks({self.rank: self._host} | {rank: card.host for rank, card in cards.items()})
         if self._host is not None:

@@ -175,6 +175,8 @@ class Mesh:
             while len(self._links) < self._size - 1:
                 failure = self._failure or self._door.failure
                 if failure is not None:
+                    if isinstance(failure, PeerError):
+                        check()  # perhaps it only follows from what another rank has reported
                     raise failure
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
