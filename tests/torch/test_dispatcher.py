@@ -137,7 +137,9 @@ def functional() -> list[str]:
         ),
     )
     found = functions.all_reduce(own, "sum", dist.group.WORLD)
-    if type(found).__name__ != "AsyncCollectiveTensor" or not torch.equal(found + 0, wait(ops.all_reduce(own, "sum", gloo.group_name))):
+    if type(found).__name__ != "AsyncCollectiveTensor" or not torch.equal(
+        found + 0, wait(ops.all_reduce(own, "sum", gloo.group_name))
+    ):
         wrong.append("AsyncCollectiveTensor")
     return wrong
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -57,32 +56,77 @@ def strange() -> dict[str, Any]:
         "freed": freed(),
         "shrunk": shrunk(),
         "zero": torch._efficientzerotensor(4),
-        "sparse": torch.ones(2, 2).to_sparse_csr(),
-        "text": "tensor",
-        "nothing": None,
-        "array": np.ones(4),
     }
 
 
-def attempts() -> dict[str, dict[str, str]]:
-    """How each way into the backend answers each object: the name of the exception's class, or ok."""
-    group = dist.group.WORLD
-    backend = group._get_backend(CPU)
-    found: dict[str, dict[str, str]] = {}
+def attempts() -> dict[str, list[str]]:
+    """How each way into the backend answers each object at one rank alone, as what is refused must not have begun."""
+    from openmrc.collectives.buffers import view_of
+
+    everything = strange()
+    backend = dist.group.WORLD._get_backend(CPU)
     ways: dict[str, Any] = {
-        "dist": lambda one: dist.all_reduce(one),
-        "group": lambda one: group.allreduce([one]).wait(),
-        "backend": lambda one: backend.allreduce([one]).wait(),
-        "gather": lambda one: dist.all_gather([one, torch.ones(4)], torch.ones(4)),
-        "send": lambda one: backend.send([one], 1 - dist.get_rank(), 0).wait(),
+        "all_reduce": lambda one: backend.allreduce([one]),
+        "broadcast": lambda one: backend.broadcast([one]),
+        "gather": lambda one: backend.allgather([[one, torch.ones(4)]], [torch.ones(4)]),
+        "scatter": lambda one: backend.scatter([torch.ones(4)], [[torch.ones(4), one]]),
+        "send": lambda one: backend.send([one], 1 - dist.get_rank(), 0),
+        "dispatcher": dist.all_reduce,
+        "collectives": view_of,
     }
-    # One rank alone: what is refused must not have begun.
-    for way, call in ways.items() if dist.get_rank() == 0 else ():
-        for name, one in STRANGE.items() if (STRANGE := strange_alone()) else ():
+    found: dict[str, list[str]] = {}
+    for name, one in everything.items() if dist.get_rank() == 0 else ():
+        for way, call in ways.items():
+            if way == "dispatcher" and name in ("fake", "meta"):
+                continue  # torch traces these, and does nothing
             try:
                 call(one)
             except Exception as error:
-                found.setdefault(name, {})[way] = f"{type(error).__name__}: {error}".partition("\n")[0]
+                named = type(one).__name__ in str(error) if isinstance(error, TypeError) else ""
+                found.setdefault(name, []).append(f"{way}: {type(error).__name__} {named}".strip())
             else:
-                found.setdefault(name, {})[way] = "ok"
+                found.setdefault(name, []).append(f"{way}: accepted")
+    dist.barrier()
+    dist.all_reduce(torch.ones(3))  # the group is as it was
     return found
+
+
+def test_tensors_without_memory_are_refused(run_ranks: Any):
+    direct = ("all_reduce", "broadcast", "gather", "scatter", "send")
+    subclass = [f"{way}: TypeError True" for way in direct]
+    wrong = [f"{way}: ValueError" for way in direct]
+    by_torch = "dispatcher: NotImplementedError"  # as with Gloo
+    assert run_ranks("attempts", 2)[0] == {
+        "wrapper": [*subclass, by_torch, "collectives: TypeError True"],
+        "fake": [*subclass, "collectives: TypeError True"],
+        "dtensor": [*subclass, by_torch, "collectives: TypeError True"],
+        "meta": [*wrong, "collectives: ConfigError"],
+        "freed": [*wrong, "dispatcher: ValueError", "collectives: ConfigError"],
+        "shrunk": [*wrong, "dispatcher: ValueError", "collectives: ConfigError"],
+        "zero": [*wrong, "dispatcher: ValueError", "collectives: ConfigError"],
+    }
+
+
+def asynchronous() -> list[float]:
+    """The result of a functional collective, still under way, goes into other operations."""
+    import torch.distributed._functional_collectives as functions
+
+    rank = dist.get_rank()
+    found = []
+    pending = functions.all_reduce(torch.full((100_000,), rank + 1.0), "sum", dist.group.WORLD)
+    assert type(pending).__name__ == "AsyncCollectiveTensor"
+    dist.all_reduce(pending)
+    found.append(pending[7].item())
+    pending = functions.all_reduce(torch.full((1000,), rank + 1.0), "sum", dist.group.WORLD)
+    outs = [torch.empty(1000), torch.empty(1000)]
+    dist.all_gather(outs, pending)
+    found.append(outs[1 - rank][3].item())
+    from openmrc.collectives.buffers import view_of
+
+    pending = functions.all_reduce(torch.full((1000,), rank + 1.0), "sum", dist.group.WORLD)
+    found.append(view_of(pending).owner[3].item())
+    return found
+
+
+def test_results_under_way_are_awaited(run_ranks: Any):
+    assert run_ranks("asynchronous", 2) == {0: [6.0, 3.0, 3.0], 1: [6.0, 3.0, 3.0]}

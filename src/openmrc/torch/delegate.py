@@ -14,7 +14,7 @@ from openmrc.errors import ConfigError, InvalidStateError
 from openmrc.torch.failures import ProcessGroupError, RefusedError
 from openmrc.torch.job import Job
 from openmrc.torch.monitored_barrier import monitored_barrier
-from openmrc.torch.operation import Operation, Step
+from openmrc.torch.operation import Operation, Part, Step
 from openmrc.torch.options import Options
 from openmrc.torch.ordering import share_memory
 from openmrc.torch.reductions import reduction
@@ -70,6 +70,7 @@ class Delegate:
         self._tags: dict[int, Group] = {}
         self._coalesced: list[Operation] | None = None
         self._barriers = self._sparse = 0
+        self._sums: list[Operation] = []  # of sparse tensors, which are among no group's operations in their second half
 
     @property
     def name(self) -> str:
@@ -276,7 +277,8 @@ class Delegate:
     def barrier(self, timeout_s: float) -> Operation:
         """Done when all ranks have called it, and what they called before is in place everywhere."""
         self._job.ordering.finish(self._group)
-        return self._operation("barrier", [self._group.barrier()], [], timeout_s)
+        parts: list[Part] = [self._group.barrier(), *(one.as_part() for one in self._sums if not one.poll())]
+        return self._operation("barrier", parts, [], timeout_s)
 
     @_entry
     def monitored_barrier(self, timeout_s: float, wait_all: bool) -> None:
@@ -328,7 +330,7 @@ class Delegate:
         return started
 
     def _operation(
-        self, name: str, parts: Sequence[Work], steps: Sequence[Step], timeout_s: float, *, alone: bool = False
+        self, name: str, parts: Sequence[Part], steps: Sequence[Step], timeout_s: float, *, alone: bool = False
     ) -> Operation:
         limit_s = timeout_s if timeout_s > 0 else self._timeout_s
         operation = Operation(self._job, self._group, name, parts, steps, limit_s)
@@ -353,6 +355,7 @@ class Delegate:
         group = self._job.world.new_group(self._group.members, f"{self._group.name}/sparse{self._sparse}")
         total = SparseSum(group, tensor, op, self._class)
         operation = self._operation("all_reduce", total.start(), total.steps, timeout_s, alone=True)
+        self._sums = [*(one for one in self._sums if not one.over), operation]
         self._job.completer.add(operation)  # other ranks need its second half, whether this one waits or not
         return operation
 

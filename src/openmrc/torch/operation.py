@@ -15,12 +15,27 @@ if TYPE_CHECKING:
     from openmrc.collectives import Group
     from openmrc.torch.job import Job
 
-__all__ = ["Operation", "Step", "Watcher"]
+__all__ = ["Operation", "Part", "Step", "Watcher"]
 
 Step = Callable[[], Sequence[Work] | None]
 """Called when all parts have ended: places results, and may return further parts."""
 
 _SLICE_S = 0.1
+
+
+class Part(Protocol):
+    """A collective, or another operation, as far as an operation that waits for it needs it."""
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, with success or not."""
+
+    @property
+    def error(self) -> CollectiveError | None:
+        """Why it failed."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Returns when it has ended, or raises TimeoutError or CollectiveError."""
 
 
 class Watcher(Protocol):
@@ -60,10 +75,11 @@ class Operation:
     )
 
     def __init__(
-        self, job: Job, group: Group, name: str, parts: Sequence[Work], steps: Sequence[Step], timeout_s: float
+        self, job: Job, group: Group, name: str, parts: Sequence[Part], steps: Sequence[Step], timeout_s: float
     ) -> None:
         self._job, self._group, self._name = job, group, name
-        self._parts, self._steps = list(parts), deque(steps)
+        self._parts: list[Part] = list(parts)
+        self._steps = deque(steps)
         self._timeout_s = timeout_s
         self._deadline = time.monotonic() + timeout_s
         self._lock, self._advancing = threading.Lock(), threading.Lock()
@@ -117,7 +133,7 @@ class Operation:
 
     def source_rank(self) -> int:
         """Sender of a receive that has succeeded, in the group's numbers."""
-        source = self._parts[0].source if self._parts else None
+        source: int | None = getattr(self._parts[0], "source", None) if self._parts else None
         if source is None:
             msg = f"{self._name} of {self._group.name} has no source rank: it is no receive that has ended with success"
             raise ProcessGroupError(msg)
@@ -138,6 +154,17 @@ class Operation:
             watcher._finish(self._error)
         else:
             self._job.completer.add(self)
+
+    # --- as others call it
+
+    @property
+    def over(self) -> bool:
+        """Whether it has been seen to be over."""
+        return self._over
+
+    def as_part(self) -> Part:
+        """For another operation, which is done when this one is, whatever comes of this one."""
+        return _Whole(self)
 
     # --- as the completer calls it
 
@@ -229,3 +256,20 @@ class Operation:
                 self._error, self._job.failed = error, True
             self._steps.clear()
             self._over = True
+
+
+class _Whole:
+    """An operation as a part of another one. Its failure is its own."""
+
+    error = None
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+
+    @property
+    def done(self) -> bool:
+        return self._operation.poll()
+
+    def wait(self, timeout_s: float) -> None:
+        if not self._operation.advance(timeout_s):
+            raise TimeoutError

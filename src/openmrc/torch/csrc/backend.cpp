@@ -6,6 +6,7 @@
 //
 // Locks. Virtual methods are called without the GIL, as torch's bindings release it, and take it for the delegate. The
 // lock of a work is never held while Python runs, nor while callbacks of its future do.
+#include <ATen/MemoryOverlap.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -243,12 +244,20 @@ void check_memory(const at::Tensor& tensor) {
                     " elements was freed or is too small; allocate it again first");
 }
 
-void check_memory(const Tensors& tensors) {
-  for (const at::Tensor& tensor : tensors) check_memory(tensor);
+void check_result(const at::Tensor& tensor) {
+  check_memory(tensor);
+  TORCH_CHECK_VALUE(tensor.layout() != c10::kStrided || at::has_internal_overlap(tensor) != at::MemOverlap::Yes,
+                    "mrc: elements of a tensor for results share memory, as expand() makes them; pass .clone() of it");
 }
 
-void check_memory(const TensorLists& lists) {
-  for (const Tensors& tensors : lists) check_memory(tensors);
+template <class Item>
+void check_memory(const std::vector<Item>& items) {
+  for (const Item& item : items) check_memory(item);
+}
+
+template <class Item>
+void check_result(const std::vector<Item>& items) {
+  for (const Item& item : items) check_result(item);
 }
 
 Tensors flat(const TensorLists& lists) {
@@ -333,7 +342,7 @@ class MrcBackend final : public c10d::Backend {
   }
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override {
-    check_memory(tensors);
+    check_result(tensors);
     const auto [op, factor] = reduction(opts.reduceOp);
     return collective(c10d::OpType::ALLREDUCE, "mrc:all_reduce", tensors, tensors, "all_reduce", tensors, op, factor,
                       seconds(opts.timeout));
@@ -344,34 +353,34 @@ class MrcBackend final : public c10d::Backend {
   }
 
   WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) override {
-    check_memory(tensors);
+    check_result(tensors);
     const auto [op, factor] = reduction(opts.reduceOp);
     return collective(c10d::OpType::ALLREDUCE_COALESCED, "mrc:all_reduce", tensors, tensors, "all_reduce_coalesced",
                       tensors, op, factor, seconds(opts.timeout));
   }
 
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override {
-    check_memory(tensors);
+    check_result(tensors);
     const auto [op, factor] = reduction(opts.reduceOp);
     return collective(c10d::OpType::REDUCE, "mrc:reduce", tensors, tensors, "reduce", tensors, opts.rootRank, op,
                       factor, seconds(opts.timeout));
   }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override {
-    check_memory(tensors);
+    check_result(tensors);
     return collective(c10d::OpType::BROADCAST, "mrc:broadcast", tensors, tensors, "broadcast", tensors, opts.rootRank,
                       seconds(opts.timeout));
   }
 
   WorkPtr allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) override {
-    check_memory(outputs);
+    check_result(outputs);
     check_memory(inputs);
     return collective(c10d::OpType::ALLGATHER, "mrc:all_gather", inputs, flat(outputs), "all_gather", outputs, inputs,
                       seconds(opts.timeout));
   }
 
   WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) override {
-    check_memory(outputs);
+    check_result(outputs);
     check_memory(inputs);
     return collective(c10d::OpType::ALLGATHER_COALESCED, "mrc:all_gather", inputs, flat(outputs),
                       "all_gather_coalesced", outputs, inputs, seconds(opts.timeout));
@@ -387,21 +396,21 @@ class MrcBackend final : public c10d::Backend {
   }
 
   WorkPtr gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& opts) override {
-    check_memory(outputs);
+    check_result(outputs);
     check_memory(inputs);
     return collective(c10d::OpType::GATHER, "mrc:gather", inputs, flat(outputs), "gather", outputs, inputs,
                       opts.rootRank, seconds(opts.timeout));
   }
 
   WorkPtr scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& opts) override {
-    check_memory(outputs);
+    check_result(outputs);
     check_memory(inputs);
     return collective(c10d::OpType::SCATTER, "mrc:scatter", flat(inputs), outputs, "scatter", outputs, inputs,
                       opts.rootRank, seconds(opts.timeout));
   }
 
   WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& opts) override {
-    check_memory(outputs);
+    check_result(outputs);
     check_memory(inputs);
     const auto [op, factor] = reduction(opts.reduceOp);
     return collective(c10d::OpType::REDUCE_SCATTER, "mrc:reduce_scatter", flat(inputs), outputs, "reduce_scatter",
@@ -419,7 +428,7 @@ class MrcBackend final : public c10d::Backend {
   }
 
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override {
-    check_memory(outputs);
+    check_result(outputs);
     check_memory(inputs);
     return collective(c10d::OpType::ALLTOALL, "mrc:all_to_all", inputs, outputs, "all_to_all", outputs, inputs,
                       seconds(opts.timeout));
@@ -427,7 +436,7 @@ class MrcBackend final : public c10d::Backend {
 
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits,
                         std::vector<std::int64_t>& input_splits, const c10d::AllToAllOptions& opts) override {
-    check_memory(output);
+    check_result(output);
     check_memory(input);
     return collective(c10d::OpType::ALLTOALL_BASE, "mrc:all_to_all", {input}, {output}, "all_to_all_single", output,
                       input, output_splits, input_splits, seconds(opts.timeout));
@@ -447,12 +456,12 @@ class MrcBackend final : public c10d::Backend {
   }
 
   WorkPtr recv(Tensors& tensors, int source, int tag) override {
-    check_memory(tensors);
+    check_result(tensors);
     return start(c10d::OpType::RECV, "mrc:recv", tensors, tensors, "recv", tensors, source, tag);
   }
 
   WorkPtr recvAnysource(Tensors& tensors, int tag) override {
-    check_memory(tensors);
+    check_result(tensors);
     return start(c10d::OpType::RECVANYSOURCE, "mrc:recvAnySource", tensors, tensors, "recv", tensors,
                  std::optional<int>(), tag);
   }
@@ -479,14 +488,14 @@ class MrcBackend final : public c10d::Backend {
 
   WorkPtr gather_into(c10d::OpType type, const char* method, const Tensors& outputs, const Tensors& inputs,
                       const c10d::AllgatherOptions& opts) {
-    check_memory(outputs);
+    check_result(outputs);
     check_memory(inputs);
     return collective(type, "mrc:all_gather", inputs, outputs, method, outputs, inputs, seconds(opts.timeout));
   }
 
   WorkPtr reduce_scatter_tensors(c10d::OpType type, const char* method, const Tensors& outputs, const Tensors& inputs,
                                  const c10d::ReduceScatterOptions& opts) {
-    check_memory(outputs);
+    check_result(outputs);
     check_memory(inputs);
     const auto [op, factor] = reduction(opts.reduceOp);
     return collective(type, "mrc:reduce_scatter", inputs, outputs, method, outputs, inputs, op, factor,
