@@ -92,6 +92,7 @@ nic::Settings settings_of(const std::vector<std::tuple<std::string, std::string,
   take(from, "socket_buffer_bytes", settings.socket_buffer_bytes);
   take_us(from, "endpoint_retry_us", settings.endpoint_retry);
   take(from, "endpoint_retries", settings.endpoint_retries);
+  take(from, "answer_strangers", settings.answer_strangers);
   take_us(from, "reverse_probe_interval_us", settings.reverse_probe_interval);
   return settings;
 }
@@ -226,6 +227,16 @@ void bind_objects(nb::class_<Device>& device) {
             return std::make_tuple(static_cast<unsigned>(status), id);
           },
           Release())
+      .def(
+          "remove_peer",
+          [](Device& self, PeerId peer) {
+            return static_cast<unsigned>(
+                self.command([&](Engine& engine, TimePs) { return engine.remove_peer(peer); }));
+          },
+          Release())
+      .def(
+          "peer_count",
+          [](Device& self) { return self.look([](const Engine& engine) { return engine.peer_count(); }); }, Release())
       .def(
           "peer_ports_up",
           [](Device& self, PeerId peer) {

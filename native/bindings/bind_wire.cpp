@@ -203,7 +203,9 @@ void bind_endpoint_headers(nb::module_& m) {
   nb::class_<wire::Erth>(m, "Erth")
       .def(nb::init<>())
       .def_rw("op", &wire::Erth::op)
+      .def_rw("udp_port", &wire::Erth::udp_port)
       .def_rw("port_status_mask", &wire::Erth::port_status_mask)
+      .def_rw("nonce", &wire::Erth::nonce)
       .def_rw("timestamp", &wire::Erth::timestamp)
       .def_rw("resolution", &wire::Erth::resolution);
   nb::class_<wire::Eeth>(m, "Eeth")
@@ -211,6 +213,7 @@ void bind_endpoint_headers(nb::module_& m) {
       .def_rw("op", &wire::Eeth::op)
       .def_rw("port_status_mask", &wire::Eeth::port_status_mask)
       .def_rw("entropy", &wire::Eeth::entropy)
+      .def_rw("nonce", &wire::Eeth::nonce)
       .def_rw("timestamp", &wire::Eeth::timestamp)
       .def_rw("service_time_removed", &wire::Eeth::service_time_removed)
       .def_rw("marked", &wire::Eeth::marked);

@@ -81,6 +81,8 @@ nb::dict to_dict(const DropStats& stats) {
   MRC_FIELD(unknown_peer);
   MRC_FIELD(wrong_transport);
   MRC_FIELD(events_dropped);
+  MRC_FIELD(wrong_nonce);
+  MRC_FIELD(unanswered_probes);
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/assert.hpp"
 #include "engine/qp/packet_builder.hpp"
 #include "engine/qp/timestamp.hpp"
 
@@ -10,6 +11,10 @@ namespace {
 
 constexpr auto kResolution = wire::TimestampResolution::k1Us;
 constexpr std::size_t kResponsesMax = 1024;
+constexpr std::size_t kRequestsMax = 1U << 16;
+constexpr std::uint32_t kAnswersAtOncePeer = 1024, kAnswersAtOnce = 4096, kStrangersAtOnce = 256;
+constexpr TimePs kStrangerInterval = kPsPerMs;
+constexpr std::uint32_t kPortChecksMax = 256;  // probes at a time
 
 wire::Bth endpoint_bth(const EngineConfig& config, wire::Opcode opcode, std::uint16_t id) {
   wire::Bth bth;
@@ -28,71 +33,158 @@ std::uint32_t own_ev(const PortConfig& port, std::uint32_t wanted) {
 
 }  // namespace
 
-void EndpointOperations::send_ev_probe(TimePs now, const Asker& asker, PeerId peer, const Ev& ev, TimePs timeout) {
+// --- requests
+
+void EndpointOperations::add(const Request& request) {
+  requests_.push_back(request);
+  ++unsent_;
+  next_deadline_ = std::min(next_deadline_, request.deadline);
+}
+
+bool EndpointOperations::send_ev_probe(TimePs now, const Asker& asker, PeerId peer, const Ev& ev, TimePs timeout) {
+  if (requests_.size() >= kRequestsMax) return false;
   Request request;
   request.wire_id = next_wire_id_++;
   request.op = wire::EndpointOp::kEvProbe;
   request.asker = asker;
   request.peer = peer;
   request.ev = ev;
+  // Nobody else can answer in the peer's place, nor one rank of a host for another.
+  request.nonce = static_cast<std::uint32_t>(keyed_hash(secret_, {kProbeNonceHash, ++nonces_drawn_}));
   request.deadline = now + timeout;
-  requests_.push_back(request);
+  add(request);
+  return true;
 }
 
-void EndpointOperations::send_port_status(TimePs now, PeerId peer, PortMask ports_up) {
-  // A newer status makes an older one that is still on its way worthless.
+void EndpointOperations::send_port_status(TimePs now, PortMask ports_up) {
+  // A newer status makes older ones that are still on their way worthless.
   std::erase_if(requests_, [&](const Request& request) {
-    return request.op == wire::EndpointOp::kPortStatusUpdate && request.peer == peer;
+    const bool status = request.op == wire::EndpointOp::kPortStatusUpdate;
+    if (status && request.unsent) --unsent_;
+    return status;
   });
-  Request request;
-  request.wire_id = next_wire_id_++;
-  request.op = wire::EndpointOp::kPortStatusUpdate;
-  request.peer = peer;
-  request.ports = ports_up;
-  request.interval = config_.endpoint_retry;
-  request.deadline = now + config_.endpoint_retry;
-  request.attempts_left = config_.endpoint_retries;
-  requests_.push_back(request);
+  ++status_id_;
+  peers_.for_each([&](const Peer& peer) {
+    if (peer.users.empty()) return;
+    Request request;
+    request.wire_id = status_id_;
+    request.op = wire::EndpointOp::kPortStatusUpdate;
+    request.peer = peer.id;
+    request.ports = ports_up;
+    request.deadline = now + config_.endpoint_retry;
+    request.attempts_left = peer.answered ? config_.endpoint_retries : std::uint8_t{0};
+    add(request);
+  });
 }
 
-Peer* EndpointOperations::handle_request(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
-  Peer* peer = peers_.by_address(datagram.port, datagram.source);
-  const bool status_update = packet.erth.op == wire::EndpointOp::kPortStatusUpdate;
-  if (status_update && peer == nullptr) {
+void EndpointOperations::check_ports(TimePs now) {
+  if (port_check_at_ != kNever || config_.port_check_interval == kNever) return;
+  port_check_at_ = now + config_.port_check_interval;
+}
+
+// A status may have been forged, or its correction lost, and where no data flows nothing else would show it.
+void EndpointOperations::probe_down_ports(TimePs now, PortMask ports_up) {
+  port_check_at_ = kNever;
+  std::uint32_t left = kPortChecksMax;
+  peers_.for_each([&](const Peer& peer) {
+    const PortMask down = peer.existing_ports() & ~peer.ports_up;
+    if (down == 0 || peer.users.empty()) return;
+    check_ports(now);
+    for (PortId port = 0; port < peer.ports.size() && left > 0; ++port) {
+      if ((down & ports_up) >> port == 0) break;
+      if ((down & ports_up & PortMask{1} << port) == 0) continue;
+      const Ev ev{own_ev(config_.ports[port], next_wire_id_), port};
+      if (send_ev_probe(now, {0, 0, true}, peer.id, ev, config_.port_check_interval)) --left;
+    }
+  });
+}
+
+void EndpointOperations::forget(PeerId peer) {
+  std::erase_if(requests_, [&](const Request& request) {
+    if (request.peer != peer) return false;
+    if (request.unsent) --unsent_;
+    finish(request, unanswered(request));
+    return true;
+  });
+}
+
+// --- arrivals
+
+Peer* EndpointOperations::handle_request(TimePs now, const RxDatagram& datagram, const wire::Packet& packet,
+                                         PortMask ports_up) {
+  const std::uint16_t udp_port = packet.erth.udp_port == 0 ? config_.udp_port : packet.erth.udp_port;
+  Peer* peer = peers_.by_address(datagram.port, datagram.source, udp_port);
+  const bool status = packet.erth.op == wire::EndpointOp::kPortStatusUpdate;
+  if (peer == nullptr && (status || !config_.answer_strangers)) {
     ++unknown_peer_;
+  } else if (status) {
+    return take_port_status(now, *peer, datagram, packet, ports_up);
+  } else if (peer != nullptr) {
+    queue_response(now, {peer->answers, config_.answer_interval_peer, kAnswersAtOncePeer}, datagram, packet);
+  } else {
+    queue_response(now, {strangers_, kStrangerInterval, kStrangersAtOnce}, datagram, packet);
+  }
+  return nullptr;
+}
+
+void EndpointOperations::queue_response(TimePs now, Ration own, const RxDatagram& datagram,
+                                        const wire::Packet& packet) {
+  const bool allowed =
+      own.budget.has(now, own.interval, own.burst) && answers_.has(now, config_.answer_interval, kAnswersAtOnce);
+  if (!allowed || responses_.size() >= kResponsesMax) {
+    ++unanswered_;
+    return;
+  }
+  own.budget.take(now, own.interval);
+  answers_.take(now, config_.answer_interval);
+  Response response;
+  response.destination = datagram.source;
+  response.udp_port = packet.erth.udp_port == 0 ? config_.udp_port : packet.erth.udp_port;
+  response.port = datagram.port;
+  response.wire_id = static_cast<std::uint16_t>(packet.bth.psn);
+  response.eeth.op = packet.erth.op;
+  response.eeth.entropy = wire::ev_of_fields(datagram.fields, config_.ev_format);
+  response.eeth.nonce = packet.erth.nonce;
+  response.eeth.timestamp = packet.erth.timestamp;
+  response.eeth.marked = datagram.ecn == Ecn::kCe;
+  response.arrived = now;
+  responses_.push_back(response);
+}
+
+Peer* EndpointOperations::take_port_status(TimePs now, Peer& peer, const RxDatagram& datagram,
+                                           const wire::Packet& packet, PortMask ports_up) {
+  const bool authentic = std::any_of(peer.users.begin(), peer.users.end(), [&](const QpContext* user) {
+    return user->nonce_in == packet.erth.nonce;
+  });
+  if (!authentic) {
+    ++wrong_nonce_;
     return nullptr;
   }
-  if (responses_.size() < kResponsesMax) {
-    Response response;
-    response.destination = datagram.source;
-    response.udp_port = peer == nullptr ? config_.udp_port : peer->udp_port;
-    response.port = datagram.port;
-    response.wire_id = static_cast<std::uint16_t>(packet.bth.psn);
-    response.eeth.op = packet.erth.op;
-    response.eeth.entropy = wire::ev_of_fields(datagram.fields, config_.ev_format);
-    response.eeth.timestamp = packet.erth.timestamp;
-    response.eeth.marked = datagram.ecn == Ecn::kCe;
-    response.arrived = now;
-    responses_.push_back(response);
-  }
-  if (!status_update) return nullptr;
-  const PortMask existing = peer->ports.size() >= 32 ? ~PortMask{0} : (PortMask{1} << peer->ports.size()) - 1;
-  const PortMask told = packet.erth.port_status_mask & existing;
-  if (told == peer->ports_up) return nullptr;
-  peer->ports_up = told;
-  return peer;
+  queue_response(now, {peer.answers, config_.answer_interval_peer, kAnswersAtOncePeer}, datagram, packet);
+  const auto id = static_cast<std::uint16_t>(packet.bth.psn);
+  if (peer.status_seen && static_cast<std::int16_t>(id - peer.status_id) < 0) return nullptr;  // a newer one was faster
+  peer.status_seen = true;
+  peer.status_id = id;
+  // The port that carries the status is up, and a peer that shares no port with us could not have sent it.
+  PortMask reported = (packet.erth.port_status_mask & peer.existing_ports()) | PortMask{1} << datagram.port;
+  if ((reported & ports_up) == 0) reported |= peer.ports_up;
+  if (reported == peer.ports_up) return nullptr;
+  peer.ports_up = reported;
+  return &peer;
 }
 
-void EndpointOperations::handle_response(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
+Peer* EndpointOperations::handle_response(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
   const auto id = static_cast<std::uint16_t>(packet.bth.psn);
   const auto found = std::find_if(requests_.begin(), requests_.end(), [&](const Request& request) {
-    return request.wire_id == id && !request.unsent && request.op == packet.eeth.op;
+    return request.wire_id == id && !request.unsent && request.op == packet.eeth.op &&
+           request.nonce == packet.eeth.nonce;
   });
-  if (found == requests_.end()) return;
-  const Peer* peer = peers_.find(found->peer);
+  if (found == requests_.end()) return nullptr;
+  Peer* peer = peers_.find(found->peer);
+  MRC_ASSERT(peer != nullptr);
   if (datagram.port >= peer->ports.size() || peer->ports[datagram.port] != datagram.source) {
     ++unknown_peer_;
-    return;
+    return nullptr;
   }
   EndpointResult answer = unanswered(*found);
   answer.answered = true;
@@ -105,7 +197,13 @@ void EndpointOperations::handle_response(TimePs now, const RxDatagram& datagram,
     if (answer.service_time_removed) answer.rtt -= service;
   }
   finish(*found, answer);
+  const bool found_up = found->asker.port_check && found->ev.port == datagram.port &&
+                        (peer->ports_up >> datagram.port & 1) == 0;
   requests_.erase(found);
+  peer->answered = true;
+  if (!found_up) return nullptr;
+  peer->ports_up |= PortMask{1} << datagram.port;
+  return peer;
 }
 
 EndpointResult EndpointOperations::unanswered(const Request& request) const {
@@ -119,29 +217,8 @@ EndpointResult EndpointOperations::unanswered(const Request& request) const {
 }
 
 void EndpointOperations::finish(const Request& request, const EndpointResult& answer) {
-  if (request.op == wire::EndpointOp::kEvProbe) results_.push_back({request.asker, answer});
-}
-
-void EndpointOperations::handle_timer(TimePs now, PortMask ports_up) {
-  for (Request& request : requests_) {
-    if (request.deadline > now || request.op != wire::EndpointOp::kPortStatusUpdate || request.attempts_left == 0) {
-      continue;
-    }
-    --request.attempts_left;
-    request.unsent = true;
-    request.ports = ports_up;
-    request.deadline = now + request.interval;
-  }
-  const auto expired = std::stable_partition(requests_.begin(), requests_.end(),
-                                             [&](const Request& request) { return request.deadline > now; });
-  for (auto at = expired; at != requests_.end(); ++at) finish(*at, unanswered(*at));
-  requests_.erase(expired, requests_.end());
-}
-
-TimePs EndpointOperations::next_timer() const {
-  TimePs next = kNever;
-  for (const Request& request : requests_) next = std::min(next, request.deadline);
-  return next;
+  const bool awaited = request.op == wire::EndpointOp::kEvProbe && !request.asker.port_check;
+  if (awaited) results_.push_back({request.asker, answer});
 }
 
 void EndpointOperations::rebase(TimePs by) {
@@ -150,6 +227,9 @@ void EndpointOperations::rebase(TimePs by) {
     request.deadline = rebased(request.deadline, by);
   }
   for (Response& response : responses_) response.arrived = rebased(response.arrived, by);
+  for (TimePs* time : {&next_deadline_, &port_check_at_}) *time = rebased(*time, by);
+  for (Budget* budget : {&answers_, &strangers_}) budget->rebase(by);
+  peers_.for_each([by](Peer& peer) { peer.answers.rebase(by); });
 }
 
 bool EndpointOperations::poll_result(Result& result) {
@@ -159,12 +239,41 @@ bool EndpointOperations::poll_result(Result& result) {
   return true;
 }
 
+// --- time
+
+void EndpointOperations::handle_timer(TimePs now, PortMask ports_up) {
+  if (port_check_at_ <= now) probe_down_ports(now, ports_up);
+  if (next_deadline_ > now) return;
+  for (Request& request : requests_) {
+    if (request.deadline > now || request.op != wire::EndpointOp::kPortStatusUpdate || request.attempts_left == 0) {
+      continue;
+    }
+    --request.attempts_left;
+    if (!request.unsent) ++unsent_;
+    request.unsent = true;
+    request.ports = ports_up;
+    request.deadline = now + config_.endpoint_retry;
+  }
+  const auto expired = std::stable_partition(requests_.begin(), requests_.end(),
+                                             [&](const Request& request) { return request.deadline > now; });
+  for (auto at = expired; at != requests_.end(); ++at) {
+    if (at->unsent) --unsent_;
+    finish(*at, unanswered(*at));
+  }
+  requests_.erase(expired, requests_.end());
+  next_deadline_ = kNever;
+  for (const Request& request : requests_) next_deadline_ = std::min(next_deadline_, request.deadline);
+}
+
+// --- sending
+
 bool EndpointOperations::build_response(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst) {
+  if (responses_.empty()) return false;
   std::erase_if(responses_, [&](const Response& response) { return (ports_up >> response.port & 1) == 0; });
   const auto found = std::find_if(responses_.begin(), responses_.end(),
                                   [&](const Response& response) { return (free_ports >> response.port & 1) != 0; });
   if (found == responses_.end()) return false;
-  // Back on the EV of the request: who probes random EVs then tries as many ways back.
+  // Back on the EV of the request: probes of random EVs then try as many ways back.
   BurstBuilder builder(burst, config_, found->destination, found->udp_port, found->port,
                        own_ev(config_.ports[found->port], found->eeth.entropy), TrafficClass::kControl, 0);
   wire::Packet packet;
@@ -178,30 +287,42 @@ bool EndpointOperations::build_response(TimePs now, PortMask free_ports, PortMas
   return true;
 }
 
+// A status goes over any port that is up at both ends, another one at each attempt, in the name of any connection, which
+// may have ended at the other side. False: not now.
+bool EndpointOperations::place_status(Request& request, const Peer& peer, PortMask possible) const {
+  if (possible == 0) return false;
+  std::vector<const QpContext*> connected;
+  for (const QpContext* user : peer.users) {
+    if (user->state == QpState::kRts) connected.push_back(user);
+  }
+  if (connected.empty()) return false;
+  request.nonce = connected[request.attempts_left % connected.size()]->nonce_out;
+  PortId port = static_cast<PortId>(request.attempts_left % peer.ports.size());
+  while ((possible >> port & 1) == 0) port = static_cast<PortId>((port + 1U) % peer.ports.size());
+  request.ev = {own_ev(config_.ports[port], request.wire_id), port};
+  return true;
+}
+
 bool EndpointOperations::build_request(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst) {
+  if (unsent_ == 0) return false;
   for (Request& request : requests_) {
     if (!request.unsent) continue;
     const Peer* peer = peers_.find(request.peer);
-    Ev path = request.ev;
-    TrafficClass traffic_class = TrafficClass::kNoTrim;
-    if (request.op == wire::EndpointOp::kPortStatusUpdate) {
-      // Any port that is up at both ends, another one at each attempt.
-      const PortMask possible = ports_up & peer->ports_up & free_ports;
-      if (possible == 0) continue;
-      path.port = static_cast<PortId>(request.attempts_left % peer->ports.size());
-      while ((possible >> path.port & 1) == 0) path.port = static_cast<PortId>((path.port + 1U) % peer->ports.size());
-      path.value = own_ev(config_.ports[path.port], request.wire_id);
-      traffic_class = TrafficClass::kControl;
-    }
+    MRC_ASSERT(peer != nullptr);
+    const bool status = request.op == wire::EndpointOp::kPortStatusUpdate;
+    if (status && !place_status(request, *peer, ports_up & peer->ports_up & free_ports)) continue;
+    const Ev path = request.ev;
     if (path.port >= peer->ports.size() || ((free_ports & ports_up) >> path.port & 1) == 0) continue;
-    BurstBuilder builder(burst, config_, peer->ports[path.port], peer->udp_port, path.port, path.value, traffic_class,
-                         0);
+    BurstBuilder builder(burst, config_, peer->ports[path.port], peer->udp_port, path.port, path.value,
+                         status ? TrafficClass::kControl : TrafficClass::kNoTrim, 0);
     wire::Packet packet;
     packet.bth = endpoint_bth(config_, wire::Opcode::kEndpointRequest, request.wire_id);
-    packet.erth = {request.op, request.ports, timestamp_at(now, kResolution), kResolution};
+    packet.erth = {request.op,    config_.udp_port, request.ports, request.nonce, timestamp_at(now, kResolution),
+                   kResolution};
     builder.add(packet, nullptr, 0);
     request.sent = now;
     request.unsent = false;
+    --unsent_;
     return true;
   }
   return false;

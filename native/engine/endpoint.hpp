@@ -1,10 +1,16 @@
 // Endpoint operations: EV probes and port status updates between NICs, without a QP (A.12, A.13).
+//
+// Anyone can send such a packet, from any address. A request for an EV probe is answered if a known peer has its address
+// and UDP port, at a bounded rate; a port status counts if it carries the nonce of a connection with its sender; an
+// answer counts if it echoes the nonce of the request.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <vector>
 
+#include "engine/base/keyed_hash.hpp"
 #include "engine/engine.hpp"
 #include "engine/peer.hpp"
 #include "engine/qp/context.hpp"
@@ -13,36 +19,48 @@ namespace openmrc {
 
 class EndpointOperations {
  public:
-  EndpointOperations(const EngineConfig& config, PeerTable& peers) : config_(config), peers_(peers) {}
+  EndpointOperations(const EngineConfig& config, PeerTable& peers, const HashKey& secret)
+      : config_(config), peers_(peers), secret_(secret) {}
 
-  // Who asked, so that the answer finds its way: the application (request id) or a QP's reverse paths (QP number).
+  // Origin of a probe, and destination of its result: the application (request id), a QP's reverse paths (QP number), or
+  // the check of a port that the peer has reported down.
   struct Asker {
-    std::uint32_t qp = 0;  // 0: the application
+    std::uint32_t qp = 0;  // 0: the application, unless `port_check`
     std::uint16_t request_id = 0;
+    bool port_check = false;
   };
   struct Result {
     Asker asker;
     EndpointResult answer;
   };
 
-  void send_ev_probe(TimePs now, const Asker& asker, PeerId peer, const Ev& ev, TimePs timeout);
-  // Tells the peer which of our ports are up; repeated over the remaining ports until answered.
-  void send_port_status(TimePs now, PeerId peer, PortMask ports_up);
+  // False: too many requests wait for an answer.
+  bool send_ev_probe(TimePs now, const Asker& asker, PeerId peer, const Ev& ev, TimePs timeout);
+  // Reports to every connected peer which of our ports are up; repeated over the remaining ports until answered. A peer
+  // that has never answered anything gets a single datagram: its address is a mere claim.
+  void send_port_status(TimePs now, PortMask ports_up);
+  // The ports of a peer that are believed down are probed from time to time.
+  void check_ports(TimePs now);
+  // Ends the requests to a peer that is about to be removed.
+  void forget(PeerId peer);
 
-  // Returns the peer whose port state changed, if any.
-  Peer* handle_request(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
-  void handle_response(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
+  // Both return the peer whose port state changed, if any.
+  Peer* handle_request(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, PortMask ports_up);
+  Peer* handle_response(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
   void handle_timer(TimePs now, PortMask ports_up);
-  TimePs next_timer() const;
   void rebase(TimePs by);
-  bool build(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst) {
-    if (requests_.empty() && responses_.empty()) [[likely]]
-      return false;
-    return build_response(now, free_ports, ports_up, burst) || build_request(now, free_ports, ports_up, burst);
+  TimePs next_timer() const { return std::min(next_deadline_, port_check_at_); }
+  bool build_request(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst);
+  bool build_response(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst);
+  // Answers come after data, but not endlessly.
+  bool response_overdue(TimePs now) const {
+    return !responses_.empty() && now - responses_.front().arrived >= config_.answer_patience;
   }
   bool poll_result(Result& result);
 
   std::uint64_t unknown_peer() const { return unknown_peer_; }
+  std::uint64_t wrong_nonce() const { return wrong_nonce_; }
+  std::uint64_t unanswered() const { return unanswered_; }
 
  private:
   struct Request {
@@ -51,10 +69,10 @@ class EndpointOperations {
     Asker asker;
     PeerId peer = 0;
     Ev ev;
+    std::uint32_t nonce = 0;
     PortMask ports = 0;
     TimePs sent = 0;
     TimePs deadline = 0;
-    TimePs interval = 0;
     std::uint8_t attempts_left = 0;
     bool unsent = true;
   };
@@ -67,18 +85,38 @@ class EndpointOperations {
     TimePs arrived = 0;
   };
 
-  bool build_request(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst);
-  bool build_response(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst);
+  // Of one asker: a budget and its limits.
+  struct Ration {
+    Budget& budget;
+    TimePs interval = 0;
+    std::uint32_t burst = 0;
+  };
+
+  void add(const Request& request);
+  bool place_status(Request& request, const Peer& peer, PortMask possible) const;
+  void queue_response(TimePs now, Ration own, const RxDatagram& datagram, const wire::Packet& packet);
+  Peer* take_port_status(TimePs now, Peer& peer, const RxDatagram& datagram, const wire::Packet& packet,
+                         PortMask ports_up);
+  void probe_down_ports(TimePs now, PortMask ports_up);
   void finish(const Request& request, const EndpointResult& answer);
   EndpointResult unanswered(const Request& request) const;
 
   const EngineConfig& config_;
   PeerTable& peers_;
+  const HashKey& secret_;
   std::vector<Request> requests_;
   std::deque<Response> responses_;
   std::deque<Result> results_;
+  Budget answers_, strangers_;
+  TimePs next_deadline_ = kNever;
+  TimePs port_check_at_ = kNever;
+  std::size_t unsent_ = 0;
   std::uint64_t unknown_peer_ = 0;
+  std::uint64_t wrong_nonce_ = 0;
+  std::uint64_t unanswered_ = 0;  // requests over the limit
+  std::uint64_t nonces_drawn_ = 0;
   std::uint16_t next_wire_id_ = 1;
+  std::uint16_t status_id_ = 0;
 };
 
 }  // namespace openmrc

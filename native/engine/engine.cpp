@@ -55,6 +55,7 @@ Status Engine::deregister_memory(std::uint32_t key) { return impl_->memory.remov
 Status Engine::add_peer(const PeerConfig& peer, PeerId& id) {
   return impl_->peers.add(peer, impl_->config.ports.size(), id);
 }
+Status Engine::remove_peer(PeerId id) { return impl_->remove_peer(id); }
 Status Engine::create_qp(const QpInitAttributes& attributes, std::uint32_t& qp) {
   return impl_->create_qp(attributes, qp);
 }
@@ -129,8 +130,8 @@ Status Engine::send_ev_probe(TimePs now, PeerId peer, PortId port, std::uint32_t
   const Peer* target = impl_->peers.find(peer);
   if (target == nullptr) return Status::kNotFound;
   if (port >= target->ports.size() || timeout <= 0) return Status::kInvalidArgument;
-  impl_->endpoint.send_ev_probe(now, {0, request_id}, peer, {ev, port}, timeout);
-  return Status::kOk;
+  const EndpointOperations::Asker asker{0, request_id, false};
+  return impl_->endpoint.send_ev_probe(now, asker, peer, {ev, port}, timeout) ? Status::kOk : Status::kQueueFull;
 }
 
 // --- poll_*
@@ -197,10 +198,13 @@ PortMask Engine::peer_ports_up(PeerId peer) const {
   const Peer* target = impl_->peers.find(peer);
   return target == nullptr ? 0 : target->ports_up;
 }
+std::size_t Engine::peer_count() const { return impl_->peers.size(); }
 const PortStats& Engine::port_stats(PortId port) const { return impl_->port_stats.at(port); }
 DropStats Engine::drops() const {
   DropStats drops = impl_->drops;
   drops.unknown_peer = impl_->endpoint.unknown_peer();
+  drops.wrong_nonce = impl_->endpoint.wrong_nonce();
+  drops.unanswered_probes = impl_->endpoint.unanswered();
   drops.events_dropped = impl_->events.dropped();
   return drops;
 }

@@ -22,6 +22,7 @@
 
 #include "engine/base/address.hpp"
 #include "engine/base/hot_memory.hpp"
+#include "engine/base/keyed_hash.hpp"
 #include "engine/base/limits.hpp"
 #include "engine/base/time.hpp"
 #include "engine/base/traffic.hpp"
@@ -38,6 +39,8 @@ struct PortConfig {
 
 struct EngineConfig {
   std::uint64_t seed = 0;
+  // Of numbers that strangers must not guess: QP numbers and nonces. Zero: they follow from the seed.
+  HashKey secret;
   std::vector<PortConfig> ports;  // 1 .. kPortCountMax
   std::uint16_t partition_key = 0xFFFF;
   std::uint16_t udp_port = 4791;
@@ -45,6 +48,15 @@ struct EngineConfig {
   bool icrc = true;                       // seal and check; false only where the driver carries packets by value
   TimePs endpoint_retry = 20 * kPsPerMs;  // port status updates are repeated this often until answered
   std::uint8_t endpoint_retries = 8;
+  // Answers to EV probes: one an interval for each peer and in all (0: no limit), and so many at once. They leave after
+  // data and acknowledgements unless one has waited for `answer_patience`.
+  TimePs answer_interval_peer = 200 * kPsPerUs;
+  TimePs answer_interval = 20 * kPsPerUs;
+  TimePs answer_patience = 100 * kPsPerUs;
+  // EV probes of unknown senders: false leaves them unanswered, true answers few (a diagnostic service).
+  bool answer_strangers = false;
+  // A peer's ports that are believed down are probed this often, while QPs use the peer; kNever: never.
+  TimePs port_check_interval = kPsPerSecond;
   std::uint32_t reverse_probe_packets = 1;        // that must have come in since the last one
   TimePs reverse_probe_interval = 50 * kPsPerMs;  // refresh of the reverse EV set while traffic is inbound only
   std::uint32_t qps_max = 1U << 16;
@@ -143,7 +155,10 @@ class Engine {
   Status destroy_cq(CqId cq);                           // kBusy while a QP uses it
   Status register_memory(const RegionConfig& region);   // kInvalidArgument: key in use or 0
   Status deregister_memory(std::uint32_t key);          // kBusy while posted sends read from it
-  Status add_peer(const PeerConfig& peer, PeerId& id);  // the same addresses give the same id
+  // The same addresses and UDP port give the same id. Every call is a reference that remove_peer() gives back; QPs hold
+  // one of their own from RTR on. kLimit: too many peers.
+  Status add_peer(const PeerConfig& peer, PeerId& id);
+  Status remove_peer(PeerId id);
   Status create_qp(const QpInitAttributes& attributes, std::uint32_t& qp);
   Status modify_qp(TimePs now, std::uint32_t qp, const QpToInit& attributes);
   Status modify_qp(TimePs now, std::uint32_t qp, const QpToRtr& attributes);
@@ -164,6 +179,7 @@ class Engine {
   Status enable_ev(TimePs now, std::uint32_t qp, std::uint32_t ev);
   Status set_receive_penalty(std::uint32_t qp, std::uint8_t penalty, bool restore);  // rcv_cwnd_pen of our SACKs
   Status set_receive_window(std::uint32_t qp, std::uint8_t mpr_units);               // dynamic MPR
+  // kQueueFull: too many requests wait for their answers.
   Status send_ev_probe(TimePs now, PeerId peer, PortId port, std::uint32_t ev, std::uint16_t request_id,
                        TimePs timeout);
 
@@ -188,6 +204,7 @@ class Engine {
   std::uint32_t sends_outstanding(std::uint32_t qp) const;  // posted, not completed
   PortMask ports_up() const;
   PortMask peer_ports_up(PeerId peer) const;
+  std::size_t peer_count() const;
   const PortStats& port_stats(PortId port) const;
   DropStats drops() const;
   // Adds where the state of QPs lies that traffic touches; holds until QPs or their settings change, as a hint for longer.

@@ -18,10 +18,23 @@ void EventQueue::rebase(TimePs by) {
   for (Event& event : events_) event.time = rebased(event.time, by);
 }
 
+namespace {
+
+bool given(const HashKey& secret) { return secret.low != 0 || secret.high != 0; }
+
+HashKey secret_of(const EngineConfig& config) {
+  if (given(config.secret)) return config.secret;
+  Rng rng = Rng::for_component(config.seed, "secret");
+  return {rng.next(), rng.next()};
+}
+
+}  // namespace
+
 EngineImpl::EngineImpl(const EngineConfig& engine_config)
     : config(engine_config),
+      secret(secret_of(engine_config)),
       events(config.events_max),
-      endpoint(config, peers),
+      endpoint(config, peers, secret),
       services{config, memory, events, *this, 0, nullptr},
       port_stats(config.ports.size()),
       qpn_rng_(Rng::for_component(config.seed, "qp_numbers")) {
@@ -42,7 +55,8 @@ bool EngineImpl::parse(const RxDatagram& datagram, wire::Packet& packet) {
     return false;
   }
   packet.payload_bytes = static_cast<std::uint16_t>(packet.payload_bytes + datagram.phantom_bytes);
-  if (config.icrc && !trimmed) {
+  const bool sealed = !trimmed || !(wire::is_data(packet.bth.opcode) || wire::is_rc_data(packet.bth.opcode));
+  if (config.icrc && sealed) {
     const wire::Flow flow{datagram.source, config.ports[datagram.port].local, datagram.fields.source_port,
                           config.udp_port};
     if (!wire::icrc_matches(flow, datagram.bytes)) {
@@ -84,10 +98,11 @@ void EngineImpl::handle_datagram(TimePs now, const RxDatagram& datagram) {
 
 void EngineImpl::handle_endpoint(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
   if (packet.bth.opcode == wire::Opcode::kEndpointRequest) {
-    Peer* changed = endpoint.handle_request(now, datagram, packet);
+    Peer* changed = endpoint.handle_request(now, datagram, packet, services.local_ports_up);
     if (changed != nullptr) peer_ports_changed(now, *changed);
   } else if (packet.bth.opcode == wire::Opcode::kEndpointResponse) {
-    endpoint.handle_response(now, datagram, packet);
+    Peer* changed = endpoint.handle_response(now, datagram, packet);
+    if (changed != nullptr) peer_ports_changed(now, *changed);
     drain_reverse_probes(now);
   } else {
     ++drops.unknown_qp;
@@ -116,6 +131,7 @@ void EngineImpl::peer_ports_changed(TimePs now, Peer& peer) {
     if (up != (peer.ports_announced >> port & 1)) events.emit({now, EventType::kPortState, port, 0, 0, up, 1});
   }
   peer.ports_announced = peer.ports_up;
+  if (peer.ports_up != peer.existing_ports()) endpoint.check_ports(now);
   for (Qp* qp : in_order_) {
     if (qp->context().peer != &peer) continue;
     qp->handle_ports(now);
@@ -133,7 +149,7 @@ void EngineImpl::handle_port_state(TimePs now, PortId port, bool up) {
     qp->handle_ports(now);
     touch(*qp);
   }
-  for (const Peer& peer : peers.all()) endpoint.send_port_status(now, peer.id, services.local_ports_up);
+  endpoint.send_port_status(now, services.local_ports_up);
 }
 
 void EngineImpl::handle_timer(TimePs now) {
@@ -171,7 +187,7 @@ TimePs EngineImpl::next_timer() const {
 }
 
 void EngineImpl::probe_reverse_path(TimePs now, std::uint32_t qp, PeerId peer, const Ev& ev, TimePs timeout) {
-  endpoint.send_ev_probe(now, {qp, 0}, peer, ev, timeout);
+  (void)endpoint.send_ev_probe(now, {qp, 0, false}, peer, ev, timeout);
 }
 
 bool EngineImpl::poll_endpoint_result(EndpointResult& result) {
@@ -232,13 +248,20 @@ bool EngineImpl::build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, Port
   return false;
 }
 
+bool EngineImpl::build_control(TimePs now, PortMask free_ports, std::uint32_t limit, TxBurst& burst) {
+  const PortMask up = services.local_ports_up;
+  if (endpoint.response_overdue(now) && endpoint.build_response(now, free_ports, up, burst)) return true;
+  return endpoint.build_request(now, free_ports, up, burst) ||
+         build_from(control_ready_, &Qp::control_listed, now, free_ports, limit, burst);
+}
+
 bool EngineImpl::poll_transmit(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst,
                                Outgoing what) {
   const std::uint32_t limit = std::clamp(burst_max, 1U, kBurstPacketsMax);
-  const bool control =
-      what == Outgoing::kEverything && (endpoint.build(now, free_ports, services.local_ports_up, burst) ||
-                                        build_from(control_ready_, &Qp::control_listed, now, free_ports, limit, burst));
-  const bool built = control || build_from(data_ready_, &Qp::data_listed, now, free_ports, limit, burst);
+  const bool everything = what == Outgoing::kEverything;
+  const bool built = (everything && build_control(now, free_ports, limit, burst)) ||
+                     build_from(data_ready_, &Qp::data_listed, now, free_ports, limit, burst) ||
+                     (everything && endpoint.build_response(now, free_ports, services.local_ports_up, burst));
   if (!built) return false;
   PortStats& stats = port_stats[burst.port];
   stats.sent_packets += burst.count;
@@ -248,6 +271,30 @@ bool EngineImpl::poll_transmit(TimePs now, PortMask free_ports, std::uint32_t bu
 
 // --- QPs
 
+// Who has seen a few QP numbers could compute the next ones from the state of the generator. A simulation, which gives no
+// secret, keeps the numbers that follow from its seed.
+std::uint32_t EngineImpl::draw_qp_number() {
+  constexpr std::uint32_t kCount = kPsnSpace - kQpNumberMin;
+  if (!given(config.secret)) return kQpNumberMin + static_cast<std::uint32_t>(qpn_rng_.below(kCount));
+  const std::uint64_t drawn = keyed_hash(secret, {kQpNumberHash, ++qp_numbers_drawn_});
+  return kQpNumberMin + static_cast<std::uint32_t>(drawn % kCount);
+}
+
+Status EngineImpl::remove_peer(PeerId id) {
+  const Status status = peers.release(id);
+  if (status == Status::kOk && peers.remove_unused(id)) endpoint.forget(id);
+  return status;
+}
+
+void EngineImpl::leave_peer(Qp& qp) {
+  QpContext& context = qp.context();
+  if (context.peer == nullptr) return;
+  std::erase(context.peer->users, &context);
+  const PeerId id = context.peer->id;
+  context.peer = nullptr;
+  if (peers.remove_unused(id)) endpoint.forget(id);
+}
+
 Status EngineImpl::create_qp(const QpInitAttributes& attributes, std::uint32_t& qpn) {
   const auto send_cq = cqs.find(attributes.send_cq);
   const auto recv_cq = cqs.find(attributes.recv_cq);
@@ -255,7 +302,7 @@ Status EngineImpl::create_qp(const QpInitAttributes& attributes, std::uint32_t& 
   if (attributes.send_wr_max == 0) return Status::kInvalidArgument;
   if (qps_.size() >= config.qps_max) return Status::kLimit;
   do {
-    qpn = kQpNumberMin + static_cast<std::uint32_t>(qpn_rng_.below(kPsnSpace - kQpNumberMin));
+    qpn = draw_qp_number();
   } while (qps_.contains(qpn));
   auto qp = std::make_unique<Qp>(services, attributes, qpn);
   qp->context().send_cq = send_cq->second.get();
@@ -277,6 +324,7 @@ Status EngineImpl::reset_qp(std::uint32_t qpn) {
   const auto found = qps_.find(qpn);
   if (found == qps_.end()) return Status::kNotFound;
   unlist(*found->second);
+  leave_peer(*found->second);
   auto fresh = std::make_unique<Qp>(services, found->second->context().init, qpn);
   fresh->context().send_cq = found->second->context().send_cq;
   fresh->context().recv_cq = found->second->context().recv_cq;
@@ -292,6 +340,7 @@ Status EngineImpl::destroy_qp(std::uint32_t qpn) {
   if (found == qps_.end()) return Status::kNotFound;
   Qp& qp = *found->second;
   unlist(qp);
+  leave_peer(qp);
   --qp.context().send_cq->users;
   --qp.context().recv_cq->users;
   std::erase(in_order_, &qp);

@@ -48,6 +48,7 @@ class EngineImpl final : public PathProber {
   TimePs next_timer() const;
   void hot_memory(HotMemory& hot) const;
 
+  Status remove_peer(PeerId id);
   Status create_qp(const QpInitAttributes& attributes, std::uint32_t& qpn);
   Status reset_qp(std::uint32_t qpn);
   Status destroy_qp(std::uint32_t qpn);
@@ -59,6 +60,7 @@ class EngineImpl final : public PathProber {
   void touch(Qp& qp);
 
   EngineConfig config;
+  HashKey secret;
   EventQueue events;
   MemoryTable memory;
   PeerTable peers;
@@ -85,6 +87,9 @@ class EngineImpl final : public PathProber {
                   TxBurst& burst);
   void arm(Qp& qp);
   void unlist(Qp& qp);
+  void leave_peer(Qp& qp);
+  std::uint32_t draw_qp_number();
+  bool build_control(TimePs now, PortMask free_ports, std::uint32_t limit, TxBurst& burst);
 
   std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;  // for look-up only: its order decides nothing
   QpIndex index_;                                               // the same for every packet
@@ -94,6 +99,7 @@ class EngineImpl final : public PathProber {
   std::priority_queue<TimerEntry, std::vector<TimerEntry>, std::greater<>> timers_;
   std::deque<EndpointResult> endpoint_results_;
   Rng qpn_rng_;
+  std::uint64_t qp_numbers_drawn_ = 0;
 };
 
 }  // namespace openmrc

@@ -1,37 +1,73 @@
-// Peer NICs by address: what they told us of their ports.
+// Peer NICs by address, counted: an entry lives as long as a QP or a handle of the driver refers to it.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <unordered_map>
+#include <vector>
 
+#include "engine/base/budget.hpp"
 #include "engine/engine.hpp"
 
 namespace openmrc {
+
+struct QpContext;
 
 struct Peer {
   PeerId id = 0;
   std::uint16_t udp_port = 4791;
   std::vector<Address> ports;
   PortMask ports_up = 0;
-  PortMask ports_announced = 0;  // as the event stream knows them
+  PortMask ports_announced = 0;   // as the event stream knows them
+  std::vector<QpContext*> users;  // QPs from RTR on
+  std::uint32_t handles = 0;      // calls of add() without one of release()
+  std::uint16_t status_id = 0;    // of the latest port status, if `status_seen`
+  bool status_seen = false;
+  bool answered = false;  // until then its address is a mere claim of the handshake
+  Budget answers;         // of ours to its probes
+
+  PortMask existing_ports() const {
+    return ports.size() >= 32 ? ~PortMask{0} : (PortMask{1} << ports.size()) - 1;
+  }
+  bool in_use() const { return handles > 0 || !users.empty(); }
 };
 
 class PeerTable {
  public:
+  // The entry of these addresses, made unless there is one, with one handle more.
   Status add(const PeerConfig& config, std::size_t port_count, PeerId& id);
-  Peer* find(PeerId id) { return id < peers_.size() ? &peers_[id] : nullptr; }
-  const Peer* find(PeerId id) const { return id < peers_.size() ? &peers_[id] : nullptr; }
-  // The peer that owns `address` on `port`; nullptr when none does.
-  Peer* by_address(PortId port, const Address& address);
-  std::deque<Peer>& all() { return peers_; }
+  // Gives a handle back.
+  Status release(PeerId id);
+  // Frees the entry if nothing refers to it any more; true then.
+  bool remove_unused(PeerId id);
+
+  Peer* find(PeerId id) {
+    const std::size_t slot = id & (kPeersMax - 1);
+    return slot < peers_.size() && peers_[slot].in_use() && peers_[slot].id == id ? &peers_[slot] : nullptr;
+  }
+  const Peer* find(PeerId id) const { return const_cast<PeerTable*>(this)->find(id); }
+  // The peer that owns `address` on `port` and receives on `udp_port`; nullptr when none does.
+  Peer* by_address(PortId port, const Address& address, std::uint16_t udp_port);
+  std::size_t size() const { return count_; }
+
+  template <typename Visit>
+  void for_each(Visit&& visit) {
+    for (Peer& peer : peers_) {
+      if (peer.in_use()) visit(peer);
+    }
+  }
 
  private:
   struct AddressHash {
     std::size_t operator()(const Address& address) const;
   };
+
+  static PortMask first_status(const PeerConfig& config);
+
   std::deque<Peer> peers_;  // stable addresses: QPs point into it
+  std::vector<PeerId> free_;
   std::unordered_multimap<Address, PeerId, AddressHash> by_address_;
+  std::size_t count_ = 0;  // entries in use
 };
 
 }  // namespace openmrc

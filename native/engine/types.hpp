@@ -164,6 +164,7 @@ struct DropStats {
   std::array<std::uint64_t, static_cast<std::size_t>(wire::ParseError::kCount)> parse_errors{};
   std::uint64_t bad_icrc = 0, wrong_partition_key = 0, unknown_qp = 0, wrong_source = 0, qp_not_ready = 0;
   std::uint64_t wrong_context = 0, unknown_peer = 0, wrong_transport = 0, events_dropped = 0;
+  std::uint64_t wrong_nonce = 0, unanswered_probes = 0;
 };
 
 }  // namespace openmrc

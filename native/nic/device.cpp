@@ -92,9 +92,16 @@ void await_either(int one, int other, TimeNs span) {
   ::ppoll(fds.data(), fds.size(), &timeout, nullptr);
 }
 
+HashKey draw_secret() {
+  HashKey secret;
+  if (::getrandom(&secret, sizeof secret, 0) != sizeof secret) throw NicError(errno, "cannot draw random numbers");
+  return secret;
+}
+
 EngineConfig engine_config(const Settings& settings, std::span<const std::unique_ptr<Port>> ports) {
   EngineConfig config;
   config.seed = settings.seed;
+  config.secret = draw_secret();
   for (std::size_t i = 0; i < ports.size(); ++i) {
     PortConfig port{settings.ports[i].advertise, true, {}};
     for (const Ev& ev : ports[i]->evs()) port.evs.push_back(ev.value);
@@ -105,6 +112,7 @@ EngineConfig engine_config(const Settings& settings, std::span<const std::unique
   config.ev_format = settings.ev_format;
   config.endpoint_retry = settings.endpoint_retry;
   config.endpoint_retries = settings.endpoint_retries;
+  config.answer_strangers = settings.answer_strangers;
   config.reverse_probe_interval = settings.reverse_probe_interval;
   return config;
 }

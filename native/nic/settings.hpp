@@ -39,6 +39,7 @@ struct Settings {
   std::uint32_t socket_buffer_bytes = 16U << 20;
   TimePs endpoint_retry = 20 * kPsPerMs;
   std::uint8_t endpoint_retries = 8;
+  bool answer_strangers = false;  // see EngineConfig
   TimePs reverse_probe_interval = 50 * kPsPerMs;
 };
 

@@ -196,8 +196,9 @@ TEST_CASE(error_10_rogue_peer_exceeds_the_wimm_limit) {
   CHECK(pair.state(1) == QpState::kError && pair.error(1) == QpErrorCause::kWimmLimit);
   pair.pump();
   CHECK(pair.recvs[1].size() == 64 && all_flushed(pair.recvs[1], 0));
-  CHECK(pair.write(0, 1, 10, kTarget) == Status::kOk);
-  CHECK(pair.run_until_sends(0, 1));
+  // The NACK names a PSN that has been sent by the time it arrives.
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK(pair.write(0, i, 10, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 4));
   CHECK(pair.error(0) == QpErrorCause::kUnexpectedEvent);
 }
 
@@ -413,6 +414,102 @@ TEST_CASE(error_19_a_nak_from_before_the_window_ends_nothing) {
   pair.engine(0).handle_datagram(pair.now, datagram);
   CHECK(pair.stats(0).stale_packets == stale + 1);
   CHECK(pair.engine(0).qp_state(pair.qp[0]) == QpState::kRts);
+}
+
+// What a switch cannot trim has an ICRC in every traffic class.
+TEST_CASE(error_20_a_trimmed_class_does_not_save_control_packets_from_the_icrc) {
+  for (const Opcode opcode : {Opcode::kAck, Opcode::kSack, Opcode::kNack, Opcode::kProbe}) {
+    Pair pair;
+    pair.connect();
+    CHECK(pair.write(0, 1, 5000, kTarget) == Status::kOk);
+    wire::Packet packet;
+    packet.bth.opcode = opcode;
+    packet.bth.psn = pair.options.psn[0] - 1;
+    packet.aeth.syndrome = wire::AethSyndrome::kNakRemoteAccess;
+    packet.neth.reason = wire::NackReason::kTrimmed;
+    Flying forged = pair.forge(1, packet);
+    forged.bytes.back() ^= 1;
+    for (const TrafficClass trimmed : {TrafficClass::kTrimmed, TrafficClass::kTrimmedLastHop}) {
+      forged.traffic_class = trimmed;
+      pair.deliver(forged);
+    }
+    CHECK(pair.engine(0).drops().bad_icrc == 2);
+    CHECK(pair.state(0) == QpState::kRts);
+  }
+}
+
+TEST_CASE(error_21_a_nack_of_nothing_that_was_sent_ends_nothing) {
+  Pair pair;
+  pair.connect();
+  CHECK(pair.write(0, 1, 5000, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.write(0, 2, 5000, kTarget) == Status::kOk);
+  wire::Packet packet;
+  packet.bth.opcode = Opcode::kNack;
+  packet.neth.reason = wire::NackReason::kUnexpectedEvent;
+  packet.neth.source_context = static_cast<std::uint16_t>(pair.qp[1] ^ (pair.qp[1] >> 8));
+  packet.neth.destination_context = static_cast<std::uint16_t>(pair.qp[0] ^ (pair.qp[0] >> 8));
+  for (const std::uint32_t psn : {0U, pair.options.psn[0], pair.options.psn[0] + 1000, 0xFFFFFFU}) {
+    packet.neth.nack_psn = psn;
+    pair.deliver(pair.forge(1, packet));
+    CHECK(pair.state(0) == QpState::kRts);
+  }
+  CHECK(pair.stats(0).nacks_received == 4 && pair.stats(0).stale_packets == 4);
+}
+
+// A forged copy of a packet that is still missing is refused once everything before it has come; if the true one comes
+// first, the refusal is void, and a later one must still be noticed.
+TEST_CASE(error_22_a_refusal_that_came_to_nothing_does_not_hide_the_next_one) {
+  Pair pair;
+  pair.connect();
+  // The first packet is lost once, so that the second one's true copy comes before it.
+  bool lost = false;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
+    if (from == 1 || lost || packet.bth.psn != pair.options.psn[0]) return Fate::kPass;
+    lost = true;
+    return Fate::kDrop;
+  };
+  wire::Packet forged;
+  forged.bth.opcode = Opcode::kWriteLast;
+  forged.bth.psn = pair.options.psn[0] + 1;
+  forged.reth = {kTarget, 0x1234, 2048};
+  pair.deliver(pair.forge(0, forged, std::vector<std::uint8_t>(16, 0xEE)));
+  CHECK(pair.stats(1).refused_packets == 1);
+  CHECK(pair.write(0, 1, 2048, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.sends[0][0].status == WcStatus::kSuccess && pair.landed(0, 2048, kTarget));
+  SendWr wrong = pair.work(2, 100, kTarget);
+  wrong.rkey = 0x1234;
+  CHECK(pair.engine(0).post_send(pair.now, pair.qp[0], wrong) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 2));
+  CHECK(pair.sends[0][1].status == WcStatus::kRemoteAccess);
+}
+
+TEST_CASE(error_23_qp_numbers_do_not_follow_from_the_seed_of_a_device) {
+  const auto numbers = [](std::uint64_t seed, HashKey secret) {
+    EngineConfig config;
+    config.seed = seed;
+    config.secret = secret;
+    config.ports.emplace_back().local = Pair::address(0, 0);
+    Engine engine(config);
+    CqId cq = 0;
+    CHECK(engine.create_cq(16, cq) == Status::kOk);
+    std::vector<std::uint32_t> found(64);
+    for (std::uint32_t& qp : found) CHECK(engine.create_qp({Transport::kMrc, cq, cq, 16, 16}, qp) == Status::kOk);
+    return found;
+  };
+  CHECK(numbers(1, {}) == numbers(1, {}));
+  CHECK(numbers(1, {1, 2}) == numbers(2, {1, 2}));
+  CHECK(numbers(1, {1, 2}) != numbers(1, {1, 3}));
+  CHECK(numbers(1, {1, 2}) != numbers(1, {}));
+  for (const std::uint32_t qp : numbers(1, {1, 2})) CHECK(qp >= kQpNumberMin && qp < kPsnSpace);
+}
+
+// The published test vectors of SipHash-2-4 for messages of 0 and 8 bytes.
+TEST_CASE(error_24_the_keyed_hash_is_siphash) {
+  constexpr HashKey kKey{0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL};
+  static_assert(keyed_hash(kKey, {}) == 0x726fdb47dd0e0e31ULL);
+  static_assert(keyed_hash(kKey, {0x0706050403020100ULL}) == 0x93f5f5799a932462ULL);
 }
 
 }  // namespace

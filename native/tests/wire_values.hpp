@@ -104,8 +104,8 @@ inline wire::Packet draw_packet(wire::Opcode opcode, const std::function<std::ui
                 u24()};
   p.neth = {kReasons[next() % kReasons.size()], u8(), u32(), u16(), u16(), u24(), u16()};
   p.peth = {u8(), u16(), u16(), u16(), u16(), resolution()};
-  p.erth = {static_cast<wire::EndpointOp>(next() & 1U), u32(), u16(), resolution()};
-  p.eeth = {static_cast<wire::EndpointOp>(next() & 1U), u32(), u32(), u16(), flag(), flag()};
+  p.erth = {static_cast<wire::EndpointOp>(next() & 1U), u16(), u32(), u32(), u16(), resolution()};
+  p.eeth = {static_cast<wire::EndpointOp>(next() & 1U), u32(), u32(), u32(), u16(), flag(), flag()};
   p.aeth = {kSyndromes[next() % kSyndromes.size()], u24()};
   if (opcode == wire::Opcode::kSack) p.bth.psn = p.seth.cack_psn;
   if (opcode == wire::Opcode::kNack) p.bth.psn = p.neth.nack_psn;

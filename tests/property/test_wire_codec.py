@@ -49,11 +49,12 @@ LAYOUT = {
         "timestamp": (12, 7, 16), "resolution": (14, 7, 1),
     }),
     "erth": (16, {
-        "op": (1, 1, 2), "port_status_mask": (4, 7, 32), "timestamp": (12, 7, 16), "resolution": (14, 7, 1),
+        "op": (1, 1, 2), "udp_port": (2, 7, 16), "port_status_mask": (4, 7, 32), "nonce": (8, 7, 32),
+        "timestamp": (12, 7, 16), "resolution": (14, 7, 1),
     }),
     "eeth": (36, {
         "op": (1, 3, 2), "service_time_removed": (3, 1, 1), "marked": (3, 0, 1), "port_status_mask": (4, 7, 32),
-        "entropy": (8, 7, 32), "timestamp": (28, 7, 16),
+        "entropy": (8, 7, 32), "nonce": (12, 7, 32), "timestamp": (28, 7, 16),
     }),
 }  # fmt: skip
 # Bits that are not fields and not 0: (header, byte, highest bit, bits) -> value.
@@ -188,8 +189,9 @@ def test_bits_are_where_the_layout_table_puts_them(drawn, payload_bytes):
 def test_trimmed_packets_keep_their_leading_headers(drawn, data):
     opcode, values = drawn
     headers = wire.encode_headers(build(opcode, values))
-    cut = headers[: data.draw(st.integers(0, len(headers)))]
-    needed = len(headers)
+    whole = headers if carries_payload(opcode) else headers + bytes(4)
+    cut = whole[: data.draw(st.integers(0, len(whole)))]
+    needed = len(whole)
     if carries_payload(opcode):
         needed = 12 + (4 + 4 * values["bth"]["ts"] if is_mrc_data(opcode) else 0)
     if len(cut) < needed:

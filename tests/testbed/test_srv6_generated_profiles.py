@@ -59,6 +59,7 @@ def device_of(bed: TestBed, host: int) -> Device:
 @pytest.fixture(scope="module")
 def devices(bed) -> Iterator[tuple[Device, Device]]:
     with device_of(bed, 0) as sender, device_of(bed, 1) as receiver:
+        receiver.add_peer(Peer(tuple(port.seen_as for port in sender.ports)))  # whose probes it answers
         yield sender, receiver
 
 

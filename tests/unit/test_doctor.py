@@ -500,12 +500,18 @@ def test_answers_of_a_peer(answer: PlaneAnswer, verdict: Verdict):
 
 
 def test_a_peer_is_asked_on_every_plane():
-    with Device(["127.31.1.1", "127.31.1.2"], udp_port=14794, evs_per_port=8):
+    with Device(["127.31.1.1", "127.31.1.2"], udp_port=14794, evs_per_port=8, answer_strangers=True):
         near = [Port("127.31.2.1"), Port("127.31.2.2"), Port("127.31.2.3")]
         answers = probe_peer(near, ["127.31.1.1", "127.31.1.2"], udp_port=14794)
         silent = probe_peer(near, ["127.31.1.9"], udp_port=14794)
     assert [(one.plane, one.local, one.answered) for one in answers] == [(0, "127.31.2.1", 8), (1, "127.31.2.2", 8)]
     assert silent[0].answered == 0
+
+
+def test_a_device_that_does_not_serve_strangers_is_silent():
+    with Device(["127.31.1.1"], udp_port=14794, evs_per_port=8):
+        (answer,) = probe_peer([Port("127.31.2.1")], ["127.31.1.1"], udp_port=14794)
+    assert answer.answered == 0
 
 
 def test_a_peer_cannot_be_asked_from_an_address_of_another():

@@ -18,6 +18,7 @@ inline constexpr std::uint32_t kPayloadMtuMax = 8192;  // negotiated extension f
 inline constexpr std::uint64_t kMessageBytesMax = 1ULL << 30;
 inline constexpr std::uint32_t kEvCountMax = 1024;     // active plus backup EVs of one QP
 inline constexpr std::uint32_t kBurstPacketsMax = 64;  // kernel's UDP_SEGMENT limit
+inline constexpr std::uint32_t kPeersMax = 1U << 16;   // the lower half of a PeerId
 inline constexpr std::uint32_t kEndpointQp = 0x2;      // endpoint operations (A.3)
 inline constexpr std::uint32_t kQpNumberMin = 0x10;    // below: reserved
 inline constexpr std::uint32_t kHeaderBytesMax = 64;   // BTH 12 + EETH 36 is the longest stack, rounded up

@@ -62,6 +62,16 @@ struct QpContext {
   std::uint16_t local_context() const { return static_cast<std::uint16_t>(qpn ^ (qpn >> 8)); }
   std::uint16_t remote_context() const { return static_cast<std::uint16_t>(destination_qp ^ (destination_qp >> 8)); }
 
+  // What endpoint operations of the sender of `first_psn` prove themselves with: both ends of the connection know these
+  // numbers from the handshake, and nobody else who has not seen packets of it. Drawn by different ends, so no key.
+  static std::uint32_t connection_nonce(std::uint32_t sender_qp, std::uint32_t receiver_qp, std::uint32_t first_psn) {
+    const std::uint64_t ends = std::uint64_t{sender_qp} << 32 | receiver_qp;
+    const auto nonce = static_cast<std::uint32_t>(keyed_hash({}, {kConnectionNonceHash, ends, first_psn}));
+    return nonce == 0 ? 1 : nonce;
+  }
+  std::uint32_t nonce_in = 0;   // that the peer proves itself with; 0: not connected yet
+  std::uint32_t nonce_out = 0;  // and we
+
   // Called by either half; the QP moves to ERR when the current call returns to it. The first cause stays.
   void fail(QpErrorCause cause) {
     if (failure == QpErrorCause::kNone) failure = cause;

@@ -47,7 +47,7 @@ class MrcRequester final : public Requester {
   void work_began(TimePs now) override;
 
   // Acknowledgements (mrc_requester_ack.cpp).
-  void handle_sack(TimePs now, const wire::Packet& packet);
+  void handle_sack(TimePs now, PortId port, const wire::Packet& packet);
   void handle_nack(TimePs now, const wire::Packet& packet);
   void handle_transport_ack(TimePs now, const wire::Packet& packet);
   void handle_probe_answer(TimePs now, const wire::Seth& seth);
@@ -58,7 +58,7 @@ class MrcRequester final : public Requester {
   void acknowledge_bitmap(TimePs now, Psn base, std::uint64_t bitmap);
   TimePs sample_rtt(TimePs now, const wire::Packet& packet, Psn trigger);
   void note_path(TimePs now, const wire::Seth& seth, Psn trigger);
-  void note_port_status(std::uint8_t port_status);
+  void note_port_status(std::uint8_t port_status, PortId port);
   void detect_losses(TimePs now);
   bool path_lost(Psn psn);
   void declare_lost(TimePs now, Psn psn, EvFeedback feedback);

@@ -13,10 +13,10 @@ constexpr TimePs kUnambiguousShare = 8;
 
 }  // namespace
 
-void MrcRequester::handle_acknowledgement(TimePs now, const RxDatagram&, const wire::Packet& packet) {
+void MrcRequester::handle_acknowledgement(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
   switch (packet.bth.opcode) {
     case wire::Opcode::kSack:
-      handle_sack(now, packet);
+      handle_sack(now, datagram.port, packet);
       break;
     case wire::Opcode::kNack:
       handle_nack(now, packet);
@@ -39,7 +39,7 @@ bool MrcRequester::context_matches(std::uint16_t source, std::uint16_t destinati
 
 // --- SACK
 
-void MrcRequester::handle_sack(TimePs now, const wire::Packet& packet) {
+void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& packet) {
   const wire::Seth& seth = packet.seth;
   if (!context_matches(seth.source_context, seth.destination_context)) return;
   const Psn cack = extend24(seth.cack_psn, window_.first() - 1);
@@ -70,7 +70,7 @@ void MrcRequester::handle_sack(TimePs now, const wire::Packet& packet) {
   if (!seth.probe_response && window_.contains(trigger)) acknowledge(now, trigger);
 
   if (current) {
-    note_port_status(seth.port_status);
+    note_port_status(seth.port_status, port);
     if (context_.capabilities.dynamic_mpr && seth.mpr_units > 0) window_psns_ = seth.mpr_units * kMprUnitPsns;
   }
   sample.inflight_bytes = window_.in_flight_bytes();
@@ -157,6 +157,7 @@ void MrcRequester::acknowledge(TimePs now, Psn psn) {
 
 void MrcRequester::acknowledge_below(TimePs now, Psn end) {
   if (end <= window_.first()) return;
+  context_.peer->answered = true;
   for (Psn psn = window_.first(); psn < end; ++psn) acknowledge(now, psn);
   window_.advance(end);
   retry_.progress();
@@ -172,11 +173,12 @@ void MrcRequester::acknowledge_bitmap(TimePs now, Psn base, std::uint64_t bitmap
   }
 }
 
-void MrcRequester::note_port_status(std::uint8_t port_status) {
+// The port that carried the SACK is up, and peers that share no port with us could not have sent it.
+void MrcRequester::note_port_status(std::uint8_t port_status, PortId port) {
   if (port_status == 0) return;
   const PortMask carried = context_.peer->ports.size() >= 8 ? 0xFFU : (1U << context_.peer->ports.size()) - 1;
-  const PortMask ports = (context_.peer->ports_up & ~carried) | (port_status & carried);
-  if (ports == context_.peer->ports_up) return;
+  const PortMask ports = (context_.peer->ports_up & ~carried) | (port_status & carried) | PortMask{1} << port;
+  if (ports == context_.peer->ports_up || (ports & context_.services.local_ports_up) == 0) return;
   context_.peer->ports_up = ports;
   context_.services.peer_ports_changed = context_.peer;
 }
@@ -214,11 +216,16 @@ void MrcRequester::handle_nack(TimePs now, const wire::Packet& packet) {
   const wire::Neth& neth = packet.neth;
   if (!context_matches(neth.source_context, neth.destination_context)) return;
   ++context_.stats.nacks_received;
+  const Psn psn = extend24(neth.nack_psn, window_.first());
   if (neth.reason == wire::NackReason::kUnexpectedEvent) {
-    context_.fail(QpErrorCause::kUnexpectedEvent);
+    // It ends the QP, so it has to name a packet that was sent and not acknowledged.
+    if (window_.contains(psn) && window_.record(psn).state != SendState::kAcked) {
+      context_.fail(QpErrorCause::kUnexpectedEvent);
+    } else {
+      ++context_.stats.stale_packets;
+    }
     return;
   }
-  const Psn psn = extend24(neth.nack_psn, window_.first());
   const EvIndex ev = context_.ev_set->find(neth.entropy);
   if (!window_.contains(psn) || ev == kNoEv || window_.record(psn).state != SendState::kInFlight ||
       window_.record(psn).ev != ev) {

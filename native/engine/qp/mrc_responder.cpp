@@ -128,6 +128,9 @@ bool MrcResponder::accept(const wire::Packet& packet, const RxDatagram& datagram
     return false;
   }
   if (wire::has_immediate(packet.bth.opcode) && !keep_immediate(packet, psn)) return false;
+  // Another copy was refused before (it was forged, or the region is registered by now): that no longer counts, and
+  // would keep later refusals from being noted.
+  if (psn == refusal_.psn) refusal_ = {};
   context_.stats.placed_bytes += bytes;
   received_.set(psn);
   untold_.set(psn);

@@ -88,6 +88,10 @@ Status Qp::to_rtr(TimePs now, const QpToRtr& attributes, Peer* peer) {
   if (!valid) return Status::kInvalidArgument;
   context_.peer = peer;
   context_.heard = now;
+  peer->users.push_back(&context_);
+  peer->status_seen = false;  // a new process may count its port states anew
+  context_.nonce_in =
+      QpContext::connection_nonce(attributes.destination_qp, context_.qpn, attributes.rq_psn);
   context_.destination_qp = attributes.destination_qp;
   context_.payload_mtu = attributes.payload_mtu;
   context_.capabilities = attributes.capabilities;
@@ -103,6 +107,7 @@ Status Qp::to_rts(TimePs now, const QpToRts& attributes) {
                      attributes.timeout_exponent <= 24 && attributes.linear_retries <= 7 &&
                      attributes.exponential_retries <= 25 && attributes.rc_window_packets > 0;
   if (!valid) return Status::kInvalidArgument;
+  context_.nonce_out = QpContext::connection_nonce(context_.qpn, context_.destination_qp, attributes.sq_psn);
   requester_->start(now, attributes);
   context_.state = QpState::kRts;
   announce(now);

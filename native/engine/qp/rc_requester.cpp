@@ -90,6 +90,7 @@ void RcRequester::add(BurstBuilder& builder, const Wqe& wqe, std::uint32_t paylo
 
 void RcRequester::acknowledge_below(TimePs now, Psn end) {
   if (end <= first_) return;
+  context_.peer->answered = true;
   if (timed_ != 0 && timed_ < end) {
     rtt_.add(now - timed_sent_);
     timed_ = 0;

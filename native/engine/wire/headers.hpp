@@ -155,7 +155,9 @@ enum class EndpointOp : std::uint8_t { kPortStatusUpdate = 0, kEvProbe = 1 };
 
 struct Erth {
   EndpointOp op{};
+  std::uint16_t udp_port = 0;          // where the sender receives; 0: where the receiver does
   std::uint32_t port_status_mask = 0;  // bit = 1: reachable
+  std::uint32_t nonce = 0;             // of the connection that vouches for a status, or drawn for this probe
   std::uint16_t timestamp = 0;
   TimestampResolution resolution = TimestampResolution::k128Ns;
 
@@ -166,6 +168,7 @@ struct Eeth {
   EndpointOp op{};
   std::uint32_t port_status_mask = 0;
   std::uint32_t entropy = 0;    // of the request, as received
+  std::uint32_t nonce = 0;      // of the request
   std::uint16_t timestamp = 0;  // echoed, moved forward by the responder's service time
   bool service_time_removed = false;
   bool marked = false;  // the request arrived with ECN CE

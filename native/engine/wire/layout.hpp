@@ -209,9 +209,9 @@ inline ParseError get(const std::uint8_t* in, Peth& peth) {
 // --- ERTH, EETH
 
 inline void put(const Erth& erth, std::uint8_t* out) {
-  store_be32(out, (static_cast<std::uint32_t>(erth.op) & 3U) << 16);
+  store_be32(out, (static_cast<std::uint32_t>(erth.op) & 3U) << 16 | erth.udp_port);
   store_be32(out + 4, erth.port_status_mask);
-  store_be32(out + 8, 0);
+  store_be32(out + 8, erth.nonce);
   put_timestamp(erth.timestamp, erth.resolution, out + 12);
 }
 
@@ -219,7 +219,9 @@ inline ParseError get(const std::uint8_t* in, Erth& erth) {
   const std::uint32_t op = in[1] & 3U;
   if (op > static_cast<std::uint32_t>(EndpointOp::kEvProbe)) return ParseError::kBadEndpointOp;
   erth.op = static_cast<EndpointOp>(op);
+  erth.udp_port = load_be16(in + 2);
   erth.port_status_mask = load_be32(in + 4);
+  erth.nonce = load_be32(in + 8);
   return get_timestamp(in + 12, erth.timestamp, erth.resolution);
 }
 
@@ -228,7 +230,8 @@ inline void put(const Eeth& eeth, std::uint8_t* out) {
                       bit(eeth.marked, 0));
   store_be32(out + 4, eeth.port_status_mask);
   store_be32(out + 8, eeth.entropy);
-  std::memset(out + 12, 0, 16);
+  store_be32(out + 12, eeth.nonce);
+  std::memset(out + 16, 0, 12);
   store_be32(out + 28, std::uint32_t{eeth.timestamp} << 16);
   store_be32(out + 32, 0);
 }
@@ -241,6 +244,7 @@ inline ParseError get(const std::uint8_t* in, Eeth& eeth) {
   eeth.marked = (in[3] & 1U) != 0;
   eeth.port_status_mask = load_be32(in + 4);
   eeth.entropy = load_be32(in + 8);
+  eeth.nonce = load_be32(in + 12);
   eeth.timestamp = load_be16(in + 28);
   return ParseError::kNone;
 }

@@ -142,15 +142,15 @@ ParseError get_control_headers(const std::uint8_t* in, Kind kind, Packet& packet
   return ParseError::kUnknownOpcode;
 }
 
-ParseError get_control(std::span<const std::uint8_t> datagram, Stack stack, Extent extent, Packet& packet) {
+// Smaller than any trim size, so always whole.
+ParseError get_control(std::span<const std::uint8_t> datagram, Stack stack, Packet& packet) {
   const std::size_t headers = kBthBytes + stack.bytes;
-  const std::size_t needed = headers + (extent == Extent::kWhole ? kIcrcBytes : 0);
+  const std::size_t needed = headers + kIcrcBytes;
   if (datagram.size() < needed) return ParseError::kTooShort;
   const ParseError error = get_control_headers(datagram.data() + kBthBytes, stack.kind, packet);
   if (error != ParseError::kNone) return error;
   packet.header_bytes = static_cast<std::uint16_t>(headers);
   packet.payload_bytes = 0;
-  if (extent == Extent::kTrimmed) return ParseError::kNone;
   if (datagram.size() > needed) return ParseError::kUnexpectedPayload;
   return packet.bth.pad_bytes == 0 ? ParseError::kNone : ParseError::kBadPad;
 }
@@ -208,7 +208,7 @@ ParseError parse(std::span<const std::uint8_t> datagram, Extent extent, Packet& 
     return get_data(datagram, stack, extent, packet);
   }
   if (packet.bth.opcode == Opcode::kRcAck) packet.bth.rtx = false;
-  return get_control(datagram, stack, extent, packet);
+  return get_control(datagram, stack, packet);
 }
 
 std::size_t encode_headers(const Packet& packet, std::span<std::uint8_t> out) {

@@ -51,7 +51,8 @@ struct Packet {
 // How much of the datagram has to be there.
 enum class Extent : std::uint8_t {
   kWhole,    // headers, payload, pad, ICRC
-  kTrimmed,  // cut by a switch: headers at least through METH (+ TSETH); payload and ICRC gone, later headers maybe too
+  kTrimmed,  // data may be cut by a switch: headers at least through METH (+ TSETH); payload and ICRC gone, later
+             // headers maybe too. Other packets are whole.
 };
 
 constexpr bool is_data(Opcode opcode) {

@@ -129,6 +129,9 @@ EngineConfig MrcEndpoint::engine_config(const Surroundings& surroundings, const 
   config.seed = Rng::for_component(surroundings.seed, "nic", host).next();
   config.ev_format = wire::EvFormat::kStev;
   config.icrc = false;
+  // Nobody forges packets here, and a NIC answers as fast as it is asked.
+  config.answer_interval_peer = config.answer_interval = config.answer_patience = 0;
+  config.port_check_interval = kNever;
   config.reverse_probe_packets = kReverseProbePackets;
   config.reverse_probe_interval =
       settings.reverse_probe_interval > 0 ? settings.reverse_probe_interval : kReverseProbeRtts * surroundings.base_rtt;

@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   MRC_ASSERT(std::size_t{packet.header_bytes} + packet.payload_bytes <= datagram.size());
   MRC_ASSERT(extent == Extent::kWhole || packet.payload_bytes == 0);
 
-  if (extent == Extent::kTrimmed && !openmrc::wire::is_data(packet.bth.opcode)) packet.bth.pad_bytes = 0;
+  if (extent == Extent::kTrimmed && openmrc::wire::is_rc_data(packet.bth.opcode)) packet.bth.pad_bytes = 0;
   const std::vector<std::uint8_t> again = encode(packet);
   Packet second;
   MRC_ASSERT(openmrc::wire::parse(again, Extent::kWhole, second) == ParseError::kNone);

@@ -52,7 +52,7 @@ def serve(
     local = _split(ports) or [own_address()]
     address = listen or ("127.0.0.1" if local[0].startswith("127.") else "0.0.0.0")
     console = Console(soft_wrap=True)
-    with Device(local, udp_port=udp_port) as device:
+    with Device(local, udp_port=udp_port, answer_strangers=True) as device:  # `openmrc doctor --peer` asks it
         try:
             server = PerfServer(device, address, port, lambda text: console.print(text, markup=False, highlight=False))
         except OSError as error:

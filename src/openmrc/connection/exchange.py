@@ -91,22 +91,22 @@ async def accept_peer(
     if hello.lanes != end.lanes:
         raise HandshakeError(f"the number of QPs differs: {end.lanes} here, {hello.lanes} there")
     peer = peer_of(hello)
-    device.add_peer(peer)  # so that the client's probes are answered
-    end.create_qps(transport)
-    mtu = end.payload_mtu(peer)
-    offer = Offer(
-        **describe(device, end.region, settings, member),
-        transport=transport,
-        payload_mtu=mtu if hello.payload_mtu is None else min(mtu, hello.payload_mtu),
-        rate_bps=min(rules.rate_of(device, settings), hello.rate_bps),
-        qps=end.qp_ends,
-    )
-    await channel.send(offer)
-    accept = await channel.receive(Accept)
-    if accept.payload_mtu > offer.payload_mtu or accept.rate_bps > offer.rate_bps or len(accept.qps) != end.lanes:
-        raise HandshakeError("the client accepted what was not offered: payload MTU, rate or number of QPs")
-    agreed = Agreed(accept.payload_mtu, accept.base_rtt_ns, accept.rate_bps)
-    links = end.start(hello, accept.qps, agreed, channel)
+    with device.known_peer(peer):  # until the QPs keep it: the client's probes are answered meanwhile
+        end.create_qps(transport)
+        mtu = end.payload_mtu(peer)
+        offer = Offer(
+            **describe(device, end.region, settings, member),
+            transport=transport,
+            payload_mtu=mtu if hello.payload_mtu is None else min(mtu, hello.payload_mtu),
+            rate_bps=min(rules.rate_of(device, settings), hello.rate_bps),
+            qps=end.qp_ends,
+        )
+        await channel.send(offer)
+        accept = await channel.receive(Accept)
+        if accept.payload_mtu > offer.payload_mtu or accept.rate_bps > offer.rate_bps or len(accept.qps) != end.lanes:
+            raise HandshakeError("the client accepted what was not offered: payload MTU, rate or number of QPs")
+        agreed = Agreed(accept.payload_mtu, accept.base_rtt_ns, accept.rate_bps)
+        links = end.start(hello, accept.qps, agreed, channel)
     prepare(links, hello.member)
     await channel.send(Ready())
     channel.established()

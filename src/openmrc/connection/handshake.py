@@ -258,8 +258,10 @@ def peer_of(theirs: Description) -> Peer:
 
 def disagreement(device: Device, theirs: Description) -> str | None:
     """Reason why the two cannot communicate, or None."""
+    # The peer reads the reason, too: it has not shown that it knows the key.
+    if theirs.partition_key != device.partition_key:
+        return "the partition key differs; open both devices with the same partition_key"
     pairs = (
-        ("partition key", hex(device.partition_key), hex(theirs.partition_key)),
         ("number of ports", len(device.ports), len(theirs.ports)),
         ("EV format", device.ev_format.name, theirs.ev_format),
     )

@@ -39,7 +39,8 @@ class RoundTrips:
             first_of_port.setdefault(port, value)
         found: list[int] = []
         for _ in range(_ROUNDS):
-            found += await self._round(peer, list(first_of_port.values()))
+            with self._device.known_peer(peer):
+                found += await self._round(peer, list(first_of_port.values()))
             if not found:
                 ours = ", ".join(port.seen_as for port in self._device.ports)
                 _LOG.warning(

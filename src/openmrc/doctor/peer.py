@@ -69,7 +69,7 @@ def parse_peer(text: str, ports: Sequence[Port], field: str = "--peer") -> list[
 def probe_peer(ports: Sequence[Port], addresses: Sequence[str], *, udp_port: int = _UDP_PORT) -> list[PlaneAnswer]:
     """Asks the peer's device at `addresses`, one per plane; needs no connection and half a second per silent plane.
 
-    A device that knows nothing of the asker answers to its own UDP port, so that port has to be free here, too.
+    Only a device with `answer_strangers` answers, as that of `openmrc perf serve` does.
     """
     pairs = zip(ports, addresses, strict=False)
     return [_probe(plane, port, address, udp_port) for plane, (port, address) in enumerate(pairs)]
@@ -92,8 +92,8 @@ def check_peer(answers: Sequence[PlaneAnswer]) -> Iterator[Finding]:
             yield Finding(_GROUP, name, Verdict.BROKEN, f"{way}: {one.error}.", command, numbers)
         elif one.answered == 0:
             sentence = (
-                f"{way}: no answer on any of {one.probed} EVs. Is a device open there (`openmrc perf serve` opens "
-                f"one), is it the same plane, does a firewall on the way stop UDP port {_UDP_PORT}?"
+                f"{way}: no answer on any of {one.probed} EVs. Is `openmrc perf serve` running there (other "
+                f"programs answer connected peers only), is it the same plane, does a firewall on the way stop UDP port {_UDP_PORT}?"
             )
             command = f"openmrc perf serve --ports {','.join(answer.remote for answer in answers)}"
             yield Finding(_GROUP, name, Verdict.BROKEN, sentence, command, numbers)

@@ -7,6 +7,7 @@ import ipaddress
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
@@ -177,6 +178,8 @@ class Device:
         first_source_port: Where to look for free UDP source ports.
         endpoint_retry_us: Port status updates are repeated this often until answered.
         endpoint_retries: And this many times.
+        answer_strangers: Answer EV probes of senders that no connection knows, at most 1,000 a second; for services that
+            `openmrc doctor --peer` asks. Connected peers are answered anyway.
         reverse_probe_interval_us: How often paths for answers are refreshed.
 
     Raises:
@@ -201,6 +204,7 @@ class Device:
         first_source_port: int = 49152,
         endpoint_retry_us: int = 20_000,
         endpoint_retries: int = 8,
+        answer_strangers: bool = False,
         reverse_probe_interval_us: int = 50_000,
     ) -> None:
         routes = None if paths is None else checked_paths(paths, PORTS_MAX)
@@ -242,6 +246,7 @@ class Device:
             first_source_port=first_source_port,
             endpoint_retry_us=endpoint_retry_us,
             endpoint_retries=endpoint_retries,
+            answer_strangers=answer_strangers,
             reverse_probe_interval_us=reverse_probe_interval_us,
             **srv6,
         )
@@ -342,14 +347,40 @@ class Device:
         self._hub.on_event(callback)
 
     def add_peer(self, peer: Peer) -> int:
-        """Number of a peer, for probes and QP attributes; the same addresses give the same number.
+        """Number of a peer, for probes and QP attributes; the same addresses and UDP port give the same number.
+
+        A peer is known, and its probes are answered, until `remove_peer` was called as often as this and no QP uses it.
 
         Raises:
             InvalidArgumentError: no ports, too many, or an address of another family than the device's.
+            LimitError: more than 65,536 peers.
         """
         status, number = self._native.add_peer(_checked_addresses(peer), peer.udp_port, peer.ports_up)
         check(status, f"peer {peer} cannot be used by a device of {len(self.ports)} ports")
         return int(number)
+
+    def remove_peer(self, number: int) -> None:
+        """Takes one call of `add_peer` back.
+
+        Raises:
+            NotFoundError: there is none left.
+        """
+        if not self._native.closed:
+            check(self._native.remove_peer(number), f"peer {number} is not known")
+
+    @contextmanager
+    def known_peer(self, peer: Peer) -> Iterator[int]:
+        """Number of a peer that is known for the time of a `with`; errors as `add_peer`."""
+        number = self.add_peer(peer)
+        try:
+            yield number
+        finally:
+            self.remove_peer(number)
+
+    @property
+    def peer_count(self) -> int:
+        """Peers that are known."""
+        return int(self._native.peer_count())
 
     def path_mtu_bytes(self, peer: Peer) -> int:
         """Smallest MTU that the kernel knows between the ports and their peers: interface, route or learned.

@@ -355,6 +355,8 @@ class Controller:
     def probe(self, peer: Peer, evs: Sequence[int] | None = None, *, timeout_s: float = 1.0) -> list[ProbeAnswer]:
         """Sends one probe on each EV (None: all of the device) and waits for the answers; works without any QP.
 
+        The peer answers only devices that it knows: by a connection, or by `Device.add_peer`.
+
         Returns:
             One answer per EV, in order; `answered` tells which paths work.
 
@@ -362,13 +364,14 @@ class Controller:
             ConfigError: an EV the device does not have.
         """
         ports = dict(self._device.evs())
-        waiting = self.start_probes(peer, list(ports) if evs is None else evs, timeout_s=timeout_s)
-        deadline = time.monotonic() + timeout_s + 0.1
-        found: dict[int, ProbeAnswer] = {}
-        while waiting.keys() - found.keys() and time.monotonic() < deadline:
-            found |= self.take_answers(waiting.keys() - found.keys())
-            if waiting.keys() - found.keys():
-                time.sleep(0.001)
+        with self._device.known_peer(peer):
+            waiting = self.start_probes(peer, list(ports) if evs is None else evs, timeout_s=timeout_s)
+            deadline = time.monotonic() + timeout_s + 0.1
+            found: dict[int, ProbeAnswer] = {}
+            while waiting.keys() - found.keys() and time.monotonic() < deadline:
+                found |= self.take_answers(waiting.keys() - found.keys())
+                if waiting.keys() - found.keys():
+                    time.sleep(0.001)
         lost = ProbeAnswer(0, 0, answered=False, marked=False, rtt_ns=0, service_time_removed=False)
         return [
             found[request] if request in found
@@ -379,19 +382,21 @@ class Controller:
     def start_probes(self, peer: Peer, evs: Sequence[int], *, timeout_s: float) -> dict[int, int]:
         """Sends one probe on each EV and returns at once: the EV of every request, by its number.
 
+        The peer has to be known (`Device.known_peer`) until the answers are taken: with it go its requests.
+
         Raises:
             ConfigError: an EV the device does not have.
         """
         chosen = [self._owned(value, "evs") for value in evs]
-        number = self._device.add_peer(peer)
         waiting: dict[int, int] = {}
-        for value, port in chosen:
-            with self._lock:
-                request = self._next_request
-                self._next_request = request % 0xFFFF + 1
-            status = self._device._native.send_ev_probe(number, port, value, request, int(timeout_s * 1e9))
-            check(status, f"cannot probe EV {value:#x}")
-            waiting[request] = value
+        with self._device.known_peer(peer) as number:
+            for value, port in chosen:
+                with self._lock:
+                    request = self._next_request
+                    self._next_request = request % 0xFFFF + 1
+                status = self._device._native.send_ev_probe(number, port, value, request, int(timeout_s * 1e9))
+                check(status, f"cannot probe EV {value:#x}")
+                waiting[request] = value
         return waiting
 
     def take_answers(self, requests: Collection[int]) -> dict[int, ProbeAnswer]:

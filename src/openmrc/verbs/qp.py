@@ -211,7 +211,6 @@ class QueuePair:
         if values["path_mtu"] % 4:
             raise ConfigError("path_mtu", values["path_mtu"], "a multiple of 4")
         attributes = {
-            "peer": self.device.add_peer(values["peer"]),
             "destination_qp": values["dest_qp_num"],
             "rq_psn": values["rq_psn"],
             "payload_mtu": values["path_mtu"],
@@ -223,7 +222,8 @@ class QueuePair:
             "sack_bytes": values["sack_bytes"],
             "nack_out_of_window": values["nack_out_of_window"],
         }
-        check(self._native.qp_to_rtr(self.qp_num, attributes), where)
+        with self.device.known_peer(values["peer"]) as number:  # the QP keeps it
+            check(self._native.qp_to_rtr(self.qp_num, attributes | {"peer": number}), where)
 
     def _to_rts(self, values: dict[str, Any], where: str) -> None:
         if values["timestamp_resolution_ns"] not in (128, 1000):

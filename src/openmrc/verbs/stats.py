@@ -159,6 +159,8 @@ class DropStatistics:
     unknown_peer: int
     wrong_transport: int
     events_dropped: int
+    wrong_nonce: int
+    unanswered_probes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
