@@ -153,9 +153,8 @@ void EndpointOperations::queue_response(TimePs now, Ration own, const RxDatagram
 
 Peer* EndpointOperations::take_port_status(TimePs now, Peer& peer, const RxDatagram& datagram,
                                            const wire::Packet& packet, PortMask ports_up) {
-  const bool authentic = std::any_of(peer.users.begin(), peer.users.end(), [&](const QpContext* user) {
-    return user->nonce_in == packet.erth.nonce;
-  });
+  const bool authentic = std::any_of(peer.users.begin(), peer.users.end(),
+                                     [&](const QpContext* user) { return user->nonce_in == packet.erth.nonce; });
   if (!authentic) {
     ++wrong_nonce_;
     return nullptr;
@@ -197,8 +196,8 @@ Peer* EndpointOperations::handle_response(TimePs now, const RxDatagram& datagram
     if (answer.service_time_removed) answer.rtt -= service;
   }
   finish(*found, answer);
-  const bool found_up = found->asker.port_check && found->ev.port == datagram.port &&
-                        (peer->ports_up >> datagram.port & 1) == 0;
+  const bool found_up =
+      found->asker.port_check && found->ev.port == datagram.port && (peer->ports_up >> datagram.port & 1) == 0;
   requests_.erase(found);
   peer->answered = true;
   if (!found_up) return nullptr;
@@ -317,7 +316,7 @@ bool EndpointOperations::build_request(TimePs now, PortMask free_ports, PortMask
                          status ? TrafficClass::kControl : TrafficClass::kNoTrim, 0);
     wire::Packet packet;
     packet.bth = endpoint_bth(config_, wire::Opcode::kEndpointRequest, request.wire_id);
-    packet.erth = {request.op,    config_.udp_port, request.ports, request.nonce, timestamp_at(now, kResolution),
+    packet.erth = {request.op, config_.udp_port, request.ports, request.nonce, timestamp_at(now, kResolution),
                    kResolution};
     builder.add(packet, nullptr, 0);
     request.sent = now;

@@ -26,9 +26,7 @@ struct Peer {
   bool answered = false;  // until then its address is a mere claim of the handshake
   Budget answers;         // of ours to its probes
 
-  PortMask existing_ports() const {
-    return ports.size() >= 32 ? ~PortMask{0} : (PortMask{1} << ports.size()) - 1;
-  }
+  PortMask existing_ports() const { return ports.size() >= 32 ? ~PortMask{0} : (PortMask{1} << ports.size()) - 1; }
   bool in_use() const { return handles > 0 || !users.empty(); }
 };
 

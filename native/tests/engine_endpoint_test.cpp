@@ -59,7 +59,7 @@ TEST_CASE(endpoint_02_a_true_port_status_is_believed_and_its_correction_too) {
   CHECK(two.seen_by_0() == kBoth);
 }
 
-// The last bytes of the nonce field of a status in flight tell an eavesdropper everything; nobody else gets this far.
+// A status in flight, as somebody on the path sees it.
 Crowd::Datagram captured_status(Two& two, PortId port, bool up) {
   two.engine(1).handle_port_state(two.now, port, up);
   two.transmit(1);
@@ -76,13 +76,16 @@ std::uint32_t nonce_in(const Crowd::Datagram& status) {
 
 TEST_CASE(endpoint_03_the_port_that_carries_a_status_is_up) {
   Two two;
-  const Crowd::Datagram status = captured_status(two, 0, false);
-  const std::uint32_t nonce = nonce_in(status);
+  const std::uint32_t nonce = nonce_in(captured_status(two, 0, false));
   two.exchange();
+  two.engine(1).handle_port_state(two.now, 0, true);
+  two.exchange();
+  CHECK(two.seen_by_0() == kBoth);
   // Whoever knows the nonce can say that all ports are down: all but one is what comes of it.
-  const auto all_down = Crowd::request(EndpointOp::kPortStatusUpdate, kUdp, 0, 200, nonce);
-  two.deliver(two.forge(2, 0, 1, all_down));
+  two.deliver(two.forge(2, 0, 1, Crowd::request(EndpointOp::kPortStatusUpdate, kUdp, 0, 200, nonce)));
   CHECK(two.seen_by_0() == 2);
+  two.deliver(two.forge(2, 0, 0, Crowd::request(EndpointOp::kPortStatusUpdate, kUdp, 2, 201, nonce)));
+  CHECK(two.seen_by_0() == kBoth);
 }
 
 TEST_CASE(endpoint_04_a_status_that_leaves_no_common_port_is_not_believed) {
@@ -135,7 +138,7 @@ TEST_CASE(endpoint_07_an_older_status_that_comes_late_is_ignored) {
 TEST_CASE(endpoint_08_a_handshake_does_not_change_the_ports_of_a_connected_peer) {
   Two two;
   PeerConfig claim = Crowd::peer_of(2, kUdp);
-  claim.ports_up = 0;
+  claim.ports_up = 1;
   PeerId id = 0;
   CHECK(two.engine(0).add_peer(claim, id) == Status::kOk);
   CHECK(id == two.peer && two.seen_by_0() == kBoth);

@@ -136,10 +136,12 @@ def test_a_wrong_partition_key_is_named_at_both_ends(devices):
 
         thread = threading.Thread(target=accept)
         thread.start()
-        with pytest.raises(HandshakeError, match="partition key differs"):
+        with pytest.raises(HandshakeError, match="partition key differs") as refused:
             openmrc.connect(other, at.address)
         thread.join()
         assert "partition key differs" in at.rejected[0]
+        # Whoever does not know the key must not learn it from the refusal.
+        assert hex(devices[1].partition_key) not in str(refused.value)
 
 
 def test_a_peer_that_closes_ends_everything_that_waits(devices):

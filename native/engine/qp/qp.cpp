@@ -90,8 +90,7 @@ Status Qp::to_rtr(TimePs now, const QpToRtr& attributes, Peer* peer) {
   context_.heard = now;
   peer->users.push_back(&context_);
   peer->status_seen = false;  // a new process may count its port states anew
-  context_.nonce_in =
-      QpContext::connection_nonce(attributes.destination_qp, context_.qpn, attributes.rq_psn);
+  context_.nonce_in = QpContext::connection_nonce(attributes.destination_qp, context_.qpn, attributes.rq_psn);
   context_.destination_qp = attributes.destination_qp;
   context_.payload_mtu = attributes.payload_mtu;
   context_.capabilities = attributes.capabilities;
