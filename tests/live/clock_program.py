@@ -1,6 +1,6 @@
 """Started by test_clocks.py in a time namespace: transfers between two devices, and the times of their events.
 
-Usage: clock_program.py UDP_PORT SECONDS, where transfers go on until SECONDS of the monotonic clock, and for at least one.
+Usage: clock_program.py UDP_PORT SECONDS: transfers go on until SECONDS of the monotonic clock; at least one.
 Prints a line of JSON.
 """
 

@@ -1,4 +1,4 @@
-"""Started by test_interfaces_lost.py in a network namespace of its own: transfers while interfaces are removed and created.
+"""Started by test_interfaces_lost.py in a network namespace: transfers while interfaces are removed and created.
 
 Usage: interface_program.py near UDP_PORT CARRIER   makes the far end's namespace, the cables, and what happens
        interface_program.py far UDP_PORT CARRIER    the far end
@@ -117,7 +117,9 @@ def exercise(own: Device, client: openmrc.Connection, far_pid: int) -> dict[str,
         result[f"up there {plane}"] = near.write_until(near.saw(plane, up=True, learned=True))
     before = [port.socket.sent_bytes for port in own.statistics().ports]
     both = near.write_until(
-        lambda: all(now.socket.sent_bytes > was + BYTES for now, was in zip(own.statistics().ports, before, strict=True))
+        lambda: all(
+            now.socket.sent_bytes > was + BYTES for now, was in zip(own.statistics().ports, before, strict=True)
+        )
     )
     refused = [one.to_dict() for one in near.reader.poll() + near.events if one.name == "port_refused"]
     return result | {"both planes carry": both, "writes": near.writes, "refused": refused}

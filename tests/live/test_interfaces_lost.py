@@ -15,7 +15,9 @@ from own_ports import UDP_PORT
 pytestmark = [
     pytest.mark.live,
     pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0 or shutil.which("nsenter") is None, reason="needs root and network namespaces"),
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("nsenter") is None, reason="needs root and network namespaces"
+    ),
 ]
 
 

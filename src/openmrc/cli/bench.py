@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from openmrc.cli.outcomes import show_outcomes
+from openmrc.cli.output_files import writable_file, write_file
 from openmrc.units import parse_percent, parse_rate
 
 app = typer.Typer(no_args_is_help=True, help="Both ends and the fabric on this machine, measured.")
@@ -43,7 +44,9 @@ def live(
     ] = None,
     tcp: Annotated[bool, typer.Option(help="With --rate 0: also one TCP stream over the same pair.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeat a run with the seed that it printed.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the result to this file.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", callback=writable_file, help="Write the result to this file.")
+    ] = None,
 ) -> None:
     """One host writes to another as fast as it can, every byte is checked, and the numbers are printed."""
     from openmrc.live.bench import bench_live, result_table
@@ -69,7 +72,7 @@ def live(
     with console.status(f"running for {seconds:g} s"):
         result = bench_live(plan, namespaces_mtu=namespaces, compare_tcp=tcp)
     if json_file is not None:
-        json_file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_file("--json", json_file, json.dumps(result, indent=2) + "\n")
     console.print(result_table(result))
     if not result["content_ok"]:
         console.print("[bold red]the receiver's memory does not hold what was sent[/]")
@@ -84,7 +87,9 @@ def scenario(
     scenario_file: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The scenario file.")],
     beside: Annotated[bool, typer.Option("--simulated", help="Also simulate it, and show both.")] = False,
     seed: Annotated[int | None, typer.Option(min=0, help="In place of the scenario's seed.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", callback=writable_file, help="Write the results to this file.")
+    ] = None,
 ) -> None:
     """Run the flows and faults of SCENARIO.yaml between real processes over the emulated fabric."""
     from openmrc.live.places import emulate, simulate

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from openmrc.cli.output_files import check_file, writable_file, write_file
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.units import parse_rate
 
@@ -26,9 +26,12 @@ app = typer.Typer(help="Hosts, planes and faults in your terminal: MRC against R
 def demo(
     context: typer.Context,
     report: Annotated[Path, typer.Option(help="The HTML report goes here.")] = Path("openmrc-demo.html"),
-    json_file: Annotated[Path | None, typer.Option("--json", help="Also everything recorded, as JSON.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", callback=writable_file, help="Also everything recorded, as JSON.")
+    ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Also the picture (.png, .svg or .pdf; needs matplotlib).")
+        Path | None,
+        typer.Option(callback=writable_file, help="Also the picture (.png, .svg or .pdf; needs matplotlib)."),
     ] = None,
     rate: Annotated[str, typer.Option(help="Rate of each link.")] = "40Mbit",
     seconds: Annotated[float, typer.Option(help="Length of each of the two runs.")] = 18.0,
@@ -46,16 +49,16 @@ def demo(
 
     if not 4 <= seconds <= 600:
         raise ConfigError("--seconds", seconds, "4 to 600")
-    _check_folders({"--report": report, "--json": json_file, "--picture": picture})
+    check_file("--report", report)
     if picture is not None:
         _check_picture(picture)
     options = DemoOptions(rate_bps=parse_rate(rate, "--rate"), seconds=seconds, seed=draw_seed(seed), contrast=contrast)
     console = Console(soft_wrap=not sys.stdout.isatty())
     with PlainView(console) if plain else make_view(console) as view:
         result = run_demo(options, view)
-    report.write_text(result.html(), encoding="utf-8")
+    write_file("--report", report, result.html())
     if json_file is not None:
-        json_file.write_text(json.dumps(result.to_dict()) + "\n", encoding="utf-8")
+        write_file("--json", json_file, json.dumps(result.to_dict()) + "\n")
     if picture is not None:
         result.draw(picture)
     _print_verdict(console, result.verdict.sentences, result.verdict.survived)
@@ -79,8 +82,12 @@ def train(
     gloo: Annotated[bool, typer.Option(help="Also Gloo, over one plane, where the place carries TCP.")] = True,
     quick: Annotated[bool, typer.Option("--quick", help="A tiny model and a short run.")] = False,
     plain: Annotated[bool, typer.Option(help="Lines instead of a bar.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write everything recorded to this file.")] = None,
-    html_file: Annotated[Path | None, typer.Option("--html", help="Write a page with pictures to this file.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", callback=writable_file, help="Write everything recorded to this file.")
+    ] = None,
+    html_file: Annotated[
+        Path | None, typer.Option("--html", callback=writable_file, help="Write a page with pictures to this file.")
+    ] = None,
 ) -> None:
     """Four ranks train a small transformer with DDP while a plane dies, a T1 reboots and a NIC port flaps."""
     from openmrc.training.demo import PLACES, QUICK, STEPS_MAX, STEPS_MIN, TrainOptions, choose_place, run_train
@@ -93,7 +100,6 @@ def train(
         raise ConfigError("--seconds", seconds, "2 to 3600")
     if steps is not None and not STEPS_MIN <= steps <= STEPS_MAX:
         raise ConfigError("--steps", steps, f"{STEPS_MIN} to {STEPS_MAX}")
-    _check_folders({"--json": json_file, "--html": html_file})
     chosen, why = choose_place(place)
     options = TrainOptions(chosen, parse_rate(rate, "--rate"), seconds, steps, seed, gloo=gloo)
     if quick:
@@ -104,9 +110,9 @@ def train(
             view.say(f"Emulated, without Gloo, as there can be no test bed here: {why}")
         result = run_train(options, view)
     if json_file is not None:
-        json_file.write_text(json.dumps(result.to_dict()) + "\n", encoding="utf-8")
+        write_file("--json", json_file, json.dumps(result.to_dict()) + "\n")
     if html_file is not None:
-        html_file.write_text(train_html(result), encoding="utf-8")
+        write_file("--html", html_file, train_html(result))
     console.print()
     console.print(train_table(result))
     _print_verdict(console, tuple(sentences(result)), result.survived)
@@ -122,12 +128,6 @@ def _refuse_options_before(context: typer.Context) -> None:
         if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE":
             option = next(one for one in context.command.params if one.name == name).opts[0]
             raise ConfigError(option, context.params[name], "options of `openmrc demo train` after the word `train`")
-
-
-def _check_folders(files: Mapping[str, Path | None]) -> None:
-    for option, path in files.items():
-        if path is not None and not path.resolve().parent.is_dir():
-            raise ConfigError(option, str(path), "a file in a folder that exists")
 
 
 def _print_verdict(console: Console, sentences: tuple[str, ...], survived: bool) -> None:

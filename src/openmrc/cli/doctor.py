@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from openmrc.cli.output_files import writable_file, write_file
 from openmrc.units import format_rate
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ def doctor(
     peer: Annotated[
         str | None, typer.Option("--peer", help="Ask another host's device: its addresses, one per plane.")
     ] = None,
-    as_json: Annotated[Path | None, typer.Option("--json", help="Write all findings here; - is stdout.")] = None,
+    as_json: Annotated[
+        Path | None, typer.Option("--json", callback=writable_file, help="Write all findings here; - is stdout.")
+    ] = None,
 ) -> None:
     """Look at interfaces, sockets, kernel and packages; ends with 1 if something is broken."""
     from openmrc.doctor import Verdict, examine
@@ -41,10 +43,7 @@ def doctor(
     report = examine(ports, peer)
     if as_json is not None:
         text = json.dumps(report.as_json(), indent=2) + "\n"
-        if str(as_json) == "-":
-            sys.stdout.write(text)
-        else:
-            as_json.write_text(text, encoding="utf-8")
+        write_file("--json", as_json, text)
     if str(as_json) != "-":
         _show(report)
     if report.verdict is Verdict.BROKEN:

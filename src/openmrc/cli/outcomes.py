@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
+from openmrc.cli.output_files import write_file
+
 if TYPE_CHECKING:
     from openmrc.live.places import Outcome
 
@@ -21,7 +23,7 @@ def show_outcomes(console: Console, outcomes: Sequence[Outcome], json_file: Path
     from openmrc.live.places import outcome_table
 
     if json_file is not None:
-        json_file.write_text(json.dumps([outcome.to_dict() for outcome in outcomes]) + "\n", encoding="utf-8")
+        write_file("--json", json_file, json.dumps([outcome.to_dict() for outcome in outcomes]) + "\n")
     console.print(outcome_table(outcomes))
     wrong = [flow for flow in outcomes[-1].run.flows if flow.error or not flow.content_ok]
     for flow in wrong:

@@ -11,6 +11,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from openmrc.cli.output_files import writable_file, writable_folder, write_file
+
 if TYPE_CHECKING:
     from openmrc.paper import Finding, Outcome, PaperProgress
 
@@ -25,9 +27,17 @@ def paper(
         list[str] | None, typer.Argument(metavar="[FIGURE]...", help="Such as 9a, 16 or D2. Without: all.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for pictures, and a page and a table that collect them.")
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            callback=writable_folder,
+            help="Folder for pictures, and a page and a table that collect them.",
+        ),
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="File for all findings with their numbers.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", callback=writable_file, help="File for all findings with their numbers.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller and shorter, in about a minute.")] = False,
     workers: Annotated[
         int | None, typer.Option("--workers", "-w", min=1, help="Simulations at the same time. Without: as processors.")
@@ -59,7 +69,7 @@ def paper(
     _print_table(findings)
     if json_file is not None:
         text = json.dumps({"quick": quick, "findings": [each.as_json() for each in findings]}, indent=1)
-        json_file.write_text(text + "\n", encoding="utf-8")
+        write_file("--json", json_file, text + "\n")
     if out is not None:
         _write_page(findings, pictures, out, quick=quick)
 

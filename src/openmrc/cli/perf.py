@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from openmrc.cli.output_files import writable_file, write_file
 from openmrc.errors import ConfigError, DeviceError
 from openmrc.units import format_bytes, parse_bytes
 
@@ -27,7 +28,7 @@ Ports = Annotated[
 Size = Annotated[str | None, typer.Option("--size", "-s", help="One message size, such as 64KiB. Without: a sweep.")]
 Iterations = Annotated[int | None, typer.Option("--iterations", "-n", help="Messages per size.")]
 Transport = Annotated[str, typer.Option(help="auto, mrc, or rc for the single-path fallback.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the rows to this file.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", callback=writable_file, help="Write the rows to this file.")]
 UdpPort = Annotated[int, typer.Option(help="UDP port of the local device.")]
 
 _BANDWIDTH_SWEEP = [1 << power for power in range(6, 24, 2)]
@@ -162,7 +163,7 @@ def _measure(
             console.print("".join(f"{rows[-1][name]:{form}}" for _, name, form in columns))
     if json_file is not None:
         document = {**about, "machine": describe_machine(), "commit": current_commit(), "rows": rows}
-        json_file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        write_file("--json", json_file, json.dumps(document, indent=2) + "\n")
 
 
 def _width(form: str) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from openmrc.cli.output_files import writable_file, writable_folder, write_file
 from openmrc.errors import ConfigError, OpenmrcError, did_you_mean
 
 if TYPE_CHECKING:
@@ -25,9 +26,15 @@ FILES_ONLY = ("format", "nodes", "hosts", "encap", "ports")
 def plan(
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(metavar="[FABRIC.yaml]", help="The fabric file.")] = None,
-    as_json: Annotated[Path | None, typer.Option("--json", help="Write all numbers here; - is stdout.")] = None,
-    as_html: Annotated[Path | None, typer.Option("--html", help="Write one page with a drawing here.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write switches' configuration below this folder.")] = None,
+    as_json: Annotated[
+        Path | None, typer.Option("--json", callback=writable_file, help="Write all numbers here; - is stdout.")
+    ] = None,
+    as_html: Annotated[
+        Path | None, typer.Option("--html", callback=writable_file, help="Write one page with a drawing here.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(callback=writable_folder, help="Write switches' configuration below this folder.")
+    ] = None,
     formats: Annotated[
         str, typer.Option("--format", help="Files: of linux,sonic,eos,frr; none: only hosts.")
     ] = "linux",
@@ -97,9 +104,9 @@ def _plan(file: Path, as_json: Path | None, as_html: Path | None, *, show: bool)
     if show and not _to_stdout(as_json):
         print_plan(found, _console())
     if as_json is not None:
-        _write("--json", as_json, text_of(plan_record(found)))
+        write_file("--json", as_json, text_of(plan_record(found)))
     if as_html is not None:
-        _write("--html", as_html, plan_page(fabric, found))
+        write_file("--html", as_html, plan_page(fabric, found))
 
 
 def _search(
@@ -141,7 +148,7 @@ def _search(
     if not _to_stdout(as_json):
         print_sheets(search_sheets(found), _console())
     if as_json is not None:
-        _write("--json", as_json, text_of(search_record(found)))
+        write_file("--json", as_json, text_of(search_record(found)))
     if not found.designs:
         raise OpenmrcError("no fabric of these planes and tiers carries so many NICs")
 
@@ -198,13 +205,3 @@ def _console() -> Any:
 
 def _to_stdout(path: Path | None) -> bool:
     return path is not None and str(path) == "-"
-
-
-def _write(option: str, path: Path, text: str) -> None:
-    if str(path) == "-":
-        print(text, end="")
-        return
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(option, str(path), f"a file that can be written: {error.strerror}") from None

@@ -17,6 +17,7 @@ from rich.table import Table
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from openmrc.cli.output_files import writable_file, writable_folder, write_file
 from openmrc.errors import ConfigError, OpenmrcError
 from openmrc.units import format_rate, format_time
 
@@ -34,8 +35,12 @@ def run(
     transport: Annotated[str | None, typer.Option(help="Only this transport of the scenario.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="In place of the scenario's seed.")] = None,
     threads: Annotated[int, typer.Option(min=1, max=256, help="Of the simulation; changes its speed only.")] = 1,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Run directory. Without: NAME.run.")] = None,
-    as_json: Annotated[Path | None, typer.Option("--json", help="Write the summary to this file; - is stdout.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", callback=writable_folder, help="Run directory. Without: NAME.run.")
+    ] = None,
+    as_json: Annotated[
+        Path | None, typer.Option("--json", callback=writable_file, help="Write the summary to this file; - is stdout.")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit 1 when a bound under `expect:` is not met.")] = False,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Such as fabric.planes=4. Repeatable.")
@@ -72,7 +77,10 @@ def run(
 @app.command()
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories; several are compared.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder. Without: report in the first run.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", callback=writable_folder, help="Folder. Without: report in the first run."),
+    ] = None,
 ) -> None:
     """Make one HTML page without links to anything else, and PNG pictures, of runs."""
     from openmrc.analysis.sim_report import write_report
@@ -190,14 +198,7 @@ def _figures(transport: TransportResult) -> dict[str, str]:
 def _write_json(result: Result, path: Path | None) -> None:
     if path is None:
         return
-    text = json.dumps(result.summary, indent=1) + "\n"
-    if str(path) == "-":
-        print(text, end="")
-        return
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError("--json", str(path), f"a file that can be written: {error.strerror}") from None
+    write_file("--json", path, json.dumps(result.summary, indent=1) + "\n")
 
 
 def _check(result: Result, wanted: bool) -> None:

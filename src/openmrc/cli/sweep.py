@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from openmrc.cli.output_files import writable_folder
 from openmrc.errors import OpenmrcError
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ def sweep(
     workers: Annotated[
         int | None, typer.Option("--workers", "-w", min=1, help="Simulations at the same time. Without: as processors.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the results. Without: NAME.sweep.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", callback=writable_folder, help="Folder of the results. Without: NAME.sweep."),
+    ] = None,
     ray: Annotated[bool, typer.Option("--ray", help="Run on a Ray cluster (extra `ray`).")] = False,
 ) -> None:
     """Runs what is missing in the folder of the results, and writes the table of all runs."""

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from openmrc.cli.outcomes import show_outcomes
+from openmrc.cli.output_files import writable_file, write_file
 
 if TYPE_CHECKING:
     from openmrc.fabric import Fabric
@@ -28,7 +29,9 @@ def run(
         bool, typer.Option("--everywhere", help="Also in the simulator and over the emulated fabric, and show all.")
     ] = False,
     seed: Annotated[int | None, typer.Option(min=0, help="In place of the scenario's seed.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", callback=writable_file, help="Write the results to this file.")
+    ] = None,
 ) -> None:
     """Run the flows and faults of SCENARIO.yaml between hosts of a test bed of its fabric, made for the run."""
     from openmrc.errors import ConfigError, did_you_mean
@@ -65,8 +68,12 @@ def compare(
     ] = None,
     only: Annotated[str, typer.Option(help="Some of mrc-srv6,mrc-udp,tcp,tcp-planes,mptcp,gloo,mpi.")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Of what MRC draws.")] = 1,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
-    html_file: Annotated[Path | None, typer.Option("--html", help="Write a page with pictures to this file.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", callback=writable_file, help="Write the results to this file.")
+    ] = None,
+    html_file: Annotated[
+        Path | None, typer.Option("--html", callback=writable_file, help="Write a page with pictures to this file.")
+    ] = None,
 ) -> None:
     """Run MRC, TCP, MPTCP, Gloo and Open MPI, one after the other, over the same fabric with the same faults."""
     from openmrc.testbed.compare.page import comparison_html
@@ -87,9 +94,9 @@ def compare(
         result = run_all(bed, faults=faults or DEFAULT_FAULTS, seconds=seconds, only=names, seed=seed, told=told)
     console.print(result.table())
     if json_file is not None:
-        json_file.write_text(json.dumps(result.to_dict()) + "\n", encoding="utf-8")
+        write_file("--json", json_file, json.dumps(result.to_dict()) + "\n")
     if html_file is not None:
-        html_file.write_text(comparison_html(result), encoding="utf-8")
+        write_file("--html", html_file, comparison_html(result))
 
 
 def _compared_fabric(path: Path | None) -> Fabric:

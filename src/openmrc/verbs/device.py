@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import ipaddress
 import itertools
 import os
+import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from openmrc import _native
-from openmrc.errors import BusyError, ConfigError
+from openmrc.errors import BusyError, ConfigError, DeviceError
 from openmrc.forks import keep_from_children
 from openmrc.units import RATE_BPS_RANGE
 from openmrc.verbs.cq import CompletionQueue
@@ -232,24 +234,27 @@ class Device:
         self.paths = paths
         """EV format SRV6: the NIC's path file."""
         srv6 = {} if routes is None else routes.native_settings(evs_per_port, self.seed)
-        self._native = _native.Device(
-            [(port.address, port.seen_as, port.interface or "") for port in self.ports],
-            udp_port=udp_port,
-            evs_per_port=evs_per_port,
-            burst_packets=burst_packets,
-            ev_format=int(self.ev_format),
-            partition_key=partition_key,
-            seed=self.seed,
-            segmentation_offload=segmentation_offload,
-            receive_offload=receive_offload,
-            socket_buffer_bytes=socket_buffer_bytes,
-            first_source_port=first_source_port,
-            endpoint_retry_us=endpoint_retry_us,
-            endpoint_retries=endpoint_retries,
-            answer_strangers=answer_strangers,
-            reverse_probe_interval_us=reverse_probe_interval_us,
-            **srv6,
-        )
+        try:
+            self._native = _native.Device(
+                [(port.address, port.seen_as, port.interface or "") for port in self.ports],
+                udp_port=udp_port,
+                evs_per_port=evs_per_port,
+                burst_packets=burst_packets,
+                ev_format=int(self.ev_format),
+                partition_key=partition_key,
+                seed=self.seed,
+                segmentation_offload=segmentation_offload,
+                receive_offload=receive_offload,
+                socket_buffer_bytes=socket_buffer_bytes,
+                first_source_port=first_source_port,
+                endpoint_retry_us=endpoint_retry_us,
+                endpoint_retries=endpoint_retries,
+                answer_strangers=answer_strangers,
+                reverse_probe_interval_us=reverse_probe_interval_us,
+                **srv6,
+            )
+        except DeviceError as error:
+            raise _explained(error, len(self.ports), evs_per_port) from None
         self._hub = EventHub(self._native)
         self._queues: set[CompletionQueue] = set()
         self._contexts: list[Context] = []
@@ -494,6 +499,18 @@ class ProtectionDomain:
 def _within(name: str, value: object, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ConfigError(name, value, f"a whole number from {low} to {high}")
+
+
+def _explained(error: DeviceError, ports: int, evs_per_port: int) -> DeviceError:
+    """The error; where open files ran out with the limit that was reached, and how to stay below it."""
+    if error.errno != errno.EMFILE:
+        return error
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return DeviceError(
+        error.errno,
+        f"{error.strerror}: this process may open {limit} files, and a device of {ports} ports with {evs_per_port} EVs "
+        f"each opens up to {ports * (evs_per_port + 1)} sockets; raise it with `ulimit -n`, or lower evs_per_port",
+    )
 
 
 def _checked_ports(ports: Sequence[Port | str]) -> tuple[Port, ...]:

@@ -1,0 +1,79 @@
+"""Files that commands write: checked when the command line is read, not after the run that they are to report."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import typer
+
+from openmrc.errors import ConfigError
+
+__all__ = ["check_file", "writable_file", "writable_folder", "write_file"]
+
+
+def writable_file(parameter: typer.CallbackParam, path: Path | None) -> Path | None:
+    """Callback of an option for a file to write, None without one; "-" is stdout.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    if path is not None:
+        check_file(parameter.opts[0], path)
+    return path
+
+
+def check_file(option: str, path: Path) -> None:
+    """Refuses a file that cannot be written, by the name of its option; "-" is stdout.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    if str(path) == "-":
+        return
+    try:
+        # Opening a pipe or a device may have effects of its own.
+        existed = os.path.lexists(path)
+        if not existed or stat.S_ISREG(path.stat().st_mode) or path.is_dir():
+            with path.open("ab"):
+                pass
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        raise _refusal(option, path, error) from None
+
+
+def writable_folder(parameter: typer.CallbackParam, path: Path | None) -> Path | None:
+    """Callback of an option for a folder to write files into, which need not exist yet.
+
+    Raises:
+        ConfigError: the folder cannot be made, or no file can be made in it.
+    """
+    if path is None:
+        return None
+    there = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
+    if not there.is_dir():
+        raise ConfigError(parameter.opts[0], str(path), f"a folder that can be written: {there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(parameter.opts[0], str(path), f"a folder that can be written: no permission in {there}")
+    return path
+
+
+def write_file(option: str, path: Path, text: str) -> None:
+    """Writes `text` to the file, or to stdout where it is "-".
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    if str(path) == "-":
+        print(text, end="")
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _refusal(option, path, error) from None
+
+
+def _refusal(option: str, path: Path, error: OSError) -> ConfigError:
+    return ConfigError(option, str(path), f"a file that can be written: {error.strerror}")
