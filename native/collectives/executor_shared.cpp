@@ -91,7 +91,7 @@ void Executor::take_part(Peer& peer, Lane& lane, const RingHead& head, const std
   if (arriving.key != part.key || arriving.pair_index != part.pair_index) arriving = {part.key, part.pair_index, 0};
   const bool fits = head.left <= step.bytes && part.bytes <= step.bytes - head.left;
   if (!fits || step.bytes - head.left - part.bytes != arriving.bytes) {
-    return protocol_error(peer, "its part of the operation is another one than ours: sizes or types differ");
+    return protocol_error(peer, "its call differs in operation, size or element type; make the same call at all ranks");
   }
   std::memcpy(op->buffers[step.into_buffer].base + step.into_offset + arriving.bytes, data, part.bytes);
   arriving.bytes += part.bytes;

@@ -199,4 +199,4 @@ def test_ranks_that_disagree_about_the_size_are_told(tmp_path: Path):
     with Ranks(2, tmp_path, lambda world: disagreeing(world.group)) as ranks:
         found = ranks.answers()
     assert "no error" not in found.values()
-    assert any("another one than ours" in text for text in found.values())
+    assert any("differs in operation, size or element type" in text for text in found.values())

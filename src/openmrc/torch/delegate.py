@@ -70,7 +70,9 @@ class Delegate:
         self._tags: dict[int, Group] = {}
         self._coalesced: list[Operation] | None = None
         self._barriers = self._sparse = 0
-        self._sums: list[Operation] = []  # of sparse tensors, which are among no group's operations in their second half
+        self._sums: list[
+            Operation
+        ] = []  # of sparse tensors, which are among no group's operations in their second half
 
     @property
     def name(self) -> str:

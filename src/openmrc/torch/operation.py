@@ -238,11 +238,11 @@ class Operation:
         dead = self._job.dead(self._group)
         number = error.rank if dead is None else dead
         if number is None:
-            return ProcessGroupError(f"{self._name}: {error}")
+            return ProcessGroupError(str(error))
         ports, rank = self._job.world.ports_of(number), self._job.ranks[number]
         reason = self._job.world.missing.get(number)
-        said = f"rank {rank} is gone: {reason}" if reason else str(error)
-        return ProcessGroupError(f"{self._name} failed: {said} (rank {rank}: ports {', '.join(ports)})", rank, ports)
+        said = f"{self._name} of {self._group.name} failed: rank {rank} is gone: {reason}" if reason else str(error)
+        return ProcessGroupError(f"{said} (rank {rank}: ports {', '.join(ports)})", rank, ports)
 
     def _timed_out(self, limit_s: float) -> ProcessGroupError:
         where = f"{self._name} of {self._group.name}"
