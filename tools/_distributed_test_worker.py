@@ -52,6 +52,9 @@ def suite_of(backend: str, ranks: int, limit_s: int, folder: str) -> Any:
 
     if backend == "mrc":
         import openmrc.torch.create  # noqa: F401  # before the fork
+        from openmrc.torch import native
+
+        native.build()  # no test pays for the compiler
     os.environ["BACKEND"] = backend
     tests.BACKEND = LikeGloo(backend)
     common_distributed.TIMEOUT_OVERRIDE.clear()

@@ -161,12 +161,16 @@ class Worker:
         except ProcessLookupError:
             return
 
+    def join(self) -> None:
+        """Waits for its end."""
+        self._process.wait()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        self._process.wait()
+        self.join()
         self._answers.close()
 
     def _next(self) -> dict[str, Any]:
@@ -190,6 +194,7 @@ class Pool:
         self._over.set()
         for worker in list(self._workers):
             worker.kill()
+            worker.join()
 
     def tests(self) -> list[str]:
         """Names of all tests."""

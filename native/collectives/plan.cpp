@@ -99,8 +99,7 @@ void Plan::pair_up() {
 void Plan::note_access() {
   for (const Step& step : config_.steps) {
     if (step.bytes == 0) continue;
-    const bool from =
-        step.kind == StepKind::kSend || step.kind == StepKind::kReduce || step.kind == StepKind::kCopy;
+    const bool from = step.kind == StepKind::kSend || step.kind == StepKind::kReduce || step.kind == StepKind::kCopy;
     if (from) reads_[step.from_buffer] = true;
     if (step.kind != StepKind::kSend) writes_[step.into_buffer] = true;
   }

@@ -46,7 +46,8 @@ def test_an_interrupt_ends_the_ranks_and_lists_what_was_found(tmp_path: Path):
     assert process.returncode == 130
     assert "interrupted" in output
     assert [one["ranks"] for one in json.loads(file.read_text())] == [RANKS]
-    assert not [one for one in started if alive(one)]
+    while any(alive(one) for one in started):  # killed, and gone as soon as the kernel comes to it
+        pass
 
 
 def descendants(process: int) -> list[int]:
