@@ -259,7 +259,7 @@ def events():
 threads = [threading.Thread(target=rank, args=(number,)) for number in range(2)] + [threading.Thread(target=events)]
 for thread in threads: thread.start()
 meet.wait(30)
-for turn in range(40):
+for turn in range(12):
     pid = os.fork()
     if pid == 0:
         for world in worlds.values():

@@ -39,7 +39,6 @@ def test_workers_of_a_data_loader(run_ranks: Any):
 def used_in_a_child() -> list[str]:
     """What a forked child that uses the parent's process group gets; the parent goes on."""
     import os
-    import sys
 
     dist.all_reduce(torch.ones(3))
     reading, writing = os.pipe()
@@ -52,7 +51,7 @@ def used_in_a_child() -> list[str]:
             said = f"{type(error).__name__}: {error}"
         dist.destroy_process_group()
         os.write(writing, said.encode())
-        sys.exit(0)
+        os._exit(0)
     os.close(writing)
     said = os.read(reading, 1000).decode()
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
