@@ -12,8 +12,7 @@ constexpr std::uint32_t kCreditCells = 16;  // an account under way is not overw
 // A peer that sends on without slots is not one of ours.
 constexpr std::size_t kEarlySlackBytes = 8 * kSlots * kSlotBytes;
 constexpr std::size_t kEarlyEntryBytes = 128;  // about what holding a message takes beside its data
-constexpr const char* kAnother =
-    "its call differs in operation, size or element type; make the same call at all ranks";
+constexpr const char* kAnother = "its call differs in operation, size or element type; make the same call at all ranks";
 
 }  // namespace
 

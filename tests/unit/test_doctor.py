@@ -466,6 +466,17 @@ def test_packages():
     assert seen(found["pyroute2"]) == (OPTIONAL, "pip install 'openmrc[testbed]'")
 
 
+def test_the_compiler_for_the_torch_backend(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CXX", raising=False)
+
+    def compiler(which, torch="2.13"):
+        return {one.name: one for one in check_packages(lambda _: torch, which)}.get("compiler")
+
+    assert seen(compiler(lambda name: "/usr/bin/c++" if name == "c++" else None)) == (OK, None)
+    assert seen(compiler(lambda _: None)) == (BROKEN, "sudo apt install g++")
+    assert compiler(lambda _: None, torch=None) is None
+
+
 # --- at work
 
 

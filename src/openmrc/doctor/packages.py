@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 
@@ -27,8 +29,10 @@ def _version(package: str) -> str | None:
         return None
 
 
-def check_packages(version_of: Callable[[str], str | None] = _version) -> Iterator[Finding]:
-    """One finding per optional package."""
+def check_packages(
+    version_of: Callable[[str], str | None] = _version, which: Callable[[str], str | None] = shutil.which
+) -> Iterator[Finding]:
+    """One finding per optional package, and with torch one for the compiler that its backend takes."""
     for package, extra, unlocks in _OPTIONAL:
         found = version_of(package)
         if found is None:
@@ -37,3 +41,14 @@ def check_packages(version_of: Callable[[str], str | None] = _version) -> Iterat
             yield Finding(_GROUP, package, Verdict.OPTIONAL, sentence, command, {"version": None})
         else:
             yield Finding(_GROUP, package, Verdict.OK, f"{found}: {unlocks}.", numbers={"version": found})
+    if version_of("torch") is not None:
+        yield _check_compiler(which)
+
+
+def _check_compiler(which: Callable[[str], str | None]) -> Finding:
+    names = (os.environ.get("CXX", ""), "g++", "clang++", "c++")
+    found = next((path for name in names if name and (path := which(name))), None)
+    purpose = "compiles the backend for torch on first use"
+    if found is None:
+        return Finding(_GROUP, "compiler", Verdict.BROKEN, f"No C++ compiler, which {purpose}.", "sudo apt install g++")
+    return Finding(_GROUP, "compiler", Verdict.OK, f"{found} {purpose}.")
