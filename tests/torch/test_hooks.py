@@ -13,6 +13,7 @@ from torch import nn
 
 pytestmark = [pytest.mark.live]
 STEPS = 6
+ROUNDING = {"bf16": 1e-3, "fp16": 1e-4, "fp16 powerSGD": 1e-4}  # sums of three ranks depend on their order
 
 
 def hooks(group: Any) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def all_hooks() -> list[str]:
     wrong = []
     for name in hooks(ours):
         found, expected = trained(ours, hooks(ours)[name]), trained(gloo, hooks(gloo)[name])
-        if not torch.allclose(found, expected, rtol=1e-3, atol=1e-5):
+        if not torch.allclose(found, expected, rtol=1e-3, atol=ROUNDING.get(name, 1e-5)):
             wrong.append(f"{name}: differs by {(found - expected).abs().max().item():.2g}")
     return wrong
 
