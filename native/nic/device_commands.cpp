@@ -106,8 +106,8 @@ bool Device::arm(Waker& waker) {
   return false;
 }
 
-Status Device::register_memory(std::uint8_t* base, std::uint64_t length_bytes, std::uint8_t access,
-                               std::uint32_t& key, DomainId domain) {
+Status Device::register_memory(std::uint8_t* base, std::uint64_t length_bytes, std::uint8_t access, std::uint32_t& key,
+                               DomainId domain) {
   const std::unique_lock guard(lock_);
   RegionConfig region;
   region.base = base;

@@ -33,8 +33,8 @@ class CustomController final : public CongestionController {
 
   void on_ack(TimePs now, const AckSample& sample) override {
     if (sample.rtt > 0 && (base_rtt_ == 0 || sample.rtt < base_rtt_)) base_rtt_ = sample.rtt;
-    functions_.on_ack(state_.data(), clock_.policy_time(now), sample.new_bytes, sample.inflight_bytes, sample.rtt, sample.marked ? 1 : 0,
-                      sample.rcv_cwnd_pen, sample.restore_cwnd ? 1 : 0);
+    functions_.on_ack(state_.data(), clock_.policy_time(now), sample.new_bytes, sample.inflight_bytes, sample.rtt,
+                      sample.marked ? 1 : 0, sample.rcv_cwnd_pen, sample.restore_cwnd ? 1 : 0);
   }
 
   void on_trim(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes, bool last_hop) override {

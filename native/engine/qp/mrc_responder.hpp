@@ -13,7 +13,8 @@ namespace openmrc {
 
 class MrcResponder final : public Responder {
  public:
-  explicit MrcResponder(QpContext& context) : Responder(context), placement_(context.services.memory, context.init.domain) {}
+  explicit MrcResponder(QpContext& context)
+      : Responder(context), placement_(context.services.memory, context.init.domain) {}
 
   void start(TimePs now, const QpToRtr& attributes) override;
   void handle_data(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;

@@ -223,9 +223,7 @@ class Device:
         _within("partition_key", partition_key, 0, 0xFFFF)
         _within("socket_buffer_bytes", socket_buffer_bytes, 4096, 1 << 30)
         _within("first_source_port", first_source_port, 1024, 65535)
-        _within("endpoint_retry_us", endpoint_retry_us, 1, _INTERVAL_US_MAX)
-        _within("endpoint_retries", endpoint_retries, 0, 255)
-        _within("reverse_probe_interval_us", reverse_probe_interval_us, 1, _INTERVAL_US_MAX)
+        _check_timers(endpoint_retry_us, endpoint_retries, reverse_probe_interval_us)
         self.seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed & 0xFFFFFFFFFFFFFFFF
         self.udp_port = udp_port
         self.evs_per_port = evs_per_port
@@ -499,6 +497,12 @@ class ProtectionDomain:
 def _within(name: str, value: object, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ConfigError(name, value, f"a whole number from {low} to {high}")
+
+
+def _check_timers(endpoint_retry_us: int, endpoint_retries: int, reverse_probe_interval_us: int) -> None:
+    _within("endpoint_retry_us", endpoint_retry_us, 1, _INTERVAL_US_MAX)
+    _within("endpoint_retries", endpoint_retries, 0, 255)
+    _within("reverse_probe_interval_us", reverse_probe_interval_us, 1, _INTERVAL_US_MAX)
 
 
 def _explained(error: DeviceError, ports: int, evs_per_port: int) -> DeviceError:
