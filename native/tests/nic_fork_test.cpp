@@ -65,7 +65,13 @@ TEST_CASE(fork_02_a_child_may_be_forked_whatever_other_threads_do) {
     }
   });
   std::thread opener([&] {
-    while (!over) const nic::Device device(settings_for({"127.0.0.85"}));
+    while (!over) {
+      try {
+        const nic::Device device(settings_for({"127.0.0.85"}));
+      } catch (const nic::NicError&) {
+        // A child that was forked a moment ago has not closed its copies of the last device's sockets yet.
+      }
+    }
   });
   for (int i = 0; i < 30; ++i) {
     CHECK(in_child([&] {

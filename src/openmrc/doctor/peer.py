@@ -93,7 +93,8 @@ def check_peer(answers: Sequence[PlaneAnswer]) -> Iterator[Finding]:
         elif one.answered == 0:
             sentence = (
                 f"{way}: no answer on any of {one.probed} EVs. Is `openmrc perf serve` running there (other "
-                f"programs answer connected peers only), is it the same plane, does a firewall on the way stop UDP port {_UDP_PORT}?"
+                "programs answer connected peers only), is it the same plane, does a firewall on the way stop UDP port "
+                f"{_UDP_PORT}?"
             )
             command = f"openmrc perf serve --ports {','.join(answer.remote for answer in answers)}"
             yield Finding(_GROUP, name, Verdict.BROKEN, sentence, command, numbers)

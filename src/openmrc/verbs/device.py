@@ -180,8 +180,8 @@ class Device:
         first_source_port: Where to look for free UDP source ports.
         endpoint_retry_us: Port status updates are repeated this often until answered.
         endpoint_retries: And this many times.
-        answer_strangers: Answer EV probes of senders that no connection knows, at most 1,000 a second; for services that
-            `openmrc doctor --peer` asks. Connected peers are answered anyway.
+        answer_strangers: Answer EV probes of senders that no connection knows, at most 1,000 a second; for services
+            that `openmrc doctor --peer` asks. Connected peers are answered anyway.
         reverse_probe_interval_us: How often paths for answers are refreshed.
 
     Raises:
