@@ -71,8 +71,8 @@ EvSetConfig ev_set_of(const nb::dict& from) {
 
 nb::tuple create_qp(Device& device, std::uint8_t transport, CqId send_cq, CqId recv_cq, std::uint32_t send_wr_max,
                     std::uint32_t recv_wr_max, DomainId domain) {
-  const QpInitAttributes attributes{static_cast<Transport>(transport), send_cq, recv_cq, send_wr_max, recv_wr_max,
-                                    domain};
+  const QpInitAttributes attributes{
+      static_cast<Transport>(transport), send_cq, recv_cq, send_wr_max, recv_wr_max, domain};
   std::uint32_t qp = 0;
   const Status status = device.command([&](Engine& engine, TimePs) { return engine.create_qp(attributes, qp); });
   return nb::make_tuple(number(status), qp);

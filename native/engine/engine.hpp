@@ -152,9 +152,9 @@ class Engine {
 
   // --- commands: objects
   Status create_cq(std::uint32_t capacity, CqId& cq);
-  Status destroy_cq(CqId cq);                           // kBusy while a QP uses it
-  Status register_memory(const RegionConfig& region);   // kInvalidArgument: key in use or 0
-  Status deregister_memory(std::uint32_t key);          // kBusy while posted sends read from it
+  Status destroy_cq(CqId cq);                          // kBusy while a QP uses it
+  Status register_memory(const RegionConfig& region);  // kInvalidArgument: key in use or 0
+  Status deregister_memory(std::uint32_t key);         // kBusy while posted sends read from it
   // The same addresses and UDP port give the same id. Every call is a reference that remove_peer() gives back; QPs hold
   // one of their own from RTR on. kLimit: too many peers.
   Status add_peer(const PeerConfig& peer, PeerId& id);
