@@ -213,10 +213,7 @@ class Device:
         self.ports = _checked_ports(ports) if routes is None else _ports_of(routes, ports)
         self.ev_format = _checked_format(ev_format, self.ports, routes)
         _within("udp_port", udp_port, 1, 65535)
-        if evs_per_port is None:
-            wanted = EVS_PER_PORT_DEFAULT if routes is None else routes.evs_per_port(EVS_PER_PORT_SRV6)
-            evs_per_port = min(wanted, EVS_MAX // len(self.ports))
-        _within("evs_per_port", evs_per_port, 1, EVS_MAX // len(self.ports))
+        evs_per_port = _checked_evs_per_port(evs_per_port, len(self.ports), routes)
         if burst_packets is None:
             burst_packets = BURST_PACKETS_DEFAULT if routes is None else 1
         _within("burst_packets", burst_packets, 1, BURST_PACKETS_MAX)
@@ -497,6 +494,15 @@ class ProtectionDomain:
 def _within(name: str, value: object, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ConfigError(name, value, f"a whole number from {low} to {high}")
+
+
+def _checked_evs_per_port(given: int | None, ports: int, routes: CheckedPaths | None) -> int:
+    """EVs per port, by default as many as the paths call for and the device holds."""
+    if given is None:
+        wanted = EVS_PER_PORT_DEFAULT if routes is None else routes.evs_per_port(EVS_PER_PORT_SRV6)
+        given = min(wanted, EVS_MAX // ports)
+    _within("evs_per_port", given, 1, EVS_MAX // ports)
+    return given
 
 
 def _check_timers(endpoint_retry_us: int, endpoint_retries: int, reverse_probe_interval_us: int) -> None:
