@@ -183,7 +183,8 @@ def test_a_peer_that_dies_mid_transfer_errors_the_qp_and_flushes_everything():
             assert peer.stdout.readline().strip() == "connected"
             region = connection.register(np.zeros(1 << 22, dtype=np.uint8))
             connection.write(region).wait(30)
-            peer.send_signal(signal.SIGSTOP)  # what is posted now stays under way
+            peer.send_signal(signal.SIGSTOP)  # what is posted from then on stays under way
+            os.waitpid(peer.pid, os.WUNTRACED)
             handles = [connection.write(region, imm=index) for index in range(20)]
             peer.kill()
             for handle in handles:

@@ -81,7 +81,7 @@ def test_gloo_trains_on_one_plane_of_the_same_bed(tmp_path: Path):
         (("train", "--place", "testbad"), ("--place", "testbad", "testbed")),
         (("train", "--steps", "3"), ("--steps", "3", "12 to")),
         (("train", "--seconds", "0"), ("--seconds", "0")),
-        (("train", "--html", "/no/such/folder/x.html"), ("--html", "a folder that exists")),
+        (("train", "--html", "/no/such/folder/x.html"), ("--html", "a file that can be written")),
         (("--seconds", "5", "train"), ("--seconds", "after the word `train`")),
     ],
 )

@@ -169,7 +169,7 @@ class Watched:
 
 
 class PeerWatch:
-    """Watches the peers of all connections of a process, on one thread."""
+    """Watches the peers of all connections of a process, on one thread, which ends with the last of them."""
 
     def __init__(self) -> None:
         self._begin()
@@ -208,7 +208,7 @@ class PeerWatch:
                 self._epoll.register(peer._socket.fileno(), select.EPOLLIN)
             if peer.silence_max_s is not None:
                 self._tick_s = min(self._tick_s, max(peer.silence_max_s / 8, _TICK_S_MIN))
-        os.eventfd_write(self._wake, 1)
+            os.eventfd_write(self._wake, 1)
 
     def remove(self, peer: Watched) -> None:
         """Watches it no more; when this returns, nobody calls it any more, unless it is called itself."""
@@ -216,8 +216,17 @@ class PeerWatch:
             self._peers.discard(peer)
             self._suspects.discard(peer)
             self._forget_socket(peer)
-            if threading.current_thread() is not self._thread:
-                self._changed.wait_for(lambda: self._current is not peer)
+            thread = self._thread
+            if thread is None or threading.current_thread() is thread:
+                return
+            self._changed.wait_for(lambda: self._current is not peer)
+            if self._peers:
+                return
+            os.eventfd_write(self._wake, 1)
+            self._changed.wait_for(lambda: self._thread is not thread or self._peers)
+            if self._thread is thread:
+                return
+        thread.join()
 
     def _forget_socket(self, peer: Watched) -> None:
         number = -1 if peer._socket is None else peer._socket.fileno()
@@ -225,14 +234,26 @@ class PeerWatch:
             with suppress(OSError):
                 self._epoll.unregister(number)
 
+    def _end_without_peers(self) -> bool:
+        with self._changed:
+            if self._peers:
+                return False
+            assert self._epoll is not None
+            self._epoll.close()
+            os.close(self._wake)
+            self._epoll, self._wake, self._thread = None, -1, None
+            self._by_socket.clear()
+            self._changed.notify_all()
+            return True
+
     def _run(self) -> None:
         epoll = self._epoll
         assert epoll is not None
         last = time.monotonic()
-        while True:
+        while not self._end_without_peers():
             tick_s = self._tick_s
             wait_s = _ASK_S if self._suspects else max(0.0, last + tick_s - time.monotonic())
-            for number, _ in epoll.poll(wait_s if self._peers else None):
+            for number, _ in epoll.poll(wait_s):
                 if number == self._wake:
                     with suppress(BlockingIOError):
                         os.eventfd_read(number)

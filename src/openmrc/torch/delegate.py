@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import torch
 
 from openmrc.collectives import Group, Work
-from openmrc.errors import ConfigError, InvalidStateError
+from openmrc.errors import ConfigError, ForkedError, InvalidStateError
 from openmrc.torch.failures import ProcessGroupError, RefusedError
 from openmrc.torch.job import Job
 from openmrc.torch.monitored_barrier import monitored_barrier
@@ -38,6 +38,9 @@ def _entry(method: Callable[Concatenate[Delegate, _P], _T]) -> Callable[Concaten
         except ConfigError as error:
             field = f"{method.__name__} of {self.name}: {error.field}"
             raise RefusedError(field, error.value, error.allowed, hint=error.hint) from None
+        except ForkedError as error:
+            msg = f"{method.__name__} of {self.name}: {error}"
+            raise ProcessGroupError(msg) from None
         except InvalidStateError:
             msg = f"{method.__name__} of {self.name}: the process group has ended; make a new one first"
             raise ProcessGroupError(msg) from None
@@ -429,8 +432,7 @@ class Delegate:
         return [self._job.ranks[member] for member in self._group.members]
 
     def _check_count(self, tensors: Sequence[Any], name: str) -> None:
-        if self._job.closed:
-            raise InvalidStateError("the process group has ended")
+        self._job.world.check_open()
         if len(tensors) != self._size:
             raise ConfigError(name, f"a list of {len(tensors)}", f"{self._size}, one for each rank")
 
