@@ -201,6 +201,27 @@ TEST_CASE(loss_17_a_late_first_copy_gives_no_sample_of_the_second) {
   CHECK(pair.stats(0).last_rtt < 4 * pair.options.delay);
 }
 
+TEST_CASE(loss_18_a_short_packet_that_is_faster_is_no_sign_of_queues) {
+  PairOptions options;
+  options.controller = "nscc";
+  options.cc.base_rtt = 100 * kPsPerUs;
+  options.sack_bytes = 1;
+  Pair pair(options);
+  pair.connect();
+  pair.filter = [](int, const wire::Packet& packet, Flying& flying) {
+    if (wire::is_data(packet.bth.opcode)) flying.arrival += 5 * static_cast<TimePs>(flying.bytes.size()) * kPsPerNs;
+    return Fate::kPass;
+  };
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    CHECK(pair.write(0, i, 10 * 1024 + 100, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, i + 1));
+  }
+  CcStats stats;
+  CHECK(pair.engine(0).cc_stats(pair.qp[0], stats));
+  CHECK(stats.base_rtt < 2 * pair.options.delay + 3 * kPsPerUs);  // that of a short packet
+  CHECK(stats.average_delay < kPsPerUs);
+}
+
 TEST_CASE(loss_10_no_control_packet_for_a_while) {
   Pair pair;
   pair.connect();

@@ -379,6 +379,22 @@ TEST_CASE(nscc_last_hop_trim_is_forgotten_at_the_largest_window) {
   CHECK(d.cc.stats().fair == 10);
 }
 
+TEST_CASE(nscc_full_packets_are_not_compared_with_short_ones) {
+  constexpr TimePs kFaster = kPsPerUs;  // what a short packet saves at the switches
+  Driver d;
+  const auto ack_short = [&d](TimePs delay) {
+    d.now += kRtt / 37;
+    d.cc.on_ack(d.now, {.new_bytes = 256, .inflight_bytes = 0, .rtt = kRtt - kFaster + delay, .short_packet = true});
+  };
+  d.ack(0);
+  ack_short(0);
+  d.acks(200, 0);
+  CHECK(d.cc.stats().base_rtt == kRtt - kFaster);
+  CHECK(d.cc.stats().average_delay == 0);
+  for (int i = 0; i < 200; ++i) ack_short(kFaster / 2);
+  CHECK(d.cc.stats().average_delay >= kFaster / 3);
+}
+
 TEST_CASE(nscc_quick_adapt_on_trim_and_on_delay) {
   Starved trimmed;
   trimmed.cc.on_trim(trimmed.now, kMtu, 200'000, true);

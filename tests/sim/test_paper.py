@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from openmrc.errors import ConfigError, OpenmrcError
 from openmrc.paper import Experiment, Finding, Measure, experiments, run_experiments
 from openmrc.paper.finding import find
+from openmrc.paper.incast import SENDERS
 from openmrc.paper.runs import simulate
 
 NAN = float("nan")
@@ -30,6 +32,19 @@ def test_what_the_paper_saw_of_links_and_paths_is_seen_here(figure: str) -> None
     """Bandwidth, staircases and what single EVs do: the experiments that need no RoCE and little time."""
     found = finding(figure)
     assert found.verdict == "as in the paper", found.we_see
+
+
+@pytest.mark.parametrize("run", ["mrc", "mrc marked"])
+def test_senders_of_an_incast_soon_share_its_receiver_evenly(run: str) -> None:
+    """Also those whose short packets once found the path empty."""
+    settings = {**the("18").runs(quick=False)[run], "duration": "10ms"}
+    for seed in (1, 2, 3):
+        result = simulate({**settings, "seed": seed})
+        flows = result.flows
+        late = flows["received_ps"] > 5e9
+        got = np.array([flows["bytes"][late & (flows["host"] == sender)].sum() for sender in SENDERS], dtype=float)
+        assert got.sum() ** 2 / (len(got) * np.square(got).sum()) >= 0.98, (seed, got)
+        assert result.summary["resent_share"] <= 0.02
 
 
 @pytest.mark.slow

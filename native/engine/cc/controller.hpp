@@ -18,7 +18,8 @@ namespace openmrc {
 struct AckSample {
   std::uint64_t new_bytes = 0;       // advance of the receiver's rcvd_bytes
   std::uint64_t inflight_bytes = 0;  // after this SACK
-  TimePs rtt = 0;                    // service time removed; 0: no sample (retransmitted packet, probe answer)
+  TimePs rtt = 0;                    // service time removed; 0: no sample (probe answer, unknown copy of a packet)
+  bool short_packet = false;         // `rtt` is that of a packet with less payload than the MTU
   bool marked = false;               // ECN: M = SKIP_ONCE or ALWAYS_SKIP
   std::uint8_t rcv_cwnd_pen = 0;     // receiver's penalty field, 0..127
   bool restore_cwnd = false;

@@ -14,7 +14,8 @@ constexpr std::uint64_t kNewBytesMax = std::uint64_t{1} << 40;
 
 }  // namespace
 
-Nscc::Nscc(const CcConfig& config) : params_(nscc::derive(config)), base_rtt_(params_.base_rtt) {
+Nscc::Nscc(const CcConfig& config)
+    : params_(nscc::derive(config)), base_rtt_(params_.base_rtt), full_packet_base_rtt_(params_.base_rtt) {
   // mrc: REQ-CC-INITIAL (A.14) start at line rate, or at the share of it that the incast hint leaves.
   window_ = params_.initial_window_bytes;
 }
@@ -73,11 +74,16 @@ CcStats Nscc::stats() const {
 }
 
 // Queueing delay of this feedback; the average where it has no sample of its own.
+//
+// Every switch stores and forwards, so that a short packet is faster than a full one without any queue. Full packets are
+// compared with full packets only: otherwise the flow whose short packet found the path empty once would see delay for
+// ever where others see none, and would yield to them.
 TimePs Nscc::measure(TimePs now, const AckSample& sample) {
   if (sample.rtt <= 0) return average_delay_;
   const TimePs rtt = std::min(sample.rtt, nscc::kRttMax);
   base_rtt_ = std::min(base_rtt_, rtt);
-  const TimePs delay = rtt - base_rtt_;
+  if (!sample.short_packet) full_packet_base_rtt_ = std::min(full_packet_base_rtt_, rtt);
+  const TimePs delay = rtt - (sample.short_packet ? base_rtt_ : full_packet_base_rtt_);
   if (!sampled_) {
     sampled_ = true;
     average_delay_ = delay;

@@ -43,7 +43,8 @@ class Nscc final : public CongestionController {
   nscc::Params params_;
   std::uint64_t window_ = 0;
 
-  TimePs base_rtt_;  // smallest sample so far
+  TimePs base_rtt_;              // smallest sample so far
+  TimePs full_packet_base_rtt_;  // the same of packets with an MTU of payload
   TimePs average_delay_ = 0;
   TimePs last_sample_ = 0;
   TimePs last_decrease_ = 0;

@@ -57,6 +57,7 @@ void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& pack
     handle_probe_answer(now, seth);
   } else {
     sample.rtt = sample_rtt(now, packet, trigger);
+    sample.short_packet = sample.rtt > 0 && window_.record(trigger).nominal_bytes < full_nominal_bytes();
     note_path(now, seth, trigger);
   }
   const std::uint32_t advance = (packet.cc_state.rcvd_256_bytes - rcvd_256_bytes_) & 0xFFFFFFU;
