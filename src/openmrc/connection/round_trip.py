@@ -24,6 +24,9 @@ class RoundTrips:
 
     def __init__(self, device: Device) -> None:
         self._device = device
+        self._first_of_port: dict[int, int] = {}
+        for value, port in device.evs():
+            self._first_of_port.setdefault(port, value)
         self._waiting: dict[int, asyncio.Future[int | None]] = {}
         self._reader: asyncio.Task[None] | None = None
 
@@ -34,13 +37,10 @@ class RoundTrips:
             peer: Its ports; the peer must know this device already, or it does not answer.
             peer_name: For the log.
         """
-        first_of_port: dict[int, int] = {}
-        for value, port in self._device.evs():
-            first_of_port.setdefault(port, value)
         found: list[int] = []
         for _ in range(_ROUNDS):
             with self._device.known_peer(peer):
-                found += await self._round(peer, list(first_of_port.values()))
+                found += await self._round(peer, list(self._first_of_port.values()))
             if not found:
                 ours = ", ".join(port.seen_as for port in self._device.ports)
                 _LOG.warning(

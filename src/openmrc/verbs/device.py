@@ -11,6 +11,7 @@ import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
@@ -297,7 +298,15 @@ class Device:
 
     def evs(self) -> list[tuple[int, int]]:
         """Every (EV, port) the device can send on."""
-        return list(self._native.evs())
+        return list(self._evs)
+
+    @cached_property
+    def _evs(self) -> tuple[tuple[int, int], ...]:
+        return tuple(self._native.evs())
+
+    @cached_property
+    def _port_of_ev(self) -> dict[int, int]:
+        return dict(self._evs)
 
     def ports_up(self) -> list[bool]:
         """Carrier of each port as the device believes it."""

@@ -363,7 +363,7 @@ class Controller:
         Raises:
             ConfigError: an EV the device does not have.
         """
-        ports = dict(self._device.evs())
+        ports = self._device._port_of_ev
         with self._device.known_peer(peer):
             waiting = self.start_probes(peer, list(ports) if evs is None else evs, timeout_s=timeout_s)
             deadline = time.monotonic() + timeout_s + 0.1
@@ -452,7 +452,7 @@ class Controller:
 
     def _owned(self, value: int, name: str) -> tuple[int, int]:
         """(EV, port) when the device has a socket for it."""
-        by_value = dict(self._device.evs())
+        by_value = self._device._port_of_ev
         if value in by_value:
             return value, by_value[value]
         if self._device.ev_format is EvFormatMode.STEV and value >> 16:
