@@ -220,10 +220,9 @@ class PeerWatch:
             if thread is None or threading.current_thread() is thread:
                 return
             self._changed.wait_for(lambda: self._current is not peer)
-            if self._peers:
-                return
-            os.eventfd_write(self._wake, 1)
-            self._changed.wait_for(lambda: self._thread is not thread or self._peers)
+            if not self._peers and self._thread is thread:
+                os.eventfd_write(self._wake, 1)
+                self._changed.wait_for(lambda: self._thread is not thread or self._peers)
             if self._thread is thread:
                 return
         thread.join()

@@ -304,10 +304,6 @@ class Device:
     def _evs(self) -> tuple[tuple[int, int], ...]:
         return tuple(self._native.evs())
 
-    @cached_property
-    def _port_of_ev(self) -> dict[int, int]:
-        return dict(self._evs)
-
     def ports_up(self) -> list[bool]:
         """Carrier of each port as the device believes it."""
         mask = self._native.ports_up()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -363,7 +364,7 @@ class Controller:
         Raises:
             ConfigError: an EV the device does not have.
         """
-        ports = self._device._port_of_ev
+        ports = self._port_of_ev
         with self._device.known_peer(peer):
             waiting = self.start_probes(peer, list(ports) if evs is None else evs, timeout_s=timeout_s)
             deadline = time.monotonic() + timeout_s + 0.1
@@ -450,9 +451,13 @@ class Controller:
             )
         return found
 
+    @cached_property
+    def _port_of_ev(self) -> dict[int, int]:
+        return dict(self._device.evs())
+
     def _owned(self, value: int, name: str) -> tuple[int, int]:
         """(EV, port) when the device has a socket for it."""
-        by_value = self._device._port_of_ev
+        by_value = self._port_of_ev
         if value in by_value:
             return value, by_value[value]
         if self._device.ev_format is EvFormatMode.STEV and value >> 16:

@@ -110,9 +110,12 @@ def _serve(pipe: Connection, task: Callable[[Any], dict[str, Any]]) -> None:
     while True:
         try:
             spec = pipe.recv()
-        except EOFError:
+        except (EOFError, ConnectionResetError):  # the latter: the parent ended before it read the last outcome
             return
-        pipe.send(attempt(task, spec))
+        try:
+            pipe.send(attempt(task, spec))
+        except BrokenPipeError:
+            return
 
 
 def _end_with_parent() -> None:
