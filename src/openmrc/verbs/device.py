@@ -11,7 +11,6 @@ import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
@@ -298,11 +297,7 @@ class Device:
 
     def evs(self) -> list[tuple[int, int]]:
         """Every (EV, port) the device can send on."""
-        return list(self._evs)
-
-    @cached_property
-    def _evs(self) -> tuple[tuple[int, int], ...]:
-        return tuple(self._native.evs())
+        return list(self._native.evs())
 
     def ports_up(self) -> list[bool]:
         """Carrier of each port as the device believes it."""
