@@ -211,10 +211,9 @@ void bind_collectives(nb::module_& parent) {
       .def_prop_ro("steps", &Plan::step_count)
       .def_prop_ro("buffer_bytes", [](const Plan& self) { return self.config().buffer_bytes; });
 
-  nb::class_<Inbox>(m, "Inbox")
-      .def("__init__", [](Inbox* self, const std::vector<std::pair<std::uint16_t, std::uint64_t>>& sources) {
-        new (self) Inbox(sources);
-      });
+  nb::class_<Inbox>(m, "Inbox").def(nb::new_([](const std::vector<std::pair<std::uint16_t, std::uint64_t>>& sources) {
+    return std::make_shared<Inbox>(sources);
+  }));
 
   bind_executor(m);
 }

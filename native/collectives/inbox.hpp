@@ -22,7 +22,8 @@ inline constexpr std::uint64_t kSequenceMask = (1ULL << kSequenceBits) - 1;
 
 inline constexpr int kAnySource = -1;
 
-class Inbox {
+// Shared with Python as a plan is.
+class Inbox : public std::enable_shared_from_this<Inbox> {
  public:
   struct Source {
     std::uint16_t rank;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,7 +55,9 @@ inline constexpr std::size_t kPlanBuffersMax = 4;
 inline constexpr std::size_t kPlanStepsMax = 1U << 20;
 inline constexpr std::uint32_t kPlanPairsMax = 1U << 16;  // sends to one peer, and receives from it
 
-class Plan {
+// Shared with Python by one count: letting go of a plan never takes Python's lock, which a fork holds while it waits for
+// the executor's.
+class Plan : public std::enable_shared_from_this<Plan> {
  public:
   // Throws std::invalid_argument naming the step that does not fit.
   explicit Plan(PlanConfig config);
