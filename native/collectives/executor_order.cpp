@@ -1,4 +1,4 @@
-// Which operations wait for earlier ones: those that share memory with them, and fences.
+// Order of operations: those that share memory with earlier ones wait for them, as fences do.
 #include <utility>
 
 #include "collectives/executor_state.hpp"

@@ -271,7 +271,7 @@ bool EngineImpl::poll_transmit(TimePs now, PortMask free_ports, std::uint32_t bu
 
 // --- QPs
 
-// Who has seen a few QP numbers could compute the next ones from the state of the generator. A simulation, which gives no
+// An observer of a few QP numbers could compute the next ones from the state of the generator. A simulation, which gives no
 // secret, keeps the numbers that follow from its seed.
 std::uint32_t EngineImpl::draw_qp_number() {
   constexpr std::uint32_t kCount = kPsnSpace - kQpNumberMin;

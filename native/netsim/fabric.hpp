@@ -114,7 +114,7 @@ class Fabric {
   void note_route(TimePs now, std::uint32_t plane, LinkId changed, const Effects& effects);
   void converge(TimePs now);
 
-  // What routing finds out of a link, in the end.
+  // State of a link as routing sees it, in the end.
   enum class LinkHealth : std::uint8_t { kAlive = 0, kDown, kBlackhole };
   struct Convergence {
     std::uint32_t plane = 0;

@@ -139,7 +139,7 @@ std::uint32_t Port::send_from(const TxBurst& burst, std::uint32_t first) {
       return segmented ? first : first + sent;
     }
     first += sent;
-    // What was refused in segments goes out by itself: the offload is to blame, not the way.
+    // Packets refused in segments go out by themselves: the offload is to blame, not the way.
     if (!segment && !faulty_) stats_.segmentation_offload = false;
   }
   return first;

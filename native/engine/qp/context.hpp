@@ -62,7 +62,7 @@ struct QpContext {
   std::uint16_t local_context() const { return static_cast<std::uint16_t>(qpn ^ (qpn >> 8)); }
   std::uint16_t remote_context() const { return static_cast<std::uint16_t>(destination_qp ^ (destination_qp >> 8)); }
 
-  // What endpoint operations of the sender of `first_psn` prove themselves with: both ends of the connection know these
+  // Proof of origin of endpoint operations of the sender of `first_psn`: both ends of the connection know these
   // numbers from the handshake, and nobody else who has not seen packets of it. Drawn by different ends, so no key.
   static std::uint32_t connection_nonce(std::uint32_t sender_qp, std::uint32_t receiver_qp, std::uint32_t first_psn) {
     const std::uint64_t ends = std::uint64_t{sender_qp} << 32 | receiver_qp;
