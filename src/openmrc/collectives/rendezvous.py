@@ -1,4 +1,4 @@
-"""What ranks of a job publish and read through its store, all at once where the store can, with late ranks named."""
+"""Texts of ranks, published and gathered through the job's store, in batches where it can; late ranks are named."""
 
 from __future__ import annotations
 
