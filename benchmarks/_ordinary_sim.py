@@ -1,14 +1,19 @@
-"""Networks that do not mark ECN, with planes that may differ, in the simulator: the half of the rows that needs no kernel.
+"""Networks that do not mark ECN, with planes that may differ, in the simulator: the rows that need no kernel.
 
 Every named row is a scenario in scenarios/ordinary, which `openmrc sim run` repeats. The others are networks drawn by
 seed, which a live test bed can draw as well: `draw`. A stream is judged from 1 s to 4 s of simulated time, beside the
 bytes that its links can carry there, and beside the best plane alone.
+
+    python benchmarks/_ordinary_sim.py [--only SCENARIO ...] [--networks 40] [--signal auto] [--json FILE]
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import random
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,15 +21,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 from openmrc import _native
-from openmrc.fabric import Fabric, PlaneSettings, make_fabric
+from openmrc.fabric import PlaneSettings, make_fabric
 from openmrc.sim import load_scenario, make_scenario
 from openmrc.sim.native_config import native_config, native_faults
 from openmrc.sim.run import build_graph, ideals_of
 from openmrc.sim.scenario import Scenario
 
-__all__ = ["DrawnPlane", "draw", "measure", "rows"]
+__all__ = ["DrawnPlane", "draw", "rows"]
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios" / "ordinary"
 MRC_BYTES = 44  # BTH, METH, TSETH, RETH, ICRC of a data packet
@@ -94,7 +101,9 @@ FAULTED = {
 STREAM = (Window("", 1, 4),)
 
 
-def rows(*, only: Sequence[str] = (), seeds: Sequence[int] = range(1, 41), signal: str = "auto") -> Iterator[dict[str, Any]]:
+def rows(
+    *, only: Sequence[str] = (), seeds: Sequence[int] = range(1, 41), signal: str = "auto"
+) -> Iterator[dict[str, Any]]:
     """Every row of the simulated half, as it is measured; units are in the keys.
 
     Args:
@@ -211,7 +220,7 @@ class _Sampled:
         inside = (self.times_s >= window.start_s) & (self.times_s <= window.end_s)
         times, received = self.times_s[inside], self.received[inside]
         waits = self.waits_ms[inside]
-        goodput_gbps = (received[-1] - received[0]) * 8 / (times[-1] - times[0]) / 1e9
+        goodput_gbps = int(received[-1] - received[0]) * 8 / float(times[-1] - times[0]) / 1e9
         shares = (*window.shares, *[1.0] * self.scenario.fabric.planes)
         planes = zip(shares, self.scenario.fabric.each_plane, strict=False)
         limit_gbps = sum(share * _limit_gbps(self.scenario, plane) for share, plane in planes)
@@ -267,6 +276,37 @@ def _start(scenario: Scenario) -> Any:
     return simulation
 
 
-def measure(scenario: Scenario) -> dict[str, Any]:
-    """One stream's row, without its planes alone: for trying settings out."""
-    return _Sampled(scenario).over(STREAM[0])
+def _table(found: Sequence[dict[str, Any]]) -> Table:
+    """The rows, in the units that their keys name."""
+    heads = ("network", "window", "of the limit", "resent %", "queue ms, mean", "p95", "worst plane", "longest gap ms")
+    table = Table(*heads, "of best plane", "of ideal time", title="planes without marks, simulated")
+    keys = ("share_of_limit_ratio", "resent_percent", "queue_mean_ms", "queue_p95_ms", "queue_worst_plane_p95_ms")
+    for row in found:
+        values = (row.get(key) for key in (*keys, "longest_gap_ms", "to_best_alone_ratio", "to_ideal_ratio"))
+        cells = ["" if value is None else f"{value:.3f}" for value in values]
+        table.add_row(row["title"], row["window"], *cells)
+    return table
+
+
+def main() -> None:
+    """Measures, prints a table, and writes the rows."""
+    parser = argparse.ArgumentParser(description="Networks that do not mark ECN, in the simulator.")
+    parser.add_argument("--only", nargs="+", default=[], help="only these scenarios of scenarios/ordinary")
+    parser.add_argument("--networks", type=int, default=40, help="how many networks are drawn, by seeds from 1 on")
+    parser.add_argument("--signal", choices=("auto", "marks", "delay", "discover"), default="auto")
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    options = parser.parse_args()
+    found = []
+    for row in rows(only=options.only, seeds=range(1, options.networks + 1), signal=options.signal):
+        print(f"  {row['network']} {row['window']}", file=sys.stderr, flush=True)
+        found.append(row)
+    Console(width=None if sys.stdout.isatty() else 180).print(_table(found))
+    drawn = [row for row in found if "to_best_alone_ratio" in row]
+    slower = [row["network"] for row in drawn if row["to_best_alone_ratio"] < 1]
+    print(f"slower than the best plane alone: {len(slower)} of {len(drawn)}: {', '.join(slower)}")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -91,7 +91,7 @@ Outcome run_in_pieces(Cluster& cluster, const std::string& transport, Rng& rng) 
 void make_unlike(Cluster& cluster) {
   FabricConfig& fabric = cluster.config.fabric;
   fabric.unlike = {fabric.ports, fabric.ports};
-  for (PortConfig& port : fabric.unlike[1]) {
+  for (netsim::PortConfig& port : fabric.unlike[1]) {
     port.rate_bps = kRateBps / 4;
     port.delay = 7 * kDelay;
     port.ecn = port.priority = false;

@@ -43,7 +43,9 @@ def accepts(schema: dict[str, Any], value: Any) -> bool:
         "pattern": lambda pattern: not isinstance(value, str) or re.search(pattern, value) is not None,
         "items": lambda inner: not isinstance(value, list) or all(accepts(inner, each) for each in value),
         "required": lambda keys: not isinstance(value, dict) or set(keys) <= set(value),
-        "additionalProperties": lambda more: not isinstance(value, dict) or more or set(value) <= set(schema["properties"]),
+        "additionalProperties": lambda more: (
+            not isinstance(value, dict) or more or set(value) <= set(schema["properties"])
+        ),
         "properties": lambda known: (
             not isinstance(value, dict)
             or all(accepts(known[key], inner) for key, inner in value.items() if key in known)

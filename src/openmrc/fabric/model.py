@@ -119,7 +119,7 @@ class Port:
 
 @dataclass(frozen=True)
 class PlaneSettings:
-    """What the links and switches of one plane are. `priority`: control packets overtake data; else one FIFO for all."""
+    """The links and switches of one plane. `priority`: control packets overtake data; else one FIFO for all."""
 
     rates: Tiers
     delays: Tiers

@@ -180,7 +180,7 @@ class _Messages:
         self.t0, self.pod = t0, pod
         # 0: under one T0, 1: across T1s, 2: across T2s.
         self.reach = np.where(t0[0] == t0[1], 0, np.where(pod[0] == pod[1], 1, 2)) * sends
-        # By plane (one row where all are alike) and tier: picoseconds per byte over a link of one direction, and delays.
+        # By plane (one row where all are alike) and tier: picoseconds per byte over a link, and delays.
         kinds = fabric.unlike or fabric.each_plane[:1]
         tiers = [(kind.rates.nic, kind.rates.t0, kind.rates.t1) for kind in kinds]
         self.slots = np.array([[_BYTE_PS / rate for rate in rates] for rates in tiers])
@@ -214,9 +214,9 @@ class _Messages:
     def _over_unlike(self, cut: _Cut, header: int, fixed: Array, forward: Array) -> Array:
         """The same with delays, over planes that differ; the arguments' rows are planes.
 
-        Within a time T a plane's links of a tier carry what fits into T less the plane's delays and one packet's time on
-        all other links. A message takes the least T in which all planes together carry its bytes: of planes in the order
-        of what they subtract, the first ones, as many as make T least. Its largest packet takes the best plane for it.
+        Within a time T a plane's links of a tier carry what fits into T less the plane's delays and one packet's time
+        on all other links. A message takes the least T in which all planes together carry its bytes: of planes in the
+        order of what they subtract, the first ones, as many as make T least. Its largest packet takes the best plane.
         """
         planes, t1s = self._fabric.planes, self._fabric.t1s
         idle = np.zeros(len(self.reach))
@@ -261,7 +261,7 @@ class _Messages:
         near = smallest * near_slot + near_delay + latency
         far = smallest * (total_slot - near_slot - own_slot) + total_delay - near_delay + latency - own_delay
         far = far - 2 * (self.reach[at] + 1)  # rounding, at every link
-        # A delay follows its transmission, so the place's own one lies behind it. Of planes the best counts, for each part.
+        # A delay follows its transmission, so the place's own one lies behind it. Each part is of its best plane.
         doorbell = self._packets.doorbell_ps
         if down:
             return at, end, far.min(axis=0) + doorbell, (near + own_delay).min(axis=0)

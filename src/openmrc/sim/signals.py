@@ -11,7 +11,7 @@ __all__ = ["signal_of"]
 
 
 def signal_of(settings: MrcSection, fabric: Fabric) -> Literal["marks", "delay", "discover"]:
-    """What the settings say; `auto` is marks where all planes mark, delay where none does, else found out path by path."""
+    """What the settings say; `auto` is marks where all planes mark, delay where none does, else found out by plane."""
     if settings.signal != "auto":
         return settings.signal
     marking = [plane.ecn is not None for plane in fabric.each_plane]
