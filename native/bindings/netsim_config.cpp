@@ -34,7 +34,8 @@ PortConfig port_from(const nb::dict& from) {
   port.last_hop = member<bool>(from, "last_hop");
   port.priority = member_or<bool>(from, "priority", true);
   port.ecn_max_permille = member_or<std::uint32_t>(from, "ecn_max_permille", 1000);
-  if (port.rate_bps == 0 || port.delay < 0 || port.ecn_min_bytes > port.ecn_max_bytes || (port.trim && !port.priority)) {
+  if (port.rate_bps == 0 || port.delay < 0 || port.ecn_min_bytes > port.ecn_max_bytes ||
+      (port.trim && !port.priority)) {
     raise_value_error("port settings contradict each other");
   }
   return port;

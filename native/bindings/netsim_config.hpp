@@ -26,7 +26,7 @@ netsim::ClosShape shape_from(const nanobind::dict& from);
 std::array<netsim::PortConfig, netsim::kLinkKinds> ports_from(const nanobind::list& from);
 // The `unlike` of a fabric: such a list for every plane, or none where planes are alike.
 std::vector<std::array<netsim::PortConfig, netsim::kLinkKinds>> unlike_from(const nanobind::dict& from,
-                                                                           std::uint32_t planes);
+                                                                            std::uint32_t planes);
 // (plane, host, t0, t1, direction[, t2]), None where not restricted.
 netsim::FaultTarget target_from(const nanobind::tuple& from);
 netsim::Effects effects_from(const nanobind::dict& from);

@@ -13,8 +13,8 @@ constexpr std::size_t kNoticesMax = 1U << 16;  // nobody listens: the oldest are
 
 std::unique_ptr<PlaneModel> make_plane(const FabricConfig& config, const RoutingTables& tables, std::uint32_t index) {
   if (!config.queued) {
-    const PlaneConfig plane{config.shape,         config.ports_of(index), config.packets_max,
-                            config.delivery_lead, config.seed,            &tables};
+    const PlaneConfig plane{config.shape, config.ports_of(index), config.packets_max, config.delivery_lead, config.seed,
+                            &tables};
     return std::make_unique<Plane>(plane, index);
   }
   QueuedPlaneConfig plane;
