@@ -90,11 +90,19 @@ struct Completion {
   WcOpcode opcode{};
 };
 
-// Capability bits exchanged between peers (F.1).
+// Capability bits exchanged between peers (F.1), and extensions of ours.
 struct QpCapabilities {
   bool trim_nack = true;
   bool dynamic_mpr = false;
   bool service_time = true;
+  bool plane_sacks = false;  // extension: SACKs are counted and merged by plane, and are sent after 1 ms at the latest
+};
+
+// How congestion shows on the planes of a QP.
+enum class PathSignal : std::uint8_t {
+  kMarks = 0,  // ECN and trimming: one controller for the QP, as published
+  kDelay,      // extension: queueing delay and losses, plane by plane
+  kDiscover,   // extension: by delay, until a plane is seen to mark
 };
 
 struct QpInitAttributes {
@@ -113,6 +121,8 @@ struct QpToInit {
   std::vector<Ev> ev_universe;  // of the EV profile; RC takes the first EV of a usable port
   std::string controller = "nscc";
   CcConfig cc;
+  PathSignal path_signal = PathSignal::kMarks;
+  std::uint64_t plane_buffer_bytes = 0;  // that the peer's socket holds of one plane; 0: unknown
 };
 
 // INIT -> RTR: what we need to receive.
@@ -153,6 +163,18 @@ struct QpStats {
   std::uint64_t completed_messages = 0, completed_bytes = 0, received_messages = 0;
   std::uint64_t inflight_packets = 0, inflight_bytes = 0, lost_pending = 0;
   TimePs smoothed_rtt = 0, last_rtt = 0;
+};
+
+// Of one plane of a QP whose planes are controlled one by one.
+struct PlaneStats {
+  std::uint64_t window_bytes = 0, in_flight_bytes = 0;
+  std::uint64_t sent_packets = 0, sent_bytes = 0, lost_packets = 0, acked_packets = 0;
+  std::uint64_t rate_bps = 0;  // delivered, smoothed
+  TimePs base_rtt = 0, smoothed_rtt = 0, queue_delay = 0, target_delay = 0;
+  std::uint32_t background_loss_ppm = 0;
+  std::uint32_t burst_bytes = 0;
+  bool marking = false;
+  bool silent = false;
 };
 
 struct PortStats {
