@@ -42,6 +42,26 @@ nb::dict to_dict(const QpStats& stats) {
   return out;
 }
 
+nb::dict to_dict(const PlaneStats& stats) {
+  nb::dict out;
+  MRC_FIELD(window_bytes);
+  MRC_FIELD(in_flight_bytes);
+  MRC_FIELD(sent_packets);
+  MRC_FIELD(sent_bytes);
+  MRC_FIELD(lost_packets);
+  MRC_FIELD(acked_packets);
+  MRC_FIELD(rate_bps);
+  MRC_TIME(base_rtt);
+  MRC_TIME(smoothed_rtt);
+  MRC_TIME(queue_delay);
+  MRC_TIME(target_delay);
+  MRC_FIELD(background_loss_ppm);
+  MRC_FIELD(burst_bytes);
+  MRC_FIELD(marking);
+  MRC_FIELD(silent);
+  return out;
+}
+
 nb::dict to_dict(const CcStats& stats) {
   nb::dict out;
   MRC_FIELD(window_bytes);

@@ -185,6 +185,10 @@ bool Engine::cc_stats(std::uint32_t qp, CcStats& stats) const {
   stats = target->context().cc->stats();
   return true;
 }
+bool Engine::plane_stats(std::uint32_t qp, PortId plane, PlaneStats& stats) const {
+  const Qp* target = impl_->find(qp);
+  return target != nullptr && target->requester() != nullptr && target->requester()->fill_plane(plane, stats);
+}
 const EvSet* Engine::ev_set(std::uint32_t qp) const {
   const Qp* target = impl_->find(qp);
   return target == nullptr ? nullptr : target->context().ev_set.get();

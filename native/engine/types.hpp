@@ -165,6 +165,18 @@ struct QpStats {
   TimePs smoothed_rtt = 0, last_rtt = 0;
 };
 
+// Of one plane of a QP whose planes are controlled one by one.
+struct PlaneStats {
+  std::uint64_t window_bytes = 0, in_flight_bytes = 0;
+  std::uint64_t sent_packets = 0, sent_bytes = 0, lost_packets = 0, acked_packets = 0;
+  std::uint64_t rate_bps = 0;  // delivered, smoothed
+  TimePs base_rtt = 0, smoothed_rtt = 0, queue_delay = 0, target_delay = 0;
+  std::uint32_t background_loss_ppm = 0;
+  std::uint32_t burst_bytes = 0;
+  bool marking = false;
+  bool silent = false;
+};
+
 struct PortStats {
   std::uint64_t sent_packets = 0, sent_bytes = 0, received_packets = 0, received_bytes = 0;
 };

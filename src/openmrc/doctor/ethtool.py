@@ -6,16 +6,17 @@ import array
 import fcntl
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Feature", "features"]
+__all__ = ["Feature", "features", "set_offloads"]
 
 _SIOCETHTOOL = 0x8946
 _GET_STRINGS = 0x1B
 _GET_STRING_COUNT = 0x37
 _GET_FEATURES = 0x3A
 _FEATURE_NAMES = 4  # ETH_SS_FEATURES
+_SET_OFFLOAD = {"tso": 0x1F, "gso": 0x24, "gro": 0x2C, "tx": 0x17, "rx": 0x15, "sg": 0x19}
 _NAME_BYTES = 32
 _PER_BLOCK = 32
 
@@ -41,6 +42,22 @@ def features(name: str) -> Mapping[str, Feature]:
         except OSError:
             return {}
     return decode(names, states)
+
+
+def set_offloads(name: str, offloads: Iterable[str], *, on: bool) -> None:
+    """Switches offloads of an interface on or off, by the short names of `ethtool -K`.
+
+    Args:
+        name: Of the interface, in this thread's namespace.
+        offloads: Of tso, gso, gro, tx, rx and sg.
+        on: Whether they are on from now on.
+
+    Raises:
+        OSError: the driver refused, or this process may not.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for offload in offloads:
+            _ask(asked, name, struct.pack("=II", _SET_OFFLOAD[offload], int(on)))
 
 
 def decode(names: bytes, states: bytes) -> dict[str, Feature]:

@@ -15,6 +15,7 @@ __all__ = [
     "DropStatistics",
     "EvSetStatistics",
     "MemoryRegionStatistics",
+    "PlaneStatistics",
     "PortStatistics",
     "QueuePairStatistics",
     "SocketStatistics",
@@ -104,6 +105,34 @@ class QueuePairStatistics:
     sends_outstanding: int
     cc: CcStatistics | None
     ev: EvSetStatistics | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneStatistics:
+    """One plane of a QP whose planes are controlled one by one."""
+
+    window_bytes: int
+    in_flight_bytes: int
+    sent_packets: int
+    sent_bytes: int
+    lost_packets: int
+    """Taken for lost; some of them may have been late."""
+    acked_packets: int
+    rate_bps: int
+    """Delivered, over some ten milliseconds; 0: not known yet."""
+    base_rtt_ns: int
+    smoothed_rtt_ns: int
+    queue_delay_ns: int
+    """Beyond `base_rtt_ns`, the least of the latest round trips."""
+    target_delay_ns: int
+    """Queueing delay that is aimed at."""
+    background_loss_ppm: int
+    """Packets lost whatever the rate, of a million."""
+    burst_bytes: int
+    marking: bool
+    """The plane marks congestion, so that the controller of the QP steers it."""
+    silent: bool
+    """Packets get no answer while other planes answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,289 @@
+"""openmrc, MPTCP and TCP over ordinary networks: no ECN, planes of unequal rate, queue and delay, faults.
+
+    python benchmarks/ordinary.py [--only CASE ...] [--repeat 5] [--seconds 4] [--json FILE]
+                                  [--transports openmrc mptcp tcp] [--networks 40] [--seed 1]
+
+openmrc runs with nothing configured. Needs root. Every transport of a repeat runs on the same bed, one after the other.
+Limits are the sum of the planes' rates times the payload share of full frames of the plane's MTU, with the headers of
+the transport (72 bytes from IP on for openmrc, 52 for TCP) and Ethernet's 14. Shares count from one second after the
+start. Other programs on the machine cost goodput: the load average is printed with every case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from _ordinary_runs import Load, Trial, run
+from rich.console import Console
+
+from openmrc.analysis.rows import Report, Row, row
+from openmrc.analysis.tables import rows_table
+from openmrc.errors import OpenmrcError
+from openmrc.live.netns import namespaces_allowed
+from openmrc.testbed.plain import PlainBed, PlainNetwork, PlainPlane
+
+MBIT, KIB, MIB = 1_000_000, 1024, 1 << 20
+TRANSPORTS = ("openmrc", "mptcp", "tcp")
+Trials = dict[str, list[Trial]]
+Rows = Callable[[str, "Case", Trials], Iterator[Row]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, what is sent over it, and what is read from the runs.
+
+    Args:
+        network: Where.
+        load: What; `seconds` of 0 takes the command line's.
+        rows: Makes the rows.
+        target: Of openmrc's share of the limit.
+        alone: Whether openmrc also runs over the fastest plane alone.
+        transports: Those that make sense.
+    """
+
+    network: PlainNetwork
+    load: Load
+    rows: Rows
+    target: str = ">= 0.97"
+    resent: str = "<= 0.001"
+    alone: bool = False
+    transports: Sequence[str] = TRANSPORTS
+
+
+def of_rates(*mbit: int, fifo_kib: int = 256, mtu: int = 1500, hosts: int = 2) -> PlainNetwork:
+    return PlainNetwork.of_rates(
+        tuple(rate * MBIT for rate in mbit), hosts=hosts, fifo_bytes=fifo_kib * KIB, mtu_bytes=mtu
+    )
+
+
+def over(values: list[float], whole: list[float]) -> list[float | None]:
+    return [value / one if one else None for value, one in zip(values, whole, strict=True)]
+
+
+def common(title: str, case: Case, trials: Trials) -> Iterator[Row]:
+    """What every transfer has: processor time, errors, contents."""
+    for name, runs in trials.items():
+        yield row(f"{title}: {name}", "goodput", [one.goodput_bps() / 1e9 for one in runs], "Gb/s")
+        yield row(f"{title}: {name}", "CPU of both hosts", [one.cpu_s_per_gb() for one in runs], "s/GB")
+        yield row(f"{title}: {name}", "CPU, whole machine", [one.machine_s_per_gb() for one in runs], "s/GB")
+    if runs := trials.get("openmrc"):
+        failures = [float(len(one.errors) + one.wrong) for one in runs]
+        yield row(f"{title}: openmrc", "errors and wrong messages", failures, "", "== 0")
+
+
+def steady(title: str, case: Case, trials: Trials) -> Iterator[Row]:
+    """Rows of a network that does not change."""
+    for name, runs in trials.items():
+        ours = name == "openmrc"
+        one_case = f"{title}: {name}"
+        yield row(one_case, "share of limit", [one.share() for one in runs], "", case.target if ours else "")
+        yield row(one_case, "share, first second", [one.share(0, 1) for one in runs], "")
+        yield row(one_case, "resent", [one.resent_share() for one in runs], "", case.resent if ours else "")
+        yield row(one_case, "longest gap", [one.longest_gap_ms() for one in runs], "ms")
+        if case.load.probe:
+            yield row(one_case, "extra delay of a ping, median", [one.extra_delay_ms(0.5) for one in runs], "ms")
+            target = "<= 5" if ours else ""
+            yield row(one_case, "extra delay of a ping, 99 %", [one.extra_delay_ms(0.99) for one in runs], "ms", target)
+            yield row(one_case, "extra delay of a ping, most", [one.extra_delay_ms(1.0) for one in runs], "ms")
+    yield from compared(title, trials)
+    yield from common(title, case, trials)
+
+
+def compared(title: str, trials: Trials) -> Iterator[Row]:
+    """Goodput of openmrc over that of the others in the same repeat."""
+    if (ours := trials.get("openmrc")) is None:
+        return
+    goodput = [one.goodput_bps() for one in ours]
+    for name, words, target in (("mptcp", "MPTCP", ">= 0.97"), ("alone", "the best plane alone", ">= 1.0")):
+        if runs := trials.get(name):
+            found = over(goodput, [one.goodput_bps() for one in runs])
+            yield row(f"{title}: openmrc", f"goodput over {words}", found, "x", target)
+
+
+def beside(title: str, case: Case, trials: Trials) -> Iterator[Row]:
+    """A TCP stream on plane 0: what it keeps of its plane, and what openmrc gets of the others."""
+    first, *others = [plane.rate_bps for plane in case.network.planes]
+    for name, runs in trials.items():
+        ours = name == "openmrc"
+        kept, rest = [], []
+        for one in runs:
+            assert one.beside is not None
+            stream = replace(one, times_s=one.beside[0], totals=one.beside[1]).goodput_bps()
+            kept.append(stream / (first * case.network.planes[0].payload_share(52)))
+            payload = one.limit_bps / (first + sum(others))
+            rest.append((one.goodput_bps()) / (payload * sum(others)))
+        yield row(f"{title}: {name}", "TCP's share of its plane", kept, "", ">= 0.3" if ours else "")
+        yield row(f"{title}: {name}", "goodput over the other planes", rest, "", ">= 0.9" if ours else "")
+    yield from common(title, case, trials)
+
+
+FAULT_AT_S, FAULT_S, AFTER_S = 2.0, 4.0, 3.0
+
+
+def faulty(title: str, case: Case, trials: Trials) -> Iterator[Row]:
+    """A plane that is silent or slow for a while: during, and after."""
+    left = _left(case)
+    end_s = FAULT_AT_S + FAULT_S
+    silent = left == 1 - 1 / len(case.network.planes)
+    for name, runs in trials.items():
+        ours = name == "openmrc"
+        one_case = f"{title}: {name}"
+        yield row(one_case, "share before", [one.share(1.0, FAULT_AT_S) for one in runs], "")
+        during = [one.share(FAULT_AT_S + 0.5, end_s) / left for one in runs]
+        yield row(one_case, "share of what is left, after 0.5 s", during, "", ">= 0.95" if ours else "")
+        whole = [one.share(FAULT_AT_S, end_s) / left for one in runs]
+        yield row(one_case, "share of what is left, whole fault", whole, "")
+        gaps = [one.longest_gap_ms(FAULT_AT_S, end_s + AFTER_S) for one in runs]
+        yield row(one_case, "longest gap", gaps, "ms", "<= 50" if ours and silent else "")
+        after = [one.share(end_s + 1.0, end_s + AFTER_S) for one in runs]
+        yield row(one_case, "share from 1 s after the return", after, "", ">= 0.97" if ours else "")
+        yield row(one_case, "resent", [one.resent_share() for one in runs], "")
+    yield from common(title, case, trials)
+
+
+def _left(case: Case) -> float:
+    """Share of all rates that is left in the fault: plane 1 is silent, or has a quarter."""
+    rates = [plane.rate_bps for plane in case.network.planes]
+    kept = 0.25 if case.load.events and case.load.events[0][1] is slow_down else 0.0
+    return 1 - (1 - kept) * rates[1] / sum(rates)
+
+
+def slow_down(bed: PlainBed) -> None:
+    bed.set_rate(1, bed.network.planes[1].rate_bps // 4)
+
+
+def speed_up(bed: PlainBed) -> None:
+    bed.set_rate(1, bed.network.planes[1].rate_bps)
+
+
+def silence(bed: PlainBed) -> None:
+    bed.silence(1)
+
+
+def repair(bed: PlainBed) -> None:
+    bed.repair(1)
+
+
+def lose(share: float, planes: Sequence[int]) -> Callable[[PlainBed], None]:
+    def act(bed: PlainBed) -> None:
+        for plane in planes:
+            bed.lose(plane, share)
+
+    return act
+
+
+def _cases() -> dict[str, Case]:
+    plain = Load(seconds=0)
+    pinged = replace(plain, probe=True)
+    fault_seconds = FAULT_AT_S + FAULT_S + AFTER_S
+    quarter = Load(seconds=fault_seconds, events=((FAULT_AT_S, slow_down), (FAULT_AT_S + FAULT_S, speed_up)))
+    silent = Load(seconds=fault_seconds, events=((FAULT_AT_S, silence), (FAULT_AT_S + FAULT_S, repair)))
+    delayed = PlainNetwork(
+        tuple(PlainPlane(200 * MBIT, 512 * KIB, 1500, delay) for delay in (100, 2_500, 10_000, 15_000))
+    )
+    many = replace(plain, depth=64)
+    equal = {
+        f"equal{rate}-{fifo}k": Case(of_rates(*(rate,) * 4, fifo_kib=fifo, mtu=mtu), pinged, steady)
+        for rate, mtu, fifos in ((500, 9000, (64, 256, 1024)), (100, 1500, (64, 256, 1024)))
+        for fifo in fifos
+    }
+    return equal | {
+        "unequal-500-500-250-100": Case(of_rates(500, 500, 250, 100, mtu=9000), plain, steady, ">= 0.95", "", True),
+        "unequal-1000-100": Case(of_rates(1000, 100, mtu=9000), plain, steady, ">= 0.95", "", True),
+        "unequal-900-40": Case(of_rates(900, 40, 40, 40, mtu=9000), plain, steady, ">= 0.95", "", True),
+        "tiny-fifo": Case(of_rates(*(300,) * 4, fifo_kib=40), plain, steady, ">= 0.95"),
+        "quarter": Case(of_rates(*(500,) * 4, mtu=9000), quarter, faulty, transports=("openmrc", "mptcp")),
+        "silent": Case(of_rates(*(500,) * 4, mtu=9000), silent, faulty, transports=("openmrc", "mptcp")),
+        "loss-one": Case(of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, (1,))),)), steady, resent=""),
+        "loss-all": Case(
+            of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, range(4))),)), steady, ">= 0.90", ""
+        ),
+        "delays-256k": Case(delayed, many, steady, ">= 0.90", ""),
+        "delays-16m": Case(delayed, replace(plain, message_bytes=16 * MIB, depth=4), steady, ">= 0.90", ""),
+        "beside-cubic": Case(of_rates(*(200,) * 4), replace(plain, beside="cubic"), beside),
+        "beside-bbr": Case(of_rates(*(200,) * 4), replace(plain, beside="bbr"), beside),
+    }
+
+
+CASES = _cases()
+
+
+def measure(name: str, case: Case, options: argparse.Namespace, console: Console) -> Iterator[Row]:
+    """All repeats of a case, each on a bed of its own, and their rows."""
+    load = case.load if case.load.seconds or case.load.flow_bytes else replace(case.load, seconds=options.seconds)
+    trials: Trials = {}
+    wanted = [one for one in case.transports if one in options.transports]
+    for number in range(options.repeat):
+        with PlainBed(case.network) as bed:
+            for transport in wanted:
+                trial = run(bed, transport, load)
+                for plane in range(len(case.network.planes)):
+                    bed.repair(plane)
+                trials.setdefault(transport, []).append(trial)
+                say(console, f"{name} {number + 1}/{options.repeat} {transport}", trial)
+            if case.alone and "openmrc" in wanted:
+                rates = [plane.rate_bps for plane in case.network.planes]
+                trial = run(bed, "openmrc", replace(load, planes=(rates.index(max(rates)),)))
+                trials.setdefault("alone", []).append(trial)
+                say(console, f"{name} {number + 1}/{options.repeat} alone", trial)
+    yield from case.rows(name, case, trials)
+
+
+def say(console: Console, words: str, trial: Trial) -> None:
+    """One line about a run, as it ends."""
+    planes = " ".join(f"{share:.2f}" for share in trial.plane_shares())
+    delay = trial.extra_delay_ms(0.99)
+    extra = "" if delay is None else f" ping +{delay:.1f} ms"
+    console.print(
+        f"  {words}: {trial.goodput_bps() / 1e9:.3f} Gb/s, {trial.share():.3f} of the limit "
+        f"(first second {trial.share(0, 1):.3f}), resent {trial.resent_share():.2%}, "
+        f"gap {trial.longest_gap_ms():.0f} ms,"
+        f"{extra} planes {planes}, load {os.getloadavg()[0]:.1f}"
+        + (f", {trial.wrong} wrong, {trial.errors}" if trial.wrong or trial.errors else ""),
+        style="dim",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="openmrc, MPTCP and TCP over ordinary networks.")
+    parser.add_argument("--only", nargs="+", metavar="CASE", help=f"of {', '.join(CASES)}; a prefix takes several")
+    parser.add_argument("--repeat", "--repeats", type=int, default=5, help="runs per number; the median counts")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each transfer that has no fault to wait for")
+    parser.add_argument("--transports", nargs="+", choices=TRANSPORTS, default=TRANSPORTS)
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    options = parser.parse_args()
+    if options.repeat < 1 or options.seconds < 2:
+        parser.error("--repeat: at least 1; --seconds: at least 2")
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    if not namespaces_allowed():
+        console.print("[yellow]no network namespaces here (they need root)[/]")
+        return 0
+    wanted = [name for name in CASES if not options.only or any(name.startswith(word) for word in options.only)]
+    if not wanted:
+        parser.error(f"--only: {' '.join(options.only)}; allowed: {', '.join(CASES)}")
+    report, failed = Report(), False
+    for name in wanted:
+        try:
+            report.add(measure(name, CASES[name], options, console))
+        except OpenmrcError as error:
+            failed = True
+            console.print(f"  {name} failed: {error}", style="red", markup=False)
+        if options.json:
+            report.write(options.json)
+    console.print(rows_table(report.rows, title=f"ordinary, commit {report.commit}"))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
