@@ -261,8 +261,7 @@ class Device:
                 **srv6,
             )
         except DeviceError as error:
-            sockets = f"a device of {len(self.ports)} ports with {evs_per_port} EVs each opens up to "
-            needs = f"{sockets}{len(self.ports) * (evs_per_port + 2)} sockets"
+            needs = _needed_sockets(len(self.ports), evs_per_port)
             raise explained(error, needs, "or lower evs_per_port") from None
         self._hub = EventHub(self._native)
         self._queues: set[CompletionQueue] = set()
@@ -527,6 +526,11 @@ def _check_timers(endpoint_retry_us: int, endpoint_retries: int, reverse_probe_i
     _within("endpoint_retry_us", endpoint_retry_us, 1, _INTERVAL_US_MAX)
     _within("endpoint_retries", endpoint_retries, 0, 255)
     _within("reverse_probe_interval_us", reverse_probe_interval_us, 1, _INTERVAL_US_MAX)
+
+
+def _needed_sockets(ports: int, evs_per_port: int) -> str:
+    sockets = ports * (evs_per_port + 2)  # of each port two receive
+    return f"a device of {ports} ports with {evs_per_port} EVs each opens up to {sockets} sockets"
 
 
 def _checked_ports(ports: Sequence[Port | str]) -> tuple[Port, ...]:
