@@ -37,7 +37,9 @@ def test_a_refused_call_is_replaced_by_an_older_one(call: str) -> None:
     assert result["turns"] < TURNS_MAX
 
 
-@pytest.mark.parametrize("error", [errno.ENOBUFS, errno.ENETUNREACH, errno.EPERM, errno.EHOSTUNREACH])
+@pytest.mark.parametrize(
+    "error", [errno.ENOBUFS, errno.ENETUNREACH, errno.EPERM, errno.EHOSTUNREACH, errno.ECONNREFUSED]
+)
 def test_a_refusal_to_send_is_named_by_an_event_and_does_not_spin(error: int) -> None:
     result = run(error, "sendmsg", "sendmmsg")
     assert result["outcome"] == "WorkError"
