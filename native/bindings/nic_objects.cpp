@@ -30,6 +30,7 @@ nb::dict to_dict(const QpStats& stats) {
   MRC_FIELD(ecn_marks_received);
   MRC_FIELD(out_of_window_packets);
   MRC_FIELD(stale_packets);
+  MRC_FIELD(contradictory_port_status);
   MRC_FIELD(refused_packets);
   MRC_FIELD(completed_messages);
   MRC_FIELD(completed_bytes);
@@ -102,6 +103,7 @@ nb::dict to_dict(const DropStats& stats) {
   MRC_FIELD(wrong_transport);
   MRC_FIELD(events_dropped);
   MRC_FIELD(wrong_nonce);
+  MRC_FIELD(contradictory_port_status);
   MRC_FIELD(unanswered_probes);
   return out;
 }
@@ -135,9 +137,11 @@ nb::dict to_dict(const nic::SocketStats& stats) {
   MRC_FIELD(receive_errors);
   MRC_FIELD(truncated);
   MRC_FIELD(kernel_drops);
+  MRC_FIELD(endpoint_drops);
   MRC_FIELD(receive_buffer_bytes);
   MRC_FIELD(send_buffer_bytes);
   MRC_FIELD(last_send_error);
+  MRC_FIELD(refusal);
   MRC_FIELD(segmentation_offload);
   MRC_FIELD(receive_offload);
   return out;

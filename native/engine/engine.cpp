@@ -208,6 +208,7 @@ DropStats Engine::drops() const {
   DropStats drops = impl_->drops;
   drops.unknown_peer = impl_->endpoint.unknown_peer();
   drops.wrong_nonce = impl_->endpoint.wrong_nonce();
+  drops.contradictory_port_status = impl_->endpoint.contradictory();
   drops.unanswered_probes = impl_->endpoint.unanswered();
   drops.events_dropped = impl_->events.dropped();
   return drops;

@@ -160,6 +160,7 @@ struct QpStats {
   std::uint64_t trimmed_packets = 0;  // arrived cut by a switch
   std::uint64_t trims_received = 0;   // TRIMMED and TRIMMED_LASTHOP NACKs for packets of ours
   std::uint64_t ecn_marks_received = 0, out_of_window_packets = 0, stale_packets = 0, refused_packets = 0;
+  std::uint64_t contradictory_port_status = 0;  // in SACKs: the port that carried it is down, it says
   std::uint64_t completed_messages = 0, completed_bytes = 0, received_messages = 0;
   std::uint64_t inflight_packets = 0, inflight_bytes = 0, lost_pending = 0;
   TimePs smoothed_rtt = 0, last_rtt = 0;
@@ -186,7 +187,7 @@ struct DropStats {
   std::array<std::uint64_t, static_cast<std::size_t>(wire::ParseError::kCount)> parse_errors{};
   std::uint64_t bad_icrc = 0, wrong_partition_key = 0, unknown_qp = 0, wrong_source = 0, qp_not_ready = 0;
   std::uint64_t wrong_context = 0, unknown_peer = 0, wrong_transport = 0, events_dropped = 0;
-  std::uint64_t wrong_nonce = 0, unanswered_probes = 0;
+  std::uint64_t wrong_nonce = 0, contradictory_port_status = 0, unanswered_probes = 0;
 };
 
 }  // namespace openmrc

@@ -196,9 +196,14 @@ void MrcRequester::acknowledge_bitmap(TimePs now, Psn base, std::uint64_t bitmap
   }
 }
 
-// The port that carried the SACK is up, and peers that share no port with us could not have sent it.
+// 0: the SACK carries no status. The port that carried the SACK is up: a status that says otherwise says nothing about the
+// others. Peers that share no port with us could not have sent it.
 void MrcRequester::note_port_status(std::uint8_t port_status, PortId port) {
   if (port_status == 0) return;
+  if (port < 8 && (port_status >> port & 1U) == 0) {
+    ++context_.stats.contradictory_port_status;
+    return;
+  }
   const PortMask carried = context_.peer->ports.size() >= 8 ? 0xFFU : (1U << context_.peer->ports.size()) - 1;
   const PortMask ports = (context_.peer->ports_up & ~carried) | (port_status & carried) | PortMask{1} << port;
   if (ports == context_.peer->ports_up || (ports & context_.services.local_ports_up) == 0) return;

@@ -103,13 +103,19 @@ class End:
                 send_cq = recv_cq = self.shared_queue
             else:
                 send_cq, recv_cq = queues_for(self.device, self.settings.send_depth, self.settings.recv_depth)
-            qp = self.domain.create_qp(
-                send_cq,
-                recv_cq,
-                transport=Transport[transport.upper()],
-                send_wr_max=self.settings.send_depth,
-                recv_wr_max=self.settings.recv_depth,
-            )
+            try:
+                qp = self.domain.create_qp(
+                    send_cq,
+                    recv_cq,
+                    transport=Transport[transport.upper()],
+                    send_wr_max=self.settings.send_depth,
+                    recv_wr_max=self.settings.recv_depth,
+                )
+            except BaseException:
+                if self.shared_queue is None:
+                    send_cq.close()
+                    recv_cq.close()
+                raise
             self.qps.append(qp)
             self._psns.append(secrets.randbits(24))
 

@@ -93,6 +93,7 @@ class QueuePairStatistics:
     ecn_marks_received: int
     out_of_window_packets: int
     stale_packets: int
+    contradictory_port_status: int
     refused_packets: int
     completed_messages: int
     completed_bytes: int
@@ -155,9 +156,13 @@ class SocketStatistics:
     receive_errors: int
     truncated: int
     kernel_drops: int
+    endpoint_drops: int
+    """Endpoint operations (EV probes, port status) beyond what a port reads of them."""
     receive_buffer_bytes: int
     send_buffer_bytes: int
     last_send_error: int
+    refusal: int
+    """errno, if the kernel has refused packets of this port and taken or given none since; else 0."""
     segmentation_offload: bool
     receive_offload: bool
 
@@ -189,6 +194,7 @@ class DropStatistics:
     wrong_transport: int
     events_dropped: int
     wrong_nonce: int
+    contradictory_port_status: int
     unanswered_probes: int
 
 
