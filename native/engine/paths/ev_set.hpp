@@ -144,6 +144,7 @@ class EvSet {
   // EVs that hold a position: never ASSUMED_BAD or DENIED ones. Below position_count() while planes lack replacements.
   std::uint32_t active_count() const { return active_count_; }
   std::uint32_t position_count() const { return static_cast<std::uint32_t>(slots_.size()); }
+  bool pins() const { return pins_; }  // the selector keeps to one path
   const EvSetStats& stats() const { return stats_; }
   void hot_memory(HotMemory& memory) const;
   std::size_t memory_bytes() const;  // this object and all that it owns, but for the selector

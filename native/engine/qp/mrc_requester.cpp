@@ -49,10 +49,12 @@ void MrcRequester::start(TimePs now, const QpToRts& attributes) {
   data_class_ = context_.capabilities.trim_nack ? attributes.data_class : TrafficClass::kNoTrim;
   resolution_ = attributes.timestamp_resolution;
   quiet_since_ = last_sent_ = now;
-  if (context_.path_signal != PathSignal::kMarks) {
+  if (context_.path_signal != PathSignal::kMarks && !context_.ev_set->pins()) {
     planes_ = std::make_unique<PlaneSet>(now, static_cast<std::uint32_t>(context_.services.config.ports.size()),
                                          context_.path_signal == PathSignal::kDiscover, full_nominal_bytes(),
                                          static_cast<std::int64_t>(context_.plane_buffer_bytes));
+    resolution_ = wire::TimestampResolution::k1Us;  // round trips of planes may be longer than the finer range
+    ev_losses_.resize(context_.ev_set->size());
     planes_->set_usable(now, context_.usable_ports());
     planes_->begin_work(now);
   }
@@ -130,6 +132,7 @@ TimePs MrcRequester::next_timer() const {
 void MrcRequester::rebase(TimePs by) {
   window_.rebase(by);
   if (planes_ != nullptr) planes_->rebase(by);
+  for (EvLosses& losses : ev_losses_) losses.burst = rebased(losses.burst, by);
   for (Probe& probe : probes_) probe.sent = rebased(probe.sent, by);
   for (TimePs* time : {&latest_delivered_, &quiet_since_, &last_sent_, &last_timeout_}) *time = rebased(*time, by);
 }
@@ -161,6 +164,7 @@ void MrcRequester::handle_timeout(TimePs now) {
     }
     state_probe_due_ = true;
   }
+  if (planes_ != nullptr) condemn_unanswered(now, wait);
   while (planes_ == nullptr && !window_.flight_empty() && window_.record(window_.oldest()).sent + wait <= now) {
     declare_lost(now, window_.oldest(), EvFeedback::kTimeout);
   }

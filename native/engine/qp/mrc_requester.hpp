@@ -103,8 +103,9 @@ class MrcRequester final : public Requester {
   TimePs echoed_rtt(TimePs now, const wire::Packet& packet) const;
   bool names_latest_copy(const wire::Seth& seth, Psn trigger) const;
   void end_plane_feedback(TimePs now, AckSample& sample, const wire::Seth& seth);
-  void lose_on_planes();
+  void lose_on_planes(TimePs now);
   void handle_plane_timer(TimePs now);
+  void condemn_unanswered(TimePs now, TimePs wait);
   void announce_plane(TimePs now, PortId plane, bool silent);
 
   RetryTimer retry_;
@@ -112,6 +113,12 @@ class MrcRequester final : public Requester {
   SendWindow window_;
   std::unique_ptr<PlaneSet> planes_;  // none: one controller for all planes
   std::vector<Psn> plane_losses_;     // empty between calls
+  // Of each EV: bursts in a row of which packets were lost and nothing arrived.
+  struct EvLosses {
+    TimePs burst = kLongAgo;
+    std::uint8_t bursts = 0;
+  };
+  std::vector<EvLosses> ev_losses_;
   std::vector<Probe> probes_;
   TimePs latest_delivered_ =
       -kNever;                      // sending time of the latest packet known to have arrived; less 1 is still a time

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::uint32_t kFewPackets = 4;
 constexpr std::int64_t kSmallBytes = 1024;
+constexpr std::uint8_t kSilentBursts = 4;
 constexpr std::ptrdiff_t kPlaneProbesMax = 4;  // of one plane, without an answer
 
 }  // namespace
@@ -110,19 +111,31 @@ BuildResult MrcRequester::build_plane_probe(TimePs now, PortMask free_ports, TxB
   if (!planes_->next_probe(now, usable, free_ports, plane, probe.order)) return no_ev(free_ports);
   probe.ev = context_.ev_set->next(now, PortMask{1} << plane);
   if (probe.ev == kNoEv) return BuildResult::kNothing;
-  // Answers that took longer than the next question say the same.
   const auto of_plane = [&](const Probe& old) {
     return old.purpose == Purpose::kPlane && context_.ev_set->ev(old.ev).port == plane;
   };
-  if (std::count_if(probes_.begin(), probes_.end(), of_plane) >= kPlaneProbesMax)
-    probes_.erase(std::find_if(probes_.begin(), probes_.end(), of_plane));
+  if (std::count_if(probes_.begin(), probes_.end(), of_plane) >= kPlaneProbesMax) {
+    const auto oldest = std::find_if(probes_.begin(), probes_.end(), of_plane);
+    // On a plane that is silent while others answer, the next question tries another path.
+    if (planes_->silent(plane)) context_.ev_set->on_feedback(now, oldest->ev, EvFeedback::kTimeout);
+    probes_.erase(oldest);
+  }
   return send_probe(now, probe, burst);
+}
+
+// Nothing at all has come back for a whole timeout: paths of questions without an answer are no better than dead.
+void MrcRequester::condemn_unanswered(TimePs now, TimePs wait) {
+  std::erase_if(probes_, [&](const Probe& probe) {
+    if (probe.purpose != Purpose::kPlane || probe.sent + wait > now) return false;
+    context_.ev_set->on_feedback(now, probe.ev, EvFeedback::kTimeout);
+    return true;
+  });
 }
 
 void MrcRequester::handle_plane_timer(TimePs now) {
   PortMask silent = 0;
   planes_->handle_timer(now, window_, plane_losses_, silent);
-  lose_on_planes();
+  lose_on_planes(now);
   for (; silent != 0; silent &= silent - 1) announce_plane(now, static_cast<PortId>(std::countr_zero(silent)), true);
 }
 
@@ -130,6 +143,7 @@ void MrcRequester::handle_plane_timer(TimePs now) {
 
 void MrcRequester::acknowledge_on_plane(TimePs now, Psn psn, bool certain) {
   const SendRecord& record = window_.record(psn);
+  if (record.transmissions == 1 || certain) ev_losses_[record.ev].bursts = 0;
   planes_->acknowledged(now, psn, record, context_.ev_set->ev(record.ev).port, certain);
 }
 
@@ -157,7 +171,7 @@ bool MrcRequester::names_latest_copy(const wire::Seth& seth, Psn trigger) const 
 
 void MrcRequester::end_plane_feedback(TimePs now, AckSample& sample, const wire::Seth& seth) {
   planes_->end_feedback(now, window_, plane_losses_);
-  lose_on_planes();
+  lose_on_planes(now);
   const EvIndex ev = context_.ev_set->find(seth.entropy);
   const std::int64_t acked = planes_->take_marking_acked();
   if (ev == kNoEv || !planes_->marking(context_.ev_set->ev(ev).port)) return;
@@ -166,9 +180,16 @@ void MrcRequester::end_plane_feedback(TimePs now, AckSample& sample, const wire:
   context_.cc->on_ack(now, sample);
 }
 
-// Congestion and chance lose packets, too: paths are not put aside for it.
-void MrcRequester::lose_on_planes() {
+// Congestion and chance lose packets, too: a path is put aside when nothing at all arrives by it while its plane answers.
+void MrcRequester::lose_on_planes(TimePs now) {
   for (const Psn psn : plane_losses_) {
+    const SendRecord& record = window_.record(psn);
+    EvLosses& losses = ev_losses_[record.ev];
+    if (losses.burst != record.sent && ++losses.bursts == kSilentBursts) {
+      losses.bursts = 0;
+      context_.ev_set->on_feedback(now, record.ev, EvFeedback::kLost);
+    }
+    losses.burst = record.sent;
     window_.leave_flight(psn, SendState::kLost);
     ++context_.stats.losses_inferred;
   }

@@ -44,7 +44,7 @@ PlaneSet::PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::ui
 }
 
 void PlaneSet::rebase(TimePs by) {
-  for (TimePs* time : {&heard_, &next_check_, &wake_, &repair_since_}) *time = rebased(*time, by);
+  for (TimePs* time : {&heard_, &others_asked_, &next_check_, &wake_, &repair_since_}) *time = rebased(*time, by);
   for (Plane& plane : planes_) {
     plane.window.rebase(by);
     for (TimePs* time : {&plane.heard, &plane.sent, &plane.probe_at, &plane.judged, &plane.settling_since}) *time = rebased(*time, by);
@@ -341,22 +341,33 @@ void PlaneSet::fall_silent(TimePs now, Plane& plane, const SendWindow& window, s
 }
 
 // A plane is silent when others are not. Where nothing at all comes back it is the peer that pauses: then what is under way
-// may still arrive, and questions alone are sent.
+// may still arrive, and questions alone are sent. Planes that carry nothing are asked, too: the window may be full of what a
+// dead plane owes.
 void PlaneSet::handle_timer(TimePs now, const SendWindow& window, std::vector<Psn>& lost, PortMask& changed) {
   if (wake_ <= now) wake_ = kNever;
   if (next_check_ > now) return;
-  bool active = false;
+  bool active = false, ask_others = false;
   for (PortId id = 0; id < planes_.size(); ++id) {
     Plane& plane = planes_[id];
     const bool waits = plane.in_flight_bytes > 0 && now - plane.heard > patience(plane);
-    if (!plane.silent && waits && heard_ - plane.heard > patience(plane) / 2) {
-      fall_silent(now, plane, window, lost);
-      changed |= bit_of(id);
+    if (!plane.silent && waits) {
+      if (heard_ - plane.heard > patience(plane) / 2) {
+        fall_silent(now, plane, window, lost);
+        changed |= bit_of(id);
+      } else {
+        ask_others = true;
+      }
     }
     if (!plane.silent && plane.in_flight_bytes > 0) find_losses(now, plane, window, lost);
     const bool watched = plane.in_flight_bytes > 0 || plane.silent;
     if (watched && plane.probe_at <= now && (usable_ & bit_of(id)) != 0) probe_due_ |= bit_of(id);
     active = active || watched;
+  }
+  if (ask_others && now >= others_asked_ + kProbeGapMin) {
+    others_asked_ = now;
+    for (PortId id = 0; id < planes_.size(); ++id) {
+      if (planes_[id].in_flight_bytes == 0 && !planes_[id].silent) probe_due_ |= bit_of(id) & usable_;
+    }
   }
   next_check_ = active ? now + kCheckInterval : kNever;
 }

@@ -71,6 +71,7 @@ class PlaneSet {
   void set_usable(TimePs now, PortMask usable);
   PortMask answering() const;  // planes that are not silent; all of them where every one is
 
+  bool silent(PortId plane) const { return planes_[plane].silent; }
   bool marking(PortId plane) const { return planes_[plane].marking; }
   std::int64_t marking_in_flight() const;
   std::int64_t take_marking_acked();
@@ -133,6 +134,7 @@ class PlaneSet {
   std::vector<Plane> planes_;
   std::vector<Sent> sent_;
   TimePs heard_ = 0;  // on any plane
+  TimePs others_asked_ = kLongAgo;
   TimePs next_check_ = kNever;
   TimePs wake_ = kNever;  // a plane may send again by its pace
   TimePs repair_since_ = kNever;
