@@ -220,7 +220,10 @@ void MrcEndpoint::connect(std::uint32_t index, std::uint32_t peer_number) {
   require(engine_.modify_qp(now_, connection.qp, rts));
   // A driver polls after each command. Without it all QPs would wait in line in the order of their creation, which is by
   // peer: every host of an all-to-all would begin with the same receiver, whatever it posted first.
-  MRC_ASSERT(!engine_.poll_transmit(now_, ~PortMask{0}, 1, scratch_burst()));
+  // With planes of their own QPs begin with a probe of each, which has to wait for the NIC.
+  if (init.path_signal == PathSignal::kMarks) {
+    MRC_ASSERT(!engine_.poll_transmit(now_, ~PortMask{0}, 1, scratch_burst()));
+  }
 }
 
 void MrcEndpoint::post(TimePs now, std::uint32_t index, MessageId message, std::uint64_t bytes) {
