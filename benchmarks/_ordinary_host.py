@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from openmrc import Connection, Device, Listener, _native, connect, listen
+from openmrc.errors import OpenmrcError
 from openmrc.live import measure
 from openmrc.live.child import Pipe, cpu_s, serve
 from openmrc.live.pattern import Bytes, Pattern
@@ -78,7 +79,7 @@ class Mrc(Host):
             for listener, buffer in self._listeners:
                 self._sinks.append((listener.accept(timeout_s=_TIMEOUT_S), buffer))
             self.pipe.send({"accepted": True})
-        except Exception as error:
+        except (OpenmrcError, OSError, TimeoutError) as error:
             self.pipe.send({"error": f"{type(error).__name__}: {error}"})
 
     def do_connect(self, addresses: list[str], message_bytes: int) -> None:
@@ -120,7 +121,7 @@ class Mrc(Host):
                     messages=messages,
                 )
                 count, bytes_ = done.messages, done.bytes
-            except Exception as failure:
+            except OpenmrcError as failure:
                 error = f"{type(failure).__name__}: {failure}"
             results.append(
                 {"began": began, "ended": time.monotonic(), "messages": count, "bytes": bytes_, "error": error}
@@ -182,6 +183,7 @@ class Watch:
         self._connections = connections
         self._notes: list[list[float]] = []
         self._stopped = threading.Event()
+        self._note()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

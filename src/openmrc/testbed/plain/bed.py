@@ -57,6 +57,7 @@ class PlainBed:
         self.switch = f"{self.name}-switch"
         self._rates = [plane.rate_bps for plane in network.planes]
         self._delay_line: DelayLine | None = None
+        self._made: list[str] = []  # a namespace of somebody else's with such a name must survive
 
     @property
     def namespaces(self) -> list[str]:
@@ -75,6 +76,7 @@ class PlainBed:
         try:
             for name in self.namespaces:
                 namespaces.create(name)
+                self._made.append(name)
             for name in self.hosts:
                 _configure_namespace(name)
             _batch("ip", self.switch, self._bridges())
@@ -99,11 +101,12 @@ class PlainBed:
         if self._delay_line is not None:
             self._delay_line.close()
             self._delay_line = None
-        for pid in namespaces.processes(self.namespaces):
+        for pid in namespaces.processes(self._made):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for name in self.namespaces:
+        for name in self._made:
             namespaces.remove(name)
+        self._made.clear()
 
     def enable_mptcp(self, servers: Iterable[int]) -> None:
         """Lets MPTCP connections to these hosts use every plane.
@@ -113,9 +116,7 @@ class PlainBed:
         """
         planes = len(self.network.planes)
         for name in self.hosts:
-            _batch(
-                "ip", name, ["mptcp endpoint flush", f"mptcp limits set subflows {planes} add_addr_accepted {planes}"]
-            )
+            _batch("ip", name, ["mptcp endpoint flush", "mptcp limits set subflows 8 add_addr_accepted 8"])
         for host in servers:
             lines = [
                 f"mptcp endpoint add {self.network.address(host, plane)} dev eth{plane} signal"
