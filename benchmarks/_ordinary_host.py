@@ -217,13 +217,14 @@ class Tcp(Host):
         super().__init__(pipe)
         self._sources: list[socket.socket] = []
         self._sinks: list[socket.socket] = []
+        self._listeners: list[socket.socket] = []
         self._samples: list[list[list[float]]] = []
         self._stop = threading.Event()
         self._reader: threading.Thread | None = None
 
     def do_listen(self, addresses: list[str], protocol: int) -> None:
-        """Listens at each address for one connection."""
-        listeners = []
+        """Listens at each address for one connection. Other planes' subflows join later, so listeners stay open."""
+        listeners = self._listeners
         for address in addresses:
             one = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -238,7 +239,6 @@ class Tcp(Host):
             try:
                 for one in listeners:
                     self._sinks.append(one.accept()[0])
-                    one.close()
                 self.pipe.send({"accepted": True})
             except OSError as error:
                 self.pipe.send({"error": str(error)})
