@@ -22,6 +22,7 @@ FAST, SLOW = range(2)
 SILENCE_S = 2.0
 DELAY_US = 20_000
 PORT = 4790
+MPTCP = 262
 
 
 def echo_socket(bed: PlainBed, host: int, plane: int) -> socket.socket:
@@ -121,6 +122,42 @@ def test_a_delay_holds_back_every_datagram(needs_namespaces: None) -> None:
         _, control, _, _ = sink.recvmsg(16, 64)
         seconds, nanoseconds = (int.from_bytes(control[0][2][at : at + 8], sys.byteorder) for at in (0, 8))
         assert seconds * 10**9 + nanoseconds - began >= DELAY_US * 1000  # a bound from below cannot be missed
+
+
+def test_mptcp_uses_every_plane(bed: PlainBed) -> None:
+    bed.enable_mptcp([1])
+    try:
+        with namespaces.inside(bed.hosts[1]):
+            listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, MPTCP)
+        with namespaces.inside(bed.hosts[0]):
+            source = socket.socket(socket.AF_INET, socket.SOCK_STREAM, MPTCP)
+    except OSError as error:
+        pytest.skip(f"MPTCP: {error}")
+    before = taken(bed, SLOW)
+    with listener, source:
+        listener.bind(("", 0))  # other planes join through it, at their own addresses
+        listener.listen(1)
+        source.settimeout(30)
+        source.connect((bed.addresses(1)[FAST], listener.getsockname()[1]))
+        sink, _ = listener.accept()
+        with sink:
+            for _ in range(2000):
+                source.sendall(bytes(65536))
+                left = 65536
+                while left:
+                    left -= len(sink.recv(left))
+                if taken(bed, SLOW) > before + 20_000:
+                    break
+            else:
+                pytest.fail("the second plane carries nothing")
+
+
+def taken(bed: PlainBed, plane: int) -> int:
+    """Bytes that host 1 has taken from a plane."""
+    command = (*bed.prefix(1), "cat", "/proc/net/dev")
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    line = next(line for line in text.splitlines() if line.strip().startswith(f"eth{plane}:"))
+    return int(line.partition(":")[2].split()[0])
 
 
 def test_nothing_is_left(needs_namespaces: None) -> None:

@@ -25,7 +25,7 @@ from openmrc.testbed.plain.network import PlainNetwork, PlainPlane
 __all__ = ["PlainBed"]
 
 _OFFLOADS = ("tso", "gso", "gro")
-# MPTCP stalls with less (seen up to 16 MB at 2 Gb/s): what waits for a subflow's resends is held in small buffers.
+# What waits for a slow subflow's data is held in the receive buffer: MPTCP shall not be limited by it.
 _TCP_BUFFER_BYTES = "4096 1048576 67108864"
 _SYSCTLS = {
     "net/ipv6/conf/all/disable_ipv6": "1",
@@ -111,8 +111,8 @@ class PlainBed:
     def enable_mptcp(self, servers: Iterable[int]) -> None:
         """Lets MPTCP connections to these hosts use every plane.
 
-        Servers announce their addresses and clients connect to them. A host that does both would be asked by two sides
-        for each plane, and the kernel then leaves planes out: announce only where connections are accepted.
+        Servers announce their addresses and clients join through the listener, which has to stay open and to listen
+        on all addresses.
         """
         planes = len(self.network.planes)
         for name in self.hosts:
