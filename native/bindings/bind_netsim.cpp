@@ -63,6 +63,7 @@ EmulatorConfig config_from(const nb::dict& from) {
   shape = shape_from(from);
   config.fabric.packets_max = kPacketsMax;
   config.fabric.ports = ports_from(member<nb::list>(from, "ports"));
+  config.fabric.unlike = unlike_from(from, shape.planes);
   config.fabric.seed = member<std::uint64_t>(from, "seed");
   config.udp_port = member<std::uint16_t>(from, "udp_port");
   config.header_bytes = member<std::uint32_t>(from, "header_bytes");

@@ -86,8 +86,10 @@ unsigned modify(Device& device, std::uint32_t qp, const Attributes& attributes) 
 
 unsigned to_init(Device& device, std::uint32_t qp, const std::string& selector, const nb::dict& ev_set,
                  const std::vector<std::tuple<std::uint32_t, PortId>>& universe, const std::string& controller,
-                 const nb::dict& cc) {
+                 const nb::dict& cc, std::uint8_t path_signal, std::uint64_t plane_buffer_bytes) {
   QpToInit attributes;
+  attributes.path_signal = static_cast<PathSignal>(path_signal);
+  attributes.plane_buffer_bytes = plane_buffer_bytes;
   attributes.ev_selector = selector;
   attributes.ev_set = ev_set_of(ev_set);
   for (const auto& [value, port] : universe) attributes.ev_universe.push_back({value, port});
@@ -107,6 +109,7 @@ unsigned to_rtr(Device& device, std::uint32_t qp, const nb::dict& from) {
   take(from, "trim_nack", attributes.capabilities.trim_nack);
   take(from, "dynamic_mpr", attributes.capabilities.dynamic_mpr);
   take(from, "service_time", attributes.capabilities.service_time);
+  take(from, "plane_sacks", attributes.capabilities.plane_sacks);
   take(from, "sack_bytes", attributes.sack_bytes);
   take(from, "nack_out_of_window", attributes.nack_out_of_window);
   return modify(device, qp, attributes);
@@ -170,6 +173,19 @@ nb::object statistics(Device& device, std::uint32_t qp) {
   return out;
 }
 
+// One dictionary a plane; empty: planes are not controlled one by one.
+nb::list plane_statistics(Device& device, std::uint32_t qp) {
+  std::vector<PlaneStats> planes;
+  device.look([&](const Engine& engine) {
+    PlaneStats stats;
+    for (PortId plane = 0; engine.plane_stats(qp, plane, stats); ++plane) planes.push_back(stats);
+    return 0;
+  });
+  nb::list out;
+  for (const PlaneStats& stats : planes) out.append(to_dict(stats));
+  return out;
+}
+
 // (EV value, port, state, active) for the whole universe of the QP.
 nb::list ev_states(Device& device, std::uint32_t qp) {
   struct Row {
@@ -229,6 +245,7 @@ void bind_control(nb::class_<Device>& device) {
                 self.command([&](Engine& engine, TimePs) { return engine.set_receive_window(qp, mpr_units); }));
           },
           Release())
+      .def("qp_plane_statistics", &plane_statistics)
       .def("qp_statistics", &statistics)
       .def("ev_states", &ev_states);
 }

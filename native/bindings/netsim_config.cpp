@@ -32,8 +32,10 @@ PortConfig port_from(const nb::dict& from) {
   port.trim_threshold_bytes = member<std::uint32_t>(from, "trim_threshold_bytes");
   port.trim_bytes = member<std::uint32_t>(from, "trim_bytes");
   port.last_hop = member<bool>(from, "last_hop");
+  port.priority = member_or<bool>(from, "priority", true);
   port.ecn_max_permille = member_or<std::uint32_t>(from, "ecn_max_permille", 1000);
-  if (port.rate_bps == 0 || port.delay < 0 || port.ecn_min_bytes > port.ecn_max_bytes) {
+  if (port.rate_bps == 0 || port.delay < 0 || port.ecn_min_bytes > port.ecn_max_bytes ||
+      (port.trim && !port.priority)) {
     raise_value_error("port settings contradict each other");
   }
   return port;
@@ -71,6 +73,16 @@ std::array<PortConfig, kLinkKinds> ports_from(const nb::list& from) {
   std::array<PortConfig, kLinkKinds> ports;
   for (std::size_t kind = 0; kind < from.size(); ++kind) ports[kind] = port_from(nb::cast<nb::dict>(from[kind]));
   return ports;
+}
+
+std::vector<std::array<PortConfig, kLinkKinds>> unlike_from(const nb::dict& from, std::uint32_t planes) {
+  std::vector<std::array<PortConfig, kLinkKinds>> unlike;
+  if (!from.contains("unlike")) return unlike;
+  for (const nb::handle plane : member<nb::list>(from, "unlike")) {
+    unlike.push_back(ports_from(nb::cast<nb::list>(plane)));
+  }
+  if (!unlike.empty() && unlike.size() != planes) raise_value_error("unlike: ports of every plane");
+  return unlike;
 }
 
 FaultTarget target_from(const nb::tuple& from) {

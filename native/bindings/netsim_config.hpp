@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "netsim/faults.hpp"
 #include "netsim/link.hpp"
@@ -23,6 +24,9 @@ T member(const nanobind::dict& from, const char* name) {
 netsim::ClosShape shape_from(const nanobind::dict& from);
 // In the order of LinkKind; the ports of the third tier may be left out.
 std::array<netsim::PortConfig, netsim::kLinkKinds> ports_from(const nanobind::list& from);
+// The `unlike` of a fabric: such a list for every plane, or none where planes are alike.
+std::vector<std::array<netsim::PortConfig, netsim::kLinkKinds>> unlike_from(const nanobind::dict& from,
+                                                                            std::uint32_t planes);
 // (plane, host, t0, t1, direction[, t2]), None where not restricted.
 netsim::FaultTarget target_from(const nanobind::tuple& from);
 netsim::Effects effects_from(const nanobind::dict& from);

@@ -30,6 +30,7 @@ nb::dict to_dict(const QpStats& stats) {
   MRC_FIELD(ecn_marks_received);
   MRC_FIELD(out_of_window_packets);
   MRC_FIELD(stale_packets);
+  MRC_FIELD(contradictory_port_status);
   MRC_FIELD(refused_packets);
   MRC_FIELD(completed_messages);
   MRC_FIELD(completed_bytes);
@@ -39,6 +40,26 @@ nb::dict to_dict(const QpStats& stats) {
   MRC_FIELD(lost_pending);
   MRC_TIME(smoothed_rtt);
   MRC_TIME(last_rtt);
+  return out;
+}
+
+nb::dict to_dict(const PlaneStats& stats) {
+  nb::dict out;
+  MRC_FIELD(window_bytes);
+  MRC_FIELD(in_flight_bytes);
+  MRC_FIELD(sent_packets);
+  MRC_FIELD(sent_bytes);
+  MRC_FIELD(lost_packets);
+  MRC_FIELD(acked_packets);
+  MRC_FIELD(rate_bps);
+  MRC_TIME(base_rtt);
+  MRC_TIME(smoothed_rtt);
+  MRC_TIME(queue_delay);
+  MRC_TIME(target_delay);
+  MRC_FIELD(background_loss_ppm);
+  MRC_FIELD(burst_bytes);
+  MRC_FIELD(marking);
+  MRC_FIELD(silent);
   return out;
 }
 
@@ -82,6 +103,7 @@ nb::dict to_dict(const DropStats& stats) {
   MRC_FIELD(wrong_transport);
   MRC_FIELD(events_dropped);
   MRC_FIELD(wrong_nonce);
+  MRC_FIELD(contradictory_port_status);
   MRC_FIELD(unanswered_probes);
   return out;
 }
@@ -115,9 +137,11 @@ nb::dict to_dict(const nic::SocketStats& stats) {
   MRC_FIELD(receive_errors);
   MRC_FIELD(truncated);
   MRC_FIELD(kernel_drops);
+  MRC_FIELD(endpoint_drops);
   MRC_FIELD(receive_buffer_bytes);
   MRC_FIELD(send_buffer_bytes);
   MRC_FIELD(last_send_error);
+  MRC_FIELD(refusal);
   MRC_FIELD(segmentation_offload);
   MRC_FIELD(receive_offload);
   return out;

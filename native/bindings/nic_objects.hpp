@@ -30,6 +30,7 @@ inline nb::tuple to_tuple(const nic::TimedEvent& timed) {
 }
 
 nb::dict to_dict(const QpStats& stats);
+nb::dict to_dict(const PlaneStats& stats);
 nb::dict to_dict(const CcStats& stats);
 nb::dict to_dict(const PortStats& stats);
 nb::dict to_dict(const DropStats& stats);

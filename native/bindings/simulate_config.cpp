@@ -48,6 +48,13 @@ class Reader {
   std::set<std::string> known_;
 };
 
+PathSignal signal_from(const std::string& name) {
+  if (name == "marks") return PathSignal::kMarks;
+  if (name == "delay") return PathSignal::kDelay;
+  if (name == "discover") return PathSignal::kDiscover;
+  raise_value_error("path_signal: marks, delay or discover");
+}
+
 EndpointFactory mrc_from(const nb::dict& from) {
   MrcSettings mrc;
   Reader reader(from);
@@ -55,6 +62,8 @@ EndpointFactory mrc_from(const nb::dict& from) {
   reader.skip("cc");
   reader.take("ev_selector", mrc.init.ev_selector);
   reader.take("controller", mrc.init.controller);
+  std::string signal = "marks";
+  reader.take("path_signal", signal);
   reader.take("evs_per_port", mrc.init.ev_set.active_per_port);
   reader.take("universe_per_port", mrc.universe_per_port);
   reader.take("min_active", mrc.init.ev_set.min_active);
@@ -82,6 +91,8 @@ EndpointFactory mrc_from(const nb::dict& from) {
   reader.finish();
   if (from.contains("cc")) mrc.init.cc = cc_of(nb::cast<nb::dict>(from["cc"]));
   if (make_ev_selector(mrc.init.ev_selector, Rng(0)) == nullptr) raise_value_error("unknown EV selector");
+  mrc.init.path_signal = signal_from(signal);
+  mrc.rtr.capabilities.plane_sacks = mrc.init.path_signal != PathSignal::kMarks;
   if (make_controller(mrc.init.controller, {}) == nullptr) raise_value_error("unknown controller");
   return [mrc, watched](const Surroundings& surroundings, std::uint32_t host) {
     const bool watch =
@@ -171,6 +182,7 @@ SimulationConfig simulation_config_from(const nb::dict& from) {
   SimulationConfig config;
   config.fabric.shape = shape_from(member<nb::dict>(from, "shape"));
   config.fabric.ports = ports_from(member<nb::list>(from, "ports"));
+  config.fabric.unlike = unlike_from(from, config.fabric.shape.planes);
   config.fabric.seed = member<std::uint64_t>(from, "seed");
   if (from.contains("queued")) config.fabric.queued = queues_from(from["queued"]);
   if (from.contains("reconvergence")) config.fabric.reconvergence = reconvergence_from(from["reconvergence"]);
@@ -180,12 +192,15 @@ SimulationConfig simulation_config_from(const nb::dict& from) {
   surroundings.payload_mtu = member<std::uint32_t>(from, "payload_mtu");
   surroundings.header_bytes = member<std::uint32_t>(from, "header_bytes");
   surroundings.base_rtt = member<TimePs>(from, "base_rtt_ps");
-  surroundings.port_rate_bps = config.fabric.ports[0].rate_bps;
   config.nic_latency = member<TimePs>(from, "nic_latency_ps");
   config.threads = member<std::uint32_t>(from, "threads");
   if (config.threads == 0 || config.threads > 256) raise_value_error("threads: 1 to 256");
-  if (config.nic_latency + std::min(config.fabric.ports[0].delay, config.fabric.ports[1].delay) <= 0) {
-    raise_value_error("the way between NIC and T0 needs a delay");
+  for (std::uint32_t plane = 0; plane < surroundings.shape.planes; ++plane) {
+    const auto& ports = config.fabric.ports_of(plane);
+    surroundings.port_rate_bps = std::max(surroundings.port_rate_bps, ports[0].rate_bps);
+    if (config.nic_latency + std::min(ports[0].delay, ports[1].delay) <= 0) {
+      raise_value_error("the way between NIC and T0 needs a delay");
+    }
   }
   if (surroundings.payload_mtu < kPayloadMtuMin || surroundings.payload_mtu > kPayloadMtuMax) {
     raise_value_error("payload_mtu: 256 to 8192");

@@ -159,13 +159,18 @@ Peer* EndpointOperations::take_port_status(TimePs now, Peer& peer, const RxDatag
     ++wrong_nonce_;
     return nullptr;
   }
+  // The port that carries a status is up. A mask that says otherwise, such as an empty one, says nothing about the others.
+  if ((packet.erth.port_status_mask >> datagram.port & 1U) == 0) {
+    ++contradictory_;
+    return nullptr;
+  }
   queue_response(now, {peer.answers, config_.answer_interval_peer, kAnswersAtOncePeer}, datagram, packet);
   const auto id = static_cast<std::uint16_t>(packet.bth.psn);
   if (peer.status_seen && static_cast<std::int16_t>(id - peer.status_id) < 0) return nullptr;  // a newer one was faster
   peer.status_seen = true;
   peer.status_id = id;
-  // The port that carries the status is up, and a peer that shares no port with us could not have sent it.
-  PortMask reported = (packet.erth.port_status_mask & peer.existing_ports()) | PortMask{1} << datagram.port;
+  // A peer that shares no port with us could not have sent it.
+  PortMask reported = packet.erth.port_status_mask & peer.existing_ports();
   if ((reported & ports_up) == 0) reported |= peer.ports_up;
   if (reported == peer.ports_up) return nullptr;
   peer.ports_up = reported;

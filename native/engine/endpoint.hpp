@@ -60,6 +60,7 @@ class EndpointOperations {
 
   std::uint64_t unknown_peer() const { return unknown_peer_; }
   std::uint64_t wrong_nonce() const { return wrong_nonce_; }
+  std::uint64_t contradictory() const { return contradictory_; }
   std::uint64_t unanswered() const { return unanswered_; }
 
  private:
@@ -113,7 +114,8 @@ class EndpointOperations {
   std::size_t unsent_ = 0;
   std::uint64_t unknown_peer_ = 0;
   std::uint64_t wrong_nonce_ = 0;
-  std::uint64_t unanswered_ = 0;  // requests over the limit
+  std::uint64_t contradictory_ = 0;  // port statuses
+  std::uint64_t unanswered_ = 0;     // requests over the limit
   std::uint64_t nonces_drawn_ = 0;
   std::uint16_t next_wire_id_ = 1;
   std::uint16_t status_id_ = 0;

@@ -185,6 +185,10 @@ bool Engine::cc_stats(std::uint32_t qp, CcStats& stats) const {
   stats = target->context().cc->stats();
   return true;
 }
+bool Engine::plane_stats(std::uint32_t qp, PortId plane, PlaneStats& stats) const {
+  const Qp* target = impl_->find(qp);
+  return target != nullptr && target->requester() != nullptr && target->requester()->fill_plane(plane, stats);
+}
 const EvSet* Engine::ev_set(std::uint32_t qp) const {
   const Qp* target = impl_->find(qp);
   return target == nullptr ? nullptr : target->context().ev_set.get();
@@ -204,6 +208,7 @@ DropStats Engine::drops() const {
   DropStats drops = impl_->drops;
   drops.unknown_peer = impl_->endpoint.unknown_peer();
   drops.wrong_nonce = impl_->endpoint.wrong_nonce();
+  drops.contradictory_port_status = impl_->endpoint.contradictory();
   drops.unanswered_probes = impl_->endpoint.unanswered();
   drops.events_dropped = impl_->events.dropped();
   return drops;

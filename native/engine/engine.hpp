@@ -200,6 +200,8 @@ class Engine {
   TimePs qp_answered(std::uint32_t qp) const;  // when the latest question was asked that got an answer; kLongAgo: none
   bool qp_stats(std::uint32_t qp, QpStats& stats) const;
   bool cc_stats(std::uint32_t qp, CcStats& stats) const;
+  // False: no such QP or plane, or the planes of the QP are not controlled one by one.
+  bool plane_stats(std::uint32_t qp, PortId plane, PlaneStats& stats) const;
   const EvSet* ev_set(std::uint32_t qp) const;              // nullptr: no such QP, or RC
   std::uint32_t sends_outstanding(std::uint32_t qp) const;  // posted, not completed
   PortMask ports_up() const;

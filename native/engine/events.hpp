@@ -16,6 +16,7 @@ enum class EventType : std::uint8_t {
   kRetryTimeout = 4,  // value = consecutive timeouts so far
   kCqOverrun = 5,
   kPortRefused = 6,  // by the driver: the operating system refused to send or receive; value = errno
+  kPlaneState = 7,   // port; value = 1 answers, 0 silent: packets get no answer while those of other planes do
   kCount,
 };
 

@@ -90,11 +90,19 @@ struct Completion {
   WcOpcode opcode{};
 };
 
-// Capability bits exchanged between peers (F.1).
+// Capability bits exchanged between peers (F.1), and extensions of ours.
 struct QpCapabilities {
   bool trim_nack = true;
   bool dynamic_mpr = false;
   bool service_time = true;
+  bool plane_sacks = false;  // extension: SACKs are counted and merged by plane, and are sent after 1 ms at the latest
+};
+
+// How congestion shows on the planes of a QP.
+enum class PathSignal : std::uint8_t {
+  kMarks = 0,  // ECN and trimming: one controller for the QP, as published
+  kDelay,      // extension: queueing delay and losses, plane by plane
+  kDiscover,   // extension: by delay, until a plane is seen to mark
 };
 
 struct QpInitAttributes {
@@ -113,6 +121,8 @@ struct QpToInit {
   std::vector<Ev> ev_universe;  // of the EV profile; RC takes the first EV of a usable port
   std::string controller = "nscc";
   CcConfig cc;
+  PathSignal path_signal = PathSignal::kMarks;
+  std::uint64_t plane_buffer_bytes = 0;  // that the peer's socket holds of one plane; 0: unknown
 };
 
 // INIT -> RTR: what we need to receive.
@@ -150,9 +160,22 @@ struct QpStats {
   std::uint64_t trimmed_packets = 0;  // arrived cut by a switch
   std::uint64_t trims_received = 0;   // TRIMMED and TRIMMED_LASTHOP NACKs for packets of ours
   std::uint64_t ecn_marks_received = 0, out_of_window_packets = 0, stale_packets = 0, refused_packets = 0;
+  std::uint64_t contradictory_port_status = 0;  // in SACKs: the port that carried it is down, it says
   std::uint64_t completed_messages = 0, completed_bytes = 0, received_messages = 0;
   std::uint64_t inflight_packets = 0, inflight_bytes = 0, lost_pending = 0;
   TimePs smoothed_rtt = 0, last_rtt = 0;
+};
+
+// Of one plane of a QP whose planes are controlled one by one.
+struct PlaneStats {
+  std::uint64_t window_bytes = 0, in_flight_bytes = 0;
+  std::uint64_t sent_packets = 0, sent_bytes = 0, lost_packets = 0, acked_packets = 0;
+  std::uint64_t rate_bps = 0;  // delivered, smoothed
+  TimePs base_rtt = 0, smoothed_rtt = 0, queue_delay = 0, target_delay = 0;
+  std::uint32_t background_loss_ppm = 0;
+  std::uint32_t burst_bytes = 0;
+  bool marking = false;
+  bool silent = false;
 };
 
 struct PortStats {
@@ -164,7 +187,7 @@ struct DropStats {
   std::array<std::uint64_t, static_cast<std::size_t>(wire::ParseError::kCount)> parse_errors{};
   std::uint64_t bad_icrc = 0, wrong_partition_key = 0, unknown_qp = 0, wrong_source = 0, qp_not_ready = 0;
   std::uint64_t wrong_context = 0, unknown_peer = 0, wrong_transport = 0, events_dropped = 0;
-  std::uint64_t wrong_nonce = 0, unanswered_probes = 0;
+  std::uint64_t wrong_nonce = 0, contradictory_port_status = 0, unanswered_probes = 0;
 };
 
 }  // namespace openmrc

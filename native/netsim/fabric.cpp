@@ -13,12 +13,13 @@ constexpr std::size_t kNoticesMax = 1U << 16;  // nobody listens: the oldest are
 
 std::unique_ptr<PlaneModel> make_plane(const FabricConfig& config, const RoutingTables& tables, std::uint32_t index) {
   if (!config.queued) {
-    const PlaneConfig plane{config.shape, config.ports, config.packets_max, config.delivery_lead, config.seed, &tables};
+    const PlaneConfig plane{config.shape, config.ports_of(index), config.packets_max, config.delivery_lead, config.seed,
+                            &tables};
     return std::make_unique<Plane>(plane, index);
   }
   QueuedPlaneConfig plane;
   plane.shape = config.shape;
-  plane.ports = config.ports;
+  plane.ports = config.ports_of(index);
   plane.buffer_bytes = config.queued->buffer_bytes;
   plane.alpha_permille = config.queued->alpha_permille;
   plane.pfc = config.queued->pfc;
@@ -39,6 +40,7 @@ Fabric::Fabric(const FabricConfig& config)
       link_changes_(config.shape.planes),
       carrier_(std::size_t{config.shape.planes} * config.shape.hosts, true) {
   MRC_ASSERT(shape_.planes > 0 && shape_.hosts > 0 && shape_.hosts_per_t0 > 0 && shape_.t1s > 0);
+  MRC_ASSERT(config.unlike.empty() || config.unlike.size() == shape_.planes);
   planes_.reserve(shape_.planes);
   for (std::uint32_t index = 0; index < shape_.planes; ++index) planes_.push_back(make_plane(config, routing_, index));
 }

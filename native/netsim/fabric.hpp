@@ -38,11 +38,16 @@ struct Reconvergence {
 struct FabricConfig {
   ClosShape shape;
   std::array<PortConfig, kLinkKinds> ports;
-  std::uint32_t packets_max = 0;  // per plane; 0: no limit
-  TimePs delivery_lead = 0;       // as in PlaneConfig
+  std::vector<std::array<PortConfig, kLinkKinds>> unlike;  // by plane, in place of `ports`; empty: planes are alike
+  std::uint32_t packets_max = 0;                           // per plane; 0: no limit
+  TimePs delivery_lead = 0;                                // as in PlaneConfig
   std::optional<SharedQueues> queued;
   Reconvergence reconvergence;  // by default never: paths are fixed
   std::uint64_t seed = 0;
+
+  const std::array<PortConfig, kLinkKinds>& ports_of(std::uint32_t plane) const {
+    return unlike.empty() ? ports : unlike[plane];
+  }
 };
 
 // What an observer is told.

@@ -52,6 +52,7 @@ Port::Port(const PortConfig& config) : config_(config) {
   MRC_ASSERT(config.rate_bps > 0);
   MRC_ASSERT(config.ecn_min_bytes <= config.ecn_max_bytes);
   MRC_ASSERT(config.ecn_max_permille <= kPermille);
+  MRC_ASSERT(config.priority || !config.trim);  // what is left of a packet must overtake, or it says nothing in time
   if (kBitPs % config.rate_bps == 0) ps_per_byte_ = static_cast<TimePs>(kBitPs / config.rate_bps);
   queue_time_ = transmit_time(config.queue_bytes);
   control_queue_time_ = transmit_time(config.control_queue_bytes);
@@ -69,8 +70,8 @@ std::uint64_t Port::bytes_in(TimePs wait) const {
 }
 
 Link::Sent Link::offer(TimePs now, Packet& packet, const Port& port, FaultState* faults, Rng& marking) {
-  if (is_control(packet.traffic_class)) return offer_control(now, packet, port, faults);
   const PortConfig& config = port.config();
+  if (overtakes(config, packet)) return offer_control(now, packet, port, faults);
   const TimePs start = std::max({now, busy_until_, control_until_});
   const TimePs wait = start - now;
   if (can_trim(config, packet) && wait > stretched(port.trim_time(), faults)) {

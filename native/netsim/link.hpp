@@ -32,6 +32,7 @@ struct PortConfig {
   std::uint32_t trim_threshold_bytes = 0;  // data that would wait behind more than this is trimmed
   std::uint32_t trim_bytes = 0;            // what is left of it on the wire, framing included
   bool last_hop = false;                   // its trimmed packets carry TRIMMED_LASTHOP
+  bool priority = true;                    // control overtakes data; false: one FIFO for all, as in a plain switch
 };
 
 inline constexpr std::uint32_t kPartsPerBillion = 1'000'000'000;

@@ -24,6 +24,11 @@ inline bool can_trim(const PortConfig& config, const Packet& packet) {
   return config.trim && trimmable && packet.bytes > config.trim_bytes;
 }
 
+// Whether the port serves the packet before waiting data.
+inline bool overtakes(const PortConfig& config, const Packet& packet) {
+  return config.priority && is_control(packet.traffic_class);
+}
+
 inline void trim(const PortConfig& config, Packet& packet, LinkCounters& counters) {
   packet.bytes = config.trim_bytes;
   packet.traffic_class = config.last_hop ? TrafficClass::kTrimmedLastHop : TrafficClass::kTrimmed;

@@ -169,7 +169,7 @@ void QueuedPlane::offer(std::uint32_t id, LinkId link, Edge& edge) {
     ++queue.counters.drops[static_cast<std::size_t>(cause)];
     discard(id, edge);
   };
-  if (!is_control(packet.traffic_class)) {
+  if (!overtakes(config, packet)) {
     const bool admitted = admits(queue, config, packet.bytes);
     if (!can_trim(config, packet) || (admitted && queue.data_bytes <= config.trim_threshold_bytes)) {
       if (!admitted) return drop(DropCause::kQueueFull);
@@ -243,7 +243,7 @@ void QueuedPlane::depart(LinkId link, Edge& edge) {
   const std::uint32_t id = queue.in_service;
   queue.in_service = kNoPacket;
   HeldPacket& held = packets_[id];
-  if (is_control(held.packet.traffic_class)) {
+  if (overtakes(port_of(link).config(), held.packet)) {
     queue.control_bytes -= held.packet.bytes;
   } else {
     let_go_of_data(held, queue, edge);

@@ -28,11 +28,13 @@ constexpr std::uint32_t kBulkDatagrams = 4;
 constexpr std::uint64_t kBulkBytes = 1024;
 constexpr TimeNs kSleepMax = 10 * kNsPerSecond;
 
+constexpr TimeNs kEndpointLook = 20 * kNsPerUs;  // between looks of a polling thread at endpoint operations
+
 constexpr TimeNs kPause = kNsPerMs;              // after a refusal that nothing announces the end of
 constexpr TimeNs kLinkCheck = kNsPerSecond;      // for an interface that is gone, besides the kernel's notices
 constexpr TimeNs kFaultInterval = kNsPerSecond;  // between two events about one port's refusals
 
-enum class Source : std::uint32_t { kReceive, kBlocked, kWake, kLinks };
+enum class Source : std::uint32_t { kReceive, kEndpoint, kBlocked, kWake, kLinks };
 
 std::uint64_t tag(Source source, std::size_t port = 0) {
   return (static_cast<std::uint64_t>(source) << 32) | static_cast<std::uint64_t>(port);
@@ -179,6 +181,17 @@ bool Device::watch_receiving(PortId id, int operation) {
   for (const FileDescriptor* epoll : {&epoll_, &io_epoll_}) {
     watched = watch(*epoll, operation, ports_[id]->receive_fd(), EPOLLIN, tag(Source::kReceive, id)) && watched;
   }
+  resting_ &= ~(PortMask{1} << id);
+  return watch_endpoint(id, operation) && watched;
+}
+
+bool Device::watch_endpoint(PortId id, int operation) {
+  const int fd = ports_[id]->endpoint_fd();
+  if (fd < 0) return true;
+  bool watched = true;
+  for (const FileDescriptor* epoll : {&epoll_, &io_epoll_}) {
+    watched = watch(*epoll, operation, fd, EPOLLIN, tag(Source::kEndpoint, id)) && watched;
+  }
   return watched;
 }
 
@@ -261,13 +274,13 @@ void Device::run() {
   // The default slack of 50 us would be added to every retransmission timer.
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   ::prctl(PR_SET_NAME, "openmrc-io", 0UL, 0UL, 0UL);
-  PortMask readable = all_ports_;
+  Readable readable = everything();
   while (!stop_.load()) {
     const TimeNs busy_until = busy_until_.load(std::memory_order_relaxed);
     const TimeNs now = now_ns();
     if (busy_until > now) {
       rest(busy_until - now);
-      readable = all_ports_;
+      readable = everything();
       continue;
     }
     TimeNs span = 0;
@@ -280,7 +293,7 @@ void Device::run() {
       if (!more_) {
         const TimeNs deadline = next_timer();
         span = deadline == kNeverNs ? kSleepMax : std::clamp<TimeNs>(deadline - now_ns(), 0, kSleepMax);
-        if (paused_) span = std::min(span, kPause);
+        if (paused_ || resting_ != 0) span = std::min(span, kPause);
         if (attached_ != all_ports_) span = std::min(span, kLinkCheck);
         if (span > 0) sleeping_until_.store(deadline);
       }
@@ -306,19 +319,21 @@ void Device::rest(TimeNs span) {
   collect();
 }
 
-PortMask Device::sleep(const FileDescriptor& epoll, TimeNs span) {
-  std::array<epoll_event, 2 * kPortCountMax + 1> events;
+Device::Readable Device::sleep(const FileDescriptor& epoll, TimeNs span) {
+  std::array<epoll_event, 3 * kPortCountMax + 2> events;
   const int count = wait_events(epoll.get(), events, span);
   if (count < 0 && errno != EINTR) {  // a sandbox without epoll: look at everything now and then
     ::poll(nullptr, 0, to_ms(kPause));
-    return all_ports_;
+    return everything();
   }
-  PortMask readable = 0;
+  Readable readable;
   for (int i = 0; i < count; ++i) {
     const std::uint64_t data = events[static_cast<std::size_t>(i)].data.u64;
     if (data == tag(Source::kWake)) clear(wake_fd_);
     if (data == tag(Source::kLinks) && links_.drain()) link_notice_.store(true);
-    if (data >> 32 == static_cast<std::uint32_t>(Source::kReceive)) readable |= PortMask{1} << (data & 0xFFFFFFFFU);
+    const PortMask port = PortMask{1} << (data & (kPortCountMax - 1));
+    if (data >> 32 == static_cast<std::uint32_t>(Source::kReceive)) readable.data |= port;
+    if (data >> 32 == static_cast<std::uint32_t>(Source::kEndpoint)) readable.endpoint |= port;
   }
   return readable;
 }
@@ -333,7 +348,7 @@ TimePs Device::enter() {
   return clock_.engine_time(now);
 }
 
-void Device::turn(PortMask readable) {
+void Device::turn(Readable readable) {
   more_ = false;
   enter();
   if (link_check_due()) check_interfaces();
@@ -345,23 +360,40 @@ void Device::turn(PortMask readable) {
 }
 
 // Starts at another port each time, so that no port's answers wait behind the same other ones for ever.
-Received Device::receive(PortMask readable, bool answer) {
+Received Device::receive(Readable readable, bool answer) {
   Received all;
+  readable.endpoint |= resting_;
   refused_ = false;
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const std::size_t index = (first_port_ + i) % ports_.size();
-    if ((readable >> index & 1U) == 0) continue;
-    const Received received = ports_[index]->receive(*engine_, clock_, *buffers_);
-    if (received.refused) {
-      refused_ = true;
-      note_fault(static_cast<PortId>(index));
-    }
-    all.datagrams += received.datagrams;
-    all.bytes += received.bytes;
-    if (answer && received.datagrams > 0) more_ = flush(kBurstsPerTurn, Outgoing::kEverything, engine_now()) || more_;
+    const auto id = static_cast<PortId>(index);
+    const std::uint32_t before = all.datagrams;
+    if ((readable.data >> id & 1U) != 0) add_received(id, ports_[id]->receive(*engine_, clock_, *buffers_), all);
+    if ((readable.endpoint >> id & 1U) != 0) add_received(id, receive_endpoint(id), all);
+    const bool some = all.datagrams > before;
+    if (answer && some) more_ = flush(kBurstsPerTurn, Outgoing::kEverything, engine_now()) || more_;
   }
   if (++first_port_ >= ports_.size()) first_port_ = 0;
   return all;
+}
+
+void Device::add_received(PortId id, const Received& received, Received& all) {
+  if (received.refused) {
+    refused_ = true;
+    note_fault(id);
+  }
+  all.datagrams += received.datagrams;
+  all.bytes += received.bytes;
+}
+
+// While the socket rests, nothing that arrives there wakes a thread.
+Received Device::receive_endpoint(PortId id) {
+  const Received received = ports_[id]->receive_endpoint(*engine_, clock_, *buffers_);
+  const PortMask bit = PortMask{1} << id;
+  const bool rests = ports_[id]->endpoint_rests_until() != 0;
+  if (rests == ((resting_ & bit) != 0)) return received;
+  if (watch_endpoint(id, rests ? EPOLL_CTL_DEL : EPOLL_CTL_ADD)) resting_ ^= bit;
+  return received;
 }
 
 bool Device::run_timer(TimePs now) {
@@ -381,7 +413,14 @@ void Device::begin_polling() {
 std::uint32_t Device::progress() {
   begin_polling();
   const std::unique_lock guard(lock_);
-  return poll(all_ports_);
+  Readable readable = everything();
+  const TimeNs now = now_ns();
+  if (now - endpoint_look_ < kEndpointLook) {
+    readable.endpoint = 0;
+  } else {
+    endpoint_look_ = now;
+  }
+  return poll(readable);
 }
 
 std::uint32_t Device::await_progress(TimeNs longest, int also) {
@@ -395,7 +434,7 @@ std::uint32_t Device::await_progress(TimeNs longest, int also) {
     if (ports_.empty()) return 0;
     until = std::min(until, next_timer());
     if (deferred_since_ != 0) until = std::min(until, deferred_since_ + kDeferMax);
-    if (paused_) until = std::min(until, asked + kPause);
+    if (paused_ || resting_ != 0) until = std::min(until, asked + kPause);
     refused = refused_;
   }
   TimeNs span = std::max<TimeNs>(until - asked, 0);
@@ -404,7 +443,7 @@ std::uint32_t Device::await_progress(TimeNs longest, int also) {
     span = 0;
   }
   if (refused) ::poll(nullptr, 0, to_ms(kPause));
-  const PortMask readable = sleep(epoll_, refused ? 0 : span);
+  const Readable readable = sleep(epoll_, refused ? 0 : span);
   const std::unique_lock guard(lock_);
   const std::uint32_t datagrams = poll(readable);
   const TimeNs sleeping_until = sleeping_until_.load();
@@ -415,7 +454,7 @@ std::uint32_t Device::await_progress(TimeNs longest, int also) {
   return datagrams;
 }
 
-std::uint32_t Device::poll(PortMask readable) {
+std::uint32_t Device::poll(Readable readable) {
   if (ports_.empty()) return 0;
   ++stats_.progress_calls;
   enter();

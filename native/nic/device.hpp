@@ -144,24 +144,33 @@ class Device {
     void signal();
   };
 
+  // Ports by socket that may have something to read.
+  struct Readable {
+    PortMask data = 0, endpoint = 0;
+  };
+
   void run();
   void rest(TimeNs span);
-  PortMask sleep(const FileDescriptor& epoll, TimeNs span);
+  Readable sleep(const FileDescriptor& epoll, TimeNs span);
+  Readable everything() const { return {all_ports_, all_ports_}; }
 
   // The rest is called under the lock.
   // The engine's time, at the beginning of what is done under one lock: sets its clock back when that is due.
   TimePs enter();
   TimePs engine_now() const { return clock_.engine_time(now_ns()); }
   TimeNs next_timer() const { return clock_.monotonic(engine_->next_timer()); }
-  std::uint32_t poll(PortMask readable);
-  void turn(PortMask readable);                      // sets more_
-  Received receive(PortMask readable, bool answer);  // `answer` at once, or leave it
+  std::uint32_t poll(Readable readable);
+  void turn(Readable readable);                      // sets more_
+  Received receive(Readable readable, bool answer);  // `answer` at once, or leave it
+  Received receive_endpoint(PortId id);
+  void add_received(PortId id, const Received& received, Received& all);
   // Takes down the ports whose interface is gone, and up again those whose interface is back.
   void check_interfaces();
   void attach(PortId id);
   void detach(PortId id);
   void update_state(PortId id);
   bool watch_receiving(PortId id, int operation);
+  bool watch_endpoint(PortId id, int operation);
   void note_fault(PortId id);  // that the port met, if any
   void report_fault(PortId id, int error);
   bool link_check_due() const {
@@ -191,11 +200,13 @@ class Device {
   TxBurst burst_;
   TimeNs deferred_since_ = 0;  // acknowledgements wait for a polling thread's answer; 0: none do
   PortMask all_ports_ = 0, free_ports_ = 0;
-  PortMask carriers_ = 0;  // ports that set_port_state reports up
-  PortMask attached_ = 0;  // ports whose sockets are bound to an interface that exists
-  bool more_ = false;      // the last turn stopped at a limit
-  bool paused_ = false;    // the operating system refuses: look again in a moment, not at once
-  bool refused_ = false;   // the same for receiving
+  PortMask carriers_ = 0;     // ports that set_port_state reports up
+  PortMask attached_ = 0;     // ports whose sockets are bound to an interface that exists
+  bool more_ = false;         // the last turn stopped at a limit
+  bool paused_ = false;       // the operating system refuses: look again in a moment, not at once
+  bool refused_ = false;      // the same for receiving
+  PortMask resting_ = 0;      // ports whose endpoint operations have used up their share, and are not waited for
+  TimeNs endpoint_look_ = 0;  // of a polling thread at the sockets for endpoint operations: the latest
   LinkWatch links_;
   std::atomic<bool> link_notice_{false};
   TimeNs next_link_check_ = 0;

@@ -1,6 +1,7 @@
 // Opening the sockets of a port. Sending and receiving: port_send.cpp, port_receive.cpp.
 #include "nic/port.hpp"
 
+#include <linux/filter.h>
 #include <linux/in6.h>
 #include <linux/sock_diag.h>
 #include <net/if.h>
@@ -21,7 +22,8 @@ namespace openmrc::nic {
 namespace {
 
 constexpr std::uint32_t kSourcePortEnd = 65536;
-constexpr std::uint32_t kStevSourcePorts = 4;  // the flow labels carry most of the entropy
+constexpr std::uint32_t kStevSourcePorts = 4;             // the flow labels carry most of the entropy
+constexpr std::uint32_t kEndpointBufferBytes = 1U << 20;  // of some thousand endpoint operations
 
 bool set_option(int fd, int level, int name, int value) {
   return ::setsockopt(fd, level, name, &value, sizeof value) == 0;
@@ -66,6 +68,29 @@ void leave_out_checksum(int fd, int option, const PortSettings& settings) {
   }
 }
 
+// Sorts the datagrams of a group of two sockets: endpoint operations, and what is too short for any header, to the second.
+bool sort_endpoint_operations(int fd) {
+  constexpr std::uint32_t kBthBytes = 12, kDestinationQpAt = 4, kMask24 = 0xFFFFFF;
+  std::array<sock_filter, 7> program{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kBthBytes, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kDestinationQpAt),
+      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kMask24),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kEndpointQp, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, 1),
+      BPF_STMT(BPF_RET | BPF_K, 0),
+  }};
+  const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
+  return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &filter, sizeof filter) == 0;
+}
+
+std::uint64_t drops_of(int fd) {
+  std::uint32_t memory[SK_MEMINFO_VARS] = {};
+  socklen_t length = sizeof memory;
+  const bool told = ::getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &length) == 0;
+  return told && length > SK_MEMINFO_DROPS * sizeof memory[0] ? memory[SK_MEMINFO_DROPS] : 0;
+}
+
 std::uint16_t random_label() {
   std::uint16_t label = 0;
   while (label == 0) {
@@ -86,6 +111,7 @@ Port::Port(PortId id, const PortSettings& settings, const Settings& device, std:
   MRC_ASSERT(!is_srv6() || (!settings_.selectors.empty() && settings_.receive.family == AddressFamily::kIpv6));
   if (!settings_.interface.empty()) scope_ = ::if_nametoindex(settings_.interface.c_str());
   receive_socket_ = open_receive_socket();
+  endpoint_socket_ = open_endpoint_socket(receive_socket_.get());
   open_transmit_sockets(next_source_port);
 }
 
@@ -98,6 +124,13 @@ FileDescriptor Port::open_receive_socket() {
     throw NicError(errno,
                    errno == EADDRINUSE ? "another device already receives on " + where : "cannot receive on " + where);
   }
+  set_receive_options(fd);
+  stats_.receive_offload = device_.receive_offload && !is_srv6() && set_option(fd, SOL_UDP, UDP_GRO, 1);
+  stats_.receive_buffer_bytes = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, device_.socket_buffer_bytes);
+  return opened;
+}
+
+void Port::set_receive_options(int fd) const {
   if (settings_.local.family == AddressFamily::kIpv4) {
     set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
   } else {
@@ -105,8 +138,24 @@ FileDescriptor Port::open_receive_socket() {
     set_option(fd, IPPROTO_IPV6, IPV6_FLOWINFO, 1);
   }
   if (is_srv6()) leave_out_checksum(fd, UDP_NO_CHECK6_RX, settings_);
-  stats_.receive_offload = device_.receive_offload && !is_srv6() && set_option(fd, SOL_UDP, UDP_GRO, 1);
-  stats_.receive_buffer_bytes = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, device_.socket_buffer_bytes);
+}
+
+// Nothing limits what strangers send to QP 2, and the kernel drops what does not fit into this socket's buffer: data waits
+// neither for it nor in it. The first socket is bound alone, so that two devices still cannot share an address. Invalid where
+// a sandbox or an old kernel does not sort; then one socket receives everything.
+FileDescriptor Port::open_endpoint_socket(int receive_fd) const {
+  if (!set_option(receive_fd, SOL_SOCKET, SO_REUSEPORT, 1)) return {};
+  FileDescriptor opened = open_socket(settings_);
+  const int fd = opened.get();
+  const bool sorted = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1) &&
+                      bind_socket(fd, is_srv6() ? settings_.receive : settings_.local, scope_, udp_port_) &&
+                      sort_endpoint_operations(receive_fd);
+  if (!sorted) {
+    set_option(receive_fd, SOL_SOCKET, SO_REUSEPORT, 0);
+    return {};
+  }
+  set_receive_options(fd);
+  grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, std::min(device_.socket_buffer_bytes, kEndpointBufferBytes));
   return opened;
 }
 
@@ -163,12 +212,14 @@ int Port::rebind() {
   try {
     if (error == 0) {
       FileDescriptor receive = open_receive_socket();
+      FileDescriptor endpoint = open_endpoint_socket(receive.get());
       std::vector<FileDescriptor> transmit;
       for (const std::uint16_t source_port : source_ports_) transmit.push_back(open_transmit_socket(source_port));
       const auto valid = [](const FileDescriptor& fd) { return fd.valid(); };
       error = std::all_of(transmit.begin(), transmit.end(), valid) ? 0 : EADDRINUSE;
       if (error == 0) {
         receive_socket_ = std::move(receive);
+        endpoint_socket_ = std::move(endpoint);
         transmit_sockets_ = std::move(transmit);
         return 0;
       }
@@ -237,12 +288,9 @@ int Port::socket_of(std::uint16_t source_port) const {
 
 SocketStats Port::stats() const {
   SocketStats stats = stats_;
-  std::uint32_t memory[SK_MEMINFO_VARS] = {};
-  socklen_t length = sizeof memory;
-  if (::getsockopt(receive_socket_.get(), SOL_SOCKET, SO_MEMINFO, memory, &length) == 0 &&
-      length > SK_MEMINFO_DROPS * sizeof memory[0]) {
-    stats.kernel_drops = memory[SK_MEMINFO_DROPS];
-  }
+  stats.refusal = faulty_ ? refusal_ : 0;
+  stats.kernel_drops = drops_of(receive_socket_.get());
+  stats.endpoint_drops = drops_of(endpoint_socket_.get());
   return stats;
 }
 

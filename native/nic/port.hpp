@@ -1,5 +1,5 @@
-// One port (plane) of the software NIC: its sockets. A receive socket bound to the well-known UDP port and one transmit
-// socket per source port, because in EV format UDP the source port is the EV. Never blocks, never throws while packets
+// One port (plane) of the software NIC: its sockets. Two receive sockets bound to the well-known UDP port, one of them for
+// endpoint operations, and one transmit socket per source port, because in EV format UDP the source port is the EV. Never blocks, never throws while packets
 // flow: what the kernel refuses is counted or kept for later.
 //
 // In EV format SRV6 the destination address of a packet is its path. No UDP checksum survives that address being eaten up
@@ -34,8 +34,10 @@ struct SocketStats {
   std::uint64_t receive_errors = 0;     // pending ICMP errors and the like
   std::uint64_t truncated = 0;          // datagrams longer than any packet of ours
   std::uint64_t kernel_drops = 0;       // receive buffer full
+  std::uint64_t endpoint_drops = 0;     // endpoint operations: more than this port reads
   std::uint32_t receive_buffer_bytes = 0, send_buffer_bytes = 0;  // as the kernel granted them
   std::int32_t last_send_error = 0;                               // errno
+  std::int32_t refusal = 0;  // errno, if the kernel has refused and taken or given nothing since
   bool segmentation_offload = false, receive_offload = false;
 };
 
@@ -76,6 +78,10 @@ class Port {
 
   // Receives one batch and hands every datagram in it to `engine`.
   Received receive(Engine& engine, const EngineClock& clock, ReceiveBuffers& buffers);
+  // The same from the socket for endpoint operations, as far as their share allows.
+  Received receive_endpoint(Engine& engine, const EngineClock& clock, ReceiveBuffers& buffers);
+  // Their share is used up: nothing is read from their socket until then. 0: it is not.
+  TimeNs endpoint_rests_until() const { return endpoint_rests_until_; }
 
   // The smallest MTU that the kernel knows on the ways to a peer. Throws NicError when there is none.
   std::uint32_t path_mtu(const Address& peer, std::uint16_t udp_port) const;
@@ -87,6 +93,8 @@ class Port {
   int rebind();
 
   int receive_fd() const { return receive_socket_.get(); }
+  // -1: the kernel does not sort, and all datagrams come by receive_fd().
+  int endpoint_fd() const { return endpoint_socket_.get(); }
   const std::vector<Ev>& evs() const { return evs_; }
   const PortSettings& settings() const { return settings_; }
   SocketStats stats() const;
@@ -97,6 +105,8 @@ class Port {
 
   bool is_srv6() const { return ev_format_ == wire::EvFormat::kSrv6; }
   FileDescriptor open_receive_socket();
+  FileDescriptor open_endpoint_socket(int receive_fd) const;
+  void set_receive_options(int fd) const;
   FileDescriptor open_transmit_socket(std::uint16_t source_port);  // invalid: somebody else has the source port
   void open_transmit_sockets(std::uint32_t& next_source_port);
   std::uint32_t source_ports_for(std::uint32_t evs) const;
@@ -108,7 +118,9 @@ class Port {
   Outcome send_singly(const Route& route, std::span<const TxPacket> packets, std::uint32_t& sent);
   Outcome refused(int error, std::size_t datagrams, bool segmented);
   int send_batch(const Route& route, std::span<mmsghdr> messages);
-  int receive_batch(std::span<mmsghdr> messages);
+  int receive_batch(int fd, std::span<mmsghdr> messages);
+  Received receive_refused();
+  void hand_over(mmsghdr& message, Engine& engine, const EngineClock& clock, Received& found);
   void note_fault(int error);
   int socket_of(std::uint16_t source_port) const;
 
@@ -119,7 +131,8 @@ class Port {
   wire::EvFormat ev_format_;
   const PathRules& paths_;
   std::uint32_t scope_ = 0;
-  FileDescriptor receive_socket_;
+  FileDescriptor receive_socket_, endpoint_socket_;
+  TimeNs endpoint_paid_until_ = 0, endpoint_rests_until_ = 0;
   std::vector<FileDescriptor> transmit_sockets_;
   std::vector<std::uint16_t> source_ports_;  // sorted, parallel to transmit_sockets_
   std::vector<Ev> evs_;
@@ -127,6 +140,7 @@ class Port {
   std::uint32_t pending_first_ = 0;
   int blocked_fd_ = -1;
   int fault_ = 0;
+  int refusal_ = 0;                // errno of the latest refusal
   bool faulty_ = false;            // the kernel has refused, and taken nothing since
   bool batches_ = true;            // sendmmsg and recvmmsg: a sandbox may forbid them
   std::uint8_t single_looks_ = 2;  // at the socket, for one message each, before looks for many

@@ -22,8 +22,14 @@ constexpr std::size_t kSingleBytes = 16'384;
 constexpr std::size_t kArenaBytes = kCoalescedMessages * kCoalescedBytes;
 constexpr std::size_t kControlBytes = 128;
 constexpr std::size_t kShortBytes = 1024;
+// Of endpoint operations at each port: five times as many as the engine answers one peer.
+constexpr std::size_t kEndpointMessages = 32;
+constexpr TimeNs kEndpointInterval = 40 * kNsPerUs;
+constexpr TimeNs kEndpointsAtOnce = 4096;
+constexpr TimeNs kEndpointRest = kNsPerMs;
 
 static_assert(kSingleMessages * kSingleBytes <= kArenaBytes);
+static_assert(kEndpointMessages <= kSingleMessages);
 static_assert(kSingleBytes >= kPayloadMtuMax + 256, "a whole packet has to fit");
 
 }  // namespace
@@ -89,8 +95,7 @@ std::size_t read_control(msghdr& header, RxDatagram& datagram) {
 }  // namespace
 
 // recvmsg where one message is wanted: cheaper, which a polling thread feels at every look.
-int Port::receive_batch(std::span<mmsghdr> messages) {
-  const int fd = receive_socket_.get();
+int Port::receive_batch(int fd, std::span<mmsghdr> messages) {
   if (messages.size() > 1 && batches_) {
     const int count = ::recvmmsg(fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_DONTWAIT, nullptr);
     if (count >= 0 || (errno != EPERM && errno != ENOSYS)) return count;
@@ -102,6 +107,38 @@ int Port::receive_batch(std::span<mmsghdr> messages) {
   return 1;
 }
 
+Received Port::receive_refused() {
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
+  ++stats_.receive_errors;
+  note_fault(errno);
+  return {0, 0, /*refused=*/true};
+}
+
+void Port::hand_over(mmsghdr& message, Engine& engine, const EngineClock& clock, Received& found) {
+  if ((message.msg_hdr.msg_flags & MSG_TRUNC) != 0) {
+    ++stats_.truncated;
+    return;
+  }
+  const iovec& part = *message.msg_hdr.msg_iov;
+  const std::span<const std::uint8_t> bytes(static_cast<const std::uint8_t*>(part.iov_base), message.msg_len);
+  RxDatagram datagram;
+  datagram.port = id_;
+  datagram.source =
+      from_socket_address(*static_cast<const sockaddr_storage*>(message.msg_hdr.msg_name), datagram.fields.source_port);
+  std::size_t step = read_control(message.msg_hdr, datagram);
+  if (step == 0 || step >= bytes.size()) step = std::max<std::size_t>(bytes.size(), 1);
+  if (step < bytes.size()) ++stats_.coalesced_receives;
+  found.bytes += bytes.size();
+  const TimePs now = clock.engine_time(now_ns());
+  std::size_t offset = 0;
+  do {
+    datagram.bytes = bytes.subspan(offset, std::min(step, bytes.size() - offset));
+    engine.handle_datagram(now, datagram);
+    ++found.datagrams;
+    offset += step;
+  } while (offset < bytes.size());
+}
+
 Received Port::receive(Engine& engine, const EngineClock& clock, ReceiveBuffers& buffers) {
   // After a quiet spell one message is probably all there is, and a short one all that there is to come: do not pay for
   // a look at many.
@@ -109,44 +146,33 @@ Received Port::receive(Engine& engine, const EngineClock& clock, ReceiveBuffers&
   const std::size_t count_max = stats_.receive_offload ? kCoalescedMessages : kSingleMessages;
   const std::span<mmsghdr> messages = buffers.prepare(single_looks_ > 0 ? 1 : count_max, bytes_max);
   ++stats_.receive_calls;
-  const int received = receive_batch(messages);
+  const int received = receive_batch(receive_socket_.get(), messages);
   if (received <= 0) single_looks_ = 2;
-  if (received < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
-    ++stats_.receive_errors;
-    note_fault(errno);
-    return {0, 0, /*refused=*/true};
-  }
+  if (received < 0) return receive_refused();
   Received found;
-  for (mmsghdr& message : messages.first(static_cast<std::size_t>(received))) {
-    if ((message.msg_hdr.msg_flags & MSG_TRUNC) != 0) {
-      ++stats_.truncated;
-      continue;
-    }
-    const iovec& part = *message.msg_hdr.msg_iov;
-    const std::span<const std::uint8_t> bytes(static_cast<const std::uint8_t*>(part.iov_base), message.msg_len);
-    RxDatagram datagram;
-    datagram.port = id_;
-    datagram.source = from_socket_address(*static_cast<const sockaddr_storage*>(message.msg_hdr.msg_name),
-                                          datagram.fields.source_port);
-    std::size_t step = read_control(message.msg_hdr, datagram);
-    if (step == 0 || step >= bytes.size()) step = std::max<std::size_t>(bytes.size(), 1);
-    if (step < bytes.size()) ++stats_.coalesced_receives;
-    found.bytes += bytes.size();
-    const TimePs now = clock.engine_time(now_ns());
-    std::size_t offset = 0;
-    do {
-      datagram.bytes = bytes.subspan(offset, std::min(step, bytes.size() - offset));
-      engine.handle_datagram(now, datagram);
-      ++found.datagrams;
-      offset += step;
-    } while (offset < bytes.size());
-  }
+  for (mmsghdr& message : messages.first(static_cast<std::size_t>(received))) hand_over(message, engine, clock, found);
   if (single_looks_ > 0) single_looks_ = found.bytes > kShortBytes ? 0 : static_cast<std::uint8_t>(single_looks_ - 1);
   stats_.received_datagrams += found.datagrams;
   stats_.received_bytes += found.bytes;
   // A batch of nothing but truncated datagrams is still a reason to come back for more.
   found.datagrams = std::max(found.datagrams, static_cast<std::uint32_t>(received));
+  return found;
+}
+
+Received Port::receive_endpoint(Engine& engine, const EngineClock& clock, ReceiveBuffers& buffers) {
+  const TimeNs now = now_ns();
+  if (endpoint_socket_.get() < 0 || now < endpoint_rests_until_) return {};
+  const std::span<mmsghdr> messages = buffers.prepare(kEndpointMessages, kSingleBytes);
+  ++stats_.receive_calls;
+  const int received = receive_batch(endpoint_socket_.get(), messages);
+  endpoint_rests_until_ = 0;
+  if (received < 0) return receive_refused();
+  Received found;
+  for (mmsghdr& message : messages.first(static_cast<std::size_t>(received))) hand_over(message, engine, clock, found);
+  stats_.received_datagrams += found.datagrams;
+  stats_.received_bytes += found.bytes;
+  endpoint_paid_until_ = std::max(endpoint_paid_until_, now) + received * kEndpointInterval;
+  if (endpoint_paid_until_ - now > kEndpointsAtOnce * kEndpointInterval) endpoint_rests_until_ = now + kEndpointRest;
   return found;
 }
 

@@ -230,6 +230,7 @@ int Port::send_batch(const Route& route, std::span<mmsghdr> messages) {
 
 void Port::note_fault(int error) {
   if (!faulty_) fault_ = error;
+  refusal_ = error;
   faulty_ = true;
 }
 

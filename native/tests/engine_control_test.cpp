@@ -1,4 +1,6 @@
 // What the receiving half sends, and in how many bursts.
+#include <array>
+
 #include "tests/pair.hpp"
 
 namespace {
@@ -100,6 +102,32 @@ TEST_CASE(control_06_the_rc_fallback_has_no_questions) {
   Pair pair(options);
   pair.connect();
   CHECK(pair.engine(0).ask_peer(pair.qp[0]) == Status::kInvalidState);
+}
+
+// An empty mask is a SACK without a port status. One that excludes the port it came by is a mistake of the peer: counted, and
+// no reason to leave the other ports.
+TEST_CASE(control_07_a_port_status_that_contradicts_its_own_sack_is_counted_and_ignored) {
+  PairOptions options;
+  options.planes = 2;
+  Pair pair(options);
+  pair.connect();
+  wire::Packet sack;
+  sack.bth.opcode = Opcode::kSack;
+  sack.seth.source_context = static_cast<std::uint16_t>(pair.qp[1] ^ (pair.qp[1] >> 8));
+  sack.seth.destination_context = static_cast<std::uint16_t>(pair.qp[0] ^ (pair.qp[0] >> 8));
+  sack.seth.cack_psn = (options.psn[0] - 1) & 0xFFFFFFU;
+  std::uint64_t contradictory = 0;
+  for (const std::uint8_t mask : std::array<std::uint8_t, 3>{0x00, 0x02, 0xFE}) {
+    sack.seth.port_status = mask;
+    pair.deliver(pair.forge(1, sack));
+    if (mask != 0) ++contradictory;
+    CHECK(pair.stats(0).contradictory_port_status == contradictory);
+    CHECK(pair.engine(0).peer_ports_up(pair.peer(0)) == 3);
+  }
+  CHECK(pair.stats(0).sacks_received == 3);
+  sack.seth.port_status = 0x01;
+  pair.deliver(pair.forge(1, sack));
+  CHECK(pair.engine(0).peer_ports_up(pair.peer(0)) == 1);
 }
 
 }  // namespace

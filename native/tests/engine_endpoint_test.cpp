@@ -81,11 +81,16 @@ TEST_CASE(endpoint_03_the_port_that_carries_a_status_is_up) {
   two.engine(1).handle_port_state(two.now, 0, true);
   two.exchange();
   CHECK(two.seen_by_0() == kBoth);
-  // Whoever knows the nonce can say that all ports are down: all but one is what comes of it.
-  two.deliver(two.forge(2, 0, 1, Crowd::request(EndpointOp::kPortStatusUpdate, kUdp, 0, 200, nonce)));
+  // Whoever knows the nonce can send masks that contradict their own arrival: they are counted, and mean nothing.
+  std::uint16_t id = 200;
+  for (const PortMask mask : {0U, 1U, 0xFFFFFFFDU}) {
+    two.deliver(two.forge(2, 0, 1, Crowd::request(EndpointOp::kPortStatusUpdate, kUdp, mask, id++, nonce)));
+    CHECK(two.seen_by_0() == kBoth);
+  }
+  CHECK(two.engine(0).drops().contradictory_port_status == 3 && two.engine(0).drops().wrong_nonce == 0);
+  // One of them does not make a true one with the same number old.
+  two.deliver(two.forge(2, 0, 1, Crowd::request(EndpointOp::kPortStatusUpdate, kUdp, 2, 202, nonce)));
   CHECK(two.seen_by_0() == 2);
-  two.deliver(two.forge(2, 0, 0, Crowd::request(EndpointOp::kPortStatusUpdate, kUdp, 2, 201, nonce)));
-  CHECK(two.seen_by_0() == kBoth);
 }
 
 TEST_CASE(endpoint_04_a_status_that_leaves_no_common_port_is_not_believed) {

@@ -50,6 +50,39 @@ TEST_CASE(netsim_an_idle_port_adds_one_transmission_and_the_delay) {
   CHECK(link.offer(5 * kPsPerMs, packet, port, nullptr, rng).arrival == 5 * kPsPerMs + kPacketBytes * kBytePs + kDelay);
 }
 
+TEST_CASE(netsim_control_waits_behind_data_where_it_has_no_priority) {
+  for (const bool priority : {true, false}) {
+    PortConfig config = port_config();
+    config.priority = priority;
+    const Port port(config);
+    Link link;
+    Rng rng(1);
+    for (int i = 0; i < 5; ++i) {
+      Packet packet = data();
+      link.offer(0, packet, port, nullptr, rng);
+    }
+    Packet answer = control(100), after = data();
+    const int before = priority ? 0 : 5;  // nothing of the first packet has been sent yet
+    CHECK(link.offer(0, answer, port, nullptr, rng).arrival == (before * 1000 + 100) * kBytePs + kDelay);
+    CHECK(link.offer(0, after, port, nullptr, rng).arrival == (6 * 1000 + 100) * kBytePs + kDelay);
+  }
+}
+
+TEST_CASE(netsim_control_is_dropped_with_data_where_it_has_no_priority) {
+  PortConfig config = port_config();
+  config.priority = false;
+  config.queue_bytes = 2 * kPacketBytes;
+  config.ecn = true;  // a step at nothing: even what is dropped might be marked
+  const Port port(config);
+  Link link;
+  Rng rng(1);
+  Packet first = data(), second = data(), answer = control(100);
+  CHECK(link.offer(0, first, port, nullptr, rng).sent && link.offer(0, second, port, nullptr, rng).sent);
+  CHECK(!link.offer(0, answer, port, nullptr, rng).sent);
+  CHECK(link.counters().drops[static_cast<std::size_t>(DropCause::kQueueFull)] == 1);
+  CHECK(link.counters().drops[static_cast<std::size_t>(DropCause::kControlQueueFull)] == 0);
+}
+
 TEST_CASE(netsim_a_full_queue_drops_the_arriving_packet_and_only_that) {
   PortConfig config = port_config();
   config.queue_bytes = 10 * kPacketBytes;

@@ -46,6 +46,21 @@ TEST_CASE(netsim_queued_takes_over_where_the_nic_has_done_the_uplink) {
   CHECK(run.plane.counters(run.config.shape.t0_up(0, 1)).packets == 1);
 }
 
+TEST_CASE(netsim_queued_control_waits_where_it_has_no_priority) {
+  for (const bool priority : {true, false}) {
+    QueuedPlaneConfig config = queued_config();
+    for (PortConfig& port : config.ports) port.priority = priority;
+    QueuedRun run(config);
+    Packet answer = packet_between(0, 1);
+    answer.traffic_class = TrafficClass::kControl;
+    answer.ev = 7;
+    for (int i = 0; i < 3; ++i) run.enter(0, packet_between(0, 1));
+    run.enter(0, answer);
+    CHECK(run.run_dry());
+    CHECK(run.edge.deliveries[priority ? 1 : 3].packet.ev == 7);  // the first packet was in service
+  }
+}
+
 TEST_CASE(netsim_queued_crosses_three_tiers) {
   QueuedRun run(three_tiers());
   run.enter(0, packet_between(0, 7, 3));

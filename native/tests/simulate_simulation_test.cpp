@@ -87,6 +87,17 @@ Outcome run_in_pieces(Cluster& cluster, const std::string& transport, Rng& rng) 
   return outcome(*simulation);
 }
 
+// One plane like the fabric, one that is slower and farther away and has one FIFO for everything.
+void make_unlike(Cluster& cluster) {
+  FabricConfig& fabric = cluster.config.fabric;
+  fabric.unlike = {fabric.ports, fabric.ports};
+  for (netsim::PortConfig& port : fabric.unlike[1]) {
+    port.rate_bps = kRateBps / 4;
+    port.delay = 7 * kDelay;
+    port.ecn = port.priority = false;
+  }
+}
+
 void make_queued(Cluster& cluster) {
   cluster.config.fabric.queued =
       SharedQueues{.buffer_bytes = 200'000, .pfc = true, .pfc_xoff_bytes = 20'000, .pfc_xon_bytes = 10'000};
@@ -116,6 +127,16 @@ TEST_CASE(several_packets_follow_each_other_without_a_gap) {
 TEST_CASE(two_planes_carry_two_packets_at_once) {
   CHECK(arrival(Cluster(), 1, 2 * kPayload) == std::max(2 * kFull, 2 * kLast) + 2 * kDelay);
   CHECK(arrival(Cluster(), 1, 8 * kPayload) == 3 * kFull + 2 * kLast + 2 * kDelay);
+}
+
+TEST_CASE(a_packet_takes_the_time_of_the_plane_that_carries_it) {
+  Cluster cluster;
+  make_unlike(cluster);
+  CHECK(arrival(cluster, 1, 2 * kPayload) == std::max(2 * kFull + 2 * kDelay, 8 * kLast + 14 * kDelay));
+  cluster.config.nic_latency = 3 * kPsPerUs;
+  CHECK(arrival(cluster, 1, 2 * kPayload) == 8 * kLast + 14 * kDelay + 6 * kPsPerUs);
+  cluster.config.fabric.unlike[1] = cluster.config.fabric.unlike[0];  // its own again, and as the other
+  CHECK(arrival(cluster, 1, 2 * kPayload) == 2 * kLast + 2 * kDelay + 6 * kPsPerUs);
 }
 
 TEST_CASE(latency_of_nics_doorbell_and_long_links_adds_up) {
@@ -277,6 +298,9 @@ TEST_CASE(threads_change_nothing) {
       CHECK(one == run(cluster, transport, 2) && one == run(cluster, transport, 3));
       Cluster other = busy_cluster(12);
       CHECK(one.trace != run(other, transport, 1).trace);
+      make_unlike(cluster);
+      const Outcome unlike = run(cluster, transport, 1);
+      CHECK(unlike.trace != one.trace && unlike == run(cluster, transport, 3));
     }
   }
 }
@@ -288,6 +312,7 @@ TEST_CASE(where_run_until_stops_changes_nothing) {
       for (const std::string transport : {"mrc", "roce", "dctcp"}) {
         Cluster cluster = busy_cluster(seed);
         if (queued) make_queued(cluster);
+        if (seed % 2 == 0) make_unlike(cluster);
         const Outcome whole = run(cluster, transport, 1);
         cluster.config.threads = static_cast<std::uint32_t>(1 + rng.below(2));
         CHECK(whole == run_in_pieces(cluster, transport, rng));

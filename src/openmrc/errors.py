@@ -162,10 +162,13 @@ class WorkError(OpenmrcError):
     Args:
         status: Status of the completion, by the name verbs give it: `RETRY_EXC_ERR`.
         message: What happened, in words.
+        errno: With which the operating system refused this side's packets on every port that has a carrier; None: it
+            did not, or all ports are down.
     """
 
-    def __init__(self, status: str, message: str) -> None:
+    def __init__(self, status: str, message: str, errno: int | None = None) -> None:
         self.status = status
+        self.errno = errno
         super().__init__(f"{status}: {message}")
 
 

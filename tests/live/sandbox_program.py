@@ -58,16 +58,17 @@ def main() -> None:
             thread.join()
         reader = a.subscribe()
         refuse(calls, error)
-        outcome = "written"
+        outcome, words, number = "written", "", None
         try:
             client.write(data).wait(10)
         except OpenmrcError as refused:
-            outcome = type(refused).__name__
+            outcome, words, number = type(refused).__name__, str(refused), getattr(refused, "errno", None)
         refusals = {one.errno for one in reader.wait(1) + reader.poll() if one.name == "port_refused"}  # type: ignore[attr-defined]
         before = a.statistics().turns
         time.sleep(0.3)  # idle, and not turning: nothing is waited for
         turns = a.statistics().turns - before
-        print(json.dumps({"outcome": outcome, "same": target == data, "refusals": sorted(refusals), "turns": turns}))
+        result = {"outcome": outcome, "words": words, "errno": number, "same": target == data}
+        print(json.dumps(result | {"refusals": sorted(refusals), "turns": turns}))
         sys.stdout.flush()
         os._exit(0)
 

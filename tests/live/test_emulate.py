@@ -144,6 +144,23 @@ def test_the_source_port_decides_the_t1(hosts: Any) -> None:
         assert link(fabric, "plane 0: t0 0 -> t1 1").packets == 1
 
 
+def test_each_plane_has_its_own_rate_queue_and_marks(hosts: Any) -> None:
+    """Two bursts that do not fit: a short queue loses packets, a long one that marks marks them."""
+    rates = {"nic": "1Gbit", "t0": "50Mbit"}
+    own = [{"rate": rates, "queue_bytes": "20kB", "ecn": "off"}, {"rate": rates, "queue_bytes": "1MB"}]
+    with EmulatedFabric(small(planes=own, ecn={"threshold_bytes": "5kB"})) as fabric:
+        got = []
+        for plane in (0, 1):
+            a, b = hosts(fabric, 0, plane), hosts(fabric, 2, plane)
+            for _ in range(60):
+                a.send(b, bytes(1000), dscp=0)
+            got.append([tos & 3 for _, tos, _ in b.receive_all()])
+        assert len(got[0]) < 60
+        assert CE not in got[0]
+        assert len(got[1]) == 60
+        assert CE in got[1]
+
+
 def test_what_comes_from_nowhere_is_counted_and_dropped(hosts: Any) -> None:
     with EmulatedFabric(small()) as fabric:
         a, b, other_plane = hosts(fabric, 0, 0), hosts(fabric, 2, 0), hosts(fabric, 0, 1)

@@ -6,6 +6,7 @@ import heapq
 import random
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from hypothesis import given
@@ -28,7 +29,11 @@ def fabrics(draw: st.DrawFn) -> Fabric:
     tiers = {"tiers": 3, "t0s_per_pod": 2, "t1_uplinks": draw(st.integers(1, 2))} if draw(st.booleans()) else {}
     if tiers:
         rates["t1"], delays["t1"] = draw(st.sampled_from(["100G", "11G"])), "5us"
-    planes, t1s = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    planes: Any = draw(st.integers(1, 3))
+    if draw(st.booleans()):
+        own = {"rate": st.sampled_from(["100G", "1G"]), "delay": st.sampled_from(["0", "2us", "80us"])}
+        planes = draw(st.lists(st.fixed_dictionaries({}, optional=own), min_size=1, max_size=4))
+    t1s = draw(st.integers(1, 2))
     return make_fabric(planes=planes, hosts=8, hosts_per_t0=2, t1s=t1s, rate=rates, delay=delays, **tiers)
 
 
@@ -102,7 +107,7 @@ class Run:
         return {"nic_up": "nic", "nic_down": "nic", "t0_up": "t0", "t1_down": "t0"}.get(link[0], "t1")
 
     def transmit_ps(self, link: Link, size: int) -> int:
-        rate = getattr(self.fabric.rates, self.tier(link)) * self.slow.get(link[0], 1)
+        rate = getattr(self.fabric.plane(link[1]).rates, self.tier(link)) * self.slow.get(link[0], 1)
         return int(size * 8 * 10**12 / rate)
 
     def push(self, time: int, what: int, op: int, size: int = 0, path: list[Link] | None = None) -> None:
@@ -136,18 +141,20 @@ class Run:
         link, rest = path[0], path[1:]
         done = max(now, self.free[link]) + self.transmit_ps(link, size)
         self.free[link] = done
-        arrival = done + getattr(self.fabric.delays, self.tier(link))
+        arrival = done + getattr(self.fabric.plane(link[1]).delays, self.tier(link))
         if rest:
             self.push(arrival, 0, op, size, rest)
         else:
             self.push(arrival + self.packets.nic_latency_ps, 2, op)
 
     def back_ps(self, op: int) -> int:
-        path = self.path(int(self.graph.peer[op]), int(self.graph.host[op]), 0)
         size = self.packets.ack_bytes + self.fabric.header_bytes
-        rates = ((self.tier(link), getattr(self.fabric.rates, self.tier(link))) for link in path)
-        links = sum(getattr(self.fabric.delays, tier) + size * 8 * 10**12 // rate for tier, rate in rates)
-        return links + 2 * self.packets.nic_latency_ps
+        ways = []
+        for plane, own in enumerate(self.fabric.each_plane):
+            path = self.path(int(self.graph.peer[op]), int(self.graph.host[op]), plane)
+            tiers = [self.tier(link) for link in path]
+            ways.append(sum(getattr(own.delays, t) + size * 8 * 10**12 // getattr(own.rates, t) for t in tiers))
+        return min(ways) + 2 * self.packets.nic_latency_ps
 
     def happened(self, op: int, event: int, now: int) -> None:
         for follower in self.followers[op, event]:

@@ -40,8 +40,13 @@ def fabrics(draw: st.DrawFn) -> dict[str, Any]:
         fabric["delay"]["t1"] = draw(st.sampled_from(DELAYS))
     elif tiers == 4:
         fabric |= {"sites": 2, "site_link": {"delay": "20us", "rate": draw(st.sampled_from(RATES))}}
+    if draw(st.integers(0, 2)) == 0:
+        own = {"rate": st.sampled_from(RATES), "delay": st.sampled_from([*DELAYS, "90us"]), "ecn": st.just("off")}
+        fabric["planes"] = draw(st.lists(st.fixed_dictionaries({}, optional=own), min_size=1, max_size=5))
     if draw(st.booleans()):
         fabric["trim"] = "on"
+    elif draw(st.booleans()):
+        fabric["priority"] = "off"
     if draw(st.integers(0, 3)) == 0:
         fabric["pfc"] = "on"
     return fabric

@@ -117,7 +117,8 @@ def test_an_unknown_key_names_file_line_and_the_closest_key() -> None:
 
 def test_no_planes_is_refused_with_the_range() -> None:
     (problem,) = problems_of(GOOD.replace("planes: 4", "planes: 0"))
-    assert (problem.field, problem.value, problem.allowed, problem.line) == ("planes", 0, "1 to 16", 1)
+    words = "1 to 16, or a list with settings for each plane"
+    assert (problem.field, problem.value, problem.allowed, problem.line) == ("planes", 0, words, 1)
 
 
 def test_all_problems_come_at_once_in_the_order_of_the_file() -> None:

@@ -43,11 +43,17 @@ def accepts(schema: dict[str, Any], value: Any) -> bool:
         "pattern": lambda pattern: not isinstance(value, str) or re.search(pattern, value) is not None,
         "items": lambda inner: not isinstance(value, list) or all(accepts(inner, each) for each in value),
         "required": lambda keys: not isinstance(value, dict) or set(keys) <= set(value),
-        "additionalProperties": lambda more: not more,
+        "additionalProperties": lambda more: (
+            not isinstance(value, dict) or more or set(value) <= set(schema["properties"])
+        ),
         "properties": lambda known: (
             not isinstance(value, dict)
-            or all(key in known and accepts(known[key], inner) for key, inner in value.items())
+            or all(accepts(known[key], inner) for key, inner in value.items() if key in known)
         ),
+        "minItems": lambda low: not isinstance(value, list) or len(value) >= low,
+        "maxItems": lambda high: not isinstance(value, list) or len(value) <= high,
+        "if": lambda condition: not accepts(condition, value) or accepts(schema["then"], value),
+        "then": lambda _: True,
     }
     return all(checks[word](wanted) for word, wanted in schema.items() if word not in ABOUT)
 
@@ -96,6 +102,12 @@ VALUES: list[tuple[str, object]] = [
     *(("powers", {"t0": value}) for value in ("500W", "1.2kW", "500 W", 500, "500w", -1)),
     *(("failures", {"link": value}) for value in ("0.02/year", 0.02, "3/day", "1/decade", "1%")),
     *(("faults", value) for value in (["plane 1 down"], "plane 1 down", [1])),
+    *(("planes", [{}] * many) for many in (0, 1, 16, 17)),
+    *(("planes", [{"rate": "1G"}, {key: "on"}]) for key in ("ecn", "priority", "hosts")),
+    *(("planes", [{key: value}]) for key in ("rate", "delay", "queue_bytes") for value in ("1G", "1us", "64KiB")),
+    ("planes", [{"rate": {"nic": "10G", "t0": "1G"}}, 3]),
+    ("priority", "off"),
+    ("priority", 1),
     ("hostss", 4),
 ]
 
@@ -115,3 +127,4 @@ def test_what_a_file_must_say_is_required() -> None:
     assert accepts(SCHEMA, GOOD)
     for key in GOOD:
         assert not accepts(SCHEMA, {name: value for name, value in GOOD.items() if name != key})
+    assert accepts(SCHEMA, {"planes": [{"rate": "1G"}, {"rate": "2G"}], "hosts": 2})

@@ -76,6 +76,37 @@ def test_a_long_message_is_its_packets_one_after_another_and_the_last_full_one_o
     assert received == pytest.approx((488 + 3) * (MTU + HEADER) * 80 + 4 * US, abs=600)
 
 
+def test_planes_that_differ_carry_a_long_message_at_the_sum_of_their_rates() -> None:
+    alike = message(10_000_000, fabric_of(planes=2))[0]
+    same = message(10_000_000, fabric_of(planes=[{}, {"queue_bytes": "1MB"}]))[0]
+    assert same == pytest.approx(alike, rel=1e-2)
+    slower = message(10_000_000, fabric_of(planes=[{}, {"rate": "50G"}]))[0]
+    assert slower == pytest.approx(alike * 2 / 1.5, rel=1e-2)
+
+
+def test_a_plane_that_is_too_far_away_is_left_out() -> None:
+    """What the near plane carries in the time of the far one's delay never takes the far one."""
+    near = message(1_000_000, fabric_of(planes=1))[0]
+    assert message(1_000_000, fabric_of(planes=[{}, {"delay": "10ms"}]))[0] == pytest.approx(near, rel=1e-2)
+    far = message(100_000_000, fabric_of(planes=[{}, {"delay": "1ms"}]))[0]
+    assert far < message(100_000_000, fabric_of(planes=1))[0]
+    one_way_ps = 4 * 1000 * US
+    assert far == pytest.approx(one_way_ps + (message(100_000_000, fabric_of(planes=1))[0] - one_way_ps) / 2, rel=1e-2)
+
+
+def test_a_packet_takes_the_plane_where_it_is_first() -> None:
+    size_ps = (MTU + HEADER) * 80
+    assert message(MTU, fabric_of(planes=[{"rate": "10G"}, {"delay": "9us"}]))[0] == about(4 * (US + 10 * size_ps))
+    assert message(MTU, fabric_of(planes=[{"rate": "1G"}, {"delay": "9us"}]))[0] == about(4 * (9 * US + size_ps))
+
+
+def test_shared_places_have_the_rates_of_their_planes() -> None:
+    fabric = fabric_of(planes=[{}, {"rate": "50G"}, {"rate": "10G"}])
+    found = capacities(fabric, [parse_fault("plane 0 rate 25% at 1ms"), parse_fault("plane 2 down at 2ms")])
+    assert (found["host_out"].rate_bps[:, 0] / 1e9).tolist() == [160, 85, 75]
+    assert (found["t0_up"].rate_bps[:, 0] / 1e9).tolist() == [8 * 160, 8 * 85, 8 * 75]
+
+
 def test_lanes_cut_a_message_into_smaller_packets() -> None:
     """4,097 bytes are two packets: over one lane a full one and one of a byte, over two lanes 2,048 and 2,049 bytes."""
     two = fabric_of(planes=2)

@@ -53,6 +53,8 @@ struct QpContext {
   QpState state = QpState::kReset;
   QpErrorCause error = QpErrorCause::kNone;
   QpCapabilities capabilities;
+  PathSignal path_signal = PathSignal::kMarks;  // MRC only
+  std::uint64_t plane_buffer_bytes = 0;         // MRC only: of the peer's socket; 0: unknown
   bool fabric_trims = false;  // MRC only: a packet that congestion drops is trimmed, so that its loss is told
   QpStats stats;
   TimePs heard = 0;            // when the latest packet of the peer's QP arrived; at first, when the QP got its peer

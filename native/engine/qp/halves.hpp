@@ -42,6 +42,8 @@ class Requester {
   virtual BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) = 0;
   // Adds what is known of the packets in flight to the counters.
   virtual void fill(QpStats& stats) const = 0;
+  // False: planes are not controlled one by one.
+  virtual bool fill_plane(PortId /*plane*/, PlaneStats& /*stats*/) const { return false; }
   // After a change of the usable ports.
   virtual void handle_ports(TimePs now) = 0;
   // Sends a question that the peer's QP answers, whether or not anything is posted. False: the transport has none.

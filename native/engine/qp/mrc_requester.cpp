@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::uint32_t kFewPackets = 4;
 constexpr std::uint32_t kSmallBytes = 1024;
+constexpr std::int64_t kMuchBytes = 65'536;  // worth a look at the planes before it is sent
 constexpr TimePs kPatienceRtts = 3;
 constexpr std::ptrdiff_t kAskedMax = 64;     // questions of the application without an answer: older ones are forgotten
 constexpr std::uint8_t kStateProbesMax = 3;  // without any progress: question or answer may take a path that is dead
@@ -48,10 +49,18 @@ void MrcRequester::start(TimePs now, const QpToRts& attributes) {
   data_class_ = context_.capabilities.trim_nack ? attributes.data_class : TrafficClass::kNoTrim;
   resolution_ = attributes.timestamp_resolution;
   quiet_since_ = last_sent_ = now;
+  if (context_.path_signal != PathSignal::kMarks) {
+    planes_ = std::make_unique<PlaneSet>(now, static_cast<std::uint32_t>(context_.services.config.ports.size()),
+                                         context_.path_signal == PathSignal::kDiscover, full_nominal_bytes(),
+                                         static_cast<std::int64_t>(context_.plane_buffer_bytes));
+    planes_->set_usable(now, context_.usable_ports());
+    planes_->begin_work(now);
+  }
   handle_ports(now);
 }
 
 void MrcRequester::work_began(TimePs now) {
+  if (planes_ != nullptr && backlog_bytes() > kMuchBytes) planes_->begin_work(now);
   quiet_since_ = now;
   state_probes_ = 0;
 }
@@ -59,6 +68,7 @@ void MrcRequester::work_began(TimePs now) {
 void MrcRequester::handle_ports(TimePs now) {
   const PortMask usable = context_.usable_ports();
   context_.ev_set->set_usable_ports(now, usable);
+  if (planes_ != nullptr) planes_->set_usable(now, usable);
   // What is under way on a port that went down is lost, and the paths behind the port are not to blame.
   for (Psn psn = window_.first(); psn < window_.end(); ++psn) {
     SendRecord& record = window_.record(psn);
@@ -80,7 +90,9 @@ void MrcRequester::fill(QpStats& stats) const {
 
 TimePs MrcRequester::retry_deadline() const {
   if (queue_.empty()) return kNever;
-  const TimePs base = window_.flight_empty() ? quiet_since_ : window_.record(window_.oldest()).sent;
+  // Where planes are watched one by one, the timer is for the silence of all of them.
+  const bool silence = window_.flight_empty() || planes_ != nullptr;
+  const TimePs base = silence ? quiet_since_ : window_.record(window_.oldest()).sent;
   return base + retry_.wait(rtt_.high());
 }
 
@@ -88,6 +100,7 @@ TimePs MrcRequester::retry_deadline() const {
 // where no later packet would, and repeats a transport ACK that got lost.
 TimePs MrcRequester::state_probe_time() const {
   if (queue_.empty() || state_probe_due_ || state_probes_ >= kStateProbesMax) return kNever;
+  if (planes_ != nullptr && !window_.flight_empty()) return kNever;  // planes are asked one by one
   const TimePs heard = std::max(last_sent_, quiet_since_);
   TimePs wait = 2 * rtt_.high();
   if (window_.lost() > 0) {
@@ -110,11 +123,13 @@ TimePs MrcRequester::state_probe_time() const {
 TimePs MrcRequester::next_timer() const {
   // A path probe that waits for its port is no longer a matter of time.
   const TimePs path_probe = path_probe_due_ ? kNever : context_.ev_set->next_probe_time();
-  return std::min({retry_deadline(), state_probe_time(), path_probe});
+  const TimePs planes = planes_ == nullptr ? kNever : planes_->next_timer();
+  return std::min({retry_deadline(), state_probe_time(), path_probe, planes});
 }
 
 void MrcRequester::rebase(TimePs by) {
   window_.rebase(by);
+  if (planes_ != nullptr) planes_->rebase(by);
   for (Probe& probe : probes_) probe.sent = rebased(probe.sent, by);
   for (TimePs* time : {&latest_delivered_, &quiet_since_, &last_sent_, &last_timeout_}) *time = rebased(*time, by);
 }
@@ -122,6 +137,7 @@ void MrcRequester::rebase(TimePs by) {
 void MrcRequester::handle_timer(TimePs now) {
   if (state_probe_time() <= now) state_probe_due_ = true;
   if (context_.ev_set->next_probe_time() <= now) path_probe_due_ = true;
+  if (planes_ != nullptr) handle_plane_timer(now);
   if (retry_deadline() <= now) handle_timeout(now);
 }
 
@@ -145,7 +161,7 @@ void MrcRequester::handle_timeout(TimePs now) {
     }
     state_probe_due_ = true;
   }
-  while (!window_.flight_empty() && window_.record(window_.oldest()).sent + wait <= now) {
+  while (planes_ == nullptr && !window_.flight_empty() && window_.record(window_.oldest()).sent + wait <= now) {
     declare_lost(now, window_.oldest(), EvFeedback::kTimeout);
   }
   quiet_since_ = now;
@@ -155,6 +171,10 @@ void MrcRequester::declare_lost(TimePs now, Psn psn, EvFeedback feedback) {
   const SendRecord record = window_.record(psn);
   window_.leave_flight(psn, SendState::kLost);
   ++context_.stats.losses_inferred;
+  if (planes_ != nullptr) {
+    planes_->withdrawn(context_.ev_set->ev(record.ev).port, record.nominal_bytes);
+    return;
+  }
   if (!record.path_blameless) context_.ev_set->on_feedback(now, record.ev, feedback);
   context_.cc->on_loss(now, record.nominal_bytes, window_.in_flight_bytes());
 }
@@ -200,8 +220,15 @@ BuildResult MrcRequester::no_ev(PortMask free_ports) const {
 // --- building
 
 BuildResult MrcRequester::build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
+  if (planes_ != nullptr && planes_->probe_due()) {
+    if (build_plane_probe(now, free_ports, burst) == BuildResult::kBuilt) return BuildResult::kBuilt;
+  }
   const BuildResult probe = build_probe(now, free_ports, burst);
   if (probe == BuildResult::kBuilt) return probe;
+  if (planes_ != nullptr) {
+    const BuildResult built = build_on_plane(now, free_ports, burst_max, burst);
+    return built == BuildResult::kNothing ? probe : built;
+  }
   if (window_.lost() > 0) {
     const BuildResult repaired = build_retransmission(now, free_ports, burst_max, burst);
     if (repaired != BuildResult::kNothing) return repaired;
@@ -239,7 +266,9 @@ void MrcRequester::begin_question(Probe& probe) {
 
 BuildResult MrcRequester::build_probe(TimePs now, PortMask free_ports, TxBurst& burst) {
   Probe probe{now, 0, kNoEv, Purpose::kPath};
-  if (asked_ || state_probe_due_) probe.ev = context_.ev_set->next(now, free_ports);
+  if (asked_ || state_probe_due_) {
+    probe.ev = context_.ev_set->next(now, planes_ == nullptr ? free_ports : free_ports & planes_->answering());
+  }
   if (probe.ev != kNoEv) {
     begin_question(probe);
   } else if (context_.ev_set->next_probe_time() <= now) {
@@ -255,6 +284,10 @@ BuildResult MrcRequester::build_probe(TimePs now, PortMask free_ports, TxBurst& 
   }
   path_probe_due_ = context_.ev_set->next_probe_time() <= now;
   if (probe.ev == kNoEv) return asked_ || state_probe_due_ ? no_ev(free_ports) : BuildResult::kNothing;
+  return send_probe(now, probe, burst);
+}
+
+BuildResult MrcRequester::send_probe(TimePs now, Probe& probe, TxBurst& burst) {
   probe.id = next_probe_id_++;
   probes_.push_back(probe);
   const Ev& path = context_.ev_set->ev(probe.ev);
@@ -287,7 +320,8 @@ void MrcRequester::add_data(TimePs now, BurstBuilder& builder, const Wqe& wqe, P
   context_.stats.sent_packets += 1;
   context_.stats.sent_bytes += payload;
   if (record.transmissions > 0) ++context_.stats.retransmitted_packets;
-  context_.cc->on_sent(now, record.nominal_bytes);
+  if (planes_ == nullptr || planes_->marking(context_.ev_set->ev(ev).port))
+    context_.cc->on_sent(now, record.nominal_bytes);
   window_.sent(psn, now, ev);
   last_sent_ = now;
 }

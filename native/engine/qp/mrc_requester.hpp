@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/qp/halves.hpp"
 #include "engine/qp/packet_builder.hpp"
+#include "engine/qp/plane_set.hpp"
 #include "engine/qp/retry_timer.hpp"
 #include "engine/qp/rtt.hpp"
 #include "engine/qp/send_window.hpp"
@@ -28,6 +30,7 @@ class MrcRequester final : public Requester {
     return true;
   }
   void fill(QpStats& stats) const override;
+  bool fill_plane(PortId plane, PlaneStats& stats) const override;
   void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
 
  private:
@@ -36,12 +39,14 @@ class MrcRequester final : public Requester {
     kPath,   // to revive that path
     kState,  // to learn the receiver's state
     kAsked,  // because the application asked whether the peer is there
+    kPlane,  // because the plane of that path says nothing
   };
   struct Probe {
     TimePs sent = 0;
     std::uint16_t id = 0;
     EvIndex ev = kNoEv;
     Purpose purpose = Purpose::kPath;
+    std::uint32_t order = 0;  // kPlane: in the order of its plane
   };
 
   void work_began(TimePs now) override;
@@ -50,14 +55,15 @@ class MrcRequester final : public Requester {
   void handle_sack(TimePs now, PortId port, const wire::Packet& packet);
   void handle_nack(TimePs now, const wire::Packet& packet);
   void handle_transport_ack(TimePs now, const wire::Packet& packet);
-  void handle_probe_answer(TimePs now, const wire::Seth& seth);
+  void handle_probe_answer(TimePs now, const wire::Packet& packet);
   void complete_up_to(std::uint64_t completed);
   void refused(wire::AethSyndrome syndrome);
-  void acknowledge(TimePs now, Psn psn);
+  // `certain`: that the latest copy of the packet is the one that arrived.
+  void acknowledge(TimePs now, Psn psn, bool certain = false);
   void acknowledge_below(TimePs now, Psn psn);
   void acknowledge_bitmap(TimePs now, Psn base, std::uint64_t bitmap);
   TimePs sample_rtt(TimePs now, const wire::Packet& packet, Psn trigger);
-  void note_path(TimePs now, const wire::Seth& seth, Psn trigger);
+  void note_path(TimePs now, const wire::Seth& seth, Psn trigger, TimePs rtt);
   void note_port_status(std::uint8_t port_status, PortId port);
   void detect_losses(TimePs now);
   bool path_lost(Psn psn);
@@ -72,6 +78,7 @@ class MrcRequester final : public Requester {
   std::uint32_t full_nominal_bytes() const;  // of the largest packet of plain data
   bool last_probe_over(TimePs now, EvIndex ev);
   BuildResult build_probe(TimePs now, PortMask free_ports, TxBurst& burst);
+  BuildResult send_probe(TimePs now, Probe& probe, TxBurst& burst);
   void begin_question(Probe& probe);
   EvIndex repair_ev(TimePs now, PortMask free_ports, EvIndex lost_on);
   BuildResult build_retransmission(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
@@ -84,9 +91,27 @@ class MrcRequester final : public Requester {
   TimePs state_probe_time() const;
   void handle_timeout(TimePs now);
 
+  // Planes that are controlled one by one (mrc_requester_planes.cpp); all of it needs planes_.
+  BuildResult build_on_plane(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
+  BuildResult build_plane_probe(TimePs now, PortMask free_ports, TxBurst& burst);
+  bool next_for_plane(Psn from, Psn& psn);
+  bool wants_plane_ack(PortId plane, Psn psn, std::int64_t burst_bytes) const;
+  std::uint32_t open_record(Psn psn);
+  std::int64_t backlog_bytes();
+  void acknowledge_on_plane(TimePs now, Psn psn, bool certain);
+  void sample_plane(TimePs now, PortId port, const wire::Packet& packet, Psn trigger, AckSample& sample);
+  TimePs echoed_rtt(TimePs now, const wire::Packet& packet) const;
+  bool names_latest_copy(const wire::Seth& seth, Psn trigger) const;
+  void end_plane_feedback(TimePs now, AckSample& sample, const wire::Seth& seth);
+  void lose_on_planes();
+  void handle_plane_timer(TimePs now);
+  void announce_plane(TimePs now, PortId plane, bool silent);
+
   RetryTimer retry_;
   RttEstimator rtt_;
   SendWindow window_;
+  std::unique_ptr<PlaneSet> planes_;  // none: one controller for all planes
+  std::vector<Psn> plane_losses_;     // empty between calls
   std::vector<Probe> probes_;
   TimePs latest_delivered_ =
       -kNever;                      // sending time of the latest packet known to have arrived; less 1 is still a time

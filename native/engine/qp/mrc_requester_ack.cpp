@@ -54,11 +54,15 @@ void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& pack
 
   AckSample sample;
   if (seth.probe_response) {
-    handle_probe_answer(now, seth);
+    handle_probe_answer(now, packet);
   } else {
-    sample.rtt = sample_rtt(now, packet, trigger);
-    sample.short_packet = sample.rtt > 0 && window_.record(trigger).nominal_bytes < full_nominal_bytes();
-    note_path(now, seth, trigger);
+    if (planes_ != nullptr) {
+      sample_plane(now, port, packet, trigger, sample);
+    } else {
+      sample.rtt = sample_rtt(now, packet, trigger);
+      sample.short_packet = sample.rtt > 0 && window_.record(trigger).nominal_bytes < full_nominal_bytes();
+    }
+    note_path(now, seth, trigger, sample.rtt);
   }
   const std::uint32_t advance = (packet.cc_state.rcvd_256_bytes - rcvd_256_bytes_) & 0xFFFFFFU;
   if (advance < 0x800000U) {
@@ -66,6 +70,7 @@ void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& pack
     sample.new_bytes = std::uint64_t{advance} * 256;
   }
 
+  if (planes_ != nullptr && window_.contains(trigger)) acknowledge(now, trigger, names_latest_copy(seth, trigger));
   acknowledge_below(now, cack + 1);
   acknowledge_bitmap(now, base, seth.bitmap);
   if (!seth.probe_response && window_.contains(trigger)) acknowledge(now, trigger);
@@ -78,6 +83,10 @@ void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& pack
   sample.marked = seth.mark != wire::SackMark::kNone;
   sample.rcv_cwnd_pen = packet.cc_state.rcv_cwnd_pen;
   sample.restore_cwnd = packet.cc_state.restore_cwnd;
+  if (planes_ != nullptr) {
+    end_plane_feedback(now, sample, seth);
+    return;
+  }
   context_.cc->on_ack(now, sample);
   detect_losses(now);
 }
@@ -105,7 +114,7 @@ TimePs MrcRequester::sample_rtt(TimePs now, const wire::Packet& packet, Psn trig
   return std::max<TimePs>(rtt, 1);
 }
 
-void MrcRequester::note_path(TimePs now, const wire::Seth& seth, Psn trigger) {
+void MrcRequester::note_path(TimePs now, const wire::Seth& seth, Psn trigger, TimePs rtt) {
   const EvIndex ev = context_.ev_set->find(seth.entropy);
   if (ev == kNoEv) return;
   if (window_.contains(trigger)) {
@@ -116,8 +125,14 @@ void MrcRequester::note_path(TimePs now, const wire::Seth& seth, Psn trigger) {
       record.lost_on = kNoEv;
     }
   }
+  const PortId plane = context_.ev_set->ev(ev).port;
   switch (seth.mark) {
     case wire::SackMark::kNone:
+      // On a plane without marks delay is the sign that this path is slower than the others.
+      if (planes_ != nullptr && !planes_->marking(plane) && rtt > 0 && planes_->outlier(plane, rtt)) {
+        context_.ev_set->on_feedback(now, ev, EvFeedback::kSkipOnce);
+        break;
+      }
       context_.ev_set->on_feedback(now, ev, EvFeedback::kDelivered);
       context_.reverse.confirm(now, *context_.ev_set, ev);
       break;
@@ -131,19 +146,25 @@ void MrcRequester::note_path(TimePs now, const wire::Seth& seth, Psn trigger) {
   }
 }
 
-void MrcRequester::handle_probe_answer(TimePs now, const wire::Seth& seth) {
+void MrcRequester::handle_probe_answer(TimePs now, const wire::Packet& packet) {
+  const wire::Seth& seth = packet.seth;
   const auto id = static_cast<std::uint16_t>(seth.ack_psn_offset);
   const auto found = std::find_if(probes_.begin(), probes_.end(), [&](const Probe& probe) { return probe.id == id; });
   if (found == probes_.end()) return;
   const Probe probe = *found;
   probes_.erase(found);
   latest_delivered_ = std::max(latest_delivered_, probe.sent);
+  if (probe.purpose == Purpose::kPlane) {
+    const PortId plane = context_.ev_set->ev(probe.ev).port;
+    if (planes_->answered(now, plane, probe.order, echoed_rtt(now, packet))) announce_plane(now, plane, false);
+    quiet_since_ = now;
+  }
   if (probe.purpose == Purpose::kAsked) context_.answered = std::max(context_.answered, probe.sent);
   if (probe.purpose == Purpose::kPath)
     context_.ev_set->on_probe_answer(now, probe.ev, seth.mark != wire::SackMark::kNone);
 }
 
-void MrcRequester::acknowledge(TimePs now, Psn psn) {
+void MrcRequester::acknowledge(TimePs now, Psn psn, bool certain) {
   SendRecord& record = window_.record(psn);
   if (record.state == SendState::kAcked) return;
   // A repeated packet may have been acknowledged for its first copy: its sending time proves nothing.
@@ -151,6 +172,7 @@ void MrcRequester::acknowledge(TimePs now, Psn psn) {
     latest_delivered_ = std::max(latest_delivered_, record.sent);
     rtt_.add_acknowledged(now - record.sent);
   }
+  if (planes_ != nullptr) acknowledge_on_plane(now, psn, certain);
   window_.leave_flight(psn, SendState::kAcked);
   quiet_since_ = now;
   state_probes_ = 0;
@@ -174,9 +196,14 @@ void MrcRequester::acknowledge_bitmap(TimePs now, Psn base, std::uint64_t bitmap
   }
 }
 
-// The port that carried the SACK is up, and peers that share no port with us could not have sent it.
+// 0: the SACK carries no status. The port that carried the SACK is up: a status that says otherwise says nothing about the
+// others. Peers that share no port with us could not have sent it.
 void MrcRequester::note_port_status(std::uint8_t port_status, PortId port) {
   if (port_status == 0) return;
+  if (port < 8 && (port_status >> port & 1U) == 0) {
+    ++context_.stats.contradictory_port_status;
+    return;
+  }
   const PortMask carried = context_.peer->ports.size() >= 8 ? 0xFFU : (1U << context_.peer->ports.size()) - 1;
   const PortMask ports = (context_.peer->ports_up & ~carried) | (port_status & carried) | PortMask{1} << port;
   if (ports == context_.peer->ports_up || (ports & context_.services.local_ports_up) == 0) return;
@@ -243,9 +270,12 @@ void MrcRequester::handle_nack(TimePs now, const wire::Packet& packet) {
   ++context_.stats.trims_received;
   const std::uint32_t bytes = record.nominal_bytes;
   window_.leave_flight(psn, SendState::kLost);
+  quiet_since_ = now;
+  const PortId plane = context_.ev_set->ev(ev).port;
+  if (planes_ != nullptr) planes_->trimmed(plane, bytes);
+  if (planes_ != nullptr && !planes_->marking(plane)) return;
   if (!last_hop) context_.ev_set->on_feedback(now, ev, EvFeedback::kTrimmed);
   context_.cc->on_trim(now, bytes, window_.in_flight_bytes(), last_hop);
-  quiet_since_ = now;
 }
 
 // --- transport ACK and NAK

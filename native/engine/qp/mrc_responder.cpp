@@ -23,6 +23,8 @@ void MrcResponder::start(TimePs, const QpToRtr& attributes) {
   wimm_max_ = attributes.wimm_max_dest;
   sack_bytes_ = attributes.sack_bytes;
   nack_out_of_window_ = attributes.nack_out_of_window;
+  if (context_.capabilities.plane_sacks) arrivals_.resize(context_.services.config.ports.size());
+  for (PortId port = 0; port < arrivals_.size(); ++port) arrivals_[port].answer_over = port;
 }
 
 bool MrcResponder::set_window(std::uint8_t mpr_units) {
@@ -71,16 +73,13 @@ void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wir
   const auto nominal = nominal_bytes(static_cast<std::uint32_t>(packet.header_bytes) + packet.payload_bytes +
                                      packet.bth.pad_bytes + static_cast<std::uint32_t>(wire::kIcrcBytes));
   if (!duplicate) rcvd_bytes_ += nominal;
-  trigger_bytes_ += std::max(nominal, kTriggerBytesMin);
   ++unreported_packets_;
   advance();
-  if (trigger_bytes_ >= sack_bytes_ || packet.bth.ack_request || marked || packet.bth.rtx || duplicate) {
-    trigger_bytes_ = 0;
-    const wire::SackMark mark = marked ? wire::SackMark::kSkipOnce : wire::SackMark::kNone;
-    const std::uint32_t entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
-    queue_sack(
-        {now, psn, entropy, packet.tseth.timestamp, 0, packet.tseth.resolution, mark, datagram.port, false, 0, 0, 0});
-  }
+  const wire::SackMark mark = marked ? wire::SackMark::kSkipOnce : wire::SackMark::kNone;
+  const std::uint32_t entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
+  note_arrival(
+      {now, psn, entropy, packet.tseth.timestamp, 0, packet.tseth.resolution, mark, datagram.port, false, 0, 0, 0},
+      std::max(nominal, kTriggerBytesMin), packet.bth.ack_request || marked || packet.bth.rtx || duplicate);
   ++inbound_since_probe_;
   arm_reverse_probe(now);
 }

@@ -51,6 +51,16 @@ class MrcResponder final : public Responder {
     Psn base = 0;
     std::uint64_t bitmap = 0;
   };
+  // Arrivals on one plane since its last SACK, where planes are told of one by one.
+  struct PlaneArrivals {
+    std::uint32_t bytes = 0;
+    std::uint16_t transit = 0;  // arrival less sending, in the sender's units and on clocks that differ by a constant
+    PortId answer_over = 0;     // plane that its SACKs take
+    TimePs way_chosen = kLongAgo;
+    TimePs heard = kLongAgo;
+    TimePs due = kNever;
+    PendingSack latest;
+  };
   struct PendingNack {
     TimePs arrived = 0;
     Psn psn = 0;
@@ -80,6 +90,9 @@ class MrcResponder final : public Responder {
   void deliver_immediate();
   void refuse(Psn psn, wire::AethSyndrome syndrome, QpErrorCause cause);
   void refuse_if_reached();
+  void note_arrival(const PendingSack& sack, std::uint32_t bytes, bool at_once);
+  void note_transit(const PendingSack& sack);
+  void tell_overdue_planes(TimePs now);
   void queue_sack(const PendingSack& sack);
   void take_stock(PendingSack& sack);
   void follow_up();
@@ -99,6 +112,8 @@ class MrcResponder final : public Responder {
   std::vector<Immediate> immediates_;  // by PSN, waiting for everything before them
   std::vector<PendingSack> sacks_;     // that have taken stock, oldest first
   std::vector<PendingNack> nacks_;
+  std::vector<PlaneArrivals> arrivals_;  // by plane; empty: they count together
+  TimePs next_plane_sack_ = kNever;
   PendingSack pending_;
   Refusal refusal_;
   Psn cack_ = 0;

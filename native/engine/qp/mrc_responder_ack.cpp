@@ -10,6 +10,12 @@ namespace {
 
 // A SACK's bitmap reaches 64 PSNs; it takes stock after half of that, so that every PSN is told of at least twice.
 constexpr std::uint32_t kUnreportedMax = kSackBitmapBits / 2;
+// Where planes are told of one by one, a slow plane's news must not wait for its byte trigger.
+constexpr TimePs kPlaneSackDelay = kPsPerMs;
+constexpr TimePs kTransitGain = kPsPerMs;
+constexpr TimePs kQuickHeard = 10 * kPsPerMs;
+constexpr TimePs kWayLife = 200 * kPsPerMs;
+constexpr TimePs kTransitLife = kPsPerSecond;
 constexpr std::size_t kSacksMax = 64;
 constexpr std::size_t kNacksMax = 256;
 
@@ -21,10 +27,81 @@ std::int16_t offset16(Psn psn, Psn reference) {
 
 }  // namespace
 
+// Counts towards the byte trigger, of the plane or of all.
+void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bool at_once) {
+  if (arrivals_.empty()) {
+    trigger_bytes_ += bytes;
+    if (trigger_bytes_ < sack_bytes_ && !at_once) return;
+    trigger_bytes_ = 0;
+    queue_sack(sack);
+    return;
+  }
+  note_transit(sack);
+  PlaneArrivals& plane = arrivals_[sack.port];
+  plane.bytes += bytes;
+  if (plane.bytes < sack_bytes_ && !at_once) {
+    plane.latest = sack;
+    if (plane.due == kNever) {
+      plane.due = sack.arrived + kPlaneSackDelay;
+      next_plane_sack_ = std::min(next_plane_sack_, plane.due);
+    }
+    return;
+  }
+  plane.bytes = 0;
+  plane.due = kNever;
+  queue_sack(sack);
+}
+
+// News of a plane that takes much longer than another one travel over that one: the sender would otherwise hear of packets
+// in another order than they arrived in, and take what it hears of last for lost. Clocks of the two ends need not agree: the
+// planes are compared with each other.
+void MrcResponder::note_transit(const PendingSack& sack) {
+  const auto transit = static_cast<std::uint16_t>(timestamp_at(sack.arrived, sack.resolution) - sack.timestamp);
+  PlaneArrivals& own = arrivals_[sack.port];
+  const auto later = [](std::uint16_t one, std::uint16_t other) { return static_cast<std::int16_t>(one - other); };
+  const std::int16_t change = later(transit, own.transit);
+  const bool fresh = own.heard < sack.arrived - kTransitLife;
+  own.transit = static_cast<std::uint16_t>(own.transit + (fresh || change < 0 ? change : change / 64));
+  own.heard = sack.arrived;
+  PortId quickest = sack.port;
+  for (PortId port = 0; port < arrivals_.size(); ++port) {
+    const PlaneArrivals& other = arrivals_[port];
+    if (other.heard >= sack.arrived - kQuickHeard && later(other.transit, arrivals_[quickest].transit) < 0) quickest = port;
+  }
+  const TimePs gain = later(own.transit, arrivals_[quickest].transit) * timestamp_unit(sack.resolution);
+  const bool current_heard = arrivals_[own.answer_over].heard >= sack.arrived - kQuickHeard;
+  const TimePs lead =
+      later(arrivals_[own.answer_over].transit, arrivals_[quickest].transit) * timestamp_unit(sack.resolution);
+  // Round trips with another way back are not comparable, so that the way changes seldom, and only for something.
+  PortId better = own.answer_over;
+  if (gain <= kTransitGain / 2) {
+    better = sack.port;
+  } else if (gain > kTransitGain && (own.answer_over == sack.port || !current_heard || lead > kTransitGain)) {
+    better = quickest;
+  }
+  if (better == own.answer_over || (current_heard && sack.arrived - own.way_chosen < kWayLife)) return;
+  own.answer_over = better;
+  own.way_chosen = sack.arrived;
+}
+
+void MrcResponder::tell_overdue_planes(TimePs now) {
+  if (next_plane_sack_ > now) return;
+  next_plane_sack_ = kNever;
+  for (PlaneArrivals& plane : arrivals_) {
+    if (plane.due <= now) {
+      plane.bytes = 0;
+      plane.due = kNever;
+      queue_sack(plane.latest);
+    }
+    next_plane_sack_ = std::min(next_plane_sack_, plane.due);
+  }
+}
+
 void MrcResponder::queue_sack(const PendingSack& sack) {
   if (pending_sack_) {
+    const bool one_plane = arrivals_.empty() || pending_.port == sack.port;
     const bool mergeable = pending_.mark == wire::SackMark::kNone && sack.mark == wire::SackMark::kNone &&
-                           !pending_.probe && !sack.probe && unreported_packets_ < kUnreportedMax;
+                           !pending_.probe && !sack.probe && unreported_packets_ < kUnreportedMax && one_plane;
     if (!mergeable) {
       take_stock(pending_);
       if (sacks_.size() < kSacksMax) sacks_.push_back(pending_);
@@ -74,16 +151,24 @@ void MrcResponder::arm_reverse_probe(TimePs now) {
   if (next_reverse_probe_ == kNever) next_reverse_probe_ = now + context_.services.config.reverse_probe_interval;
 }
 
-TimePs MrcResponder::next_timer() const { return next_reverse_probe_; }
+TimePs MrcResponder::next_timer() const { return std::min(next_reverse_probe_, next_plane_sack_); }
 
 void MrcResponder::rebase(TimePs by) {
   next_reverse_probe_ = rebased(next_reverse_probe_, by);
+  next_plane_sack_ = rebased(next_plane_sack_, by);
+  for (PlaneArrivals& plane : arrivals_) {
+    plane.due = rebased(plane.due, by);
+    plane.heard = rebased(plane.heard, by);
+    plane.way_chosen = rebased(plane.way_chosen, by);
+    plane.latest.arrived = rebased(plane.latest.arrived, by);
+  }
   pending_.arrived = rebased(pending_.arrived, by);
   for (PendingSack& sack : sacks_) sack.arrived = rebased(sack.arrived, by);
   for (PendingNack& nack : nacks_) nack.arrived = rebased(nack.arrived, by);
 }
 
 void MrcResponder::handle_timer(TimePs now) {
+  tell_overdue_planes(now);
   if (next_reverse_probe_ > now) return;
   next_reverse_probe_ = kNever;
   const TimePs interval = context_.services.config.reverse_probe_interval;
@@ -175,9 +260,10 @@ BuildResult MrcResponder::build(TimePs now, PortMask free_ports, std::uint32_t b
                            : !sacks_.empty() ? sacks_.front().port
                            : pending_sack_   ? pending_.port
                                              : last_port_;
+  const PortId answer_over = arrivals_.empty() || preferred >= arrivals_.size() ? preferred : arrivals_[preferred].answer_over;
   const PortMask usable = context_.usable_ports();
   Ev path;
-  if (!context_.reverse.choose(*context_.ev_set, free_ports, usable, preferred, path)) {
+  if (!context_.reverse.choose(*context_.ev_set, free_ports, usable, answer_over, path)) {
     return (usable & ~free_ports) != 0 ? BuildResult::kPortBusy : BuildResult::kNothing;
   }
   BurstBuilder builder = burst_to_peer(burst, context_, path.port, path.value, TrafficClass::kControl);

@@ -66,6 +66,8 @@ Status Qp::to_init(TimePs now, const QpToInit& attributes) {
     if (selector == nullptr || controller == nullptr) return Status::kInvalidArgument;
     context_.cc = std::move(controller);
     context_.fabric_trims = attributes.cc.trimming;
+    context_.path_signal = attributes.path_signal;
+    context_.plane_buffer_bytes = attributes.plane_buffer_bytes;
     context_.ev_set = std::make_unique<EvSet>(attributes.ev_universe, attributes.ev_set, std::move(selector),
                                               Rng::for_component(seed, "ev_set", context_.qpn),
                                               &context_.services.events, context_.qpn);

@@ -45,8 +45,8 @@ struct Surroundings {
   std::uint32_t payload_mtu = 4096;
   std::uint32_t header_bytes = 126;  // of every packet on the wire around the transport's own header and payload: UDP,
                                      // IP, encapsulation, Ethernet framing; the ICRC is the transport's
-  std::uint64_t port_rate_bps = 0;
-  TimePs base_rtt = 0;                     // of a full packet and its acknowledgement across the longest path
+  std::uint64_t port_rate_bps = 0;   // of the fastest plane
+  TimePs base_rtt = 0;               // of a full packet and its acknowledgement across the longest path
   const RoutingTables* routing = nullptr;  // which peers a host can reach over which plane; nullptr: all over each
 };
 

@@ -135,8 +135,9 @@ void Nic::put_on_wire(TimePs now, Outbox& out) {
   }
   if (packet.payload_bytes > 0) ++data_packets_;
   FaultState* faults = uplink_faults_[outbound_.port].get();
-  free_at_[outbound_.port] = now + stretched(config_.uplink.transmit_time(packet.bytes), faults);
-  TimePs arrival = free_at_[outbound_.port] + config_.uplink.config().delay;
+  const Port& uplink = config_.uplinks[outbound_.port];
+  free_at_[outbound_.port] = now + stretched(uplink.transmit_time(packet.bytes), faults);
+  TimePs arrival = free_at_[outbound_.port] + uplink.config().delay;
   if (faults != nullptr) arrival += extra_delay(*faults, uplink_counters_);
   PortTraffic& traffic = traffic_[outbound_.port];
   ++traffic.tx_packets;

@@ -75,7 +75,7 @@ class Prefetch {
 // Shared by all NICs of a run.
 struct NicConfig {
   ClosShape shape;
-  Port uplink;  // its delay includes what a packet waits inside the sending NIC
+  std::vector<Port> uplinks;  // by plane; a delay includes what a packet waits inside the sending NIC
   const RoutingTables* routing = nullptr;
 };
 

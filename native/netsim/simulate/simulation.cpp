@@ -13,11 +13,24 @@ constexpr std::size_t slot(LinkKind kind) { return static_cast<std::size_t>(kind
 // More shards than threads, so that a thread which is done early takes over some of the others' work.
 constexpr std::uint32_t kShardsPerThread = 4;
 
+// The least delay of a kind of link: no window may be longer than the shortest cable.
+TimePs shortest(const FabricConfig& fabric, LinkKind kind) {
+  TimePs least = kNever;
+  for (std::uint32_t plane = 0; plane < fabric.shape.planes; ++plane) {
+    least = std::min(least, fabric.ports_of(plane)[slot(kind)].delay);
+  }
+  return least;
+}
+
 FabricConfig with_latency(const SimulationConfig& config) {
   FabricConfig fabric = config.fabric;
-  fabric.ports[slot(LinkKind::kNicUp)].delay += config.nic_latency;
-  fabric.ports[slot(LinkKind::kNicDown)].delay += config.nic_latency;
-  fabric.delivery_lead = fabric.ports[slot(LinkKind::kNicDown)].delay;
+  const auto delayed = [&](std::array<PortConfig, kLinkKinds>& ports) {
+    ports[slot(LinkKind::kNicUp)].delay += config.nic_latency;
+    ports[slot(LinkKind::kNicDown)].delay += config.nic_latency;
+  };
+  delayed(fabric.ports);
+  for (auto& ports : fabric.unlike) delayed(ports);
+  fabric.delivery_lead = shortest(fabric, LinkKind::kNicDown);
   return fabric;
 }
 
@@ -56,10 +69,13 @@ Simulation::Simulation(const SimulationConfig& config, Workload workload, const 
       fabric_(with_latency(config)),
       crew_(config.threads) {
   const FabricConfig fabric = with_latency(config);
-  way_up_ = fabric.ports[slot(LinkKind::kNicUp)].delay;
+  way_up_ = shortest(fabric, LinkKind::kNicUp);
   way_down_ = fabric.delivery_lead;
   MRC_ASSERT(way_up_ + way_down_ > 0);
-  nic_config_ = {fabric.shape, Port(fabric.ports[slot(LinkKind::kNicUp)]), &fabric_.routing()};
+  nic_config_ = {fabric.shape, {}, &fabric_.routing()};
+  for (std::uint32_t plane = 0; plane < fabric.shape.planes; ++plane) {
+    nic_config_.uplinks.emplace_back(fabric.ports_of(plane)[slot(LinkKind::kNicUp)]);
+  }
   surroundings_.routing = &fabric_.routing();
   make_nics(config, make_endpoint);
   make_connections();

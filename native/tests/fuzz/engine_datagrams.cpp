@@ -136,8 +136,10 @@ class Table {
     for (PortId port = 0; port < kPorts; ++port) {
       for (std::uint32_t i = 0; i < 4; ++i) init.ev_universe.push_back({0xC000 + port * 16U + i, port});
     }
+    if (link == 1) init.path_signal = PathSignal::kDiscover;
     require(own.modify_qp(now_, qp, init) == Status::kOk);
     QpToRtr rtr;
+    rtr.capabilities.plane_sacks = link == 1;
     const std::size_t other = kEnds[link][1 - end];
     require(own.add_peer(peer_of(host_of(other), udp_of(other)), rtr.peer) == Status::kOk);
     rtr.destination_qp = qp_[link][1 - end];

@@ -101,6 +101,14 @@ void draw_paths(Draw& draw, const Scenario& scenario, QpPlan& plan) {
   if (draw.permille(150)) cc.max_cwnd_bytes = draw.between<std::uint64_t>(1, 64) * cc.mtu_bytes;
 }
 
+// From a generator of its own: the other draws of seeds that once failed stay what they were.
+void draw_signal(std::uint64_t seed, std::size_t index, QpPlan& plan) {
+  Rng rng = Rng::for_component(seed, "path_signal", index);
+  constexpr PathSignal kSignals[] = {PathSignal::kMarks, PathSignal::kMarks, PathSignal::kDelay, PathSignal::kDiscover};
+  plan.init.path_signal = kSignals[rng.below(std::size(kSignals))];
+  plan.rtr.capabilities.plane_sacks = plan.init.path_signal != PathSignal::kMarks && rng.below(4) != 0;
+}
+
 void draw_qp(Draw& draw, const Scenario& scenario, std::uint32_t packets_of_run, QpPlan& plan) {
   constexpr std::uint32_t kMtus[] = {256, 512, 1024, 1024, 2048, 4096, 4096, 8192};
   plan.payload_mtu = draw.permille(200) ? draw.between<std::uint32_t>(64, 2048) * 4 : draw.pick(kMtus);
@@ -262,6 +270,7 @@ Scenario draw_scenario(std::uint64_t seed) {
     QpPlan plan;
     plan.transport = draw.permille(rc_permille) ? Transport::kRc : Transport::kMrc;
     draw_qp(draw, scenario, packets, plan);
+    draw_signal(scenario.seed, scenario.qps.size(), plan);
     // RC is promised an in-order network.
     if (plan.transport == Transport::kRc) {
       for (LinkPlan& link : scenario.links) link.jitter = 0;
@@ -310,11 +319,12 @@ std::string Scenario::describe() const {
         plan.send_wr_max[0], plan.send_wr_max[1], plan.recv_wr_max,
         static_cast<unsigned long long>(plan.message_bytes_max), plan.imm_permille, plan.unsignaled_permille,
         plan.think_permille);
-    add("        selector %s, %zu EVs, %u active a port, floor %u, controller %s, sack %u B, timeout %u/%u/%u, "
+    add("        selector %s, %zu EVs, %u active a port, floor %u, controller %s, signal %u%s, sack %u B, timeout %u/%u/%u, "
         "trim_nack %d, "
         "dynamic_mpr %d, service_time %d, class %u\n",
         plan.init.ev_selector.c_str(), plan.init.ev_universe.size(), plan.init.ev_set.active_per_port,
-        plan.init.ev_set.min_active, plan.init.controller.c_str(), plan.rtr.sack_bytes, plan.rts.timeout_exponent,
+        plan.init.ev_set.min_active, plan.init.controller.c_str(), static_cast<unsigned>(plan.init.path_signal),
+        plan.rtr.capabilities.plane_sacks ? " by plane" : "", plan.rtr.sack_bytes, plan.rts.timeout_exponent,
         plan.rts.linear_retries, plan.rts.exponential_retries, plan.rtr.capabilities.trim_nack,
         plan.rtr.capabilities.dynamic_mpr, plan.rtr.capabilities.service_time,
         static_cast<unsigned>(plan.rts.data_class));

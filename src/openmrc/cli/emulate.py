@@ -57,10 +57,11 @@ def _introduce(emulated: EmulatedFabric, as_json: bool) -> None:
         return
     from openmrc.units import format_bytes, format_rate, format_time
 
+    rates = " + ".join(format_rate(plane.rates.nic) for plane in fabric.unlike) or format_rate(fabric.rate_bps)
     print(
         f"{fabric.name}: {fabric.planes} planes, each with {fabric.hosts} hosts, {fabric.t0s} T0s, {fabric.t1s} T1s; "
-        f"links of {format_rate(fabric.rate_bps)}, round trip {format_time(fabric.base_rtt_ps)}, queues of "
-        f"{format_bytes(fabric.queue_bytes)}, trimming {'on' if fabric.trim else 'off'}"
+        f"links of {rates}, round trip {format_time(fabric.base_rtt_ps)}, queues of "
+        f"{format_bytes(fabric.queue_bytes)}, trimming {'on' if fabric.trims else 'off'}"
     )
     for host, texts in enumerate(ports):
         print(f"host {host}: {','.join(texts)}")

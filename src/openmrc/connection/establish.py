@@ -160,7 +160,7 @@ class Listener:
         return await asyncio.to_thread(self.accept, timeout_s)
 
     def close(self) -> None:
-        """Stops listening; connections live on, and then the region stays registered until the device closes."""
+        """Stops listening; connections live on, and with the last of them goes the region that was registered here."""
         if self._closed:
             return
         self._closed = True
@@ -168,8 +168,9 @@ class Listener:
             self._loop.call_soon_threadsafe(self._changed.set)  # somebody may be in `accept`
         with self._accepting:
             off_loop(self._end)
-        if self._owned and self.region is not None and all(one.closed for one in self._accepted):
-            self.region.close()
+        for link in list(self._accepted):
+            link._after_close = self._release_region
+        self._release_region()
 
     def __enter__(self) -> Self:
         return self
@@ -180,6 +181,10 @@ class Listener:
         self.close()
 
     # --- inside
+
+    def _release_region(self) -> None:
+        if self._owned and self.region is not None and all(one.closed for one in self._accepted):
+            self.region.close()
 
     async def _next(self, deadline: float | None) -> Connection | None:
         self._changed = asyncio.Event()

@@ -21,13 +21,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from openmrc.errors import HandshakeError
 from openmrc.units import RATE_BPS_RANGE
-from openmrc.verbs import Device, MemoryRegion, Peer
+from openmrc.verbs import Device, MemoryRegion, PathSignal, Peer
 
 from .settings import PAYLOAD_MTU_MAX, QpSettings
 
 __all__ = [
     "LANES_MAX",
     "LINE_BYTES_MAX",
+    "PLANE_SACKS",
     "VERSION",
     "Accept",
     "Description",
@@ -49,6 +50,7 @@ __all__ = [
 VERSION = 2
 LINE_BYTES_MAX = 1 << 14  # sixteen IPv6 ports and all the rest take 2 KiB
 LANES_MAX = 8
+PLANE_SACKS = "plane_sacks"  # capability: SACKs are counted and sent plane by plane
 _PORTS_MAX = 16
 _SHOWN_BYTES = 40
 _SHOWN_PROBLEMS = 3
@@ -234,6 +236,7 @@ def describe(
 ) -> dict[str, Any]:
     """Members of `Description` for this side."""
     sockets = [port.socket for port in device.statistics().ports]
+    extensions = () if settings.path_signal(device) is PathSignal.MARKS else (PLANE_SACKS,)
     offered = region and RegionOffer(address=region.address, rkey=region.rkey, length_bytes=region.length_bytes)
     return {
         "transports": tuple(settings.transports),
@@ -244,7 +247,7 @@ def describe(
         "ev_format": device.ev_format.name,
         "mpr_units": settings.mpr_units,
         "max_wimm_dest": settings.recv_depth,
-        "capabilities": ("trim_nack", "dynamic_mpr", "svc_time", "payload_mtu_multiple_of_4"),
+        "capabilities": ("trim_nack", "dynamic_mpr", "svc_time", "payload_mtu_multiple_of_4", *extensions),
         "receive_buffer_bytes": sum(one.receive_buffer_bytes for one in sockets),
         "region": offered,
         "member": member,

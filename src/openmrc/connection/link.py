@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from weakref import WeakSet
@@ -29,6 +29,7 @@ from openmrc.verbs import (
     WcStatus,
     WorkCompletion,
 )
+from openmrc.verbs.device import Outage
 from openmrc.verbs.events import PeerLost
 from openmrc.verbs.stats import QueuePairStatistics
 
@@ -87,7 +88,7 @@ class WriteHandle:
         """Why it failed, or None."""
         if self._status is None or self._status is WcStatus.SUCCESS:
             return None
-        return WorkError(self._status.name, self._connection._explain(self._status))
+        return self._connection._failure(self._status)
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Returns when the data is in the peer's memory and acknowledged.
@@ -157,6 +158,7 @@ class QpLink(Watched):
         self._attach(sock)
         self._closed = False
         self._lost_callback: Callable[[Loss], None] | None = None
+        self._after_close: Callable[[], None] = _nothing
         self.peer_lost: str | None = None
         """Why the peer is gone, once it is."""
         self._ownership = Ownership()
@@ -215,6 +217,7 @@ class QpLink(Watched):
                 self.device.controller.destroy(profile)
         if self._owns_region and self.region is not None:
             self.region.close()
+        self._after_close()
 
     def __repr__(self) -> str:
         name = type(self).__name__
@@ -231,6 +234,9 @@ class QpLink(Watched):
     def _peer_lost(self, loss: Loss) -> None:
         if self._closed:
             return
+        outage = None if loss.goodbye else self.device.outage()  # then silence is no sign of the peer's death
+        if outage is not None:
+            loss = replace(loss, reason=f"{loss.reason}; nothing leaves this side: {outage.reason}")
         self.peer_lost = loss.reason
         if self._lost_callback is not None:
             self._lost_callback(loss)
@@ -268,6 +274,7 @@ class Connection(QpLink):
         self._handles: dict[int, WriteHandle] = {}
         self._next_id = 1
         self._posting = threading.Lock()
+        self._outage: Outage | None = None
         self._received: deque[Immediate | WcStatus] = deque()
         self._sends = Completions(self.qp.send_cq, self._send_done)
         self._recvs = Completions(self.qp.recv_cq, self._recv_done)
@@ -436,10 +443,12 @@ class Connection(QpLink):
     def _send_done(self, completion: WorkCompletion) -> None:
         handle = self._handles.pop(completion.wr_id, None)
         if handle is not None:
+            self._note_failure(completion.status)
             handle._finish(completion.status)
 
     def _recv_done(self, completion: WorkCompletion) -> None:
         if completion.status is not WcStatus.SUCCESS:
+            self._note_failure(completion.status)
             if not self._received or not isinstance(self._received[-1], WcStatus):
                 self._received.append(completion.status)
             return
@@ -450,13 +459,21 @@ class Connection(QpLink):
     def _next_immediate(self) -> Immediate:
         first = self._received[0]
         if isinstance(first, WcStatus):
-            raise WorkError(first.name, self._explain(first))
+            raise self._failure(first)
         self._received.popleft()
         return first
 
-    def _explain(self, status: WcStatus) -> str:
+    def _failure(self, status: WcStatus) -> WorkError:
         reason = f"; the peer is gone: {self.peer_lost}" if self.peer_lost else ""
-        return f"{_EXPLAIN.get(status, 'failed')} ({self.peer_name}, QP {self.qp.qp_num:#x}){reason}"
+        if self._outage is not None:
+            reason += f"; nothing leaves this side: {self._outage.reason}"
+        words = f"{_EXPLAIN.get(status, 'failed')} ({self.peer_name}, QP {self.qp.qp_num:#x}){reason}"
+        return WorkError(status.name, words, None if self._outage is None else self._outage.errno)
+
+    def _note_failure(self, status: WcStatus) -> None:
+        """Looks for a cause of silence on this side while it can be seen."""
+        if self._outage is None and status in (WcStatus.RETRY_EXC_ERR, WcStatus.WR_FLUSH_ERR) and not self._closed:
+            self._outage = self.device.outage()
 
     def _raise_not_done(self, timeout_s: float | None) -> None:
         self._ownership.check()
@@ -476,6 +493,10 @@ class Connection(QpLink):
         self.qp.recv_cq.close()
 
 
+def _nothing() -> None:
+    pass
+
+
 _watch = PeerWatch()
 _open: WeakSet[QpLink] = WeakSet()
 
@@ -489,4 +510,9 @@ def _close_all() -> None:
 
 def queues_for(device: Device, send_depth: int, recv_depth: int) -> tuple[CompletionQueue, CompletionQueue]:
     """Queues that cannot overrun: one entry for everything that can be posted."""
-    return CompletionQueue(device, send_depth + 1), CompletionQueue(device, recv_depth + 1)
+    sends = CompletionQueue(device, send_depth + 1)
+    try:
+        return sends, CompletionQueue(device, recv_depth + 1)
+    except BaseException:
+        sends.close()
+        raise

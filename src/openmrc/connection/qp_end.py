@@ -14,6 +14,7 @@ from openmrc.verbs import (
     Device,
     EvFormatMode,
     MemoryRegion,
+    PathSignal,
     Peer,
     ProtectionDomain,
     QpState,
@@ -24,7 +25,7 @@ from openmrc.verbs.profiles import CcProfile, EvProfile, EvProfileMode
 
 from . import settings as rules
 from .channel import Channel
-from .handshake import Description, QpEnd, peer_of
+from .handshake import PLANE_SACKS, Description, QpEnd, peer_of
 from .link import Connection, QpLink, RemoteRegion, queues_for
 from .settings import QpSettings
 
@@ -102,13 +103,19 @@ class End:
                 send_cq = recv_cq = self.shared_queue
             else:
                 send_cq, recv_cq = queues_for(self.device, self.settings.send_depth, self.settings.recv_depth)
-            qp = self.domain.create_qp(
-                send_cq,
-                recv_cq,
-                transport=Transport[transport.upper()],
-                send_wr_max=self.settings.send_depth,
-                recv_wr_max=self.settings.recv_depth,
-            )
+            try:
+                qp = self.domain.create_qp(
+                    send_cq,
+                    recv_cq,
+                    transport=Transport[transport.upper()],
+                    send_wr_max=self.settings.send_depth,
+                    recv_wr_max=self.settings.recv_depth,
+                )
+            except BaseException:
+                if self.shared_queue is None:
+                    send_cq.close()
+                    recv_cq.close()
+                raise
             self.qps.append(qp)
             self._psns.append(secrets.randbits(24))
 
@@ -165,8 +172,12 @@ class End:
             ConfigError: the setting exceeds the path MTU.
             DeviceError: no port has a route to the peer's.
         """
+        published = self.settings.path_signal(self.device) is PathSignal.MARKS
         return rules.payload_mtu_for(
-            self.device.path_mtu_bytes(peer), self.device.ports[0].version, self.settings.payload_mtu
+            self.device.path_mtu_bytes(peer),
+            self.device.ports[0].version,
+            self.settings.payload_mtu,
+            rules.PAYLOAD_MTU_STANDARD_MAX if published else rules.PAYLOAD_MTU_MAX,
         )
 
     def check_ports(self) -> None:
@@ -209,6 +220,8 @@ class End:
             ev_profile=self._ev_profile(qp),
             cc_profile=self._cc_profile(cc),
             ev_selector=settings.selector,
+            path_signal=settings.path_signal(self.device),
+            plane_buffer_bytes=theirs.receive_buffer_bytes // (3 * len(theirs.ports)),
             probe_interval_us=settings.probe_interval_us,
             skip_lapse_us=settings.skip_lapse_us,
         )
@@ -223,6 +236,7 @@ class End:
             path_mtu=agreed.payload_mtu,
             mpr=settings.mpr_units,
             max_wimm_dest=settings.recv_depth,
+            plane_sacks=PLANE_SACKS in theirs.capabilities,
             sack_bytes=settings.sack_bytes or min(max(least_bytes, agreed.payload_mtu * (burst // 2)), 1 << 20),
         )
         qp.modify(

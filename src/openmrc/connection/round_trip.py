@@ -66,6 +66,7 @@ class RoundTrips:
         finally:
             for request in requests:
                 self._waiting.pop(request, None)
+            self._device.controller.forget_probes(requests)
         return [one for one in found if one is not None]
 
     async def _read(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from openmrc._native import cc
 from openmrc.errors import ConfigError
 from openmrc.units import RATE_BPS_RANGE
+from openmrc.verbs.enums import PathSignal
 
 if TYPE_CHECKING:
     from openmrc.verbs import Device, Port
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["QpSettings"]
 
 TRANSPORTS = ("auto", "mrc", "rc")
+SIGNALS = ("auto", "marks", "delay", "discover")
 HEADER_BYTES_MAX = 44  # BTH, METH, TSETH, RETH, ImmDt and ICRC: the longest data packet
 PAYLOAD_MTU_STANDARD_MAX = 4096
 PAYLOAD_MTU_MAX = 8192
@@ -57,8 +59,12 @@ class QpSettings:
         selector: EV selector: "mrc", "random", "reps", "round_robin", "single", or one of `openmrc.policies`.
         controller: Congestion control: "nscc", "none", or one of `openmrc.policies`. With "none" the window is the MPR,
             which fills any queue.
-        payload_mtu: Bytes of payload in a packet. None: what the path MTU allows, 4,096 at most. Up to 8,192 and any
-            multiple of 4 is an extension that both ends must have.
+        signal: How congestion shows: "marks" (ECN and trimming, as MRC is published), "delay" (queueing delay and losses,
+            plane by plane, for switches that do not mark), "discover" (by delay, until a plane is seen to mark), or "auto":
+            "marks" where a path file or `trimming` describes a fabric made for MRC, or where `controller` is not "nscc",
+            "discover" elsewhere.
+        payload_mtu: Bytes of payload in a packet. None: what the path MTU allows, at most 4,096 where `signal` is "marks",
+            8,192 elsewhere. More than 4,096 and any multiple of 4 is an extension that both ends must have.
         mpr_units: Receive window in units of 128 packets.
         sack_bytes: The receiver acknowledges after so many bytes at the latest. More is cheaper, less reacts faster.
             None: half a burst, and 4 KiB at least, in EV format SRV6 16.
@@ -90,6 +96,7 @@ class QpSettings:
     transport: str = "auto"
     selector: str = "mrc"
     controller: str = "nscc"
+    signal: str = "auto"
     payload_mtu: int | None = None
     mpr_units: int = 32
     sack_bytes: int | None = None
@@ -114,6 +121,8 @@ class QpSettings:
             raise ConfigError("transport", self.transport, ", ".join(TRANSPORTS))
         if self.controller not in cc.controller_names():
             raise ConfigError("controller", self.controller, ", ".join(cc.controller_names()))
+        if self.signal not in SIGNALS:
+            raise ConfigError("signal", self.signal, ", ".join(SIGNALS))
         for one in fields(self):
             value: Any = getattr(self, one.name)
             if value is None or one.name not in _RANGES:
@@ -128,6 +137,13 @@ class QpSettings:
     def exponential_retry_count(self) -> int:
         """Timeouts at doubling intervals."""
         return EXPONENTIAL_RETRIES if self.exponential_retries is None else self.exponential_retries
+
+    def path_signal(self, device: Device) -> PathSignal:
+        """How congestion shows to QPs of this device."""
+        if self.signal != "auto":
+            return PathSignal[self.signal.upper()]
+        made_for_mrc = device.paths is not None or self.trimming or self.controller != "nscc"
+        return PathSignal.MARKS if made_for_mrc else PathSignal.DISCOVER
 
     @property
     def retry_s(self) -> float | None:
@@ -163,8 +179,8 @@ def retries_for(timeout_s: float, settings: QpSettings) -> int:
     return RETRIES_FOR_EVER
 
 
-def payload_mtu_for(path_mtu_bytes: int, ip_version: int, wanted: int | None) -> int:
-    """Payload that fits the path, or `wanted` if that is less.
+def payload_mtu_for(path_mtu_bytes: int, ip_version: int, wanted: int | None, most: int) -> int:
+    """Payload that fits the path, `most` at most, or `wanted` if that fits.
 
     Raises:
         ConfigError: `wanted` does not fit the path.
@@ -172,7 +188,7 @@ def payload_mtu_for(path_mtu_bytes: int, ip_version: int, wanted: int | None) ->
     room = (path_mtu_bytes - (28 if ip_version == 4 else 48) - HEADER_BYTES_MAX) & ~3
     if wanted is not None and wanted > room:
         raise ConfigError("payload_mtu", wanted, f"at most {room}: the path MTU is {path_mtu_bytes}")
-    return min(room, PAYLOAD_MTU_STANDARD_MAX) if wanted is None else wanted
+    return min(room, most) if wanted is None else wanted
 
 
 def port_rate_bps(port: Port) -> int:

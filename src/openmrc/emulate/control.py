@@ -217,7 +217,8 @@ class _Client:
             "t1s": fabric.t1s,
             "rate_bps": fabric.rate_bps,
             "base_rtt_ns": fabric.base_rtt_ps // 1000,
-            "trim": fabric.trim is not None,
+            "trim": fabric.trims,
+            "plane_rates_bps": [plane.rates.nic for plane in fabric.each_plane],
             "udp_port": fabric.udp_port,
             "ports": [[str(port) for port in self._fabric.ports(host)] for host in range(fabric.hosts)],
         }

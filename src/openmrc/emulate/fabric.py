@@ -212,4 +212,5 @@ class EmulatedFabric:
 
 def _tick_ps(fabric: Fabric) -> int:
     """How often the loop looks while packets are inside: well below a link's delay, so that it costs no accuracy."""
-    return max(TICK_PS_MIN, min(TICK_PS_MAX, fabric.delay_ps // 2))
+    delay_ps = min(plane.delays.nic for plane in fabric.each_plane)
+    return max(TICK_PS_MIN, min(TICK_PS_MAX, delay_ps // 2))

@@ -8,7 +8,7 @@ from openmrc.fabric.faults import Fault, FaultTarget, Repair, Span, parse_comman
 from openmrc.fabric.file import load_fabric, make_fabric, parse_fabric
 from openmrc.fabric.interfaces import InterfaceNames
 from openmrc.fabric.materials import Failures, Item, Materials, SwitchModel
-from openmrc.fabric.model import Ecn, Fabric, Pfc, Port, Shape, SharedBuffer, Tiers, Trim
+from openmrc.fabric.model import Ecn, Fabric, Pfc, PlaneSettings, Port, Shape, SharedBuffer, Tiers, Trim
 from openmrc.fabric.models import SWITCH_MODELS, switch_model
 from openmrc.fabric.schema import fabric_schema
 
@@ -28,6 +28,7 @@ __all__ = [
     "Item",
     "Materials",
     "Pfc",
+    "PlaneSettings",
     "Port",
     "Repair",
     "Shape",

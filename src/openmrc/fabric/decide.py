@@ -19,6 +19,7 @@ from openmrc.fabric.model import (
     Ecn,
     Fabric,
     Pfc,
+    PlaneSettings,
     Port,
     PortKind,
     Shape,
@@ -28,7 +29,7 @@ from openmrc.fabric.model import (
     round_trip_ps,
 )
 from openmrc.fabric.reading import Document
-from openmrc.fabric.sections import HOSTS_MAX, QUEUE_BYTES_MAX, T1S_MAX, FabricFile, TierSection
+from openmrc.fabric.sections import HOSTS_MAX, QUEUE_BYTES_MAX, T1S_MAX, EcnSection, FabricFile, TierSection
 from openmrc.fabric.sizing import check_ports, derive, models_of
 
 __all__ = ["decide"]
@@ -39,10 +40,7 @@ NIC_QUEUE_BYTES_MIN = 2**20
 def decide(file: FabricFile, document: Document) -> tuple[Fabric | None, list[ConfigError]]:
     """The fabric, or None and everything that contradicts."""
     draft = Draft(file, document, [])
-    rates, delays = _tiers(file.rate), _tiers(file.delay)
-    if file.site_link is not None:
-        rates = replace(rates, t1=file.site_link.rate or rates.t0)
-        delays = replace(delays, t1=file.site_link.delay)
+    rates, _ = _rates_and_delays(file)
     models = models_of(draft)
     sized = None if models is None else derive(draft, models, rates)
     _check_settings(draft)
@@ -51,7 +49,8 @@ def decide(file: FabricFile, document: Document) -> tuple[Fabric | None, list[Co
         return None, draft.problems
     draft = draft._replace(file=sized)
     shape = _shape(draft, rates)
-    check_ports(draft, shape, models, rates)
+    for each in dict.fromkeys([rates, *(_rates_and_delays(own)[0] for own in _own_settings(sized))]):
+        check_ports(draft, shape, models, each)
     around = Around(addresses, interfaces_of(draft, shape), materials_of(draft, models, shape, rates))
     for index, fault in enumerate(file.faults):
         try:
@@ -60,7 +59,24 @@ def decide(file: FabricFile, document: Document) -> tuple[Fabric | None, list[Co
             draft.add(("faults", index), str(fault), error.allowed, error.hint)
     if draft.problems:
         return None, draft.problems
-    return _with_defaults(sized, shape, rates, delays, around), []
+    return _with_defaults(sized, shape, around), []
+
+
+def _rates_and_delays(file: FabricFile) -> tuple[Tiers, Tiers]:
+    rates, delays = _tiers(file.rate), _tiers(file.delay)
+    if file.site_link is not None:
+        rates = replace(rates, t1=file.site_link.rate or rates.t0)
+        delays = replace(delays, t1=file.site_link.delay)
+    return rates, delays
+
+
+def _own_settings(file: FabricFile) -> list[FabricFile]:
+    """The file as each plane reads it, with the plane's own settings; none where no plane has any."""
+    if not any(plane.model_fields_set for plane in file.planes):
+        return []
+    return [
+        file.model_copy(update={key: getattr(plane, key) for key in plane.model_fields_set}) for plane in file.planes
+    ]
 
 
 def _tiers(section: TierSection) -> Tiers:
@@ -85,7 +101,7 @@ def _shape(draft: Draft, rates: Tiers) -> Shape:
     elif three:
         t1_uplinks = file.t1_uplinks or _non_blocking(draft, t0s_per_pod, rates)
     return Shape(
-        planes=file.planes,
+        planes=len(file.planes),
         hosts=hosts,
         hosts_per_t0=hosts_per_t0,
         t1s=t1s,
@@ -171,22 +187,40 @@ def _check_settings(draft: Draft) -> None:
     if draft.file.routing and draft.file.ev_mapping and draft.file.routing != draft.file.ev_mapping:
         words = f"the same as routing, {draft.file.routing}"
         draft.add("ev_mapping", draft.file.ev_mapping, words, "leave out ev_mapping")
-    ecn, pfc = draft.file.ecn, draft.file.pfc
-    if ecn is not None:
-        if ecn.threshold_bytes is not None and (ecn.min_bytes is not None or ecn.max_bytes is not None):
-            words = "either a threshold or min_bytes and max_bytes"
-            draft.add(("ecn", "threshold_bytes"), ecn.threshold_bytes, words)
-        elif (ecn.min_bytes is None) != (ecn.max_bytes is None):
-            missing = "max_bytes" if ecn.max_bytes is None else "min_bytes"
-            draft.add("ecn", missing, "min_bytes and max_bytes together")
-        elif ecn.min_bytes is not None and ecn.max_bytes is not None and ecn.min_bytes > ecn.max_bytes:
-            draft.add(("ecn", "min_bytes"), ecn.min_bytes, f"at most max_bytes, {ecn.max_bytes}")
+    _check_ecn(draft, (), draft.file.ecn)
+    for index, plane in enumerate(draft.file.planes):
+        _check_ecn(draft, ("planes", index), plane.ecn)
+    _check_priority(draft)
+    pfc = draft.file.pfc
     if pfc is not None and pfc.xon is not None and pfc.xoff is None:
         draft.add(("pfc", "xon"), pfc.xon, "together with xoff")
     if pfc is not None and pfc.xoff is not None and (pfc.xon or 0) > pfc.xoff:
         draft.add(("pfc", "xon"), pfc.xon, f"at most xoff, {pfc.xoff}")
     if draft.file.alpha is not None and draft.file.buffer_bytes is None:
         draft.add("alpha", draft.file.alpha / 1000, "only together with buffer_bytes")
+
+
+def _check_ecn(draft: Draft, place: tuple[str | int, ...], ecn: EcnSection | None) -> None:
+    if ecn is None:
+        return
+    if ecn.threshold_bytes is not None and (ecn.min_bytes is not None or ecn.max_bytes is not None):
+        words = "either a threshold or min_bytes and max_bytes"
+        draft.add((*place, "ecn", "threshold_bytes"), ecn.threshold_bytes, words)
+    elif (ecn.min_bytes is None) != (ecn.max_bytes is None):
+        missing = "max_bytes" if ecn.max_bytes is None else "min_bytes"
+        draft.add((*place, "ecn"), missing, "min_bytes and max_bytes together")
+    elif ecn.min_bytes is not None and ecn.max_bytes is not None and ecn.min_bytes > ecn.max_bytes:
+        draft.add((*place, "ecn", "min_bytes"), ecn.min_bytes, f"at most max_bytes, {ecn.max_bytes}")
+
+
+def _check_priority(draft: Draft) -> None:
+    for index, own in enumerate(_own_settings(draft.file) or [draft.file]):
+        if own.trim is None or own.priority:
+            continue
+        written = "priority" in draft.file.planes[index].model_fields_set
+        place: tuple[str | int, ...] = ("planes", index, "priority") if written else ("priority",)
+        draft.add(place, "off", "on where packets are trimmed: what is left of one has to overtake", "trim: off")
+        return
 
 
 class _Sizes(NamedTuple):
@@ -202,20 +236,26 @@ class _Sizes(NamedTuple):
         return int(getattr(self.rates, tier)) * rtt_ps // (8 * 10**12)
 
 
-def _with_defaults(file: FabricFile, shape: Shape, rates: Tiers, delays: Tiers, around: Around) -> Fabric:
-    """Thresholds by the bandwidth-delay product of a port, as UEC recommends for a plane (protocol notes, A.14)."""
-    framing = file.framing or "ipv4"
-    framing_bytes = file.framing_bytes
-    if framing_bytes is None:
-        framing_bytes = 0 if file.framing is None else ETHERNET_BYTES
-    header_bytes = UDP_HEADER_BYTES + IP_HEADER_BYTES[framing] + framing_bytes
+def _framing_bytes(file: FabricFile) -> int:
+    if file.framing_bytes is not None:
+        return file.framing_bytes
+    return 0 if file.framing is None else ETHERNET_BYTES
+
+
+def _sizes(file: FabricFile, shape: Shape) -> _Sizes:
+    rates, delays = _rates_and_delays(file)
+    header_bytes = UDP_HEADER_BYTES + IP_HEADER_BYTES[file.framing or "ipv4"] + _framing_bytes(file)
 
     def rtt_ps(tiers: int) -> int:
         return round_trip_ps(rates, delays, header_bytes, tiers=tiers, payload_bytes=PAYLOAD_BYTES)
 
-    sizes = _Sizes(rtt_ps(2 if file.sites else shape.tiers), rtt_ps(shape.tiers), rates)
-    ports = {kind: _port(file, kind, sizes, delays) for kind in PORT_TIERS}
-    pfc = _pfc(file, sizes.bdp("t0_up"))
+    return _Sizes(rtt_ps(2 if file.sites else shape.tiers), rtt_ps(shape.tiers), rates)
+
+
+def _settings(file: FabricFile, shape: Shape, pfc: Pfc | None) -> PlaneSettings:
+    """Thresholds by the bandwidth-delay product of a port, as UEC recommends for a plane (protocol notes, A.14)."""
+    rates, delays = _rates_and_delays(file)
+    ports = {kind: _port(file, kind, _sizes(file, shape), delays) for kind in PORT_TIERS}
     if pfc is not None and file.queue_bytes is None:
         ports = _lossless(ports, shape, pfc)
     t0_up, last = ports["t0_up"], ports["nic_down"]
@@ -225,18 +265,20 @@ def _with_defaults(file: FabricFile, shape: Shape, rates: Tiers, delays: Tiers, 
         ecn = Ecn(t0_up.ecn_min_bytes, t0_up.ecn_max_bytes, file.ecn.max_probability, **flags)
     if file.trim is not None:
         trim = Trim(t0_up.trim_threshold_bytes, last.trim_threshold_bytes, file.trim.size_bytes)
+    return PlaneSettings(rates, delays, ports, ecn, trim, file.priority)
+
+
+def _with_defaults(file: FabricFile, shape: Shape, around: Around) -> Fabric:
+    pfc = _pfc(file, _sizes(file, shape).bdp("t0_up"))
     shared = None if file.buffer_bytes is None else SharedBuffer(file.buffer_bytes, file.alpha or 1000)
     return Fabric(
         **vars(shape),
         name=file.name,
-        rates=rates,
-        delays=delays,
-        ports=ports,
-        ecn=ecn,
-        trim=trim,
+        **vars(_settings(file, shape, pfc)),
+        unlike=tuple(_settings(own, shape, pfc) for own in _own_settings(file)),
         routing=file.routing or file.ev_mapping or "modulo",
-        framing=framing,
-        framing_bytes=framing_bytes,
+        framing=file.framing or "ipv4",
+        framing_bytes=_framing_bytes(file),
         seed=file.seed,
         udp_port=file.udp_port,
         address_base=file.address_base,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from openmrc.fabric.faults import Fault
 from openmrc.fabric.interfaces import InterfaceNames
 from openmrc.fabric.materials import Materials
 
-__all__ = ["Ecn", "Fabric", "Pfc", "Port", "Shape", "SharedBuffer", "Tiers", "Trim"]
+__all__ = ["Ecn", "Fabric", "Pfc", "PlaneSettings", "Port", "Shape", "SharedBuffer", "Tiers", "Trim"]
 
 UDP_HEADER_BYTES = 8
 IP_HEADER_BYTES = {"ipv4": 20, "ipv6": 40, "srv6": 80}  # srv6: IPv6 in IPv6, the outer one carries the uSIDs
@@ -116,6 +117,18 @@ class Port:
     trim_threshold_bytes: int
 
 
+@dataclass(frozen=True)
+class PlaneSettings:
+    """The links and switches of one plane. `priority`: control packets overtake data; else one FIFO for all."""
+
+    rates: Tiers
+    delays: Tiers
+    ports: dict[PortKind, Port]
+    ecn: Ecn | None
+    trim: Trim | None
+    priority: bool = True
+
+
 def round_trip_ps(rates: Tiers, delays: Tiers, header_bytes: int, *, tiers: int, payload_bytes: int) -> int:
     """Round trip of an idle fabric over its longest path: a full data packet there, an acknowledgement back.
 
@@ -131,7 +144,7 @@ def round_trip_ps(rates: Tiers, delays: Tiers, header_bytes: int, *, tiers: int,
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Who hangs where in a multi-plane Clos of two or three tiers; planes are alike.
+    """Who hangs where in a multi-plane Clos of two or three tiers; planes have the same shape.
 
     `hosts` counts endpoints, that is NICs: NIC n of host h is number `h * nics_per_host + n`. Endpoint h hangs on T0
     `h // hosts_per_t0` of every plane; every T0 has one link to each of the `t1s` T1s of its pod. With three tiers, T1
@@ -184,6 +197,9 @@ class Fabric(Shape):
 
     Rates count packets with `header_bytes` each around the transport's datagram. A port's `queue_bytes` bounds each
     switch port; that of `nic_up`, the host's uplink, stands for the memory of the NIC.
+
+    `rates`, `delays`, `ports`, `ecn`, `trim` and `priority` are those of planes that have none of their own. `unlike`
+    has the settings of every plane where planes differ, and is empty where they are alike; `plane` knows both cases.
     """
 
     name: str
@@ -205,11 +221,41 @@ class Fabric(Shape):
     addresses: AddressBlocks = field(default_factory=AddressBlocks)
     materials: Materials = field(default_factory=Materials)
     interfaces: InterfaceNames = field(default_factory=InterfaceNames)
+    priority: bool = True
+    unlike: tuple[PlaneSettings, ...] = ()
+
+    def plane(self, index: int) -> PlaneSettings:
+        """What one plane is, from 0."""
+        return self.unlike[index] if self.unlike else self._alike
+
+    @property
+    def each_plane(self) -> tuple[PlaneSettings, ...]:
+        """What every plane is, in order."""
+        return self.unlike or (self._alike,) * self.planes
+
+    @property
+    def _alike(self) -> PlaneSettings:
+        return PlaneSettings(self.rates, self.delays, self.ports, self.ecn, self.trim, self.priority)
 
     @property
     def rate_bps(self) -> int:
-        """Of a NIC's port, which is the most that one plane carries for it."""
+        """Of a NIC's port, which is the most that one plane carries for it; of planes without a rate of their own."""
         return self.rates.nic
+
+    @property
+    def line_rate_bps(self) -> int:
+        """Of a NIC: of its ports in all planes together."""
+        return sum(plane.rates.nic for plane in self.each_plane)
+
+    @property
+    def marks(self) -> bool:
+        """Whether the switches of any plane mark packets."""
+        return any(plane.ecn is not None for plane in self.each_plane)
+
+    @property
+    def trims(self) -> bool:
+        """Whether the switches of any plane trim packets."""
+        return any(plane.trim is not None for plane in self.each_plane)
 
     @property
     def delay_ps(self) -> int:
@@ -233,7 +279,7 @@ class Fabric(Shape):
 
     @property
     def base_rtt_ps(self) -> int:
-        """Round trip over the longest path while nothing waits."""
+        """Round trip over the longest path, of the slowest plane, while nothing waits."""
         return self.round_trip_ps()
 
     @property
@@ -247,8 +293,11 @@ class Fabric(Shape):
         return self.rate_bps * self.base_rtt_ps // (8 * 10**12)
 
     def round_trip_ps(self, payload_bytes: int = PAYLOAD_BYTES) -> int:
-        """Round trip over the longest path while nothing waits, with this much payload in the data packet."""
-        return round_trip_ps(self.rates, self.delays, self.header_bytes, tiers=self.tiers, payload_bytes=payload_bytes)
+        """Round trip over the longest path, of the slowest plane, with this much payload, while nothing waits."""
+        return max(
+            round_trip_ps(plane.rates, plane.delays, self.header_bytes, tiers=self.tiers, payload_bytes=payload_bytes)
+            for plane in self.unlike or (self._alike,)
+        )
 
     def native_config(self, tick_ps: int) -> dict[str, Any]:
         """Settings of the native emulator, without the addresses."""
@@ -258,27 +307,40 @@ class Fabric(Shape):
             "hosts_per_t0": self.hosts_per_t0,
             "t1s": self.t1s,
             "routing": self.routing,
-            "ports": [self.native_port(kind) for kind in ("nic_up", "nic_down", "t0_up", "t1_down")],
+            **self.native_ports(("nic_up", "nic_down", "t0_up", "t1_down")),
             "seed": self.seed,
             "udp_port": self.udp_port,
             "header_bytes": self.header_bytes,
             "tick_ps": tick_ps,
         }
 
-    def native_port(self, kind: PortKind, *, last_hop_marks: bool = False) -> dict[str, int | bool]:
-        """Settings of the native ports of one kind; `last_hop_marks` as in `Ecn.marks`."""
-        port, nic = self.ports[kind], kind == "nic_up"
+    def native_ports(self, kinds: Iterable[PortKind], *, last_hop_marks: bool = False) -> dict[str, Any]:
+        """Settings of the native ports, by plane where planes differ; `last_hop_marks` as in `Ecn.marks`."""
+        kinds = tuple(kinds)
+
+        def ports(plane: PlaneSettings) -> list[dict[str, int | bool]]:
+            return [self.native_port(kind, plane, last_hop_marks=last_hop_marks) for kind in kinds]
+
+        return {"ports": ports(self._alike), "unlike": [ports(plane) for plane in self.unlike]}
+
+    def native_port(
+        self, kind: PortKind, plane: PlaneSettings | None = None, *, last_hop_marks: bool = False
+    ) -> dict[str, int | bool]:
+        """Settings of the native ports of one kind, of a plane without settings of its own if none is given."""
+        plane = plane or self._alike
+        port, nic = plane.ports[kind], kind == "nic_up"
         return {
             "rate_bps": port.rate_bps,
             "delay_ps": port.delay_ps,
             "queue_bytes": port.queue_bytes,
             "control_queue_bytes": port.queue_bytes,
-            "ecn": self.ecn is not None and self.ecn.marks(kind, last_hop=last_hop_marks),
+            "ecn": plane.ecn is not None and plane.ecn.marks(kind, last_hop=last_hop_marks),
             "ecn_min_bytes": port.ecn_min_bytes,
             "ecn_max_bytes": port.ecn_max_bytes,
-            "ecn_max_permille": self.ecn.max_permille if self.ecn else 1000,
-            "trim": self.trim is not None and not nic,
+            "ecn_max_permille": plane.ecn.max_permille if plane.ecn else 1000,
+            "trim": plane.trim is not None and not nic,
             "trim_threshold_bytes": port.trim_threshold_bytes,
-            "trim_bytes": self.trim.size_bytes + self.framing_bytes if self.trim else 0,
+            "trim_bytes": plane.trim.size_bytes + self.framing_bytes if plane.trim else 0,
+            "priority": plane.priority,
             "last_hop": kind == "nic_down",
         }

@@ -17,6 +17,9 @@ def fabric_schema() -> dict[str, Any]:
     """
     schema = _tidy(FabricFile.model_json_schema())
     schema["$defs"] = {**QUANTITIES, **schema["$defs"]}
+    # Planes with settings of their own may all say their rate.
+    schema["required"].remove("rate")
+    schema |= {"if": {"properties": {"planes": {"type": "integer"}}}, "then": {"required": ["rate"]}}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "openmrc fabric file", **schema}
 
 

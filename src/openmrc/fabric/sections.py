@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from ipaddress import IPv4Address
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from openmrc.errors import ConfigError
 from openmrc.fabric.address_sections import AddressSection, InterfaceSection
@@ -199,6 +199,12 @@ class PfcSection(Section):
     xon: Threshold | None = Field(None, description="Waiting bytes below which it goes on")
 
 
+def _switched(value: Any) -> bool:
+    if not isinstance(value, str | bool) or value not in ("on", "off", True, False):
+        raise ConfigError("priority", value, "on or off")
+    return value in ("on", True)
+
+
 class SiteLinkSection(Section):
     """The links between the T1s of a site and T2s."""
 
@@ -210,6 +216,36 @@ class SiteLinkSection(Section):
 OnOffEcn = Annotated[EcnSection | None, BeforeValidator(on_off), Written(ON_OFF, beside=True)]
 OnOffTrim = Annotated[TrimSection | None, BeforeValidator(on_off), Written(ON_OFF, beside=True)]
 OnOffPfc = Annotated[PfcSection | None, BeforeValidator(on_off), Written(ON_OFF, beside=True)]
+OnOff = Annotated[bool, BeforeValidator(_switched), Written(ON_OFF)]
+
+
+class PlaneSection(Section):
+    """What one plane has of its own; what is left out is as the fabric's."""
+
+    rate: Rates | None = Field(None, description="Of every link of the plane, or by tier")
+    delay: Delays | None = Field(None, description="Of every link of the plane in each direction, or by tier")
+    queue_bytes: Queues | None = Field(None, description="Bound of each switch port of the plane, or by tier")
+    nic_queue_bytes: QueueSize | None = Field(None, description="Bound of each host's uplink in the plane")
+    ecn: OnOffEcn = Field(None, description="Marking in the plane")
+    trim: OnOffTrim = Field(None, description="Trimming in the plane")
+    priority: OnOff = Field(True, description="Whether control packets overtake data in the plane")
+
+
+def _planes(value: Any) -> Any:
+    """A number of planes that are alike, or a list with what each has of its own."""
+    if isinstance(value, list | tuple) and 1 <= len(value) <= PLANES_MAX:
+        return tuple({} if each is None else each for each in value)
+    if type(value) is not int or not 1 <= value <= PLANES_MAX:
+        raise ConfigError("planes", value, f"1 to {PLANES_MAX}, or a list with settings for each plane")
+    return (PlaneSection(),) * value
+
+
+Planes = Annotated[
+    tuple[PlaneSection, ...],
+    Field(json_schema_extra={"minItems": 1, "maxItems": PLANES_MAX}),
+    BeforeValidator(_planes),
+    Written(integer(1, PLANES_MAX), beside=True),
+]
 _FAULT = text("plane 2 blackhole at 2s for 3s", "host 0 plane 1 down at 1s")
 
 
@@ -217,7 +253,7 @@ class FabricFile(Section):
     """A fabric file of openmrc: one description of planes, tiers, rates, addresses and materials."""
 
     name: str = Field("fabric", description="What it is called in output")
-    planes: Annotated[int, count(1, PLANES_MAX)] = Field(description="Each NIC has one port in each")
+    planes: Planes = Field(description="How many, each NIC has one port in each; or settings for each plane")
     hosts: Annotated[int, count(1, HOSTS_MAX)] = Field(description="How many")
     nics_per_host: Annotated[int, count(1, 64)] = Field(1, description="NICs of a host; all hang on its T0s")
     hosts_per_t0: Annotated[int, count(1, 32768)] | None = Field(
@@ -239,7 +275,7 @@ class FabricFile(Section):
         None, description="Switch model, of all tiers or by tier: what is not written follows from its ports"
     )
     radix: Radix | None = Field(None, description="Ports of a switch: refused when more are needed")
-    rate: Rates = Field(description="Of every link, or by tier")
+    rate: Rates = Field(description="Of every link, or by tier; may be left out where every plane has its own")
     delay: Delays = Field(DelaySection(nic="200us"), description="Of every link in each direction, or by tier")
     queue_bytes: Queues | None = Field(None, description="Bound of each switch port, or by tier")
     nic_queue_bytes: QueueSize | None = Field(None, description="Bound of each host's uplink: memory of its NIC")
@@ -250,6 +286,7 @@ class FabricFile(Section):
     ecn: OnOffEcn = Field(EcnSection(), description="Marking")
     trim: OnOffTrim = Field(None, description="Trimming")
     pfc: OnOffPfc = Field(None, description="Pause frames")
+    priority: OnOff = Field(True, description="Whether control packets overtake data at switches, or wait in one FIFO")
     routing: Routing | None = Field(
         None, description="modulo: by digits of the EV; hash: as ECMP does; adaptive: the uplink with least waiting"
     )
@@ -275,3 +312,13 @@ class FabricFile(Section):
     prices: PriceSection | None = Field(None, description="Your own table of prices a piece")
     powers: PowerSection | None = Field(None, description="Your own table of powers a piece, in watts")
     failures: FailureSection | None = Field(None, description="Your own table of failures a piece, a year")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rate_of_planes(cls, values: Any) -> Any:
+        """Where every plane has a rate of its own, that of the first stands for the fabric's."""
+        planes = values.get("planes") if isinstance(values, Mapping) else None
+        if not isinstance(planes, list | tuple) or "rate" in values:
+            return values
+        rates = [plane.get("rate") if isinstance(plane, Mapping) else None for plane in planes]
+        return {**values, "rate": rates[0]} if rates and None not in rates else values

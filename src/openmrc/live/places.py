@@ -178,7 +178,7 @@ def _paths_text(paths: Iterable[tuple[int, int | None]]) -> str:
 
 
 def _limit_gbps(fabric: Fabric, payload_mtu: int) -> float:
-    return goodput_limit_gbps(fabric.planes, fabric.rate_bps, payload_mtu, "mrc", header_bytes=fabric.header_bytes)
+    return goodput_limit_gbps(1, fabric.line_rate_bps, payload_mtu, "mrc", header_bytes=fabric.header_bytes)
 
 
 def _spans(scenario: Scenario, end_s: float) -> tuple[FaultSpan, ...]:

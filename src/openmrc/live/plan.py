@@ -157,6 +157,7 @@ class RunPlan:
         if self.transport == "mrc":
             return {
                 **settings,
+                "signal": "marks",
                 "timeout_exponent": max(13, _exponent_above(4 * rtt_us)),
                 "probe_interval_us": max(10_000, 8 * rtt_us),  # an answer later than this counts as none
             }

@@ -70,10 +70,10 @@ def plan_of(scenario: Scenario) -> RunPlan:
         faults=tuple(str(fault) for fault in all_faults(scenario)),
         seed=scenario.seed,
         payload_mtu=scenario.payload_mtu,
-        message_bytes=_message_bytes(fabric.rate_bps * fabric.planes),
+        message_bytes=_message_bytes(fabric.line_rate_bps),
         depth=_DEPTH,
         evs_per_plane=evs_of(section, fabric).known,
-        connection=_connection(section, trimming=fabric.trim is not None),
+        connection=_connection(section, trimming=fabric.trims),
     )
 
 

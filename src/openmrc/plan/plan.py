@@ -54,8 +54,10 @@ def plan_of(fabric: Fabric) -> Plan:
     """The plan of a fabric.
 
     Raises:
-        ConfigError: a switch model with too few ports, or a transceiver slower than its links.
+        ConfigError: a switch model with too few ports, a transceiver slower than its links, or planes that differ.
     """
+    if fabric.unlike:
+        raise ConfigError("planes", "settings for each plane", "planes that are alike in a plan", hint="planes: 4")
     bill, reach = bill_of(fabric), reach_of(fabric)
     impacts = impacts_of(fabric, bill)
     materials = fabric.materials

@@ -180,25 +180,59 @@ class _Messages:
         self.t0, self.pod = t0, pod
         # 0: under one T0, 1: across T1s, 2: across T2s.
         self.reach = np.where(t0[0] == t0[1], 0, np.where(pod[0] == pod[1], 1, 2)) * sends
-        # Picoseconds per byte over the links of one direction up to each tier, and their delays.
-        self.slot = np.array([_BYTE_PS / rate for rate in (fabric.rates.nic, fabric.rates.t0, fabric.rates.t1)])
-        self.delay = np.array([fabric.delays.nic, fabric.delays.t0, fabric.delays.t1], dtype=np.float64)
-        fixed = 2 * self.delay.cumsum()[self.reach] + 2.0 * packets.nic_latency_ps
-        forward = 2 * self.slot.cumsum()[self.reach]
-        through = np.zeros(len(graph))
+        # By plane (one row where all are alike) and tier: picoseconds per byte over a link, and delays.
+        kinds = fabric.unlike or fabric.each_plane[:1]
+        tiers = [(kind.rates.nic, kind.rates.t0, kind.rates.t1) for kind in kinds]
+        self.slots = np.array([[_BYTE_PS / rate for rate in rates] for rates in tiers])
+        self.delays = np.array([(kind.delays.nic, kind.delays.t0, kind.delays.t1) for kind in kinds], dtype=np.float64)
+        fixed = 2 * self.delays.cumsum(axis=1)[:, self.reach] + 2.0 * packets.nic_latency_ps
+        forward = 2 * self.slots.cumsum(axis=1)[:, self.reach]
+        if fabric.unlike:
+            idle, links = self._over_unlike(cut, header, fixed, forward), 1
+        else:
+            idle, links = fixed[0] + self._over_alike(cut, header, forward[0]), self._parallel()[0]
+        duration = graph.duration_ps.astype(np.float64)
+        # A link's transmission times are whole picoseconds, rounded down.
+        slack = np.minimum(idle - fixed.min(axis=0), -(-self.count // links) + 2 * (self.reach + 1))
+        self.received = np.where(sends, idle - slack + packets.doorbell_ps, duration)
+        back = (fixed + (packets.ack_bytes + framing) * forward).min(axis=0)
+        self.back = np.where(sends, back - 2 * (self.reach + 1), 0)
+        self.completed = self.received + self.back
+
+    def _over_alike(self, cut: _Cut, header: int, forward: Array) -> Array:
+        """Time of every message on an idle fabric whose planes are alike, without delays."""
+        through = np.zeros(len(self.reach))
         for tier, links in enumerate(self._parallel()):
-            slot, crosses = self.slot[tier], self.reach >= tier
+            slot, crosses = self.slots[0, tier], self.reach >= tier
             bulk = self.wire_bytes * slot / links + self.smallest * (forward - slot)
             through = np.where(crosses, np.maximum(through, bulk), through)
             for payload, many in cut.at_least():
                 one_link = (payload + header) * (forward + (-(-many // links) - 1) * slot)
                 through = np.where(crosses & (many > 0), np.maximum(through, one_link), through)
-        duration = graph.duration_ps.astype(np.float64)
-        # A link's transmission times are whole picoseconds, rounded down.
-        slack = np.minimum(through, -(-self.count // self._parallel()[0]) + 2 * (self.reach + 1))
-        self.received = np.where(sends, fixed + through - slack + packets.doorbell_ps, duration)
-        self.back = np.where(sends, fixed + (packets.ack_bytes + framing) * forward - 2 * (self.reach + 1), 0)
-        self.completed = self.received + self.back
+        return through
+
+    def _over_unlike(self, cut: _Cut, header: int, fixed: Array, forward: Array) -> Array:
+        """The same with delays, over planes that differ; the arguments' rows are planes.
+
+        Within a time T a plane's links of a tier carry what fits into T less the plane's delays and one packet's time
+        on all other links. A message takes the least T in which all planes together carry its bytes: of planes in the
+        order of what they subtract, the first ones, as many as make T least. Its largest packet takes the best plane.
+        """
+        planes, t1s = self._fabric.planes, self._fabric.t1s
+        idle = np.zeros(len(self.reach))
+        for tier, links in enumerate((1, t1s, t1s * max(self._fabric.t1_uplinks, 1))):
+            slots = self.slots[:, tier : tier + 1]
+            head = fixed + self.smallest * (forward - slots)
+            order = np.argsort(head, axis=0)
+            head = np.take_along_axis(head, order, axis=0)
+            rate = np.take_along_axis(np.broadcast_to(links / slots, head.shape), order, axis=0)
+            least = ((self.wire_bytes + (rate * head).cumsum(axis=0)) / rate.cumsum(axis=0)).min(axis=0)
+            idle = np.where(self.reach >= tier, np.maximum(idle, least), idle)
+        assert len(fixed) == planes
+        for payload, many in cut.at_least():
+            alone = (fixed + (payload + header) * forward).min(axis=0)
+            idle = np.where(many > 0, np.maximum(idle, alone), idle)
+        return idle
 
     def _parallel(self) -> tuple[int, int, int]:
         """Links that a message has at most, by tier."""
@@ -208,7 +242,7 @@ class _Messages:
     def bits(self, name: str, ops: Array) -> Array:
         """What the sends bring to a place; less what rounding a packet's transmission down may save."""
         tier = PLACES.index(name) // 2
-        return np.asarray(self.wire_bytes[ops] * 8.0 - self.count[ops] * 8 / self.slot[tier])
+        return np.asarray(self.wire_bytes[ops] * 8.0 - self.count[ops] * 8 / self.slots[:, tier].min())
 
     def crossing(self, name: str) -> tuple[Array, Array, Array, Array]:
         """The sends that cross a kind of place: ops, places, least time before the place, least time behind it."""
@@ -219,18 +253,19 @@ class _Messages:
         end = ends[tier][at].astype(np.int64)
         latency = self._packets.nic_latency_ps
         # Links in order: up tiers 0 to reach, then down tiers reach to 0; the place's own link is in neither part.
-        slots, delays = self.slot.cumsum(), self.delay.cumsum()
-        own_slot, own_delay = self.slot[tier], self.delay[tier]
-        near_slot, near_delay = slots[tier] - own_slot, delays[tier] - own_delay
-        total_slot, total_delay = 2 * slots[self.reach[at]], 2 * delays[self.reach[at]]
+        slots, delays = self.slots.cumsum(axis=1), self.delays.cumsum(axis=1)
+        own_slot, own_delay = self.slots[:, tier : tier + 1], self.delays[:, tier : tier + 1]
+        near_slot, near_delay = slots[:, tier : tier + 1] - own_slot, delays[:, tier : tier + 1] - own_delay
+        total_slot, total_delay = 2 * slots[:, self.reach[at]], 2 * delays[:, self.reach[at]]
         smallest = self.smallest[at]
         near = smallest * near_slot + near_delay + latency
         far = smallest * (total_slot - near_slot - own_slot) + total_delay - near_delay + latency - own_delay
         far = far - 2 * (self.reach[at] + 1)  # rounding, at every link
-        # A delay follows its transmission, so the place's own one lies behind it.
+        # A delay follows its transmission, so the place's own one lies behind it. Each part is of its best plane.
+        doorbell = self._packets.doorbell_ps
         if down:
-            return at, end, far + self._packets.doorbell_ps, near + own_delay
-        return at, end, near + self._packets.doorbell_ps, far + own_delay
+            return at, end, far.min(axis=0) + doorbell, (near + own_delay).min(axis=0)
+        return at, end, near.min(axis=0) + doorbell, (far + own_delay).min(axis=0)
 
 
 def _starts(graph: OpGraph, messages: _Messages, places: dict[str, Capacity]) -> Array:

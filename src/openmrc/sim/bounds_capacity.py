@@ -16,7 +16,7 @@ import numpy as np
 
 from openmrc.fabric import Fault
 from openmrc.fabric.faults import Places
-from openmrc.fabric.model import Tiers
+from openmrc.fabric.model import PlaneSettings, Tiers
 from openmrc.sim.ops import Array
 
 __all__ = ["PLACES", "BoundFabric", "Capacity", "capacities"]
@@ -37,6 +37,10 @@ class BoundFabric(Places, Protocol):
     def rates(self) -> Tiers: ...
     @property
     def delays(self) -> Tiers: ...
+    @property
+    def unlike(self) -> tuple[PlaneSettings, ...]: ...
+    @property
+    def each_plane(self) -> tuple[PlaneSettings, ...]: ...
     @property
     def header_bytes(self) -> int: ...
 
@@ -136,9 +140,19 @@ class _Links:
     def rates(self) -> dict[str, Array]:
         """Bits per second of every place."""
         fabric = self._fabric
+        if fabric.unlike:
+            return self._rates_of_unlike()
         nic = self._nic.sum(axis=1) * fabric.rates.nic
         t0 = self._t0.sum(axis=(1, 3)) * fabric.rates.t0
         t1 = self._t1.sum(axis=(1, 3)).reshape(2, fabric.pods, -1).sum(axis=2) * fabric.rates.t1
+        return dict(zip(PLACES, (*nic, *t0, *t1), strict=True))
+
+    def _rates_of_unlike(self) -> dict[str, Array]:
+        tiers = [[getattr(plane.rates, tier) for plane in self._fabric.unlike] for tier in ("nic", "t0", "t1")]
+        nic_bps, t0_bps, t1_bps = (np.array(rates, dtype=np.float64)[:, None] for rates in tiers)
+        nic = (self._nic * nic_bps).sum(axis=1)
+        t0 = (self._t0.sum(axis=3) * t0_bps).sum(axis=1)
+        t1 = (self._t1.sum(axis=3) * t1_bps).sum(axis=1).reshape(2, self._fabric.pods, -1).sum(axis=2)
         return dict(zip(PLACES, (*nic, *t0, *t1), strict=True))
 
 

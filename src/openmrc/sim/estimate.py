@@ -63,8 +63,8 @@ def estimate_memory(scenario: Scenario, transport: Transport, graph: OpGraph) ->
     senders = np.unique(graph.host[sends])
     ends = len(np.unique(pairs)) * lanes_of(scenario, transport)
     evs = evs_of(transport.settings, fabric).known if isinstance(transport.settings, MrcSection) else 0
-    window = int(WINDOW_BDPS * fabric.rate_bps * scenario.base_rtt_ps / (8 * 10**12))
-    packets = len(senders) * fabric.planes * (1 + window // scenario.payload_mtu)
+    windows = [int(WINDOW_BDPS * plane.rates.nic * scenario.base_rtt_ps / (8 * 10**12)) for plane in fabric.each_plane]
+    packets = len(senders) * sum(1 + window // scenario.payload_mtu for window in windows)
     return MemoryEstimate(
         fabric_bytes=BASE_BYTES + links * LINK_BYTES + fabric.hosts * HOST_BYTES,
         connections_bytes=ends * (2 * END_BYTES[transport.kind] + evs * fabric.planes * EV_BYTES),

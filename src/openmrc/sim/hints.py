@@ -49,12 +49,12 @@ def _of_evs(settings: MrcSection, evs: Evs) -> tuple[str, ...]:
 
 
 def _of_marks(scenario: Scenario, transport: Transport) -> tuple[str, ...]:
-    ecn = scenario.fabric.ecn
     if not transport.settings.slows_by_marks:
         return ()
-    if ecn is None:
+    found = [plane.ecn for plane in scenario.fabric.each_plane if plane.ecn is not None]
+    if not found:
         return (f"fabric.ecn: off, but marks are what makes {transport.name} slow down; set a ramp or a step",)
-    if not ecn.marks("nic_down", last_hop=True):
+    if not all(ecn.marks("nic_down", last_hop=True) for ecn in found):
         why = f"marks are what makes {transport.name} slow down in an incast"
         return (f"fabric.ecn.last_hop: false, but {why}; leave it out, and transports that need marks there have them",)
     return ()

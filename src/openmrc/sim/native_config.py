@@ -9,6 +9,7 @@ from openmrc.fabric import Fabric, Fault
 from openmrc.fabric.model import MRC_DATA_BYTES, PORT_TIERS
 from openmrc.sim.evs import evs_of
 from openmrc.sim.scenario import Scenario
+from openmrc.sim.signals import signal_of
 from openmrc.sim.transports import MrcSection, Transport
 
 __all__ = ["all_faults", "lanes_of", "native_config", "native_faults"]
@@ -36,7 +37,7 @@ def native_config(scenario: Scenario, transport: Transport, threads: int) -> dic
             "t1_uplinks": fabric.t1_uplinks,
             "routing": fabric.routing,
         },
-        "ports": [fabric.native_port(kind, last_hop_marks=transport.settings.slows_by_marks) for kind in PORT_TIERS],
+        **fabric.native_ports(PORT_TIERS, last_hop_marks=transport.settings.slows_by_marks),
         "queued": _queued(fabric),
         "seed": scenario.seed,
         "payload_mtu": scenario.payload_mtu,
@@ -68,10 +69,11 @@ def _transport(scenario: Scenario, transport: Transport) -> dict[str, Any]:
     settings |= {"evs_per_port": evs.active, "universe_per_port": evs.known}
     settings["cc"] |= {
         "mtu_bytes": scenario.payload_mtu + MRC_DATA_BYTES + NOMINAL_BYTES,
-        "link_rate_bps": fabric.rate_bps * fabric.planes,
+        "link_rate_bps": fabric.line_rate_bps,
         "base_rtt_ns": -(-scenario.base_rtt_ps // 1000),
-        "trimming": fabric.trim is not None and settings["trim_nack"],
+        "trimming": fabric.trims and settings["trim_nack"],
     }
+    settings["path_signal"] = signal_of(transport.settings, fabric)
     settings.setdefault("timeout_exponent", _timeout_exponent(scenario.base_rtt_ps))
     if "paths" in scenario.watch.series:
         # Path events cost memory, so they are asked for; of the watched hosts, or of all when none is.

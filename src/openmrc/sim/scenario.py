@@ -15,6 +15,7 @@ from openmrc.fabric.reading import Document
 from openmrc.sim.checks import Expectation
 from openmrc.sim.evs import evs_of
 from openmrc.sim.flaps import RandomFlaps
+from openmrc.sim.signals import signal_of
 from openmrc.sim.transports import MrcSection, Transport
 
 __all__ = ["SERIES", "Nic", "Reconvergence", "Scenario", "Watch"]
@@ -139,6 +140,9 @@ class Scenario:
         """Every setting with its value, as plain objects; units are in the names."""
         fabric = {name: value for name, value in asdict(self.fabric).items() if name not in _NOT_SIMULATED}
         fabric["faults"] = [str(fault) for fault in self.fabric.faults]
+        for name, usual in (("unlike", ()), ("priority", True)):  # settings that came later keep the hash of all others
+            if fabric[name] == usual:
+                del fabric[name]
         fabric |= {"base_rtt_ps": self.fabric.base_rtt_ps, "header_bytes": self.fabric.header_bytes}
         return {
             "name": self.name,
@@ -160,12 +164,16 @@ class Scenario:
 
     def _effective(self, transport: Transport) -> dict[str, Any]:
         """Settings of a transport, with those that follow from the fabric, and of the fabric that of the transport."""
-        ecn = self.fabric.ecn
-        marks = ecn is not None and ecn.marks("nic_down", last_hop=transport.settings.slows_by_marks)
+        slows = transport.settings.slows_by_marks
+        planes = self.fabric.unlike or (self.fabric.plane(0),)
+        marks = any(each.ecn is not None and each.ecn.marks("nic_down", last_hop=slows) for each in planes)
         settings = {**transport.effective(), "last_hop_marks": marks}
         if isinstance(transport.settings, MrcSection):
             evs = evs_of(transport.settings, self.fabric)
             settings |= {"evs_per_port": evs.active, "universe_per_port": evs.known}
+            settings["signal"] = signal_of(transport.settings, self.fabric)
+            if settings["signal"] == "marks":  # as before there was a choice
+                del settings["signal"]
         return settings
 
     @property

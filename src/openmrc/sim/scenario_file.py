@@ -335,7 +335,7 @@ class _Draft:
         return expect
 
     def check_together(self, file: ScenarioFile, fabric: Fabric) -> None:
-        if fabric.delays.nic + file.nic.latency == 0:
+        if min(plane.delays.nic for plane in fabric.each_plane) + file.nic.latency == 0:
             words = "above 0 for NIC links, or a nic.latency above 0: what takes no time cannot be simulated in steps"
             self.add(("fabric", "delay"), 0, words)
         hosts = file.watch.hosts

@@ -148,6 +148,7 @@ class MrcSection(TransportSection):
     kind: Literal["mrc"] = "mrc"
     ev_selector: Annotated[str, _policy("ev_selector", _native.ev_selector_names)] = "mrc"
     controller: Annotated[str, _policy("controller", _native.controller_names)] = "nscc"
+    signal: Literal["auto", "marks", "delay", "discover"] = "auto"
     evs_per_port: Annotated[int, count(1, 4096)] | None = None
     universe_per_port: Annotated[int, count(1, 8192)] | None = None
     min_active: Annotated[int, count(1, 65535)] = 1
@@ -169,6 +170,10 @@ class MrcSection(TransportSection):
     exponential_retries: Annotated[int, count(0, 25)] = 25
     denied: tuple[Annotated[tuple[int, int, int], BeforeValidator(_denied)], ...] = ()
     cc: NsccSection = NsccSection()
+
+    def native(self) -> dict[str, Any]:
+        """Settings by native name, without the signal, which depends on the fabric."""
+        return {name: value for name, value in super().native().items() if name != "signal"}
 
     @model_validator(mode="after")
     def check_universe(self) -> Self:

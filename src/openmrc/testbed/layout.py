@@ -88,6 +88,10 @@ class Layout:
         for field, value in (("planes", fabric.planes), ("T0s", fabric.t0s), ("hosts per T0", fabric.hosts_per_t0)):
             if value > _PORTS_MAX:
                 raise ConfigError(field, value, f"at most {_PORTS_MAX} in a test bed", hint="simulate it: openmrc sim")
+        if fabric.unlike:
+            raise ConfigError(
+                "planes", "settings for each plane", "planes that are alike in a test bed", hint="planes: 4"
+            )
         layout = cls(fabric, name, PathPlan.of(fabric, fabric.addresses))
         longest = max((interface.name for interface in layout.all_interfaces()), key=len)
         if len(longest) > NAME_CHARACTERS_MAX:

@@ -6,7 +6,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Self
 
+from openmrc.errors import DeviceError
 from openmrc.verbs.enums import WcStatus, check
+from openmrc.verbs.open_files import explained
 from openmrc.verbs.stats import CompletionQueueStatistics
 from openmrc.verbs.work import WorkCompletion
 
@@ -34,12 +36,16 @@ class CompletionQueue:
 
     Raises:
         LimitError: more completion queues or a larger capacity than the device has.
+        DeviceError: the process has no file descriptor left.
     """
 
     def __init__(self, device: Device, capacity: int = 1024) -> None:
         self.device = device
         self._native = device._native
-        status, self.id = self._native.create_cq(capacity)
+        try:
+            status, self.id = self._native.create_cq(capacity)
+        except DeviceError as error:
+            raise explained(error, "a completion queue opens an eventfd", "or close connections and devices") from None
         check(status, f"cannot create a completion queue of {capacity} entries")
         self.capacity = capacity
         self._open = True

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import errno
 import ipaddress
 import itertools
 import os
-import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,6 +20,7 @@ from openmrc.verbs.cq import CompletionQueue
 from openmrc.verbs.enums import Access, EvFormatMode, Transport, check
 from openmrc.verbs.events import Event, EventHub, EventSubscription
 from openmrc.verbs.memory import MemoryRegion
+from openmrc.verbs.open_files import explained
 from openmrc.verbs.paths import CheckedPaths, Paths, checked_paths
 from openmrc.verbs.profiles import Controller
 from openmrc.verbs.stats import DeviceStatistics, device_statistics
@@ -157,6 +156,19 @@ class QpHint:
             raise BusyError(msg)
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Why nothing leaves a device.
+
+    Args:
+        reason: Of every port, in words.
+        errno: Of the first port that has a carrier and whose packets are refused; None: all are down.
+    """
+
+    reason: str
+    errno: int | None
+
+
 class Device:
     """A software MRC NIC: sockets, one I/O thread, the engine.
 
@@ -249,10 +261,11 @@ class Device:
                 **srv6,
             )
         except DeviceError as error:
-            raise _explained(error, len(self.ports), evs_per_port) from None
+            needs = _needed_sockets(len(self.ports), evs_per_port)
+            raise explained(error, needs, "or lower evs_per_port") from None
         self._hub = EventHub(self._native)
         self._queues: set[CompletionQueue] = set()
-        self._contexts: list[Context] = []
+        self._regions: set[MemoryRegion] = set()  # registered ones: a peer may write there though nobody refers to them
         self._domain_numbers = itertools.count(1)
         _open.add(self)
         keep_from_children(self)
@@ -268,8 +281,8 @@ class Device:
         _open.discard(self)
         self._native.close()
         self._hub.close()
-        for context in self._contexts:
-            context._release()
+        for region in list(self._regions):
+            region.close()
 
     @property
     def closed(self) -> bool:
@@ -308,13 +321,26 @@ class Device:
         """Counters of the device, its ports and their sockets, and drops by reason."""
         return device_statistics(self._native.statistics())
 
+    def outage(self) -> Outage | None:
+        """Why nothing leaves this device, if every port is down or the operating system refuses its packets."""
+        if self.closed:
+            return None
+        reasons: list[str] = []
+        refusals: list[int] = []
+        for number, (port, now) in enumerate(zip(self.ports, self.statistics().ports, strict=True)):
+            refusal = now.socket.refusal
+            if now.up and refusal == 0:
+                return None
+            if now.up:
+                refusals.append(refusal)
+            reasons.append(f"port {number} ({port.address}): {os.strerror(refusal) if refusal else 'no carrier'}")
+        return Outage("; ".join(reasons), refusals[0] if refusals else None)
+
     # --- children
 
     def open_context(self) -> Context:
         """A context: the parent of protection domains, completion queues and hints."""
-        context = Context(self)
-        self._contexts.append(context)
-        return context
+        return Context(self)
 
     # --- driving and events
 
@@ -418,7 +444,6 @@ class Context:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self._domains: list[ProtectionDomain] = []
 
     def query_device(self) -> DeviceAttributes:
         """As `Device.query`."""
@@ -426,9 +451,7 @@ class Context:
 
     def alloc_pd(self) -> ProtectionDomain:
         """A protection domain: memory regions and QPs belong together in one."""
-        domain = ProtectionDomain(self)
-        self._domains.append(domain)
-        return domain
+        return ProtectionDomain(self)
 
     def create_cq(self, capacity: int = 1024) -> CompletionQueue:
         """A completion queue of `capacity` entries.
@@ -444,11 +467,6 @@ class Context:
         """What to expect of the QPs; see `QpHint`."""
         return QpHint(qps_per_peer, send_peers, incast_degree, vendor_data)
 
-    def _release(self) -> None:
-        for domain in self._domains:
-            for region in list(domain._regions):
-                region.close()
-
 
 class ProtectionDomain:
     """Holds memory regions and QPs: made by `Context.alloc_pd`."""
@@ -458,7 +476,6 @@ class ProtectionDomain:
         self.device = context.device
         self.number: int = next(self.device._domain_numbers)
         """Unique on the device. A key of this domain is good for QPs of this domain only."""
-        self._regions: set[MemoryRegion] = set()
 
     def register(self, buffer: Any, access: Access = Access.LOCAL_READ) -> MemoryRegion:
         """Registers a writable contiguous buffer in place: bytearray, NumPy array, mmap, torch CPU tensor.
@@ -511,16 +528,9 @@ def _check_timers(endpoint_retry_us: int, endpoint_retries: int, reverse_probe_i
     _within("reverse_probe_interval_us", reverse_probe_interval_us, 1, _INTERVAL_US_MAX)
 
 
-def _explained(error: DeviceError, ports: int, evs_per_port: int) -> DeviceError:
-    """The error; where open files ran out with the limit that was reached, and how to stay below it."""
-    if error.errno != errno.EMFILE:
-        return error
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return DeviceError(
-        error.errno,
-        f"{error.strerror}: this process may open {limit} files, and a device of {ports} ports with {evs_per_port} EVs "
-        f"each opens up to {ports * (evs_per_port + 1)} sockets; raise it with `ulimit -n`, or lower evs_per_port",
-    )
+def _needed_sockets(ports: int, evs_per_port: int) -> str:
+    sockets = ports * (evs_per_port + 2)  # of each port two receive
+    return f"a device of {ports} ports with {evs_per_port} EVs each opens up to {sockets} sockets"
 
 
 def _checked_ports(ports: Sequence[Port | str]) -> tuple[Port, ...]:

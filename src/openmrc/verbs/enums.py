@@ -17,6 +17,7 @@ __all__ = [
     "EvFormatMode",
     "EvState",
     "EventType",
+    "PathSignal",
     "QpErrorCause",
     "QpState",
     "Transport",
@@ -114,6 +115,17 @@ class EvCause(IntEnum):
     CONTROLLER = 9
 
 
+class PathSignal(IntEnum):
+    """How a QP sees congestion on its planes."""
+
+    MARKS = 0
+    """ECN marks and trimming: one controller for the QP, as MRC is published."""
+    DELAY = 1
+    """Queueing delay and losses, plane by plane."""
+    DISCOVER = 2
+    """By delay, until a plane is seen to mark."""
+
+
 class EventType(IntEnum):
     """Kinds of events in a device's stream."""
 
@@ -124,6 +136,7 @@ class EventType(IntEnum):
     RETRY_TIMEOUT = 4
     CQ_OVERRUN = 5
     PORT_REFUSED = 6
+    PLANE_STATE = 7
 
 
 _STATUS_ERRORS: dict[int, type[errors.VerbsError]] = {

@@ -5,6 +5,7 @@ Event
 ├── EvStateChanged     a path (EV) of a QP became GOOD, SKIP, ASSUMED_BAD or DENIED
 ├── EvReplaced         an EV left the active set of a QP for another of the same port
 ├── PortStateChanged   a port went down or up, here or at a peer
+├── PlaneStateChanged  a plane stops answering, or answers again, while others do
 ├── PortRefused        the operating system refuses to send or receive on a port
 ├── RetryTimeout       a QP's retransmission timer fired
 ├── CqOverrun          a completion found its queue full
@@ -36,6 +37,7 @@ __all__ = [
     "Event",
     "EventSubscription",
     "PeerLost",
+    "PlaneStateChanged",
     "PortRefused",
     "PortStateChanged",
     "QpStateChanged",
@@ -113,6 +115,16 @@ class PortRefused(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneStateChanged(Event):
+    """Where planes are controlled one by one: packets on the plane of `port` get no answer while other planes answer."""
+
+    name: ClassVar[str] = "plane_state"
+    qp: int
+    port: int
+    answering: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryTimeout(Event):
     name: ClassVar[str] = "retry_timeout"
     qp: int
@@ -145,6 +157,8 @@ def event_of(raw: tuple[int, int, int, int, int, int, int]) -> Event:
             return EvReplaced(time_ns=at, qp=qp, port=port, ev=ev, replacement=value)
         case EventType.PORT_STATE:
             return PortStateChanged(time_ns=at, port=port, up=bool(value), learned=bool(detail), qp=qp)
+        case EventType.PLANE_STATE:
+            return PlaneStateChanged(time_ns=at, qp=qp, port=port, answering=bool(value))
         case EventType.RETRY_TIMEOUT:
             return RetryTimeout(time_ns=at, qp=qp, consecutive=value)
         case EventType.CQ_OVERRUN:

@@ -85,7 +85,7 @@ class MemoryRegion:
         self.lkey: int = key
         self.rkey: int = key
         self._open = True
-        pd._regions.add(self)
+        self._device._regions.add(self)
 
     def close(self) -> None:
         """Deregisters. A peer's WRITE that arrives later is refused and errors its QP. Idempotent.
@@ -99,7 +99,7 @@ class MemoryRegion:
             check(self._native.deregister_memory(self.lkey), "posted sends still read from this memory region")
         self._open = False
         self._buffer.release()
-        self._pd._regions.discard(self)
+        self._device._regions.discard(self)
 
     @property
     def closed(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -251,7 +251,7 @@ class Controller:
         self._profiles: dict[int, _Profile] = {}
         self._lock = threading.Lock()
         self._next_request = 1
-        self._answers: dict[int, ProbeAnswer] = {}
+        self._answers: dict[int, ProbeAnswer | None] = {}  # None: not yet; by request, until taken or forgotten
 
     def create_ev_format_profile(
         self, profile_id: int, mode: EvFormatMode, widths: Sequence[int], *, srh: bool = False
@@ -367,12 +367,15 @@ class Controller:
         ports = self._port_of_ev
         with self._device.known_peer(peer):
             waiting = self.start_probes(peer, list(ports) if evs is None else evs, timeout_s=timeout_s)
-            deadline = time.monotonic() + timeout_s + 0.1
             found: dict[int, ProbeAnswer] = {}
-            while waiting.keys() - found.keys() and time.monotonic() < deadline:
-                found |= self.take_answers(waiting.keys() - found.keys())
-                if waiting.keys() - found.keys():
-                    time.sleep(0.001)
+            try:
+                deadline = time.monotonic() + timeout_s + 0.1
+                while waiting.keys() - found.keys() and time.monotonic() < deadline:
+                    found |= self.take_answers(waiting.keys() - found.keys())
+                    if waiting.keys() - found.keys():
+                        time.sleep(0.001)
+            finally:
+                self.forget_probes(waiting)
         lost = ProbeAnswer(0, 0, answered=False, marked=False, rtt_ns=0, service_time_removed=False)
         return [
             found[request] if request in found
@@ -383,7 +386,8 @@ class Controller:
     def start_probes(self, peer: Peer, evs: Sequence[int], *, timeout_s: float) -> dict[int, int]:
         """Sends one probe on each EV and returns at once: the EV of every request, by its number.
 
-        The peer has to be known (`Device.known_peer`) until the answers are taken: with it go its requests.
+        The peer has to be known (`Device.known_peer`) until the answers are taken: with it go its requests. Answers are
+        kept until they are taken, or until `forget_probes`.
 
         Raises:
             ConfigError: an EV the device does not have.
@@ -395,21 +399,36 @@ class Controller:
                 with self._lock:
                     request = self._next_request
                     self._next_request = request % 0xFFFF + 1
+                    self._answers[request] = None
                 status = self._device._native.send_ev_probe(number, port, value, request, int(timeout_s * 1e9))
-                check(status, f"cannot probe EV {value:#x}")
                 waiting[request] = value
+                try:
+                    check(status, f"cannot probe EV {value:#x}")
+                except BaseException:
+                    self.forget_probes(waiting)
+                    raise
         return waiting
 
     def take_answers(self, requests: Collection[int]) -> dict[int, ProbeAnswer]:
         """Answers to some of the requests of `start_probes`, as far as they have come or been given up."""
         self._collect()
         with self._lock:
-            return {request: self._answers.pop(request) for request in requests if request in self._answers}
+            found = {request: answer for request in requests if (answer := self._answers.get(request)) is not None}
+            for request in found:
+                del self._answers[request]
+            return found
+
+    def forget_probes(self, requests: Iterable[int]) -> None:
+        """Gives up answers to requests of `start_probes` that were not taken; those that come later are dropped."""
+        with self._lock:
+            for request in requests:
+                self._answers.pop(request, None)
 
     def _collect(self) -> None:
         with self._lock:
             for request, port, _peer, ev, answered, marked, removed, rtt_ns in self._device._native.endpoint_results():
-                self._answers[request] = ProbeAnswer(ev, port, answered, marked, rtt_ns, removed)
+                if request in self._answers:
+                    self._answers[request] = ProbeAnswer(ev, port, answered, marked, rtt_ns, removed)
 
     def _universe(
         self,

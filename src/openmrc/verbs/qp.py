@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from openmrc import _native
 from openmrc.errors import ConfigError, InvalidArgumentError, InvalidStateError, did_you_mean
-from openmrc.verbs.enums import EvState, QpErrorCause, QpState, Transport, check
+from openmrc.verbs.enums import EvState, PathSignal, QpErrorCause, QpState, Transport, check
 from openmrc.verbs.profiles import CcProfile, EvEntry, EvProfile, ProfileState
-from openmrc.verbs.stats import QueuePairStatistics, queue_pair_statistics
+from openmrc.verbs.stats import PlaneStatistics, QueuePairStatistics, queue_pair_statistics
 from openmrc.verbs.work import MESSAGE_BYTES_MAX, RecvWr, SendWr
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ _STEPS: dict[QpState, dict[str, Any]] = {
         "probe_interval_us": 10_000,
         "probe_successes": 3,
         "skip_lapse_us": 0,
+        "path_signal": PathSignal.MARKS,
+        "plane_buffer_bytes": 0,
     },
     QpState.RTR: {
         "peer": ...,
@@ -40,6 +42,7 @@ _STEPS: dict[QpState, dict[str, Any]] = {
         "no_trim_nack": False,
         "dynamic_mpr": False,
         "no_svc_time": False,
+        "plane_sacks": False,
         "sack_bytes": 4096,
         "nack_out_of_window": True,
     },
@@ -69,6 +72,8 @@ _RANGES = {
     "exponential_retry_count": (0, 25),
     "probe_interval_us": (100, 60_000_000),
     "probe_successes": (1, 255),
+    "path_signal": (0, 2),
+    "plane_buffer_bytes": (0, 1 << 40),
     "skip_lapse_us": (0, 60_000_000),
     "rc_window_packets": (1, 32768),
 }
@@ -149,9 +154,10 @@ class QueuePair:
     def modify(self, state: QpState, **attributes: Any) -> None:
         """Moves the QP to `state` with the attributes of that step.
 
-        INIT: hint, ev_profile, cc_profile, ev_selector, probe_interval_us, probe_successes, skip_lapse_us.
+        INIT: hint, ev_profile, cc_profile, ev_selector, probe_interval_us, probe_successes, skip_lapse_us, path_signal (a
+        `PathSignal`), plane_buffer_bytes (of the peer's socket of a port; 0: unknown).
         RTR: peer (a `Peer`), dest_qp_num, rq_psn (these are needed); path_mtu, max_wimm_dest, mpr, no_trim_nack,
-        dynamic_mpr, no_svc_time, sack_bytes, nack_out_of_window.
+        dynamic_mpr, no_svc_time, plane_sacks (extension: SACKs are counted and sent plane by plane), sack_bytes, nack_out_of_window.
         RTS: sq_psn (needed); max_wimm, mpr, mrc_timeout, linear_retry_count, exponential_retry_count,
         timestamp_resolution_ns, trimmable, rc_window_packets.
         ERR flushes everything posted; RST forgets everything. Neither takes attributes.
@@ -195,7 +201,8 @@ class QueuePair:
         universe = self.device.evs() if ev_profile is None else list(ev_profile._universe)
         name = "nscc" if cc_profile is None else cc_profile.controller_name
         cc = {} if cc_profile is None else cc_profile._values
-        check(self._native.qp_to_init(self.qp_num, values["ev_selector"], ev_set, universe, name, cc), where)
+        signal = (int(values["path_signal"]), values["plane_buffer_bytes"])
+        check(self._native.qp_to_init(self.qp_num, values["ev_selector"], ev_set, universe, name, cc, *signal), where)
         hint_now = values["hint"]
         if hint_now is not None and self.hint is None:
             self.hint = hint_now
@@ -219,6 +226,7 @@ class QueuePair:
             "trim_nack": not values["no_trim_nack"],
             "dynamic_mpr": values["dynamic_mpr"],
             "service_time": not values["no_svc_time"],
+            "plane_sacks": values["plane_sacks"],
             "sack_bytes": values["sack_bytes"],
             "nack_out_of_window": values["nack_out_of_window"],
         }
@@ -340,6 +348,11 @@ class QueuePair:
             msg = f"QP {self.qp_num:#x} is closed"
             raise InvalidStateError(msg)
         return queue_pair_statistics(raw)
+
+    def plane_statistics(self) -> list[PlaneStatistics]:
+        """What is known of each plane, in port order; empty where the planes are not controlled one by one."""
+        raw: Any = self._native.qp_plane_statistics(self.qp_num) if self._open else []
+        return [PlaneStatistics(**one) for one in raw]
 
     # --- life
 

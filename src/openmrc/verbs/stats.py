@@ -15,6 +15,7 @@ __all__ = [
     "DropStatistics",
     "EvSetStatistics",
     "MemoryRegionStatistics",
+    "PlaneStatistics",
     "PortStatistics",
     "QueuePairStatistics",
     "SocketStatistics",
@@ -92,6 +93,7 @@ class QueuePairStatistics:
     ecn_marks_received: int
     out_of_window_packets: int
     stale_packets: int
+    contradictory_port_status: int
     refused_packets: int
     completed_messages: int
     completed_bytes: int
@@ -104,6 +106,34 @@ class QueuePairStatistics:
     sends_outstanding: int
     cc: CcStatistics | None
     ev: EvSetStatistics | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneStatistics:
+    """One plane of a QP whose planes are controlled one by one."""
+
+    window_bytes: int
+    in_flight_bytes: int
+    sent_packets: int
+    sent_bytes: int
+    lost_packets: int
+    """Taken for lost; some of them may have been late."""
+    acked_packets: int
+    rate_bps: int
+    """Delivered, over some ten milliseconds; 0: not known yet."""
+    base_rtt_ns: int
+    smoothed_rtt_ns: int
+    queue_delay_ns: int
+    """Beyond `base_rtt_ns`, the least of the latest round trips."""
+    target_delay_ns: int
+    """Queueing delay that is aimed at."""
+    background_loss_ppm: int
+    """Packets lost whatever the rate, of a million."""
+    burst_bytes: int
+    marking: bool
+    """The plane marks congestion, so that the controller of the QP steers it."""
+    silent: bool
+    """Packets get no answer while other planes answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +156,13 @@ class SocketStatistics:
     receive_errors: int
     truncated: int
     kernel_drops: int
+    endpoint_drops: int
+    """Endpoint operations (EV probes, port status) beyond what a port reads of them."""
     receive_buffer_bytes: int
     send_buffer_bytes: int
     last_send_error: int
+    refusal: int
+    """errno, if the kernel has refused packets of this port and taken or given none since; else 0."""
     segmentation_offload: bool
     receive_offload: bool
 
@@ -160,6 +194,7 @@ class DropStatistics:
     wrong_transport: int
     events_dropped: int
     wrong_nonce: int
+    contradictory_port_status: int
     unanswered_probes: int
 
 

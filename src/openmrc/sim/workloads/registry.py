@@ -155,7 +155,7 @@ def _ranks(settings: Settings, fabric: Place, rng: np.random.Generator, folder: 
         hosts = np.sort(hosts)  # T0s are numbered in the order of their hosts
     t0 = hosts // fabric.hosts_per_t0
     pod = t0 // fabric.t0s_per_pod if fabric.t0s_per_pod else t0 * 0
-    return Ranks(hosts, t0, pod, fabric.planes * fabric.rate_bps, rng, folder)
+    return Ranks(hosts, t0, pod, fabric.line_rate_bps, rng, folder)
 
 
 def _host_list(wanted: tuple[int | str, ...] | None, hosts: int) -> Array:

@@ -1,0 +1,123 @@
+#include "engine/planes/plane_delay.hpp"
+
+#include <algorithm>
+
+namespace openmrc {
+namespace {
+
+constexpr std::uint32_t kStrangeWaysMax = 8;
+constexpr std::uint32_t kHighSamples = 4;
+constexpr std::uint32_t kManySamples = 16;
+constexpr TimePs kNoiseMax = kPsPerMs;
+constexpr TimePs kLargeLife = kPsPerSecond;
+
+}  // namespace
+
+// Acknowledgements mostly come back over one plane. A round trip with another way back says nothing about the queue.
+bool PlaneDelay::usual_way(TimePs now, TimePs rtt, PortId via) {
+  if (via == via_) {
+    strange_ways_ = 0;
+    return true;
+  }
+  const bool first = via_ == kPortCountMax;
+  if (!first && ++strange_ways_ < kStrangeWaysMax) return false;
+  if (!first) {
+    // With what is queued now, so too long, which a short dip soon shows; too short a time would starve the plane.
+    base_ = rtt;
+    base_before_ = kNever;
+    base_since_ = now;
+    way_changed_ = true;
+  }
+  via_ = via;
+  strange_ways_ = 0;
+  return true;
+}
+
+// A short packet passes switches sooner than a full one: where there are full ones, it would make them look delayed.
+bool PlaneDelay::comparable(TimePs now, std::uint32_t packet_bytes) {
+  if (2 * packet_bytes >= large_bytes_ || now - large_seen_ > kLargeLife) {
+    large_bytes_ = packet_bytes;
+    large_seen_ = now;
+    return true;
+  }
+  return false;
+}
+
+bool PlaneDelay::add(TimePs now, TimePs rtt, std::uint32_t packet_bytes, PortId via) {
+  if (!comparable(now, packet_bytes) || !usual_way(now, rtt, via)) return false;
+  if (smoothed_ == 0) {
+    smoothed_ = rtt;
+    deviation_ = rtt / 4;
+  } else {
+    deviation_ += ((rtt > smoothed_ ? rtt - smoothed_ : smoothed_ - rtt) - deviation_) / 8;
+    smoothed_ += (rtt - smoothed_) / 10;
+  }
+  if (now - base_since_ > kBaseLife) {
+    base_before_ = base_;
+    base_ = kNever;
+    base_since_ = now;
+    if (now - idle_since_ > kIdleLife) idle_ = kNever;
+  }
+  base_ = std::min(base_, rtt);
+  const TimePs queue = std::max<TimePs>(rtt - base(), 0);
+  queues_[count_++ % kRecent] = queue;
+  epoch_least_ = std::min(epoch_least_, queue);
+  ++epoch_samples_;
+  if (settled()) {
+    noise_ += (std::min(queue - least_of(kRecent), kNoiseMax) - noise_) / 50;
+    epoch_high_ = std::max(epoch_high_, least_of(kHighSamples));
+  }
+  return true;
+}
+
+void PlaneDelay::set_idle(TimePs now, TimePs rtt) {
+  idle_ = now - idle_since_ > kIdleLife ? rtt : std::min(idle_, rtt);
+  idle_since_ = now;
+}
+
+void PlaneDelay::restart() {
+  count_ = 0;
+  begin_epoch();
+  begin_epoch();
+}
+
+void PlaneDelay::begin_epoch() {
+  epoch_high_before_ = epoch_high_;
+  epoch_high_ = 0;
+  epoch_least_ = kNever;
+  epoch_samples_ = 0;
+}
+
+void PlaneDelay::rebase(TimePs by) {
+  base_since_ = rebased(base_since_, by);
+  large_seen_ = rebased(large_seen_, by);
+  idle_since_ = rebased(idle_since_, by);
+}
+
+TimePs PlaneDelay::base() const {
+  const TimePs base = std::min({base_, base_before_, idle_ == kNever ? kNever : idle_ + full_packet_});
+  return base == kNever ? 0 : base;
+}
+
+TimePs PlaneDelay::least_of(std::uint32_t samples) const {
+  TimePs least = kNever;
+  for (std::uint64_t back = 1; back <= std::min<std::uint64_t>(samples, count_); ++back) {
+    least = std::min(least, queues_[(count_ - back) % kRecent]);
+  }
+  return least == kNever ? 0 : least;
+}
+
+TimePs PlaneDelay::epoch_queue() const {
+  const TimePs least = epoch_least_ == kNever ? 0 : epoch_least_;
+  return epoch_samples_ >= kManySamples ? std::max(least, least_of(kRecent)) : least;
+}
+
+TimePs PlaneDelay::high() const { return std::max(epoch_high_, epoch_high_before_); }
+
+bool PlaneDelay::take_way_changed() {
+  const bool changed = way_changed_;
+  way_changed_ = false;
+  return changed;
+}
+
+}  // namespace openmrc

@@ -1,0 +1,66 @@
+// Round trips of one plane: idle time, queueing delay above it, and how much of that is noise.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "engine/base/address.hpp"
+#include "engine/base/limits.hpp"
+#include "engine/base/time.hpp"
+
+namespace openmrc {
+
+class PlaneDelay {
+ public:
+  // One round trip of a packet of `packet_bytes`, whose acknowledgement came back over plane `via`. False: it is not
+  // comparable with the others (a short packet among full ones, an unusual way back) and was left out.
+  bool add(TimePs now, TimePs rtt, std::uint32_t packet_bytes, PortId via);
+  // Round trip of a short packet that met no queue of ours: at most so long, and what a full one takes more, is idle time.
+  void set_idle(TimePs now, TimePs rtt);
+  void allow(TimePs full_packet) { full_packet_ = full_packet; }
+  // Forgets the samples, but not the idle time.
+  void restart();
+  void begin_epoch();
+  void rebase(TimePs by);
+
+  bool sampled() const { return smoothed_ > 0; }
+  bool settled() const { return count_ > kRecent; }  // enough samples for `least_of(kRecent)`
+  TimePs base() const;                               // idle round trip: least of the last ten to twenty seconds
+  TimePs smoothed() const { return smoothed_; }
+  TimePs deviation() const { return deviation_; }  // mean, from the smoothed value
+  // Queueing delay: least of the last `samples`, at most kRecent.
+  TimePs least_of(std::uint32_t samples) const;
+  // Of this epoch; the last kRecent count where there are so many samples that its beginning is old news.
+  TimePs epoch_queue() const;
+  std::uint32_t epoch_samples() const { return epoch_samples_; }
+  TimePs high() const;                      // largest `least_of(4)` of this epoch and the one before
+  TimePs noise() const { return noise_; }   // how far samples lie above the least of their time
+  // True once after the way back changed: the idle time has to be found anew.
+  bool take_way_changed();
+
+  static constexpr std::uint32_t kRecent = 8;
+
+ private:
+  static constexpr TimePs kIdleLife = 30 * kPsPerSecond;
+  static constexpr TimePs kBaseLife = 10 * kPsPerSecond;
+
+  bool usual_way(TimePs now, TimePs rtt, PortId via);
+  bool comparable(TimePs now, std::uint32_t packet_bytes);
+
+  std::array<TimePs, kRecent> queues_{};
+  std::uint64_t count_ = 0;
+  TimePs base_ = kNever, base_before_ = kNever, base_since_ = 0;
+  TimePs smoothed_ = 0, deviation_ = 0;
+  TimePs noise_ = 50 * kPsPerUs;
+  TimePs epoch_least_ = kNever, epoch_high_ = 0, epoch_high_before_ = 0;
+  TimePs large_seen_ = kLongAgo;  // when a packet of `large_bytes_` was last sampled
+  TimePs idle_ = kNever, idle_since_ = kLongAgo;
+  TimePs full_packet_ = 250 * kPsPerUs;  // that a full packet takes longer than a short one, at most
+  std::uint32_t epoch_samples_ = 0;
+  std::uint32_t large_bytes_ = 0;
+  std::uint32_t strange_ways_ = 0;  // samples that came another way, in a row
+  PortId via_ = kPortCountMax;
+  bool way_changed_ = false;
+};
+
+}  // namespace openmrc

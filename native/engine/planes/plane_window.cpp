@@ -1,0 +1,424 @@
+#include "engine/planes/plane_window.hpp"
+
+#include <algorithm>
+#ifdef PLANE_DEBUG
+#include <cstdio>
+#endif
+
+#include "engine/planes/ratio.hpp"
+
+namespace openmrc {
+namespace {
+
+constexpr TimePs kTarget = 250 * kPsPerUs;
+constexpr TimePs kTargetMax = 3'500 * kPsPerUs;
+constexpr TimePs kTargetMin = 60 * kPsPerUs;
+constexpr TimePs kTargetVisibleMin = 150 * kPsPerUs;
+constexpr std::int64_t kSlowLink = 12'500'000;  // bytes a second: a full packet takes no longer than there
+constexpr TimePs kEpoch = 4 * kPsPerMs;
+constexpr TimePs kNoise = 300 * kPsPerUs;  // a queue below this is not told from jitter
+constexpr std::uint32_t kBlockPackets = 400;
+constexpr std::uint32_t kManyLost = 8;
+constexpr std::int64_t kManyLostPpm = 50'000;
+constexpr std::int64_t kRandomPpmMax = 100'000;  // more than a tenth is never taken for random loss
+constexpr std::int64_t kLossMarginPpm = 1'000;
+constexpr std::uint32_t kResponsesMax = 4;
+constexpr std::int64_t kStartPackets = 8;
+constexpr std::int64_t kStartBytes = 12'000;
+constexpr std::int64_t kWindowPacketsMin = 4;
+constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel cuts up
+constexpr TimePs kCredit = kPsPerMs;             // pacing makes up for a sender that woke so late
+constexpr std::int64_t kStepOne = 1 << 16;
+
+// Ceilings.
+constexpr TimePs kPulse = 5 * kPsPerMs;
+constexpr TimePs kPulseInterval = 400 * kPsPerMs;
+constexpr TimePs kPulseIntervalMax = 4 * kPsPerSecond;
+constexpr std::int64_t kPulseGainPpm = 20'000;
+constexpr std::int64_t kPulseGainPpmMax = 250'000;
+constexpr std::int64_t kBelowCeilingPpm = 985'000;
+
+constexpr TimePs kDrainInterval = 5 * kPsPerSecond;
+constexpr TimePs kDrainAfterStart = 200 * kPsPerMs;
+constexpr TimePs kLongBase = 20 * kPsPerMs;
+
+bool reached(std::uint32_t order, std::uint32_t mark) { return static_cast<std::int32_t>(order - mark) > 0; }
+
+}  // namespace
+
+std::int64_t PlaneWindow::Block::lost_ppm() const { return packets == 0 ? 0 : scaled(lost, kPpm, packets); }
+std::int64_t PlaneWindow::Block::rate() const { return rate_of(delivered_bytes, std::max<TimePs>(span, 1)); }
+bool PlaneWindow::Block::complete() const {
+  return packets >= kBlockPackets || (lost >= kManyLost && lost_ppm() > kManyLostPpm);
+}
+
+std::int64_t PlaneWindow::start_window() const {
+  return std::clamp(kStartBytes, kWindowPacketsMin * packet_bytes_, kStartPackets * packet_bytes_);
+}
+
+void PlaneWindow::start(std::uint32_t packet_bytes, std::int64_t buffer_bytes) {
+  packet_bytes_ = packet_bytes;
+  buffer_bytes_ = buffer_bytes;
+  window_ = start_window();
+  burst_cap_bytes_ = std::max(kBurstBytesMax, packet_bytes_);
+  burst_bytes_ = 2 * packet_bytes_;
+  target_ = kTarget;
+  pulse_interval_ = kPulseInterval;
+  drain_due_ = kDrainInterval;
+  delay_.allow(time_for(packet_bytes_, kSlowLink));
+}
+
+void PlaneWindow::restart(TimePs now, std::uint32_t next_order) {
+  starting_ = true;
+  window_ = std::clamp(window_, start_window(), 4 * start_window());
+  pace_ = 0;
+  next_send_ = now;
+  ceiling_ = 0;
+  pulse_end_ = 0;
+  pulse_gain_ppm_ = 0;
+  delay_.restart();
+  epoch_began_ = now;
+  epoch_order_ = next_order;
+  epoch_acked_ = epoch_lost_ = 0;
+  epoch_acked_bytes_ = 0;
+  block_ = {};
+  start_held_ = false;
+}
+
+void PlaneWindow::rebase(TimePs by) {
+  delay_.rebase(by);
+  for (TimePs* time : {&next_send_, &epoch_began_, &bursts_judged_, &ceiling_since_, &pulse_end_, &pulse_verdict_,
+                       &drain_due_, &drain_end_}) {
+    *time = rebased(*time, by);
+  }
+}
+
+// A sender that wakes late sends what it missed, in bursts that the plane has been seen to hold.
+void PlaneWindow::on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight_bytes) {
+  epoch_in_flight_ = std::max(epoch_in_flight_, in_flight_bytes);
+  if (pace_ == 0) return;
+  const std::int64_t credit = std::max(bytes, std::min(bytes_in(pace_, kCredit), burst_cap_bytes_));
+  next_send_ = std::max(next_send_, now - time_for(credit, pace_)) + time_for(bytes, pace_);
+}
+
+TimePs PlaneWindow::target() const {
+  const TimePs round = std::max(delay_.smoothed(), 100 * kPsPerUs);
+  const std::int64_t rate = std::max<std::int64_t>({delivered_rate_, rate_of(window_, round) / 2, 1});
+  // Acknowledgements that tell of many packets at once let the queue swing by so much.
+  const TimePs swing = time_for(acked_at_once_ + 2 * packet_bytes_, rate);
+  const TimePs wanted = target_ + swing;
+  if (target_ >= kTarget) return std::min(kTargetMax, wanted);
+  return std::min(kTargetMax, std::max(target_, std::min(wanted, overflow_ / 2)));
+}
+
+void PlaneWindow::size_burst() {
+  const std::int64_t wanted = bytes_in(pace_, target() / 4);
+  burst_bytes_ = std::max(std::min({wanted, burst_cap_bytes_, kBurstBytesMax}), packet_bytes_);
+}
+
+// Never so much that a receiver which pauses for a moment must lose it, unless the path itself holds it.
+void PlaneWindow::bound_window() {
+  window_ = std::max(window_, kWindowPacketsMin * packet_bytes_);
+  if (buffer_bytes_ == 0 || delivered_rate_ == 0) return;
+  const std::int64_t path = bytes_in(delivered_rate_, delay_.base() + delay_.base() / 4 + 2 * target());
+  window_ = std::min(window_, std::max({buffer_bytes_, path, kWindowPacketsMin * packet_bytes_}));
+}
+
+// --- feedback
+
+void PlaneWindow::on_feedback(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress) {
+  epoch_acked_ += feedback.acked_packets;
+  epoch_acked_bytes_ += feedback.acked_bytes;
+  epoch_lost_ += feedback.lost_packets;
+  lost_early_ += feedback.lost_early;
+  lost_late_ += feedback.lost_late;
+  if (feedback.rtt > 0) note_sample(now, feedback, progress);
+  if (starting_ && feedback.lost_packets > 0) note_start_losses(now, progress);
+  if (starting_) grow_start(feedback, progress);
+  if (epoch_over(now, progress)) end_epoch(now, progress);
+}
+
+void PlaneWindow::observe(TimePs now, const PlaneFeedback& feedback) {
+  if (feedback.rtt > 0) delay_.add(now, feedback.rtt, feedback.rtt_bytes, feedback.via);
+  if (now - epoch_began_ < kEpoch) return;
+  epoch_began_ = now;
+  delay_.begin_epoch();
+}
+
+void PlaneWindow::note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress) {
+  acked_at_once_ += (feedback.acked_bytes - acked_at_once_) / 20;
+  if (!delay_.add(now, feedback.rtt, feedback.rtt_bytes, feedback.via)) return;
+  if (delay_.take_way_changed()) drain_due_ = now;
+  if (!starting_ || !delay_.settled()) return;
+  const TimePs queue = delay_.least_of(PlaneDelay::kRecent);
+  if (queue > std::max(target_, std::min(delay_.base() / 8, 2 * kPsPerMs))) leave_start(now, queue, progress);
+}
+
+void PlaneWindow::note_start_losses(TimePs now, const PlaneProgress& progress) {
+  if (start_held_ && !reached(progress.delivered_order, start_hold_)) {
+    epoch_lost_ = 0;
+    return;
+  }
+  if (epoch_lost_ < 4) return;
+  if (bursts_too_long() && burst_bytes_ > 2 * packet_bytes_) {  // the burst is too much, not the rate
+    burst_cap_bytes_ = std::max(2 * packet_bytes_, burst_bytes_ / 4);
+    lost_early_ = lost_late_ = 0;
+    epoch_lost_ = epoch_acked_ = 0;
+    start_hold_ = progress.next_order;
+    start_held_ = true;
+    size_burst();
+    return;
+  }
+  if (scaled(epoch_lost_, kPpm, epoch_lost_ + epoch_acked_) <= kManyLostPpm) return;
+  note_overflow();
+  leave_start(now, delay_.least_of(4), progress);
+}
+
+void PlaneWindow::grow_start(const PlaneFeedback& feedback, const PlaneProgress& progress) {
+  if (start_held_ && reached(progress.delivered_order + 1, start_hold_)) start_held_ = false;
+  // What the application does not use says nothing about what the plane can carry.
+  const bool used = 2 * (progress.in_flight_bytes + feedback.acked_bytes) > window_;
+  if (!start_held_ && used) window_ += feedback.acked_bytes;
+  if (!delay_.sampled()) return;
+  pace_ = std::max<std::int64_t>(rate_of(2 * window_, delay_.smoothed()), 1);
+  size_burst();
+}
+
+void PlaneWindow::leave_start(TimePs now, TimePs queue, const PlaneProgress& progress) {
+  starting_ = false;
+  const TimePs base = std::max<TimePs>(delay_.base(), 1);
+  const std::int64_t holds = scaled(progress.in_flight_bytes, base + target_, base + queue);
+  window_ = std::max(kWindowPacketsMin * packet_bytes_, std::min(window_, holds));
+  undelayed_epochs_ = 0;
+  pace_ = std::max<std::int64_t>(rate_of(window_ + window_ / 20, std::max<TimePs>(delay_.smoothed(), base)), 1);
+  block_after_ = epoch_order_ = progress.next_order;
+  epoch_began_ = now;
+  epoch_acked_ = epoch_lost_ = 0;
+  epoch_acked_bytes_ = 0;
+  delay_.begin_epoch();
+  drain_due_ = now + kDrainAfterStart;
+  size_burst();
+}
+
+void PlaneWindow::note_overflow() {
+  overflow_ = delay_.high();
+  target_ = std::clamp(overflow_ / 3, kTargetMin, kTarget);
+}
+
+// --- epochs
+
+bool PlaneWindow::epoch_over(TimePs now, const PlaneProgress& progress) const {
+  return reached(progress.delivered_order, epoch_order_) && now - epoch_began_ >= kEpoch && delay_.epoch_samples() >= 3;
+}
+
+void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
+  const TimePs span = now - epoch_began_;
+  const TimePs queue = delay_.epoch_queue();
+  const std::int64_t rate = rate_of(epoch_acked_bytes_, span);
+#ifdef PLANE_DEBUG
+  if (dbg_) printf("%.4f W %.1f inf %.1f pace %.1fM B %ld q %.0f qhi %.0f T %.0f/%.0f base %.0f srtt %.0f lost %u acked %u del %.1fM ceil %.1fM start %d und %d bg %ld cap %ld resp %u pulse %d gain %ld early %u late %u\n", now/1e12, window_/(double)packet_bytes_, epoch_in_flight_/(double)packet_bytes_, pace_*8e-6, burst_bytes_, queue/1e6, delay_.high()/1e6, target_/1e6, target()/1e6, delay_.base()/1e6, delay_.smoothed()/1e6, epoch_lost_, epoch_acked_, rate*8e-6, ceiling_*8e-6, starting_, undelayed_epochs_, background_ppm_, burst_cap_bytes_, responses_, pulse_end_>0, pulse_gain_ppm_, lost_early_, lost_late_);
+#endif
+  if (!starting_) {
+    delivered_rate_ = delivered_rate_ == 0 ? rate : delivered_rate_ + (rate - delivered_rate_) * 3 / 10;
+    if (reached(epoch_order_, block_after_)) {
+      block_.lost += epoch_lost_;
+      block_.packets += epoch_lost_ + epoch_acked_;
+      block_.delivered_bytes += epoch_acked_bytes_;
+      block_.span += span;
+    }
+    const bool bursts_overflow = judge_bursts(now);
+    const bool lossy = block_.complete() && judge_block(now, bursts_overflow);
+    if (lossy) block_after_ = progress.next_order;
+    if (ceiling_ == 0 || !hold_ceiling(now, queue, lossy)) {
+      follow_target(queue, lossy);
+      drain(now, queue);
+    }
+    bound_window();
+    size_burst();
+  }
+  rate_before_ = last_rate_;
+  last_rate_ = rate;
+  delay_.begin_epoch();
+  epoch_order_ = progress.next_order;
+  epoch_began_ = now;
+  epoch_acked_ = epoch_lost_ = 0;
+  epoch_acked_bytes_ = 0;
+  epoch_in_flight_ = progress.in_flight_bytes;
+}
+
+// Bursts longer than the buffer lose their ends, not their beginnings. True: that is what the losses are.
+bool PlaneWindow::judge_bursts(TimePs now) {
+  if (bursts_too_long()) {
+    const bool shortened = burst_bytes_ > 2 * packet_bytes_;
+    burst_cap_bytes_ = std::max(2 * packet_bytes_, std::min(burst_cap_bytes_, burst_bytes_) / 2);
+    bursts_judged_ = now;
+    lost_early_ = lost_late_ = 0;
+    return shortened;
+  }
+  if (now - bursts_judged_ > kPsPerSecond) {
+    bursts_judged_ = now;
+    lost_early_ /= 2;
+    lost_late_ /= 2;
+  }
+  return false;
+}
+
+// True: this block lost more than the plane loses anyway.
+bool PlaneWindow::judge_block(TimePs now, bool bursts_overflow) {
+  const Block block = block_;
+  block_ = {};
+  const std::int64_t share = block.lost_ppm();
+  if (block.lost < 3 || share <= 2 * background_ppm_ + kLossMarginPpm) {
+    accept_losses(share, block.lost == 0);
+    return false;
+  }
+  if (bursts_overflow) return true;
+  if (pulse_end_ > 0) {
+    end_pulse_lossy(now, block.rate());
+  } else {
+    test_response(now, share, block.rate());
+  }
+  return true;
+}
+
+void PlaneWindow::accept_losses(std::int64_t share_ppm, bool none) {
+  background_ppm_ += (std::min(share_ppm, kRandomPpmMax) - background_ppm_) / 10;
+  if (none || share_ppm < background_ppm_) responses_ = 0;
+  target_ = std::min(kTarget, target_ + (target_ < overflow_ / 3 ? target_ / 20 : target_ / 500));
+}
+
+void PlaneWindow::end_pulse_lossy(TimePs now, std::int64_t rate) {
+  if (ceiling_ > 0) {
+    const std::int64_t tried = ceiling_ + scaled(ceiling_, pulse_gain_ppm_, kPpm);
+    ceiling_ = std::max(ceiling_, std::min(rate - rate * 3 / 100, tried));
+  }
+  if (2 * pulse_gain_ppm_ > 3 * kPulseGainPpm) {  // a large one overshot: a small one may fit
+    ceiling_since_ = now - pulse_interval_ * 7 / 10;
+  } else {
+    pulse_interval_ = std::min(kPulseIntervalMax, pulse_interval_ * 3 / 2);
+    ceiling_since_ = now;
+  }
+  pulse_end_ = 0;
+  pulse_gain_ppm_ = 0;
+}
+
+// Slows down and looks whether that helps. If it does not, several times, the losses are not ours.
+void PlaneWindow::test_response(TimePs now, std::int64_t share_ppm, std::int64_t rate) {
+  const TimePs high = delay_.high();
+  const bool over = high > std::max(target() + target() / 2, kNoise) || share_ppm > kRandomPpmMax;
+  if (responses_++ == 0) {
+    saved_target_ = target_;
+    saved_ceiling_ = ceiling_;
+    saved_window_ = window_;
+    responses_ppm_ = 0;
+  }
+  responses_ppm_ += share_ppm;
+  if (responses_ > kResponsesMax && share_ppm < kRandomPpmMax && !over) {
+    background_ppm_ = responses_ppm_ / responses_;
+    target_ = saved_target_;
+    ceiling_ = saved_ceiling_;
+    window_ = std::max(window_, saved_window_);
+    responses_ = 0;
+  } else if (high >= kNoise) {
+    shrink_target(over, rate);
+  } else {
+    lower_ceiling(now, share_ppm, rate);
+  }
+}
+
+void PlaneWindow::shrink_target(bool over, std::int64_t rate) {
+  if (over) {
+    note_overflow();
+    responses_ = std::min<std::uint32_t>(responses_, 1);
+    undelayed_epochs_ = -4;
+  } else {
+    target_ = std::max(kTargetVisibleMin, std::min(target_, delay_.high() / 2));
+  }
+  ceiling_ = 0;
+  const std::int64_t seen = std::max({rate, last_rate_, rate_before_});
+  window_ = std::min(window_, std::max(kWindowPacketsMin * packet_bytes_, bytes_in(seen, delay_.base() + target())));
+}
+
+void PlaneWindow::lower_ceiling(TimePs now, std::int64_t share_ppm, std::int64_t rate) {
+  if (ceiling_ > 0) {
+    ceiling_ -= scaled(ceiling_, std::min<std::int64_t>(200'000, share_ppm + 5'000), kPpm);
+  } else {
+    ceiling_ = pace_ > 0 ? std::min(rate, pace_) : rate;
+  }
+  ceiling_ = std::max<std::int64_t>(ceiling_, 1);
+  ceiling_since_ = now;
+  undelayed_epochs_ = 0;
+  pulse_gain_ppm_ = 0;
+}
+
+// False: the queue shows in the round trip by now, so that the window can follow it.
+bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
+  if (2 * delay_.high() > 3 * kNoise && queue > kNoise) {
+    ceiling_ = 0;
+    return false;
+  }
+  if (pulse_end_ == 0 && now - ceiling_since_ > pulse_interval_ && !lossy) {
+    pulse_gain_ppm_ = pulse_gain_ppm_ > 0 ? std::min(kPulseGainPpmMax, 2 * pulse_gain_ppm_) : kPulseGainPpm;
+    pulse_end_ = now + kPulse;
+    pulse_verdict_ = now + kPulse + delay_.smoothed() * 3 / 2 + 2 * kPsPerMs;
+  }
+  pace_ = scaled(ceiling_, kBelowCeilingPpm, kPpm);
+  if (pulse_end_ > 0 && now < pulse_end_) pace_ = ceiling_ + scaled(ceiling_, pulse_gain_ppm_, kPpm);
+  const std::int64_t expected = 2 + scaled(2 * background_ppm_, block_.packets, kPpm);
+  if (pulse_end_ > 0 && now > pulse_verdict_ && block_.lost <= expected) {
+    if (queue < kNoise) {
+      ceiling_ += scaled(ceiling_, pulse_gain_ppm_ * 7 / 10, kPpm);
+      pulse_interval_ = kPulseInterval;
+      ceiling_since_ = now - pulse_interval_;
+      pace_ = scaled(ceiling_, kBelowCeilingPpm, kPpm);
+    }
+    pulse_end_ = 0;
+  }
+  pace_ = std::max<std::int64_t>(pace_, 1);
+  window_ = std::max(2 * kWindowPacketsMin * packet_bytes_,
+                     bytes_in(ceiling_, delay_.smoothed() + delay_.smoothed() / 4 + kPsPerMs));
+  return true;
+}
+
+// FAST's law: the window that would leave a queue of `target`, half of the way each epoch; more where no queue shows.
+void PlaneWindow::follow_target(TimePs queue, bool lossy) {
+  const TimePs base = std::max<TimePs>(delay_.base(), 1);
+  const TimePs wanted = target();
+  const std::int64_t ratio = std::clamp(scaled(base + wanted, kStepOne, base + queue), kStepOne / 4, 2 * kStepOne);
+  const bool used = 10 * (epoch_in_flight_ + 2 * packet_bytes_) > 7 * window_;
+  if (used || ratio < kStepOne) {
+    std::int64_t step = (ratio - kStepOne) / 2;
+    const bool undelayed = queue < std::max(wanted / 4, delay_.noise());
+    if (undelayed && !lossy) {
+      ++undelayed_epochs_;
+      if (undelayed_epochs_ > 2 && undelayed_epochs_ % 2 == 1) {
+        const std::int64_t least = std::max(scaled(wanted, kStepOne, 2 * base), kStepOne / 200);
+        const std::int32_t doublings = std::min((undelayed_epochs_ - 1) / 2, 10);
+        step = std::max(step, std::min(kStepOne / 2, std::min(least, kStepOne) << doublings));
+      }
+    } else if (!undelayed) {
+      undelayed_epochs_ = std::min(undelayed_epochs_, 0);
+    }
+    window_ += scaled(window_, step, kStepOne);
+  }
+  window_ = std::max(window_, kWindowPacketsMin * packet_bytes_);
+  const TimePs round = std::max(base, std::min(delay_.smoothed(), base + queue));
+  pace_ = std::max<std::int64_t>(rate_of(window_ + window_ / 20, round), 1);
+}
+
+// A queue that never empties hides how long the idle round trip is.
+void PlaneWindow::drain(TimePs now, TimePs queue) {
+  const TimePs base = std::max<TimePs>(delay_.base(), 1);
+  if (drain_end_ > 0 && now > drain_end_) {
+    if (base < drain_base_ - target() / 2) drain_due_ = now + 100 * kPsPerMs;  // it had been too long: look again
+    drain_end_ = 0;
+  }
+  if (now <= drain_due_) return;
+  drain_due_ = now + kDrainInterval;
+  drain_base_ = base;
+  drain_end_ = now + delay_.smoothed() + std::max(delay_.smoothed() / 2, kEpoch);
+  drain_window_ = base < kLongBase ? kWindowPacketsMin * packet_bytes_
+                                   : std::max(scaled(window_ / 4 * 3, base, base + queue), kWindowPacketsMin * packet_bytes_);
+}
+
+}  // namespace openmrc

@@ -1,0 +1,145 @@
+// Window and pacing of one plane whose switches do not mark: steered by queueing delay, delivery rate and losses.
+//
+// Where the queue shows up in the round trip, the window follows FAST's law towards a small queue. Where the buffer is too
+// short for that, the rate stays just below the one that overflowed it and looks higher in short pulses. Losses are judged
+// in blocks: if slowing down does not cure them, they are not congestion (docs/decisions/0063-planes-that-do-not-mark.md).
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/time.hpp"
+#include "engine/planes/plane_delay.hpp"
+
+namespace openmrc {
+
+// What one acknowledgement, or a silence, told about the packets of one plane.
+struct PlaneFeedback {
+  std::int64_t acked_bytes = 0, lost_bytes = 0;
+  std::uint32_t acked_packets = 0, lost_packets = 0;
+  std::uint32_t lost_early = 0, lost_late = 0;  // of these, in the first and in the last quarter of their burst
+  TimePs rtt = 0;                               // of the packet that caused the acknowledgement; 0: not of this plane
+  std::uint32_t rtt_bytes = 0;                  // its size
+  PortId via = 0;                               // plane that the acknowledgement took
+};
+
+// Packets of a plane are counted in the order of sending.
+struct PlaneProgress {
+  std::uint32_t next_order = 0;       // of the packet to be sent next
+  std::uint32_t delivered_order = 0;  // one above the latest that is known to have arrived
+  std::int64_t in_flight_bytes = 0;   // after the feedback
+};
+
+class PlaneWindow {
+ public:
+#ifdef PLANE_DEBUG
+  bool dbg_ = false;
+#endif
+  // `packet_bytes`: nominal size of a full packet. `buffer_bytes`: what the receiver's socket holds of one plane, for
+  // windows beyond what the path itself holds; 0: unknown.
+  void start(std::uint32_t packet_bytes, std::int64_t buffer_bytes);
+  // After the plane was silent: what was known of it may be wrong.
+  void restart(TimePs now, std::uint32_t next_order);
+
+  void on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight_bytes);
+  void on_feedback(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress);
+  // The same for a plane that something else controls: round trips alone.
+  void observe(TimePs now, const PlaneFeedback& feedback);
+  void rebase(TimePs by);
+
+  // Bytes that may be in flight now.
+  std::int64_t window_bytes(TimePs now) const { return now < drain_end_ ? drain_window_ : window_; }
+  TimePs next_send() const { return next_send_; }  // pacing; an instant that has passed: now
+  std::int64_t burst_bytes() const { return burst_bytes_; }
+  std::int64_t rate() const { return delivered_rate_; }  // smoothed, bytes a second; 0: not known yet
+  std::int64_t pace() const { return pace_; }            // bytes a second; 0: not limited yet
+  TimePs target() const;
+  const PlaneDelay& delay() const { return delay_; }
+  void set_idle(TimePs now, TimePs rtt) { delay_.set_idle(now, rtt); }
+  bool starting() const { return starting_; }
+  std::int64_t background_loss_ppm() const { return background_ppm_; }
+  // The smallest window: an acknowledgement of its own is asked for where there is not more in flight than that.
+  bool small() const { return window_ < kSmallWindowBytes; }
+
+ private:
+  static constexpr std::int64_t kSmallWindowBytes = 65'536;
+
+  // Losses and deliveries of some hundred packets.
+  struct Block {
+    std::uint32_t lost = 0, packets = 0;
+    std::int64_t delivered_bytes = 0;
+    TimePs span = 0;
+
+    std::int64_t lost_ppm() const;
+    std::int64_t rate() const;
+    bool complete() const;
+  };
+
+  std::int64_t start_window() const;
+  bool bursts_too_long() const { return lost_late_ > 3 * lost_early_ + 3; }
+  void note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress);
+  void note_start_losses(TimePs now, const PlaneProgress& progress);
+  void grow_start(const PlaneFeedback& feedback, const PlaneProgress& progress);
+  void leave_start(TimePs now, TimePs queue, const PlaneProgress& progress);
+  void note_overflow();
+  void size_burst();
+  void bound_window();
+
+  bool epoch_over(TimePs now, const PlaneProgress& progress) const;
+  void end_epoch(TimePs now, const PlaneProgress& progress);
+  bool judge_bursts(TimePs now);
+  bool judge_block(TimePs now, bool bursts_overflow);
+  void accept_losses(std::int64_t share_ppm, bool none);
+  void end_pulse_lossy(TimePs now, std::int64_t rate);
+  void test_response(TimePs now, std::int64_t share_ppm, std::int64_t rate);
+  void shrink_target(bool over, std::int64_t rate);
+  void lower_ceiling(TimePs now, std::int64_t share_ppm, std::int64_t rate);
+  bool hold_ceiling(TimePs now, TimePs queue, bool lossy);
+  void follow_target(TimePs queue, bool lossy);
+  void drain(TimePs now, TimePs queue);
+
+  PlaneDelay delay_;
+  std::int64_t packet_bytes_ = 0;
+  std::int64_t buffer_bytes_ = 0;
+  std::int64_t window_ = 0;
+  std::int64_t pace_ = 0;
+  std::int64_t burst_bytes_ = 0, burst_cap_bytes_ = 0;
+  std::int64_t delivered_rate_ = 0, last_rate_ = 0, rate_before_ = 0;
+  std::int64_t acked_at_once_ = 0;  // smoothed bytes that one acknowledgement tells of
+  TimePs next_send_ = 0;
+  TimePs target_ = 0;     // queue that is aimed at
+  TimePs overflow_ = 0;   // queue at which the buffer overflowed; 0: never seen
+  bool starting_ = true;
+  std::uint32_t start_hold_ = 0;  // no growth before a packet of this order has arrived
+  bool start_held_ = false;
+
+  // Epoch.
+  TimePs epoch_began_ = 0;
+  std::uint32_t epoch_order_ = 0;
+  std::uint32_t epoch_acked_ = 0, epoch_lost_ = 0;
+  std::int64_t epoch_acked_bytes_ = 0, epoch_in_flight_ = 0;
+  std::int32_t undelayed_epochs_ = 0;
+
+  // Losses.
+  Block block_;
+  std::uint32_t block_after_ = 0;  // packets before this order were under way at the last reaction and do not count
+  std::uint32_t lost_early_ = 0, lost_late_ = 0;
+  TimePs bursts_judged_ = 0;
+  std::int64_t background_ppm_ = 0;
+  std::uint32_t responses_ = 0;  // reactions to losses in a row that did not cure them
+  std::int64_t responses_ppm_ = 0;
+  TimePs saved_target_ = 0;
+  std::int64_t saved_ceiling_ = 0, saved_window_ = 0;
+
+  // A buffer that is too short to see: rate that overflows it, and pulses that look higher.
+  std::int64_t ceiling_ = 0;
+  TimePs ceiling_since_ = 0;
+  TimePs pulse_interval_ = 0;
+  TimePs pulse_end_ = 0, pulse_verdict_ = 0;  // 0: no pulse
+  std::int64_t pulse_gain_ppm_ = 0;
+
+  // Short dips that show the idle round trip.
+  TimePs drain_due_ = 0, drain_end_ = 0, drain_base_ = 0;
+  std::int64_t drain_window_ = 0;
+};
+
+}  // namespace openmrc

@@ -1,0 +1,178 @@
+// The sending half where planes are controlled one by one: which packets go on which plane, and what comes back of them.
+#include <algorithm>
+
+#include "engine/qp/mrc_requester.hpp"
+#include "engine/qp/timestamp.hpp"
+
+namespace openmrc {
+namespace {
+
+constexpr std::uint32_t kFewPackets = 4;
+constexpr std::int64_t kSmallBytes = 1024;
+constexpr std::ptrdiff_t kPlaneProbesMax = 4;  // of one plane, without an answer
+
+}  // namespace
+
+bool MrcRequester::fill_plane(PortId plane, PlaneStats& stats) const {
+  if (planes_ == nullptr || plane >= context_.services.config.ports.size()) return false;
+  stats = planes_->stats(plane);
+  return true;
+}
+
+void MrcRequester::announce_plane(TimePs now, PortId plane, bool silent) {
+  context_.services.events.emit({now, EventType::kPlaneState, plane, context_.qpn, 0, silent ? 0U : 1U, 0});
+}
+
+// --- sending
+
+// Bytes that wait, of the window and of what is posted; an estimate that takes every packet for a full one.
+std::int64_t MrcRequester::backlog_bytes() {
+  const Psn unsent = std::min(queue_.end_psn(), window_end());
+  const Psn waiting = window_.lost() + (unsent > window_.end() ? unsent - window_.end() : 0);
+  return static_cast<std::int64_t>(waiting * full_nominal_bytes());
+}
+
+// The next packet from `from` on: lost ones first, as long as there are any, then new ones. False: none may be sent.
+bool MrcRequester::next_for_plane(Psn from, Psn& psn) {
+  if (window_.lost() > 0 && from < window_.end()) {
+    psn = window_.next_lost(from);
+    if (psn < window_.end()) return psn < window_end();
+  }
+  psn = window_.end();
+  if (psn >= queue_.end_psn() || psn >= window_end()) return false;
+  const Wqe& wqe = queue_.at(psn);
+  return psn != wqe.first_psn || !wimm_blocked(wqe);
+}
+
+// Opens the record of a new packet; the size of any.
+std::uint32_t MrcRequester::open_record(Psn psn) {
+  if (psn < window_.end()) return window_.record(psn).nominal_bytes;
+  const Wqe& wqe = queue_.at(psn);
+  const std::uint32_t bytes = packet_nominal_bytes(wqe, psn);
+  window_.append().nominal_bytes = bytes;
+  if (psn == wqe.first_psn && wqe.wr.opcode == WrOpcode::kWriteImm) ++wimm_unfinished_;
+  return bytes;
+}
+
+// At the end of what is posted, and of each burst while the window of the plane is small. A few small packets are not worth
+// a SACK: the transport ACK of their messages says the same.
+bool MrcRequester::wants_plane_ack(PortId plane, Psn psn, std::int64_t burst_bytes) const {
+  if (window_.in_flight() < kFewPackets && burst_bytes < kSmallBytes) return false;
+  return planes_->wants_ack(plane) || psn + 1 >= queue_.end_psn();
+}
+
+BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
+  Psn psn = 0;
+  if (!next_for_plane(window_.first(), psn)) return BuildResult::kNothing;
+  const bool repair = psn < window_.end();
+  const std::uint32_t first_bytes =
+      repair ? window_.record(psn).nominal_bytes : packet_nominal_bytes(queue_.at(psn), psn);
+  PortMask usable = context_.ev_set->usable_ports();
+  EvIndex ev = kNoEv;
+  PlaneSet::Choice choice;
+  while (ev == kNoEv) {
+    choice = planes_->choose(now, {usable, free_ports, first_bytes, backlog_bytes(), context_.cc->window_bytes(), repair});
+    if (!choice.found) return choice.busy ? BuildResult::kPortBusy : BuildResult::kNothing;
+    const EvIndex lost_on = repair ? window_.record(psn).ev : kNoEv;
+    ev = context_.ev_set->next(now, PortMask{1} << choice.plane, lost_on);
+    usable &= ~(PortMask{1} << choice.plane);
+  }
+  const Ev& path = context_.ev_set->ev(ev);
+  const bool trimmable = repair && data_class_ == TrafficClass::kTrimmable;
+  BurstBuilder builder =
+      burst_to_peer(burst, context_, path.port, path.value, trimmable ? TrafficClass::kTrimmableRetx : data_class_);
+  const auto fit = static_cast<std::uint32_t>(choice.bytes / full_nominal_bytes());
+  const std::uint32_t planned = std::clamp(fit, 1U, burst_max);
+  std::int64_t bytes = 0;
+  while (true) {
+    const std::uint32_t size = open_record(psn);
+    bytes += size;
+    const auto quarter = static_cast<std::uint8_t>(planned < 4 ? 1 : burst.count * 4 / planned);
+    Psn next = 0;
+    // One class and one size a burst: only the last packet may be shorter.
+    const bool more = burst.count + 1 < planned && size == first_bytes && next_for_plane(psn + 1, next) &&
+                      (next < window_.end()) == repair &&
+                      (repair ? window_.record(next).nominal_bytes : packet_nominal_bytes(queue_.at(next), next)) <= size;
+    const bool ends = !more && wants_plane_ack(path.port, psn, bytes);
+    add_data(now, builder, queue_.at(psn), psn, ev, ends);
+    planes_->sent(now, path.port, window_.first(), psn, size, quarter);
+    if (!more) break;
+    psn = next;
+  }
+  planes_->burst_sent(now, path.port, bytes);
+  return BuildResult::kBuilt;
+}
+
+BuildResult MrcRequester::build_plane_probe(TimePs now, PortMask free_ports, TxBurst& burst) {
+  const PortMask usable = context_.ev_set->usable_ports();
+  Probe probe{now, 0, kNoEv, Purpose::kPlane};
+  PortId plane = 0;
+  if (!planes_->next_probe(now, usable, free_ports, plane, probe.order)) return no_ev(free_ports);
+  probe.ev = context_.ev_set->next(now, PortMask{1} << plane);
+  if (probe.ev == kNoEv) return BuildResult::kNothing;
+  // Answers that took longer than the next question say the same.
+  const auto of_plane = [&](const Probe& old) {
+    return old.purpose == Purpose::kPlane && context_.ev_set->ev(old.ev).port == plane;
+  };
+  if (std::count_if(probes_.begin(), probes_.end(), of_plane) >= kPlaneProbesMax)
+    probes_.erase(std::find_if(probes_.begin(), probes_.end(), of_plane));
+  return send_probe(now, probe, burst);
+}
+
+void MrcRequester::handle_plane_timer(TimePs now) {
+  PortMask silent = 0;
+  planes_->handle_timer(now, window_, plane_losses_, silent);
+  lose_on_planes();
+  for (; silent != 0; silent &= silent - 1) announce_plane(now, static_cast<PortId>(std::countr_zero(silent)), true);
+}
+
+// --- acknowledgements
+
+void MrcRequester::acknowledge_on_plane(TimePs now, Psn psn, bool certain) {
+  const SendRecord& record = window_.record(psn);
+  planes_->acknowledged(now, psn, record, context_.ev_set->ev(record.ev).port, certain);
+}
+
+// The echo is that of the copy that arrived, and the entropy names its plane. Our own records are no use: a quicker plane has
+// often told of the packet before, and then they are gone.
+void MrcRequester::sample_plane(TimePs now, PortId port, const wire::Packet& packet, Psn trigger, AckSample& sample) {
+  sample.rtt = 0;
+  const EvIndex ev = context_.ev_set->find(packet.seth.entropy);
+  if (ev == kNoEv || trigger >= window_.end()) return;
+  sample.rtt = echoed_rtt(now, packet);
+  context_.stats.last_rtt = sample.rtt;
+  rtt_.add(sample.rtt);
+  const bool marked = packet.seth.mark != wire::SackMark::kNone;
+  planes_->sampled(context_.ev_set->ev(ev).port, sample.rtt, trigger, port, marked);
+}
+
+TimePs MrcRequester::echoed_rtt(TimePs now, const wire::Packet& packet) const {
+  const auto ticks = static_cast<std::uint16_t>(timestamp_at(now, resolution_) - packet.cc_state.timestamp);
+  return std::max<TimePs>(ticks * timestamp_unit(resolution_), 1);
+}
+
+bool MrcRequester::names_latest_copy(const wire::Seth& seth, Psn trigger) const {
+  return context_.ev_set->find(seth.entropy) == window_.record(trigger).ev;
+}
+
+void MrcRequester::end_plane_feedback(TimePs now, AckSample& sample, const wire::Seth& seth) {
+  planes_->end_feedback(now, window_, plane_losses_);
+  lose_on_planes();
+  const EvIndex ev = context_.ev_set->find(seth.entropy);
+  const std::int64_t acked = planes_->take_marking_acked();
+  if (ev == kNoEv || !planes_->marking(context_.ev_set->ev(ev).port)) return;
+  sample.new_bytes = static_cast<std::uint64_t>(acked);
+  sample.inflight_bytes = static_cast<std::uint64_t>(planes_->marking_in_flight());
+  context_.cc->on_ack(now, sample);
+}
+
+// Congestion and chance lose packets, too: paths are not put aside for it.
+void MrcRequester::lose_on_planes() {
+  for (const Psn psn : plane_losses_) {
+    window_.leave_flight(psn, SendState::kLost);
+    ++context_.stats.losses_inferred;
+  }
+  plane_losses_.clear();
+}
+
+}  // namespace openmrc

@@ -1,0 +1,441 @@
+#include "engine/qp/plane_set.hpp"
+
+#include "engine/base/assert.hpp"
+#ifdef PLANE_DEBUG
+#include <cstdlib>
+#include <cstdio>
+#endif
+#include "engine/planes/ratio.hpp"
+
+namespace openmrc {
+namespace {
+
+constexpr TimePs kCheckInterval = 2 * kPsPerMs;
+constexpr TimePs kPatienceMin = 10 * kPsPerMs;
+constexpr TimePs kPatienceUnsampled = 300 * kPsPerMs;
+constexpr TimePs kProbeAfter = 3 * kPsPerMs;  // beyond the round trip
+constexpr TimePs kProbeGapMin = 10 * kPsPerMs;
+constexpr TimePs kProbeGapMax = 100 * kPsPerMs;
+constexpr TimePs kLatencySlack = kPsPerMs;  // planes this close count as equally quick for repairs
+constexpr TimePs kSlackMin = kPsPerMs;
+constexpr TimePs kRested = kPsPerSecond;
+constexpr TimePs kSettle = 500 * kPsPerUs;
+constexpr std::uint32_t kReorderingMax = 128;
+constexpr std::size_t kSentMin = 64;
+constexpr TimePs kMarkingHysteresis = kPsPerSecond;
+constexpr std::uint32_t kMarkedRounds = 2, kUnmarkedRounds = 4;
+
+constexpr PortMask bit_of(PortId port) { return PortMask{1} << port; }
+
+bool before(std::uint32_t order, std::uint32_t other) { return static_cast<std::int32_t>(order - other) < 0; }
+
+}  // namespace
+
+PlaneSet::PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::uint32_t packet_bytes,
+                   std::int64_t buffer_bytes)
+    : planes_(plane_count), heard_(now), discover_(discover) {
+  for (Plane& plane : planes_) {
+    plane.window.start(packet_bytes, buffer_bytes);
+    plane.heard = plane.sent = now;
+  }
+#ifdef PLANE_DEBUG
+  if (getenv("DBG") && plane_count > (unsigned)atoi(getenv("DBG"))) planes_[(unsigned)atoi(getenv("DBG"))].window.dbg_ = true;
+#endif
+}
+
+void PlaneSet::rebase(TimePs by) {
+  for (TimePs* time : {&heard_, &next_check_, &wake_, &repair_since_}) *time = rebased(*time, by);
+  for (Plane& plane : planes_) {
+    plane.window.rebase(by);
+    for (TimePs* time : {&plane.heard, &plane.sent, &plane.probe_at, &plane.judged, &plane.settling_since}) *time = rebased(*time, by);
+  }
+}
+
+// --- sending
+
+std::int64_t PlaneSet::room(const Plane& plane, TimePs now, std::uint64_t controller_window) const {
+  if (!plane.marking) return plane.window.window_bytes(now) - plane.in_flight_bytes;
+  return static_cast<std::int64_t>(controller_window) - marking_in_flight();
+}
+
+// A whole burst, or a quarter of a small window: less would be sent packet by packet.
+bool PlaneSet::ready(const Plane& plane, std::int64_t room, const Request& request) const {
+  if (plane.in_flight_bytes == 0) return true;
+  const std::int64_t burst = plane.marking ? request.first_bytes : plane.window.burst_bytes();
+  const std::int64_t quarter = (room + plane.in_flight_bytes) / 4;
+  const std::int64_t wanted = std::min({burst, std::max<std::int64_t>(quarter, request.first_bytes), request.backlog_bytes});
+  return room >= std::max<std::int64_t>(wanted, request.first_bytes);
+}
+
+std::int64_t PlaneSet::rate_of_plane(const Plane& plane) const {
+  return std::max<std::int64_t>({plane.window.rate(), plane.window.pace() / 2, 1});
+}
+
+// Whether quicker planes, waiting for their turn, would not deliver all that is left sooner.
+bool PlaneSet::worth_it(const Plane& plane, const Request& request, std::int64_t bytes) const {
+  const TimePs own = latency(plane);
+  if (own == 0) return true;
+  std::int64_t quicker_rate = 0;
+  TimePs quicker_latency = 0;
+  for (PortId other = 0; other < planes_.size(); ++other) {
+    const Plane& rival = planes_[other];
+    if ((request.usable & bit_of(other)) == 0 || rival.silent || latency(rival) == 0 || 2 * latency(rival) > own) continue;
+    quicker_rate += rate_of_plane(rival);
+    quicker_latency = std::max(quicker_latency, latency(rival));
+  }
+  if (quicker_rate == 0) return true;
+  const TimePs theirs = time_for(request.backlog_bytes, quicker_rate) + quicker_latency;
+  return own + time_for(bytes, rate_of_plane(plane)) <= theirs;
+}
+
+PlaneSet::Choice PlaneSet::choose(TimePs now, const Request& request) {
+  Choice choice;
+  wake_ = kNever;
+  if (!request.repair) {
+    repair_since_ = kNever;
+  } else if (repair_since_ == kNever) {
+    repair_since_ = now;
+  }
+  TimePs quickest = kNever;
+  for (PortId id = 0; id < planes_.size(); ++id) {
+    const Plane& plane = planes_[id];
+    if ((request.usable & bit_of(id)) != 0 && !plane.silent && latency(plane) > 0)
+      quickest = std::min(quickest, latency(plane));
+  }
+  TimePs best = kNever;
+  for (PortId id = 0; id < planes_.size(); ++id) {
+    const Plane& plane = planes_[id];
+    if ((request.usable & bit_of(id)) == 0 || plane.silent) continue;
+    const std::int64_t left = room(plane, now, request.controller_window);
+    if (!ready(plane, left, request)) continue;
+    if (!plane.marking && plane.window.next_send() > now) {
+      wake_ = std::min(wake_, plane.window.next_send());
+      continue;
+    }
+    const bool slow_for_repair = request.repair && quickest != kNever && latency(plane) > 2 * quickest + kLatencySlack;
+    if (slow_for_repair && now - repair_since_ < 2 * quickest + kLatencySlack) {
+      wake_ = std::min(wake_, repair_since_ + 2 * quickest + kLatencySlack);
+      continue;
+    }
+    const std::int64_t burst = plane.marking ? left : std::min(left, plane.window.burst_bytes());
+    const std::int64_t bytes = std::max<std::int64_t>(burst, request.first_bytes);
+    if (!worth_it(plane, request, std::min(bytes, request.backlog_bytes))) continue;
+    if ((request.free & bit_of(id)) == 0) {
+      choice.busy = true;
+      continue;
+    }
+    // Of planes that are equally quick, the one whose turn came first.
+    const TimePs turn = plane.marking ? plane.sent : plane.window.next_send();
+    const TimePs eta = latency(plane) / 2 + std::max<TimePs>(turn - now, -latency(plane) / 2 - kPsPerMs);
+    if (choice.found && eta >= best) continue;
+    best = eta;
+    choice.found = true;
+    choice.plane = id;
+    choice.bytes = bytes;
+  }
+  if (choice.found) choice.busy = false;
+  return choice;
+}
+
+void PlaneSet::reserve(Psn first, Psn psn) {
+  if (psn - first < sent_.size()) return;
+  std::vector<Sent> larger(std::max(kSentMin, 2 * sent_.size()));
+  while (psn - first >= larger.size()) larger.resize(2 * larger.size());
+  for (Psn old = first; old < psn && !sent_.empty(); ++old) larger[old & (larger.size() - 1)] = sent_of(old);
+  sent_ = std::move(larger);
+}
+
+void PlaneSet::sent(TimePs now, PortId id, Psn first, Psn psn, std::uint32_t bytes, std::uint8_t quarter) {
+  reserve(first, psn);
+  Plane& plane = planes_[id];
+  if (plane.in_flight_bytes == 0) plane.heard = std::max(plane.heard, now);
+  sent_of(psn) = {plane.next_order, static_cast<std::uint16_t>(bytes), id, quarter};
+  plane.flight.push_back({psn, plane.next_order++});
+  plane.in_flight_bytes += bytes;
+  plane.sent = now;
+  ++plane.counters.sent_packets;
+  plane.counters.sent_bytes += bytes;
+  if (next_check_ == kNever) {
+    next_check_ = now + kCheckInterval;
+    heard_ = std::max(heard_, now);
+  }
+}
+
+void PlaneSet::burst_sent(TimePs now, PortId id, std::int64_t bytes) {
+  Plane& plane = planes_[id];
+  plane.window.on_sent(now, bytes, plane.in_flight_bytes);
+  arm_probe(now, plane);
+}
+
+// --- feedback
+
+void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortId id, bool certain) {
+  Plane& plane = planes_[id];
+  const Sent& sent = sent_of(psn);
+  if (record.state == SendState::kLost) {
+    // Given up too early: it only lay further behind than packets of this plane do.
+#ifdef PLANE_DEBUG
+    if (getenv("SPUR")) std::printf("%.5f spurious plane %d psn %lu order %u delivered %u reordering %u age %.2f tx %d\n", now/1e12, id, psn, sent.order, plane.delivered_order, plane.reordering, (now-record.sent)/1e9, record.transmissions);
+#endif
+    if (record.transmissions == 1) {
+      const std::uint32_t behind = plane.delivered_order - sent.order;
+      plane.reordering = std::clamp(behind + 1, plane.reordering, kReorderingMax);
+    }
+    return;
+  }
+  plane.in_flight_bytes -= record.nominal_bytes;
+  plane.feedback.acked_bytes += record.nominal_bytes;
+  ++plane.feedback.acked_packets;
+  ++plane.counters.acked_packets;
+  plane.touched = true;
+  if (plane.marking) marking_acked_ += record.nominal_bytes;
+  // Of a repeated packet the first copy may have arrived: then nothing is known of this one.
+  if (!certain && record.transmissions > 1 && now - record.sent < plane.window.delay().base()) return;
+  plane.heard = heard_ = now;
+  if (before(plane.delivered_order, sent.order + 1)) plane.delivered_order = sent.order + 1;
+}
+
+void PlaneSet::sampled(PortId id, TimePs rtt, Psn psn, PortId via, bool marked) {
+  if (sent_.empty()) return;
+  Plane& plane = planes_[id];
+  plane.touched = true;
+  plane.feedback.rtt = rtt;
+  plane.feedback.rtt_bytes = sent_of(psn).bytes;
+  plane.feedback.via = via;
+  ++plane.samples;
+  if (marked) ++plane.marks;
+}
+
+void PlaneSet::trimmed(PortId id, std::uint32_t bytes) {
+  Plane& plane = planes_[id];
+  withdrawn(id, bytes);
+  plane.feedback.lost_bytes += bytes;
+  ++plane.feedback.lost_packets;
+  ++plane.counters.lost_packets;
+  plane.touched = true;
+}
+
+bool PlaneSet::outlier(PortId id, TimePs rtt) const {
+  const PlaneWindow& window = planes_[id].window;
+  const PlaneDelay& delay = window.delay();
+  if (!delay.settled()) return false;
+  const TimePs usual = delay.base() + delay.least_of(PlaneDelay::kRecent);
+  return rtt > usual + 2 * window.target() + 4 * delay.deviation();
+}
+
+// What has left flight, or was sent again, is passed over.
+void PlaneSet::give_up(Plane& plane, const Flying& flying, const SendWindow& window, std::vector<Psn>& lost) {
+  if (!window.contains(flying.psn)) return;
+  const SendRecord& record = window.record(flying.psn);
+  const Sent& sent = sent_of(flying.psn);
+  const bool same = &planes_[sent.plane] == &plane && sent.order == flying.order;
+  if (record.state != SendState::kInFlight || !same) return;
+  plane.in_flight_bytes -= record.nominal_bytes;
+  plane.feedback.lost_bytes += record.nominal_bytes;
+  ++plane.feedback.lost_packets;
+  ++plane.counters.lost_packets;
+  if (sent.quarter == 0) ++plane.feedback.lost_early;
+  if (sent.quarter == 3) ++plane.feedback.lost_late;
+  plane.touched = true;
+  lost.push_back(flying.psn);
+}
+
+void PlaneSet::settle(TimePs now, Plane& plane) {
+  if (now - plane.settling_since < kSettle) return;
+  plane.settled_order = plane.settling_order;
+  plane.settling_order = plane.delivered_order;
+  plane.settling_since = now;
+}
+
+void PlaneSet::find_losses(TimePs now, Plane& plane, const SendWindow& window, std::vector<Psn>& lost) {
+  settle(now, plane);
+  const PlaneDelay& delay = plane.window.delay();
+  // A SACK names a late packet and shows 64 others: it may take more than one to tell of all that arrived before.
+  const TimePs slack = std::max({delay.smoothed() / 8, 2 * delay.deviation(), kSlackMin});
+  const TimePs young = now - std::max(delay.base(), delay.smoothed()) - slack;
+  while (!plane.flight.empty()) {
+    const Flying flying = plane.flight.front();
+    const bool gone = !window.contains(flying.psn) || window.record(flying.psn).state != SendState::kInFlight ||
+                      sent_of(flying.psn).order != flying.order || &planes_[sent_of(flying.psn).plane] != &plane;
+    if (!gone) {
+      const bool overtaken = before(flying.order + plane.reordering, plane.settled_order);
+      if (!overtaken || window.record(flying.psn).sent > young) return;
+      give_up(plane, flying, window, lost);
+    }
+    plane.flight.pop_front();
+  }
+}
+
+void PlaneSet::end_feedback(TimePs now, const SendWindow& window, std::vector<Psn>& lost) {
+  for (Plane& plane : planes_) {
+    if (!plane.touched) continue;
+    find_losses(now, plane, window, lost);
+    const PlaneProgress progress{plane.next_order, plane.delivered_order, plane.in_flight_bytes};
+    if (discover_) judge_marks(now, plane);
+    if (plane.marking) {
+      plane.window.observe(now, plane.feedback);
+    } else {
+      plane.window.on_feedback(now, plane.feedback, progress);
+    }
+    plane.feedback = {};
+    plane.touched = false;
+    arm_probe(now, plane);
+  }
+}
+
+// Marks of a queue that is not there, as CoDel sets them now and then, must not hand the plane to a controller that only
+// listens to marks: they have to explain the delay.
+void PlaneSet::judge_marks(TimePs now, Plane& plane) {
+  if (plane.samples < 4 || before(plane.delivered_order, plane.round_order + 1)) return;
+  const bool delayed = plane.window.delay().least_of(4) > plane.window.target();
+  const bool marked = plane.marks > 0 && (!delayed || 4 * plane.marks >= plane.samples);
+  plane.marked_rounds = marked ? plane.marked_rounds + 1 : 0;
+  plane.unmarked_rounds = delayed && plane.marks == 0 ? plane.unmarked_rounds + 1 : 0;
+  plane.samples = plane.marks = 0;
+  plane.round_order = plane.next_order;
+  if (now - plane.judged < kMarkingHysteresis) return;
+  const bool change = plane.marking ? plane.unmarked_rounds >= kUnmarkedRounds : plane.marked_rounds >= kMarkedRounds;
+  if (!change) return;
+  plane.judged = now;
+  plane.marking = !plane.marking;
+  if (!plane.marking) plane.window.restart(now, plane.next_order);
+}
+
+std::int64_t PlaneSet::marking_in_flight() const {
+  std::int64_t bytes = 0;
+  for (const Plane& plane : planes_) bytes += plane.marking ? plane.in_flight_bytes : 0;
+  return bytes;
+}
+
+std::int64_t PlaneSet::take_marking_acked() {
+  const std::int64_t bytes = marking_acked_;
+  marking_acked_ = 0;
+  return bytes;
+}
+
+// --- silence
+
+TimePs PlaneSet::patience(const Plane& plane) const {
+  const PlaneDelay& delay = plane.window.delay();
+  if (!delay.sampled()) return kPatienceUnsampled;
+  return std::max({3 * delay.smoothed(), delay.smoothed() + 8 * delay.deviation(), kPatienceMin});
+}
+
+// At the end of what is sent no later packet shows that one is missing: a question does, before the plane counts as silent.
+void PlaneSet::arm_probe(TimePs now, Plane& plane) {
+  if (plane.silent) return;
+  const PlaneDelay& delay = plane.window.delay();
+  const TimePs round = delay.sampled() ? delay.smoothed() + 4 * delay.deviation() : 30 * kPsPerMs;
+  plane.probe_gap = kProbeGapMin;
+  plane.probe_at = plane.in_flight_bytes > 0 ? now + round + kProbeAfter : kNever;
+  probe_due_ &= ~bit_of(static_cast<PortId>(&plane - planes_.data()));
+}
+
+void PlaneSet::fall_silent(TimePs now, Plane& plane, const SendWindow& window, std::vector<Psn>& lost) {
+  plane.silent = true;
+  plane.probe_at = now;
+  plane.probe_gap = kProbeGapMin;
+  for (; !plane.flight.empty(); plane.flight.pop_front()) give_up(plane, plane.flight.front(), window, lost);
+  plane.feedback = {};  // a dead plane says nothing about its rate
+  plane.touched = false;
+}
+
+// A plane is silent when others are not. Where nothing at all comes back it is the peer that pauses: then what is under way
+// may still arrive, and questions alone are sent.
+void PlaneSet::handle_timer(TimePs now, const SendWindow& window, std::vector<Psn>& lost, PortMask& changed) {
+  if (wake_ <= now) wake_ = kNever;
+  if (next_check_ > now) return;
+  bool active = false;
+  for (PortId id = 0; id < planes_.size(); ++id) {
+    Plane& plane = planes_[id];
+    const bool waits = plane.in_flight_bytes > 0 && now - plane.heard > patience(plane);
+    if (!plane.silent && waits && heard_ - plane.heard > patience(plane) / 2) {
+      fall_silent(now, plane, window, lost);
+      changed |= bit_of(id);
+    }
+    if (!plane.silent && plane.in_flight_bytes > 0) find_losses(now, plane, window, lost);
+    const bool watched = plane.in_flight_bytes > 0 || plane.silent;
+    if (watched && plane.probe_at <= now && (usable_ & bit_of(id)) != 0) probe_due_ |= bit_of(id);
+    active = active || watched;
+  }
+  next_check_ = active ? now + kCheckInterval : kNever;
+}
+
+bool PlaneSet::next_probe(TimePs now, PortMask usable, PortMask free, PortId& id, std::uint32_t& order) {
+  const PortMask due = probe_due_ & usable & free;
+  if (due == 0) return false;
+  id = static_cast<PortId>(std::countr_zero(due));
+  probe_due_ &= ~bit_of(id);
+  Plane& plane = planes_[id];
+  plane.probe_at = now + std::max(plane.probe_gap, plane.window.delay().smoothed());
+  plane.probe_gap = std::min(kProbeGapMax, plane.probe_gap + plane.probe_gap / 2);
+  plane.asked_idle = plane.in_flight_bytes == 0;
+  // Its answer shows that everything before it has arrived or is lost.
+  plane.next_order += plane.reordering + 1;
+  order = plane.next_order - 1;
+  return true;
+}
+
+void PlaneSet::begin_work(TimePs now) {
+  for (PortId id = 0; id < planes_.size(); ++id) {
+    const Plane& plane = planes_[id];
+    const bool rested = plane.in_flight_bytes == 0 && (now - plane.sent > kRested || !plane.window.delay().sampled());
+    if (rested && !plane.silent && (usable_ & bit_of(id)) != 0) probe_due_ |= bit_of(id);
+  }
+}
+
+bool PlaneSet::answered(TimePs now, PortId id, std::uint32_t order, TimePs rtt) {
+  Plane& plane = planes_[id];
+  if (plane.asked_idle && rtt > 0) plane.window.set_idle(now, rtt);
+  plane.heard = heard_ = now;
+  if (before(plane.delivered_order, order + 1)) plane.delivered_order = order + 1;
+  plane.touched = true;
+  const bool was_silent = plane.silent;
+  plane.silent = false;
+  if (was_silent) plane.window.restart(now, plane.next_order);
+  arm_probe(now, plane);
+  return was_silent;
+}
+
+void PlaneSet::set_usable(TimePs now, PortMask usable) {
+  const PortMask back = usable & ~usable_;
+  usable_ = usable;
+  for (PortId id = 0; id < planes_.size(); ++id) {
+    Plane& plane = planes_[id];
+    if ((back & bit_of(id)) != 0) {
+      plane.silent = false;
+      plane.heard = now;
+      plane.window.restart(now, plane.next_order);
+    }
+    if ((usable & bit_of(id)) != 0) continue;
+    plane.silent = false;
+    plane.probe_at = kNever;
+    probe_due_ &= ~bit_of(id);
+  }
+}
+
+PortMask PlaneSet::answering() const {
+  PortMask answering = 0;
+  for (PortId id = 0; id < planes_.size(); ++id) answering |= planes_[id].silent ? 0 : bit_of(id);
+  return answering == 0 ? ~PortMask{0} : answering;
+}
+
+PlaneStats PlaneSet::stats(PortId id) const {
+  const Plane& plane = planes_[id];
+  const PlaneDelay& delay = plane.window.delay();
+  PlaneStats stats = plane.counters;
+  stats.window_bytes = static_cast<std::uint64_t>(plane.window.window_bytes(kNever));
+  stats.in_flight_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(plane.in_flight_bytes, 0));
+  stats.rate_bps = static_cast<std::uint64_t>(plane.window.rate()) * 8;
+  stats.base_rtt = delay.base();
+  stats.smoothed_rtt = delay.smoothed();
+  stats.queue_delay = delay.least_of(PlaneDelay::kRecent);
+  stats.target_delay = plane.window.target();
+  stats.background_loss_ppm = static_cast<std::uint32_t>(plane.window.background_loss_ppm());
+  stats.burst_bytes = static_cast<std::uint32_t>(plane.window.burst_bytes());
+  stats.marking = plane.marking;
+  stats.silent = plane.silent;
+  return stats;
+}
+
+}  // namespace openmrc

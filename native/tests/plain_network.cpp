@@ -1,0 +1,230 @@
+#include "tests/plain_network.hpp"
+
+#include <algorithm>
+
+namespace openmrc::test {
+namespace {
+
+constexpr std::uint32_t kFrameBytes = 28 + 14 + 24;  // IPv4, UDP, Ethernet with preamble and gap
+
+}  // namespace
+
+void PlainNetwork::add_host(int host) {
+  EngineConfig config;
+  config.seed = options.seed * 1000 + static_cast<std::uint64_t>(host);
+  config.icrc = false;
+  const auto planes = static_cast<PortId>(options.planes.size());
+  for (PortId port = 0; port < planes; ++port) config.ports.emplace_back().local = address(host, port);
+  Host fresh;
+  fresh.engine = std::make_unique<Engine>(config);
+  CHECK(fresh.engine->create_cq(4096, fresh.cq) == Status::kOk);
+  CHECK(fresh.engine->register_memory({nullptr, 0, 1ULL << 32, kKey, kLocalRead | kRemoteWrite}) == Status::kOk);
+  hosts_.push_back(std::move(fresh));
+  std::vector<LinkState> links;
+  for (const PlainLink& plane : options.planes) links.push_back({.link = plane});
+  links_.push_back(std::move(links));
+}
+
+std::size_t PlainNetwork::connect(int from, int to) {
+  std::array<std::uint32_t, 2> qp{};
+  const std::array<int, 2> ends{from, to};
+  for (std::size_t end = 0; end < 2; ++end) {
+    const QpInitAttributes attributes{Transport::kMrc, hosts_[at(ends[end])].cq, hosts_[at(ends[end])].cq, 256, 256};
+    CHECK(engine(ends[end]).create_qp(attributes, qp[end]) == Status::kOk);
+  }
+  for (std::size_t end = 0; end < 2; ++end) {
+    Engine& own = engine(ends[end]);
+    PeerConfig config;
+    PeerId peer = 0;
+    QpToInit init;
+    init.path_signal = options.signal;
+    init.cc = {.mtu_bytes = options.payload_mtu + 100, .link_rate_bps = 40'000'000'000, .base_rtt = 100 * kPsPerUs};
+    for (PortId port = 0; port < options.planes.size(); ++port) {
+      config.ports.push_back(address(ends[1 - end], port));
+      for (std::uint32_t i = 0; i < options.evs_per_port; ++i) {
+        init.ev_universe.push_back({0xC000 + port * 256U + i, port});
+      }
+    }
+    CHECK(own.add_peer(config, peer) == Status::kOk);
+    CHECK(own.modify_qp(now, qp[end], init) == Status::kOk);
+    QpToRtr rtr;
+    rtr.peer = peer;
+    rtr.destination_qp = qp[1 - end];
+    rtr.rq_psn = 100;
+    rtr.payload_mtu = options.payload_mtu;
+    rtr.mpr_units = options.mpr_units;
+    rtr.capabilities.plane_sacks = options.plane_sacks;
+    rtr.sack_bytes = options.sack_bytes;
+    CHECK(own.modify_qp(now, qp[end], rtr) == Status::kOk);
+    QpToRts rts;
+    rts.sq_psn = 100;
+    rts.mpr_units = options.mpr_units;
+    rts.timeout_exponent = 13;
+    rts.exponential_retries = 10;
+    rts.timestamp_resolution = wire::TimestampResolution::k1Us;
+    CHECK(own.modify_qp(now, qp[end], rts) == Status::kOk);
+  }
+  Flow flow;
+  flow.from = from;
+  flow.to = to;
+  flow.qp = qp[0];
+  flow.last_progress = now;
+  flows.push_back(flow);
+  wake(from, now);
+  return flows.size() - 1;
+}
+
+void PlainNetwork::post(Flow& flow) {
+  flow.started = true;
+  while (flow.outstanding < flow.outstanding_max && flow.left_bytes > 0 && !flow.failed) {
+    SendWr wr;
+    wr.lkey = wr.rkey = kKey;
+    wr.length_bytes = std::min(flow.message_bytes, flow.left_bytes);
+    CHECK(engine(flow.from).post_send(now, flow.qp, wr) == Status::kOk);
+    flow.left_bytes -= wr.length_bytes;
+    ++flow.outstanding;
+  }
+  wake(flow.from, now);
+}
+
+TimePs PlainNetwork::lateness() {
+  if (options.jitter == 0) return 0;
+  if (rng_.below(1'000'000) < options.hiccup_ppm) {
+    return kPsPerMs + static_cast<TimePs>(rng_.below(2 * static_cast<std::uint64_t>(kPsPerMs)));
+  }
+  // The sum of eight halvings is near enough to an exponential distribution, without floating point.
+  std::uint64_t late = 0;
+  for (int i = 0; i < 4; ++i) late += rng_.below(static_cast<std::uint64_t>(options.jitter) / 2);
+  return static_cast<TimePs>(late);
+}
+
+void PlainNetwork::wake(int host, TimePs time) {
+  Host& target = hosts_[at(host)];
+  if (target.awake_at <= time) return;
+  target.awake_at = time;
+  queue_.push({time, number_++, host, -1});
+}
+
+void PlainNetwork::collect(int host) {
+  Host& own = hosts_[at(host)];
+  std::array<Completion, 64> completions;
+  while (const std::size_t count = own.engine->poll_completions(own.cq, completions)) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto flow = std::find_if(flows.begin(), flows.end(), [&](const Flow& one) {
+        return one.from == host && one.qp == completions[i].qp;
+      });
+      if (flow == flows.end()) continue;
+      --flow->outstanding;
+      if (completions[i].status != WcStatus::kSuccess) {
+        flow->failed = true;
+        continue;
+      }
+      flow->completed_bytes += completions[i].bytes;
+      flow->longest_gap = std::max(flow->longest_gap, now - flow->last_progress);
+      flow->last_progress = now;
+      if (flow->left_bytes == 0 && flow->outstanding == 0) flow->done = now;
+    }
+  }
+  for (Flow& flow : flows) {
+    if (flow.from == host && flow.started && flow.outstanding < flow.outstanding_max && flow.left_bytes > 0) post(flow);
+  }
+  std::array<Event, 64> batch;
+  while (const std::size_t count = own.engine->poll_events(batch)) {
+    events.insert(events.end(), batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+}
+
+void PlainNetwork::launch(int from, const TxBurst& burst, const TxPacket& tx) {
+  const int to = burst.destination.bytes[3] - 1;
+  LinkState& state = links_[at(to)][burst.port];
+  const std::uint32_t size = tx.datagram_bytes() + kFrameBytes;
+  ++state.packets;
+  const TimePs start = std::max(now, state.free_at);
+  const TimePs waiting = start - now;
+  const std::int64_t queued = waiting / 1'000'000 * state.link.rate_bps / 8'000'000;
+  if (state.link.dead || queued + size > state.link.fifo_bytes) {
+    ++state.dropped;
+    return;
+  }
+  state.queued_sum += waiting;
+  state.queued_max = std::max(state.queued_max, waiting);
+  state.free_at = start + static_cast<TimePs>(std::int64_t{size} * 8'000'000 / (state.link.rate_bps / 1'000'000));
+  if (rng_.below(1'000'000) < state.link.loss_ppm) {
+    ++state.dropped;
+    return;
+  }
+  state.arrived_bytes += tx.payload_bytes;
+  std::int32_t slot = 0;
+  if (free_.empty()) {
+    slot = static_cast<std::int32_t>(packets_.size());
+    packets_.emplace_back();
+  } else {
+    slot = free_.back();
+    free_.pop_back();
+  }
+  Packet& packet = packets_[static_cast<std::size_t>(slot)];
+  std::copy(tx.headers.begin(), tx.headers.begin() + tx.header_bytes, packet.bytes.begin());
+  std::copy(tx.trailer.begin(), tx.trailer.begin() + tx.trailer_bytes, packet.bytes.begin() + tx.header_bytes);
+  packet.size = static_cast<std::uint32_t>(tx.header_bytes) + tx.trailer_bytes;
+  packet.rx = {};
+  packet.rx.port = burst.port;
+  packet.rx.source = address(from, burst.port);
+  packet.rx.fields = burst.fields;
+  packet.rx.traffic_class = burst.traffic_class;
+  const bool marked = state.link.marks && burst.ecn == Ecn::kEct0 && 4 * queued > state.link.fifo_bytes;
+  packet.rx.ecn = marked ? Ecn::kCe : burst.ecn;
+  packet.rx.phantom_bytes = tx.payload_bytes;
+  queue_.push({state.free_at + state.link.delay, number_++, to, slot});
+}
+
+void PlainNetwork::transmit(int host) {
+  const PortMask all = (PortMask{1} << options.planes.size()) - 1;
+  while (engine(host).poll_transmit(now, all, options.burst_max, burst_)) {
+    for (std::uint32_t i = 0; i < burst_.count; ++i) launch(host, burst_, burst_.packets[i]);
+  }
+}
+
+void PlainNetwork::look_after(int host) {
+  Host& own = hosts_[at(host)];
+  own.awake_at = kNever;
+  for (const std::int32_t slot : own.inbox) {
+    Packet& packet = packets_[static_cast<std::size_t>(slot)];
+    packet.rx.bytes = {packet.bytes.data(), packet.size};
+    own.engine->handle_datagram(now, packet.rx);
+    free_.push_back(slot);
+  }
+  own.inbox.clear();
+  if (own.engine->next_timer() <= now) own.engine->handle_timer(now);
+  transmit(host);
+  collect(host);
+  transmit(host);
+  const TimePs next = own.engine->next_timer();
+  if (next != kNever) wake(host, std::max(next, now) + lateness());
+}
+
+void PlainNetwork::run_until(TimePs end) {
+  std::stable_sort(actions_.begin(), actions_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  while (true) {
+    const TimePs next = queue_.empty() ? kNever : queue_.top().time;
+    if (!actions_.empty() && actions_.front().first <= std::min(next, end)) {
+      now = std::max(now, actions_.front().first);
+      const auto action = actions_.front().second;
+      actions_.erase(actions_.begin());
+      action();
+      continue;
+    }
+    if (next > end) break;
+    const Entry entry = queue_.top();
+    queue_.pop();
+    now = std::max(now, entry.time);
+    if (entry.packet >= 0) {
+      hosts_[at(entry.host)].inbox.push_back(entry.packet);
+      wake(entry.host, now + lateness());
+    } else if (hosts_[at(entry.host)].awake_at == entry.time) {
+      look_after(entry.host);
+    }
+  }
+  now = std::max(now, end);
+}
+
+}  // namespace openmrc::test

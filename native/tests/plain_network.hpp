@@ -1,0 +1,144 @@
+// Hosts on plain switches, in virtual time: every plane a link of its own rate, delay and FIFO to each host, without marks.
+// Payload is not carried. For tests of what the engine makes of networks that nobody built for it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <vector>
+
+#include "engine/base/rng.hpp"
+#include "engine/engine.hpp"
+#include "tests/check.hpp"
+
+namespace openmrc::test {
+
+struct PlainLink {
+  std::int64_t rate_bps = 1'000'000'000;
+  std::int64_t fifo_bytes = 256 * 1024;
+  TimePs delay = 100 * kPsPerUs;  // one way
+  std::uint32_t loss_ppm = 0;
+  bool marks = false;  // CE above a quarter of the FIFO
+  bool dead = false;
+};
+
+struct PlainOptions {
+  std::vector<PlainLink> planes;
+  int hosts = 2;
+  std::uint32_t payload_mtu = 1408;
+  std::uint32_t burst_max = 43;
+  PathSignal signal = PathSignal::kDelay;
+  bool plane_sacks = true;
+  std::uint8_t mpr_units = 32;
+  std::uint32_t sack_bytes = 16'384;
+  std::uint32_t evs_per_port = 8;
+  // A host looks after its engine so much later than it should: exponential, and now and then by a millisecond or three.
+  TimePs jitter = 50 * kPsPerUs;
+  std::uint32_t hiccup_ppm = 1000;
+  std::uint64_t seed = 1;
+};
+
+class PlainNetwork {
+ public:
+  struct Flow {
+    int from = 0, to = 0;
+    std::uint32_t qp = 0;
+    std::uint64_t message_bytes = 256 * 1024;
+    std::uint32_t outstanding = 0, outstanding_max = 16;
+    std::uint64_t left_bytes = UINT64_MAX;  // to be posted
+    std::uint64_t completed_bytes = 0;
+    TimePs done = 0, last_progress = 0, longest_gap = 0;
+    bool started = false, failed = false;
+  };
+  struct LinkState {
+    PlainLink link;
+    TimePs free_at = 0;
+    std::uint64_t packets = 0, dropped = 0;
+    std::uint64_t arrived_bytes = 0;
+    TimePs queued_sum = 0, queued_max = 0;
+  };
+
+  explicit PlainNetwork(const PlainOptions& given) : options(given), rng_(Rng::for_component(given.seed, "plain", 0)) {
+    for (int host = 0; host < options.hosts; ++host) add_host(host);
+  }
+
+  std::size_t connect(int from, int to);
+  void post(Flow& flow);
+  void run_until(TimePs end);
+  LinkState& link(int to, PortId plane) { return links_[at(to)][plane]; }
+  Engine& engine(int host) { return *hosts_[at(host)].engine; }
+  QpStats stats(const Flow& flow) {
+    QpStats result;
+    CHECK(engine(flow.from).qp_stats(flow.qp, result));
+    return result;
+  }
+  PlaneStats plane(const Flow& flow, PortId port) {
+    PlaneStats result;
+    CHECK(engine(flow.from).plane_stats(flow.qp, port, result));
+    return result;
+  }
+  void at_time(TimePs time, std::function<void()> action) { actions_.push_back({time, std::move(action)}); }
+  std::int64_t sum_bps() const {
+    std::int64_t sum = 0;
+    for (const PlainLink& plane : options.planes) sum += plane.rate_bps;
+    return sum;
+  }
+
+  PlainOptions options;
+  TimePs now = kPsPerMs;
+  std::vector<Flow> flows;
+  std::vector<Event> events;
+
+ private:
+  static constexpr std::uint32_t kKey = 0x77;
+  static std::size_t at(int host) { return static_cast<std::size_t>(host); }
+  static Address address(int host, PortId port) {
+    Address result;
+    result.family = AddressFamily::kIpv4;
+    result.bytes = {10, port, 0, static_cast<std::uint8_t>(host + 1)};
+    return result;
+  }
+
+  struct Packet {
+    RxDatagram rx;
+    std::array<std::uint8_t, kHeaderBytesMax + 8> bytes;
+    std::uint32_t size = 0;
+  };
+  struct Entry {
+    TimePs time;
+    std::uint64_t number;
+    int host;
+    std::int32_t packet;  // -1: look after the engine
+    bool operator<(const Entry& other) const {
+      return time != other.time ? time > other.time : number > other.number;
+    }
+  };
+  struct Host {
+    std::unique_ptr<Engine> engine;
+    CqId cq = 0;
+    TimePs awake_at = kNever;
+    std::vector<std::int32_t> inbox;
+  };
+
+  void add_host(int host);
+  void transmit(int host);
+  void launch(int from, const TxBurst& burst, const TxPacket& tx);
+  void wake(int host, TimePs time);
+  void look_after(int host);
+  void collect(int host);
+  TimePs lateness();
+
+  std::vector<Host> hosts_;
+  std::vector<std::vector<LinkState>> links_;
+  std::vector<Packet> packets_;
+  std::vector<std::int32_t> free_;
+  std::priority_queue<Entry> queue_;
+  std::vector<std::pair<TimePs, std::function<void()>>> actions_;
+  std::uint64_t number_ = 0;
+  TxBurst burst_;
+  Rng rng_;
+};
+
+}  // namespace openmrc::test

@@ -1,0 +1,240 @@
+// Planes that do not mark, of any speed, delay and buffer: what a QP gets out of them when nobody has told it anything.
+#include <algorithm>
+
+#include "tests/plain_network.hpp"
+
+namespace {
+
+using namespace openmrc;
+using test::PlainLink;
+using test::PlainNetwork;
+using test::PlainOptions;
+
+constexpr std::int64_t kMbps = 1'000'000;
+constexpr std::int64_t kKb = 1024;
+
+PlainLink plane(std::int64_t mbps, std::int64_t fifo_kb, TimePs delay = 50 * kPsPerUs) {
+  PlainLink link;
+  link.rate_bps = mbps * kMbps;
+  link.fifo_bytes = fifo_kb * kKb;
+  link.delay = delay;
+  return link;
+}
+
+PlainOptions planes(std::vector<PlainLink> links, std::uint32_t payload_mtu = 1408) {
+  PlainOptions options;
+  options.planes = std::move(links);
+  options.payload_mtu = payload_mtu;
+  options.burst_max = std::max(1U, 65'000 / (payload_mtu + 100));
+  return options;
+}
+
+struct Result {
+  double share = 0;   // of the sum of the planes, payload alone
+  double resent = 0;  // of the packets
+  TimePs queued = 0;  // mean wait of a packet, on the plane where it is longest
+};
+
+// One stream of messages, judged from `begin` to `end`.
+class Stream {
+ public:
+  explicit Stream(const PlainOptions& options) : network(options) {
+    flow_ = network.connect(0, 1);
+    network.post(flow());
+  }
+  PlainNetwork::Flow& flow() { return network.flows[flow_]; }
+
+  Result judge(TimePs begin, TimePs end, std::int64_t limit_bps = 0) {
+    network.run_until(begin);
+    const QpStats before = network.stats(flow());
+    std::uint64_t arrived = 0;
+    for (PortId port = 0; port < network.options.planes.size(); ++port) {
+      PlainNetwork::LinkState& link = network.link(1, port);
+      arrived -= link.arrived_bytes;
+      link.packets = 0;
+      link.queued_sum = 0;
+    }
+    network.run_until(end);
+    const QpStats after = network.stats(flow());
+    Result result;
+    for (PortId port = 0; port < network.options.planes.size(); ++port) {
+      const PlainNetwork::LinkState& link = network.link(1, port);
+      arrived += link.arrived_bytes;
+      if (link.packets > 0) result.queued = std::max(result.queued, link.queued_sum / static_cast<TimePs>(link.packets));
+    }
+    const std::int64_t limit = limit_bps == 0 ? network.sum_bps() : limit_bps;
+    const double payload = network.options.payload_mtu / (network.options.payload_mtu + 122.0);
+    const double seconds = static_cast<double>(end - begin) / static_cast<double>(kPsPerSecond);
+    result.share = static_cast<double>(arrived) * 8 / (static_cast<double>(limit) * payload * seconds);
+    result.resent = static_cast<double>(after.retransmitted_packets - before.retransmitted_packets) /
+                    static_cast<double>(after.sent_packets - before.sent_packets);
+    return result;
+  }
+
+  PlainNetwork network;
+
+ private:
+  std::size_t flow_ = 0;
+};
+
+Result run(const PlainOptions& options) { return Stream(options).judge(kPsPerSecond, 5 * kPsPerSecond / 2); }
+
+TEST_CASE(equal_planes_are_filled_without_losses_and_with_short_queues) {
+  for (const std::int64_t fifo_kb : {64, 256, 1024}) {
+    const Result fast = run(planes({4, plane(500, fifo_kb)}));
+    CHECK(fast.share >= 0.97);
+    CHECK(fast.resent <= 0.001);
+    CHECK(fast.queued <= 2 * kPsPerMs);
+    const Result slow = run(planes({4, plane(100, fifo_kb)}));
+    CHECK(slow.share >= 0.97);
+    CHECK(slow.resent <= 0.001);
+    CHECK(slow.queued <= 4 * kPsPerMs);
+  }
+}
+
+TEST_CASE(jumbo_frames_fill_planes_with_short_queues) {
+  const Result result = run(planes({4, plane(500, 256)}, 8192));
+  CHECK(result.share >= 0.97);
+  CHECK(result.resent <= 0.001);
+  CHECK(result.queued <= 3 * kPsPerMs);
+}
+
+TEST_CASE(unequal_planes_add_up) {
+  const Result four = run(planes({plane(500, 256), plane(500, 256), plane(250, 256), plane(100, 64)}));
+  CHECK(four.share >= 0.95);
+  CHECK(four.resent <= 0.001);
+  const Result slow = run(planes({plane(900, 256), plane(40, 64), plane(40, 64), plane(40, 64)}));
+  CHECK(slow.share >= 0.95);
+  CHECK(slow.resent <= 0.001);
+  const Result two = run(planes({plane(1000, 256), plane(100, 64)}));
+  CHECK(two.share >= 0.95);
+  CHECK(two.resent <= 0.001);
+}
+
+TEST_CASE(a_buffer_of_a_millisecond_is_enough) {
+  const Result result = run(planes({4, plane(300, 40)}));
+  CHECK(result.share >= 0.95);
+  CHECK(result.resent <= 0.001);
+}
+
+TEST_CASE(a_long_buffer_stays_short) {
+  const Result result = run(planes({4, plane(50, 4096, 10 * kPsPerMs)}));
+  CHECK(result.share >= 0.9);
+  CHECK(result.queued <= 5 * kPsPerMs);
+}
+
+TEST_CASE(random_loss_is_not_congestion) {
+  std::vector<PlainLink> links(4, plane(500, 256));
+  links[0].loss_ppm = 10'000;
+  CHECK(run(planes(links)).share >= 0.97);
+  for (PlainLink& link : links) link.loss_ppm = 10'000;
+  CHECK(run(planes(links)).share >= 0.90);
+}
+
+TEST_CASE(planes_of_unequal_delay_add_up) {
+  const Result result = run(planes({plane(300, 256, 100 * kPsPerUs), plane(300, 256, 2'500 * kPsPerUs),
+                                    plane(300, 256, 10 * kPsPerMs), plane(300, 256, 15 * kPsPerMs)}));
+  CHECK(result.share >= 0.90);
+  CHECK(result.resent <= 0.001);
+}
+
+TEST_CASE(a_silent_plane_costs_its_share_and_no_pause) {
+  Stream stream(planes({4, plane(500, 256)}));
+  PlainNetwork& network = stream.network;
+  const auto set_dead = [&](bool dead) { network.link(0, 0).link.dead = network.link(1, 0).link.dead = dead; };
+  network.at_time(kPsPerSecond, [&] { set_dead(true); });
+  network.at_time(2 * kPsPerSecond, [&] { set_dead(false); });
+  network.run_until(kPsPerSecond);
+  stream.flow().longest_gap = 0;
+  CHECK(stream.judge(3 * kPsPerSecond / 2, 2 * kPsPerSecond, 1500 * kMbps).share >= 0.95);
+  CHECK(stream.flow().longest_gap <= 50 * kPsPerMs);
+  CHECK(network.plane(stream.flow(), 0).silent);
+  CHECK(stream.judge(3 * kPsPerSecond, 7 * kPsPerSecond / 2).share >= 0.97);
+  const auto changes = std::count_if(network.events.begin(), network.events.end(),
+                                     [](const Event& event) { return event.type == EventType::kPlaneState; });
+  CHECK(changes == 2);
+  CHECK(network.stats(stream.flow()).timeouts == 0);
+}
+
+TEST_CASE(a_plane_that_slows_down_and_recovers_is_followed) {
+  Stream stream(planes({4, plane(500, 256)}));
+  PlainNetwork& network = stream.network;
+  network.at_time(kPsPerSecond, [&] { network.link(1, 0).link.rate_bps = 125 * kMbps; });
+  network.at_time(2 * kPsPerSecond, [&] { network.link(1, 0).link.rate_bps = 500 * kMbps; });
+  CHECK(stream.judge(3 * kPsPerSecond / 2, 2 * kPsPerSecond, 1625 * kMbps).share >= 0.95);
+  CHECK(stream.judge(3 * kPsPerSecond, 7 * kPsPerSecond / 2).share >= 0.97);
+}
+
+// Everyone sends to one receiver: at most 1.10 of the least time, and few losses.
+TEST_CASE(an_incast_ends_in_time_with_few_losses) {
+  PlainOptions options = planes({4, plane(100, 64)});
+  options.hosts = 9;
+  PlainNetwork network(options);
+  constexpr std::uint64_t kBytes = 8U << 20;
+  for (int host = 1; host < options.hosts; ++host) network.flows[network.connect(host, 0)].left_bytes = kBytes;
+  network.run_until(50 * kPsPerMs);
+  const TimePs began = network.now;
+  for (PlainNetwork::Flow& flow : network.flows) network.post(flow);
+  network.run_until(4 * kPsPerSecond);
+  TimePs last = 0;
+  std::uint64_t sent = 0, resent = 0;
+  for (const PlainNetwork::Flow& flow : network.flows) {
+    CHECK(flow.done > 0);
+    last = std::max(last, flow.done);
+    sent += network.stats(flow).sent_packets;
+    resent += network.stats(flow).retransmitted_packets;
+  }
+  const double ideal = 8.0 * kBytes * 8 * (1408 + 122.0) / 1408 / static_cast<double>(network.sum_bps());
+  CHECK(static_cast<double>(last - began) / static_cast<double>(kPsPerSecond) <= 1.10 * ideal);
+  CHECK(static_cast<double>(resent) <= 0.02 * static_cast<double>(sent));
+}
+
+TEST_CASE(planes_that_mark_are_left_to_the_controller) {
+  std::vector<PlainLink> links(2, plane(500, 256));
+  links[0].marks = true;
+  PlainOptions options = planes(links);
+  options.signal = PathSignal::kDiscover;
+  Stream stream(options);
+  const Result result = stream.judge(kPsPerSecond, 2 * kPsPerSecond);
+  CHECK(stream.network.plane(stream.flow(), 0).marking);
+  CHECK(!stream.network.plane(stream.flow(), 1).marking);
+  CHECK(result.share >= 0.8);
+}
+
+TEST_CASE(a_receiver_that_does_not_count_by_plane_still_works) {
+  PlainOptions options = planes({plane(500, 256), plane(100, 64)});
+  options.plane_sacks = false;
+  options.sack_bytes = 4096;
+  CHECK(run(options).share >= 0.9);
+}
+
+TEST_CASE(two_streams_on_the_same_planes_share_them) {
+  PlainOptions options = planes({4, plane(200, 256)});
+  PlainNetwork network(options);
+  for (int i = 0; i < 2; ++i) {
+    const std::size_t flow = network.connect(0, 1);
+    network.at_time((i + 1) * 300 * kPsPerMs, [&network, flow] { network.post(network.flows[flow]); });
+  }
+  network.run_until(kPsPerSecond);
+  const std::uint64_t first = network.flows[0].completed_bytes, second = network.flows[1].completed_bytes;
+  network.run_until(4 * kPsPerSecond);
+  const double a = static_cast<double>(network.flows[0].completed_bytes - first);
+  const double b = static_cast<double>(network.flows[1].completed_bytes - second);
+  CHECK((a + b) * (a + b) / (2 * (a * a + b * b)) >= 0.8);  // Jain's index
+}
+
+TEST_CASE(small_messages_alone_cause_no_questions) {
+  PlainOptions options = planes({4, plane(500, 256)});
+  PlainNetwork network(options);
+  PlainNetwork::Flow& flow = network.flows[network.connect(0, 1)];
+  flow.message_bytes = 64;
+  flow.outstanding_max = 1;
+  network.run_until(20 * kPsPerMs);
+  const std::uint64_t probes = network.stats(flow).probes_sent;
+  network.post(flow);
+  network.run_until(300 * kPsPerMs);
+  CHECK(flow.completed_bytes > 64'000);
+  CHECK(network.stats(flow).probes_sent <= probes + 20);
+}
+
+}  // namespace

@@ -1,0 +1,20 @@
+"""What tells MRC that a path is congested, on the fabric of a scenario."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from openmrc.fabric import Fabric
+from openmrc.sim.transports import MrcSection
+
+__all__ = ["signal_of"]
+
+
+def signal_of(settings: MrcSection, fabric: Fabric) -> Literal["marks", "delay", "discover"]:
+    """What the settings say; `auto` is marks where all planes mark, delay where none does, else found out by plane."""
+    if settings.signal != "auto":
+        return settings.signal
+    marking = [plane.ecn is not None for plane in fabric.each_plane]
+    if all(marking):
+        return "marks"
+    return "discover" if any(marking) else "delay"
