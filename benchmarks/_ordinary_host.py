@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from openmrc import Connection, Device, Listener, _native, connect, listen
+from openmrc.errors import OpenmrcError
 from openmrc.live import measure
 from openmrc.live.child import Pipe, cpu_s, serve
 from openmrc.live.pattern import Bytes, Pattern
@@ -78,7 +79,7 @@ class Mrc(Host):
             for listener, buffer in self._listeners:
                 self._sinks.append((listener.accept(timeout_s=_TIMEOUT_S), buffer))
             self.pipe.send({"accepted": True})
-        except Exception as error:
+        except (OpenmrcError, OSError, TimeoutError) as error:
             self.pipe.send({"error": f"{type(error).__name__}: {error}"})
 
     def do_connect(self, addresses: list[str], message_bytes: int) -> None:
@@ -120,7 +121,7 @@ class Mrc(Host):
                     messages=messages,
                 )
                 count, bytes_ = done.messages, done.bytes
-            except Exception as failure:
+            except OpenmrcError as failure:
                 error = f"{type(failure).__name__}: {failure}"
             results.append(
                 {"began": began, "ended": time.monotonic(), "messages": count, "bytes": bytes_, "error": error}
@@ -182,6 +183,7 @@ class Watch:
         self._connections = connections
         self._notes: list[list[float]] = []
         self._stopped = threading.Event()
+        self._note()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -215,13 +217,14 @@ class Tcp(Host):
         super().__init__(pipe)
         self._sources: list[socket.socket] = []
         self._sinks: list[socket.socket] = []
+        self._listeners: list[socket.socket] = []
         self._samples: list[list[list[float]]] = []
         self._stop = threading.Event()
         self._reader: threading.Thread | None = None
 
     def do_listen(self, addresses: list[str], protocol: int) -> None:
-        """Listens at each address for one connection."""
-        listeners = []
+        """Listens at each address for one connection. Other planes' subflows join later, so listeners stay open."""
+        listeners = self._listeners
         for address in addresses:
             one = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -236,7 +239,6 @@ class Tcp(Host):
             try:
                 for one in listeners:
                     self._sinks.append(one.accept()[0])
-                    one.close()
                 self.pipe.send({"accepted": True})
             except OSError as error:
                 self.pipe.send({"error": str(error)})

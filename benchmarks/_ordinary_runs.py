@@ -65,6 +65,7 @@ class Trial:
         limit_bps: Payload that the planes used can carry to one host, with the transport's headers.
         times_s, totals: Bytes that had arrived at these times, all receivers together.
         watched: [time, sent packets, resent packets, smoothed RTT in ns] of the first sender.
+        sent_packets, resent_packets: Of all senders from the start to the end.
         cpu_s: Of the transport's processes.
         machine_cpu_s: Of the whole machine meanwhile, other people's programs too.
         plane_bytes: That the first receiver's interfaces took, by plane.
@@ -83,6 +84,8 @@ class Trial:
     times_s: Floats
     totals: Floats
     watched: Floats
+    sent_packets: int
+    resent_packets: int
     cpu_s: float
     machine_cpu_s: float
     plane_bytes: list[int]
@@ -201,6 +204,8 @@ def run(bed: PlainBed, transport: str, load: Load) -> Trial:
             times_s=times_s,
             totals=totals,
             watched=np.array(sent[0]["watched"], dtype=np.float64),
+            sent_packets=sum(int(one["watched"][-1][1] - one["watched"][0][1]) for one in sent),
+            resent_packets=sum(int(one["watched"][-1][2] - one["watched"][0][2]) for one in sent),
             cpu_s=sum(one["cpu_s"] for one in (*sent, *found)),
             machine_cpu_s=machine_cpu_s,
             plane_bytes=plane_bytes,

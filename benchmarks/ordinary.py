@@ -16,8 +16,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from _ordinary_networks import describe, draw
 from _ordinary_runs import Load, Trial, run
 from rich.console import Console
 
@@ -65,15 +67,20 @@ def over(values: list[float], whole: list[float]) -> list[float | None]:
     return [value / one if one else None for value, one in zip(values, whole, strict=True)]
 
 
-def common(title: str, case: Case, trials: Trials) -> Iterator[Row]:
+def common(title: str, trials: Trials) -> Iterator[Row]:
     """What every transfer has: processor time, errors, contents."""
     for name, runs in trials.items():
         yield row(f"{title}: {name}", "goodput", [one.goodput_bps() / 1e9 for one in runs], "Gb/s")
         yield row(f"{title}: {name}", "CPU of both hosts", [one.cpu_s_per_gb() for one in runs], "s/GB")
         yield row(f"{title}: {name}", "CPU, whole machine", [one.machine_s_per_gb() for one in runs], "s/GB")
-    if runs := trials.get("openmrc"):
-        failures = [float(len(one.errors) + one.wrong) for one in runs]
-        yield row(f"{title}: openmrc", "errors and wrong messages", failures, "", "== 0")
+    yield from failures(title, trials)
+
+
+def failures(title: str, trials: Trials) -> Iterator[Row]:
+    """Errors of openmrc, and messages in memory that are not as they were written."""
+    if ours := trials.get("openmrc"):
+        found = [float(len(one.errors) + one.wrong) for one in ours]
+        yield row(f"{title}: openmrc", "errors and wrong messages", found, "", "== 0")
 
 
 def steady(title: str, case: Case, trials: Trials) -> Iterator[Row]:
@@ -91,7 +98,7 @@ def steady(title: str, case: Case, trials: Trials) -> Iterator[Row]:
             yield row(one_case, "extra delay of a ping, 99 %", [one.extra_delay_ms(0.99) for one in runs], "ms", target)
             yield row(one_case, "extra delay of a ping, most", [one.extra_delay_ms(1.0) for one in runs], "ms")
     yield from compared(title, trials)
-    yield from common(title, case, trials)
+    yield from common(title, trials)
 
 
 def compared(title: str, trials: Trials) -> Iterator[Row]:
@@ -119,7 +126,21 @@ def beside(title: str, case: Case, trials: Trials) -> Iterator[Row]:
             rest.append((one.goodput_bps()) / (payload * sum(others)))
         yield row(f"{title}: {name}", "TCP's share of its plane", kept, "", ">= 0.3" if ours else "")
         yield row(f"{title}: {name}", "goodput over the other planes", rest, "", ">= 0.9" if ours else "")
-    yield from common(title, case, trials)
+    yield from common(title, trials)
+
+
+def completed(title: str, case: Case, trials: Trials) -> Iterator[Row]:
+    """Transfers of a given amount: the last completion over the time that the busiest receiver's planes need."""
+    receivers = [to for _, to in case.load.pairs]
+    busiest = max(receivers.count(to) for to in receivers) * case.load.flow_bytes
+    for name, runs in trials.items():
+        ours = name == "openmrc"
+        taken = [(one.end_s - one.start_s) / (busiest * 8 / one.limit_bps) for one in runs]
+        yield row(f"{title}: {name}", "last completion of ideal", taken, "x", "<= 1.10" if ours else "")
+        resent = [one.resent_packets / max(1, one.sent_packets) for one in runs]
+        yield row(f"{title}: {name}", "resent", resent, "", "<= 0.01" if ours else "")
+        yield row(f"{title}: {name}", "CPU of all hosts", [one.cpu_s_per_gb() for one in runs], "s/GB")
+    yield from failures(title, trials)
 
 
 FAULT_AT_S, FAULT_S, AFTER_S = 2.0, 4.0, 3.0
@@ -143,7 +164,7 @@ def faulty(title: str, case: Case, trials: Trials) -> Iterator[Row]:
         after = [one.share(end_s + 1.0, end_s + AFTER_S) for one in runs]
         yield row(one_case, "share from 1 s after the return", after, "", ">= 0.97" if ours else "")
         yield row(one_case, "resent", [one.resent_share() for one in runs], "")
-    yield from common(title, case, trials)
+    yield from common(title, trials)
 
 
 def _left(case: Case) -> float:
@@ -184,9 +205,12 @@ def _cases() -> dict[str, Case]:
     quarter = Load(seconds=fault_seconds, events=((FAULT_AT_S, slow_down), (FAULT_AT_S + FAULT_S, speed_up)))
     silent = Load(seconds=fault_seconds, events=((FAULT_AT_S, silence), (FAULT_AT_S + FAULT_S, repair)))
     delayed = PlainNetwork(
-        tuple(PlainPlane(200 * MBIT, 512 * KIB, 1500, delay) for delay in (100, 2_500, 10_000, 15_000))
+        tuple(PlainPlane(200 * MBIT, 512 * KIB, 9000, delay) for delay in (100, 2_500, 10_000, 15_000))
     )
     many = replace(plain, depth=64)
+    incast = Load(seconds=0, flow_bytes=8 * MIB, pairs=tuple((host, 0) for host in range(1, 9)))
+    everyone = tuple((source, to) for source in range(8) for to in range(8) if source != to)
+    all_to_all = Load(seconds=0, flow_bytes=2 * MIB, depth=4, pairs=everyone)
     equal = {
         f"equal{rate}-{fifo}k": Case(of_rates(*(rate,) * 4, fifo_kib=fifo, mtu=mtu), pinged, steady)
         for rate, mtu, fifos in ((500, 9000, (64, 256, 1024)), (100, 1500, (64, 256, 1024)))
@@ -207,6 +231,9 @@ def _cases() -> dict[str, Case]:
         "delays-16m": Case(delayed, replace(plain, message_bytes=16 * MIB, depth=4), steady, ">= 0.90", ""),
         "beside-cubic": Case(of_rates(*(200,) * 4), replace(plain, beside="cubic"), beside),
         "beside-bbr": Case(of_rates(*(200,) * 4), replace(plain, beside="bbr"), beside),
+        "incast": Case(of_rates(*(100,) * 4, fifo_kib=64, hosts=9), incast, completed),
+        # Slower than the incast: eight receivers at four times 100 Mb/s are more than two cores can carry.
+        "all-to-all": Case(of_rates(*(25,) * 4, fifo_kib=64, hosts=8), all_to_all, completed),
     }
 
 
@@ -234,6 +261,37 @@ def measure(name: str, case: Case, options: argparse.Namespace, console: Console
     yield from case.rows(name, case, trials)
 
 
+def invariants(options: argparse.Namespace, console: Console) -> Iterator[Row]:
+    """Drawn networks: openmrc against its own best plane and against MPTCP, once on each."""
+    alone: list[float | None] = []
+    mptcp: list[float | None] = []
+    shares: list[float | None] = []
+    for number, network in enumerate(draw(options.networks, options.seed)):
+        rates = [plane.rate_bps for plane in network.planes]
+        slowest_s = max(plane.delay_us for plane in network.planes) * 2e-6 + 0.01
+        depth = max(16, int(2 * slowest_s * sum(rates) / 8 / (256 * KIB)))
+        load = Load(seconds=options.seconds, depth=depth)
+        console.print(f"  network {number}: {describe(network)}", style="dim", markup=False, soft_wrap=True)
+        with PlainBed(network) as bed:
+            ours = run(bed, "openmrc", load)
+            best = run(bed, "openmrc", replace(load, planes=(rates.index(max(rates)),)))
+            other = run(bed, "mptcp", load)
+        for words, trial in (("openmrc", ours), ("best plane alone", best), ("mptcp", other)):
+            say(console, f"network {number} {words}", trial)
+        shares.append(ours.share())
+        alone += over([ours.goodput_bps()], [best.goodput_bps()])
+        mptcp += over([ours.goodput_bps()], [other.goodput_bps()])
+    case = f"{options.networks} networks drawn with seed {options.seed}: openmrc"
+    yield row(case, "share of limit", shares, "")
+    yield row(case, "share of limit, worst", [_least(shares)], "")
+    yield row(case, "goodput over the best plane alone, worst", [_least(alone)], "x", ">= 1.0")
+    yield row(case, "goodput over MPTCP, worst", [_least(mptcp)], "x", ">= 0.97")
+
+
+def _least(values: list[float | None]) -> float | None:
+    return min((value for value in values if value is not None), default=None)
+
+
 def say(console: Console, words: str, trial: Trial) -> None:
     """One line about a run, as it ends."""
     planes = " ".join(f"{share:.2f}" for share in trial.plane_shares())
@@ -259,6 +317,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=4.0, help="of each transfer that has no fault to wait for")
     parser.add_argument("--transports", nargs="+", choices=TRANSPORTS, default=TRANSPORTS)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--networks", type=int, default=0, metavar="N", help="also N networks drawn with --seed")
+    parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.repeat < 1 or options.seconds < 2:
         parser.error("--repeat: at least 1; --seconds: at least 2")
@@ -267,12 +327,19 @@ def main() -> int:
         console.print("[yellow]no network namespaces here (they need root)[/]")
         return 0
     wanted = [name for name in CASES if not options.only or any(name.startswith(word) for word in options.only)]
-    if not wanted:
+    if options.only == ["networks"]:
+        wanted = []
+    elif not wanted:
         parser.error(f"--only: {' '.join(options.only)}; allowed: {', '.join(CASES)}")
     report, failed = Report(), False
-    for name in wanted:
+    sources: dict[str, Callable[[], Iterator[Row]]] = {
+        name: partial(measure, name, CASES[name], options, console) for name in wanted
+    }
+    if options.networks:
+        sources["networks"] = partial(invariants, options, console)
+    for name, source in sources.items():
         try:
-            report.add(measure(name, CASES[name], options, console))
+            report.add(source())
         except OpenmrcError as error:
             failed = True
             console.print(f"  {name} failed: {error}", style="red", markup=False)

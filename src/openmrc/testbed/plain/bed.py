@@ -25,7 +25,7 @@ from openmrc.testbed.plain.network import PlainNetwork, PlainPlane
 __all__ = ["PlainBed"]
 
 _OFFLOADS = ("tso", "gso", "gro")
-# MPTCP stalls with less (seen up to 16 MB at 2 Gb/s): what waits for a subflow's resends is held in small buffers.
+# What waits for a slow subflow's data is held in the receive buffer: MPTCP shall not be limited by it.
 _TCP_BUFFER_BYTES = "4096 1048576 67108864"
 _SYSCTLS = {
     "net/ipv6/conf/all/disable_ipv6": "1",
@@ -57,6 +57,7 @@ class PlainBed:
         self.switch = f"{self.name}-switch"
         self._rates = [plane.rate_bps for plane in network.planes]
         self._delay_line: DelayLine | None = None
+        self._made: list[str] = []  # a namespace of somebody else's with such a name must survive
 
     @property
     def namespaces(self) -> list[str]:
@@ -75,6 +76,7 @@ class PlainBed:
         try:
             for name in self.namespaces:
                 namespaces.create(name)
+                self._made.append(name)
             for name in self.hosts:
                 _configure_namespace(name)
             _batch("ip", self.switch, self._bridges())
@@ -99,23 +101,22 @@ class PlainBed:
         if self._delay_line is not None:
             self._delay_line.close()
             self._delay_line = None
-        for pid in namespaces.processes(self.namespaces):
+        for pid in namespaces.processes(self._made):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for name in self.namespaces:
+        for name in self._made:
             namespaces.remove(name)
+        self._made.clear()
 
     def enable_mptcp(self, servers: Iterable[int]) -> None:
         """Lets MPTCP connections to these hosts use every plane.
 
-        Servers announce their addresses and clients connect to them. A host that does both would be asked by two sides
-        for each plane, and the kernel then leaves planes out: announce only where connections are accepted.
+        Servers announce their addresses and clients join through the listener, which has to stay open and to listen
+        on all addresses.
         """
         planes = len(self.network.planes)
         for name in self.hosts:
-            _batch(
-                "ip", name, ["mptcp endpoint flush", f"mptcp limits set subflows {planes} add_addr_accepted {planes}"]
-            )
+            _batch("ip", name, ["mptcp endpoint flush", "mptcp limits set subflows 8 add_addr_accepted 8"])
         for host in servers:
             lines = [
                 f"mptcp endpoint add {self.network.address(host, plane)} dev eth{plane} signal"

@@ -8,6 +8,7 @@
 #include <linux/if.h>
 #include <linux/if_tun.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -142,6 +143,8 @@ void run(std::vector<Device>& devices) {
 
 int main(int count, char** words) {
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // the kernel would add up to 50 us to each wait
+  const sched_param priority{.sched_priority = 1};
+  sched_setscheduler(0, SCHED_RR, &priority);  // a wire does not wait for programs; where refused, it waits with them
   std::vector<Device> devices;
   for (int index = 1; index < count; ++index) {
     Device device;
