@@ -1,7 +1,7 @@
 """Runs tests of one file of PyTorch's tests, whose names come by standard input; results go out as lines of JSON.
 
-A test that asks for Gloo gets the backend under comparison, below the name "gloo", so that tests which treat backends by
-name run unchanged. Ranks are forked, because spawned ranks would import torch again for each test.
+A test that asks for Gloo gets the backend under comparison, below the name "gloo", so that tests which treat backends
+by name run unchanged. Ranks are forked, because spawned ranks would import torch again for each test.
 
 Arguments: file, backend, seconds that a test may take, 1 to run tests that ask for GPUs on the CPU (or 0), file
 descriptor for the results.
@@ -70,7 +70,7 @@ def run_without_gpus() -> None:
     from torch.testing._internal import common_distributed, common_fsdp
 
     common_distributed.skip_if_lt_x_gpu = lambda *_, **__: lambda test: test
-    torch.cpu.device_count = lambda: DEVICES_IN_PLACE_OF_GPUS
+    torch.cpu.device_count = torch.accelerator.device_count = lambda: DEVICES_IN_PLACE_OF_GPUS
     common_fsdp.DEVICE_COUNT = DEVICES_IN_PLACE_OF_GPUS
 
 
