@@ -81,8 +81,13 @@ def suite_of(backend: str, ranks: int, limit_s: int, folder: str) -> Any:
     return Suite
 
 
-def run(suite: Any, name: str) -> dict[str, Any]:
-    """The outcome of one test; of one that failed, also the output of its ranks."""
+def run(test: unittest.TestCase | unittest.TestSuite, name: str) -> dict[str, Any]:
+    """Outcome of one test; of one that failed, also the output of its ranks.
+
+    Args:
+        test: Runs it; a suite brings the fixtures of its class.
+        name: Reported with the outcome.
+    """
     result = unittest.TestResult()
     began = time.monotonic()
     with tempfile.TemporaryFile() as printed:
@@ -90,7 +95,7 @@ def run(suite: Any, name: str) -> dict[str, Any]:
         for number in (1, 2):
             os.dup2(printed.fileno(), number)
         try:
-            suite(name).run(result)
+            test.run(result)
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -100,6 +105,7 @@ def run(suite: Any, name: str) -> dict[str, Any]:
         printed.seek(0)
         output = printed.read().decode(errors="replace")
     problems = [text for _, text in (*result.errors, *result.failures)]
+    problems += ["Error: the test was expected to fail" for _ in result.unexpectedSuccesses]
     if problems:
         outcome, detail = "failed", "\n".join([*problems, output[-OUTPUT_KEPT:]])
     else:
@@ -114,7 +120,7 @@ def main() -> None:
         suite = suite_of(backend, ranks, limit_s, folder)
         print(json.dumps({"tests": unittest.TestLoader().getTestCaseNames(suite)}), file=out)
         for line in sys.stdin:
-            print(json.dumps(run(suite, line.strip())), file=out)
+            print(json.dumps(run(suite(line.strip()), line.strip())), file=out)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 """PyTorch's own DistributedTest, from the installed wheel, on backend `mrc` and on Gloo; lists the differences.
 
     python tools/distributed_test.py [--ranks 4 8] [--subset | --tests PATTERN ...] [--json FILE]
+    python tools/distributed_test.py --files FILE ... [--without-gpus] [--tests PATTERN ...] [--json FILE]
 
 A difference is a test that passes on Gloo and does not pass on `mrc`. Tests that need a GPU, or another backend than
 Gloo, skip on both. Exit code 0: no difference; 1: differences, or a test that none could run; 130: interrupted. Nothing
 is downloaded. `--subset` runs the tests listed in `SUBSET`, on `mrc` alone where the list says that Gloo passes them.
+`--files` runs test files in place of DistributedTest, such as those of PyTorch's repository, which the wheel lacks: on
+Gloo as they are, and with `mrc` in the place of Gloo.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 WORKER = Path(__file__).with_name("_distributed_test_worker.py")
+FILE_WORKER = Path(__file__).with_name("_test_file_worker.py")
 OWN, REFERENCE = "mrc", "gloo"
 GRACE_S = 30  # beyond a test's limit, for its ranks to end
 # Tests that no backend from outside can pass, and the text with which torch makes them fail.
@@ -85,12 +89,54 @@ class Outcome:
     detail: str = ""
 
 
-@dataclass(slots=True)
-class Comparison:
-    """Outcomes of one number of ranks, by backend and test."""
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """DistributedTest on a number of ranks."""
 
     ranks: int
+
+    @property
+    def label(self) -> str:
+        """Name in tables."""
+        return f"{self.ranks} ranks"
+
+    def arguments(self, backend: str, limit_s: int) -> list[str]:
+        """Command line of a worker, without the file descriptor."""
+        return [str(WORKER), backend, str(self.ranks), str(limit_s)]
+
+    def record(self) -> dict[str, Any]:
+        """Identity in the JSON file."""
+        return {"ranks": self.ranks}
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteFile:
+    """A file of tests; `without_gpus` runs on the CPU the tests that ask for GPUs."""
+
+    path: Path
+    without_gpus: bool
+
+    @property
+    def label(self) -> str:
+        """Name in tables."""
+        return self.path.name
+
+    def arguments(self, backend: str, limit_s: int) -> list[str]:
+        """Command line of a worker, without the file descriptor."""
+        return [str(FILE_WORKER), str(self.path), backend, str(limit_s), str(int(self.without_gpus))]
+
+    def record(self) -> dict[str, Any]:
+        """Identity in the JSON file."""
+        return {"file": str(self.path), "without_gpus": self.without_gpus}
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Outcomes of a suite, by backend and test."""
+
+    suite: Suite | SuiteFile
     outcomes: dict[str, dict[str, Outcome]] = field(default_factory=dict)
+    unloadable: str = ""  # what to do about a suite that has no tests
 
     def differences(self) -> list[Outcome]:
         """Outcomes on `mrc` of the tests that pass on Gloo, unless they pass as well."""
@@ -111,11 +157,11 @@ def refused_by_torch(outcome: Outcome) -> bool:
 
 
 class Worker:
-    """A process that runs tests of one backend and number of ranks, one after the other."""
+    """A process that runs tests of one backend and suite, one after the other."""
 
-    def __init__(self, backend: str, ranks: int, limit_s: int) -> None:
+    def __init__(self, suite: Suite | SuiteFile, backend: str, limit_s: int) -> None:
         read, write = os.pipe()
-        command = [sys.executable, str(WORKER), backend, str(ranks), str(limit_s), str(write)]
+        command = [sys.executable, *suite.arguments(backend, limit_s), str(write)]
         # A session of its own: an interrupt goes to this program alone, which ends the ranks, too.
         self._process = subprocess.Popen(
             command,
@@ -181,8 +227,8 @@ class Worker:
 class Pool:
     """Workers that share a list of tests; leaving ends them, also in the middle of a test."""
 
-    def __init__(self, backend: str, ranks: int, jobs: int, limit_s: int) -> None:
-        self._kind = backend, ranks, limit_s
+    def __init__(self, suite: Suite | SuiteFile, backend: str, jobs: int, limit_s: int) -> None:
+        self._kind = suite, backend, limit_s
         self._jobs = jobs
         self._workers: list[Worker] = []
         self._over = threading.Event()
@@ -197,11 +243,8 @@ class Pool:
             worker.join()
 
     def tests(self) -> list[str]:
-        """Names of all tests."""
+        """Names of all tests; none if the worker cannot load them."""
         with Worker(*self._kind) as worker:
-            if not worker.tests:
-                msg = f"{WORKER.name} found no tests: run it by hand with {sys.executable} to see the reason"
-                raise SystemExit(msg)
             return worker.tests
 
     def run(self, tests: Sequence[str]) -> Iterator[Outcome]:
@@ -237,10 +280,10 @@ def reason(outcome: Outcome) -> str:
 
 def table_of(comparisons: Sequence[Comparison]) -> Table:
     """The differences, for people."""
-    table = Table("ranks", "test", OWN, "s", "reason")
+    table = Table("suite", "test", OWN, "s", "reason")
     for comparison in comparisons:
         for one in comparison.differences():
-            table.add_row(str(comparison.ranks), one.test, one.outcome, f"{one.seconds:.1f}", reason(one))
+            table.add_row(comparison.suite.label, one.test, one.outcome, f"{one.seconds:.1f}", reason(one))
     return table
 
 
@@ -255,28 +298,33 @@ def summary(comparison: Comparison) -> str:
             f"{len(outcomes) - len(ran)} skipped, {sum(one.seconds for one in ran):.0f} s"
         )
     found = f"{len(comparison.differences())} differences, {len(comparison.refused())} refused by torch"
-    return f"{comparison.ranks} ranks: {'; '.join(parts)}; {found}"
+    return f"{comparison.suite.label}: {'; '.join(parts)}; {found}"
 
 
-def compare(ranks: int, options: argparse.Namespace, progress: Progress, into: Comparison) -> None:
+def compare(options: argparse.Namespace, progress: Progress, into: Comparison) -> None:
     """Runs the tests on Gloo, and those that pass there on `mrc`; outcomes go into `into` as they come."""
-    tests: list[str] | None = None
+    suite, tests = into.suite, None
     if options.subset:
         tests, backends = list(SUBSET), [OWN]
     else:
         backends = [REFERENCE, OWN]
     for backend in backends:
-        with Pool(backend, ranks, options.jobs, options.limit) as pool:
+        with Pool(suite, backend, options.jobs, options.limit) as pool:
             if tests is None:
                 wanted = options.tests or ["*"]
-                tests = [one for one in pool.tests() if any(fnmatch.fnmatch(one, pattern) for pattern in wanted)]
+                found = pool.tests()
+                if not found:
+                    command = " ".join(suite.arguments(backend, options.limit))
+                    into.unloadable = f"{suite.label}: no tests; for the reason: {sys.executable} {command} 1"
+                    return
+                tests = [one for one in found if any(fnmatch.fnmatch(one, pattern) for pattern in wanted)]
             outcomes = into.outcomes.setdefault(backend, {})
-            task = progress.add_task(f"{ranks} ranks, {backend}", total=len(tests))
+            task = progress.add_task(f"{suite.label}, {backend}", total=len(tests))
             for outcome in pool.run(tests):
                 outcomes[outcome.test] = outcome
                 progress.advance(task)
                 if outcome.outcome in ("failed", "lost"):
-                    progress.console.print(f"{ranks} ranks, {backend}: {outcome.test} {outcome.outcome}")
+                    progress.console.print(f"{suite.label}, {backend}: {outcome.test} {outcome.outcome}")
             if backend == REFERENCE:
                 tests = [name for name in tests if outcomes[name].outcome == "passed"]
 
@@ -285,36 +333,46 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Compare backend mrc with Gloo by PyTorch's DistributedTest.")
     parser.add_argument("--ranks", type=int, nargs="+", default=[4, 8], help="numbers of ranks (default: 4 8)")
-    parser.add_argument("--subset", action="store_true", help="a test of each kind, on mrc alone")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--subset", action="store_true", help="a test of each kind, on mrc alone")
+    which.add_argument("--files", type=Path, nargs="+", metavar="FILE", help="test files in place of DistributedTest")
+    parser.add_argument("--without-gpus", action="store_true", help="run tests of files that ask for GPUs on the CPU")
     parser.add_argument("--tests", nargs="+", metavar="PATTERN", help="only tests that match, such as '*reduce*'")
     parser.add_argument("--jobs", type=int, default=2, help="tests at once (default: 2)")
     parser.add_argument("--limit", type=int, default=120, metavar="SECONDS", help="for each test (default: 120)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all outcomes to this file")
-    return parser.parse_args()
+    options = parser.parse_args()
+    for missing in (file for file in options.files or () if not file.is_file()):
+        parser.error(f"--files: there is no file {missing}")
+    return options
 
 
 def main() -> int:
     options = arguments()
     console = Console(width=None if sys.stdout.isatty() else 200)
-    comparisons, code = [Comparison(ranks) for ranks in options.ranks], 0
+    suites: list[Suite | SuiteFile] = [Suite(ranks) for ranks in options.ranks]
+    if options.files:
+        suites = [SuiteFile(file, options.without_gpus) for file in options.files]
+    comparisons, code = [Comparison(suite) for suite in suites], 0
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with Progress(*columns, console=console) as progress:
             for comparison in comparisons:
-                compare(comparison.ranks, options, progress, comparison)
+                compare(options, progress, comparison)
     except KeyboardInterrupt:
         console.print("interrupted; outcomes so far:")
         code = 130
     for comparison in comparisons:
-        console.print(summary(comparison))
+        console.print(comparison.unloadable or summary(comparison))
+        code = code or bool(comparison.unloadable)
     if any(comparison.differences() for comparison in comparisons):
         console.print(table_of(comparisons))
         code = code or 1
     if options.json is not None:
         found = [
             {
-                "ranks": comparison.ranks,
+                **comparison.suite.record(),
                 "refused_by_torch": comparison.refused(),
                 "differences": [one.test for one in comparison.differences()],
                 "outcomes": {

@@ -21,13 +21,15 @@ using collectives::ReduceOp;
 using Release = nb::call_guard<nb::gil_scoped_release>;
 using StepRows = nb::ndarray<const std::uint64_t, nb::shape<-1, 8>, nb::c_contig, nb::device::cpu>;
 using Buffers = std::vector<std::tuple<std::uint64_t, std::uint64_t>>;  // address, bytes
+using CallNumbers =                                                     // kind, algorithm, type, reduction, root, bytes
+    std::tuple<std::uint8_t, std::uint8_t, std::uint8_t, std::uint8_t, std::uint16_t, std::uint64_t>;
 using WaitRows = nb::ndarray<const std::uint32_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 
 // Columns: kind, reversed, peer, from_buffer, into_buffer, from_offset, into_offset, bytes.
 std::shared_ptr<Plan> make_plan(std::uint32_t ranks, const StepRows& steps, const WaitRows& waits,
                                 const std::vector<std::uint64_t>& buffer_bytes, unsigned type, unsigned op,
                                 double factor, std::uint32_t divisor, const std::vector<std::uint64_t>& shifts,
-                                std::uint8_t shifted_buffer, bool offered, bool fence) {
+                                std::uint8_t shifted_buffer, bool offered, bool fence, const CallNumbers& call) {
   collectives::PlanConfig config;
   config.ranks = ranks;
   config.steps.reserve(steps.shape(0));
@@ -51,6 +53,8 @@ std::shared_ptr<Plan> make_plan(std::uint32_t ranks, const StepRows& steps, cons
   config.op = static_cast<ReduceOp>(op);
   config.factor = factor;
   config.divisor = divisor;
+  std::tie(config.call.kind, config.call.algorithm, config.call.type, config.call.reduction, config.call.root,
+           config.call.bytes) = call;
   return std::make_shared<Plan>(std::move(config));
 }
 
@@ -201,6 +205,10 @@ void bind_collectives(nb::module_& parent) {
   m.def("address_of", &address_of);
   m.def("reduce_engine", &collectives::reduce_engine);
   m.attr("ANY_SOURCE") = collectives::kAnySource;
+  m.attr("CALL_KINDS") =
+      nb::tuple(nb::cast(std::vector<std::string>(collectives::kCallKinds.begin(), collectives::kCallKinds.end())));
+  m.attr("CALL_ALGORITHMS") = nb::tuple(
+      nb::cast(std::vector<std::string>(collectives::kCallAlgorithms.begin(), collectives::kCallAlgorithms.end())));
   m.attr("SEQUENCE_BITS") = collectives::kSequenceBits;
   m.attr("EAGER_BYTES_MAX") = collectives::kEagerBytesMax;
   m.attr("CREDIT_RECEIVES") = collectives::kCreditReceives;

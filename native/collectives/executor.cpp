@@ -29,6 +29,8 @@ constexpr std::size_t kBatch = 64;
 constexpr std::uint32_t kOwedMax = kCreditReceives / 2;  // receives that may be missing: those for data are there
 constexpr const char* kNoRegion = "the device does not take more memory regions";
 constexpr int kNapMs = 100;
+// An operation that has waited so long compares its call with those of the ranks that it waits for.
+constexpr std::int64_t kLongWaitNs = 50'000'000;
 // With larger messages the time on the way counts, not who wakes when.
 constexpr std::size_t kPolledBytesMax = 64U << 10;
 constexpr TimeNs kNap = 200 * nic::kNsPerUs;
@@ -213,7 +215,7 @@ void Executor::announce(Op& op) {
       own[i] = {reinterpret_cast<std::uintptr_t>(op.buffers[i].base) + op.plan->shift(peer->rank, i), op.keys[i], 0};
     }
     Lane& lane = peer->lanes[op.lane];
-    const MessageHead head{op.key, MessageHead::kAnnounce, 0, sizeof own, op.slot};
+    const MessageHead head{op.key, MessageHead::kAnnounce, 0, sizeof own, op.slot, op.plan->config().call};
     if (lane.held_messages.empty() && put_message(*peer, lane, nullptr, head, own.data())) continue;
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(own.data());
     lane.held_messages.emplace_back(head, std::vector<std::uint8_t>(bytes, bytes + sizeof own));
@@ -259,11 +261,15 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
   if (op->state != OpState::kRunning) return op->state;
   if (spinners_ == 0) device_->rest_polling();
   const auto over = [&op, this] { return op->state != OpState::kRunning || stop_; };
+  const std::int64_t spent_ns = now_ns() - begun;
+  const std::int64_t left_ns = timeout_ns < 0 ? kLongWaitNs + 1 : std::max<std::int64_t>(timeout_ns - spent_ns, 0);
+  const std::chrono::nanoseconds first(std::min(left_ns, kLongWaitNs));
+  if (something_done_.wait_for(guard, first, over) || left_ns <= kLongWaitNs) return op->state;
+  compare_calls(*op);
   if (timeout_ns < 0) {
     something_done_.wait(guard, over);
   } else {
-    const std::int64_t spent_ns = now_ns() - begun;
-    something_done_.wait_for(guard, std::chrono::nanoseconds(std::max<std::int64_t>(timeout_ns - spent_ns, 0)), over);
+    something_done_.wait_for(guard, std::chrono::nanoseconds(left_ns - kLongWaitNs), over);
   }
   return op->state;
 }

@@ -138,11 +138,13 @@ class Executor {
   void check_credit(Peer& peer, const Lane& lane);
   void handle_message(Peer& peer, Lane& lane, std::uint32_t slot);
   void take_message(Peer& peer, const MessageHead& head, const std::uint8_t* data);
+  void compare_calls(Op& op);
+  bool agrees(const Op& op, Peer& peer, const MessageHead& head);
   void take(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
   void take_data(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
   void take_announcement(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
   void handle_direct(Peer& peer, std::uint32_t immediate);
-  void protocol_error(Peer& peer, const char* what);
+  void protocol_error(Peer& peer, const std::string& what);
   void take_leave(std::uint16_t rank);
   void fail(Peer& peer, const std::string& reason, int culprit = -1);
   void give_back(Peer& peer, Lane& lane);

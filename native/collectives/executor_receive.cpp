@@ -39,7 +39,8 @@ void Executor::handle_message(Peer& peer, Lane& lane, std::uint32_t slot) {
 }
 
 void Executor::take_message(Peer& peer, const MessageHead& head, const std::uint8_t* data) {
-  if (head.bytes > kEagerBytesMax || head.kind < MessageHead::kData || head.kind > MessageHead::kOffer) {
+  if (head.bytes > kEagerBytesMax || head.kind < MessageHead::kData || head.kind > MessageHead::kCall ||
+      head.kind == MessageHead::kPart) {
     return protocol_error(peer, "it sent a message that cannot be read");
   }
   Op* op = by_key(head.key);
@@ -47,7 +48,8 @@ void Executor::take_message(Peer& peer, const MessageHead& head, const std::uint
     if (op->state == OpState::kRunning) take(*op, peer.rank, head, data);
     return;
   }
-  if (dead_keys_.contains(head.key)) return;
+  // A call is compared with one that has begun: whichever of the two begins last asks again.
+  if (dead_keys_.contains(head.key) || head.kind == MessageHead::kCall) return;
   // A ring in shared memory has no accounts of slots: there the number of messages is the limit.
   const bool bytes_over = !peer.shares && peer.early_bytes > kEarlyBytesMax + kEarlySlackBytes;
   if (bytes_over || peer.early_count > kEarlyMax + 8 * kSlots) {
@@ -61,12 +63,38 @@ void Executor::take_message(Peer& peer, const MessageHead& head, const std::uint
   match_all();
 }
 
+// False: the peer's call is another one, and both sides know from now on.
+bool Executor::agrees(const Op& op, Peer& peer, const MessageHead& head) {
+  const Call& own = op.plan->config().call;
+  const std::string differs = difference(head.call, own);
+  if (differs.empty()) return true;
+  // It may be waiting for what we shall not send. Without room for the message it finds out when this process ends.
+  Lane& lane = peer.lanes[op.lane];
+  put_message(peer, lane, nullptr, {op.key, MessageHead::kCall, 0, 0, 0, own}, nullptr);
+  protocol_error(peer, differs);
+  return false;
+}
+
+// Ranks whose calls differ may all wait for each other, so a rank that has waited long shows its call to those.
+void Executor::compare_calls(Op& op) {
+  if (!op.begun || op.compared || op.plan->config().call.kind == 0) return;
+  op.compared = true;
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    if (peer->failed || !needs(op, peer->rank)) continue;
+    const MessageHead head{op.key, MessageHead::kCall, 0, 0, 0, op.plan->config().call};
+    if (!put_message(*peer, peer->lanes[op.lane], &op, head, nullptr)) op.compared = false;  // at the next wait
+  }
+}
+
 void Executor::take(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
+  if (!agrees(op, *peers_[rank], head)) return;
   switch (head.kind) {
     case MessageHead::kData:
       return take_data(op, rank, head, data);
     case MessageHead::kAnnounce:
       return take_announcement(op, rank, head, data);
+    case MessageHead::kCall:
+      return;
     default:  // an offer: our buffers are announced already, if they are as large as the sender believes
       if (op.plan->largest_receive(rank) <= kEagerBytesMax) protocol_error(*peers_[rank], kAnother);
   }
@@ -110,7 +138,7 @@ void Executor::handle_direct(Peer& peer, std::uint32_t immediate) {
   finish(*op, receives[pair]);
 }
 
-void Executor::protocol_error(Peer& peer, const char* what) {
+void Executor::protocol_error(Peer& peer, const std::string& what) {
   ++stats_.protocol_errors;
   peer.early.clear();
   peer.early_count = peer.early_bytes = 0;

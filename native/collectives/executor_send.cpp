@@ -67,8 +67,9 @@ void Executor::compute(Op& op, const Step& step) {
 bool Executor::send_small(Op& op, std::uint32_t index) {
   const Step& step = op.plan->step(index);
   Peer& peer = *peers_[step.peer];
-  const MessageHead head{op.key, MessageHead::kData, op.plan->pair_index(index), static_cast<std::uint32_t>(step.bytes),
-                         0};
+  const MessageHead head{
+      op.key, MessageHead::kData,    op.plan->pair_index(index), static_cast<std::uint32_t>(step.bytes),
+      0,      op.plan->config().call};
   if (!put_message(peer, peer.lanes[op.lane], &op, head, op.buffers[step.from_buffer].base + step.from_offset))
     return false;
   finish(op, index);  // it lies in the outbox: the buffer is free
@@ -110,7 +111,7 @@ bool Executor::send_direct(Op& op, std::uint32_t index) {
 bool Executor::offer(Op& op, std::uint32_t index) {
   Peer& peer = *peers_[op.plan->step(index).peer];
   if (!op.plan->config().offered || op.plan->pair_index(index) > 0 || peer.early.contains(op.key)) return true;
-  const MessageHead head{op.key, MessageHead::kOffer, 0, 0, 0};
+  const MessageHead head{op.key, MessageHead::kOffer, 0, 0, 0, op.plan->config().call};
   return put_message(peer, peer.lanes[op.lane], &op, head, nullptr);
 }
 

@@ -80,6 +80,7 @@ void Executor::take_part(Peer& peer, Lane& lane, const RingHead& head, const std
   const MessageHead& part = head.message;
   Op* op = by_key(part.key);
   if (op == nullptr ? dead_keys_.contains(part.key) : op->state != OpState::kRunning) return;
+  if (op != nullptr && !agrees(*op, peer, part)) return;
   const auto receives = op == nullptr ? std::span<const std::uint32_t>{} : op->plan->receives(peer.rank);
   if (part.pair_index >= receives.size() || op->done[receives[part.pair_index]]) {
     return protocol_error(peer, "it wrote what nobody waits for");
@@ -116,7 +117,8 @@ bool Executor::send_parts(Op& op, std::uint32_t index) {
   while (lane.left_bytes < step.bytes) {
     const std::uint64_t bytes = std::min<std::uint64_t>(step.bytes - lane.left_bytes, kPartBytesMax);
     RingHead head;
-    head.message = {op.key, MessageHead::kPart, op.plan->pair_index(index), static_cast<std::uint32_t>(bytes), 0};
+    head.message = {op.key, MessageHead::kPart,    op.plan->pair_index(index), static_cast<std::uint32_t>(bytes),
+                    0,      op.plan->config().call};
     head.left = step.bytes - lane.left_bytes - bytes;
     if (!put_shared(peer, lane, head, from + lane.left_bytes)) return false;
     lane.left_bytes += bytes;

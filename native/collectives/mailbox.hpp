@@ -13,6 +13,8 @@
 #include <memory>
 #include <new>
 
+#include "collectives/call.hpp"
+
 namespace openmrc::collectives {
 
 inline constexpr std::uint32_t kSlots = 64;
@@ -22,17 +24,19 @@ inline constexpr std::size_t kCreditBytes = 256;
 // First bytes of a slot. `key` names the operation, at all ranks alike.
 struct MessageHead {
   // Offer: a send waits to be told our buffers. Part: of a message that is too large for a slot, in shared memory alone;
-  // elsewhere such a message is written directly.
-  enum Kind : std::uint32_t { kData = 1, kAnnounce = 2, kOffer = 3, kPart = 4 };
+  // elsewhere such a message is written directly. Call: nothing but the sender's call, which has waited for long, or
+  // which differs from ours.
+  enum Kind : std::uint32_t { kData = 1, kAnnounce = 2, kOffer = 3, kPart = 4, kCall = 5 };
   std::uint64_t key = 0;
   std::uint32_t kind = 0;
   std::uint32_t pair_index = 0;  // data: which of the receives from the sender
   std::uint32_t bytes = 0;       // behind the head
   std::uint32_t op_slot = 0;     // announce: what immediates of this operation carry
+  Call call{};                   // the sender's
 };
 inline constexpr std::size_t kHeadBytes = sizeof(MessageHead);
 inline constexpr std::size_t kEagerBytesMax = kSlotBytes - kHeadBytes;
-static_assert(kHeadBytes == 24);
+static_assert(kHeadBytes == 40);
 
 // Where a peer may write for one operation: its buffers by number.
 struct RemoteBuffer {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/call.hpp"
 #include "collectives/reduce.hpp"
 
 namespace openmrc::collectives {
@@ -49,6 +50,7 @@ struct PlanConfig {
   ReduceOp op = ReduceOp::kSum;
   double factor = 1;
   std::uint32_t divisor = 1;
+  Call call{};  // what the plan is for
 };
 
 inline constexpr std::size_t kPlanBuffersMax = 4;

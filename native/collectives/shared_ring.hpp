@@ -22,7 +22,7 @@ struct RingHead {
   std::uint64_t left = 0;
 };
 inline constexpr std::size_t kRingHeadBytes = sizeof(RingHead);
-static_assert(kRingHeadBytes == 32 && kRecordAlignment >= kRingHeadBytes && kRingBytes % kRecordAlignment == 0);
+static_assert(kRingHeadBytes == 48 && kRecordAlignment >= kRingHeadBytes && kRingBytes % kRecordAlignment == 0);
 
 // In front of the records: what each side tells the other, in bytes since the beginning; who sleeps at the reader's
 // side, a bit for each; whether the writer has found no room.

@@ -62,3 +62,81 @@ def descendants(process: int) -> list[int]:
 def alive(process: int) -> bool:
     status = Path(f"/proc/{process}/status")
     return status.exists() and "State:\tZ" not in status.read_text()
+
+
+FILE = """
+import torch
+import torch.distributed as dist
+from torch.testing._internal.common_distributed import MultiProcessTestCase, skip_if_lt_x_gpu
+
+
+class Example(MultiProcessTestCase):
+    world_size = 2
+
+    def setUp(self):
+        super().setUp()
+        self._spawn_processes()
+
+    def connect(self):
+        dist.init_process_group("gloo", init_method=f"file://{self.file_name}", rank=self.rank, world_size=2)
+
+    def test_sum(self):
+        self.connect()
+        numbers = torch.ones(3)
+        dist.all_reduce(numbers)
+        self.assertEqual(numbers, torch.full((3,), 2.0))
+        self.assertEqual(dist.get_backend(), "gloo")
+
+    def test_that_only_gloo_passes(self):
+        self.connect()
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        self.assertIsInstance(backend, dist.ProcessGroupGloo)
+
+    def test_that_fails(self):
+        self.fail()
+
+    @skip_if_lt_x_gpu(2)
+    def test_that_asks_for_gpus(self):
+        self.connect()
+        dist.barrier()
+
+
+class WithoutRanks(Example):
+    world_size = torch.cpu.device_count() - torch.cpu.device_count()
+"""
+
+
+@pytest.mark.timeout(300)
+def test_files_are_compared_with_mrc_in_the_place_of_gloo(tmp_path: Path):
+    """The first difference is that a test asks for Gloo's own class; a test without ranks does not count as passed."""
+    file, results = tmp_path / "test_example.py", tmp_path / "found.json"
+    file.write_text(FILE)
+    command = [sys.executable, SCRIPT[1], "--files", str(file), "--without-gpus", "--json", str(results)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    (found,) = json.loads(results.read_text())
+    assert found["file"] == str(file)
+    assert found["differences"] == ["Example.test_that_only_gloo_passes"], done.stdout
+    assert done.returncode == 1
+    outcomes = {
+        backend: {one["test"]: one["outcome"] for one in several} for backend, several in found["outcomes"].items()
+    }
+    own, without = "Example.test_", "WithoutRanks.test_"
+    assert outcomes["gloo"][f"{own}that_fails"] == "failed"
+    assert {outcome for test, outcome in outcomes["gloo"].items() if test.startswith(without)} == {"skipped"}
+    assert outcomes["mrc"] == {
+        f"{own}sum": "passed",
+        f"{own}that_asks_for_gpus": "passed",
+        f"{own}that_only_gloo_passes": "failed",
+    }
+
+
+def test_a_file_without_tests_is_named(tmp_path: Path):
+    file = tmp_path / "test_nothing.py"
+    file.write_text("import no_such_module\n")
+    command = [sys.executable, SCRIPT[1], "--files", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "test_nothing.py: no tests; for the reason:" in done.stdout
+    done = subprocess.run([*command, str(tmp_path / "none.py")], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "none.py" in done.stderr

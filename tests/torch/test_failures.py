@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -32,15 +33,17 @@ def killed() -> list[Any]:
         future.wait()
     except (ProcessGroupError, RuntimeError) as error:
         later = str(error)
-    return [isinstance(caught, RuntimeError), caught.rank, caught.ports, "rank 1 is gone" in str(caught), later]
+    return [isinstance(caught, RuntimeError), caught.rank, caught.ports, str(caught), later]
 
 
 def test_a_rank_that_is_killed_is_named_at_all_others(run_ranks: Any):
     """Of five in a ring, though two of them have nothing to do with it."""
     found = run_ranks("killed", 5, answering=4)
     assert sorted(found) == [0, 2, 3, 4]
-    for was_runtime_error, rank, ports, named, later in found.values():
-        assert (was_runtime_error, rank, ports, named) == (True, 1, ("127.0.0.1",), True)
+    for was_runtime_error, rank, ports, text, later in found.values():
+        assert (was_runtime_error, rank, ports) == (True, 1, ("127.0.0.1",))
+        # Only its parent learns of the signal. What the others see is that its connections closed without a goodbye.
+        assert "rank 1 is gone: it ended without a goodbye, and answers on no plane" in text
         assert "rank 1 is gone" in later
 
 
@@ -74,7 +77,8 @@ def late() -> list[str]:
 def test_timeouts_are_honoured(run_ranks: Any):
     found = run_ranks("late", 2)
     assert [text.partition(" of group")[0] for text in found[0][:1]] == ["all_reduce"]
-    assert all("is not done after" in text for text in found[0])
+    assert all("timed out: it is not done after" in text for text in found[0])
+    assert not any("group group" in text for text in found[0])
     assert len(found[0]) == 3
 
 
@@ -95,3 +99,71 @@ def absent() -> str:
 def test_the_monitored_barrier_names_who_is_missing(run_ranks: Any):
     found = run_ranks("absent", 4)
     assert found[0] == found[2] == "1: Rank 0 timed out in monitoredBarrier: ranks 1, 3 did not come in 1 s"
+
+
+def ended(*calls: Callable[[], Any]) -> list[Any]:
+    """How a call ends of which each rank has its own: the rank that is blamed, and the text."""
+    from openmrc.torch import ProcessGroupError
+
+    try:
+        calls[dist.get_rank()]()
+        dist.barrier()
+    except ProcessGroupError as error:
+        return [error.rank, str(error)]
+    return [None, "no error"]
+
+
+def size() -> list[Any]:
+    return ended(lambda: dist.all_reduce(torch.ones(10)), lambda: dist.all_reduce(torch.ones(11)))
+
+
+def operation() -> list[Any]:
+    return ended(lambda: dist.all_reduce(torch.ones(10)), lambda: dist.broadcast(torch.ones(10), 0))
+
+
+def element_type() -> list[Any]:
+    return ended(lambda: dist.all_reduce(torch.ones(10)), lambda: dist.all_reduce(torch.ones(10, dtype=torch.int32)))
+
+
+def reduction() -> list[Any]:
+    return ended(lambda: dist.all_reduce(torch.ones(10)), lambda: dist.all_reduce(torch.ones(10), dist.ReduceOp.MAX))
+
+
+def waiting_roots() -> list[Any]:
+    """Both wait for the other one."""
+    pieces = [torch.ones(4), torch.ones(4)]
+    return ended(lambda: dist.gather(pieces[0], pieces, 0), lambda: dist.gather(pieces[0], pieces, 1))
+
+
+def large_root() -> list[Any]:
+    """Both would write into the other one's memory, and neither gets an address."""
+    large = torch.ones(1_000_000)
+    return ended(lambda: dist.broadcast(large, 0), lambda: dist.broadcast(large, 1))
+
+
+def message() -> list[Any]:
+    """A small send is over before anybody can see that its receive is another one."""
+    return ended(lambda: dist.send(torch.ones(10), 1), lambda: dist.recv(torch.ones(7), 0))
+
+
+@pytest.mark.parametrize(
+    ("body", "texts"),
+    [
+        ("size", {0: "size (44 bytes, here 40 bytes)", 1: "size (40 bytes, here 44 bytes)"}),
+        ("operation", {0: "operation (broadcast, here all_reduce)", 1: "operation (all_reduce, here broadcast)"}),
+        ("element_type", {0: "element type (int32, here float32)", 1: "element type (float32, here int32)"}),
+        ("reduction", {0: "reduction (max, here sum)", 1: "reduction (sum, here max)"}),
+        ("waiting_roots", {0: "root (1, here 0)", 1: "root (0, here 1)"}),
+        ("large_root", {0: "root (1, here 0)", 1: "root (0, here 1)"}),
+        ("message", {1: "size (40 bytes, here 28 bytes)"}),
+    ],
+)
+def test_calls_that_differ_are_named_with_the_rank_and_the_difference(run_ranks: Any, body: str, texts: dict[int, str]):
+    """At both ranks, well before the timeout."""
+    found = run_ranks(body, 2, answering=2)
+    for rank, text in texts.items():
+        culprit, said = found[rank]
+        assert culprit == 1 - rank
+        assert f"failed at rank {1 - rank}: its call of" in said
+        assert f"differs in {text}; make the same call at all ranks" in said
+        assert "group group" not in said

@@ -16,9 +16,13 @@ def reduce_engine() -> str: ...
 
 ANY_SOURCE: int = -1
 
+CALL_KINDS: tuple = ...
+
+CALL_ALGORITHMS: tuple = ...
+
 SEQUENCE_BITS: int = 20
 
-EAGER_BYTES_MAX: int = 4072
+EAGER_BYTES_MAX: int = 4056
 
 CREDIT_RECEIVES: int = 32
 
@@ -39,6 +43,7 @@ class Plan:
         arg9: int,
         arg10: bool,
         arg11: bool,
+        arg12: tuple[int, int, int, int, int, int],
         /,
     ) -> None: ...
     @property

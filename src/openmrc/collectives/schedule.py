@@ -15,7 +15,10 @@ import numpy as np
 from openmrc._native import collectives as native
 from openmrc.collectives.elements import ElementType, ReduceOp
 
-__all__ = ["Place", "Schedule", "Step", "StepKind"]
+__all__ = ["CallNumbers", "Place", "Schedule", "Step", "StepKind"]
+
+CallNumbers = tuple[int, int, int, int, int, int]
+"""Kind, algorithm, type, reduction, root, and bytes of the buffer that is equally large at all ranks."""
 
 
 class StepKind(IntEnum):
@@ -128,6 +131,7 @@ class Schedule:
         divisor: int = 1,
         members: Sequence[int] | None = None,
         world: int | None = None,
+        call: CallNumbers = (0, 0, 0, 0, 0, 0),
     ) -> native.Plan:
         """The native plan, which an executor can run again and again.
 
@@ -138,6 +142,7 @@ class Schedule:
             divisor: Of DIVIDE steps.
             members: The executor's rank of each rank here; None: the same.
             world: Ranks that the executor has.
+            call: What all ranks must agree on; kind 0: nothing.
         """
         names = list(range(self.ranks)) if members is None else members
         rows = np.array(
@@ -166,4 +171,5 @@ class Schedule:
         numbers = int(element), int(op.combines)
         sizes = list(self.buffer_bytes)
         shifted = shifts, self.shifted_buffer
-        return native.Plan(count, rows, waits, sizes, *numbers, factor, divisor, *shifted, self.offered, self.fence)
+        begin = self.offered, self.fence
+        return native.Plan(count, rows, waits, sizes, *numbers, factor, divisor, *shifted, *begin, call)

@@ -40,10 +40,10 @@ from openmrc.collectives.algorithms.tree import (
     tree_rounds,
 )
 from openmrc.collectives.elements import ElementType, ReduceOp
-from openmrc.collectives.schedule import Place, Schedule
+from openmrc.collectives.schedule import CallNumbers, Place, Schedule
 from openmrc.errors import ConfigError, did_you_mean
 
-__all__ = ["ALGORITHMS", "Request", "choose", "plan_of", "schedule_of"]
+__all__ = ["ALGORITHMS", "Request", "call_of", "choose", "plan_of", "schedule_of"]
 
 CHUNK_BYTES = 512 << 10
 LITTLE_BYTES = 32 << 10
@@ -122,6 +122,22 @@ def plan_of(request: Request, members: Sequence[int], world: int) -> native.Plan
         divisor=request.ranks if average else 1,
         members=members,
         world=world,
+        call=call_of(request),
+    )
+
+
+def call_of(request: Request) -> CallNumbers:
+    """What all ranks must agree on; messages carry it, so that another call is named with the difference."""
+    kind = "message" if request.kind in ("send", "recv") else request.kind
+    reduces = kind in ("all_reduce", "reduce_scatter", "reduce")
+    sizes = {"scatter": request.buffer_bytes[1:], "all_to_all": (), "barrier": ()}.get(kind, request.buffer_bytes)
+    return (
+        native.CALL_KINDS.index(kind),
+        native.CALL_ALGORITHMS.index(choose(request)),
+        int(request.element) if reduces else 0,
+        int(request.op) if reduces else 0,
+        request.root if kind in ("broadcast", "reduce", "gather", "scatter") else 0,
+        sizes[0] if sizes else 0,
     )
 
 

@@ -1,0 +1,34 @@
+// A rank's call of a collective, as far as all ranks must agree on it. Messages carry it, so that a rank that calls
+// another operation, or the same one with other arguments, is named together with the difference.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace openmrc::collectives {
+
+inline constexpr std::array<const char*, 11> kCallKinds{"none",       "all_reduce", "reduce_scatter", "all_gather",
+                                                        "broadcast",  "reduce",     "gather",         "scatter",
+                                                        "all_to_all", "message",    "barrier"};
+inline constexpr std::array<const char*, 7> kCallAlgorithms{"direct",       "ring",  "doubling", "halving",
+                                                            "hierarchical", "chain", "tree"};
+inline constexpr std::array<const char*, 10> kCallTypes{"float64", "float32", "float16", "bfloat16", "int64",
+                                                        "int32",   "int16",   "int8",    "uint8",    "bool"};
+inline constexpr std::array<const char*, 9> kCallReductions{"sum", "prod", "min", "max",       "and",
+                                                            "or",  "xor",  "avg", "premul_sum"};
+
+// Numbers are indexes of the tables above; those from a peer may be anything.
+struct Call {
+  std::uint64_t bytes = 0;  // of the buffer whose size is the same at all ranks; 0: the operation has none
+  std::uint16_t root = 0;
+  std::uint8_t kind = 0;  // 0: not known, which agrees with every call
+  std::uint8_t algorithm = 0, type = 0, reduction = 0;
+  std::uint16_t unused = 0;
+};
+static_assert(sizeof(Call) == 16);
+
+// What differs between the peer's call and the own one, for the exception; empty: nothing.
+std::string difference(const Call& theirs, const Call& own);
+
+}  // namespace openmrc::collectives
