@@ -110,9 +110,8 @@ void PlainNetwork::collect(int host) {
   std::array<Completion, 64> completions;
   while (const std::size_t count = own.engine->poll_completions(own.cq, completions)) {
     for (std::size_t i = 0; i < count; ++i) {
-      const auto flow = std::find_if(flows.begin(), flows.end(), [&](const Flow& one) {
-        return one.from == host && one.qp == completions[i].qp;
-      });
+      const auto flow = std::find_if(flows.begin(), flows.end(),
+                                     [&](const Flow& one) { return one.from == host && one.qp == completions[i].qp; });
       if (flow == flows.end()) continue;
       --flow->outstanding;
       if (completions[i].status != WcStatus::kSuccess) {

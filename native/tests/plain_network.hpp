@@ -111,9 +111,7 @@ class PlainNetwork {
     std::uint64_t number;
     int host;
     std::int32_t packet;  // -1: look after the engine
-    bool operator<(const Entry& other) const {
-      return time != other.time ? time > other.time : number > other.number;
-    }
+    bool operator<(const Entry& other) const { return time != other.time ? time > other.time : number > other.number; }
   };
   struct Host {
     std::unique_ptr<Engine> engine;

@@ -60,7 +60,8 @@ class Stream {
     for (PortId port = 0; port < network.options.planes.size(); ++port) {
       const PlainNetwork::LinkState& link = network.link(1, port);
       arrived += link.arrived_bytes;
-      if (link.packets > 0) result.queued = std::max(result.queued, link.queued_sum / static_cast<TimePs>(link.packets));
+      if (link.packets > 0)
+        result.queued = std::max(result.queued, link.queued_sum / static_cast<TimePs>(link.packets));
     }
     const std::int64_t limit = limit_bps == 0 ? network.sum_bps() : limit_bps;
     const double payload = network.options.payload_mtu / (network.options.payload_mtu + 122.0);

@@ -33,8 +33,8 @@ class PlaneDelay {
   // Of this epoch; the last kRecent count where there are so many samples that its beginning is old news.
   TimePs epoch_queue() const;
   std::uint32_t epoch_samples() const { return epoch_samples_; }
-  TimePs high() const;                      // largest `least_of(4)` of this epoch and the one before
-  TimePs noise() const { return noise_; }   // how far samples lie above the least of their time
+  TimePs high() const;                     // largest `least_of(4)` of this epoch and the one before
+  TimePs noise() const { return noise_; }  // how far samples lie above the least of their time
   // True once after the way back changed: the idle time has to be found anew.
   bool take_way_changed();
 

@@ -106,8 +106,8 @@ class PlaneWindow {
   std::int64_t delivered_rate_ = 0, last_rate_ = 0, rate_before_ = 0;
   std::int64_t acked_at_once_ = 0;  // smoothed bytes that one acknowledgement tells of
   TimePs next_send_ = 0;
-  TimePs target_ = 0;     // queue that is aimed at
-  TimePs overflow_ = 0;   // queue at which the buffer overflowed; 0: never seen
+  TimePs target_ = 0;    // queue that is aimed at
+  TimePs overflow_ = 0;  // queue at which the buffer overflowed; 0: never seen
   bool starting_ = true;
   std::uint32_t start_hold_ = 0;  // no growth before a packet of this order has arrived
   bool start_held_ = false;

@@ -72,7 +72,8 @@ BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::u
   EvIndex ev = kNoEv;
   PlaneSet::Choice choice;
   while (ev == kNoEv) {
-    choice = planes_->choose(now, {usable, free_ports, first_bytes, backlog_bytes(), context_.cc->window_bytes(), repair});
+    choice =
+        planes_->choose(now, {usable, free_ports, first_bytes, backlog_bytes(), context_.cc->window_bytes(), repair});
     if (!choice.found) return choice.busy ? BuildResult::kPortBusy : BuildResult::kNothing;
     const EvIndex lost_on = repair ? window_.record(psn).ev : kNoEv;
     ev = context_.ev_set->next(now, PortMask{1} << choice.plane, lost_on);
@@ -91,9 +92,10 @@ BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::u
     const auto quarter = static_cast<std::uint8_t>(planned < 4 ? 1 : burst.count * 4 / planned);
     Psn next = 0;
     // One class and one size a burst: only the last packet may be shorter.
-    const bool more = burst.count + 1 < planned && size == first_bytes && next_for_plane(psn + 1, next) &&
-                      (next < window_.end()) == repair &&
-                      (repair ? window_.record(next).nominal_bytes : packet_nominal_bytes(queue_.at(next), next)) <= size;
+    const bool more =
+        burst.count + 1 < planned && size == first_bytes && next_for_plane(psn + 1, next) &&
+        (next < window_.end()) == repair &&
+        (repair ? window_.record(next).nominal_bytes : packet_nominal_bytes(queue_.at(next), next)) <= size;
     const bool ends = !more && wants_plane_ack(path.port, psn, bytes);
     add_data(now, builder, queue_.at(psn), psn, ev, ends);
     planes_->sent(now, path.port, window_.first(), psn, size, quarter);

@@ -66,7 +66,8 @@ void MrcResponder::note_transit(const PendingSack& sack) {
   PortId quickest = sack.port;
   for (PortId port = 0; port < arrivals_.size(); ++port) {
     const PlaneArrivals& other = arrivals_[port];
-    if (other.heard >= sack.arrived - kQuickHeard && later(other.transit, arrivals_[quickest].transit) < 0) quickest = port;
+    if (other.heard >= sack.arrived - kQuickHeard && later(other.transit, arrivals_[quickest].transit) < 0)
+      quickest = port;
   }
   const TimePs gain = later(own.transit, arrivals_[quickest].transit) * timestamp_unit(sack.resolution);
   const bool current_heard = arrivals_[own.answer_over].heard >= sack.arrived - kQuickHeard;
@@ -260,7 +261,8 @@ BuildResult MrcResponder::build(TimePs now, PortMask free_ports, std::uint32_t b
                            : !sacks_.empty() ? sacks_.front().port
                            : pending_sack_   ? pending_.port
                                              : last_port_;
-  const PortId answer_over = arrivals_.empty() || preferred >= arrivals_.size() ? preferred : arrivals_[preferred].answer_over;
+  const PortId answer_over =
+      arrivals_.empty() || preferred >= arrivals_.size() ? preferred : arrivals_[preferred].answer_over;
   const PortMask usable = context_.usable_ports();
   Ev path;
   if (!context_.reverse.choose(*context_.ev_set, free_ports, usable, answer_over, path)) {

@@ -2,8 +2,8 @@
 
 #include "engine/base/assert.hpp"
 #ifdef PLANE_DEBUG
-#include <cstdlib>
 #include <cstdio>
+#include <cstdlib>
 #endif
 #include "engine/planes/ratio.hpp"
 
@@ -39,7 +39,8 @@ PlaneSet::PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::ui
     plane.heard = plane.sent = now;
   }
 #ifdef PLANE_DEBUG
-  if (getenv("DBG") && plane_count > (unsigned)atoi(getenv("DBG"))) planes_[(unsigned)atoi(getenv("DBG"))].window.dbg_ = true;
+  if (getenv("DBG") && plane_count > (unsigned)atoi(getenv("DBG")))
+    planes_[(unsigned)atoi(getenv("DBG"))].window.dbg_ = true;
 #endif
 }
 
@@ -47,7 +48,8 @@ void PlaneSet::rebase(TimePs by) {
   for (TimePs* time : {&heard_, &others_asked_, &next_check_, &wake_, &repair_since_}) *time = rebased(*time, by);
   for (Plane& plane : planes_) {
     plane.window.rebase(by);
-    for (TimePs* time : {&plane.heard, &plane.sent, &plane.probe_at, &plane.judged, &plane.settling_since}) *time = rebased(*time, by);
+    for (TimePs* time : {&plane.heard, &plane.sent, &plane.probe_at, &plane.judged, &plane.settling_since})
+      *time = rebased(*time, by);
   }
 }
 
@@ -63,7 +65,8 @@ bool PlaneSet::ready(const Plane& plane, std::int64_t room, const Request& reque
   if (plane.in_flight_bytes == 0) return true;
   const std::int64_t burst = plane.marking ? request.first_bytes : plane.window.burst_bytes();
   const std::int64_t quarter = (room + plane.in_flight_bytes) / 4;
-  const std::int64_t wanted = std::min({burst, std::max<std::int64_t>(quarter, request.first_bytes), request.backlog_bytes});
+  const std::int64_t wanted =
+      std::min({burst, std::max<std::int64_t>(quarter, request.first_bytes), request.backlog_bytes});
   return room >= std::max<std::int64_t>(wanted, request.first_bytes);
 }
 
@@ -79,7 +82,8 @@ bool PlaneSet::worth_it(const Plane& plane, const Request& request, std::int64_t
   TimePs quicker_latency = 0;
   for (PortId other = 0; other < planes_.size(); ++other) {
     const Plane& rival = planes_[other];
-    if ((request.usable & bit_of(other)) == 0 || rival.silent || latency(rival) == 0 || 2 * latency(rival) > own) continue;
+    if ((request.usable & bit_of(other)) == 0 || rival.silent || latency(rival) == 0 || 2 * latency(rival) > own)
+      continue;
     quicker_rate += rate_of_plane(rival);
     quicker_latency = std::max(quicker_latency, latency(rival));
   }
@@ -175,7 +179,10 @@ void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortI
   if (record.state == SendState::kLost) {
     // Given up too early: it only lay further behind than packets of this plane do.
 #ifdef PLANE_DEBUG
-    if (getenv("SPUR")) std::printf("%.5f spurious plane %d psn %lu order %u delivered %u reordering %u age %.2f tx %d\n", now/1e12, id, psn, sent.order, plane.delivered_order, plane.reordering, (now-record.sent)/1e9, record.transmissions);
+    if (getenv("SPUR"))
+      std::printf("%.5f spurious plane %d psn %lu order %u delivered %u reordering %u age %.2f tx %d\n", now / 1e12, id,
+                  psn, sent.order, plane.delivered_order, plane.reordering, (now - record.sent) / 1e9,
+                  record.transmissions);
 #endif
     if (record.transmissions == 1) {
       const std::uint32_t behind = plane.delivered_order - sent.order;

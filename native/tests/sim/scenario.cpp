@@ -319,7 +319,8 @@ std::string Scenario::describe() const {
         plan.send_wr_max[0], plan.send_wr_max[1], plan.recv_wr_max,
         static_cast<unsigned long long>(plan.message_bytes_max), plan.imm_permille, plan.unsignaled_permille,
         plan.think_permille);
-    add("        selector %s, %zu EVs, %u active a port, floor %u, controller %s, signal %u%s, sack %u B, timeout %u/%u/%u, "
+    add("        selector %s, %zu EVs, %u active a port, floor %u, controller %s, signal %u%s, sack %u B, timeout "
+        "%u/%u/%u, "
         "trim_nack %d, "
         "dynamic_mpr %d, service_time %d, class %u\n",
         plan.init.ev_selector.c_str(), plan.init.ev_universe.size(), plan.init.ev_set.active_per_port,

@@ -116,7 +116,7 @@ class PortRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneStateChanged(Event):
-    """Where planes are controlled one by one: packets on the plane of `port` get no answer while other planes answer."""
+    """Where planes are controlled one by one: packets on one plane get no answer while other planes answer."""
 
     name: ClassVar[str] = "plane_state"
     qp: int

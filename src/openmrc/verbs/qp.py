@@ -154,10 +154,11 @@ class QueuePair:
     def modify(self, state: QpState, **attributes: Any) -> None:
         """Moves the QP to `state` with the attributes of that step.
 
-        INIT: hint, ev_profile, cc_profile, ev_selector, probe_interval_us, probe_successes, skip_lapse_us, path_signal (a
-        `PathSignal`), plane_buffer_bytes (of the peer's socket of a port; 0: unknown).
+        INIT: hint, ev_profile, cc_profile, ev_selector, probe_interval_us, probe_successes, skip_lapse_us,
+        path_signal (a `PathSignal`), plane_buffer_bytes (of the peer's socket of a port; 0: unknown).
         RTR: peer (a `Peer`), dest_qp_num, rq_psn (these are needed); path_mtu, max_wimm_dest, mpr, no_trim_nack,
-        dynamic_mpr, no_svc_time, plane_sacks (extension: SACKs are counted and sent plane by plane), sack_bytes, nack_out_of_window.
+        dynamic_mpr, no_svc_time, plane_sacks (extension: SACKs are counted and sent plane by plane), sack_bytes,
+        nack_out_of_window.
         RTS: sq_psn (needed); max_wimm, mpr, mrc_timeout, linear_retry_count, exponential_retry_count,
         timestamp_resolution_ns, trimmable, rc_window_packets.
         ERR flushes everything posted; RST forgets everything. Neither takes attributes.
