@@ -106,7 +106,7 @@ class MrcRequester final : public Requester {
   void end_plane_feedback(TimePs now, AckSample& sample, const wire::Seth& seth);
   void lose_on_planes(TimePs now);
   void handle_plane_timer(TimePs now);
-  void condemn_unanswered(TimePs now, TimePs wait);
+  void condemn_unanswered(TimePs now);
   void announce_plane(TimePs now, PortId plane, bool silent);
 
   RetryTimer retry_;

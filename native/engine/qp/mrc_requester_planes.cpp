@@ -132,8 +132,10 @@ BuildResult MrcRequester::build_plane_probe(TimePs now, PortMask free_ports, TxB
   return send_probe(now, probe, burst);
 }
 
-// Nothing at all has come back for a whole timeout: paths of questions without an answer are no better than dead.
-void MrcRequester::condemn_unanswered(TimePs now, TimePs wait) {
+// Nothing at all has come back for a whole timeout: paths of questions without an answer are no better than dead. Only the
+// latest questions are kept, and a timer that is long or has backed off takes longer than to ask all of these.
+void MrcRequester::condemn_unanswered(TimePs now) {
+  const TimePs wait = std::min(retry_.wait(rtt_.high()), std::max(kSilentTime, rtt_.loss_delay()));
   std::erase_if(probes_, [&](const Probe& probe) {
     if (probe.purpose != Purpose::kPlane || probe.sent + wait > now) return false;
     context_.ev_set->on_feedback(now, probe.ev, EvFeedback::kTimeout);
