@@ -38,6 +38,7 @@ from openmrc.live.perf_wire import (
     family_of,
     new_buffer,
 )
+from openmrc.live.plane_watch import PlaneWatch
 
 CLIENTS_MAX = 16
 _SWEEP_BYTES = 1 << 30  # without a number of iterations, a size moves no more than this
@@ -221,7 +222,10 @@ class PerfClient:
     def bandwidth(self, message_bytes: int) -> BandwidthRow:
         """Measures one size in a few rounds."""
         count = max(1, self._iterations(message_bytes) // ROUNDS)
-        rounds = [self._round(message_bytes, count) for _ in range(ROUNDS)]
+        watch = PlaneWatch(self._links.connections)
+        with watch.running():
+            rounds = [self._round(message_bytes, count) for _ in range(ROUNDS)]
+        seen = watch.report()
         messages = sum(done for done, _, _ in rounds)
         seconds = sum(elapsed for _, elapsed, _ in rounds)
         average = sum(gbps * elapsed for _, elapsed, gbps in rounds) / seconds
@@ -231,6 +235,12 @@ class PerfClient:
             peak_gbps=max(gbps for _, _, gbps in rounds),
             average_gbps=average,
             message_rate_mpps=average * 1e9 / 8 / message_bytes / 1e6,
+            sent_packets=seen.sent_packets,
+            retransmitted_packets=seen.retransmitted_packets,
+            retransmitted_share=seen.retransmitted_share,
+            ecn_marks=seen.ecn_marks,
+            queue_delay_us=seen.queue_delay_us,
+            planes=seen.planes,
         )
 
     def _round(self, message_bytes: int, count: int) -> tuple[int, float, float]:
