@@ -39,6 +39,7 @@ from openmrc.live.perf_wire import (
     new_buffer,
 )
 from openmrc.live.plane_watch import PlaneWatch
+from openmrc.verbs import Port
 
 CLIENTS_MAX = 16
 _SWEEP_BYTES = 1 << 30  # without a number of iterations, a size moves no more than this
@@ -163,7 +164,7 @@ class PerfClient:
         host: str,
         port: int,
         *,
-        local_ports: Sequence[str] | None,
+        local_ports: Sequence[Port | str] | None,
         options: PerfOptions,
         size_max: int,
         timeout_s: float = 10.0,
@@ -179,11 +180,12 @@ class PerfClient:
             self.close()
             raise
 
-    def _set_up(self, host: str, local_ports: Sequence[str] | None, region_bytes: int, udp_port: int) -> None:
+    def _set_up(self, host: str, local_ports: Sequence[Port | str] | None, region_bytes: int, udp_port: int) -> None:
         theirs = self._lines.ask(perf=VERSION)["ports"]
         ports = list(local_ports) if local_ports else [facing(address) for address in theirs]
         if len(ports) != len(theirs):
-            raise ConfigError("--ports", ",".join(ports), f"{len(theirs)} addresses, as many as the server has ports")
+            given = ",".join(port.seen_as if isinstance(port, Port) else port for port in ports)
+            raise ConfigError("--ports", given, f"{len(theirs)} addresses, as many as the server has ports")
         self._device = Device(ports, udp_port=udp_port)
         self._lines.send(options=asdict(self.options), region_bytes=region_bytes)
         for _ in range(self.options.qps):
