@@ -93,3 +93,14 @@ def test_without_control_by_plane_there_are_no_planes():
     report = seen.report()
     assert report.planes == ()
     assert (report.queue_delay_us, report.retransmitted_share) == (None, 0)
+
+
+def test_a_plane_without_an_estimate_has_the_rate_that_was_delivered(monkeypatch: pytest.MonkeyPatch):
+    now_s = iter((100.0, 102.0))
+    monkeypatch.setattr("openmrc.live.plane_watch.time.monotonic", lambda: next(now_s))
+    one = FakeConnection([replace(IDLE, rate_bps=0, marking=True)])
+    seen = watch(one)
+    # 20 of 40 packets of 1,000 bytes arrived in two seconds.
+    changes = {"sent_packets": 50, "sent_bytes": 80_000, "lost_packets": 21, "acked_packets": 29}
+    one.planes = [replace(IDLE, rate_bps=0, marking=True, **changes)]
+    assert seen.report().planes[0].rate_bps == 80_000

@@ -115,6 +115,8 @@ def check_load(load: PeerLoad, addresses: Sequence[str]) -> Iterator[Finding]:
         f"{format_rate(round(load.average_gbps * 1e9))} of payload over all planes at once, {load.payload_mtu:,} bytes "
         f"in a packet; {load.retransmitted_share:.2%} of the packets were sent again."
     )
+    if not load.planes:
+        sentence += f" {load.ecn_marks:,} packets were marked (ECN). Planes are not controlled one by one here."
     yield Finding(_GROUP, "stream", Verdict.OK, sentence, numbers=numbers)
     for before, plane in zip(load.warm_up, load.planes, strict=True):
         yield _check_plane(plane, marks((before, plane)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ class PlaneReport:
         lost_packets: Those taken for lost; some of them may have been late.
         lost_share: The same as a share of the packets sent.
         acked_packets: Packets that arrived.
-        rate_bps: Speed found: delivered rate, median of the samples.
+        rate_bps: Speed found: delivered rate, median of the samples; of a plane that marks, whose rate is not
+            estimated, mean of the whole time.
         base_rtt_us: Idle round trip.
         queue_delay_us: Queueing delay, mean of the samples.
         queue_delay_max_us: Largest sample.
@@ -93,6 +95,7 @@ class PlaneWatch:
 
     def __init__(self, connections: Sequence[Connection]) -> None:
         self._connections = connections
+        self._began_s = time.monotonic()
         self._first = self._planes()
         self._counts = self._totals()
         self._samples: list[list[list[PlaneStatistics]]] = []
@@ -113,9 +116,15 @@ class PlaneWatch:
     def report(self) -> WatchReport:
         """Counters since the watch was made, and the samples so far with one of now."""
         last = self._planes()
+        elapsed_s = time.monotonic() - self._began_s
         samples = [*self._samples, last]
         planes = tuple(
-            _report(plane, [one[plane] for one in self._first], [[one[plane] for one in sample] for sample in samples])
+            _report(
+                plane,
+                [one[plane] for one in self._first],
+                [[one[plane] for one in sample] for sample in samples],
+                elapsed_s,
+            )
             for plane in range(len(last[0]))
         )
         sent, resent, marks = (now - then for now, then in zip(self._totals(), self._counts, strict=True))
@@ -147,13 +156,17 @@ class PlaneWatch:
         )
 
 
-def _report(plane: int, first: Sequence[PlaneStatistics], samples: Sequence[Sequence[PlaneStatistics]]) -> PlaneReport:
+def _report(
+    plane: int, first: Sequence[PlaneStatistics], samples: Sequence[Sequence[PlaneStatistics]], elapsed_s: float
+) -> PlaneReport:
     last = samples[-1]
     sent, lost, acked = (
         sum(getattr(one, name) for one in last) - sum(getattr(one, name) for one in first)
         for name in ("sent_packets", "lost_packets", "acked_packets")
     )
-    rates = [sum(one.rate_bps for one in sample) for sample in samples]
+    sent_bits = 8 * (sum(one.sent_bytes for one in last) - sum(one.sent_bytes for one in first))
+    delivered_bps = _share(acked, sent) * sent_bits / max(elapsed_s, 1e-6)
+    found_bps = statistics.median(sum(one.rate_bps for one in sample) for sample in samples)
     # A QP that has sent nothing over a plane has no delay to report.
     delays_us = [max(one.queue_delay_ns for one in sample) / 1000 for sample in samples]
     trips_ns = [one.base_rtt_ns for one in last if one.base_rtt_ns > 0]
@@ -163,7 +176,7 @@ def _report(plane: int, first: Sequence[PlaneStatistics], samples: Sequence[Sequ
         lost_packets=lost,
         lost_share=_share(lost, sent),
         acked_packets=acked,
-        rate_bps=int(statistics.median(rates)),
+        rate_bps=int(found_bps or delivered_bps),
         base_rtt_us=min(trips_ns, default=0) / 1000,
         queue_delay_us=statistics.fmean(delays_us),
         queue_delay_max_us=max(delays_us),
