@@ -132,7 +132,10 @@ TimePs MrcRequester::next_timer() const {
 void MrcRequester::rebase(TimePs by) {
   window_.rebase(by);
   if (planes_ != nullptr) planes_->rebase(by);
-  for (EvLosses& losses : ev_losses_) losses.burst = rebased(losses.burst, by);
+  for (EvLosses& losses : ev_losses_) {
+    losses.first = rebased(losses.first, by);
+    losses.latest = rebased(losses.latest, by);
+  }
   for (Probe& probe : probes_) probe.sent = rebased(probe.sent, by);
   for (TimePs* time : {&latest_delivered_, &quiet_since_, &last_sent_, &last_timeout_}) *time = rebased(*time, by);
 }

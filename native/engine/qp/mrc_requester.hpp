@@ -113,9 +113,9 @@ class MrcRequester final : public Requester {
   SendWindow window_;
   std::unique_ptr<PlaneSet> planes_;  // none: one controller for all planes
   std::vector<Psn> plane_losses_;     // empty between calls
-  // Of each EV: bursts in a row of which packets were lost and nothing arrived.
+  // Of each EV: losses since something arrived by it.
   struct EvLosses {
-    TimePs burst = kLongAgo;
+    TimePs first = 0, latest = kLongAgo;  // when these packets were sent
     std::uint8_t bursts = 0;
   };
   std::vector<EvLosses> ev_losses_;

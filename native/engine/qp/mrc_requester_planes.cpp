@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::uint32_t kFewPackets = 4;
 constexpr std::int64_t kSmallBytes = 1024;
-constexpr std::uint8_t kSilentBursts = 4;
+constexpr std::uint8_t kSilentBursts = 4;  // and a full buffer drops as many in a row, but not for so long
+constexpr TimePs kSilentTime = 10 * kPsPerMs;
 constexpr std::ptrdiff_t kPlaneProbesMax = 4;  // of one plane, without an answer
 
 }  // namespace
@@ -187,11 +188,13 @@ void MrcRequester::lose_on_planes(TimePs now) {
   for (const Psn psn : plane_losses_) {
     const SendRecord& record = window_.record(psn);
     EvLosses& losses = ev_losses_[record.ev];
-    if (losses.burst != record.sent && ++losses.bursts == kSilentBursts) {
+    if (losses.bursts == 0) losses.first = record.sent;
+    if (losses.latest != record.sent && losses.bursts < kSilentBursts) ++losses.bursts;
+    losses.latest = record.sent;
+    if (losses.bursts == kSilentBursts && record.sent - losses.first >= kSilentTime) {
       losses.bursts = 0;
       context_.ev_set->on_feedback(now, record.ev, EvFeedback::kLost);
     }
-    losses.burst = record.sent;
     window_.leave_flight(psn, SendState::kLost);
     ++context_.stats.losses_inferred;
   }

@@ -59,9 +59,17 @@ void MrcResponder::note_transit(const PendingSack& sack) {
   const auto transit = static_cast<std::uint16_t>(timestamp_at(sack.arrived, sack.resolution) - sack.timestamp);
   PlaneArrivals& own = arrivals_[sack.port];
   const auto later = [](std::uint16_t one, std::uint16_t other) { return static_cast<std::int16_t>(one - other); };
-  const std::int16_t change = later(transit, own.transit);
-  const bool fresh = own.heard < sack.arrived - kTransitLife;
-  own.transit = static_cast<std::uint16_t>(own.transit + (fresh || change < 0 ? change : change / 64));
+  // The least of a while: queues come and go, and would have SACKs take another way all the time.
+  if (sack.arrived - own.heard > kTransitLife) {
+    own.transit = own.transit_now = transit;
+    own.transit_since = sack.arrived;
+  } else if (sack.arrived - own.transit_since > kTransitLife) {
+    own.transit = own.transit_now;
+    own.transit_now = transit;
+    own.transit_since = sack.arrived;
+  }
+  if (later(transit, own.transit_now) < 0) own.transit_now = transit;
+  if (later(transit, own.transit) < 0) own.transit = transit;
   own.heard = sack.arrived;
   PortId quickest = sack.port;
   for (PortId port = 0; port < arrivals_.size(); ++port) {
@@ -160,6 +168,7 @@ void MrcResponder::rebase(TimePs by) {
   for (PlaneArrivals& plane : arrivals_) {
     plane.due = rebased(plane.due, by);
     plane.heard = rebased(plane.heard, by);
+    plane.transit_since = rebased(plane.transit_since, by);
     plane.way_chosen = rebased(plane.way_chosen, by);
     plane.latest.arrived = rebased(plane.latest.arrived, by);
   }

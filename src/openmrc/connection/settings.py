@@ -60,9 +60,9 @@ class QpSettings:
         controller: Congestion control: "nscc", "none", or one of `openmrc.policies`. With "none" the window is the MPR,
             which fills any queue.
         signal: How congestion shows: "marks" (ECN and trimming, as MRC is published), "delay" (queueing delay and
-            losses, plane by plane, for switches that do not mark), "discover" (by delay, until a plane is seen to mark),
-            or "auto": "marks" where a path file or `trimming` describes a fabric made for MRC, or where `controller` is
-            not "nscc", "discover" elsewhere.
+            losses, plane by plane, for switches that do not mark), "discover" (by delay, until a plane is seen to
+            mark), or "auto": "marks" where a path file or `trimming` describes a fabric made for MRC, or where
+            `controller` is not "nscc", "discover" elsewhere.
         payload_mtu: Bytes of payload in a packet. None: what the path MTU allows, at most 4,096 where `signal` is
             "marks", 8,192 elsewhere. More than 4,096 and any multiple of 4 is an extension that both ends must have.
         mpr_units: Receive window in units of 128 packets.
