@@ -109,8 +109,9 @@ TimePs PlaneWindow::target() const {
 }
 
 void PlaneWindow::size_burst() {
-  const std::int64_t wanted = bytes_in(pace_, target() / 4);
-  burst_bytes_ = std::max(std::min({wanted, burst_cap_bytes_, kBurstBytesMax}), packet_bytes_);
+  const std::int64_t wanted = bytes_in(pace_, target() / 2);
+  burst_bytes_ =
+      std::max(std::min({std::max(wanted, 2 * packet_bytes_), burst_cap_bytes_, kBurstBytesMax}), packet_bytes_);
 }
 
 // Never so much that a receiver which pauses for a moment must lose it, unless the path itself holds it.
@@ -360,7 +361,9 @@ bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
   if (pulse_end_ > 0 && now < pulse_end_) pace_ = ceiling_ + scaled(ceiling_, pulse_gain_ppm_, kPpm);
   const std::int64_t expected = 2 + scaled(2 * background_ppm_, block_.packets, kPpm);
   if (pulse_end_ > 0 && now > pulse_verdict_ && block_.lost <= expected) {
-    if (queue < kNoise) {
+    // A pulse that was not filled, for want of data or of processor time, has shown nothing.
+    const std::int64_t filled = std::max({last_rate_, rate_before_, delivered_rate_});
+    if (queue < kNoise && filled > ceiling_ - ceiling_ / 10) {
       ceiling_ += scaled(ceiling_, pulse_gain_ppm_ * 7 / 10, kPpm);
       pulse_interval_ = kPulseInterval;
       ceiling_since_ = now - pulse_interval_;
