@@ -38,6 +38,7 @@ std::size_t PlainNetwork::connect(int from, int to) {
     PeerId peer = 0;
     QpToInit init;
     init.path_signal = options.signal;
+    init.ev_set.active_per_port = options.active_per_port;
     init.cc = {.mtu_bytes = options.payload_mtu + 100, .link_rate_bps = 40'000'000'000, .base_rtt = 100 * kPsPerUs};
     for (PortId port = 0; port < options.planes.size(); ++port) {
       config.ports.push_back(address(ends[1 - end], port));
@@ -59,7 +60,7 @@ std::size_t PlainNetwork::connect(int from, int to) {
     QpToRts rts;
     rts.sq_psn = 100;
     rts.mpr_units = options.mpr_units;
-    rts.timeout_exponent = 13;
+    rts.timeout_exponent = options.timeout_exponent;
     rts.exponential_retries = 10;
     rts.timestamp_resolution = wire::TimestampResolution::k1Us;
     CHECK(own.modify_qp(now, qp[end], rts) == Status::kOk);
@@ -141,7 +142,7 @@ void PlainNetwork::launch(int from, const TxBurst& burst, const TxPacket& tx) {
   const TimePs start = std::max(now, state.free_at);
   const TimePs waiting = start - now;
   const std::int64_t queued = waiting / 1'000'000 * state.link.rate_bps / 8'000'000;
-  if (state.link.dead || queued + size > state.link.fifo_bytes) {
+  if (state.link.dead || dead_evs.contains(burst.ev) || queued + size > state.link.fifo_bytes) {
     ++state.dropped;
     return;
   }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <queue>
+#include <set>
 #include <vector>
 
 #include "engine/base/rng.hpp"
@@ -34,6 +35,8 @@ struct PlainOptions {
   std::uint8_t mpr_units = 32;
   std::uint32_t sack_bytes = 16'384;
   std::uint32_t evs_per_port = 8;
+  std::uint16_t active_per_port = 32;
+  std::uint8_t timeout_exponent = 13;
   // A host looks after its engine so much later than it should: exponential, and now and then by a millisecond or three.
   TimePs jitter = 50 * kPsPerUs;
   std::uint32_t hiccup_ppm = 1000;
@@ -90,6 +93,7 @@ class PlainNetwork {
   TimePs now = kPsPerMs;
   std::vector<Flow> flows;
   std::vector<Event> events;
+  std::set<std::uint32_t> dead_evs;  // lose everything, in both directions
 
  private:
   static constexpr std::uint32_t kKey = 0x77;

@@ -157,6 +157,27 @@ TEST_CASE(a_silent_plane_costs_its_share_and_no_pause) {
   CHECK(network.stats(stream.flow()).timeouts == 0);
 }
 
+// Planes are asked many times before such a timer expires.
+TEST_CASE(dead_paths_are_left_although_the_retry_timer_is_long) {
+  PlainOptions options = planes({2, plane(500, 256)});
+  options.active_per_port = 1;
+  options.timeout_exponent = 20;
+  Stream stream(options);
+  PlainNetwork& network = stream.network;
+  network.at_time(kPsPerSecond, [&] {
+    const EvSet& evs = *network.engine(0).ev_set(stream.flow().qp);
+    for (EvIndex ev = 0; ev < evs.size(); ++ev) {
+      if (evs.is_active(ev)) network.dead_evs.insert(evs.ev(ev).value);
+    }
+  });
+  network.run_until(kPsPerSecond);
+  CHECK(network.dead_evs.size() == 2);
+  const std::uint64_t completed = stream.flow().completed_bytes;
+  network.run_until(5 * kPsPerSecond);
+  CHECK(!stream.flow().failed);
+  CHECK(stream.flow().completed_bytes > completed + 100'000'000);
+}
+
 TEST_CASE(a_plane_that_slows_down_and_recovers_is_followed) {
   Stream stream(planes({4, plane(500, 256)}));
   PlainNetwork& network = stream.network;

@@ -9,7 +9,15 @@ import pytest
 
 from openmrc import _native
 from openmrc.connection import QpSettings
-from openmrc.connection.settings import base_rtt_ns_of, cc_values, payload_mtu_for, port_rate_bps, rate_of
+from openmrc.connection.settings import (
+    PAYLOAD_MTU_MAX,
+    PAYLOAD_MTU_STANDARD_MAX,
+    base_rtt_ns_of,
+    cc_values,
+    payload_mtu_for,
+    port_rate_bps,
+    rate_of,
+)
 from openmrc.errors import (
     BusyError,
     ConfigError,
@@ -438,12 +446,21 @@ def test_connection_settings_are_checked_by_name(name, value):
     assert caught.value.field == name
 
 
-@pytest.mark.parametrize(("mtu", "version", "payload"), [(1500, 4, 1428), (1500, 6, 1408), (9000, 4, 4096)])
-def test_payload_fits_the_path(mtu, version, payload):
-    assert payload_mtu_for(mtu, version, None) == payload
+@pytest.mark.parametrize(
+    ("mtu", "version", "most", "payload"),
+    [
+        (1500, 4, PAYLOAD_MTU_MAX, 1428),
+        (1500, 6, PAYLOAD_MTU_MAX, 1408),
+        (9000, 4, PAYLOAD_MTU_MAX, 8192),
+        (9000, 4, PAYLOAD_MTU_STANDARD_MAX, 4096),
+        (6000, 4, PAYLOAD_MTU_MAX, 5928),
+    ],
+)
+def test_payload_fits_the_path(mtu, version, most, payload):
+    assert payload_mtu_for(mtu, version, None, most) == payload
     assert payload % 4 == 0
     with pytest.raises(ConfigError, match="path MTU"):
-        payload_mtu_for(1500, version, 1432)
+        payload_mtu_for(1500, version, 1432, most)
 
 
 def test_the_window_stays_within_rate_round_trip_and_buffers():

@@ -67,8 +67,9 @@ def test_links_and_switches_and_a_plane_become_silent_black_holes_and_come_back(
     assert 0 in suspected
 
 
-def test_a_dead_plane_carries_nothing_and_is_used_again_after_its_repair():
-    record = run("plane 1 blackhole at 800ms for 1500ms")
+@pytest.mark.parametrize("signal", ["marks", "delay", "discover"])
+def test_a_dead_plane_carries_nothing_and_is_used_again_after_its_repair(signal: str):
+    record = run("plane 1 blackhole at 800ms for 1500ms", connection={"signal": signal})
     assert_came_through(record)
     plane = record.run.planes_rx[1]
     fault = record.run.faults[0]
@@ -76,6 +77,13 @@ def test_a_dead_plane_carries_nothing_and_is_used_again_after_its_repair():
     quiet = plane.at(fault.end_s - 0.2) - plane.at(fault.start_s + 0.2)  # away from the edges: samples are 50 ms apart
     assert quiet == 0
     assert plane.at(record.run.end_s) > plane.at(fault.end_s)
+
+
+def test_a_dead_plane_is_in_the_log_where_planes_are_controlled_one_by_one():
+    record = run("plane 1 blackhole at 800ms for 1500ms", connection={"signal": "delay"})
+    assert_came_through(record)
+    planes = [line.text for line in record.run.log if "plane 1" in line.text and "answer" in line.text]
+    assert planes == ["host0: plane 1 does not answer", "host0: plane 1 answers again"]
 
 
 def test_loss_corruption_duplication_and_reordering_never_change_the_data():

@@ -15,7 +15,7 @@ import pytest
 from own_ports import UDP_PORT
 
 import openmrc
-from openmrc import Device
+from openmrc import Device, QpSettings
 from openmrc.connection import Connection, Listener
 from openmrc.connection.door import PENDING_MAX
 from openmrc.connection.handshake import LINE_BYTES_MAX, VERSION
@@ -230,7 +230,8 @@ def test_a_client_that_leaves_in_the_middle_costs_nothing(devices: tuple[Device,
 def test_a_bad_accept_is_refused(devices: tuple[Device, Device], change: dict[str, Any], why: str) -> None:
     accept = {"openmrc": VERSION, "kind": "accept", "payload_mtu": 1024, "base_rtt_ns": 10**6, "rate_bps": 10**9}
     line = json.dumps(accept | {"qps": [{"qp_num": 5, "psn": 1}]} | change).encode() + b"\n"
-    with openmrc.listen(devices[1], "127.0.0.1:0") as listener, accepting(listener):
+    settings = QpSettings(payload_mtu=4096)  # less than loopback takes, so that an accept can exceed the offer
+    with openmrc.listen(devices[1], "127.0.0.1:0", settings=settings) as listener, accepting(listener):
         with socket.create_connection(("127.0.0.1", listener.port), timeout=20) as stranger:
             stranger.sendall(json.dumps(HELLO).encode() + b"\n" + line)
             with stranger.makefile("rb") as lines:

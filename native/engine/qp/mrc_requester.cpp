@@ -167,7 +167,7 @@ void MrcRequester::handle_timeout(TimePs now) {
     }
     state_probe_due_ = true;
   }
-  if (planes_ != nullptr) condemn_unanswered(now, wait);
+  if (planes_ != nullptr) condemn_unanswered(now);
   while (planes_ == nullptr && !window_.flight_empty() && window_.record(window_.oldest()).sent + wait <= now) {
     declare_lost(now, window_.oldest(), EvFeedback::kTimeout);
   }

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from openmrc import _native
-from openmrc.events import EvStateChanged, PortStateChanged, QpStateChanged
+from openmrc.events import EvStateChanged, PlaneStateChanged, PortStateChanged, QpStateChanged
 from openmrc.verbs import Device
 
 _PORTS_S = 0.05
@@ -93,6 +93,9 @@ class Recorder:
                 elif isinstance(event, PortStateChanged):
                     whose = "a peer says that its port" if event.learned else "port"
                     self._say(event.time_ns, f"{whose} {event.port} is {'up' if event.up else 'down'}")
+                elif isinstance(event, PlaneStateChanged):
+                    said = "answers again" if event.answering else "does not answer"
+                    self._say(event.time_ns, f"plane {event.port} {said}")
                 elif isinstance(event, QpStateChanged) and event.state.name == "ERR":
                     self._say(event.time_ns, f"QP {event.qp} failed: {event.cause.name}")
             self._tell_bad()
