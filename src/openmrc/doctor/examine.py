@@ -23,7 +23,7 @@ __all__ = ["examine"]
 
 def examine(wanted: str | None = None, peer: str | None = None) -> Report:
     """What this host offers to a device, and what to change. Changes nothing itself; takes one to three seconds,
-    with a peer some four more.
+    with a peer three to six more.
 
     Args:
         wanted: Ports of the device, as `choose_ports` takes them; None: all suitable interfaces.
