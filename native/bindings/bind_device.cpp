@@ -246,9 +246,9 @@ void bind_objects(nb::class_<Device>& device) {
       .def(
           "send_ev_probe",
           [](Device& self, PeerId peer, PortId port, std::uint32_t ev, std::uint16_t request_id,
-             std::int64_t timeout_ns) {
+             std::int64_t timeout_ns, std::uint32_t padding_bytes) {
             return static_cast<unsigned>(self.command([&](Engine& engine, TimePs now) {
-              return engine.send_ev_probe(now, peer, port, ev, request_id, timeout_ns * kPsPerNs);
+              return engine.send_ev_probe(now, peer, port, ev, request_id, timeout_ns * kPsPerNs, padding_bytes);
             }));
           },
           Release())

@@ -1,6 +1,7 @@
 #include "engine/endpoint.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/base/assert.hpp"
 #include "engine/qp/packet_builder.hpp"
@@ -15,6 +16,8 @@ constexpr std::size_t kRequestsMax = 1U << 16;
 constexpr std::uint32_t kAnswersAtOncePeer = 1024, kAnswersAtOnce = 4096, kStrangersAtOnce = 256;
 constexpr TimePs kStrangerInterval = kPsPerMs;
 constexpr std::uint32_t kPortChecksMax = 256;  // probes at a time
+constexpr std::array<std::uint8_t, kProbePaddingMax> kPadding{};
+constexpr std::uint32_t kResponseGrowth = 20;  // EETH 36 instead of ERTH 16
 
 wire::Bth endpoint_bth(const EngineConfig& config, wire::Opcode opcode, std::uint16_t id) {
   wire::Bth bth;
@@ -31,6 +34,11 @@ std::uint32_t own_ev(const PortConfig& port, std::uint32_t wanted) {
   return port.evs[wanted % port.evs.size()];
 }
 
+// The response to a padded request is as large as that: the way back is tried, too, and nothing is amplified.
+std::uint32_t padding_of_response(std::uint32_t request_padding) {
+  return request_padding - std::min(request_padding, kResponseGrowth);
+}
+
 }  // namespace
 
 // --- requests
@@ -41,7 +49,9 @@ void EndpointOperations::add(const Request& request) {
   next_deadline_ = std::min(next_deadline_, request.deadline);
 }
 
-bool EndpointOperations::send_ev_probe(TimePs now, const Asker& asker, PeerId peer, const Ev& ev, TimePs timeout) {
+bool EndpointOperations::send_ev_probe(TimePs now, const Asker& asker, PeerId peer, const Ev& ev, TimePs timeout,
+                                       std::uint32_t padding_bytes) {
+  MRC_ASSERT(padding_bytes <= kProbePaddingMax && padding_bytes % 4 == 0);
   if (requests_.size() >= kRequestsMax) return false;
   Request request;
   request.wire_id = next_wire_id_++;
@@ -51,6 +61,7 @@ bool EndpointOperations::send_ev_probe(TimePs now, const Asker& asker, PeerId pe
   request.ev = ev;
   // Nobody else can answer in the peer's place, nor one rank of a host for another.
   request.nonce = static_cast<std::uint32_t>(keyed_hash(secret_, {kProbeNonceHash, ++nonces_drawn_}));
+  request.padding_bytes = padding_bytes;
   request.deadline = now + timeout;
   add(request);
   return true;
@@ -147,6 +158,7 @@ void EndpointOperations::queue_response(TimePs now, Ration own, const RxDatagram
   response.eeth.nonce = packet.erth.nonce;
   response.eeth.timestamp = packet.erth.timestamp;
   response.eeth.marked = datagram.ecn == Ecn::kCe;
+  response.padding_bytes = std::min<std::uint32_t>(padding_of_response(packet.payload_bytes), kProbePaddingMax);
   response.arrived = now;
   responses_.push_back(response);
 }
@@ -181,7 +193,7 @@ Peer* EndpointOperations::handle_response(TimePs now, const RxDatagram& datagram
   const auto id = static_cast<std::uint16_t>(packet.bth.psn);
   const auto found = std::find_if(requests_.begin(), requests_.end(), [&](const Request& request) {
     return request.wire_id == id && !request.unsent && request.op == packet.eeth.op &&
-           request.nonce == packet.eeth.nonce;
+           request.nonce == packet.eeth.nonce && packet.payload_bytes == padding_of_response(request.padding_bytes);
   });
   if (found == requests_.end()) return nullptr;
   Peer* peer = peers_.find(found->peer);
@@ -286,7 +298,7 @@ bool EndpointOperations::build_response(TimePs now, PortMask free_ports, PortMas
   const TimePs held = (now - found->arrived) / timestamp_unit(kResolution);
   packet.eeth.timestamp = static_cast<std::uint16_t>(found->eeth.timestamp + std::min<TimePs>(held, UINT16_MAX));
   packet.eeth.service_time_removed = true;
-  builder.add(packet, nullptr, 0);
+  builder.add(packet, kPadding.data(), found->padding_bytes);
   responses_.erase(found);
   return true;
 }
@@ -323,7 +335,7 @@ bool EndpointOperations::build_request(TimePs now, PortMask free_ports, PortMask
     packet.bth = endpoint_bth(config_, wire::Opcode::kEndpointRequest, request.wire_id);
     packet.erth = {request.op, config_.udp_port, request.ports, request.nonce, timestamp_at(now, kResolution),
                    kResolution};
-    builder.add(packet, nullptr, 0);
+    builder.add(packet, kPadding.data(), request.padding_bytes);
     request.sent = now;
     request.unsent = false;
     --unsent_;

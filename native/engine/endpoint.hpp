@@ -34,8 +34,10 @@ class EndpointOperations {
     EndpointResult answer;
   };
 
-  // False: too many requests wait for an answer.
-  bool send_ev_probe(TimePs now, const Asker& asker, PeerId peer, const Ev& ev, TimePs timeout);
+  // `padding_bytes`, a multiple of 4: request and answer are made that much larger, to see whether packets of that size
+  // arrive. False: too many requests wait for an answer.
+  bool send_ev_probe(TimePs now, const Asker& asker, PeerId peer, const Ev& ev, TimePs timeout,
+                     std::uint32_t padding_bytes = 0);
   // Reports to every connected peer which of our ports are up; repeated over the remaining ports until answered. A peer
   // that has never answered anything gets a single datagram: its address is a mere claim.
   void send_port_status(TimePs now, PortMask ports_up);
@@ -71,6 +73,7 @@ class EndpointOperations {
     PeerId peer = 0;
     Ev ev;
     std::uint32_t nonce = 0;
+    std::uint32_t padding_bytes = 0;
     PortMask ports = 0;
     TimePs sent = 0;
     TimePs deadline = 0;
@@ -83,6 +86,7 @@ class EndpointOperations {
     PortId port = 0;
     std::uint16_t wire_id = 0;
     wire::Eeth eeth;
+    std::uint32_t padding_bytes = 0;
     TimePs arrived = 0;
   };
 

@@ -126,12 +126,14 @@ Status Engine::set_receive_window(std::uint32_t qp, std::uint8_t mpr_units) {
   });
 }
 Status Engine::send_ev_probe(TimePs now, PeerId peer, PortId port, std::uint32_t ev, std::uint16_t request_id,
-                             TimePs timeout) {
+                             TimePs timeout, std::uint32_t padding_bytes) {
   const Peer* target = impl_->peers.find(peer);
   if (target == nullptr) return Status::kNotFound;
   if (port >= target->ports.size() || timeout <= 0) return Status::kInvalidArgument;
+  if (padding_bytes > kProbePaddingMax || padding_bytes % 4 != 0) return Status::kInvalidArgument;
   const EndpointOperations::Asker asker{0, request_id, false};
-  return impl_->endpoint.send_ev_probe(now, asker, peer, {ev, port}, timeout) ? Status::kOk : Status::kQueueFull;
+  const bool taken = impl_->endpoint.send_ev_probe(now, asker, peer, {ev, port}, timeout, padding_bytes);
+  return taken ? Status::kOk : Status::kQueueFull;
 }
 
 // --- poll_*

@@ -179,9 +179,10 @@ class Engine {
   Status enable_ev(TimePs now, std::uint32_t qp, std::uint32_t ev);
   Status set_receive_penalty(std::uint32_t qp, std::uint8_t penalty, bool restore);  // rcv_cwnd_pen of our SACKs
   Status set_receive_window(std::uint32_t qp, std::uint8_t mpr_units);               // dynamic MPR
-  // kQueueFull: too many requests wait for their answers.
-  Status send_ev_probe(TimePs now, PeerId peer, PortId port, std::uint32_t ev, std::uint16_t request_id,
-                       TimePs timeout);
+  // Request and answer are padded by `padding_bytes`, a multiple of 4, at most kProbePaddingMax. kQueueFull: too many
+  // requests wait for their answers.
+  Status send_ev_probe(TimePs now, PeerId peer, PortId port, std::uint32_t ev, std::uint16_t request_id, TimePs timeout,
+                       std::uint32_t padding_bytes = 0);
 
   // --- poll_*
   // Next burst for a port in `free_ports`, of at most `burst_max` packets. False: nothing to send now.

@@ -193,6 +193,51 @@ TEST_CASE(endpoint_12_the_answer_to_another_rank_is_no_answer) {
   CHECK(two.engine(0).poll_endpoint_result(result) && result.answered);
 }
 
+TEST_CASE(endpoint_13_a_padded_probe_is_answered_in_its_size) {
+  for (const std::uint32_t padding : {4U, 20U, 1400U, kProbePaddingMax}) {
+    Two two;
+    CHECK(two.engine(0).send_ev_probe(two.now, two.peer, 0, 0xC000, 5, kPsPerMs, padding) == Status::kOk);
+    CHECK(two.transmit(0));
+    const std::size_t asked_bytes = two.flying.front().bytes.size();
+    CHECK(asked_bytes == 12 + 16 + 4 + padding);
+    two.deliver(two.flying.front());
+    two.flying.clear();
+    CHECK(two.transmit(1));
+    CHECK(two.flying.front().bytes.size() == std::max<std::size_t>(asked_bytes, 12 + 36 + 4));
+    two.exchange();
+    EndpointResult result;
+    CHECK(two.engine(0).poll_endpoint_result(result) && result.answered);
+  }
+}
+
+TEST_CASE(endpoint_14_a_small_answer_to_a_padded_probe_is_none) {
+  Two two;
+  CHECK(two.engine(0).send_ev_probe(two.now, two.peer, 0, 0xC000, 5, kPsPerMs, 1400) == Status::kOk);
+  two.transmit(0);
+  wire::Packet asked;
+  CHECK(wire::parse(two.flying.front().bytes, wire::Extent::kWhole, asked) == wire::ParseError::kNone);
+  two.flying.clear();
+  wire::Packet answer;
+  answer.bth.opcode = wire::Opcode::kEndpointResponse;
+  answer.bth.destination_qp = kEndpointQp;
+  answer.bth.psn = asked.bth.psn;
+  answer.eeth.op = EndpointOp::kEvProbe;
+  answer.eeth.nonce = asked.erth.nonce;
+  two.deliver(two.forge(2, 0, 0, answer));
+  EndpointResult result;
+  CHECK(!two.engine(0).poll_endpoint_result(result));
+  two.run_for(2 * kPsPerMs);
+  CHECK(two.engine(0).poll_endpoint_result(result) && !result.answered);
+}
+
+TEST_CASE(endpoint_15_a_padding_that_no_packet_has_is_refused) {
+  Two two;
+  for (const std::uint32_t padding : {1U, 6U, kProbePaddingMax + 4}) {
+    const Status status = two.engine(0).send_ev_probe(two.now, two.peer, 0, 0xC000, 5, kPsPerMs, padding);
+    CHECK(status == Status::kInvalidArgument);
+  }
+}
+
 // --- addresses that are merely claimed
 
 TEST_CASE(endpoint_20_a_peer_lives_as_long_as_it_is_used) {

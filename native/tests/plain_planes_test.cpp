@@ -118,6 +118,18 @@ TEST_CASE(a_buffer_of_a_millisecond_is_enough) {
   CHECK(result.resent <= 0.001);
 }
 
+// The pulses that look for a higher rate are not filled here, so that they show nothing: the rate once grew without bound.
+TEST_CASE(a_pulse_that_is_not_filled_does_not_raise_the_rate) {
+  PlainOptions options =
+      planes({plane(1561, 480), plane(69, 375, 350 * kPsPerUs), plane(624, 587, 350 * kPsPerUs), plane(4109, 49),
+              plane(4563, 704, 4'150 * kPsPerUs), plane(564, 31, 4'600 * kPsPerUs)});
+  options.mpr_units = 255;
+  Stream stream(options);
+  stream.flow().outstanding_max = 200;
+  stream.flow().message_bytes = 1 << 20;
+  CHECK(stream.judge(3 * kPsPerSecond / 2, 5 * kPsPerSecond / 2).resent <= 0.01);
+}
+
 TEST_CASE(a_long_buffer_stays_short) {
   const Result result = run(planes({4, plane(50, 4096, 10 * kPsPerMs)}));
   CHECK(result.share >= 0.9);

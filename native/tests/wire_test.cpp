@@ -83,10 +83,27 @@ TEST_CASE(wire_every_shorter_length_is_too_short) {
 TEST_CASE(wire_longer_control_packets_are_refused) {
   for (const Opcode opcode : test::kAllOpcodes) {
     if (carries_payload(opcode)) continue;
-    auto bytes = datagram_of(draw(opcode, 3), 0);
+    Packet packet = draw(opcode, 3);
+    packet.erth.op = packet.eeth.op = wire::EndpointOp::kPortStatusUpdate;
+    auto bytes = datagram_of(packet, 0);
     for (int extra = 0; extra < 70; ++extra) {
       bytes.push_back(0);
       CHECK(error_of(bytes) == ParseError::kUnexpectedPayload);
+    }
+  }
+}
+
+TEST_CASE(wire_ev_probes_may_be_padded_by_words) {
+  for (const Opcode opcode : {Opcode::kEndpointRequest, Opcode::kEndpointResponse}) {
+    Packet packet = draw(opcode, 3);
+    packet.erth.op = packet.eeth.op = wire::EndpointOp::kEvProbe;
+    packet.bth.pad_bytes = 0;
+    auto bytes = datagram_of(packet, 0);
+    for (std::size_t padding = 0; padding < 70; ++padding, bytes.push_back(0)) {
+      Packet received;
+      const ParseError error = parse_copy(bytes, Extent::kWhole, received);
+      CHECK(error == (padding % 4 == 0 ? ParseError::kNone : ParseError::kUnexpectedPayload));
+      if (error == ParseError::kNone) CHECK(received.payload_bytes == padding);
     }
   }
 }

@@ -171,6 +171,13 @@ def test_perf_measures_bandwidth_and_latency(server: str, tmp_path: Path):
     rows = json.loads((tmp_path / "write.json").read_text())["rows"]
     assert [row["bytes"] for row in rows] == [4**power for power in range(3, 12)]
     assert all(row["iterations"] == 64 and row["peak_gbps"] >= row["average_gbps"] > 0 for row in rows)
+    assert all(0 <= row["retransmitted_packets"] <= row["sent_packets"] for row in rows)
+    assert [[plane["plane"] for plane in row["planes"]] for row in rows] == [[0, 1]] * len(rows)
+    assert sum(plane["sent_packets"] for plane in rows[-1]["planes"]) == rows[-1]["sent_packets"]
+    assert all(0 < plane["acked_packets"] <= plane["sent_packets"] for plane in rows[-1]["planes"])
+    assert all(plane["rate_bps"] > 0 and plane["base_rtt_us"] > 0 for plane in rows[-1]["planes"])
+    assert "Resent[%]" in write.stdout
+    assert "planes at 4 MiB" in write.stdout
     both = openmrc("perf", "write", *common, "--size", "16KiB", "--qps", "2", "--bidirectional")
     assert both.returncode == 0, both.stderr
     assert "2 QPs" in both.stdout

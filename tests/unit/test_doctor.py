@@ -18,9 +18,11 @@ from openmrc.doctor.host import Host
 from openmrc.doctor.namespace_probe import NamespaceFacts, probe_namespace
 from openmrc.doctor.packages import check_packages
 from openmrc.doctor.peer import PlaneAnswer, check_peer, parse_peer, probe_peer
+from openmrc.doctor.peer_load import PeerLoad, check_load, load_peer, marks
 from openmrc.doctor.self_test import SelfTest, check_self_test, run_self_test
 from openmrc.doctor.socket_probe import SocketFacts, probe_sockets
 from openmrc.errors import ConfigError
+from openmrc.live.plane_watch import PlaneReport
 from openmrc.verbs import Device
 from openmrc.verbs.device import Port
 from openmrc.verbs.interfaces import ChosenPorts, Interface, choose_ports
@@ -517,6 +519,77 @@ def test_a_peer_is_asked_on_every_plane():
         silent = probe_peer(near, ["127.31.1.9"], udp_port=14794)
     assert [(one.plane, one.local, one.answered) for one in answers] == [(0, "127.31.2.1", 8), (1, "127.31.2.2", 8)]
     assert silent[0].answered == 0
+
+
+def test_the_largest_packets_that_arrive_are_found_on_every_plane():
+    with Device(["127.31.1.1"], udp_port=14794, evs_per_port=8, answer_strangers=True):
+        (answer,) = probe_peer([Port("127.31.2.1")], ["127.31.1.1"], udp_port=14794)
+    assert (answer.full_bytes, answer.arriving_bytes) == (8264, 8264)
+
+
+def test_frames_that_do_not_arrive_name_the_plane_the_size_and_the_command():
+    answer = PlaneAnswer(
+        3, "10.0.0.1", "10.0.0.2", answered=8, round_trip_us=60.0, path_mtu_bytes=9000, full_bytes=8264,
+        arriving_bytes=1500, interface="eth3",
+    )  # fmt: skip
+    (finding,) = check_peer([answer])
+    assert finding.verdict is IMPROVABLE
+    assert "frames of 8,264 bytes do not arrive on plane 3" in finding.sentence
+    assert finding.command == "sudo ip link set dev eth3 mtu 1500"
+
+
+QUIET = PlaneReport(
+    plane=0, sent_packets=1000, lost_packets=0, lost_share=0.0, acked_packets=1000, rate_bps=500_000_000,
+    base_rtt_us=90.0, queue_delay_us=20.0, queue_delay_max_us=80.0, target_delay_us=400.0, marking=False, silent=False,
+    silent_share=0.0,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, None),
+        ({"queue_delay_max_us": 900.0}, False),
+        ({"lost_packets": 3}, False),
+        ({"queue_delay_max_us": 900.0, "marking": True}, True),
+        ({"lost_packets": 1000, "acked_packets": 0}, None),
+    ],
+)
+def test_a_plane_marks_or_had_no_reason_to(changes: dict[str, float], expected: bool | None):
+    assert marks((QUIET, replace(QUIET, **changes))) is expected
+    assert marks((replace(QUIET, **changes), QUIET)) is expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "words"),
+    [
+        ({}, OK, "marks unknown"),
+        ({"queue_delay_max_us": 900.0}, OK, "does not mark"),
+        ({"marking": True}, OK, "; marks (ECN)"),
+        ({"lost_packets": 20, "lost_share": 0.02}, IMPROVABLE, "2.00% lost"),
+        ({"silent": True}, BROKEN, "Silent under load"),
+        ({"acked_packets": 0}, BROKEN, "Silent under load: 0 of 1,000"),
+    ],
+)
+def test_planes_under_load(changes: dict[str, float], verdict: Verdict, words: str):
+    load = PeerLoad(8192, 0.5, 0.001, 0, (replace(QUIET, **changes),), (QUIET,))
+    stream, plane = check_load(load, ["10.0.0.2"])
+    assert stream.verdict is OK
+    assert stream.numbers["retransmitted_share"] == 0.001
+    assert (plane.verdict, plane.name) == (verdict, "plane 0")
+    assert words in plane.sentence
+
+
+def test_marks_are_counted_where_planes_are_not_controlled_one_by_one():
+    (stream,) = check_load(PeerLoad(4096, 0.5, 0.0, 1234), ["10.0.0.2"])
+    assert "1,234 packets were marked" in stream.sentence
+
+
+def test_without_a_server_nothing_is_measured_and_the_finding_says_why():
+    load = load_peer([Port("127.31.2.1")], ["127.31.1.1"], udp_port=14794, tcp_port=9)
+    (stream,) = check_load(load, ["127.31.1.1"])
+    assert (stream.verdict, stream.command) == (OPTIONAL, "openmrc perf serve --ports 127.31.1.1")
+    assert "127.31.1.1:9" in stream.sentence
 
 
 def test_a_device_that_does_not_serve_strangers_is_silent():

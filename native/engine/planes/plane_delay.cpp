@@ -24,10 +24,12 @@ bool PlaneDelay::usual_way(TimePs now, TimePs rtt, PortId via) {
   if (!first) {
     // With what is queued now, so too long, which a short dip soon shows; too short a time would starve the plane.
     base_ = rtt;
+    idle_ = kNever;
     base_before_ = kNever;
     base_since_ = now;
     way_changed_ = true;
   }
+  if (via != idle_via_) idle_ = kNever;
   via_ = via;
   strange_ways_ = 0;
   return true;
@@ -35,12 +37,11 @@ bool PlaneDelay::usual_way(TimePs now, TimePs rtt, PortId via) {
 
 // A short packet passes switches sooner than a full one: where there are full ones, it would make them look delayed.
 bool PlaneDelay::comparable(TimePs now, std::uint32_t packet_bytes) {
-  if (2 * packet_bytes >= large_bytes_ || now - large_seen_ > kLargeLife) {
+  if (packet_bytes >= large_bytes_ || now - large_seen_ > kLargeLife) {
     large_bytes_ = packet_bytes;
     large_seen_ = now;
-    return true;
   }
-  return false;
+  return 2 * packet_bytes >= large_bytes_;
 }
 
 bool PlaneDelay::add(TimePs now, TimePs rtt, std::uint32_t packet_bytes, PortId via) {
@@ -70,9 +71,11 @@ bool PlaneDelay::add(TimePs now, TimePs rtt, std::uint32_t packet_bytes, PortId 
   return true;
 }
 
-void PlaneDelay::set_idle(TimePs now, TimePs rtt) {
-  idle_ = now - idle_since_ > kIdleLife ? rtt : std::min(idle_, rtt);
+void PlaneDelay::set_idle(TimePs now, TimePs rtt, PortId via) {
+  if (via_ != kPortCountMax && via != via_) return;
+  idle_ = now - idle_since_ > kIdleLife || via != idle_via_ ? rtt : std::min(idle_, rtt);
   idle_since_ = now;
+  idle_via_ = via;
 }
 
 void PlaneDelay::restart() {

@@ -16,7 +16,7 @@ class PlaneDelay {
   // comparable with the others (a short packet among full ones, an unusual way back) and was left out.
   bool add(TimePs now, TimePs rtt, std::uint32_t packet_bytes, PortId via);
   // Round trip of a short packet that met no queue of ours: at most so long, and what a full one takes more, is idle time.
-  void set_idle(TimePs now, TimePs rtt);
+  void set_idle(TimePs now, TimePs rtt, PortId via);
   void allow(TimePs full_packet) { full_packet_ = full_packet; }
   // Forgets the samples, but not the idle time.
   void restart();
@@ -25,7 +25,7 @@ class PlaneDelay {
 
   bool sampled() const { return smoothed_ > 0; }
   bool settled() const { return count_ > kRecent; }  // enough samples for `least_of(kRecent)`
-  TimePs base() const;                               // idle round trip: least of the last ten to twenty seconds
+  TimePs base() const;  // idle round trip: least of the last ten to twenty seconds, and of questions
   TimePs smoothed() const { return smoothed_; }
   TimePs deviation() const { return deviation_; }  // mean, from the smoothed value
   // Queueing delay: least of the last `samples`, at most kRecent.
@@ -55,6 +55,7 @@ class PlaneDelay {
   TimePs epoch_least_ = kNever, epoch_high_ = 0, epoch_high_before_ = 0;
   TimePs large_seen_ = kLongAgo;  // when a packet of `large_bytes_` was last sampled
   TimePs idle_ = kNever, idle_since_ = kLongAgo;
+  PortId idle_via_ = kPortCountMax;
   TimePs full_packet_ = 250 * kPsPerUs;  // that a full packet takes longer than a short one, at most
   std::uint32_t epoch_samples_ = 0;
   std::uint32_t large_bytes_ = 0;

@@ -1,9 +1,6 @@
 #include "engine/planes/plane_window.hpp"
 
 #include <algorithm>
-#ifdef PLANE_DEBUG
-#include <cstdio>
-#endif
 
 #include "engine/planes/ratio.hpp"
 
@@ -112,8 +109,9 @@ TimePs PlaneWindow::target() const {
 }
 
 void PlaneWindow::size_burst() {
-  const std::int64_t wanted = bytes_in(pace_, target() / 4);
-  burst_bytes_ = std::max(std::min({wanted, burst_cap_bytes_, kBurstBytesMax}), packet_bytes_);
+  const std::int64_t wanted = bytes_in(pace_, target() / 2);
+  burst_bytes_ =
+      std::max(std::min({std::max(wanted, 2 * packet_bytes_), burst_cap_bytes_, kBurstBytesMax}), packet_bytes_);
 }
 
 // Never so much that a receiver which pauses for a moment must lose it, unless the path itself holds it.
@@ -215,16 +213,6 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
   const TimePs span = now - epoch_began_;
   const TimePs queue = delay_.epoch_queue();
   const std::int64_t rate = rate_of(epoch_acked_bytes_, span);
-#ifdef PLANE_DEBUG
-  if (dbg_)
-    printf(
-        "%.4f W %.1f inf %.1f pace %.1fM B %ld q %.0f qhi %.0f T %.0f/%.0f base %.0f srtt %.0f lost %u acked %u del "
-        "%.1fM ceil %.1fM start %d und %d bg %ld cap %ld resp %u pulse %d gain %ld early %u late %u\n",
-        now / 1e12, window_ / (double)packet_bytes_, epoch_in_flight_ / (double)packet_bytes_, pace_ * 8e-6,
-        burst_bytes_, queue / 1e6, delay_.high() / 1e6, target_ / 1e6, target() / 1e6, delay_.base() / 1e6,
-        delay_.smoothed() / 1e6, epoch_lost_, epoch_acked_, rate * 8e-6, ceiling_ * 8e-6, starting_, undelayed_epochs_,
-        background_ppm_, burst_cap_bytes_, responses_, pulse_end_ > 0, pulse_gain_ppm_, lost_early_, lost_late_);
-#endif
   if (!starting_) {
     delivered_rate_ = delivered_rate_ == 0 ? rate : delivered_rate_ + (rate - delivered_rate_) * 3 / 10;
     if (reached(epoch_order_, block_after_)) {
@@ -373,7 +361,9 @@ bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
   if (pulse_end_ > 0 && now < pulse_end_) pace_ = ceiling_ + scaled(ceiling_, pulse_gain_ppm_, kPpm);
   const std::int64_t expected = 2 + scaled(2 * background_ppm_, block_.packets, kPpm);
   if (pulse_end_ > 0 && now > pulse_verdict_ && block_.lost <= expected) {
-    if (queue < kNoise) {
+    // A pulse that was not filled, for want of data or of processor time, has shown nothing.
+    const std::int64_t filled = std::max({last_rate_, rate_before_, delivered_rate_});
+    if (queue < kNoise && filled > ceiling_ - ceiling_ / 10) {
       ceiling_ += scaled(ceiling_, pulse_gain_ppm_ * 7 / 10, kPpm);
       pulse_interval_ = kPulseInterval;
       ceiling_since_ = now - pulse_interval_;

@@ -12,7 +12,7 @@
 
 namespace openmrc {
 
-// What one acknowledgement, or a silence, told about the packets of one plane.
+// What one acknowledgement told about the packets of one plane.
 struct PlaneFeedback {
   std::int64_t acked_bytes = 0, lost_bytes = 0;
   std::uint32_t acked_packets = 0, lost_packets = 0;
@@ -31,9 +31,6 @@ struct PlaneProgress {
 
 class PlaneWindow {
  public:
-#ifdef PLANE_DEBUG
-  bool dbg_ = false;
-#endif
   // `packet_bytes`: nominal size of a full packet. `buffer_bytes`: what the receiver's socket holds of one plane, for
   // windows beyond what the path itself holds; 0: unknown.
   void start(std::uint32_t packet_bytes, std::int64_t buffer_bytes);
@@ -54,10 +51,10 @@ class PlaneWindow {
   std::int64_t pace() const { return pace_; }            // bytes a second; 0: not limited yet
   TimePs target() const;
   const PlaneDelay& delay() const { return delay_; }
-  void set_idle(TimePs now, TimePs rtt) { delay_.set_idle(now, rtt); }
+  void set_idle(TimePs now, TimePs rtt, PortId via) { delay_.set_idle(now, rtt, via); }
   bool starting() const { return starting_; }
   std::int64_t background_loss_ppm() const { return background_ppm_; }
-  // The smallest window: an acknowledgement of its own is asked for where there is not more in flight than that.
+  // A SACK is asked for at the end of each burst: the byte trigger alone would tell too late of a window like this.
   bool small() const { return window_ < kSmallWindowBytes; }
 
  private:

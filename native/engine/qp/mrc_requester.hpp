@@ -55,7 +55,7 @@ class MrcRequester final : public Requester {
   void handle_sack(TimePs now, PortId port, const wire::Packet& packet);
   void handle_nack(TimePs now, const wire::Packet& packet);
   void handle_transport_ack(TimePs now, const wire::Packet& packet);
-  void handle_probe_answer(TimePs now, const wire::Packet& packet);
+  void handle_probe_answer(TimePs now, PortId port, const wire::Packet& packet);
   void complete_up_to(std::uint64_t completed);
   void refused(wire::AethSyndrome syndrome);
   // `certain`: that the latest copy of the packet is the one that arrived.
@@ -98,6 +98,7 @@ class MrcRequester final : public Requester {
   bool wants_plane_ack(PortId plane, Psn psn, std::int64_t burst_bytes) const;
   std::uint32_t open_record(Psn psn);
   std::int64_t backlog_bytes();
+  std::int64_t posted_bytes() const;
   void acknowledge_on_plane(TimePs now, Psn psn, bool certain);
   void sample_plane(TimePs now, PortId port, const wire::Packet& packet, Psn trigger, AckSample& sample);
   TimePs echoed_rtt(TimePs now, const wire::Packet& packet) const;

@@ -54,7 +54,7 @@ void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& pack
 
   AckSample sample;
   if (seth.probe_response) {
-    handle_probe_answer(now, packet);
+    handle_probe_answer(now, port, packet);
   } else {
     if (planes_ != nullptr) {
       sample_plane(now, port, packet, trigger, sample);
@@ -146,7 +146,7 @@ void MrcRequester::note_path(TimePs now, const wire::Seth& seth, Psn trigger, Ti
   }
 }
 
-void MrcRequester::handle_probe_answer(TimePs now, const wire::Packet& packet) {
+void MrcRequester::handle_probe_answer(TimePs now, PortId port, const wire::Packet& packet) {
   const wire::Seth& seth = packet.seth;
   const auto id = static_cast<std::uint16_t>(seth.ack_psn_offset);
   const auto found = std::find_if(probes_.begin(), probes_.end(), [&](const Probe& probe) { return probe.id == id; });
@@ -156,8 +156,7 @@ void MrcRequester::handle_probe_answer(TimePs now, const wire::Packet& packet) {
   latest_delivered_ = std::max(latest_delivered_, probe.sent);
   if (probe.purpose == Purpose::kPlane) {
     const PortId plane = context_.ev_set->ev(probe.ev).port;
-    if (planes_->answered(now, plane, probe.order, echoed_rtt(now, packet))) announce_plane(now, plane, false);
-    quiet_since_ = now;
+    if (planes_->answered(now, plane, probe.order, echoed_rtt(now, packet), port)) announce_plane(now, plane, false);
   }
   if (probe.purpose == Purpose::kAsked) context_.answered = std::max(context_.answered, probe.sent);
   if (probe.purpose == Purpose::kPath)

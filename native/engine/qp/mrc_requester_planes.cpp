@@ -34,6 +34,12 @@ std::int64_t MrcRequester::backlog_bytes() {
   return static_cast<std::int64_t>(waiting * full_nominal_bytes());
 }
 
+// Bytes from the lower edge of the window to the end of what is posted or of the peer's window.
+std::int64_t MrcRequester::posted_bytes() const {
+  const Psn end = std::min(queue_.end_psn(), window_end());
+  return static_cast<std::int64_t>(end > window_.first() ? (end - window_.first()) * full_nominal_bytes() : 0);
+}
+
 // The next packet from `from` on: lost ones first, as long as there are any, then new ones. False: none may be sent.
 bool MrcRequester::next_for_plane(Psn from, Psn& psn) {
   if (window_.lost() > 0 && from < window_.end()) {
@@ -73,8 +79,8 @@ BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::u
   EvIndex ev = kNoEv;
   PlaneSet::Choice choice;
   while (ev == kNoEv) {
-    choice =
-        planes_->choose(now, {usable, free_ports, first_bytes, backlog_bytes(), context_.cc->window_bytes(), repair});
+    choice = planes_->choose(
+        now, {usable, free_ports, first_bytes, backlog_bytes(), posted_bytes(), context_.cc->window_bytes(), repair});
     if (!choice.found) return choice.busy ? BuildResult::kPortBusy : BuildResult::kNothing;
     const EvIndex lost_on = repair ? window_.record(psn).ev : kNoEv;
     ev = context_.ev_set->next(now, PortMask{1} << choice.plane, lost_on);
@@ -188,7 +194,13 @@ void MrcRequester::end_plane_feedback(TimePs now, AckSample& sample, const wire:
 // Congestion and chance lose packets, too: a path is put aside when nothing at all arrives by it while its plane answers.
 void MrcRequester::lose_on_planes(TimePs now) {
   for (const Psn psn : plane_losses_) {
-    const SendRecord& record = window_.record(psn);
+    const SendRecord record = window_.record(psn);
+    const PortId plane = context_.ev_set->ev(record.ev).port;
+    window_.leave_flight(psn, SendState::kLost);
+    ++context_.stats.losses_inferred;
+    if (planes_->marking(plane))
+      context_.cc->on_loss(now, record.nominal_bytes, static_cast<std::uint64_t>(planes_->marking_in_flight()));
+    if (planes_->silent(plane)) continue;
     EvLosses& losses = ev_losses_[record.ev];
     if (losses.bursts == 0) losses.first = record.sent;
     if (losses.latest != record.sent && losses.bursts < kSilentBursts) ++losses.bursts;
@@ -197,8 +209,6 @@ void MrcRequester::lose_on_planes(TimePs now) {
       losses.bursts = 0;
       context_.ev_set->on_feedback(now, record.ev, EvFeedback::kLost);
     }
-    window_.leave_flight(psn, SendState::kLost);
-    ++context_.stats.losses_inferred;
   }
   plane_losses_.clear();
 }

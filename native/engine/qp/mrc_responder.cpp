@@ -93,7 +93,10 @@ void MrcResponder::handle_probe(TimePs now, const RxDatagram& datagram, const wi
   ++context_.stats.probes_received;
   const wire::SackMark mark = datagram.ecn == Ecn::kCe ? wire::SackMark::kSkipOnce : wire::SackMark::kNone;
   const std::uint32_t entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
-  queue_sack({now, 0, entropy, peth.timestamp, peth.probe_id, peth.resolution, mark, datagram.port, true, 0, 0, 0});
+  const PendingSack answer{now, 0, entropy, peth.timestamp, peth.probe_id, peth.resolution, mark, datagram.port, true,
+                           0,   0, 0};
+  if (!arrivals_.empty()) note_transit(answer);
+  queue_sack(answer);
   // Who asks for our state may be missing the transport ACK, or hear nothing of us at all.
   if (completed_ > 0) ack_due_ = true;
   context_.reverse.suspect(*context_.ev_set, datagram.port);

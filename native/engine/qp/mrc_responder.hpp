@@ -54,7 +54,7 @@ class MrcResponder final : public Responder {
   // Arrivals on one plane since its last SACK, where planes are told of one by one.
   struct PlaneArrivals {
     std::uint32_t bytes = 0;
-    // Arrival less sending, in the sender's units and on clocks that differ by a constant: the least of one to two seconds.
+    // Arrival less sending, in the sender's units and on clocks that differ by a constant: the least of ten to twenty seconds.
     std::uint16_t transit = 0, transit_now = 0;
     TimePs transit_since = 0;
     PortId answer_over = 0;  // plane that its SACKs take

@@ -15,7 +15,7 @@ constexpr TimePs kPlaneSackDelay = kPsPerMs;
 constexpr TimePs kTransitGain = kPsPerMs;
 constexpr TimePs kQuickHeard = 10 * kPsPerMs;
 constexpr TimePs kWayLife = 200 * kPsPerMs;
-constexpr TimePs kTransitLife = kPsPerSecond;
+constexpr TimePs kTransitLife = 10 * kPsPerSecond;
 constexpr std::size_t kSacksMax = 64;
 constexpr std::size_t kNacksMax = 256;
 

@@ -1,10 +1,6 @@
 #include "engine/qp/plane_set.hpp"
 
 #include "engine/base/assert.hpp"
-#ifdef PLANE_DEBUG
-#include <cstdio>
-#include <cstdlib>
-#endif
 #include "engine/planes/ratio.hpp"
 
 namespace openmrc {
@@ -38,10 +34,6 @@ PlaneSet::PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::ui
     plane.window.start(packet_bytes, buffer_bytes);
     plane.heard = plane.sent = now;
   }
-#ifdef PLANE_DEBUG
-  if (getenv("DBG") && plane_count > (unsigned)atoi(getenv("DBG")))
-    planes_[(unsigned)atoi(getenv("DBG"))].window.dbg_ = true;
-#endif
 }
 
 void PlaneSet::rebase(TimePs by) {
@@ -74,7 +66,8 @@ std::int64_t PlaneSet::rate_of_plane(const Plane& plane) const {
   return std::max<std::int64_t>({plane.window.rate(), plane.window.pace() / 2, 1});
 }
 
-// Whether quicker planes, waiting for their turn, would not deliver all that is left sooner.
+// Whether the packet arrives before quicker planes would have delivered all that is posted: later, the end of a message would
+// wait for it, and a window that is full behind it would stop the others.
 bool PlaneSet::worth_it(const Plane& plane, const Request& request, std::int64_t bytes) const {
   const TimePs own = latency(plane);
   if (own == 0) return true;
@@ -88,8 +81,8 @@ bool PlaneSet::worth_it(const Plane& plane, const Request& request, std::int64_t
     quicker_latency = std::max(quicker_latency, latency(rival));
   }
   if (quicker_rate == 0) return true;
-  const TimePs theirs = time_for(request.backlog_bytes, quicker_rate) + quicker_latency;
-  return own + time_for(bytes, rate_of_plane(plane)) <= theirs;
+  const TimePs needed = own + time_for(bytes, rate_of_plane(plane));
+  return needed <= std::max(time_for(request.posted_bytes, quicker_rate), quicker_latency);
 }
 
 PlaneSet::Choice PlaneSet::choose(TimePs now, const Request& request) {
@@ -178,12 +171,6 @@ void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortI
   const Sent& sent = sent_of(psn);
   if (record.state == SendState::kLost) {
     // Given up too early: it only lay further behind than packets of this plane do.
-#ifdef PLANE_DEBUG
-    if (getenv("SPUR"))
-      std::printf("%.5f spurious plane %d psn %lu order %u delivered %u reordering %u age %.2f tx %d\n", now / 1e12, id,
-                  psn, sent.order, plane.delivered_order, plane.reordering, (now - record.sent) / 1e9,
-                  record.transmissions);
-#endif
     if (record.transmissions == 1) {
       const std::uint32_t behind = plane.delivered_order - sent.order;
       plane.reordering = std::clamp(behind + 1, plane.reordering, kReorderingMax);
@@ -290,8 +277,8 @@ void PlaneSet::end_feedback(TimePs now, const SendWindow& window, std::vector<Ps
   }
 }
 
-// Marks of a queue that is not there, as CoDel sets them now and then, must not hand the plane to a controller that only
-// listens to marks: they have to explain the delay.
+// Where packets wait, a few marks, as CoDel sets them, must not hand the plane to a controller that listens to marks: they
+// have to explain the delay.
 void PlaneSet::judge_marks(TimePs now, Plane& plane) {
   if (plane.samples < 4 || before(plane.delivered_order, plane.round_order + 1)) return;
   const bool delayed = plane.window.delay().least_of(4) > plane.window.target();
@@ -402,9 +389,9 @@ void PlaneSet::begin_work(TimePs now) {
   }
 }
 
-bool PlaneSet::answered(TimePs now, PortId id, std::uint32_t order, TimePs rtt) {
+bool PlaneSet::answered(TimePs now, PortId id, std::uint32_t order, TimePs rtt, PortId via) {
   Plane& plane = planes_[id];
-  if (plane.asked_idle && rtt > 0) plane.window.set_idle(now, rtt);
+  if (plane.asked_idle && rtt > 0) plane.window.set_idle(now, rtt, via);
   plane.heard = heard_ = now;
   if (before(plane.delivered_order, order + 1)) plane.delivered_order = order + 1;
   plane.touched = true;

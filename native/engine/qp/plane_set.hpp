@@ -28,6 +28,7 @@ class PlaneSet {
     PortMask usable = 0, free = 0;
     std::uint32_t first_bytes = 0;        // of the next packet
     std::int64_t backlog_bytes = 0;       // that wait to be sent, with those
+    std::int64_t posted_bytes = 0;        // under way or waiting, within the peer's window
     std::uint64_t controller_window = 0;  // for all planes that mark
     bool repair = false;
   };
@@ -64,8 +65,9 @@ class PlaneSet {
   // A plane whose peer is to be asked now; false: none on a free port. `order` comes back with the answer.
   bool next_probe(TimePs now, PortMask usable, PortMask free, PortId& plane, std::uint32_t& order);
   bool probe_due() const { return probe_due_ != 0; }
-  // True: the plane was silent and is not any more. `rtt`: of the question, service time removed.
-  bool answered(TimePs now, PortId plane, std::uint32_t order, TimePs rtt);
+  // True: the plane was silent and is not any more. `rtt`: of the question, service time removed, with the answer
+  // coming back over `via`.
+  bool answered(TimePs now, PortId plane, std::uint32_t order, TimePs rtt, PortId via);
   // Much is about to be sent: planes that have carried nothing lately are asked first, so that an idle round trip is known.
   void begin_work(TimePs now);
   void set_usable(TimePs now, PortMask usable);

@@ -142,7 +142,13 @@ ParseError get_control_headers(const std::uint8_t* in, Kind kind, Packet& packet
   return ParseError::kUnknownOpcode;
 }
 
-// Smaller than any trim size, so always whole.
+// EV probes and their answers may be padded to the size of data packets.
+bool may_be_padded(Kind kind, const Packet& packet) {
+  if (kind == Kind::kEndpointRequest) return packet.erth.op == EndpointOp::kEvProbe;
+  return kind == Kind::kEndpointResponse && packet.eeth.op == EndpointOp::kEvProbe;
+}
+
+// Never trimmed, so always whole: smaller than any trim size, or padded and in a class that is not trimmed.
 ParseError get_control(std::span<const std::uint8_t> datagram, Stack stack, Packet& packet) {
   const std::size_t headers = kBthBytes + stack.bytes;
   const std::size_t needed = headers + kIcrcBytes;
@@ -150,8 +156,9 @@ ParseError get_control(std::span<const std::uint8_t> datagram, Stack stack, Pack
   const ParseError error = get_control_headers(datagram.data() + kBthBytes, stack.kind, packet);
   if (error != ParseError::kNone) return error;
   packet.header_bytes = static_cast<std::uint16_t>(headers);
-  packet.payload_bytes = 0;
-  if (datagram.size() > needed) return ParseError::kUnexpectedPayload;
+  const std::size_t padding = datagram.size() - needed;
+  if (padding > 0 && (!may_be_padded(stack.kind, packet) || padding % 4 != 0)) return ParseError::kUnexpectedPayload;
+  packet.payload_bytes = static_cast<std::uint16_t>(padding);
   return packet.bth.pad_bytes == 0 ? ParseError::kNone : ParseError::kBadPad;
 }
 

@@ -17,6 +17,7 @@ constexpr std::uint32_t kKey = 1;  // of the one region that every NIC has: phan
 constexpr std::uint32_t kCqCapacity = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kSendsPostedMax = 256;
 constexpr std::uint32_t kIcrcBytes = 4;
+constexpr TimePs kPlainReverseProbeInterval = 50 * kPsPerMs;
 constexpr TimePs kReverseProbeRtts = 2;             // the specification has one; two leave room for the answer
 constexpr std::uint32_t kReverseProbePackets = 32;  // an incast of many QPs is not one of many probes
 
@@ -135,6 +136,10 @@ EngineConfig MrcEndpoint::engine_config(const Surroundings& surroundings, const 
   config.reverse_probe_packets = kReverseProbePackets;
   config.reverse_probe_interval =
       settings.reverse_probe_interval > 0 ? settings.reverse_probe_interval : kReverseProbeRtts * surroundings.base_rtt;
+  // Queues of plain switches may hold many round trips, and an answer that waited there is one all the same.
+  if (settings.init.path_signal != PathSignal::kMarks && settings.reverse_probe_interval == 0) {
+    config.reverse_probe_interval = std::max(config.reverse_probe_interval, kPlainReverseProbeInterval);
+  }
   for (PortId port = 0; port < surroundings.shape.planes; ++port)
     config.ports.emplace_back().local = address_of(host, port);
   if (!watched) config.events_max = 0;

@@ -119,6 +119,19 @@ _BANDWIDTH = (
     ("BW peak[Gb/s]", "peak_gbps", ">16.3f"),
     ("BW average[Gb/s]", "average_gbps", ">19.3f"),
     ("MsgRate[Mpps]", "message_rate_mpps", ">16.6f"),
+    ("Resent[%]", "retransmitted_share", ">12.3%"),
+    ("Queue[us]", "queue_delay_us", ">12.1f"),
+)
+_PLANES = (
+    ("plane", "plane", ">7d"),
+    ("speed[Mb/s]", "rate_bps", ">14.1f"),
+    ("packets", "sent_packets", ">12d"),
+    ("lost[%]", "lost_share", ">10.3%"),
+    ("idle RTT[us]", "base_rtt_us", ">15.1f"),
+    ("queue[us]", "queue_delay_us", ">12.1f"),
+    ("queue max[us]", "queue_delay_max_us", ">16.1f"),
+    ("ECN", "marking", ">8s"),
+    ("state", "silent", ">10s"),
 )
 _LATENCY = (
     ("#bytes", "bytes", ">8d"),
@@ -160,10 +173,37 @@ def _measure(
         console.print("".join(f"{head:>{_width(form)}}" for head, _, form in columns), markup=False)
         for size in sizes:
             rows.append(asdict(one(client, size)))
-            console.print("".join(f"{rows[-1][name]:{form}}" for _, name, form in columns))
+            console.print("".join(_cell(rows[-1][name], form) for _, name, form in columns))
+        _show_planes(console, rows[-1])
     if json_file is not None:
         document = {**about, "machine": describe_machine(), "commit": current_commit(), "rows": rows}
         write_file("--json", json_file, json.dumps(document, indent=2) + "\n")
+
+
+def _show_planes(console: Console, row: dict[str, Any]) -> None:
+    """The planes of the last size, where each is controlled by itself."""
+    planes: Sequence[dict[str, Any]] = row.get("planes", ())
+    if not planes:
+        return
+    console.print(f"planes at {format_bytes(row['bytes'])}:")
+    console.print("".join(f"{head:>{_width(form)}}" for head, _, form in _PLANES), markup=False)
+    for plane in planes:
+        shown = {
+            **plane,
+            "rate_bps": plane["rate_bps"] / 1e6,
+            "marking": "marks" if plane["marking"] else "none",
+            "silent": "silent" if plane["silent"] else "answers",
+        }
+        console.print("".join(_cell(shown[name], form) for _, name, form in _PLANES))
+
+
+def _cell(value: float | str | None, form: str) -> str:
+    """A value in its column; percentages without their sign, which the head has."""
+    if value is None:
+        return f"{'-':>{_width(form)}}"
+    if form.endswith("%"):
+        return f"{100 * float(value):{form[:-1]}f}"
+    return f"{value:{form}}"
 
 
 def _width(form: str) -> int:

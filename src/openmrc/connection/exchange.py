@@ -9,6 +9,7 @@ from openmrc.errors import DeviceError, HandshakeError, OpenmrcError
 from . import settings as rules
 from .channel import Channel
 from .handshake import (
+    PADDED_PROBES,
     Accept,
     Description,
     Hello,
@@ -55,12 +56,16 @@ async def request_peer(
         raise HandshakeError(f"{channel.peer_name} belongs to another job")
     peer = peer_of(offer)
     end.create_qps(offer.transport)
-    measured_ns = None
-    if settings.base_rtt_us is None:
-        measured_ns = await trips.smallest_ns(peer, channel.peer_name)
+    payload_mtu = min(offer.payload_mtu, end.payload_mtu(peer))
+    idle = await trips.measure(
+        peer,
+        channel.peer_name,
+        with_round_trip=settings.base_rtt_us is None,
+        payload_mtu=payload_mtu if PADDED_PROBES in offer.capabilities else None,
+    )
     agreed = Agreed(
-        payload_mtu=min(offer.payload_mtu, end.payload_mtu(peer)),
-        base_rtt_ns=rules.base_rtt_ns_of(settings, measured_ns, device.paths),
+        payload_mtu=min(payload_mtu, idle.payload_mtu or payload_mtu),
+        base_rtt_ns=rules.base_rtt_ns_of(settings, idle.round_trip_ns, device.paths),
         rate_bps=offer.rate_bps,
     )
     links = end.start(offer, offer.qps, agreed, channel)

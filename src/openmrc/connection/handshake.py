@@ -28,6 +28,7 @@ from .settings import PAYLOAD_MTU_MAX, QpSettings
 __all__ = [
     "LANES_MAX",
     "LINE_BYTES_MAX",
+    "PADDED_PROBES",
     "PLANE_SACKS",
     "VERSION",
     "Accept",
@@ -51,6 +52,7 @@ VERSION = 2
 LINE_BYTES_MAX = 1 << 14  # sixteen IPv6 ports and all the rest take 2 KiB
 LANES_MAX = 8
 PLANE_SACKS = "plane_sacks"  # capability: SACKs are counted and sent plane by plane
+PADDED_PROBES = "padded_probes"  # capability: EV probes as large as data packets are answered
 _PORTS_MAX = 16
 _SHOWN_BYTES = 40
 _SHOWN_PROBLEMS = 3
@@ -247,7 +249,14 @@ def describe(
         "ev_format": device.ev_format.name,
         "mpr_units": settings.mpr_units,
         "max_wimm_dest": settings.recv_depth,
-        "capabilities": ("trim_nack", "dynamic_mpr", "svc_time", "payload_mtu_multiple_of_4", *extensions),
+        "capabilities": (
+            "trim_nack",
+            "dynamic_mpr",
+            "svc_time",
+            "payload_mtu_multiple_of_4",
+            PADDED_PROBES,
+            *extensions,
+        ),
         "receive_buffer_bytes": sum(one.receive_buffer_bytes for one in sockets),
         "region": offered,
         "member": member,

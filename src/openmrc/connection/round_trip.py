@@ -1,18 +1,47 @@
-"""Round trips of idle paths, measured to many peers at the same time."""
+"""Idle paths, measured to many peers at the same time: round trips, and the packet sizes that arrive."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from openmrc.verbs import Device, Peer
 
-__all__ = ["RoundTrips"]
+from .settings import packet_bytes_for, payload_mtu_for
+
+__all__ = ["PACKET_SIZES", "IdlePaths", "RoundTrips"]
 
 _LOG = logging.getLogger("openmrc.connection")
 _ROUNDS = 3
+# A full-size packet may be lost to a full queue that small ones still fit into: lowering needs more evidence.
+_ROUNDS_SUSPECT = 5
 _TIMEOUT_S = 0.25
 _POLL_S = 0.001
+# Below common MTUs (tunnels, Ethernet, jumbo frames of several sizes), in steps of 4.
+PACKET_SIZES = (576, 1280, 1400, 1420, 1448, 1476, 1492, 1500, 2044, 3072, 4168, 6144)
+
+
+@dataclass(frozen=True, slots=True)
+class IdlePaths:
+    """The paths to a peer before data flows.
+
+    Args:
+        round_trip_ns: Smallest round trip; None: no path answered, or not asked for.
+        payload_mtu: Largest payload whose packets arrive on every plane that answers; None: not asked for, or unknown.
+    """
+
+    round_trip_ns: int | None
+    payload_mtu: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """One probe to send: the port, and the packet size; 0: as small as it is."""
+
+    port: int
+    packet_bytes: int
 
 
 class RoundTrips:
@@ -30,44 +59,103 @@ class RoundTrips:
         self._waiting: dict[int, asyncio.Future[int | None]] = {}
         self._reader: asyncio.Task[None] | None = None
 
-    async def smallest_ns(self, peer: Peer, peer_name: str) -> int | None:
-        """Smallest round trip of a few probes on every port; None, and a warning in the log: no path answered.
+    async def measure(
+        self, peer: Peer, peer_name: str, *, with_round_trip: bool = True, payload_mtu: int | None = None
+    ) -> IdlePaths:
+        """Sends a few probes on every port, one of them as large as a data packet, and lowers the payload if need be.
+
+        Interfaces and routes may promise more than a switch on the way forwards. Small probes are then answered and
+        full packets are not, without any error; sizes below are tried until the largest that arrives is known.
 
         Args:
             peer: Its ports; the peer must know this device already, or it does not answer.
-            peer_name: For the log.
+            peer_name: For the log, which has a warning when no path answers or the payload is lowered.
+            with_round_trip: Measure the round trip.
+            payload_mtu: Payload to be tried; None: the peer does not answer padded probes.
         """
-        found: list[int] = []
-        for _ in range(_ROUNDS):
+        if not with_round_trip and payload_mtu is None:
+            return IdlePaths(None, None)
+        full = 0 if payload_mtu is None else packet_bytes_for(payload_mtu, self._device.ports[0].version)
+        found: dict[_Probe, int] = {}
+        for done in range(_ROUNDS_SUSPECT):
             with self._device.known_peer(peer):
-                found += await self._round(peer, list(self._first_of_port.values()))
+                for probe, trip_ns in (await self._round(peer, self._probes(found, full))).items():
+                    found[probe] = min(trip_ns, found.get(probe, trip_ns))
             if not found:
-                ours = ", ".join(port.seen_as for port in self._device.ports)
-                _LOG.warning(
-                    "%s: no path answers: probes from %s to %s, UDP port %d, were lost; if the connection does not "
-                    "work, check routes and firewalls of the data ports",
-                    peer_name, ours, ", ".join(peer.addresses), peer.udp_port,
-                )  # fmt: skip
-                return None
-        return min(found)
+                self._warn_of_silence(peer, peer_name)
+                return IdlePaths(None, None)
+            if not self._suspects(found, full) and (done + 1 >= _ROUNDS or not with_round_trip):
+                break
+        round_trip_ns = min((trip_ns for probe, trip_ns in found.items() if not probe.packet_bytes), default=None)
+        return IdlePaths(round_trip_ns, self._payload(found, full, peer, payload_mtu))
 
-    async def _round(self, peer: Peer, evs: list[int]) -> list[int]:
-        requests = self._device.controller.start_probes(peer, evs, timeout_s=_TIMEOUT_S)
+    def _suspects(self, found: dict[_Probe, int], full: int) -> list[int]:
+        """Ports where small probes are answered and full ones are not."""
+        return [
+            port
+            for port in self._first_of_port
+            if full and _Probe(port, 0) in found and _Probe(port, full) not in found
+        ]
+
+    def _probes(self, found: dict[_Probe, int], full: int) -> list[_Probe]:
+        """The small ones first, which measure the round trip; then full ones, before the queue has others in it."""
+        ports = list(self._first_of_port)
+        probes = [_Probe(port, 0) for port in ports]
+        if full:
+            probes += [_Probe(port, full) for port in ports if _Probe(port, full) not in found]
+        smaller = [size for size in PACKET_SIZES if size < full]
+        return probes + [_Probe(port, size) for size in smaller for port in self._suspects(found, full)]
+
+    def _payload(self, found: dict[_Probe, int], full: int, peer: Peer, payload_mtu: int | None) -> int | None:
+        lowered = payload_mtu
+        for port in self._suspects(found, full):
+            largest = max(probe.packet_bytes for probe in found if probe.port == port)
+            if largest == 0 or lowered is None:
+                continue  # nothing padded arrives: no path MTU is that small
+            lowered = min(lowered, payload_mtu_for(largest, self._device.ports[0].version, None, lowered))
+            _LOG.warning(
+                "packets of %d bytes do not arrive on plane %d (%s to %s), those of %d bytes do, though the MTU of the "
+                "interfaces allows more: payload MTU lowered to %d for all planes; set interfaces and switches to the "
+                "same MTU",
+                full, port, self._device.ports[port].seen_as, peer.addresses[port], largest, lowered,
+            )  # fmt: skip
+        return lowered
+
+    def _warn_of_silence(self, peer: Peer, peer_name: str) -> None:
+        ours = ", ".join(port.seen_as for port in self._device.ports)
+        _LOG.warning(
+            "%s: no path answers: probes from %s to %s, UDP port %d, were lost; if the connection does not "
+            "work, check routes and firewalls of the data ports",
+            peer_name, ours, ", ".join(peer.addresses), peer.udp_port,
+        )  # fmt: skip
+
+    async def _round(self, peer: Peer, probes: Sequence[_Probe]) -> dict[_Probe, int]:
+        """Round trips of those probes that are answered."""
+        sent: dict[int, _Probe] = {}
+        for probe in probes:
+            evs, size = [self._first_of_port[probe.port]], probe.packet_bytes or None
+            started = self._device.controller.start_probes(peer, evs, timeout_s=_TIMEOUT_S, packet_bytes=size)
+            sent |= dict.fromkeys(started, probe)
         loop = asyncio.get_running_loop()
-        answers: dict[int, asyncio.Future[int | None]] = {one: loop.create_future() for one in requests}
+        answers: dict[int, asyncio.Future[int | None]] = {one: loop.create_future() for one in sent}
         self._waiting |= answers
         if self._reader is None:
             self._reader = asyncio.create_task(self._read())
         try:
             async with asyncio.timeout(_TIMEOUT_S + 0.1):
-                found = await asyncio.gather(*answers.values())
+                await asyncio.gather(*answers.values())
         except TimeoutError:
-            found = [one.result() for one in answers.values() if one.done() and not one.cancelled()]
+            pass  # those that came count
         finally:
-            for request in requests:
+            for request in sent:
                 self._waiting.pop(request, None)
-            self._device.controller.forget_probes(requests)
-        return [one for one in found if one is not None]
+            self._device.controller.forget_probes(sent)
+        found: dict[_Probe, int] = {}
+        for request, answer in answers.items():
+            trip_ns = answer.result() if answer.done() and not answer.cancelled() else None
+            if trip_ns is not None:
+                found[sent[request]] = trip_ns
+        return found
 
     async def _read(self) -> None:
         while self._waiting:

@@ -191,6 +191,11 @@ def payload_mtu_for(path_mtu_bytes: int, ip_version: int, wanted: int | None, mo
     return min(room, most) if wanted is None else wanted
 
 
+def packet_bytes_for(payload_mtu: int, ip_version: int) -> int:
+    """Largest packet, IP header included, of a QP with this payload MTU."""
+    return payload_mtu + HEADER_BYTES_MAX + (28 if ip_version == 4 else 48)
+
+
 def port_rate_bps(port: Port) -> int:
     """What the port was given or its interface's driver tells, whichever is less; where neither is known, a guess."""
     known = [] if port.rate_bps is None else [port.rate_bps]

@@ -13,6 +13,7 @@ from openmrc.doctor.host import Host
 from openmrc.doctor.namespace_probe import probe_namespace
 from openmrc.doctor.packages import check_packages
 from openmrc.doctor.peer import check_peer, parse_peer, probe_peer
+from openmrc.doctor.peer_load import check_load, load_peer
 from openmrc.doctor.self_test import check_self_test, run_self_test
 from openmrc.doctor.socket_probe import probe_sockets
 from openmrc.verbs.interfaces import ChosenPorts, Interface, choose_ports, list_interfaces
@@ -21,7 +22,8 @@ __all__ = ["examine"]
 
 
 def examine(wanted: str | None = None, peer: str | None = None) -> Report:
-    """What this host offers to a device, and what to change. Changes nothing itself; takes one to three seconds.
+    """What this host offers to a device, and what to change. Changes nothing itself; takes one to three seconds,
+    with a peer three to six more.
 
     Args:
         wanted: Ports of the device, as `choose_ports` takes them; None: all suitable interfaces.
@@ -39,7 +41,7 @@ def examine(wanted: str | None = None, peer: str | None = None) -> Report:
         *_sockets(chosen),
         *_machine(len(chosen.ports)),
         check_self_test(run_self_test()),
-        *([] if others is None else check_peer(probe_peer(chosen.ports, others))),
+        *([] if others is None else _peer(chosen, others)),
         *_bed(),
         *check_packages(),
     ]
@@ -75,6 +77,13 @@ def _machine(port_count: int) -> Iterator[Finding]:
     yield machine.check_processors(Host())
     yield machine.check_clock(Host())
     yield machine.check_files(port_count, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def _peer(chosen: ChosenPorts, addresses: Sequence[str]) -> Iterator[Finding]:
+    answers = probe_peer(chosen.ports, addresses)
+    yield from check_peer(answers)
+    if any(one.answered for one in answers):
+        yield from check_load(load_peer(chosen.ports, addresses), addresses)
 
 
 def _bed() -> Iterator[Finding]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+from openmrc.connection.round_trip import PACKET_SIZES
+from openmrc.connection.settings import PAYLOAD_MTU_MAX, packet_bytes_for, payload_mtu_for
 from openmrc.doctor.finding import Finding, Verdict
 from openmrc.errors import ConfigError, OpenmrcError
 from openmrc.verbs import Device, Peer, Port
@@ -16,6 +19,8 @@ __all__ = ["PlaneAnswer", "check_peer", "parse_peer", "probe_peer"]
 _GROUP = "peer"
 _EVS = 8
 _WAIT_S = 0.5
+_ATTEMPTS = 3  # of a size, as packets also get lost for other reasons
+_SIZE_WAIT_S = 0.3
 _UDP_PORT = 4791
 
 
@@ -32,6 +37,10 @@ class PlaneAnswer:
         marked: Answers that said that the fabric had marked the probe (ECN).
         round_trip_us: Median; None: no answer.
         path_mtu_bytes: Largest packet as far as this host's kernel knows; None: it knows no route.
+        full_bytes: Size of the largest packets that a queue pair would send; None: as above.
+        arriving_bytes: Largest size, up to that, that an answer of the same size came for; None: the peer does not
+            answer padded probes.
+        interface: Of the local address, if known.
         error: What the operating system refused.
     """
 
@@ -43,6 +52,9 @@ class PlaneAnswer:
     marked: int = 0
     round_trip_us: float | None = None
     path_mtu_bytes: int | None = None
+    full_bytes: int | None = None
+    arriving_bytes: int | None = None
+    interface: str | None = None
     error: str = ""
 
 
@@ -85,6 +97,8 @@ def check_peer(answers: Sequence[PlaneAnswer]) -> Iterator[Finding]:
             "marked": one.marked,
             "round_trip_us": None if one.round_trip_us is None else round(one.round_trip_us, 1),
             "path_mtu_bytes": one.path_mtu_bytes,
+            "full_bytes": one.full_bytes,
+            "arriving_bytes": one.arriving_bytes,
         }
         way = f"{one.local} to {one.remote}"
         if one.error:
@@ -101,10 +115,19 @@ def check_peer(answers: Sequence[PlaneAnswer]) -> Iterator[Finding]:
         elif one.answered < one.probed:
             sentence = f"{way}: {one.answered} of {one.probed} EVs answered; the others' paths lose packets."
             yield Finding(_GROUP, name, Verdict.IMPROVABLE, sentence, numbers=numbers)
+        elif one.full_bytes and one.arriving_bytes and one.arriving_bytes < one.full_bytes:
+            sentence = (
+                f"{way}: frames of {one.full_bytes:,} bytes do not arrive on plane {one.plane}, those of "
+                f"{one.arriving_bytes:,} bytes do; lower the MTU at both ends, or raise that of the switches. openmrc "
+                "sends smaller packets on all planes; TCP may stall."
+            )
+            command = f"sudo ip link set dev {one.interface or 'INTERFACE'} mtu {one.arriving_bytes}"
+            yield Finding(_GROUP, name, Verdict.IMPROVABLE, sentence, command, numbers)
         else:
+            arriving = f", packets of {one.arriving_bytes:,} bytes arrive" if one.arriving_bytes else ""
             sentence = (
                 f"{way}: all {one.probed} EVs answered, in {one.round_trip_us:.0f} us; "
-                f"path MTU {one.path_mtu_bytes or 0:,} bytes."
+                f"path MTU {one.path_mtu_bytes or 0:,} bytes{arriving}."
             )
             yield Finding(_GROUP, name, Verdict.OK, sentence, numbers=numbers)
 
@@ -115,6 +138,8 @@ def _probe(plane: int, port: Port, address: str, udp_port: int) -> PlaneAnswer:
         with Device([port], udp_port=udp_port, evs_per_port=_EVS) as device:
             mtu = device.path_mtu_bytes(peer)
             answers = [one for one in device.controller.probe(peer, timeout_s=_WAIT_S) if one.answered]
+            full = packet_bytes_for(payload_mtu_for(mtu, port.version, None, PAYLOAD_MTU_MAX), port.version)
+            arriving = _largest_arriving(device, peer, full) if answers else None
     except (OpenmrcError, OSError) as error:
         return PlaneAnswer(plane, port.seen_as, address, error=str(error))
     trips = [one.rtt_ns / 1000 for one in answers]
@@ -126,4 +151,30 @@ def _probe(plane: int, port: Port, address: str, udp_port: int) -> PlaneAnswer:
         marked=sum(one.marked for one in answers),
         round_trip_us=statistics.median(trips) if trips else None,
         path_mtu_bytes=mtu,
+        full_bytes=full,
+        arriving_bytes=arriving,
+        interface=port.interface,
     )
+
+
+def _largest_arriving(device: Device, peer: Peer, full: int) -> int | None:
+    """Largest size, of `full` and common ones below, that an answer of the same size comes for."""
+    ev, controller = device.evs()[0][0], device.controller
+    sizes = [full, *(size for size in PACKET_SIZES if size < full)]
+    largest: int | None = None
+    for _ in range(_ATTEMPTS):
+        waiting: dict[int, int] = {}
+        with device.known_peer(peer):
+            for size in sizes:
+                started = controller.start_probes(peer, [ev], timeout_s=_SIZE_WAIT_S, packet_bytes=size)
+                waiting |= dict.fromkeys(started, size)
+            deadline = time.monotonic() + 2 * _SIZE_WAIT_S
+            while waiting and largest != full and time.monotonic() < deadline:
+                for request, answer in controller.take_answers(waiting).items():
+                    size = waiting.pop(request)
+                    largest = max(largest or 0, size) if answer.answered else largest
+                time.sleep(0.001)
+        controller.forget_probes(waiting)
+        if largest == full:
+            break
+    return largest

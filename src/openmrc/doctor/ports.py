@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from openmrc.connection.settings import PAYLOAD_MTU_MAX
 from openmrc.doctor.ethtool import Feature
 from openmrc.doctor.finding import Finding, Verdict
 from openmrc.doctor.host import Host
@@ -41,7 +42,7 @@ def check_loopback(interfaces: Sequence[Interface]) -> Finding | None:
 
 
 def check_mtu(chosen: ChosenPorts) -> Finding:
-    """Whether the largest standard payload (4,096 bytes) fits into a packet, and all planes take the same."""
+    """Whether the largest payload of published MRC (4,096 bytes) fits into a packet, and all planes take the same."""
     sizes = {one.name: one.mtu for one in chosen.interfaces if one is not None}
     if not sizes:
         return Finding(_GROUP, "MTU", Verdict.OK, "The interfaces of these ports are not known; so is their MTU.")
@@ -58,11 +59,11 @@ def check_mtu(chosen: ChosenPorts) -> Finding:
     if payload < _PAYLOAD_BYTES:
         sentence = (
             f"{smallest:,} bytes: {payload:,} bytes of payload a packet. With jumbo frames, where the switches pass "
-            "them, it is 4,096 and each byte costs less than half of the processor time."
+            "them, it is 4,096 and more, and each byte costs less than half of the processor time."
         )
         commands = " && ".join(f"sudo ip link set dev {name} mtu {_JUMBO_BYTES}" for name in sizes)
         return Finding(_GROUP, "MTU", Verdict.IMPROVABLE, sentence, commands, numbers)
-    sentence = f"{smallest:,} bytes: the full payload of {_PAYLOAD_BYTES:,} bytes fits."
+    sentence = f"{smallest:,} bytes: {min(payload, PAYLOAD_MTU_MAX):,} bytes of payload a packet."
     return Finding(_GROUP, "MTU", Verdict.OK, sentence, numbers=numbers)
 
 

@@ -38,6 +38,8 @@ from openmrc.live.perf_wire import (
     family_of,
     new_buffer,
 )
+from openmrc.live.plane_watch import PlaneWatch
+from openmrc.verbs import Port
 
 CLIENTS_MAX = 16
 _SWEEP_BYTES = 1 << 30  # without a number of iterations, a size moves no more than this
@@ -162,7 +164,7 @@ class PerfClient:
         host: str,
         port: int,
         *,
-        local_ports: Sequence[str] | None,
+        local_ports: Sequence[Port | str] | None,
         options: PerfOptions,
         size_max: int,
         timeout_s: float = 10.0,
@@ -178,11 +180,12 @@ class PerfClient:
             self.close()
             raise
 
-    def _set_up(self, host: str, local_ports: Sequence[str] | None, region_bytes: int, udp_port: int) -> None:
+    def _set_up(self, host: str, local_ports: Sequence[Port | str] | None, region_bytes: int, udp_port: int) -> None:
         theirs = self._lines.ask(perf=VERSION)["ports"]
         ports = list(local_ports) if local_ports else [facing(address) for address in theirs]
         if len(ports) != len(theirs):
-            raise ConfigError("--ports", ",".join(ports), f"{len(theirs)} addresses, as many as the server has ports")
+            given = ",".join(port.seen_as if isinstance(port, Port) else port for port in ports)
+            raise ConfigError("--ports", given, f"{len(theirs)} addresses, as many as the server has ports")
         self._device = Device(ports, udp_port=udp_port)
         self._lines.send(options=asdict(self.options), region_bytes=region_bytes)
         for _ in range(self.options.qps):
@@ -221,7 +224,10 @@ class PerfClient:
     def bandwidth(self, message_bytes: int) -> BandwidthRow:
         """Measures one size in a few rounds."""
         count = max(1, self._iterations(message_bytes) // ROUNDS)
-        rounds = [self._round(message_bytes, count) for _ in range(ROUNDS)]
+        watch = PlaneWatch(self._links.connections)
+        with watch.running():
+            rounds = [self._round(message_bytes, count) for _ in range(ROUNDS)]
+        seen = watch.report()
         messages = sum(done for done, _, _ in rounds)
         seconds = sum(elapsed for _, elapsed, _ in rounds)
         average = sum(gbps * elapsed for _, elapsed, gbps in rounds) / seconds
@@ -231,6 +237,12 @@ class PerfClient:
             peak_gbps=max(gbps for _, _, gbps in rounds),
             average_gbps=average,
             message_rate_mpps=average * 1e9 / 8 / message_bytes / 1e6,
+            sent_packets=seen.sent_packets,
+            retransmitted_packets=seen.retransmitted_packets,
+            retransmitted_share=seen.retransmitted_share,
+            ecn_marks=seen.ecn_marks,
+            queue_delay_us=seen.queue_delay_us,
+            planes=seen.planes,
         )
 
     def _round(self, message_bytes: int, count: int) -> tuple[int, float, float]:

@@ -32,6 +32,11 @@ class Links:
         self._connections.append((connection, buffer))
 
     @property
+    def connections(self) -> list[Connection]:
+        """All of them."""
+        return [connection for connection, _buffer in self._connections]
+
+    @property
     def first(self) -> Connection:
         """The connection that latency is measured on."""
         return self._connections[0][0]

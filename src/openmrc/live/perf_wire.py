@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from openmrc import QpSettings
 from openmrc.errors import ConfigError, HandshakeError, PeerError, PeerUnreachableError
 from openmrc.live.pattern import Bytes
+from openmrc.live.plane_watch import PlaneReport
 
 DEFAULT_PORT = 18515
 SIZE_MAX = 64 << 20
@@ -29,13 +30,23 @@ _LINE_MAX = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class BandwidthRow:
-    """One line of the bandwidth table. Peak is the best of the rounds that a measurement consists of."""
+    """One line of the bandwidth table. Peak is the best of the rounds that a measurement consists of.
+
+    Packets and planes are those of the client's own writes, its connections together. `planes` is empty, and
+    `queue_delay_us`, the mean of the plane with the longest queue, None, where planes are not controlled one by one.
+    """
 
     bytes: int
     iterations: int
     peak_gbps: float
     average_gbps: float
     message_rate_mpps: float
+    sent_packets: int
+    retransmitted_packets: int
+    retransmitted_share: float
+    ecn_marks: int
+    queue_delay_us: float | None
+    planes: tuple[PlaneReport, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ __all__ = [
 
 _ID_MAX = (1 << 64) - 1
 _ADDRESS_BYTES = 16
+_PROBE_BYTES = 32  # BTH, ERTH and ICRC
+_PADDING_BYTES_MAX = 8256
 _P = TypeVar("_P", bound="_Profile")
 _ALGORITHMS = {"uet-1.0-nscc": "nscc", "nscc": "nscc", None: "none", "none": "none"}
 _CC_FIELDS = {
@@ -353,20 +355,31 @@ class Controller:
             raise BusyError(msg)
         self._profiles.pop(profile.id, None)
 
-    def probe(self, peer: Peer, evs: Sequence[int] | None = None, *, timeout_s: float = 1.0) -> list[ProbeAnswer]:
+    def probe(
+        self, peer: Peer, evs: Sequence[int] | None = None, *, timeout_s: float = 1.0, packet_bytes: int | None = None
+    ) -> list[ProbeAnswer]:
         """Sends one probe on each EV (None: all of the device) and waits for the answers; works without any QP.
 
         The peer answers only devices that it knows: by a connection, or by `Device.add_peer`.
+
+        Args:
+            peer: Its ports.
+            evs: EVs of this device.
+            timeout_s: Until a probe counts as lost.
+            packet_bytes: Size of request and answer with IP and UDP header, padded to it; None: as small as they are.
+                Peers of releases without this extension do not answer padded probes.
 
         Returns:
             One answer per EV, in order; `answered` tells which paths work.
 
         Raises:
-            ConfigError: an EV the device does not have.
+            ConfigError: an EV the device does not have, or a size that no data packet has.
         """
         ports = self._port_of_ev
         with self._device.known_peer(peer):
-            waiting = self.start_probes(peer, list(ports) if evs is None else evs, timeout_s=timeout_s)
+            waiting = self.start_probes(
+                peer, list(ports) if evs is None else evs, timeout_s=timeout_s, packet_bytes=packet_bytes
+            )
             found: dict[int, ProbeAnswer] = {}
             try:
                 deadline = time.monotonic() + timeout_s + 0.1
@@ -383,15 +396,18 @@ class Controller:
             for request, value in waiting.items()
         ]  # fmt: skip
 
-    def start_probes(self, peer: Peer, evs: Sequence[int], *, timeout_s: float) -> dict[int, int]:
+    def start_probes(
+        self, peer: Peer, evs: Sequence[int], *, timeout_s: float, packet_bytes: int | None = None
+    ) -> dict[int, int]:
         """Sends one probe on each EV and returns at once: the EV of every request, by its number.
 
         The peer has to be known (`Device.known_peer`) until the answers are taken: with it go its requests. Answers are
-        kept until they are taken, or until `forget_probes`.
+        kept until they are taken, or until `forget_probes`. `packet_bytes` as for `probe`.
 
         Raises:
-            ConfigError: an EV the device does not have.
+            ConfigError: an EV the device does not have, or a size that no data packet has.
         """
+        padding = self._padding(packet_bytes)
         chosen = [self._owned(value, "evs") for value in evs]
         waiting: dict[int, int] = {}
         with self._device.known_peer(peer) as number:
@@ -400,7 +416,8 @@ class Controller:
                     request = self._next_request
                     self._next_request = request % 0xFFFF + 1
                     self._answers[request] = None
-                status = self._device._native.send_ev_probe(number, port, value, request, int(timeout_s * 1e9))
+                timeout_ns = int(timeout_s * 1e9)
+                status = self._device._native.send_ev_probe(number, port, value, request, timeout_ns, padding)
                 waiting[request] = value
                 try:
                     check(status, f"cannot probe EV {value:#x}")
@@ -423,6 +440,16 @@ class Controller:
         with self._lock:
             for request in requests:
                 self._answers.pop(request, None)
+
+    def _padding(self, packet_bytes: int | None) -> int:
+        if packet_bytes is None:
+            return 0
+        header_bytes = _PROBE_BYTES + (28 if self._device.ports[0].version == 4 else 48)
+        padding = packet_bytes - header_bytes
+        if not 0 <= padding <= _PADDING_BYTES_MAX or padding % 4:
+            allowed = f"{header_bytes} to {header_bytes + _PADDING_BYTES_MAX} bytes, in steps of 4"
+            raise ConfigError("packet_bytes", packet_bytes, allowed)
+        return padding
 
     def _collect(self) -> None:
         with self._lock:
