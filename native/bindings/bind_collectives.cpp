@@ -175,6 +175,7 @@ void bind_executor(nb::module_& m) {
           Release())
       .def("delayed", &Executor::delayed, Release())
       .def("failure", &Executor::failure, Release())
+      .def("faulty", &Executor::faulty, Release(), nb::arg("rank"))
       .def("release", &Executor::release, Release())
       .def("flush", &Executor::flush, Release())
       .def("fail_peer", &Executor::fail_peer, Release(), nb::arg("rank"), nb::arg("reason"), nb::arg("left") = false,

@@ -290,6 +290,11 @@ std::pair<int, std::string> Executor::failure(OpId id) {
   return {op->failed_rank, op->reason};
 }
 
+bool Executor::faulty(std::uint16_t rank) {
+  const auto guard = enter();
+  return rank < peers_.size() && peers_[rank]->faulty;
+}
+
 bool Executor::release(OpId id) {
   const auto guard = enter();
   Op* op = find(id);

@@ -105,6 +105,8 @@ class Executor {
   OpState wait(OpId op, std::int64_t timeout_ns);
   // Why it failed: a rank, or -1, and words.
   std::pair<int, std::string> failure(OpId op);
+  // Whether a rank failed by what it sent, such as another call; false if its end was noticed first.
+  bool faulty(std::uint16_t rank);
   // True: nothing reads or writes its buffers any more, and the id is forgotten.
   bool release(OpId op);
   // Waits until all that was sent has arrived; what a rank has sent last would be lost if it went at once.

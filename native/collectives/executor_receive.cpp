@@ -142,6 +142,7 @@ void Executor::protocol_error(Peer& peer, const std::string& what) {
   ++stats_.protocol_errors;
   peer.early.clear();
   peer.early_count = peer.early_bytes = 0;
+  peer.faulty = peer.faulty || !peer.failed;
   fail(peer, what);
 }
 

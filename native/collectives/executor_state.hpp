@@ -53,6 +53,7 @@ struct Executor::Peer {
   std::uint32_t mailbox_rkey = 0;
   std::vector<Lane> lanes;
   bool connected = false, failed = false;
+  bool faulty = false;               // failed by what it sent
   std::unique_ptr<SharedLink> link;  // instead of the QPs, if `shares`
   bool shares = false;
   std::string reason;

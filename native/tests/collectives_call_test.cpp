@@ -28,6 +28,9 @@ std::pair<std::string, std::string> ends(std::uint64_t sent, const Call& sender,
     if (world[rank].wait(op, kPatienceNs) != OpState::kFailed) return "done";
     const auto [culprit, reason] = world[rank].failure(op);
     CHECK(culprit == static_cast<int>(1 - rank));
+    CHECK(world[rank].faulty(static_cast<std::uint16_t>(1 - rank)));
+    world[rank].fail_peer(static_cast<std::uint16_t>(1 - rank), "it is gone");  // as it would soon be
+    CHECK(world[rank].faulty(static_cast<std::uint16_t>(1 - rank)) && world[rank].failure(op).second == reason);
     return reason;
   };
   return {end(0, sending), end(1, waiting)};

@@ -213,6 +213,7 @@ TEST_CASE(collectives_executor_names_the_peer_that_failed) {
   world[0].fail_peer(1, "it is gone");
   CHECK(world[0].state(gone) == OpState::kFailed);
   CHECK(world[0].failure(gone) == std::pair(1, std::string("it is gone")));
+  CHECK(!world[0].faulty(1) && !world[0].faulty(3));
   CHECK(world[0].release(gone));  // nobody is left who could write
   CHECK(world[0].state(well) == OpState::kRunning);
   const OpId later = submit(world[0], messages(3, 1, StepKind::kSend, 1, 10), 3, third);

@@ -181,11 +181,22 @@ def test_no_route_changes_anywhere_while_a_switch_is_silently_dead(needs_namespa
                 arrived = {receiver.recv(10)[0] for _ in paths[1 if dead else 0 :]}
                 assert arrived == set(range(1 if dead else 0, len(paths)))
         for node, monitor in monitors.items():
-            with pytest.raises(BlockingIOError):
-                assert not monitor.recv(1 << 16), node.name
+            assert not [data for data in changes(monitor) if not is_multicast(data)], node.name
         seen = bed.layout.node("p0-t1-0")
         set_down(bed, seen, "down1")
         assert monitors[seen].recv(1 << 16), "the monitor sees a route that goes"
+
+
+def changes(monitor: socket.socket) -> Iterator[bytes]:
+    """What has come so far."""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            yield monitor.recv(1 << 16)
+
+
+def is_multicast(data: bytes) -> bool:
+    """A route of type RTN_MULTICAST: the kernel adds ff00::/8 some time after an interface has come up."""
+    return data[23] == 5
 
 
 def set_down(bed: TestBed, node: Node, interface: str) -> None:

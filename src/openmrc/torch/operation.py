@@ -231,7 +231,10 @@ class Operation:
         """Ends it if a member has died: that may concern another rank alone, which cannot go on."""
         dead = self._job.dead(self._group)
         if dead is not None:
-            self._end(self._explained(CollectiveError(self._job.world.missing[dead], dead)))
+            # Looked at again: the last message of a rank that is gone may say why.
+            failures = (part.error for part in self._parts if part.done)
+            gone = CollectiveError(self._job.world.missing[dead], dead)
+            self._end(self._explained(next(filter(None, failures), gone)))
         return self._over
 
     def _explained(self, error: CollectiveError) -> ProcessGroupError:
@@ -240,7 +243,9 @@ class Operation:
         if number is None:
             return ProcessGroupError(str(error))
         ports, rank = self._job.world.ports_of(number), self._job.ranks[number]
-        reason = self._job.world.missing.get(number)
+        # A rank whose call differs ends soon after: that it is gone then says less.
+        faulty = number == error.rank and self._job.world.executor.faulty(number)
+        reason = None if faulty else self._job.world.missing.get(number)
         said = f"{self._name} of {self._group.name} failed: rank {rank} is gone: {reason}" if reason else str(error)
         return ProcessGroupError(f"{said} (rank {rank}: ports {', '.join(ports)})", rank, ports)
 
