@@ -36,7 +36,7 @@ _PROBE_PORT = 4790
 
 
 class Host:
-    """What all kinds share: a message calls the method that it names."""
+    """Base of all kinds: a message calls the method that it names."""
 
     def __init__(self, pipe: Pipe) -> None:
         self.pipe = pipe
@@ -144,7 +144,7 @@ class Mrc(Host):
         threading.Thread(target=whole, daemon=True).start()
 
     def do_finish(self, message_bytes: int, messages: int | None = None) -> None:
-        """What arrived when, by connection, and how many messages in memory are not as they were written."""
+        """Arrivals over time, by connection, and the number of messages in memory that are not as they were written."""
         spent_s = cpu_s() - self._cpu_s
         for sampler in self._samplers:
             sampler.stop()
@@ -336,7 +336,7 @@ class Tcp(Host):
         return ended
 
     def do_finish(self) -> None:
-        """What arrived when, by connection."""
+        """Arrivals over time, by connection."""
         spent_s = cpu_s() - self._cpu_s
         self._stop.set()
         if self._reader is not None:

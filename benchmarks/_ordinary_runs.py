@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Load:
-    """What is sent.
+    """Traffic of a run.
 
     Args:
         pairs: (from, to), hosts by number.
@@ -56,7 +56,7 @@ class Load:
 
 @dataclass
 class Trial:
-    """What a transfer did; times are of CLOCK_MONOTONIC.
+    """Outcome of a transfer; times are of CLOCK_MONOTONIC.
 
     Args:
         transport: By its name.
@@ -128,7 +128,7 @@ class Trial:
         return float(np.diff(np.concatenate(([first], inside, [last]))).max() * 1e3)
 
     def extra_delay_ms(self, share: float, after_s: float = 1.0) -> float | None:
-        """What a probe waits in addition to an idle one, on the worst plane: the value that `share` do not exceed."""
+        """Delay of a probe beyond an idle one, on the worst plane: the value that `share` of them do not exceed."""
         found = []
         for series in self.delays_ms:
             if len(series):

@@ -210,13 +210,13 @@ class _Sampled:
         self.received, self.sent, self.resent = np.array(received), np.array(sent), np.array(resent)
 
     def _waits_ms(self, index: int, plane: PlaneSettings) -> float:
-        """What a packet from host 0 to host 1 would wait now in the switches of a plane."""
+        """Time that a packet from host 0 to host 1 would wait now in the switches of a plane."""
         up = int(self.simulation.links(index, T0_UP)["queue_bytes"][0])
         down = int(self.simulation.links(index, T1_DOWN)["queue_bytes"][1])
         return (up + down) * 8e3 / plane.rates.t0
 
     def over(self, window: Window) -> dict[str, Any]:
-        """What happened in a time of the run."""
+        """One part of the run, in figures."""
         inside = (self.times_s >= window.start_s) & (self.times_s <= window.end_s)
         times, received = self.times_s[inside], self.received[inside]
         waits = self.waits_ms[inside]

@@ -68,7 +68,7 @@ def over(values: list[float], whole: list[float]) -> list[float | None]:
 
 
 def common(title: str, trials: Trials) -> Iterator[Row]:
-    """What every transfer has: processor time, errors, contents."""
+    """Rows of every transfer: processor time, errors, contents."""
     for name, runs in trials.items():
         yield row(f"{title}: {name}", "goodput", [one.goodput_bps() / 1e9 for one in runs], "Gb/s")
         yield row(f"{title}: {name}", "CPU of both hosts", [one.cpu_s_per_gb() for one in runs], "s/GB")
