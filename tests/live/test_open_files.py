@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.live
 
 
 def open_files() -> set[int]:
+    gc.collect()  # what tests before left to the collector must not close in between
     listed = list(Path("/proc/self/fd").iterdir())
     return {int(entry.name) for entry in listed if entry.exists()}  # but for the folder's own descriptor
 
