@@ -85,7 +85,7 @@ class Window:
     shares: tuple[float, ...] = ()
 
 
-# What of a run with a fault is judged, beside the stream before it: after half a second in it, and after the repair.
+# Judged parts of a run with a fault, beside the stream before it: from half a second into it, and after the repair.
 FAULTED = {
     "quarter_and_return": (
         Window("at a quarter", 2.5, 4, (0.25,)),

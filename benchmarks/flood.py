@@ -1,4 +1,4 @@
-"""What a flood of EV probes at a port leaves of the goodput between two other processes.
+"""Goodput between two processes while EV probes flood a port of one of them.
 
     python benchmarks/flood.py [--repeats 5] [--only CASE ...] [--json FILE]
 

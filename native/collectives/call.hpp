@@ -28,7 +28,7 @@ struct Call {
 };
 static_assert(sizeof(Call) == 16);
 
-// What differs between the peer's call and the own one, for the exception; empty: nothing.
+// Differences between the peer's call and the own one, in words for the exception; empty: there are none.
 std::string difference(const Call& theirs, const Call& own);
 
 }  // namespace openmrc::collectives

@@ -174,7 +174,7 @@ void PlaneWindow::note_start_losses(TimePs now, const PlaneProgress& progress) {
 
 void PlaneWindow::grow_start(const PlaneFeedback& feedback, const PlaneProgress& progress) {
   if (start_held_ && reached(progress.delivered_order + 1, start_hold_)) start_held_ = false;
-  // What the application does not use says nothing about what the plane can carry.
+  // A window that the application does not fill is no evidence of a higher rate.
   const bool used = 2 * (progress.in_flight_bytes + feedback.acked_bytes) > window_;
   if (!start_held_ && used) window_ += feedback.acked_bytes;
   if (!delay_.sampled()) return;

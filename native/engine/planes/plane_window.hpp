@@ -14,7 +14,7 @@ namespace openmrc {
 
 // What one acknowledgement told about the packets of one plane.
 struct PlaneFeedback {
-  std::int64_t acked_bytes = 0, lost_bytes = 0;
+  std::int64_t acked_bytes = 0;
   std::uint32_t acked_packets = 0, lost_packets = 0;
   std::uint32_t lost_early = 0, lost_late = 0;  // of these, in the first and in the last quarter of their burst
   TimePs rtt = 0;                               // of the packet that caused the acknowledgement; 0: not of this plane

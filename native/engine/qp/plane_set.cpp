@@ -203,7 +203,6 @@ void PlaneSet::sampled(PortId id, TimePs rtt, Psn psn, PortId via, bool marked) 
 void PlaneSet::trimmed(PortId id, std::uint32_t bytes) {
   Plane& plane = planes_[id];
   withdrawn(id, bytes);
-  plane.feedback.lost_bytes += bytes;
   ++plane.feedback.lost_packets;
   ++plane.counters.lost_packets;
   plane.touched = true;
@@ -225,7 +224,6 @@ void PlaneSet::give_up(Plane& plane, const Flying& flying, const SendWindow& win
   const bool same = &planes_[sent.plane] == &plane && sent.order == flying.order;
   if (record.state != SendState::kInFlight || !same) return;
   plane.in_flight_bytes -= record.nominal_bytes;
-  plane.feedback.lost_bytes += record.nominal_bytes;
   ++plane.feedback.lost_packets;
   ++plane.counters.lost_packets;
   if (sent.quarter == 0) ++plane.feedback.lost_early;
