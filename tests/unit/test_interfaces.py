@@ -52,6 +52,21 @@ def test_links_of_a_dump():
     ]
 
 
+@pytest.mark.parametrize(
+    ("flags", "carrier", "expected"),
+    [
+        (0x11043, 1, True),  # IFF_UP, IFF_RUNNING, IFF_LOWER_UP
+        (0x11003, 1, True),  # the kernel has not noticed yet that the new carrier makes the link run
+        (0x1003, 0, False),
+        (0x10002, 1, False),  # not up
+        (0x31003, 1, False),  # IFF_DORMANT: not authenticated
+    ],
+)
+def test_a_link_passes_frames_from_the_moment_that_it_has_a_carrier(flags: int, carrier: int, expected: bool):
+    (link,) = links_in(link_message("eth0", attribute(33, bytes([carrier])), flags=flags))
+    assert link.passes_frames is expected
+
+
 def test_the_lower_interface_of_another_namespace_has_no_number_here():
     data = link_message("eth0", attribute(5, struct.pack("=I", 7)), attribute(37, struct.pack("=I", 0)))
     assert links_in(data)[0].lower == 0

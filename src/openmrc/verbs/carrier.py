@@ -28,7 +28,6 @@ _RTMGRP_LINK = 1
 _RTM_GETLINK = 18
 _NLM_F_REQUEST = 1
 _NLM_F_DUMP = 0x300
-_IFF_RUNNING = 0x40
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port id
 _LINE_BYTES_MAX = 1 << 16
 _LINK = struct.Struct("=BxHiII")  # family, device type, index, flags, change
@@ -134,7 +133,7 @@ class LinkCarrier(CarrierMonitor):
             else:  # renamed: the sockets are bound to the interface, whatever its name
                 name = self._names.get(link.index)
             for port in self._ports.get(name, []) if name else []:
-                self._report(port, not gone and bool(link.flags & _IFF_RUNNING))
+                self._report(port, not gone and link.passes_frames)
 
     def close(self) -> None:
         """Stops watching. Idempotent."""

@@ -26,6 +26,9 @@ _NLM_F_DUMP = 0x300
 _NLMSG_ERROR = 2
 _NLMSG_DONE = 3
 
+_IFF_UP = 0x1
+_IFF_DORMANT = 0x20000
+
 _IFLA_IFNAME = 3
 _IFLA_MTU = 4
 _IFLA_LINK = 5
@@ -62,6 +65,14 @@ class LinkRecord:
     kind: str
     lower: int
     master: int
+
+    @property
+    def passes_frames(self) -> bool:
+        """Whether the link is up, has a carrier, and waits for no authentication.
+
+        Not by IFF_RUNNING: the kernel sets it up to a second after the carrier, so that a new link would be down first.
+        """
+        return self.carrier and self.flags & (_IFF_UP | _IFF_DORMANT) == _IFF_UP
 
 
 @dataclass(frozen=True, slots=True)
