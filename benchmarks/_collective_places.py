@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from openmrc.live.netns import VethBridge
 from openmrc.live.supervise import Child, ChildError, Family
@@ -24,7 +24,17 @@ LIMIT_S = 90.0  # of each work, and of the start: four processes import torch at
 MPI_TRIES = 2  # before the last: daemons of Open MPI 4.1 now and then do not find each other, on a busy machine
 ENVIRONMENT = ["env", f"PYTHONPATH={Path(__file__).parent}", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"]
 Started = Callable[[], float]
-Measured = list[list[tuple[float, float | None]]]
+
+
+class Round(NamedTuple):
+    """One round as rank 0 saw it; without `seconds` when the load that was to be beside it had ended."""
+
+    begun_s: float
+    seconds: float | None
+    cpu_s: float
+
+
+Measured = list[list[Round]]
 
 
 @dataclass(frozen=True)
@@ -97,15 +107,21 @@ class StartError(ChildError):
 
 
 def run_ranks(
-    hosts: Hosts, backend: str, works: list[dict[str, Any]], started: Started | None = None, **changes: Any
+    hosts: Hosts,
+    backend: str,
+    works: list[dict[str, Any]],
+    started: Started | None = None,
+    environment: Sequence[str] = (),
+    **changes: Any,
 ) -> Measured:
-    """For each work, [begin, seconds] of its rounds at rank 0. Nothing that was started is left.
+    """For each work, its rounds at rank 0. Nothing that was started is left.
 
     Args:
         hosts: A rank on each.
         backend: One of `_collective_rank.BACKENDS`.
         works: What is measured, one after the other; see `_collective_rank`.
         started: Called when the last work begins; it answers how many seconds that may take.
+        environment: NAME=VALUE for the ranks' processes; not for those of Open MPI.
         changes: What else ranks are told.
 
     Raises:
@@ -115,11 +131,11 @@ def run_ranks(
     spec |= {"interfaces": list(hosts.interfaces)} | changes
     for _ in range(MPI_TRIES if backend == "mpi" else 0):
         with contextlib.suppress(StartError):
-            return _run(hosts, spec, started)
-    return _run(hosts, spec, started)
+            return _run(hosts, spec, started, environment)
+    return _run(hosts, spec, started, environment)
 
 
-def _run(hosts: Hosts, spec: dict[str, Any], started: Started | None) -> Measured:
+def _run(hosts: Hosts, spec: dict[str, Any], started: Started | None, environment: Sequence[str]) -> Measured:
     with tempfile.TemporaryDirectory() as folder, Family() as family:
         spec = spec | {"store": folder}
         if spec["backend"] == "mpi":
@@ -134,7 +150,7 @@ def _run(hosts: Hosts, spec: dict[str, Any], started: Started | None) -> Measure
             ]
             prefixes = hosts.prefixes
         ranks = [
-            family.spawn(f"rank {rank}", RANK, [json.dumps(told)], [*prefix, *ENVIRONMENT])
+            family.spawn(f"rank {rank}", RANK, [json.dumps(told)], [*prefix, *ENVIRONMENT, *environment])
             for rank, (told, prefix) in enumerate(zip(own, prefixes, strict=True))
         ]
         try:
@@ -158,7 +174,8 @@ def _collect(family: Family, ranks: Sequence[Child], works: int, started: Starte
                 since, met = time.monotonic(), True
                 if message["work"] == works and started is not None:
                     limit_s = started()
-            measured = message.get("measured", measured)
+            if "measured" in message:
+                measured = [[Round(*one) for one in rounds] for rounds in message["measured"]]
             if "measured" in message or "left" in message:
                 busy.discard(child)
         if busy and time.monotonic() - since > limit_s:

@@ -9,7 +9,8 @@ classes, and with "beside" all of them while an all-gather of so many bytes is u
 no seconds.
 
 Rank 0 says {"work": number} when the work of this number, from 1 on, begins, and in the end {"measured": [begin,
-seconds] of each round of each work}; other ranks say {"left": rank}, but for those of Open MPI, which share one pipe.
+seconds, processor seconds] of each round of each work}; other ranks say {"left": rank}, but for those of Open MPI,
+which share one pipe.
 They end when the parent wishes.
 """
 
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from openmrc.live.child import Pipe, adopt
+from openmrc.live.child import Pipe, adopt, cpu_s
 
 Once = Callable[[], None]
 STORE_PORT = 29401
@@ -175,14 +176,14 @@ BACKENDS: dict[str, Callable[[dict[str, Any]], Any]] = {"mrc": Mrc, "gloo": Gloo
 
 
 def timed(once: Once) -> list[float | None]:
-    """Begin and seconds of a round."""
-    begun = time.monotonic()
+    """Begin and seconds of a round, and processor seconds of this process in it."""
+    begun, spent_s = time.monotonic(), cpu_s()
     once()
-    return [begun, time.monotonic() - begun]
+    return [begun, time.monotonic() - begun, cpu_s() - spent_s]
 
 
 def measure(backend: Any, work: dict[str, Any], number: int) -> list[list[float | None]]:
-    """Begin and seconds of each round of a work."""
+    """What `timed` says of each round of a work."""
     in_flight = work.get("in_flight", 1)
     parts = [np.zeros(work["bytes"] // 4 // in_flight, dtype=np.float32) for _ in range(in_flight)]
     if "classes" in work:
@@ -205,8 +206,8 @@ def beside(backend: Any, rounds: list[Once], total_bytes: int, seed: int) -> lis
     found = []
     for once in rounds:
         under_way = not bulk.done
-        begun, seconds = timed(once)
-        found.append([begun, seconds if under_way else None])
+        begun, seconds, spent_s = timed(once)
+        found.append([begun, seconds if under_way else None, spent_s])
     bulk.wait(60)
     backend.check(seed)
     return found

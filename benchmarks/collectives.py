@@ -72,7 +72,7 @@ def median(values: Values) -> float | None:
 
 def medians(measured: Measured | None, count: int) -> Values:
     """The median round of each of so many works."""
-    return [None] * count if measured is None else [median([s for _, s in one]) for one in measured]
+    return [None] * count if measured is None else [median([it.seconds for it in one]) for one in measured]
 
 
 def each(one: Values, other: Values, operation: Callable[[float, float], float]) -> Values:
@@ -183,7 +183,7 @@ def outage(place: SlowPlanes, backend: str, size: int, rounds: int) -> tuple[lis
         )
     finally:
         place.end()
-    return (None if measured is None else [(at, took) for at, took in measured[-1] if took is not None]), struck_s
+    return (None if measured is None else [(at, took) for at, took, _ in measured[-1] if took is not None]), struck_s
 
 
 def stall_ms(rounds: list[tuple[float, float]] | None, struck_s: float) -> float | None:
@@ -237,7 +237,7 @@ def classes(repeat: Repeat) -> Iterator[Row]:
     repeats = len(works) // 2
     with SlowPlanes() as place:
         measured = run(place.hosts(), "mrc", works, **STREAM)
-    rounds = [[]] * len(works) if measured is None else [[seconds for _, seconds in one] for one in measured]
+    rounds = [[]] * len(works) if measured is None else [[it.seconds for it in one] for one in measured]
     quiet = [median(one) for one in rounds[:repeats]]
     critical = [median(one[:CRITICAL_ROUNDS]) for one in rounds[repeats:]]
     bulk = [median(one[CRITICAL_ROUNDS:]) for one in rounds[repeats:]]

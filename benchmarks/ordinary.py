@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from _ordinary_collectives import all_reduce
 from _ordinary_networks import describe, draw
 from _ordinary_runs import Load, Trial, run
 from rich.console import Console
@@ -238,6 +239,7 @@ def _cases() -> dict[str, Case]:
 
 
 CASES = _cases()
+ALL_REDUCE = "all-reduce"
 
 
 def measure(name: str, case: Case, options: argparse.Namespace, console: Console) -> Iterator[Row]:
@@ -312,7 +314,9 @@ def say(console: Console, words: str, trial: Trial) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="openmrc, MPTCP and TCP over ordinary networks.")
-    parser.add_argument("--only", nargs="+", metavar="CASE", help=f"of {', '.join(CASES)}; a prefix takes several")
+    parser.add_argument(
+        "--only", nargs="+", metavar="CASE", help=f"of {', '.join(CASES)}, {ALL_REDUCE}; a prefix takes several"
+    )
     parser.add_argument("--repeat", "--repeats", type=int, default=5, help="runs per number; the median counts")
     parser.add_argument("--seconds", type=float, default=4.0, help="of each transfer that has no fault to wait for")
     parser.add_argument("--transports", nargs="+", choices=TRANSPORTS, default=TRANSPORTS)
@@ -326,15 +330,18 @@ def main() -> int:
     if not namespaces_allowed():
         console.print("[yellow]no network namespaces here (they need root)[/]")
         return 0
-    wanted = [name for name in CASES if not options.only or any(name.startswith(word) for word in options.only)]
+    names = [*CASES, ALL_REDUCE]
+    wanted = [name for name in names if not options.only or any(name.startswith(word) for word in options.only)]
     if options.only == ["networks"]:
         wanted = []
     elif not wanted:
-        parser.error(f"--only: {' '.join(options.only)}; allowed: {', '.join(CASES)}")
+        parser.error(f"--only: {' '.join(options.only)}; allowed: {', '.join(names)}")
     report, failed = Report(), False
     sources: dict[str, Callable[[], Iterator[Row]]] = {
-        name: partial(measure, name, CASES[name], options, console) for name in wanted
+        name: partial(measure, name, CASES[name], options, console) for name in wanted if name in CASES
     }
+    if ALL_REDUCE in wanted:
+        sources[ALL_REDUCE] = partial(all_reduce, options.repeat, console)
     if options.networks:
         sources["networks"] = partial(invariants, options, console)
     for name, source in sources.items():

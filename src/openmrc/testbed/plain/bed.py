@@ -36,6 +36,7 @@ _SYSCTLS = {
 }
 _DROP = "1,6 0 0 2"  # classic BPF: return TC_ACT_SHOT
 _RANDOM = 0xFFFFF000 + 56  # SKF_AD_OFF + SKF_AD_RANDOM
+_TABLE = 100  # of routes from a plane's address, the first of so many
 _numbers = itertools.count()
 
 
@@ -123,6 +124,28 @@ class PlainBed:
                 for plane in range(1, planes)
             ]
             _batch("ip", self.hosts[host], lines)
+
+    def enable_mptcp_from_clients(self) -> None:
+        """Lets MPTCP connections between any hosts use every plane, to listeners at one address each.
+
+        Clients join from the addresses of their other planes to the server's address in plane 0, over these planes.
+        """
+        planes = range(1, len(self.network.planes))
+        for host, name in enumerate(self.hosts):
+            own = [self.network.address(host, plane) for plane in planes]
+            lines = ["mptcp endpoint flush", "mptcp limits set subflows 8 add_addr_accepted 0"]
+            for plane, address in zip(planes, own, strict=True):
+                lines += [
+                    f"mptcp endpoint add {address} dev eth{plane} subflow",
+                    f"rule add from {address} lookup {_TABLE + plane}",
+                ]
+                lines += [
+                    f"route add {self.network.address(other, 0)} via {self.network.address(other, plane)} "
+                    f"dev eth{plane} table {_TABLE + plane}"
+                    for other in range(len(self.hosts))
+                    if other != host
+                ]
+            _batch("ip", name, lines)
 
     # Faults
 

@@ -1,0 +1,107 @@
+"""All-reduce over four plain planes of 250 Mb/s: openmrc with nothing configured, Gloo over MPTCP and over TCP."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from _collective_places import RANKS, Hosts, Round, run_ranks
+from _ordinary_runs import MRC_HEADER_BYTES
+from rich.console import Console
+
+from openmrc.analysis.rows import Row, row
+from openmrc.errors import OpenmrcError
+from openmrc.live.supervise import ChildError
+from openmrc.testbed.compare.contenders import CONTENDERS
+from openmrc.testbed.plain import PlainBed, PlainNetwork
+
+__all__ = ["all_reduce"]
+
+SIZE_BYTES = 64 << 20
+NETWORK = PlainNetwork.of_rates((250_000_000,) * 4, hosts=RANKS, fifo_bytes=256 << 10, mtu_bytes=1500)
+CASE = f"all-reduce of 64 MiB, {RANKS} ranks, 4 planes of 250 Mb/s"
+_MPTCP_SOURCE = Path(__file__).with_name("_mptcp_socket.c")
+
+
+def all_reduce(repeats: int, console: Console) -> Iterator[Row]:
+    """Rows of bus bandwidth and processor time; contenders run one after the other on the same bed, once warm."""
+    gloo_missing = next(one.missing() for one in CONTENDERS if one.name == "gloo")
+    ways: dict[str, tuple[str, int, int, bool]] = {"openmrc": ("mrc", 4, 1, False)}
+    if gloo_missing is None:
+        ways |= {
+            "Gloo over MPTCP": ("gloo", 1, 1, True),
+            "Gloo, 4 interfaces, 4 in flight": ("gloo", 4, 4, False),
+        }
+    else:
+        console.print(f"[yellow]left out: Gloo: {gloo_missing}[/]")
+    rates: dict[str, list[float]] = {}
+    for name, (backend, interfaces, in_flight, mptcp) in ways.items():
+        try:
+            rounds = _run(backend, interfaces, in_flight, repeats, mptcp=mptcp)
+        except ChildError as error:
+            console.print(f"  {name} failed: {error}", style="red", markup=False)
+            continue
+        sent_bytes = 2 * (RANKS - 1) / RANKS * SIZE_BYTES
+        rates[name] = [sent_bytes * 8 / one.seconds / 1e9 for one in rounds if one.seconds]
+        yield row(CASE, f"{name}: bus bandwidth", rates[name], "Gb/s")
+        yield row(CASE, f"{name}: CPU of a rank", [one.cpu_s / (sent_bytes / 1e9) for one in rounds], "s/GB")
+    limit_gbps = NETWORK.limit_bps(MRC_HEADER_BYTES) / 1e9
+    own = rates.get("openmrc", [])
+    yield row(CASE, "openmrc: share of limit", [one / limit_gbps for one in own], "", ">= 0.95")
+    if other := rates.get("Gloo over MPTCP"):
+        ratios = [mine / theirs for mine, theirs in zip(own, other, strict=False)]
+        yield row(CASE, "openmrc: bus bandwidth over Gloo's over MPTCP", ratios, "x", ">= 1.0")
+
+
+def _run(backend: str, interfaces: int, in_flight: int, repeats: int, *, mptcp: bool) -> list[Round]:
+    work: dict[str, Any] = {"name": "all_reduce", "bytes": SIZE_BYTES, "warm": 1, "rounds": repeats}
+    with PlainBed(NETWORK) as bed, contextlib.ExitStack() as stack:
+        environment: list[str] = []
+        if mptcp:
+            bed.enable_mptcp_from_clients()
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            environment = [f"LD_PRELOAD={_mptcp_library(folder)}"]
+        ranks = range(RANKS)
+        hosts = Hosts(
+            namespaces=bed.hosts,
+            prefixes=[bed.prefix(rank) for rank in ranks],
+            addresses=[bed.addresses(rank)[0] for rank in ranks],
+            interfaces=[f"eth{plane}" for plane in range(interfaces)],
+            connecting="eth0",
+            ports=[bed.addresses(rank) for rank in ranks],
+        )
+        (rounds,) = run_ranks(hosts, backend, [work | {"in_flight": in_flight}], environment=environment)
+    return rounds
+
+
+def _mptcp_library(folder: Path) -> Path:
+    """The library that makes a program's TCP sockets MPTCP sockets, compiled there.
+
+    Raises:
+        OpenmrcError: no C compiler, or it failed.
+    """
+    compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise OpenmrcError("Gloo over MPTCP needs a C compiler: apt install gcc")
+    library = folder / "mptcp_socket.so"
+    command = [
+        compiler,
+        "-shared",
+        "-fPIC",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+        str(library),
+        str(_MPTCP_SOURCE),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OpenmrcError(f"{_MPTCP_SOURCE.name} does not compile: {done.stderr.strip()}")
+    return library
