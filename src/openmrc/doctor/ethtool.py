@@ -9,14 +9,14 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Feature", "features", "set_offloads"]
+__all__ = ["Feature", "features", "set_features"]
 
 _SIOCETHTOOL = 0x8946
 _GET_STRINGS = 0x1B
 _GET_STRING_COUNT = 0x37
 _GET_FEATURES = 0x3A
+_SET_FEATURES = 0x3B
 _FEATURE_NAMES = 4  # ETH_SS_FEATURES
-_SET_OFFLOAD = {"tso": 0x1F, "gso": 0x24, "gro": 0x2C, "tx": 0x17, "rx": 0x15, "sg": 0x19}
 _NAME_BYTES = 32
 _PER_BLOCK = 32
 
@@ -33,43 +33,62 @@ def features(name: str) -> Mapping[str, Feature]:
     """Offloads of an interface by the names of `ethtool -k`'s kernel side ("rx-gro"); empty: the driver tells none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         try:
-            answer = _ask(asked, name, struct.pack("=IIQI", _GET_STRING_COUNT, 0, 1 << _FEATURE_NAMES, 0))
-            (count,) = struct.unpack_from("=I", answer, 16)
-            head = struct.pack("=III", _GET_STRINGS, _FEATURE_NAMES, count)
-            names = _ask(asked, name, head + bytes(_NAME_BYTES * count))[len(head) :]
-            blocks = -(-count // _PER_BLOCK)
+            names = _names(asked, name)
+            blocks = _blocks(names)
             states = _ask(asked, name, struct.pack("=II", _GET_FEATURES, blocks) + bytes(16 * blocks))[8:]
         except OSError:
             return {}
     return decode(names, states)
 
 
-def set_offloads(name: str, offloads: Iterable[str], *, on: bool) -> None:
-    """Switches offloads of an interface on or off, by the short names of `ethtool -K`.
+def set_features(name: str, wanted: Iterable[str], *, on: bool) -> None:
+    """Switches offloads of an interface on or off; those that its kernel does not know are passed over.
 
     Args:
         name: Of the interface, in this thread's namespace.
-        offloads: Of tso, gso, gro, tx, rx and sg.
+        wanted: Offloads by the names of `features`.
         on: Whether they are on from now on.
 
     Raises:
         OSError: the driver refused, or this process may not.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        for offload in offloads:
-            _ask(asked, name, struct.pack("=II", _SET_OFFLOAD[offload], int(on)))
+        names = _names(asked, name)
+        known = [_name_at(names, number) for number in range(len(names) // _NAME_BYTES)]
+        masks = [0] * _blocks(names)
+        for one in wanted:
+            if one in known:
+                number = known.index(one)
+                masks[number // _PER_BLOCK] |= 1 << number % _PER_BLOCK
+        parts = b"".join(struct.pack("=II", mask, mask if on else 0) for mask in masks)
+        _ask(asked, name, struct.pack("=II", _SET_FEATURES, len(masks)) + parts)
 
 
 def decode(names: bytes, states: bytes) -> dict[str, Feature]:
     """Features from the kernel's names, 32 bytes each, and masks by the 32: available, requested, active, never."""
     found = {}
     for number in range(len(names) // _NAME_BYTES):
-        text = names[number * _NAME_BYTES :][:_NAME_BYTES].partition(b"\0")[0].decode()
+        text = _name_at(names, number)
         available, _requested, active, never = struct.unpack_from("=IIII", states, number // _PER_BLOCK * 16)
         bit = 1 << number % _PER_BLOCK
         if text:
             found[text] = Feature(bool(active & bit), bool(available & bit) and not never & bit)
     return found
+
+
+def _names(asked: socket.socket, name: str) -> bytes:
+    answer = _ask(asked, name, struct.pack("=IIQI", _GET_STRING_COUNT, 0, 1 << _FEATURE_NAMES, 0))
+    (count,) = struct.unpack_from("=I", answer, 16)
+    head = struct.pack("=III", _GET_STRINGS, _FEATURE_NAMES, count)
+    return _ask(asked, name, head + bytes(_NAME_BYTES * count))[len(head) :]
+
+
+def _name_at(names: bytes, number: int) -> str:
+    return names[number * _NAME_BYTES :][:_NAME_BYTES].partition(b"\0")[0].decode()
+
+
+def _blocks(names: bytes) -> int:
+    return -(-len(names) // _NAME_BYTES // _PER_BLOCK)
 
 
 def _ask(asked: socket.socket, name: str, command: bytes) -> bytes:
