@@ -87,6 +87,7 @@ nic::Settings settings_of(const std::vector<std::tuple<std::string, std::string,
   take(from, "evs_per_port", settings.evs_per_port);
   take(from, "first_source_port", settings.first_source_port);
   take(from, "burst_packets", settings.burst_packets);
+  take(from, "plane_burst_packets", settings.plane_burst_packets);
   take(from, "segmentation_offload", settings.segmentation_offload);
   take(from, "receive_offload", settings.receive_offload);
   take(from, "socket_buffer_bytes", settings.socket_buffer_bytes);

@@ -110,6 +110,7 @@ unsigned to_rtr(Device& device, std::uint32_t qp, const nb::dict& from) {
   take(from, "dynamic_mpr", attributes.capabilities.dynamic_mpr);
   take(from, "service_time", attributes.capabilities.service_time);
   take(from, "plane_sacks", attributes.capabilities.plane_sacks);
+  take(from, "sack_transit", attributes.capabilities.sack_transit);
   take(from, "sack_bytes", attributes.sack_bytes);
   take(from, "nack_out_of_window", attributes.nack_out_of_window);
   return modify(device, qp, attributes);

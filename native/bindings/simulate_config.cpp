@@ -92,7 +92,7 @@ EndpointFactory mrc_from(const nb::dict& from) {
   if (from.contains("cc")) mrc.init.cc = cc_of(nb::cast<nb::dict>(from["cc"]));
   if (make_ev_selector(mrc.init.ev_selector, Rng(0)) == nullptr) raise_value_error("unknown EV selector");
   mrc.init.path_signal = signal_from(signal);
-  mrc.rtr.capabilities.plane_sacks = mrc.init.path_signal != PathSignal::kMarks;
+  mrc.rtr.capabilities.plane_sacks = mrc.rtr.capabilities.sack_transit = mrc.init.path_signal != PathSignal::kMarks;
   if (make_controller(mrc.init.controller, {}) == nullptr) raise_value_error("unknown controller");
   return [mrc, watched](const Surroundings& surroundings, std::uint32_t host) {
     const bool watch =

@@ -57,6 +57,9 @@ struct EngineConfig {
   bool answer_strangers = false;
   // A peer's ports that are believed down are probed this often, while QPs use the peer; kNever: never.
   TimePs port_check_interval = kPsPerSecond;
+  // Packets of a burst on a plane that is controlled by delay, which has a measure of its own for them; 0: as many as the
+  // driver takes elsewhere.
+  std::uint32_t plane_burst_packets = 0;
   std::uint32_t reverse_probe_packets = 1;        // that must have come in since the last one
   TimePs reverse_probe_interval = 50 * kPsPerMs;  // refresh of the reverse EV set while traffic is inbound only
   std::uint32_t qps_max = 1U << 16;

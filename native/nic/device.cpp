@@ -114,6 +114,7 @@ EngineConfig engine_config(const Settings& settings, std::span<const std::unique
   config.ev_format = settings.ev_format;
   config.endpoint_retry = settings.endpoint_retry;
   config.endpoint_retries = settings.endpoint_retries;
+  config.plane_burst_packets = settings.plane_burst_packets;
   config.answer_strangers = settings.answer_strangers;
   config.reverse_probe_interval = settings.reverse_probe_interval;
   return config;

@@ -33,6 +33,7 @@ struct Settings {
   // Packets that share one EV. More: the kernel's segmentation offload makes sending cheaper, several times so at
   // 1,500 byte MTU; but a burst is lost, marked and queued together. 1: every packet takes a path of its own.
   std::uint32_t burst_packets = 8;
+  std::uint32_t plane_burst_packets = 44;  // the same on planes controlled by delay
   // UDP_SEGMENT and UDP_GRO where the kernel has them: not for datagrams without UDP checksum, so not with SRV6.
   bool segmentation_offload = true;
   bool receive_offload = true;

@@ -47,7 +47,7 @@ std::size_t PlainNetwork::connect(int from, int to) {
       }
     }
     CHECK(own.add_peer(config, peer) == Status::kOk);
-    CHECK(own.modify_qp(now, qp[end], init) == Status::kOk);
+    CHECK(own.modify_qp(clock(ends[end]), qp[end], init) == Status::kOk);
     QpToRtr rtr;
     rtr.peer = peer;
     rtr.destination_qp = qp[1 - end];
@@ -55,15 +55,16 @@ std::size_t PlainNetwork::connect(int from, int to) {
     rtr.payload_mtu = options.payload_mtu;
     rtr.mpr_units = options.mpr_units;
     rtr.capabilities.plane_sacks = options.plane_sacks;
+    rtr.capabilities.sack_transit = options.sack_transit;
     rtr.sack_bytes = options.sack_bytes;
-    CHECK(own.modify_qp(now, qp[end], rtr) == Status::kOk);
+    CHECK(own.modify_qp(clock(ends[end]), qp[end], rtr) == Status::kOk);
     QpToRts rts;
     rts.sq_psn = 100;
     rts.mpr_units = options.mpr_units;
     rts.timeout_exponent = options.timeout_exponent;
     rts.exponential_retries = 10;
     rts.timestamp_resolution = wire::TimestampResolution::k1Us;
-    CHECK(own.modify_qp(now, qp[end], rts) == Status::kOk);
+    CHECK(own.modify_qp(clock(ends[end]), qp[end], rts) == Status::kOk);
   }
   Flow flow;
   flow.from = from;
@@ -81,7 +82,7 @@ void PlainNetwork::post(Flow& flow) {
     SendWr wr;
     wr.lkey = wr.rkey = kKey;
     wr.length_bytes = std::min(flow.message_bytes, flow.left_bytes);
-    CHECK(engine(flow.from).post_send(now, flow.qp, wr) == Status::kOk);
+    CHECK(engine(flow.from).post_send(clock(flow.from), flow.qp, wr) == Status::kOk);
     flow.left_bytes -= wr.length_bytes;
     ++flow.outstanding;
   }
@@ -179,7 +180,7 @@ void PlainNetwork::launch(int from, const TxBurst& burst, const TxPacket& tx) {
 
 void PlainNetwork::transmit(int host) {
   const PortMask all = (PortMask{1} << options.planes.size()) - 1;
-  while (engine(host).poll_transmit(now, all, options.burst_max, burst_)) {
+  while (engine(host).poll_transmit(clock(host), all, options.burst_max, burst_)) {
     for (std::uint32_t i = 0; i < burst_.count; ++i) launch(host, burst_, burst_.packets[i]);
   }
 }
@@ -190,16 +191,16 @@ void PlainNetwork::look_after(int host) {
   for (const std::int32_t slot : own.inbox) {
     Packet& packet = packets_[static_cast<std::size_t>(slot)];
     packet.rx.bytes = {packet.bytes.data(), packet.size};
-    own.engine->handle_datagram(now, packet.rx);
+    own.engine->handle_datagram(clock(host), packet.rx);
     free_.push_back(slot);
   }
   own.inbox.clear();
-  if (own.engine->next_timer() <= now) own.engine->handle_timer(now);
+  if (own.engine->next_timer() <= clock(host)) own.engine->handle_timer(clock(host));
   transmit(host);
   collect(host);
   transmit(host);
   const TimePs next = own.engine->next_timer();
-  if (next != kNever) wake(host, std::max(next, now) + lateness());
+  if (next != kNever) wake(host, std::max(from_clock(host, next), now) + lateness());
 }
 
 void PlainNetwork::run_until(TimePs end) {

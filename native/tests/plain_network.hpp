@@ -31,7 +31,8 @@ struct PlainOptions {
   std::uint32_t payload_mtu = 1408;
   std::uint32_t burst_max = 43;
   PathSignal signal = PathSignal::kDelay;
-  bool plane_sacks = true;
+  bool plane_sacks = true, sack_transit = true;
+  std::vector<std::int32_t> drift_ppm;  // of each host's clock, which has an offset of its own, too
   std::uint8_t mpr_units = 32;
   std::uint32_t sack_bytes = 16'384;
   std::uint32_t evs_per_port = 8;
@@ -131,6 +132,13 @@ class PlainNetwork {
   void look_after(int host);
   void collect(int host);
   TimePs lateness();
+  // Clocks of the hosts.
+  std::int32_t drift(int host) const { return at(host) < options.drift_ppm.size() ? options.drift_ppm[at(host)] : 0; }
+  TimePs clock(int host) const { return now + now / 1'000'000 * drift(host) + host * 777 * kPsPerMs; }
+  TimePs from_clock(int host, TimePs time) const {
+    const TimePs elapsed = time - host * 777 * kPsPerMs;
+    return elapsed - elapsed / 1'000'000 * drift(host);
+  }
 
   std::vector<Host> hosts_;
   std::vector<std::vector<LinkState>> links_;

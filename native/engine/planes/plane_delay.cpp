@@ -14,7 +14,7 @@ constexpr TimePs kLargeLife = kPsPerSecond;
 }  // namespace
 
 // Acknowledgements mostly come back over one plane. A round trip with another way back says nothing about the queue.
-bool PlaneDelay::usual_way(TimePs now, TimePs rtt, PortId via) {
+bool PlaneDelay::usual_way(TimePs now, TimePs rtt, Transit transit, PortId via) {
   if (via == via_) {
     strange_ways_ = 0;
     return true;
@@ -22,8 +22,9 @@ bool PlaneDelay::usual_way(TimePs now, TimePs rtt, PortId via) {
   const bool first = via_ == kPortCountMax;
   if (!first && ++strange_ways_ < kStrangeWaysMax) return false;
   if (!first) {
-    // With what is queued now, so too long, which a short dip soon shows; too short a time would starve the plane.
-    base_ = rtt;
+    // With what is queued on the way back, or anywhere where transit times are not known: so too long, which a short dip
+    // soon shows; too short a time would starve the plane.
+    base_ = rtt - (transit.range > 0 ? std::min(least_of(kRecent), rtt) : 0);
     idle_ = kNever;
     base_before_ = kNever;
     base_since_ = now;
@@ -44,8 +45,23 @@ bool PlaneDelay::comparable(TimePs now, std::uint32_t packet_bytes) {
   return 2 * packet_bytes >= large_bytes_;
 }
 
-bool PlaneDelay::add(TimePs now, TimePs rtt, std::uint32_t packet_bytes, PortId via) {
-  if (!comparable(now, packet_bytes) || !usual_way(now, rtt, via)) return false;
+// How much of the delay of a round trip is on the way there.
+TimePs PlaneDelay::queue_of(TimePs rtt, Transit transit) {
+  const TimePs delay = std::max<TimePs>(rtt - base(), 0);
+  if (transit.range == 0) return delay;
+  if (transit_base_ == kNever) transit_base_ = transit.time;
+  TimePs queue = (transit.time - transit_base_) % transit.range;
+  if (queue < 0) queue += transit.range;
+  const bool below = queue > delay && transit.range - queue < queue - delay;
+  if (below) queue -= transit.range;
+  if (queue < delay) queue += (delay - queue) / transit.range * transit.range;
+  const TimePs bounded = std::clamp<TimePs>(queue, 0, delay);
+  transit_base_ += queue - bounded;
+  return bounded;
+}
+
+bool PlaneDelay::add(TimePs now, TimePs rtt, Transit transit, std::uint32_t packet_bytes, PortId via) {
+  if (!comparable(now, packet_bytes) || !usual_way(now, rtt, transit, via)) return false;
   if (smoothed_ == 0) {
     smoothed_ = rtt;
     deviation_ = rtt / 4;
@@ -60,7 +76,8 @@ bool PlaneDelay::add(TimePs now, TimePs rtt, std::uint32_t packet_bytes, PortId 
     if (now - idle_since_ > kIdleLife) idle_ = kNever;
   }
   base_ = std::min(base_, rtt);
-  const TimePs queue = std::max<TimePs>(rtt - base(), 0);
+  const TimePs queue = queue_of(rtt, transit);
+  unqueued_ += (rtt - queue - unqueued_) / (unqueued_ == 0 ? 1 : 10);
   queues_[count_++ % kRecent] = queue;
   epoch_least_ = std::min(epoch_least_, queue);
   ++epoch_samples_;
@@ -100,6 +117,10 @@ void PlaneDelay::rebase(TimePs by) {
 TimePs PlaneDelay::base() const {
   const TimePs base = std::min({base_, base_before_, idle_ == kNever ? kNever : idle_ + full_packet_});
   return base == kNever ? 0 : base;
+}
+
+TimePs PlaneDelay::smoothed_forward() const {
+  return smoothed_ == 0 ? 0 : std::max<TimePs>(smoothed_ + base() - unqueued(), 1);
 }
 
 TimePs PlaneDelay::least_of(std::uint32_t samples) const {

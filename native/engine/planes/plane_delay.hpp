@@ -1,6 +1,11 @@
 // Round trips of one plane: idle time, queueing delay above it, and how much of that is noise.
+//
+// Transit times, where the peer tells them, show how much of the delay is on the way there. Clocks differ by an unknown
+// constant and drift, so the transit without a queue is only known within bounds: no more than any that was seen, no less
+// than one that was seen less all of the delay of its round trip.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -10,11 +15,17 @@
 
 namespace openmrc {
 
+// Arrival less sending, on the clocks of both ends, modulo `range`.
+struct Transit {
+  TimePs time = 0;
+  TimePs range = 0;  // 0: not known
+};
+
 class PlaneDelay {
  public:
   // One round trip of a packet of `packet_bytes`, whose acknowledgement came back over plane `via`. False: it is not
   // comparable with the others (a short packet among full ones, an unusual way back) and was left out.
-  bool add(TimePs now, TimePs rtt, std::uint32_t packet_bytes, PortId via);
+  bool add(TimePs now, TimePs rtt, Transit transit, std::uint32_t packet_bytes, PortId via);
   // Round trip of a short packet that met no queue of ours: at most so long, and what a full one takes more, is idle time.
   void set_idle(TimePs now, TimePs rtt, PortId via);
   void allow(TimePs full_packet) { full_packet_ = full_packet; }
@@ -27,8 +38,11 @@ class PlaneDelay {
   bool settled() const { return count_ > kRecent; }  // enough samples for `least_of(kRecent)`
   TimePs base() const;  // idle round trip: least of the last ten to twenty seconds, and of questions
   TimePs smoothed() const { return smoothed_; }
+  // What a round trip takes now but for the queue that our packets meet: the idle time, and the queue on the way back.
+  TimePs unqueued() const { return std::max(base(), unqueued_); }
+  TimePs smoothed_forward() const;                 // `smoothed` but for the queue on the way back
   TimePs deviation() const { return deviation_; }  // mean, from the smoothed value
-  // Queueing delay: least of the last `samples`, at most kRecent.
+  // Queueing delay of our packets: least of the last `samples`, at most kRecent.
   TimePs least_of(std::uint32_t samples) const;
   // Of this epoch; the last kRecent count where there are so many samples that its beginning is old news.
   TimePs epoch_queue() const;
@@ -44,13 +58,15 @@ class PlaneDelay {
   static constexpr TimePs kIdleLife = 30 * kPsPerSecond;
   static constexpr TimePs kBaseLife = 10 * kPsPerSecond;
 
-  bool usual_way(TimePs now, TimePs rtt, PortId via);
+  bool usual_way(TimePs now, TimePs rtt, Transit transit, PortId via);
+  TimePs queue_of(TimePs rtt, Transit transit);
   bool comparable(TimePs now, std::uint32_t packet_bytes);
 
   std::array<TimePs, kRecent> queues_{};
   std::uint64_t count_ = 0;
   TimePs base_ = kNever, base_before_ = kNever, base_since_ = 0;
-  TimePs smoothed_ = 0, deviation_ = 0;
+  TimePs smoothed_ = 0, deviation_ = 0, unqueued_ = 0;
+  TimePs transit_base_ = kNever;  // transit without a queue
   TimePs noise_ = 50 * kPsPerUs;
   TimePs epoch_least_ = kNever, epoch_high_ = 0, epoch_high_before_ = 0;
   TimePs large_seen_ = kLongAgo;  // when a packet of `large_bytes_` was last sampled

@@ -10,7 +10,6 @@ namespace {
 constexpr TimePs kTarget = 250 * kPsPerUs;
 constexpr TimePs kTargetMax = 3'500 * kPsPerUs;
 constexpr TimePs kTargetMin = 60 * kPsPerUs;
-constexpr TimePs kTargetVisibleMin = 150 * kPsPerUs;
 constexpr std::int64_t kSlowLink = 12'500'000;  // bytes a second: a full packet takes no longer than there
 constexpr TimePs kEpoch = 4 * kPsPerMs;
 constexpr TimePs kNoise = 300 * kPsPerUs;  // a queue below this is not told from jitter
@@ -24,7 +23,8 @@ constexpr std::int64_t kStartPackets = 8;
 constexpr std::int64_t kStartBytes = 12'000;
 constexpr std::int64_t kWindowPacketsMin = 2;
 constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel cuts up
-constexpr TimePs kCredit = kPsPerMs;             // pacing makes up for a sender that woke so late
+constexpr TimePs kBurstTime = 600 * kPsPerUs;
+constexpr TimePs kCredit = kPsPerMs;  // pacing makes up for a sender that woke so late
 constexpr std::int64_t kStepOne = 1 << 16;
 
 // Ceilings.
@@ -105,11 +105,15 @@ TimePs PlaneWindow::target() const {
   const TimePs swing = time_for(acked_at_once_ + 2 * packet_bytes_, rate);
   const TimePs wanted = target_ + swing;
   if (target_ >= kTarget) return std::min(kTargetMax, wanted);
-  return std::min(kTargetMax, std::max(target_, std::min(wanted, overflow_ / 2)));
+  return std::min(kTargetMax, std::max(target_, std::min(wanted, overflow_ / 3)));
 }
 
+// A burst costs its sender and its receiver little more than a packet does, so that slow planes get bursts of some time; but
+// not where a buffer has turned out to be short.
 void PlaneWindow::size_burst() {
-  const std::int64_t wanted = bytes_in(pace_, target() / 2);
+  const bool short_buffer = starting_ || ceiling_ > 0 || target_ < kTarget;
+  const TimePs span = short_buffer ? target() / 2 : std::max(target() / 2, kBurstTime);
+  const std::int64_t wanted = bytes_in(pace_, span);
   burst_bytes_ =
       std::max(std::min({std::max(wanted, 2 * packet_bytes_), burst_cap_bytes_, kBurstBytesMax}), packet_bytes_);
 }
@@ -118,7 +122,7 @@ void PlaneWindow::size_burst() {
 void PlaneWindow::bound_window() {
   window_ = std::max(window_, kWindowPacketsMin * packet_bytes_);
   if (buffer_bytes_ == 0 || delivered_rate_ == 0) return;
-  const std::int64_t path = bytes_in(delivered_rate_, delay_.base() + delay_.base() / 4 + 2 * target());
+  const std::int64_t path = bytes_in(delivered_rate_, delay_.unqueued() + delay_.unqueued() / 4 + 2 * target());
   window_ = std::min(window_, std::max({buffer_bytes_, path, kWindowPacketsMin * packet_bytes_}));
 }
 
@@ -137,7 +141,7 @@ void PlaneWindow::on_feedback(TimePs now, const PlaneFeedback& feedback, const P
 }
 
 void PlaneWindow::observe(TimePs now, const PlaneFeedback& feedback) {
-  if (feedback.rtt > 0) delay_.add(now, feedback.rtt, feedback.rtt_bytes, feedback.via);
+  if (feedback.rtt > 0) delay_.add(now, feedback.rtt, feedback.transit, feedback.rtt_bytes, feedback.via);
   if (now - epoch_began_ < kEpoch) return;
   epoch_began_ = now;
   delay_.begin_epoch();
@@ -145,7 +149,7 @@ void PlaneWindow::observe(TimePs now, const PlaneFeedback& feedback) {
 
 void PlaneWindow::note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress) {
   acked_at_once_ += (feedback.acked_bytes - acked_at_once_) / 20;
-  if (!delay_.add(now, feedback.rtt, feedback.rtt_bytes, feedback.via)) return;
+  if (!delay_.add(now, feedback.rtt, feedback.transit, feedback.rtt_bytes, feedback.via)) return;
   if (delay_.take_way_changed()) drain_due_ = now;
   if (!starting_ || !delay_.settled()) return;
   const TimePs queue = delay_.least_of(PlaneDelay::kRecent);
@@ -184,7 +188,7 @@ void PlaneWindow::grow_start(const PlaneFeedback& feedback, const PlaneProgress&
 
 void PlaneWindow::leave_start(TimePs now, TimePs queue, const PlaneProgress& progress) {
   starting_ = false;
-  const TimePs base = std::max<TimePs>(delay_.base(), 1);
+  const TimePs base = std::max<TimePs>(delay_.unqueued(), 1);
   const std::int64_t holds = scaled(progress.in_flight_bytes, base + target_, base + queue);
   window_ = std::max(kWindowPacketsMin * packet_bytes_, std::min(window_, holds));
   undelayed_epochs_ = 0;
@@ -200,7 +204,7 @@ void PlaneWindow::leave_start(TimePs now, TimePs queue, const PlaneProgress& pro
 
 void PlaneWindow::note_overflow() {
   overflow_ = delay_.high();
-  target_ = std::clamp(overflow_ / 3, kTargetMin, kTarget);
+  target_ = std::clamp(overflow_ / 3, kTargetMin, kTarget - 1);
 }
 
 // --- epochs
@@ -303,6 +307,7 @@ void PlaneWindow::test_response(TimePs now, std::int64_t share_ppm, std::int64_t
   const bool over = high > std::max(target() + target() / 2, kNoise) || share_ppm > kRandomPpmMax;
   if (responses_++ == 0) {
     saved_target_ = target_;
+    saved_overflow_ = overflow_;
     saved_ceiling_ = ceiling_;
     saved_window_ = window_;
     responses_ppm_ = 0;
@@ -311,6 +316,7 @@ void PlaneWindow::test_response(TimePs now, std::int64_t share_ppm, std::int64_t
   if (responses_ > kResponsesMax && share_ppm < kRandomPpmMax && !over) {
     background_ppm_ = responses_ppm_ / responses_;
     target_ = saved_target_;
+    overflow_ = saved_overflow_;
     ceiling_ = saved_ceiling_;
     window_ = std::max(window_, saved_window_);
     responses_ = 0;
@@ -322,16 +328,15 @@ void PlaneWindow::test_response(TimePs now, std::int64_t share_ppm, std::int64_t
 }
 
 void PlaneWindow::shrink_target(bool over, std::int64_t rate) {
+  note_overflow();
   if (over) {
-    note_overflow();
     responses_ = std::min<std::uint32_t>(responses_, 1);
     undelayed_epochs_ = -4;
-  } else {
-    target_ = std::max(kTargetVisibleMin, std::min(target_, delay_.high() / 2));
   }
   ceiling_ = 0;
   const std::int64_t seen = std::max({rate, last_rate_, rate_before_});
-  window_ = std::min(window_, std::max(kWindowPacketsMin * packet_bytes_, bytes_in(seen, delay_.base() + target())));
+  window_ =
+      std::min(window_, std::max(kWindowPacketsMin * packet_bytes_, bytes_in(seen, delay_.unqueued() + target())));
 }
 
 void PlaneWindow::lower_ceiling(TimePs now, std::int64_t share_ppm, std::int64_t rate) {
@@ -379,7 +384,7 @@ bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
 
 // FAST's law: the window that would leave a queue of `target`, half of the way each epoch; more where no queue shows.
 void PlaneWindow::follow_target(TimePs queue, bool lossy) {
-  const TimePs base = std::max<TimePs>(delay_.base(), 1);
+  const TimePs base = std::max<TimePs>(delay_.unqueued(), 1);
   const TimePs wanted = target();
   const std::int64_t ratio = std::clamp(scaled(base + wanted, kStepOne, base + queue), kStepOne / 4, 2 * kStepOne);
   const bool used = 10 * (epoch_in_flight_ + 2 * packet_bytes_) > 7 * window_;
@@ -414,9 +419,9 @@ void PlaneWindow::drain(TimePs now, TimePs queue) {
   drain_due_ = now + kDrainInterval;
   drain_base_ = base;
   drain_end_ = now + delay_.smoothed() + std::max(delay_.smoothed() / 2, kEpoch);
-  drain_window_ = base < kLongBase
-                      ? kWindowPacketsMin * packet_bytes_
-                      : std::max(scaled(window_ / 4 * 3, base, base + queue), kWindowPacketsMin * packet_bytes_);
+  drain_window_ = base < kLongBase ? kWindowPacketsMin * packet_bytes_
+                                   : std::max(scaled(window_ / 4 * 3, delay_.unqueued(), delay_.unqueued() + queue),
+                                              kWindowPacketsMin * packet_bytes_);
 }
 
 }  // namespace openmrc

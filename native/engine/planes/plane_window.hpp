@@ -18,6 +18,7 @@ struct PlaneFeedback {
   std::uint32_t acked_packets = 0, lost_packets = 0;
   std::uint32_t lost_early = 0, lost_late = 0;  // of these, in the first and in the last quarter of their burst
   TimePs rtt = 0;                               // of the packet that caused the acknowledgement; 0: not of this plane
+  Transit transit;                              // of the same packet
   std::uint32_t rtt_bytes = 0;                  // its size
   PortId via = 0;                               // plane that the acknowledgement took
 };
@@ -124,7 +125,7 @@ class PlaneWindow {
   std::int64_t background_ppm_ = 0;
   std::uint32_t responses_ = 0;  // reactions to losses in a row that did not cure them
   std::int64_t responses_ppm_ = 0;
-  TimePs saved_target_ = 0;
+  TimePs saved_target_ = 0, saved_overflow_ = 0;
   std::int64_t saved_ceiling_ = 0, saved_window_ = 0;
 
   // A buffer that is too short to see: rate that overflows it, and pulses that look higher.

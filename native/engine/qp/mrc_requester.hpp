@@ -95,7 +95,7 @@ class MrcRequester final : public Requester {
   BuildResult build_on_plane(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
   BuildResult build_plane_probe(TimePs now, PortMask free_ports, TxBurst& burst);
   bool next_for_plane(Psn from, Psn& psn);
-  bool wants_plane_ack(PortId plane, Psn psn, std::int64_t burst_bytes) const;
+  bool wants_plane_ack(PortId plane, Psn psn, std::int64_t burst_bytes);
   std::uint32_t open_record(Psn psn);
   std::int64_t backlog_bytes();
   std::int64_t posted_bytes() const;

@@ -64,9 +64,9 @@ std::uint32_t MrcRequester::open_record(Psn psn) {
 
 // At the end of what is posted, and of each burst while the window of the plane is small. A few small packets are not worth
 // a SACK: the transport ACK of their messages says the same.
-bool MrcRequester::wants_plane_ack(PortId plane, Psn psn, std::int64_t burst_bytes) const {
+bool MrcRequester::wants_plane_ack(PortId plane, Psn psn, std::int64_t burst_bytes) {
   if (window_.in_flight() < kFewPackets && burst_bytes < kSmallBytes) return false;
-  return planes_->wants_ack(plane) || psn + 1 >= queue_.end_psn();
+  return planes_->wants_ack(plane, burst_bytes) || psn + 1 >= queue_.end_psn();
 }
 
 BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
@@ -91,7 +91,9 @@ BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::u
   BurstBuilder builder =
       burst_to_peer(burst, context_, path.port, path.value, trimmable ? TrafficClass::kTrimmableRetx : data_class_);
   const auto fit = static_cast<std::uint32_t>(choice.bytes / full_nominal_bytes());
-  const std::uint32_t planned = std::clamp(fit, 1U, burst_max);
+  const std::uint32_t by_delay = context_.services.config.plane_burst_packets;
+  const std::uint32_t most = by_delay == 0 || planes_->marking(choice.plane) ? burst_max : by_delay;
+  const std::uint32_t planned = std::clamp(fit, 1U, most);
   std::int64_t bytes = 0;
   while (true) {
     const std::uint32_t size = open_record(psn);
@@ -168,7 +170,11 @@ void MrcRequester::sample_plane(TimePs now, PortId port, const wire::Packet& pac
   context_.stats.last_rtt = sample.rtt;
   rtt_.add(sample.rtt);
   const bool marked = packet.seth.mark != wire::SackMark::kNone;
-  planes_->sampled(context_.ev_set->ev(ev).port, sample.rtt, trigger, port, marked);
+  Transit transit;
+  if (context_.capabilities.sack_transit) {
+    transit = {packet.cc_state.ooo_count * timestamp_unit(resolution_), transit_range(resolution_)};
+  }
+  planes_->sampled(context_.ev_set->ev(ev).port, sample.rtt, transit, trigger, port, marked);
 }
 
 TimePs MrcRequester::echoed_rtt(TimePs now, const wire::Packet& packet) const {

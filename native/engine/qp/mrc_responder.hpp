@@ -105,6 +105,7 @@ class MrcResponder final : public Responder {
   wire::Packet nack_packet(TimePs now, const PendingNack& nack) const;
   wire::Packet next_sack(TimePs now);
   wire::Packet ack_packet();
+  static std::uint16_t transit_of(const PendingSack& sack);
   std::uint16_t echo(TimePs now, TimePs arrived, std::uint16_t timestamp, wire::TimestampResolution resolution) const;
 
   Placement placement_;

@@ -56,7 +56,7 @@ void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bo
 // in another order than they arrived in, and take what it hears of last for lost. Clocks of the two ends need not agree: the
 // planes are compared with each other.
 void MrcResponder::note_transit(const PendingSack& sack) {
-  const auto transit = static_cast<std::uint16_t>(timestamp_at(sack.arrived, sack.resolution) - sack.timestamp);
+  const std::uint16_t transit = transit_of(sack);
   PlaneArrivals& own = arrivals_[sack.port];
   const auto later = [](std::uint16_t one, std::uint16_t other) { return static_cast<std::int16_t>(one - other); };
   // The least of a while: queues come and go, and would have SACKs take another way all the time.
@@ -203,6 +203,11 @@ std::uint16_t MrcResponder::echo(TimePs now, TimePs arrived, std::uint16_t times
   return static_cast<std::uint16_t>(timestamp + std::min<TimePs>(held, UINT16_MAX));
 }
 
+// On clocks that differ by a constant, and a little more every second: the sender compares transit times with each other.
+std::uint16_t MrcResponder::transit_of(const PendingSack& sack) {
+  return static_cast<std::uint16_t>(timestamp_at(sack.arrived, sack.resolution) - sack.timestamp);
+}
+
 wire::Packet MrcResponder::sack_packet(TimePs now, const PendingSack& sack) const {
   wire::Packet packet;
   packet.bth = bth_to_peer(context_, wire::Opcode::kSack, wire_psn(sack.cack));
@@ -221,7 +226,9 @@ wire::Packet MrcResponder::sack_packet(TimePs now, const PendingSack& sack) cons
   seth.sack_offset = offset16(sack.base, sack.cack);
   seth.bitmap = sack.bitmap;
   packet.cc_state.timestamp = echo(now, sack.arrived, sack.timestamp, sack.resolution);
-  packet.cc_state.ooo_count = static_cast<std::uint16_t>(std::min<std::uint32_t>(ooo_, 0x7FFF));
+  packet.cc_state.ooo_count = !arrivals_.empty() && context_.capabilities.sack_transit
+                                  ? transit_of(sack) & kTransitMask
+                                  : static_cast<std::uint16_t>(std::min<std::uint32_t>(ooo_, 0x7FFF));
   packet.cc_state.restore_cwnd = restore_cwnd_;
   packet.cc_state.rcv_cwnd_pen = penalty_;
   packet.cc_state.rcvd_256_bytes = static_cast<std::uint32_t>((rcvd_bytes_ + 255) / 256) & 0xFFFFFFU;

@@ -16,6 +16,7 @@ constexpr TimePs kLatencySlack = kPsPerMs;  // planes this close count as equall
 constexpr TimePs kSlackMin = kPsPerMs;
 constexpr TimePs kRested = kPsPerSecond;
 constexpr TimePs kSettle = 500 * kPsPerUs;
+constexpr std::int64_t kUnaskedMax = 65'536;  // and an eighth of a window at most
 constexpr std::uint32_t kReorderingMax = 128;
 constexpr std::size_t kSentMin = 64;
 constexpr TimePs kMarkingHysteresis = kPsPerSecond;
@@ -158,6 +159,14 @@ void PlaneSet::sent(TimePs now, PortId id, Psn first, Psn psn, std::uint32_t byt
   }
 }
 
+bool PlaneSet::wants_ack(PortId id, std::int64_t bytes) {
+  Plane& plane = planes_[id];
+  plane.unasked_bytes += bytes;
+  if (plane.unasked_bytes < std::min(plane.window.window_bytes(kNever) / 8, kUnaskedMax)) return false;
+  plane.unasked_bytes = 0;
+  return true;
+}
+
 void PlaneSet::burst_sent(TimePs now, PortId id, std::int64_t bytes) {
   Plane& plane = planes_[id];
   plane.window.on_sent(now, bytes, plane.in_flight_bytes);
@@ -189,11 +198,12 @@ void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortI
   if (before(plane.delivered_order, sent.order + 1)) plane.delivered_order = sent.order + 1;
 }
 
-void PlaneSet::sampled(PortId id, TimePs rtt, Psn psn, PortId via, bool marked) {
+void PlaneSet::sampled(PortId id, TimePs rtt, Transit transit, Psn psn, PortId via, bool marked) {
   if (sent_.empty()) return;
   Plane& plane = planes_[id];
   plane.touched = true;
   plane.feedback.rtt = rtt;
+  plane.feedback.transit = transit;
   plane.feedback.rtt_bytes = sent_of(psn).bytes;
   plane.feedback.via = via;
   ++plane.samples;
@@ -212,7 +222,7 @@ bool PlaneSet::outlier(PortId id, TimePs rtt) const {
   const PlaneWindow& window = planes_[id].window;
   const PlaneDelay& delay = window.delay();
   if (!delay.settled()) return false;
-  const TimePs usual = delay.base() + delay.least_of(PlaneDelay::kRecent);
+  const TimePs usual = delay.unqueued() + delay.least_of(PlaneDelay::kRecent);
   return rtt > usual + 2 * window.target() + 4 * delay.deviation();
 }
 

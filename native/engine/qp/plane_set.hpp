@@ -43,14 +43,15 @@ class PlaneSet {
   // The window of PSNs begins at `first`.
   void sent(TimePs now, PortId plane, Psn first, Psn psn, std::uint32_t bytes, std::uint8_t quarter);
   void burst_sent(TimePs now, PortId plane, std::int64_t bytes);
-  bool wants_ack(PortId plane) const { return planes_[plane].window.small(); }
+  // Whether a burst of so many bytes should ask for an acknowledgement: a few of a window do.
+  bool wants_ack(PortId plane, std::int64_t bytes);
 
   // --- feedback, in this order for each acknowledgement
 
   // A packet has arrived; `record` as it was before. `certain`: that it was the latest copy.
   void acknowledged(TimePs now, Psn psn, const SendRecord& record, PortId plane, bool certain);
-  // Round trip of the packet with this PSN, which may have left the window already.
-  void sampled(PortId plane, TimePs rtt, Psn psn, PortId via, bool marked);
+  // Round trip and transit of the packet with this PSN, which may have left the window already.
+  void sampled(PortId plane, TimePs rtt, Transit transit, Psn psn, PortId via, bool marked);
   // Fills `lost` with packets of the window that are lost by now.
   void end_feedback(TimePs now, const SendWindow& window, std::vector<Psn>& lost);
   // The packet left flight otherwise: its port went down, or a switch trimmed it.
@@ -98,6 +99,7 @@ class PlaneSet {
     PlaneWindow window;
     Ring<Flying> flight;
     std::int64_t in_flight_bytes = 0;
+    std::int64_t unasked_bytes = 0;  // sent since a packet asked for an acknowledgement
     std::uint32_t next_order = 1;
     std::uint32_t delivered_order = 1;
     // The same a moment ago, which is what losses are judged by: news that came together are read one after the other.
@@ -123,7 +125,7 @@ class PlaneSet {
   bool ready(const Plane& plane, std::int64_t room, const Request& request) const;
   bool worth_it(const Plane& plane, const Request& request, std::int64_t bytes) const;
   std::int64_t rate_of_plane(const Plane& plane) const;
-  TimePs latency(const Plane& plane) const { return plane.window.delay().smoothed(); }
+  TimePs latency(const Plane& plane) const { return plane.window.delay().smoothed_forward(); }
   void settle(TimePs now, Plane& plane);
   void find_losses(TimePs now, Plane& plane, const SendWindow& window, std::vector<Psn>& lost);
   void judge_marks(TimePs now, Plane& plane);

@@ -19,4 +19,10 @@ constexpr std::uint16_t timestamp_at(TimePs now, wire::TimestampResolution resol
   return static_cast<std::uint16_t>(now / timestamp_unit(resolution));
 }
 
+// Transit times of SACKs have a bit less.
+inline constexpr std::uint16_t kTransitMask = 0x7FFF;
+constexpr TimePs transit_range(wire::TimestampResolution resolution) {
+  return (TimePs{kTransitMask} + 1) * timestamp_unit(resolution);
+}
+
 }  // namespace openmrc

@@ -107,6 +107,7 @@ void draw_signal(std::uint64_t seed, std::size_t index, QpPlan& plan) {
   constexpr PathSignal kSignals[] = {PathSignal::kMarks, PathSignal::kMarks, PathSignal::kDelay, PathSignal::kDiscover};
   plan.init.path_signal = kSignals[rng.below(std::size(kSignals))];
   plan.rtr.capabilities.plane_sacks = plan.init.path_signal != PathSignal::kMarks && rng.below(4) != 0;
+  plan.rtr.capabilities.sack_transit = plan.rtr.capabilities.plane_sacks && rng.below(4) != 0;
 }
 
 void draw_qp(Draw& draw, const Scenario& scenario, std::uint32_t packets_of_run, QpPlan& plan) {
@@ -325,9 +326,11 @@ std::string Scenario::describe() const {
         "dynamic_mpr %d, service_time %d, class %u\n",
         plan.init.ev_selector.c_str(), plan.init.ev_universe.size(), plan.init.ev_set.active_per_port,
         plan.init.ev_set.min_active, plan.init.controller.c_str(), static_cast<unsigned>(plan.init.path_signal),
-        plan.rtr.capabilities.plane_sacks ? " by plane" : "", plan.rtr.sack_bytes, plan.rts.timeout_exponent,
-        plan.rts.linear_retries, plan.rts.exponential_retries, plan.rtr.capabilities.trim_nack,
-        plan.rtr.capabilities.dynamic_mpr, plan.rtr.capabilities.service_time,
+        plan.rtr.capabilities.sack_transit  ? " by plane, with transit"
+        : plan.rtr.capabilities.plane_sacks ? " by plane"
+                                            : "",
+        plan.rtr.sack_bytes, plan.rts.timeout_exponent, plan.rts.linear_retries, plan.rts.exponential_retries,
+        plan.rtr.capabilities.trim_nack, plan.rtr.capabilities.dynamic_mpr, plan.rtr.capabilities.service_time,
         static_cast<unsigned>(plan.rts.data_class));
   }
   for (const Fault& fault : faults) {

@@ -30,6 +30,7 @@ __all__ = [
     "LINE_BYTES_MAX",
     "PADDED_PROBES",
     "PLANE_SACKS",
+    "SACK_TRANSIT",
     "VERSION",
     "Accept",
     "Description",
@@ -52,6 +53,7 @@ VERSION = 2
 LINE_BYTES_MAX = 1 << 14  # sixteen IPv6 ports and all the rest take 2 KiB
 LANES_MAX = 8
 PLANE_SACKS = "plane_sacks"  # capability: SACKs are counted and sent plane by plane
+SACK_TRANSIT = "sack_transit"  # capability: SACKs by plane carry the transit time of a packet
 PADDED_PROBES = "padded_probes"  # capability: EV probes as large as data packets are answered
 _PORTS_MAX = 16
 _SHOWN_BYTES = 40
@@ -255,6 +257,7 @@ def describe(
             "svc_time",
             "payload_mtu_multiple_of_4",
             PADDED_PROBES,
+            SACK_TRANSIT,
             *extensions,
         ),
         "receive_buffer_bytes": sum(one.receive_buffer_bytes for one in sockets),

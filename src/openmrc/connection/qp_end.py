@@ -25,11 +25,13 @@ from openmrc.verbs.profiles import CcProfile, EvProfile, EvProfileMode
 
 from . import settings as rules
 from .channel import Channel
-from .handshake import PLANE_SACKS, Description, QpEnd, peer_of
+from .handshake import PLANE_SACKS, SACK_TRANSIT, Description, QpEnd, peer_of
 from .link import Connection, QpLink, RemoteRegion, queues_for
 from .settings import QpSettings
 
 __all__ = ["Agreed", "End", "offered_region"]
+
+_PLANE_SACK_BYTES = 65536
 
 
 def offered_region(domain: ProtectionDomain, region: Any) -> MemoryRegion | None:
@@ -225,9 +227,6 @@ class End:
             probe_interval_us=settings.probe_interval_us,
             skip_lapse_us=settings.skip_lapse_us,
         )
-        burst = self.device.burst_packets
-        # Without offloads an acknowledgement costs as much as a packet.
-        least_bytes = 16384 if self.device.ev_format is EvFormatMode.SRV6 else 4096
         qp.modify(
             QpState.RTR,
             peer=peer,
@@ -237,7 +236,8 @@ class End:
             mpr=settings.mpr_units,
             max_wimm_dest=settings.recv_depth,
             plane_sacks=PLANE_SACKS in theirs.capabilities,
-            sack_bytes=settings.sack_bytes or min(max(least_bytes, agreed.payload_mtu * (burst // 2)), 1 << 20),
+            sack_transit=SACK_TRANSIT in theirs.capabilities,
+            sack_bytes=settings.sack_bytes or self._sack_bytes(theirs, agreed),
         )
         qp.modify(
             QpState.RTS,
@@ -250,6 +250,13 @@ class End:
             timestamp_resolution_ns=1000,
             rc_window_packets=settings.rc_window_packets,
         )
+
+    def _sack_bytes(self, theirs: Description, agreed: Agreed) -> int:
+        if PLANE_SACKS in theirs.capabilities:  # a sender that asks for what it needs
+            return _PLANE_SACK_BYTES
+        # Without offloads an acknowledgement costs as much as a packet.
+        least = 16384 if self.device.ev_format is EvFormatMode.SRV6 else 4096
+        return min(max(least, agreed.payload_mtu * (self.device.burst_packets // 2)), 1 << 20)
 
     def _ev_profile(self, qp: QueuePair) -> EvProfile:
         evs_per_port = self.device.evs_per_port

@@ -36,7 +36,7 @@ PORTS_MAX = 16
 EVS_MAX = 1024
 EVS_PER_PORT_DEFAULT = 64
 EVS_PER_PORT_SRV6 = 32
-BURST_PACKETS_DEFAULT = 8
+BURST_PACKETS_DEFAULT, PLANE_BURST_PACKETS_DEFAULT = 8, 44
 BURST_PACKETS_MAX = 64
 _INTERVAL_US_MAX = 3_600_000_000
 _PORT_WORDS = 'a numeric address, optionally with interface and advertised address: "10.0.0.1%eth1@192.0.2.7"'
@@ -182,7 +182,8 @@ class Device:
             which makes 32 or more. With fewer EVs than paths the device draws which.
         burst_packets: Packets that share one EV, 1 to 64. More makes sending cheaper through the kernel's segmentation
             offload (several times so at a 1,500 byte MTU); 1 sprays every packet by itself, which balances best. None:
-            8, which suits transfers of megabytes over links of gigabits; 1 in mode SRV6, which has no offload.
+            8, which suits transfers of megabytes over links of gigabits, and up to 44 on planes controlled by delay,
+            which have bursts of some 600 us; 1 in mode SRV6, which has no offload.
         ev_format: UDP for any network, STEV for IPv6. None: SRV6 with `paths`, else UDP.
         partition_key: Both ends must have the same.
         seed: Of the engine's random choices; None draws one.
@@ -226,8 +227,11 @@ class Device:
         self.ev_format = _checked_format(ev_format, self.ports, routes)
         _within("udp_port", udp_port, 1, 65535)
         evs_per_port = _checked_evs_per_port(evs_per_port, len(self.ports), routes)
+        plane_burst_packets = burst_packets
         if burst_packets is None:
-            burst_packets = BURST_PACKETS_DEFAULT if routes is None else 1
+            offload = routes is None
+            burst_packets = BURST_PACKETS_DEFAULT if offload else 1
+            plane_burst_packets = PLANE_BURST_PACKETS_DEFAULT if offload else 1
         _within("burst_packets", burst_packets, 1, BURST_PACKETS_MAX)
         _within("partition_key", partition_key, 0, 0xFFFF)
         _within("socket_buffer_bytes", socket_buffer_bytes, 4096, 1 << 30)
@@ -247,6 +251,7 @@ class Device:
                 udp_port=udp_port,
                 evs_per_port=evs_per_port,
                 burst_packets=burst_packets,
+                plane_burst_packets=plane_burst_packets,
                 ev_format=int(self.ev_format),
                 partition_key=partition_key,
                 seed=self.seed,

@@ -43,6 +43,7 @@ _STEPS: dict[QpState, dict[str, Any]] = {
         "dynamic_mpr": False,
         "no_svc_time": False,
         "plane_sacks": False,
+        "sack_transit": False,
         "sack_bytes": 4096,
         "nack_out_of_window": True,
     },
@@ -157,8 +158,8 @@ class QueuePair:
         INIT: hint, ev_profile, cc_profile, ev_selector, probe_interval_us, probe_successes, skip_lapse_us,
         path_signal (a `PathSignal`), plane_buffer_bytes (of the peer's socket of a port; 0: unknown).
         RTR: peer (a `Peer`), dest_qp_num, rq_psn (these are needed); path_mtu, max_wimm_dest, mpr, no_trim_nack,
-        dynamic_mpr, no_svc_time, plane_sacks (extension: SACKs are counted and sent plane by plane), sack_bytes,
-        nack_out_of_window.
+        dynamic_mpr, no_svc_time, plane_sacks (extension: SACKs are counted and sent plane by plane), sack_transit
+        (extension: these SACKs carry the transit time of a packet), sack_bytes, nack_out_of_window.
         RTS: sq_psn (needed); max_wimm, mpr, mrc_timeout, linear_retry_count, exponential_retry_count,
         timestamp_resolution_ns, trimmable, rc_window_packets.
         ERR flushes everything posted; RST forgets everything. Neither takes attributes.
@@ -228,6 +229,7 @@ class QueuePair:
             "dynamic_mpr": values["dynamic_mpr"],
             "service_time": not values["no_svc_time"],
             "plane_sacks": values["plane_sacks"],
+            "sack_transit": values["sack_transit"],
             "sack_bytes": values["sack_bytes"],
             "nack_out_of_window": values["nack_out_of_window"],
         }
