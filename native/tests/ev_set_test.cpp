@@ -200,6 +200,36 @@ TEST_CASE(ev_floor_keeps_the_last_usable_evs) {
   CHECK(f.next() != kNoEv);
 }
 
+TEST_CASE(ev_that_the_floor_holds_is_not_trusted_until_something_arrives_by_it) {
+  for (const EvFeedback arrival : {EvFeedback::kDelivered, EvFeedback::kSkipOnce, EvFeedback::kTrimmed}) {
+    EvSetFixture f(universe_of(1, 2), {.active_per_port = 2});
+    CHECK(f.set.trusted(0) && f.set.trusted(1));
+    f.feed(0, EvFeedback::kLost);
+    CHECK(!f.set.trusted(0) && f.set.trusted(1));
+    for (int round = 0; round < 2; ++round) f.feed(1, EvFeedback::kTimeout);
+    CHECK(f.state(1) == EvState::kGood && f.set.is_active(1));
+    CHECK(!f.set.trusted(1));
+    f.feed(1, arrival);
+    CHECK(f.set.trusted(1));
+  }
+}
+
+TEST_CASE(ev_that_the_floor_held_is_trusted_again_after_its_own_probes) {
+  EvSetFixture f(universe_of(1, 2), {.active_per_port = 2});
+  f.feed(0, EvFeedback::kLost);
+  f.feed(1, EvFeedback::kLost);
+  CHECK(f.revive(0) == 3);
+  CHECK(f.set.trusted(0) && !f.set.trusted(1));
+  f.feed(1, EvFeedback::kLost);  // no longer needed
+  CHECK(f.state(1) == EvState::kAssumedBad);
+  CHECK(f.revive(1) == 3);
+  CHECK(f.set.trusted(1));
+  f.feed(0, EvFeedback::kLost);
+  f.feed(1, EvFeedback::kLost);
+  CHECK(f.set.deny(f.now, f.set.ev(1).value) && !f.set.trusted(1));
+  CHECK(f.set.enable(f.now, f.set.ev(1).value) && f.set.trusted(1));
+}
+
 TEST_CASE(ev_floor_counts_only_ports_that_are_up) {
   EvSetFixture f(universe_of(2, 2), {.active_per_port = 2, .min_active = 1});
   f.set.set_usable_ports(f.now, 0b01);

@@ -31,6 +31,8 @@ struct PairOptions {
   std::string controller = "none";
   std::string selector = "mrc";
   CcConfig cc;
+  PathSignal path_signal = PathSignal::kMarks;
+  wire::EvFormat ev_format = wire::EvFormat::kUdp;
   std::array<std::uint16_t, 2> partition_key{0xFFFF, 0xFFFF};
   std::uint32_t cq_capacity = 4096;
   std::uint32_t wr_max = 256;
@@ -63,6 +65,7 @@ class Pair {
       EngineConfig config;
       config.seed = static_cast<std::uint64_t>(end) + 1;
       config.partition_key = options.partition_key[at(end)];
+      config.ev_format = options.ev_format;
       for (PortId port = 0; port < options.planes; ++port) config.ports.emplace_back().local = address(end, port);
       engines_[at(end)] = std::make_unique<Engine>(config);
       memory[at(end)].resize(options.memory_bytes);
@@ -97,10 +100,13 @@ class Pair {
     init.ev_selector = options.selector;
     init.controller = options.controller;
     init.cc = options.cc;
+    init.path_signal = options.path_signal;
     init.ev_set.probe_interval = options.probe_interval;
     for (PortId port = 0; port < options.planes; ++port) {
-      for (std::uint32_t i = 0; i < options.evs_per_port; ++i)
-        init.ev_universe.push_back({0xC000 + port * 256U + i, port});
+      for (std::uint32_t i = 0; i < options.evs_per_port; ++i) {
+        const std::uint32_t flow_label = options.ev_format == wire::EvFormat::kUdp ? 0 : i + 1;
+        init.ev_universe.push_back({flow_label << 16 | (0xC000 + port * 256U + i), port});
+      }
     }
     return init;
   }

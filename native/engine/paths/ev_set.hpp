@@ -140,6 +140,8 @@ class EvSet {
   const Ev& ev(EvIndex index) const { return entries_[index].ev; }
   EvState state(EvIndex index) const { return entries_[index].state; }
   bool is_active(EvIndex index) const { return entries_[index].slot != kNoSlot; }
+  // Nothing speaks against this EV. `state` does not show it: an EV that lost data stays GOOD where min_active holds it.
+  bool trusted(EvIndex index) const;
   std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
   // EVs that hold a position: never ASSUMED_BAD or DENIED ones. Below position_count() while planes lack replacements.
   std::uint32_t active_count() const { return active_count_; }
@@ -204,6 +206,8 @@ class EvSet {
   void retire(TimePs now, EvIndex index, EvState state, EvCause cause);
   void revive(TimePs now, EvIndex index, EvState state, EvCause cause);
   bool at_floor(EvIndex index) const;
+  void hold(EvIndex index);
+  void release(EvIndex index);
   EvIndex find_backup(PortId port, std::uint32_t start) const;
   void occupy(std::uint16_t position, EvIndex index);
   void count(const Slot& slot, int sign);
@@ -217,6 +221,7 @@ class EvSet {
   std::vector<std::uint16_t> buckets_;  // hash of the EV values, open addressing, kNoEv = free
   std::vector<ProbeTimer> probes_;      // ASSUMED_BAD EVs by due time: the interval is one, so re-arming appends
   std::vector<TimePs> skip_since_;      // per EV, only when SKIP lapses by time
+  std::vector<bool> held_;              // per EV, empty until one is: in use because of min_active alone
   std::unique_ptr<EvSelector> selector_;
   EventSink* events_;
   Rng rng_;
@@ -227,6 +232,7 @@ class EvSet {
   std::uint32_t qp_;
   std::uint32_t active_count_ = 0;
   std::uint32_t marked_count_ = 0;  // active and SKIP
+  std::uint32_t held_count_ = 0;
   PortMask usable_ports_ = ~PortMask{0};
   PortMask ready_ports_ = 0;     // ports with an active EV that is GOOD or SKIP
   PortMask deferred_ports_ = 0;  // ports with missed turns

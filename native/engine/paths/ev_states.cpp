@@ -39,9 +39,11 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
   const EvState state = entries_[ev].state;
   switch (feedback) {
     case EvFeedback::kDelivered:
+      release(ev);
       return;
     case EvFeedback::kSkipOnce:
     case EvFeedback::kTrimmed:
+      release(ev);
       if (state == EvState::kGood) set_state(now, ev, EvState::kSkip, cause_of(feedback));
       return;
     case EvFeedback::kAlwaysSkip:
@@ -52,6 +54,7 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
       if (pins_ && entries_[ev].slot != kNoSlot) selector_->leave(entries_[ev].slot);
       if (at_floor(ev)) {
         ++stats_.floor_held;
+        hold(ev);
         return;
       }
       retire(now, ev, EvState::kAssumedBad, cause_of(feedback));
@@ -155,6 +158,7 @@ void EvSet::retire(TimePs now, EvIndex index, EvState state, EvCause cause) {
     --active_count_;
   }
   entry.probe_successes = 0;
+  release(index);
   set_state(now, index, state, cause);
   if (position == kNoSlot) return;
   const EvIndex backup = find_backup(entry.ev.port, static_cast<std::uint32_t>(rng_.below(entries_.size())));
@@ -187,6 +191,25 @@ bool EvSet::at_floor(EvIndex index) const {
     if ((usable_ports_ & bit_of(static_cast<PortId>(port))) != 0) usable += counts_[port].usable;
   }
   return usable <= config_.min_active && find_backup(entry.ev.port, 0) == kNoEv;
+}
+
+bool EvSet::trusted(EvIndex index) const {
+  return carries_data(entries_[index].state) && (held_count_ == 0 || !held_[index]);
+}
+
+void EvSet::hold(EvIndex index) {
+  held_.resize(entries_.size());
+  if (held_[index]) return;
+  held_[index] = true;
+  ++held_count_;
+}
+
+// What was sent over the EV arrived, or the EV goes out of use.
+void EvSet::release(EvIndex index) {
+  if (held_count_ == 0 || !held_[index]) [[likely]]
+    return;
+  held_[index] = false;
+  --held_count_;
 }
 
 // A GOOD backup EV of the port, else a SKIP one, else kNoEv.
