@@ -86,4 +86,30 @@ TEST_CASE(a_dead_ev_that_the_floor_holds_does_not_take_every_answer) {
   }
 }
 
+// The retry timer has backed off to seconds by the time that one of two EVs works again, each way.
+TEST_CASE(evs_that_the_floor_holds_are_found_by_probes_and_not_by_the_retry_timer) {
+  for (const PathSignal signal : {PathSignal::kMarks, PathSignal::kDelay}) {
+    PairOptions options;
+    options.planes = 1;
+    options.evs_per_port = 2;
+    options.min_active = 2;
+    options.path_signal = signal;
+    Pair pair(options);
+    pair.connect();
+    CHECK(pair.write(0, 1, kBytes, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 1));
+    bool dead = true;
+    pair.filter = [&](int from, const wire::Packet&, const Flying& flying) {
+      return dead || flying.fields.source_port != 0xC000 + from ? Fate::kDrop : Fate::kPass;
+    };
+    CHECK(pair.write(0, 2, kBytes, kTarget) == Status::kOk);
+    pair.run_for(3 * kPsPerSecond);
+    const std::uint64_t timeouts = pair.stats(0).timeouts;
+    dead = false;
+    CHECK(pair.run_until([&] { return pair.landed(0, kBytes, kTarget) && pair.sends[0].size() == 2; },
+                         500 * kPsPerMs));
+    CHECK(signal != PathSignal::kMarks || pair.stats(0).timeouts <= timeouts + 1);
+  }
+}
+
 }  // namespace

@@ -40,6 +40,7 @@ struct PairOptions {
   std::uint32_t burst_max = 8;
   TimePs delay = 5 * kPsPerUs;
   TimePs probe_interval = kPsPerMs;
+  std::uint16_t min_active = 1;
 };
 
 // A packet between the engines, as the filter sees it and may change it.
@@ -102,6 +103,7 @@ class Pair {
     init.cc = options.cc;
     init.path_signal = options.path_signal;
     init.ev_set.probe_interval = options.probe_interval;
+    init.ev_set.min_active = options.min_active;
     for (PortId port = 0; port < options.planes; ++port) {
       for (std::uint32_t i = 0; i < options.evs_per_port; ++i) {
         const std::uint32_t flow_label = options.ev_format == wire::EvFormat::kUdp ? 0 : i + 1;

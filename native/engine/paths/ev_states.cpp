@@ -54,7 +54,7 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
       if (pins_ && entries_[ev].slot != kNoSlot) selector_->leave(entries_[ev].slot);
       if (at_floor(ev)) {
         ++stats_.floor_held;
-        hold(ev);
+        hold(now, ev);
         return;
       }
       retire(now, ev, EvState::kAssumedBad, cause_of(feedback));
@@ -87,6 +87,7 @@ void EvSet::on_probe_answer(TimePs now, EvIndex ev, bool marked) {
   if (probes_unanswered_ > 0) --probes_unanswered_;
   refresh_probe_time();
   Entry& entry = entries_[ev];
+  release(ev);
   if (entry.state != EvState::kAssumedBad) return;
   if (++entry.probe_successes < config_.probe_successes) return;
   disarm_probe(ev);
@@ -197,19 +198,23 @@ bool EvSet::trusted(EvIndex index) const {
   return carries_data(entries_[index].state) && (held_count_ == 0 || !held_[index]);
 }
 
-void EvSet::hold(EvIndex index) {
+// An EV that the floor holds is probed like ASSUMED_BAD ones: where every EV of a set is held, probes alone find out which of
+// them work while the retry timer backs off.
+void EvSet::hold(TimePs now, EvIndex index) {
   held_.resize(entries_.size());
   if (held_[index]) return;
   held_[index] = true;
   ++held_count_;
+  arm_probe(now + config_.probe_interval, index);
 }
 
-// What was sent over the EV arrived, or the EV goes out of use.
+// Something that was sent over the EV arrived, or the EV goes out of use.
 void EvSet::release(EvIndex index) {
   if (held_count_ == 0 || !held_[index]) [[likely]]
     return;
   held_[index] = false;
   --held_count_;
+  disarm_probe(index);
 }
 
 // A GOOD backup EV of the port, else a SKIP one, else kNoEv.
