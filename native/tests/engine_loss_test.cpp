@@ -346,4 +346,32 @@ TEST_CASE(loss_15_paths_come_back_although_the_round_trip_is_longer_than_the_pro
   CHECK(pair.run_until([&] { return bad() == 0; }));
 }
 
+// Where the repeat takes the same path, the EV does not tell copies apart: the timestamp does.
+TEST_CASE(loss_19_a_nack_that_comes_again_repeats_nothing) {
+  PairOptions options;
+  options.planes = 1;
+  options.selector = "single";
+  Pair pair(options);
+  pair.connect();
+  std::vector<Flying> nacks;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying& flying) {
+    if (from == 0 && wire::is_data(packet.bth.opcode) && !packet.bth.rtx) {
+      flying.bytes.resize(24);
+      flying.traffic_class = TrafficClass::kTrimmed;
+    }
+    if (packet.bth.opcode == Opcode::kNack) nacks.push_back(flying);
+    return Fate::kPass;
+  };
+  CHECK(pair.write(0, 1, 8'000, kTarget) == Status::kOk);
+  CHECK(pair.run_until([&] { return pair.stats(0).retransmitted_packets == 8; }));
+  CHECK(nacks.size() == 8);
+  for (const Flying& nack : nacks) pair.deliver(nack);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.landed(0, 8'000, kTarget));
+  CHECK(pair.stats(0).trims_received == 8);
+  CHECK(pair.stats(0).retransmitted_packets == 8);
+  CHECK(pair.stats(0).stale_packets == 8);
+  CHECK(pair.stats(0).timeouts == 0);
+}
+
 }  // namespace
