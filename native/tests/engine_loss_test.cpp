@@ -374,4 +374,35 @@ TEST_CASE(loss_19_a_nack_that_comes_again_repeats_nothing) {
   CHECK(pair.stats(0).timeouts == 0);
 }
 
+// The port is busy with other QPs for longer than all retries take: the peer is not to blame.
+TEST_CASE(loss_20_waiting_for_a_busy_port_spends_no_retries) {
+  for (const Transport transport : {Transport::kMrc, Transport::kRc}) {
+    for (const PathSignal signal : {PathSignal::kMarks, PathSignal::kDelay}) {
+      PairOptions options;
+      options.planes = 1;
+      options.transport = transport;
+      options.path_signal = signal;
+      options.timeout_exponent = 5;  // 33 us
+      options.linear_retries = 2;
+      options.exponential_retries = 0;
+      Pair pair(options);
+      pair.connect();
+      for (std::uint64_t i = 1; i <= 2; ++i) {
+        pair.busy_ports = 1;
+        CHECK(pair.write(0, i, 10'000, kTarget) == Status::kOk);
+        pair.run_for(5 * kPsPerMs);
+        CHECK(pair.state(0) == QpState::kRts);
+        CHECK(pair.stats(0).timeouts == 0 && pair.stats(0).sent_packets == 10 * (i - 1));
+        pair.busy_ports = 0;
+        CHECK(pair.run_until_sends(0, i));
+        CHECK(pair.stats(0).timeouts == 0);
+      }
+      CHECK(pair.landed(0, 10'000, kTarget));
+      pair.filter = [](int, const wire::Packet&, const Flying&) { return Fate::kDrop; };
+      CHECK(pair.write(0, 3, 10'000, kTarget) == Status::kOk);
+      CHECK(pair.run_until([&] { return pair.state(0) == QpState::kError; }));  // a silent peer still does
+    }
+  }
+}
+
 }  // namespace

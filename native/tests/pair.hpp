@@ -242,8 +242,8 @@ class Pair {
 
   void pump() {
     for (int end = 0; end < 2; ++end) {
-      const PortMask all = (PortMask{1} << options.planes) - 1;
-      while (engine(end).poll_transmit(now, all, options.burst_max, burst_)) {
+      const PortMask free = ((PortMask{1} << options.planes) - 1) & ~busy_ports;
+      while (engine(end).poll_transmit(now, free, options.burst_max, burst_)) {
         for (std::uint32_t i = 0; i < burst_.count; ++i) launch(end, burst_.packets[i]);
       }
       std::array<Completion, 16> completions;
@@ -270,6 +270,7 @@ class Pair {
   std::array<std::vector<Completion>, 2> sends, recvs;
   std::array<std::vector<Event>, 2> events;
   Filter filter;
+  PortMask busy_ports = 0;    // of both ends
   bool take_receives = true;  // false: nobody polls the receive CQs
 
  private:

@@ -131,6 +131,7 @@ class EvSet {
   // Port state, local or learned from the peer: EVs of a port that is down are not chosen, whatever their state.
   void set_usable_ports(TimePs now, PortMask ports);
   PortMask usable_ports() const { return usable_ports_; }
+  PortMask ready_ports() const { return usable_ports_ & ready_ports_; }  // of these, where an active EV is GOOD or SKIP
 
   // Controller operations (F.2). kNoEv-safe: false when the EV value is not in the universe.
   bool deny(TimePs now, std::uint32_t ev_value);
