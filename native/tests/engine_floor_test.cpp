@@ -106,8 +106,7 @@ TEST_CASE(evs_that_the_floor_holds_are_found_by_probes_and_not_by_the_retry_time
     pair.run_for(3 * kPsPerSecond);
     const std::uint64_t timeouts = pair.stats(0).timeouts;
     dead = false;
-    CHECK(pair.run_until([&] { return pair.landed(0, kBytes, kTarget) && pair.sends[0].size() == 2; },
-                         500 * kPsPerMs));
+    CHECK(pair.run_until([&] { return pair.landed(0, kBytes, kTarget) && pair.sends[0].size() == 2; }, 500 * kPsPerMs));
     CHECK(signal != PathSignal::kMarks || pair.stats(0).timeouts <= timeouts + 1);
   }
 }

@@ -14,7 +14,7 @@ constexpr TimePs kTargetVisibleMin = 150 * kPsPerUs;
 constexpr std::int64_t kSlowLink = 12'500'000;  // bytes a second: a full packet takes no longer than there
 constexpr TimePs kEpoch = 4 * kPsPerMs;
 constexpr std::uint32_t kEpochSamples = 3;  // that an epoch is judged by
-constexpr TimePs kNoise = 300 * kPsPerUs;  // a queue below this is not told from jitter
+constexpr TimePs kNoise = 300 * kPsPerUs;   // a queue below this is not told from jitter
 constexpr std::uint32_t kBlockPackets = 400;
 constexpr std::uint32_t kManyLost = 8;
 constexpr std::int64_t kManyLostPpm = 50'000;
@@ -208,7 +208,8 @@ void PlaneWindow::note_overflow() {
 // --- epochs
 
 bool PlaneWindow::epoch_over(TimePs now, const PlaneProgress& progress) const {
-  return reached(progress.delivered_order, epoch_order_) && now - epoch_began_ >= kEpoch && delay_.epoch_samples() >= kEpochSamples;
+  return reached(progress.delivered_order, epoch_order_) && now - epoch_began_ >= kEpoch &&
+         delay_.epoch_samples() >= kEpochSamples;
 }
 
 void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
