@@ -346,4 +346,63 @@ TEST_CASE(loss_15_paths_come_back_although_the_round_trip_is_longer_than_the_pro
   CHECK(pair.run_until([&] { return bad() == 0; }));
 }
 
+// Where the repeat takes the same path, the EV does not tell copies apart: the timestamp does.
+TEST_CASE(loss_19_a_nack_that_comes_again_repeats_nothing) {
+  PairOptions options;
+  options.planes = 1;
+  options.selector = "single";
+  Pair pair(options);
+  pair.connect();
+  std::vector<Flying> nacks;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying& flying) {
+    if (from == 0 && wire::is_data(packet.bth.opcode) && !packet.bth.rtx) {
+      flying.bytes.resize(24);
+      flying.traffic_class = TrafficClass::kTrimmed;
+    }
+    if (packet.bth.opcode == Opcode::kNack) nacks.push_back(flying);
+    return Fate::kPass;
+  };
+  CHECK(pair.write(0, 1, 8'000, kTarget) == Status::kOk);
+  CHECK(pair.run_until([&] { return pair.stats(0).retransmitted_packets == 8; }));
+  CHECK(nacks.size() == 8);
+  for (const Flying& nack : nacks) pair.deliver(nack);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.landed(0, 8'000, kTarget));
+  CHECK(pair.stats(0).trims_received == 8);
+  CHECK(pair.stats(0).retransmitted_packets == 8);
+  CHECK(pair.stats(0).stale_packets == 8);
+  CHECK(pair.stats(0).timeouts == 0);
+}
+
+// The port is busy with other QPs for longer than all retries take: the peer is not to blame.
+TEST_CASE(loss_20_waiting_for_a_busy_port_spends_no_retries) {
+  for (const Transport transport : {Transport::kMrc, Transport::kRc}) {
+    for (const PathSignal signal : {PathSignal::kMarks, PathSignal::kDelay}) {
+      PairOptions options;
+      options.planes = 1;
+      options.transport = transport;
+      options.path_signal = signal;
+      options.timeout_exponent = 5;  // 33 us
+      options.linear_retries = 2;
+      options.exponential_retries = 0;
+      Pair pair(options);
+      pair.connect();
+      for (std::uint64_t i = 1; i <= 2; ++i) {
+        pair.busy_ports = 1;
+        CHECK(pair.write(0, i, 10'000, kTarget) == Status::kOk);
+        pair.run_for(5 * kPsPerMs);
+        CHECK(pair.state(0) == QpState::kRts);
+        CHECK(pair.stats(0).timeouts == 0 && pair.stats(0).sent_packets == 10 * (i - 1));
+        pair.busy_ports = 0;
+        CHECK(pair.run_until_sends(0, i));
+        CHECK(pair.stats(0).timeouts == 0);
+      }
+      CHECK(pair.landed(0, 10'000, kTarget));
+      pair.filter = [](int, const wire::Packet&, const Flying&) { return Fate::kDrop; };
+      CHECK(pair.write(0, 3, 10'000, kTarget) == Status::kOk);
+      CHECK(pair.run_until([&] { return pair.state(0) == QpState::kError; }));  // a silent peer still does
+    }
+  }
+}
+
 }  // namespace

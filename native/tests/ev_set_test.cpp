@@ -200,6 +200,54 @@ TEST_CASE(ev_floor_keeps_the_last_usable_evs) {
   CHECK(f.next() != kNoEv);
 }
 
+TEST_CASE(ev_that_the_floor_holds_is_not_trusted_until_something_arrives_by_it) {
+  for (const EvFeedback arrival : {EvFeedback::kDelivered, EvFeedback::kSkipOnce, EvFeedback::kTrimmed}) {
+    EvSetFixture f(universe_of(1, 2), {.active_per_port = 2});
+    CHECK(f.set.trusted(0) && f.set.trusted(1));
+    f.feed(0, EvFeedback::kLost);
+    CHECK(!f.set.trusted(0) && f.set.trusted(1));
+    for (int round = 0; round < 2; ++round) f.feed(1, EvFeedback::kTimeout);
+    CHECK(f.state(1) == EvState::kGood && f.set.is_active(1));
+    CHECK(!f.set.trusted(1));
+    f.feed(1, arrival);
+    CHECK(f.set.trusted(1));
+  }
+}
+
+TEST_CASE(ev_that_the_floor_held_is_trusted_again_after_its_own_probes) {
+  EvSetFixture f(universe_of(1, 2), {.active_per_port = 2});
+  f.feed(0, EvFeedback::kLost);
+  f.feed(1, EvFeedback::kLost);
+  CHECK(f.revive(0) == 3);
+  CHECK(f.set.trusted(0) && !f.set.trusted(1));
+  f.feed(1, EvFeedback::kLost);  // no longer needed
+  CHECK(f.state(1) == EvState::kAssumedBad);
+  CHECK(f.revive(1) == 3);
+  CHECK(f.set.trusted(1));
+  f.feed(0, EvFeedback::kLost);
+  f.feed(1, EvFeedback::kLost);
+  CHECK(f.set.deny(f.now, f.set.ev(1).value) && !f.set.trusted(1));
+  CHECK(f.set.enable(f.now, f.set.ev(1).value) && f.set.trusted(1));
+}
+
+TEST_CASE(ev_that_the_floor_holds_is_probed_until_something_arrives_by_it) {
+  EvSetFixture f(universe_of(1, 2), {.active_per_port = 2, .min_active = 2, .probe_interval = 5 * kPsPerMs});
+  CHECK(f.set.next_probe_time() == kNever);
+  f.feed(0, EvFeedback::kLost);
+  f.feed(1, EvFeedback::kTimeout);
+  f.feed(1, EvFeedback::kTimeout);  // held already
+  f.now = 5 * kPsPerMs;
+  CHECK(f.set.next_probe(f.now) == 0 && f.set.next_probe(f.now) == 1 && f.set.next_probe(f.now) == kNoEv);
+  f.set.on_probe_answer(f.now, 0, false);
+  f.feed(1, EvFeedback::kDelivered);
+  CHECK(f.set.trusted(0) && f.set.trusted(1));
+  CHECK(f.set.next_probe_time() == kNever);
+  f.feed(0, EvFeedback::kLost);
+  CHECK(f.set.deny(f.now, f.set.ev(0).value));
+  CHECK(f.set.next_probe_time() == kNever);
+  CHECK(f.set.stats().revived == 0 && f.set.stats().to_assumed_bad == 0);
+}
+
 TEST_CASE(ev_floor_counts_only_ports_that_are_up) {
   EvSetFixture f(universe_of(2, 2), {.active_per_port = 2, .min_active = 1});
   f.set.set_usable_ports(f.now, 0b01);

@@ -31,6 +31,8 @@ struct PairOptions {
   std::string controller = "none";
   std::string selector = "mrc";
   CcConfig cc;
+  PathSignal path_signal = PathSignal::kMarks;
+  wire::EvFormat ev_format = wire::EvFormat::kUdp;
   std::array<std::uint16_t, 2> partition_key{0xFFFF, 0xFFFF};
   std::uint32_t cq_capacity = 4096;
   std::uint32_t wr_max = 256;
@@ -38,6 +40,7 @@ struct PairOptions {
   std::uint32_t burst_max = 8;
   TimePs delay = 5 * kPsPerUs;
   TimePs probe_interval = kPsPerMs;
+  std::uint16_t min_active = 1;
 };
 
 // A packet between the engines, as the filter sees it and may change it.
@@ -63,6 +66,7 @@ class Pair {
       EngineConfig config;
       config.seed = static_cast<std::uint64_t>(end) + 1;
       config.partition_key = options.partition_key[at(end)];
+      config.ev_format = options.ev_format;
       for (PortId port = 0; port < options.planes; ++port) config.ports.emplace_back().local = address(end, port);
       engines_[at(end)] = std::make_unique<Engine>(config);
       memory[at(end)].resize(options.memory_bytes);
@@ -97,10 +101,14 @@ class Pair {
     init.ev_selector = options.selector;
     init.controller = options.controller;
     init.cc = options.cc;
+    init.path_signal = options.path_signal;
     init.ev_set.probe_interval = options.probe_interval;
+    init.ev_set.min_active = options.min_active;
     for (PortId port = 0; port < options.planes; ++port) {
-      for (std::uint32_t i = 0; i < options.evs_per_port; ++i)
-        init.ev_universe.push_back({0xC000 + port * 256U + i, port});
+      for (std::uint32_t i = 0; i < options.evs_per_port; ++i) {
+        const std::uint32_t flow_label = options.ev_format == wire::EvFormat::kUdp ? 0 : i + 1;
+        init.ev_universe.push_back({flow_label << 16 | (0xC000 + port * 256U + i), port});
+      }
     }
     return init;
   }
@@ -234,8 +242,8 @@ class Pair {
 
   void pump() {
     for (int end = 0; end < 2; ++end) {
-      const PortMask all = (PortMask{1} << options.planes) - 1;
-      while (engine(end).poll_transmit(now, all, options.burst_max, burst_)) {
+      const PortMask free = ((PortMask{1} << options.planes) - 1) & ~busy_ports;
+      while (engine(end).poll_transmit(now, free, options.burst_max, burst_)) {
         for (std::uint32_t i = 0; i < burst_.count; ++i) launch(end, burst_.packets[i]);
       }
       std::array<Completion, 16> completions;
@@ -262,6 +270,7 @@ class Pair {
   std::array<std::vector<Completion>, 2> sends, recvs;
   std::array<std::vector<Event>, 2> events;
   Filter filter;
+  PortMask busy_ports = 0;    // of both ends
   bool take_receives = true;  // false: nobody polls the receive CQs
 
  private:

@@ -144,6 +144,16 @@ TEST_CASE(random_loss_is_not_congestion) {
   CHECK(run(planes(links)).share >= 0.90);
 }
 
+// No congestion control cures such losses; but to slow down for ever because of them would be worse.
+TEST_CASE(a_plane_that_loses_a_third_does_not_come_to_a_stand) {
+  for (const std::uint32_t loss_ppm : {200'000U, 330'000U}) {
+    PlainOptions options = planes({plane(1000, 256)});
+    options.planes[0].loss_ppm = loss_ppm;
+    const Result result = Stream(options).judge(8 * kPsPerSecond, 12 * kPsPerSecond, 2 * kMbps);
+    CHECK(result.share >= 1);
+  }
+}
+
 TEST_CASE(planes_of_unequal_delay_add_up) {
   const Result result = run(planes({plane(300, 256, 100 * kPsPerUs), plane(300, 256, 2'500 * kPsPerUs),
                                     plane(300, 256, 10 * kPsPerMs), plane(300, 256, 15 * kPsPerMs)}));

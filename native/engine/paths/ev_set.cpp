@@ -251,7 +251,7 @@ void EvSet::hot_memory(HotMemory& memory) const {
 std::size_t EvSet::memory_bytes() const {
   return sizeof(*this) + entries_.capacity() * sizeof(Entry) + slots_.capacity() * sizeof(Slot) +
          buckets_.capacity() * sizeof(std::uint16_t) + probes_.capacity() * sizeof(ProbeTimer) +
-         skip_since_.capacity() * sizeof(TimePs);
+         skip_since_.capacity() * sizeof(TimePs) + held_.capacity() / 8;
 }
 
 }  // namespace openmrc

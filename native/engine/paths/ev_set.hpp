@@ -67,7 +67,7 @@ struct EvSetConfig {
   std::uint16_t active_per_port = 32;
   std::uint16_t min_active = 1;           // demotion to ASSUMED_BAD stops at this many usable (GOOD or SKIP) EVs
   std::uint8_t probe_successes = 3;       // answered probes in a row that revive an EV
-  TimePs probe_interval = 10 * kPsPerMs;  // between two probes of one ASSUMED_BAD EV, at least
+  TimePs probe_interval = 10 * kPsPerMs;  // between two probes of one EV, at least
   TimePs skip_lapse = 0;  // SKIP lapses to GOOD after this long out of use; 0: only the cursor resets it
   bool marked_probe_revives_to_good = false;  // Known conflicts: "EV after a marked probe answer"; false = SKIP
   bool half_marked_rule = false;  // while more than half of the active EVs are SKIP, none is passed over (UEC)
@@ -120,7 +120,7 @@ class EvSet {
 
   void on_feedback(TimePs now, EvIndex ev, EvFeedback feedback);
 
-  // Probes of ASSUMED_BAD EVs that are due (ports that are down are not probed). kNoEv: none now on a free port.
+  // Probes that are due of EVs that are ASSUMED_BAD or that min_active holds (ports that are down are not probed). kNoEv: none now on a free port.
   EvIndex next_probe(TimePs now, PortMask free_ports = ~PortMask{0});
   TimePs next_probe_time() const { return next_probe_time_; }
   void on_probe_answer(TimePs now, EvIndex ev, bool marked);
@@ -131,6 +131,7 @@ class EvSet {
   // Port state, local or learned from the peer: EVs of a port that is down are not chosen, whatever their state.
   void set_usable_ports(TimePs now, PortMask ports);
   PortMask usable_ports() const { return usable_ports_; }
+  PortMask ready_ports() const { return usable_ports_ & ready_ports_; }  // of these, where an active EV is GOOD or SKIP
 
   // Controller operations (F.2). kNoEv-safe: false when the EV value is not in the universe.
   bool deny(TimePs now, std::uint32_t ev_value);
@@ -140,6 +141,8 @@ class EvSet {
   const Ev& ev(EvIndex index) const { return entries_[index].ev; }
   EvState state(EvIndex index) const { return entries_[index].state; }
   bool is_active(EvIndex index) const { return entries_[index].slot != kNoSlot; }
+  // Nothing speaks against this EV. `state` does not show it: an EV that lost data stays GOOD where min_active holds it.
+  bool trusted(EvIndex index) const;
   std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
   // EVs that hold a position: never ASSUMED_BAD or DENIED ones. Below position_count() while planes lack replacements.
   std::uint32_t active_count() const { return active_count_; }
@@ -204,6 +207,8 @@ class EvSet {
   void retire(TimePs now, EvIndex index, EvState state, EvCause cause);
   void revive(TimePs now, EvIndex index, EvState state, EvCause cause);
   bool at_floor(EvIndex index) const;
+  void hold(TimePs now, EvIndex index);
+  void release(EvIndex index);
   EvIndex find_backup(PortId port, std::uint32_t start) const;
   void occupy(std::uint16_t position, EvIndex index);
   void count(const Slot& slot, int sign);
@@ -215,8 +220,9 @@ class EvSet {
   std::vector<Entry> entries_;
   std::vector<Slot> slots_;
   std::vector<std::uint16_t> buckets_;  // hash of the EV values, open addressing, kNoEv = free
-  std::vector<ProbeTimer> probes_;      // ASSUMED_BAD EVs by due time: the interval is one, so re-arming appends
+  std::vector<ProbeTimer> probes_;      // EVs to be probed by due time: the interval is one, so re-arming appends
   std::vector<TimePs> skip_since_;      // per EV, only when SKIP lapses by time
+  std::vector<bool> held_;              // per EV, empty until one is: in use because of min_active alone
   std::unique_ptr<EvSelector> selector_;
   EventSink* events_;
   Rng rng_;
@@ -227,6 +233,7 @@ class EvSet {
   std::uint32_t qp_;
   std::uint32_t active_count_ = 0;
   std::uint32_t marked_count_ = 0;  // active and SKIP
+  std::uint32_t held_count_ = 0;
   PortMask usable_ports_ = ~PortMask{0};
   PortMask ready_ports_ = 0;     // ports with an active EV that is GOOD or SKIP
   PortMask deferred_ports_ = 0;  // ports with missed turns

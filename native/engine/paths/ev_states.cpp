@@ -39,9 +39,11 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
   const EvState state = entries_[ev].state;
   switch (feedback) {
     case EvFeedback::kDelivered:
+      release(ev);
       return;
     case EvFeedback::kSkipOnce:
     case EvFeedback::kTrimmed:
+      release(ev);
       if (state == EvState::kGood) set_state(now, ev, EvState::kSkip, cause_of(feedback));
       return;
     case EvFeedback::kAlwaysSkip:
@@ -52,6 +54,7 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
       if (pins_ && entries_[ev].slot != kNoSlot) selector_->leave(entries_[ev].slot);
       if (at_floor(ev)) {
         ++stats_.floor_held;
+        hold(now, ev);
         return;
       }
       retire(now, ev, EvState::kAssumedBad, cause_of(feedback));
@@ -84,6 +87,7 @@ void EvSet::on_probe_answer(TimePs now, EvIndex ev, bool marked) {
   if (probes_unanswered_ > 0) --probes_unanswered_;
   refresh_probe_time();
   Entry& entry = entries_[ev];
+  release(ev);
   if (entry.state != EvState::kAssumedBad) return;
   if (++entry.probe_successes < config_.probe_successes) return;
   disarm_probe(ev);
@@ -155,6 +159,7 @@ void EvSet::retire(TimePs now, EvIndex index, EvState state, EvCause cause) {
     --active_count_;
   }
   entry.probe_successes = 0;
+  release(index);
   set_state(now, index, state, cause);
   if (position == kNoSlot) return;
   const EvIndex backup = find_backup(entry.ev.port, static_cast<std::uint32_t>(rng_.below(entries_.size())));
@@ -187,6 +192,29 @@ bool EvSet::at_floor(EvIndex index) const {
     if ((usable_ports_ & bit_of(static_cast<PortId>(port))) != 0) usable += counts_[port].usable;
   }
   return usable <= config_.min_active && find_backup(entry.ev.port, 0) == kNoEv;
+}
+
+bool EvSet::trusted(EvIndex index) const {
+  return carries_data(entries_[index].state) && (held_count_ == 0 || !held_[index]);
+}
+
+// An EV that the floor holds is probed like ASSUMED_BAD ones: where every EV of a set is held, probes alone find out which of
+// them work while the retry timer backs off.
+void EvSet::hold(TimePs now, EvIndex index) {
+  held_.resize(entries_.size());
+  if (held_[index]) return;
+  held_[index] = true;
+  ++held_count_;
+  arm_probe(now + config_.probe_interval, index);
+}
+
+// Something that was sent over the EV arrived, or the EV goes out of use.
+void EvSet::release(EvIndex index) {
+  if (held_count_ == 0 || !held_[index]) [[likely]]
+    return;
+  held_[index] = false;
+  --held_count_;
+  disarm_probe(index);
 }
 
 // A GOOD backup EV of the port, else a SKIP one, else kNoEv.

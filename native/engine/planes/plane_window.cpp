@@ -12,7 +12,8 @@ constexpr TimePs kTargetMax = 3'500 * kPsPerUs;
 constexpr TimePs kTargetMin = 60 * kPsPerUs;
 constexpr std::int64_t kSlowLink = 12'500'000;  // bytes a second: a full packet takes no longer than there
 constexpr TimePs kEpoch = 4 * kPsPerMs;
-constexpr TimePs kNoise = 300 * kPsPerUs;  // a queue below this is not told from jitter
+constexpr std::uint32_t kEpochSamples = 3;  // that an epoch is judged by
+constexpr TimePs kNoise = 300 * kPsPerUs;   // a queue below this is not told from jitter
 constexpr std::uint32_t kBlockPackets = 400;
 constexpr std::uint32_t kManyLost = 8;
 constexpr std::int64_t kManyLostPpm = 50'000;
@@ -22,6 +23,7 @@ constexpr std::uint32_t kResponsesMax = 4;
 constexpr std::int64_t kStartPackets = 8;
 constexpr std::int64_t kStartBytes = 12'000;
 constexpr std::int64_t kWindowPacketsMin = 2;
+constexpr std::int64_t kEpochPacketsMin = kEpochSamples + 1;
 constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel cuts up
 constexpr TimePs kBurstTime = 600 * kPsPerUs;
 constexpr TimePs kCredit = kPsPerMs;  // pacing makes up for a sender that woke so late
@@ -210,7 +212,8 @@ void PlaneWindow::note_overflow() {
 // --- epochs
 
 bool PlaneWindow::epoch_over(TimePs now, const PlaneProgress& progress) const {
-  return reached(progress.delivered_order, epoch_order_) && now - epoch_began_ >= kEpoch && delay_.epoch_samples() >= 3;
+  return reached(progress.delivered_order, epoch_order_) && now - epoch_began_ >= kEpoch &&
+         delay_.epoch_samples() >= kEpochSamples;
 }
 
 void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
@@ -339,13 +342,19 @@ void PlaneWindow::shrink_target(bool over, std::int64_t rate) {
       std::min(window_, std::max(kWindowPacketsMin * packet_bytes_, bytes_in(seen, delay_.unqueued() + target())));
 }
 
+// As many packets as an epoch has to sample. At a lower rate each judgement of losses that slowing down does not cure would
+// take longer than the last, and the plane come to a stand.
+std::int64_t PlaneWindow::least_rate() const {
+  return std::max<std::int64_t>(rate_of(kEpochPacketsMin * packet_bytes_, std::max(kEpoch, delay_.smoothed())), 1);
+}
+
 void PlaneWindow::lower_ceiling(TimePs now, std::int64_t share_ppm, std::int64_t rate) {
   if (ceiling_ > 0) {
     ceiling_ -= scaled(ceiling_, std::min<std::int64_t>(200'000, share_ppm + 5'000), kPpm);
   } else {
     ceiling_ = pace_ > 0 ? std::min(rate, pace_) : rate;
   }
-  ceiling_ = std::max<std::int64_t>(ceiling_, 1);
+  ceiling_ = std::max(ceiling_, least_rate());
   ceiling_since_ = now;
   undelayed_epochs_ = 0;
   pulse_gain_ppm_ = 0;

@@ -90,6 +90,7 @@ class PlaneWindow {
   void end_pulse_lossy(TimePs now, std::int64_t rate);
   void test_response(TimePs now, std::int64_t share_ppm, std::int64_t rate);
   void shrink_target(bool over, std::int64_t rate);
+  std::int64_t least_rate() const;
   void lower_ceiling(TimePs now, std::int64_t share_ppm, std::int64_t rate);
   bool hold_ceiling(TimePs now, TimePs queue, bool lossy);
   void follow_target(TimePs queue, bool lossy);

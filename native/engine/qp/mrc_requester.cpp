@@ -90,8 +90,16 @@ void MrcRequester::fill(QpStats& stats) const {
 
 // --- timers
 
+// Nothing is under way, and all that keeps the next packet is a port of ours that is busy, or the pace of a plane: the peer
+// cannot answer what it has not got.
+bool MrcRequester::waits_for_port() const {
+  if (!window_.flight_empty() || (window_.lost() == 0 && !new_data_ready())) return false;
+  const PortMask planes = planes_ == nullptr ? ~PortMask{0} : planes_->not_silent();
+  return (context_.ev_set->ready_ports() & planes) != 0;
+}
+
 TimePs MrcRequester::retry_deadline() const {
-  if (queue_.empty()) return kNever;
+  if (queue_.empty() || waits_for_port()) return kNever;
   // Where planes are watched one by one, the timer is for the silence of all of them.
   const bool silence = window_.flight_empty() || planes_ != nullptr;
   const TimePs base = silence ? quiet_since_ : window_.record(window_.oldest()).sent;
@@ -101,7 +109,7 @@ TimePs MrcRequester::retry_deadline() const {
 // Well before the retry timer, ask the receiver what it has: the answer shows what is missing at the end of a burst,
 // where no later packet would, and repeats a transport ACK that got lost.
 TimePs MrcRequester::state_probe_time() const {
-  if (queue_.empty() || state_probe_due_ || state_probes_ >= kStateProbesMax) return kNever;
+  if (queue_.empty() || state_probe_due_ || state_probes_ >= kStateProbesMax || waits_for_port()) return kNever;
   if (planes_ != nullptr && !window_.flight_empty()) return kNever;  // planes are asked one by one
   const TimePs heard = std::max(last_sent_, quiet_since_);
   TimePs wait = 2 * rtt_.high();
@@ -329,6 +337,7 @@ void MrcRequester::add_data(TimePs now, BurstBuilder& builder, const Wqe& wqe, P
   if (record.transmissions > 0) ++context_.stats.retransmitted_packets;
   if (planes_ == nullptr || planes_->marking(context_.ev_set->ev(ev).port))
     context_.cc->on_sent(now, record.nominal_bytes);
+  if (psn == window_.first() && record.transmissions == 0) quiet_since_ = now;  // until now the peer owed us nothing
   window_.sent(psn, now, ev);
   last_sent_ = now;
 }

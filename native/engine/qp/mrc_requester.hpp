@@ -87,6 +87,7 @@ class MrcRequester final : public Requester {
   void add_data(TimePs now, BurstBuilder& builder, const Wqe& wqe, Psn psn, EvIndex ev, bool ack_request);
   bool wants_ack(Psn psn, std::uint32_t bytes);
   bool new_data_ready() const;
+  bool waits_for_port() const;
   TimePs retry_deadline() const;
   TimePs state_probe_time() const;
   void handle_timeout(TimePs now);

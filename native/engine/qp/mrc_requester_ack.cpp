@@ -260,6 +260,13 @@ void MrcRequester::handle_nack(TimePs now, const wire::Packet& packet) {
     return;
   }
   SendRecord& record = window_.record(psn);
+  // The echo shows which copy it was where the EV does not, as in `sample_rtt`: a network that duplicates packets would
+  // otherwise turn each into a repeat, and each repeat into more of them.
+  const auto ahead = static_cast<std::int16_t>(neth.timestamp - timestamp_at(record.sent, resolution_));
+  if (record.transmissions > 1 && ahead < 0) {
+    ++context_.stats.stale_packets;
+    return;
+  }
   const bool last_hop = neth.reason == wire::NackReason::kTrimmedLastHop;
   if (!last_hop && neth.reason != wire::NackReason::kTrimmed) {
     // Want of resources at the receiver: the retry timer repeats it and counts, and no path is to blame.

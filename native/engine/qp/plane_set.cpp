@@ -427,10 +427,15 @@ void PlaneSet::set_usable(TimePs now, PortMask usable) {
   }
 }
 
+PortMask PlaneSet::not_silent() const {
+  PortMask planes = 0;
+  for (PortId id = 0; id < planes_.size(); ++id) planes |= planes_[id].silent ? 0 : bit_of(id);
+  return planes;
+}
+
 PortMask PlaneSet::answering() const {
-  PortMask answering = 0;
-  for (PortId id = 0; id < planes_.size(); ++id) answering |= planes_[id].silent ? 0 : bit_of(id);
-  return answering == 0 ? ~PortMask{0} : answering;
+  const PortMask planes = not_silent();
+  return planes == 0 ? ~PortMask{0} : planes;
 }
 
 PlaneStats PlaneSet::stats(PortId id) const {

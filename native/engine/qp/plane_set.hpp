@@ -72,6 +72,7 @@ class PlaneSet {
   // Much is about to be sent: planes that have carried nothing lately are asked first, so that an idle round trip is known.
   void begin_work(TimePs now);
   void set_usable(TimePs now, PortMask usable);
+  PortMask not_silent() const;
   PortMask answering() const;  // planes that are not silent; all of them where every one is
 
   bool silent(PortId plane) const { return planes_[plane].silent; }

@@ -23,7 +23,11 @@ void RcRequester::start(TimePs now, const QpToRts& attributes) {
   data_class_ = TrafficClass::kNoTrim;
 }
 
-TimePs RcRequester::next_timer() const { return queue_.empty() ? kNever : timer_base_ + retry_.wait(rtt_.high()); }
+// While nothing is under way and a busy port keeps the next packet, there is nothing that the peer could answer.
+TimePs RcRequester::next_timer() const {
+  const bool waits_for_port = next_ == first_ && ready() && (context_.usable_ports() >> path_.port & 1) != 0;
+  return queue_.empty() || waits_for_port ? kNever : timer_base_ + retry_.wait(rtt_.high());
+}
 
 void RcRequester::rebase(TimePs by) {
   timed_sent_ = rebased(timed_sent_, by);

@@ -22,18 +22,23 @@ void ReversePaths::draw_plane(const EvSet& set, PortId port) {
   planes_[port] = plane;
 }
 
-// Paths that our own data found dead come last: they may still be the only ones.
+// Paths that our own data found dead come last: they may still be the only ones. One that min_active holds was found dead
+// as well. It gets a share of the draws and not all: else it would take every answer to the probes that revive the others.
 Ev ReversePaths::draw(const EvSet& set, PortId port) {
   const std::uint32_t start = set.size() == 0 ? 0 : static_cast<std::uint32_t>(rng_.below(set.size()));
-  Ev found{0, static_cast<PortId>(port + 1)};  // no EV on this port
+  EvIndex held = kNoEv;
+  EvIndex bad = kNoEv;
   for (std::uint32_t step = 0; step < set.size(); ++step) {
     const auto index = static_cast<EvIndex>((start + step) % set.size());
     const EvState state = set.state(index);
     if (set.ev(index).port != port || state == EvState::kDenied) continue;
-    if (state != EvState::kAssumedBad) return set.ev(index);
-    found = set.ev(index);
+    if (set.trusted(index)) return set.ev(index);
+    EvIndex& first = state == EvState::kAssumedBad ? bad : held;
+    if (first == kNoEv) first = index;
   }
-  return found;
+  if (held == kNoEv && bad == kNoEv) return {0, static_cast<PortId>(port + 1)};  // no EV on this port
+  const bool take_held = bad == kNoEv || (held != kNoEv && rng_.below(kEvsPerPort) == 0);
+  return set.ev(take_held ? held : bad);
 }
 
 bool ReversePaths::may_use(PortId port, PortMask allowed, bool only_good) const {
@@ -41,13 +46,20 @@ bool ReversePaths::may_use(PortId port, PortMask allowed, bool only_good) const 
   return (allowed >> port & 1) != 0 && plane.count > 0 && (!only_good || plane.good);
 }
 
-// The next in turn that our own data has not found dead: a lost NACK would look like the loss of what it answers.
+// The next in turn that our own data has not found dead: a lost NACK would look like the loss of what it answers. Where all
+// were found dead they take turns.
 Ev ReversePaths::take(const EvSet& set, PortId port) {
   Plane& plane = planes_[port];
+  const auto after = [&plane](std::uint8_t turn) { return static_cast<std::uint8_t>((turn + 1) % plane.count); };
+  plane.turn = after(plane.turn);
+  std::uint8_t turn = plane.turn;
   for (std::uint8_t step = 0; step < plane.count; ++step) {
-    plane.turn = static_cast<std::uint8_t>((plane.turn + 1) % plane.count);
-    const EvIndex index = set.find(plane.evs[plane.turn]);
-    if (index == kNoEv || set.state(index) != EvState::kAssumedBad) break;
+    const EvIndex index = set.find(plane.evs[turn]);
+    if (index == kNoEv || set.trusted(index)) {
+      plane.turn = turn;
+      break;
+    }
+    turn = after(turn);
   }
   return {plane.evs[plane.turn], port};
 }

@@ -158,11 +158,13 @@ void Network::trim(Datagram& datagram) {
 void Network::corrupt(Datagram& datagram) {
   if (datagram.bytes.empty()) return;
   ++counters_.corrupted;
+  const bool pristine = datagram.pristine;
   datagram.pristine = false;
   if (rng_.chance(1, 8)) {
     datagram.bytes.resize(rng_.below(datagram.bytes.size()));
     return;
   }
+  const std::vector<std::uint8_t> before = datagram.bytes;
   const std::uint64_t flips = 1 + rng_.below(3);
   for (std::uint64_t i = 0; i < flips; ++i) {
     std::size_t at = rng_.below(datagram.bytes.size());
@@ -170,6 +172,7 @@ void Network::corrupt(Datagram& datagram) {
     if (at == 4) at = 0;
     datagram.bytes[at] ^= static_cast<std::uint8_t>(1U << rng_.below(8));
   }
+  datagram.pristine = pristine && datagram.bytes == before;  // the same bit may have been drawn twice
 }
 
 void Network::remember(const Datagram& datagram) {
