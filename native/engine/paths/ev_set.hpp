@@ -137,6 +137,9 @@ class EvSet {
   bool enable(TimePs now, std::uint32_t ev_value);
 
   EvIndex find(std::uint32_t ev_value) const;  // kNoEv when unknown
+  // The first EV of the port from `start` on, going round, that carries data; where there is none, the last one that is
+  // ASSUMED_BAD; else kNoEv.
+  EvIndex find_of_port(PortId port, EvIndex start) const;
   const Ev& ev(EvIndex index) const { return entries_[index].ev; }
   EvState state(EvIndex index) const { return entries_[index].state; }
   bool is_active(EvIndex index) const { return entries_[index].slot != kNoSlot; }
@@ -183,6 +186,8 @@ class EvSet {
     std::uint16_t positions = 0;
     std::uint16_t good = 0;    // active and GOOD
     std::uint16_t usable = 0;  // active and GOOD or SKIP
+    EvIndex first = kNoEv;     // of the port's EVs, all of which are between this one
+    EvIndex end = 0;           // and the one before this
   };
 
   struct Search;

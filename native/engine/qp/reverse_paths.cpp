@@ -25,15 +25,8 @@ void ReversePaths::draw_plane(const EvSet& set, PortId port) {
 // Paths that our own data found dead come last: they may still be the only ones.
 Ev ReversePaths::draw(const EvSet& set, PortId port) {
   const std::uint32_t start = set.size() == 0 ? 0 : static_cast<std::uint32_t>(rng_.below(set.size()));
-  Ev found{0, static_cast<PortId>(port + 1)};  // no EV on this port
-  for (std::uint32_t step = 0; step < set.size(); ++step) {
-    const auto index = static_cast<EvIndex>((start + step) % set.size());
-    const EvState state = set.state(index);
-    if (set.ev(index).port != port || state == EvState::kDenied) continue;
-    if (state != EvState::kAssumedBad) return set.ev(index);
-    found = set.ev(index);
-  }
-  return found;
+  const EvIndex index = set.find_of_port(port, static_cast<EvIndex>(start));
+  return index == kNoEv ? Ev{0, static_cast<PortId>(port + 1)} : set.ev(index);  // no EV on this port
 }
 
 bool ReversePaths::may_use(PortId port, PortMask allowed, bool only_good) const {
