@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from .link import Connection, QpLink, RemoteRegion, queues_for
 from .settings import QpSettings
 
 __all__ = ["Agreed", "End", "offered_region"]
+
+# Of profiles: unlike those that a controller would choose. Drawing each took longer than making the profile.
+_profile_ids = itertools.count(secrets.randbits(63))
 
 
 def offered_region(domain: ProtectionDomain, region: Any) -> MemoryRegion | None:
@@ -66,6 +70,7 @@ class End:
         shared_queue: Completion queue of QPs that are read together; None: the end becomes a `Connection`.
         lanes: Number of QPs.
         domain: Of the QPs, unless a region brings its own; None: a new one.
+        path_mtus: Path MTUs by the addresses of a peer, for ends that are set up together; more are added.
 
     Raises:
         ConfigError: the region does not let peers write.
@@ -79,8 +84,10 @@ class End:
         shared_queue: CompletionQueue | None = None,
         lanes: int = 1,
         domain: ProtectionDomain | None = None,
+        path_mtus: dict[tuple[str, ...], int] | None = None,
     ) -> None:
         self.device = device
+        self._path_mtus = {} if path_mtus is None else path_mtus
         self.settings = settings
         self.shared_queue = shared_queue
         self.lanes = lanes
@@ -173,8 +180,10 @@ class End:
             DeviceError: no port has a route to the peer's.
         """
         published = self.settings.path_signal(self.device) is PathSignal.MARKS
+        if peer.addresses not in self._path_mtus:
+            self._path_mtus[peer.addresses] = self.device.path_mtu_bytes(peer)
         return rules.payload_mtu_for(
-            self.device.path_mtu_bytes(peer),
+            self._path_mtus[peer.addresses],
             self.device.ports[0].version,
             self.settings.payload_mtu,
             rules.PAYLOAD_MTU_STANDARD_MAX if published else rules.PAYLOAD_MTU_MAX,
@@ -261,7 +270,7 @@ class End:
             all_evs = self.device.evs()
             mode, evs = EvProfileMode.EXP, [all_evs[self.settings.rc_path % len(all_evs)][0]]
         profile = self.device.controller.create_ev_profile(
-            secrets.randbits(64), mode, active_per_port=active, min_active=self.settings.min_active, evs=evs
+            next(_profile_ids), mode, active_per_port=active, min_active=self.settings.min_active, evs=evs
         )
         profile.online()
         return profile
@@ -270,7 +279,7 @@ class End:
         algorithm = None if self.settings.controller == "none" else self.settings.controller
         named = {"max_cwnd_bytes", "base_rtt_ns", "link_rate_bps", "mtu_bytes", "trimming"}
         profile = self.device.controller.create_cc_profile(
-            secrets.randbits(64), algorithm, **{name: value for name, value in values.items() if name in named}
+            next(_profile_ids), algorithm, **{name: value for name, value in values.items() if name in named}
         )
         profile.online()
         return profile
