@@ -53,7 +53,7 @@ _REASON_MAX = 200
 class _Card(BaseModel):
     """A rank's description of itself, in the store."""
 
-    model_config = ConfigDict(strict=True, frozen=True)
+    model_config = ConfigDict(strict=True, frozen=True, cache_strings="none")
 
     address: Annotated[str, Field(max_length=300)]
     token: Annotated[str, Field(max_length=64)]

@@ -88,7 +88,8 @@ RateBps = Annotated[int, _within(*RATE_BPS_RANGE)]
 class _Strict(BaseModel):
     """Nothing is converted, nothing is infinite; members that a later version adds are ignored."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
+    # Without a cache of strings, which takes 256 KiB: few lines are read, and mostly of numbers.
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False, cache_strings="none")
 
 
 class RegionOffer(_Strict):

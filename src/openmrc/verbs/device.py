@@ -395,7 +395,8 @@ class Device:
             LimitError: more than 65,536 peers.
         """
         status, number = self._native.add_peer(_checked_addresses(peer), peer.udp_port, peer.ports_up)
-        check(status, f"peer {peer} cannot be used by a device of {len(self.ports)} ports")
+        if status:
+            check(status, f"peer {peer} cannot be used by a device of {len(self.ports)} ports")
         return int(number)
 
     def remove_peer(self, number: int) -> None:

@@ -465,7 +465,7 @@ class Controller:
         count: int | None,
     ) -> list[tuple[int, int]]:
         if mode is EvProfileMode.AUTO:
-            return list(self._port_of_ev.items())
+            return list(self._evs)
         if mode is EvProfileMode.EXP:
             if not evs or len(set(evs)) != len(evs):
                 raise ConfigError("evs", evs, "at least one EV, each once")
@@ -497,8 +497,13 @@ class Controller:
         return found
 
     @cached_property
+    def _evs(self) -> tuple[tuple[int, int], ...]:
+        """The device's, whose pairs profiles share: each of hundreds of profiles would make them anew."""
+        return tuple(self._device.evs())
+
+    @cached_property
     def _port_of_ev(self) -> dict[int, int]:
-        return dict(self._device.evs())
+        return dict(self._evs)
 
     def _owned(self, value: int, name: str) -> tuple[int, int]:
         """(EV, port) when the device has a socket for it."""

@@ -237,8 +237,11 @@ class QueuePair:
             "sack_bytes": values["sack_bytes"],
             "nack_out_of_window": values["nack_out_of_window"],
         }
-        with self.device.known_peer(values["peer"]) as number:  # the QP keeps it
+        number = self.device.add_peer(values["peer"])  # the QP keeps it
+        try:
             return self._native.qp_to_rtr(self.qp_num, attributes | {"peer": number})
+        finally:
+            self.device.remove_peer(number)
 
     def _to_rts(self, values: dict[str, Any]) -> int:
         if values["timestamp_resolution_ns"] not in (128, 1000):
