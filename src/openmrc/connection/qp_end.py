@@ -140,9 +140,9 @@ class End:
             base_rtt_ns=agreed.base_rtt_ns,
             peer_buffer_bytes=theirs.receive_buffer_bytes,
         )
-        peer = peer_of(theirs)
+        peer, profiles = peer_of(theirs), (self._ev_profile(), self._cc_profile(cc))
         for qp, psn, other in zip(self.qps, self._psns, their_qps, strict=True):
-            self._start_qp(qp, psn, other, peer, theirs, agreed, cc)
+            self._start_qp(qp, psn, other, peer, theirs, agreed, profiles)
         offered = theirs.region
         remote = offered and RemoteRegion(offered.address, offered.rkey, offered.length_bytes)
         shown = {
@@ -208,7 +208,7 @@ class End:
                 qp.send_cq.close()
                 qp.recv_cq.close()
             for profile in profiles:
-                if profile is not None:
+                if profile is not None and not profile.in_use:
                     self.device.controller.destroy(profile)
         if self.owns_region and self.region is not None:
             self.region.close()
@@ -221,13 +221,13 @@ class End:
         peer: Peer,
         theirs: Description,
         agreed: Agreed,
-        cc: dict[str, Any],
+        profiles: tuple[EvProfile, CcProfile],
     ) -> None:
         settings = self.settings
         qp.modify(
             QpState.INIT,
-            ev_profile=self._ev_profile(qp),
-            cc_profile=self._cc_profile(cc),
+            ev_profile=profiles[0],
+            cc_profile=profiles[1],
             ev_selector=settings.selector,
             path_signal=settings.path_signal(self.device),
             plane_buffer_bytes=theirs.receive_buffer_bytes // (3 * len(theirs.ports)),
@@ -260,13 +260,13 @@ class End:
             rc_window_packets=settings.rc_window_packets,
         )
 
-    def _ev_profile(self, qp: QueuePair) -> EvProfile:
+    def _ev_profile(self) -> EvProfile:
         evs_per_port = self.device.evs_per_port
         # In mode SRV6 EVs are the known paths: with all of them in use each carries the same.
         spare = 0 if self.device.ev_format is EvFormatMode.SRV6 else evs_per_port // 2
         active = self.settings.active_per_port or evs_per_port - spare
         mode, evs = EvProfileMode.AUTO, None
-        if qp.transport is Transport.RC:
+        if self.qps[0].transport is Transport.RC:
             all_evs = self.device.evs()
             mode, evs = EvProfileMode.EXP, [all_evs[self.settings.rc_path % len(all_evs)][0]]
         profile = self.device.controller.create_ev_profile(

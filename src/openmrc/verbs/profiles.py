@@ -100,6 +100,11 @@ class _Profile:
         self._controller = controller
         self._users: set[QueuePair] = set()
 
+    @property
+    def in_use(self) -> bool:
+        """Whether QPs use it."""
+        return bool(self._users)
+
     def set_state(self, state: ProfileState) -> None:
         """Moves one step: INIT <-> OFFLINE <-> ONLINE.
 
