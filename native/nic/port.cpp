@@ -159,12 +159,16 @@ FileDescriptor Port::open_endpoint_socket(int receive_fd) const {
   return opened;
 }
 
-FileDescriptor Port::open_transmit_socket(std::uint16_t source_port) {
+// One socket tries all the ports: where other devices of the host have hundreds of them, opening and closing a socket for
+// each took longer than everything else here.
+FileDescriptor Port::open_transmit_socket(std::uint32_t& source_port, std::uint32_t end) {
   FileDescriptor opened = open_socket(settings_);
   const int fd = opened.get();
-  if (!bind_socket(fd, settings_.local, scope_, source_port)) {
-    if (errno == EADDRINUSE || errno == EACCES) return {};
-    throw NicError(errno, "cannot send from " + format_address(settings_.local));
+  while (!bind_socket(fd, settings_.local, scope_, static_cast<std::uint16_t>(source_port))) {
+    if (errno != EADDRINUSE && errno != EACCES) {
+      throw NicError(errno, "cannot send from " + format_address(settings_.local));
+    }
+    if (++source_port >= end) return {};
   }
   stats_.send_buffer_bytes = grow_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SO_SNDBUF, device_.socket_buffer_bytes);
   // Nothing is ever read from a transmit socket: its queue must not hold what strangers send there.
@@ -180,13 +184,12 @@ FileDescriptor Port::open_transmit_socket(std::uint16_t source_port) {
 void Port::open_transmit_sockets(std::uint32_t& next_source_port) {
   const std::uint32_t sockets = source_ports_for(device_.evs_per_port);
   while (transmit_sockets_.size() < sockets) {
-    if (next_source_port >= kSourcePortEnd) {
+    FileDescriptor fd;
+    if (next_source_port < kSourcePortEnd) fd = open_transmit_socket(next_source_port, kSourcePortEnd);
+    if (!fd.valid()) {
       throw NicError(EADDRINUSE, "not enough free UDP source ports on " + format_address(settings_.local));
     }
-    const auto source_port = static_cast<std::uint16_t>(next_source_port++);
-    FileDescriptor fd = open_transmit_socket(source_port);
-    if (!fd.valid()) continue;
-    source_ports_.push_back(source_port);
+    source_ports_.push_back(static_cast<std::uint16_t>(next_source_port++));
     transmit_sockets_.push_back(std::move(fd));
   }
   int probe = 0;
@@ -214,7 +217,9 @@ int Port::rebind() {
       FileDescriptor receive = open_receive_socket();
       FileDescriptor endpoint = open_endpoint_socket(receive.get());
       std::vector<FileDescriptor> transmit;
-      for (const std::uint16_t source_port : source_ports_) transmit.push_back(open_transmit_socket(source_port));
+      for (std::uint32_t source_port : source_ports_) {
+        transmit.push_back(open_transmit_socket(source_port, source_port + 1));
+      }
       const auto valid = [](const FileDescriptor& fd) { return fd.valid(); };
       error = std::all_of(transmit.begin(), transmit.end(), valid) ? 0 : EADDRINUSE;
       if (error == 0) {

@@ -107,7 +107,8 @@ class Port {
   FileDescriptor open_receive_socket();
   FileDescriptor open_endpoint_socket(int receive_fd) const;
   void set_receive_options(int fd) const;
-  FileDescriptor open_transmit_socket(std::uint16_t source_port);  // invalid: somebody else has the source port
+  // On the first free source port from `source_port` on, which becomes that one; invalid: none is free before `end`.
+  FileDescriptor open_transmit_socket(std::uint32_t& source_port, std::uint32_t end);
   void open_transmit_sockets(std::uint32_t& next_source_port);
   std::uint32_t source_ports_for(std::uint32_t evs) const;
   std::uint32_t make_ev(std::uint32_t index) const;

@@ -409,6 +409,43 @@ TEST_CASE(ev_deny_goes_below_the_floor_and_enable_fills_the_vacancy) {
   CHECK(f.set.active_count() == 1);
 }
 
+// By a look at every EV, one after the other.
+EvSet::OfPort scan_for_port(const EvSet& set, PortId port, std::uint32_t start) {
+  EvSet::OfPort found;
+  for (std::uint32_t step = 0; step < set.size(); ++step) {
+    const auto index = static_cast<EvIndex>((start + step) % set.size());
+    if (set.ev(index).port != port || set.state(index) == EvState::kDenied) continue;
+    if (set.trusted(index)) return {.trusted = index};
+    EvIndex& first = set.state(index) == EvState::kAssumedBad ? found.bad : found.held;
+    if (first == kNoEv) first = index;
+  }
+  return found;
+}
+
+TEST_CASE(ev_of_a_port_is_found_as_by_a_look_at_all_of_them) {
+  Rng rng(23);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<Ev> universe = universe_of(4, 6);
+    std::erase_if(universe, [](const Ev& ev) { return ev.port == 2; });
+    if (round % 2 == 1) {
+      for (std::size_t i = universe.size(); i > 1; --i) std::swap(universe[i - 1], universe[rng.below(i)]);
+    }
+    EvSetFixture f(universe, {.active_per_port = 3, .min_active = 0});
+    for (EvIndex ev = 0; ev < universe.size(); ++ev) {
+      const auto fate = rng.below(4 + static_cast<std::uint64_t>(round % 3));
+      if (fate < 2) f.feed(ev, EvFeedback::kTimeout);
+      if (fate == 2) CHECK(f.set.deny(f.now, universe[ev].value));
+      if (fate == 3) f.feed(ev, EvFeedback::kSkipOnce);
+    }
+    for (PortId port = 0; port < 5; ++port) {
+      for (EvIndex start = 0; start < universe.size(); ++start) {
+        CHECK(f.set.find_of_port(port, start) == scan_for_port(f.set, port, start));
+      }
+    }
+  }
+  CHECK(EvSetFixture({}).set.find_of_port(0, 0) == EvSet::OfPort{});
+}
+
 TEST_CASE(ev_set_of_128_active_and_128_backups_takes_a_few_kilobytes) {
   const EvSetFixture f(universe_of(8, 32), {.active_per_port = 16});
   CHECK(f.set.memory_bytes() < 6 * 1024);

@@ -56,6 +56,15 @@ BAD: dict[str, tuple[bytes, str]] = {
         "not an openmrc peer",
     ),
     "no members": (b"{}\n", "handshake version None"),
+    "no version": (json.dumps({**HELLO, "openmrc": None}).encode() + b"\n", "handshake version None"),
+    "version left out": (
+        json.dumps({name: value for name, value in HELLO.items() if name != "openmrc"}).encode() + b"\n",
+        "handshake version None",
+    ),
+    "kind left out": (
+        json.dumps({name: value for name, value in HELLO.items() if name != "kind"}).encode() + b"\n",
+        "sent None",
+    ),
     "another version": (json.dumps(HELLO | {"openmrc": 1}).encode() + b"\n", "handshake version 1"),
     "another kind": (json.dumps(HELLO | {"kind": "accept"}).encode() + b"\n", "sent 'accept'"),
     "a huge line": (b"x" * (LINE_BYTES_MAX + 5000), "more than"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from openmrc.connection.round_trip import IdlePaths, RoundTrips
+from openmrc.errors import InvalidStateError
 from openmrc.verbs import Peer, Port, ProbeAnswer
 
 PEER = Peer(("10.0.0.2", "10.1.0.2"))
@@ -132,3 +133,28 @@ def test_a_peer_that_does_not_answer_is_reported_once(caplog: pytest.LogCaptureF
     assert idle == IdlePaths(None, None)
     assert device.sent.count((0, SMALL)) == 1
     assert "no path answers" in caplog.text
+
+
+def test_probes_without_any_result_are_given_up():
+    class Deaf(FakeDevice):
+        def take_answers(self, _requests: Collection[int]) -> dict[int, ProbeAnswer]:
+            """None at all, as from a device that never ends its requests."""
+            return {}
+
+    async def whole() -> IdlePaths:
+        return await RoundTrips(Deaf(lambda *_: True)).measure(PEER, "peer", payload_mtu=8192)  # type: ignore[arg-type]
+
+    assert asyncio.run(whole()) == IdlePaths(None, None)
+
+
+def test_a_device_that_closes_while_answers_are_awaited_ends_all_rounds():
+    class Closed(FakeDevice):
+        def take_answers(self, _requests: Collection[int]) -> dict[int, ProbeAnswer]:
+            """As of a device that was closed."""
+            raise InvalidStateError("closed")
+
+    async def whole() -> list[IdlePaths]:
+        trips = RoundTrips(Closed(lambda *_: True))  # type: ignore[arg-type]
+        return await asyncio.gather(*(trips.measure(PEER, "peer", payload_mtu=8192) for _ in range(3)))
+
+    assert asyncio.run(whole()) == [IdlePaths(None, None)] * 3

@@ -46,7 +46,12 @@ EvSet::EvSet(std::span<const Ev> universe, const EvSetConfig& config, std::uniqu
   config_.probe_interval = std::max<TimePs>(config_.probe_interval, kPsPerUs);
   pins_ = selector_->pins();
   entries_.resize(universe.size());
-  for (std::size_t i = 0; i < universe.size(); ++i) entries_[i].ev = universe[i];
+  for (std::size_t i = 0; i < universe.size(); ++i) {
+    entries_[i].ev = universe[i];
+    PortCounts& port = counts_[universe[i].port];
+    if (port.first == kNoEv) port.first = static_cast<EvIndex>(i);
+    port.end = static_cast<EvIndex>(i + 1);
+  }
   if (config_.skip_lapse > 0) skip_since_.resize(universe.size());
   build_index();
   draw_active();
@@ -97,6 +102,25 @@ EvIndex EvSet::find(std::uint32_t ev_value) const {
     bucket = (bucket + 1) & (buckets_.size() - 1);
   }
   return kNoEv;
+}
+
+// Universes mostly list one port after the other: a search through all EVs would go through those of the others first.
+EvSet::OfPort EvSet::find_of_port(PortId port, EvIndex start) const {
+  const PortCounts& own = counts_[port];
+  OfPort found;
+  if (own.first == kNoEv) return found;
+  if (start < own.first || start >= own.end) start = own.first;
+  EvIndex index = start;
+  do {
+    const Entry& entry = entries_[index];
+    if (entry.ev.port == port && entry.state != EvState::kDenied) {
+      if (trusted(index)) return {.trusted = index};
+      EvIndex& first = entry.state == EvState::kAssumedBad ? found.bad : found.held;
+      if (first == kNoEv) first = index;
+    }
+    if (++index == own.end) index = own.first;
+  } while (index != start);
+  return found;
 }
 
 EvIndex EvSet::next(TimePs now, PortMask free_ports, EvIndex avoid) {

@@ -138,6 +138,14 @@ class EvSet {
   bool enable(TimePs now, std::uint32_t ev_value);
 
   EvIndex find(std::uint32_t ev_value) const;  // kNoEv when unknown
+  // EVs of one port, the first of each kind from `start` on, going round; kNoEv where there is none.
+  struct OfPort {
+    EvIndex trusted = kNoEv;  // with this one the others are not looked for
+    EvIndex held = kNoEv;     // by min_active, although it lost data
+    EvIndex bad = kNoEv;      // ASSUMED_BAD
+    friend bool operator==(const OfPort&, const OfPort&) = default;
+  };
+  OfPort find_of_port(PortId port, EvIndex start) const;
   const Ev& ev(EvIndex index) const { return entries_[index].ev; }
   EvState state(EvIndex index) const { return entries_[index].state; }
   bool is_active(EvIndex index) const { return entries_[index].slot != kNoSlot; }
@@ -186,6 +194,8 @@ class EvSet {
     std::uint16_t positions = 0;
     std::uint16_t good = 0;    // active and GOOD
     std::uint16_t usable = 0;  // active and GOOD or SKIP
+    EvIndex first = kNoEv;     // of the port's EVs, all of which are between this one
+    EvIndex end = 0;           // and the one before this
   };
 
   struct Search;

@@ -26,19 +26,11 @@ void ReversePaths::draw_plane(const EvSet& set, PortId port) {
 // as well. It gets a share of the draws and not all: else it would take every answer to the probes that revive the others.
 Ev ReversePaths::draw(const EvSet& set, PortId port) {
   const std::uint32_t start = set.size() == 0 ? 0 : static_cast<std::uint32_t>(rng_.below(set.size()));
-  EvIndex held = kNoEv;
-  EvIndex bad = kNoEv;
-  for (std::uint32_t step = 0; step < set.size(); ++step) {
-    const auto index = static_cast<EvIndex>((start + step) % set.size());
-    const EvState state = set.state(index);
-    if (set.ev(index).port != port || state == EvState::kDenied) continue;
-    if (set.trusted(index)) return set.ev(index);
-    EvIndex& first = state == EvState::kAssumedBad ? bad : held;
-    if (first == kNoEv) first = index;
-  }
-  if (held == kNoEv && bad == kNoEv) return {0, static_cast<PortId>(port + 1)};  // no EV on this port
-  const bool take_held = bad == kNoEv || (held != kNoEv && rng_.below(kEvsPerPort) == 0);
-  return set.ev(take_held ? held : bad);
+  const EvSet::OfPort found = set.find_of_port(port, static_cast<EvIndex>(start));
+  if (found.trusted != kNoEv) return set.ev(found.trusted);
+  if (found.held == kNoEv && found.bad == kNoEv) return {0, static_cast<PortId>(port + 1)};  // no EV on this port
+  const bool take_held = found.bad == kNoEv || (found.held != kNoEv && rng_.below(kEvsPerPort) == 0);
+  return set.ev(take_held ? found.held : found.bad);
 }
 
 bool ReversePaths::may_use(PortId port, PortMask allowed, bool only_good) const {

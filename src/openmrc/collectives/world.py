@@ -53,7 +53,7 @@ _REASON_MAX = 200
 class _Card(BaseModel):
     """A rank's description of itself, in the store."""
 
-    model_config = ConfigDict(strict=True, frozen=True)
+    model_config = ConfigDict(strict=True, frozen=True, cache_strings="none")
 
     address: Annotated[str, Field(max_length=300)]
     token: Annotated[str, Field(max_length=64)]
@@ -398,16 +398,17 @@ class World:
     # --- the store
 
     def _gather(self, meeting: Rendezvous, topic: str, ranks: Sequence[int], form: type[T]) -> dict[int, T]:
-        return {rank: self._parse(rank, form, text) for rank, text in meeting.gather(topic, ranks).items()}
+        adapter = TypeAdapter(form)
+        return {rank: self._parse(rank, adapter, text) for rank, text in meeting.gather(topic, ranks).items()}
 
-    def _parse(self, rank: int, form: type[T], text: str) -> T:
+    def _parse(self, rank: int, form: TypeAdapter[T], text: str) -> T:
         """Text that another rank has published, in its form.
 
         Raises:
             PeerError: it does not have that form; the rank is named.
         """
         try:
-            return TypeAdapter(form).validate_json(text, strict=True)
+            return form.validate_json(text, strict=True)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"])) or "it"

@@ -90,7 +90,8 @@ RateBps = Annotated[int, _within(*RATE_BPS_RANGE)]
 class _Strict(BaseModel):
     """Nothing is converted, nothing is infinite; members that a later version adds are ignored."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
+    # Without a cache of strings, which takes 256 KiB: few lines are read, and mostly of numbers.
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False, cache_strings="none")
 
 
 class RegionOffer(_Strict):
@@ -198,6 +199,7 @@ class _Envelope(_Strict):
     error: Annotated[str, Field(max_length=4096)] | None = None
 
 
+_ENVELOPE = {"openmrc", "kind"}  # what every line must carry, although our own messages need not be given it
 M = TypeVar("M", bound=Message)
 
 
@@ -207,23 +209,32 @@ def parse(line: bytes, model: type[M], peer_name: str) -> M:
     Raises:
         HandshakeError: it is malformed, another message, or a refusal, whose reason is quoted.
     """
+    problem: ValidationError | None = None
+    try:
+        message = model.model_validate_json(line)
+        if message.model_fields_set >= _ENVELOPE:
+            return message
+    except ValidationError as error:
+        problem = error
+    raise HandshakeError(_refused_line(line, model, peer_name, problem))
+
+
+def _refused_line(line: bytes, model: type[Message], peer_name: str, problem: ValidationError | None) -> str:
+    """Why a line is no message of `model`: it is none of ours, a refusal, another message, or malformed."""
     kind = model.model_fields["kind"].default
     try:
         envelope = _Envelope.model_validate_json(line)
     except ValidationError:
-        shown = bytes(line[:_SHOWN_BYTES])
-        raise HandshakeError(f"{peer_name} is not an openmrc peer: it sent {shown!r}") from None
+        return f"{peer_name} is not an openmrc peer: it sent {bytes(line[:_SHOWN_BYTES])!r}"
     if envelope.error is not None:
-        raise HandshakeError(f"{peer_name} refused: {envelope.error}")
+        return f"{peer_name} refused: {envelope.error}"
     if envelope.openmrc != VERSION or envelope.kind != kind:
-        raise HandshakeError(
+        return (
             f"{peer_name} speaks handshake version {envelope.openmrc!r} and sent {envelope.kind!r}; "
             f"expected version {VERSION}, {kind!r}"
         )
-    try:
-        return model.model_validate_json(line)
-    except ValidationError as error:
-        raise HandshakeError(f"{peer_name} sent a malformed {kind}: {_problems(error)}") from None
+    assert problem is not None
+    return f"{peer_name} sent a malformed {kind}: {_problems(problem)}"
 
 
 def _problems(error: ValidationError) -> str:
@@ -239,7 +250,6 @@ def describe(
     device: Device, region: MemoryRegion | None, settings: QpSettings, member: Member | None
 ) -> dict[str, Any]:
     """Members of `Description` for this side."""
-    sockets = [port.socket for port in device.statistics().ports]
     extensions = () if settings.path_signal(device) is PathSignal.MARKS else (PLANE_SACKS,)
     offered = region and RegionOffer(address=region.address, rkey=region.rkey, length_bytes=region.length_bytes)
     return {
@@ -260,7 +270,7 @@ def describe(
             SACK_TRANSIT,
             *extensions,
         ),
-        "receive_buffer_bytes": sum(one.receive_buffer_bytes for one in sockets),
+        "receive_buffer_bytes": device.receive_buffer_bytes,
         "region": offered,
         "member": member,
     }

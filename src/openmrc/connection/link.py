@@ -213,7 +213,7 @@ class QpLink(Watched):
         self.qp.close()
         self._close_queues()
         for profile in profiles:
-            if profile is not None:
+            if profile is not None and not profile.in_use:  # the other lanes to the peer may
                 self.device.controller.destroy(profile)
         if self._owns_region and self.region is not None:
             self.region.close()

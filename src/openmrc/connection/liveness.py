@@ -206,9 +206,11 @@ class PeerWatch:
             if peer._socket is not None:
                 self._by_socket[peer._socket.fileno()] = peer
                 self._epoll.register(peer._socket.fileno(), select.EPOLLIN)
+            slept_s = self._tick_s
             if peer.silence_max_s is not None:
                 self._tick_s = min(self._tick_s, max(peer.silence_max_s / 8, _TICK_S_MIN))
-            os.eventfd_write(self._wake, 1)
+            if self._tick_s < slept_s:  # a socket is polled from the moment it is registered
+                os.eventfd_write(self._wake, 1)
 
     def remove(self, peer: Watched) -> None:
         """Watches it no more; when this returns, nobody calls it any more, unless it is called itself."""

@@ -104,6 +104,7 @@ class Mesh:
         """TCP connections that were begun by this side."""
         self._links: dict[int, list[QpLink]] = {}
         self._greeted: set[int] = set()
+        self._path_mtus: dict[tuple[str, ...], int] = {}  # ranks of one host have the same addresses
         self._failure: OpenmrcError | None = None
 
     @property
@@ -157,7 +158,14 @@ class Mesh:
     ) -> dict[int, list[QpLink]]:
         changed = asyncio.Event()
         self._deadline = deadline
-        self._door = Door(self._socket, self._greet, changed.set, pending_max=PENDING_MAX + self._size)
+
+        def note() -> None:
+            """Wakes the loop below when there is something for it, not for every rank."""
+            assert self._door is not None
+            if self._failure or self._door.failure or len(self._links) == self._size - 1:
+                changed.set()
+
+        self._door = Door(self._socket, self._greet, note, pending_max=PENDING_MAX + self._size)
         trips, room = RoundTrips(self._device), asyncio.Semaphore(_DIALLED_MAX)
 
         async def dial(rank: int) -> None:
@@ -167,7 +175,7 @@ class Mesh:
             except OpenmrcError as error:
                 self._failure = self._failure or error
             finally:
-                changed.set()
+                note()
 
         self._door.open()
         tasks = [asyncio.create_task(dial(rank)) for rank in range(self._rank + 1, self._size)]
@@ -202,7 +210,7 @@ class Mesh:
 
     async def _dial(self, rank: int, peer: MeshPeer, trips: RoundTrips) -> None:
         self.attempts += 1
-        end = End(self._device, None, self._settings, self._queue, self._lanes, self._domain)
+        end = self._end()
         channel: Channel | None = None
 
         def prepare(links: list[QpLink], theirs: Member | None) -> None:
@@ -223,12 +231,17 @@ class Mesh:
             free(end, channel, error if isinstance(error, OpenmrcError) else self._failure)
             raise
 
+    def _end(self) -> End:
+        return End(
+            self._device, None, self._settings, self._queue, self._lanes, self._domain, path_mtus=self._path_mtus
+        )
+
     async def _greet(self, channel: Channel, hello: Hello) -> None:
         rank = self._checked(hello)
         channel.peer_name = f"rank {rank} at {channel.peer_name}"
         channel.deadline = self._deadline  # no stranger: it has the token
         self._greeted.add(rank)
-        end = End(self._device, None, self._settings, self._queue, self._lanes, self._domain)
+        end = self._end()
 
         def prepare(links: list[QpLink], theirs: Member | None) -> None:
             assert theirs is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from .settings import QpSettings
 __all__ = ["Agreed", "End", "offered_region"]
 
 _PLANE_SACK_BYTES = 65536
+# Of profiles: unlike those that a controller would choose. Drawing each took longer than making the profile.
+_profile_ids = itertools.count(secrets.randbits(63))
 
 
 def offered_region(domain: ProtectionDomain, region: Any) -> MemoryRegion | None:
@@ -68,6 +71,7 @@ class End:
         shared_queue: Completion queue of QPs that are read together; None: the end becomes a `Connection`.
         lanes: Number of QPs.
         domain: Of the QPs, unless a region brings its own; None: a new one.
+        path_mtus: Path MTUs by the addresses of a peer, for ends that are set up together; more are added.
 
     Raises:
         ConfigError: the region does not let peers write.
@@ -81,8 +85,10 @@ class End:
         shared_queue: CompletionQueue | None = None,
         lanes: int = 1,
         domain: ProtectionDomain | None = None,
+        path_mtus: dict[tuple[str, ...], int] | None = None,
     ) -> None:
         self.device = device
+        self._path_mtus = {} if path_mtus is None else path_mtus
         self.settings = settings
         self.shared_queue = shared_queue
         self.lanes = lanes
@@ -135,9 +141,9 @@ class End:
             base_rtt_ns=agreed.base_rtt_ns,
             peer_buffer_bytes=theirs.receive_buffer_bytes,
         )
-        peer = peer_of(theirs)
+        peer, profiles = peer_of(theirs), (self._ev_profile(), self._cc_profile(cc))
         for qp, psn, other in zip(self.qps, self._psns, their_qps, strict=True):
-            self._start_qp(qp, psn, other, peer, theirs, agreed, cc)
+            self._start_qp(qp, psn, other, peer, theirs, agreed, profiles)
         offered = theirs.region
         remote = offered and RemoteRegion(offered.address, offered.rkey, offered.length_bytes)
         shown = {
@@ -175,8 +181,10 @@ class End:
             DeviceError: no port has a route to the peer's.
         """
         published = self.settings.path_signal(self.device) is PathSignal.MARKS
+        if peer.addresses not in self._path_mtus:
+            self._path_mtus[peer.addresses] = self.device.path_mtu_bytes(peer)
         return rules.payload_mtu_for(
-            self.device.path_mtu_bytes(peer),
+            self._path_mtus[peer.addresses],
             self.device.ports[0].version,
             self.settings.payload_mtu,
             rules.PAYLOAD_MTU_STANDARD_MAX if published else rules.PAYLOAD_MTU_MAX,
@@ -201,7 +209,7 @@ class End:
                 qp.send_cq.close()
                 qp.recv_cq.close()
             for profile in profiles:
-                if profile is not None:
+                if profile is not None and not profile.in_use:
                     self.device.controller.destroy(profile)
         if self.owns_region and self.region is not None:
             self.region.close()
@@ -214,13 +222,13 @@ class End:
         peer: Peer,
         theirs: Description,
         agreed: Agreed,
-        cc: dict[str, Any],
+        profiles: tuple[EvProfile, CcProfile],
     ) -> None:
         settings = self.settings
         qp.modify(
             QpState.INIT,
-            ev_profile=self._ev_profile(qp),
-            cc_profile=self._cc_profile(cc),
+            ev_profile=profiles[0],
+            cc_profile=profiles[1],
             ev_selector=settings.selector,
             path_signal=settings.path_signal(self.device),
             plane_buffer_bytes=theirs.receive_buffer_bytes // (3 * len(theirs.ports)),
@@ -258,17 +266,17 @@ class End:
         least = 16384 if self.device.ev_format is EvFormatMode.SRV6 else 4096
         return min(max(least, agreed.payload_mtu * (self.device.burst_packets // 2)), 1 << 20)
 
-    def _ev_profile(self, qp: QueuePair) -> EvProfile:
+    def _ev_profile(self) -> EvProfile:
         evs_per_port = self.device.evs_per_port
         # In mode SRV6 EVs are the known paths: with all of them in use each carries the same.
         spare = 0 if self.device.ev_format is EvFormatMode.SRV6 else evs_per_port // 2
         active = self.settings.active_per_port or evs_per_port - spare
         mode, evs = EvProfileMode.AUTO, None
-        if qp.transport is Transport.RC:
+        if self.qps[0].transport is Transport.RC:
             all_evs = self.device.evs()
             mode, evs = EvProfileMode.EXP, [all_evs[self.settings.rc_path % len(all_evs)][0]]
         profile = self.device.controller.create_ev_profile(
-            secrets.randbits(64), mode, active_per_port=active, min_active=self.settings.min_active, evs=evs
+            next(_profile_ids), mode, active_per_port=active, min_active=self.settings.min_active, evs=evs
         )
         profile.online()
         return profile
@@ -277,7 +285,7 @@ class End:
         algorithm = None if self.settings.controller == "none" else self.settings.controller
         named = {"max_cwnd_bytes", "base_rtt_ns", "link_rate_bps", "mtu_bytes", "trimming"}
         profile = self.device.controller.create_cc_profile(
-            secrets.randbits(64), algorithm, **{name: value for name, value in values.items() if name in named}
+            next(_profile_ids), algorithm, **{name: value for name, value in values.items() if name in named}
         )
         profile.online()
         return profile

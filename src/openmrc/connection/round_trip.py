@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from openmrc.verbs import Device, Peer
 
@@ -18,6 +20,7 @@ _ROUNDS = 3
 # A full-size packet may be lost to a full queue that small ones still fit into: lowering needs more evidence.
 _ROUNDS_SUSPECT = 5
 _TIMEOUT_S = 0.25
+_ROUND_S = _TIMEOUT_S + 0.1  # the device gives a probe up before
 _POLL_S = 0.001
 # Below common MTUs (tunnels, Ethernet, jumbo frames of several sizes), in steps of 4.
 PACKET_SIZES = (576, 1280, 1400, 1420, 1448, 1476, 1492, 1500, 2044, 3072, 4168, 6144)
@@ -36,12 +39,42 @@ class IdlePaths:
     payload_mtu: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
+class _Probe(NamedTuple):
     """One probe to send: the port, and the packet size; 0: as small as it is."""
 
     port: int
     packet_bytes: int
+
+
+@dataclass(eq=False, slots=True)
+class _Round:
+    """Probes to one peer that were sent together.
+
+    Args:
+        over: Done when all are answered or given up.
+        deadline: When the rest is given up, by the monotonic clock.
+        sent: Probe of each request.
+        found: Round trips of those that were answered.
+    """
+
+    over: asyncio.Future[None]
+    deadline: float
+    sent: dict[int, _Probe] = field(default_factory=dict)
+    found: dict[_Probe, int] = field(default_factory=dict)
+    _taken: int = 0
+
+    def take(self, request: int, trip_ns: int | None) -> None:
+        """Notes the answer to a request; None: the device has given it up."""
+        if trip_ns is not None:
+            self.found[self.sent[request]] = trip_ns
+        self._taken += 1
+        if self._taken == len(self.sent):
+            self.end()
+
+    def end(self) -> None:
+        """Those that came count."""
+        if not self.over.done():
+            self.over.set_result(None)
 
 
 class RoundTrips:
@@ -56,7 +89,7 @@ class RoundTrips:
         self._first_of_port: dict[int, int] = {}
         for value, port in device.evs():
             self._first_of_port.setdefault(port, value)
-        self._waiting: dict[int, asyncio.Future[int | None]] = {}
+        self._waiting: dict[int, _Round] = {}
         self._reader: asyncio.Task[None] | None = None
 
     async def measure(
@@ -77,34 +110,31 @@ class RoundTrips:
             return IdlePaths(None, None)
         full = 0 if payload_mtu is None else packet_bytes_for(payload_mtu, self._device.ports[0].version)
         found: dict[_Probe, int] = {}
-        for done in range(_ROUNDS_SUSPECT):
-            with self._device.known_peer(peer):
-                for probe, trip_ns in (await self._round(peer, self._probes(found, full))).items():
+        with self._device.known_peer(peer) as number:
+            for done in range(_ROUNDS_SUSPECT):
+                for probe, trip_ns in (await self._round(number, self._probes(found, full))).items():
                     found[probe] = min(trip_ns, found.get(probe, trip_ns))
-            if not found:
-                self._warn_of_silence(peer, peer_name)
-                return IdlePaths(None, None)
-            if not self._suspects(found, full) and (done + 1 >= _ROUNDS or not with_round_trip):
-                break
+                if not found:
+                    self._warn_of_silence(peer, peer_name)
+                    return IdlePaths(None, None)
+                if not self._suspects(found, full) and (done + 1 >= _ROUNDS or not with_round_trip):
+                    break
         round_trip_ns = min((trip_ns for probe, trip_ns in found.items() if not probe.packet_bytes), default=None)
         return IdlePaths(round_trip_ns, self._payload(found, full, peer, payload_mtu))
 
     def _suspects(self, found: dict[_Probe, int], full: int) -> list[int]:
         """Ports where small probes are answered and full ones are not."""
-        return [
-            port
-            for port in self._first_of_port
-            if full and _Probe(port, 0) in found and _Probe(port, full) not in found
-        ]
+        ports = self._first_of_port if full else ()
+        return [port for port in ports if (port, 0) in found and (port, full) not in found]
 
     def _probes(self, found: dict[_Probe, int], full: int) -> list[_Probe]:
         """The small ones first, which measure the round trip; then full ones, before the queue has others in it."""
         ports = list(self._first_of_port)
         probes = [_Probe(port, 0) for port in ports]
         if full:
-            probes += [_Probe(port, full) for port in ports if _Probe(port, full) not in found]
-        smaller = [size for size in PACKET_SIZES if size < full]
-        return probes + [_Probe(port, size) for size in smaller for port in self._suspects(found, full)]
+            probes += [_Probe(port, full) for port in ports if (port, full) not in found]
+        suspects = self._suspects(found, full)
+        return probes + [_Probe(port, size) for size in PACKET_SIZES if size < full for port in suspects]
 
     def _payload(self, found: dict[_Probe, int], full: int, peer: Peer, payload_mtu: int | None) -> int | None:
         lowered = payload_mtu
@@ -129,39 +159,36 @@ class RoundTrips:
             peer_name, ours, ", ".join(peer.addresses), peer.udp_port,
         )  # fmt: skip
 
-    async def _round(self, peer: Peer, probes: Sequence[_Probe]) -> dict[_Probe, int]:
+    async def _round(self, peer: int, probes: Sequence[_Probe]) -> dict[_Probe, int]:
         """Round trips of those probes that are answered."""
-        sent: dict[int, _Probe] = {}
-        for probe in probes:
-            evs, size = [self._first_of_port[probe.port]], probe.packet_bytes or None
-            started = self._device.controller.start_probes(peer, evs, timeout_s=_TIMEOUT_S, packet_bytes=size)
-            sent |= dict.fromkeys(started, probe)
         loop = asyncio.get_running_loop()
-        answers: dict[int, asyncio.Future[int | None]] = {one: loop.create_future() for one in sent}
-        self._waiting |= answers
-        if self._reader is None:
-            self._reader = asyncio.create_task(self._read())
+        asked = _Round(loop.create_future(), time.monotonic() + _ROUND_S)
         try:
-            async with asyncio.timeout(_TIMEOUT_S + 0.1):
-                await asyncio.gather(*answers.values())
-        except TimeoutError:
-            pass  # those that came count
+            for probe in probes:
+                evs, size = [self._first_of_port[probe.port]], probe.packet_bytes or None
+                for request in self._device.controller.start_probes(peer, evs, timeout_s=_TIMEOUT_S, packet_bytes=size):
+                    asked.sent[request] = probe
+                    self._waiting[request] = asked
+            if self._reader is None:
+                self._reader = asyncio.create_task(self._read())
+            await asked.over
         finally:
-            for request in sent:
+            for request in asked.sent:
                 self._waiting.pop(request, None)
-            self._device.controller.forget_probes(sent)
-        found: dict[_Probe, int] = {}
-        for request, answer in answers.items():
-            trip_ns = answer.result() if answer.done() and not answer.cancelled() else None
-            if trip_ns is not None:
-                found[sent[request]] = trip_ns
-        return found
+            self._device.controller.forget_probes(asked.sent)
+        return asked.found
 
     async def _read(self) -> None:
-        while self._waiting:
-            for request, answer in self._device.controller.take_answers(self._waiting).items():
-                future = self._waiting.pop(request)
-                if not future.done():
-                    future.set_result(answer.rtt_ns if answer.answered else None)
-            await asyncio.sleep(_POLL_S)
-        self._reader = None
+        """Hands answers to their rounds, and ends those that have waited for too long."""
+        try:
+            while self._waiting:
+                for request, answer in self._device.controller.take_answers(self._waiting).items():
+                    self._waiting.pop(request).take(request, answer.rtt_ns if answer.answered else None)
+                now = time.monotonic()
+                for asked in {asked for asked in self._waiting.values() if now > asked.deadline}:
+                    asked.end()
+                await asyncio.sleep(_POLL_S)
+        finally:
+            self._reader = None
+            for asked in set(self._waiting.values()):
+                asked.end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +162,7 @@ class QpSettings:
         return ["mrc", "rc"] if self.transport == "auto" else [self.transport]
 
 
+@lru_cache(64)  # every connection of a job asks, for the same settings
 def retry_s(timeout_exponent: int, linear_retries: int, exponential_retries: int) -> float | None:
     """How long a QP with these settings retries without an answer; None: for ever."""
     if exponential_retries >= RETRIES_FOR_EVER:

@@ -64,12 +64,18 @@ def _load(path: Path) -> Any:
 
 def library_path() -> Path:
     """File of the compiled backend for this torch, Python and source; it need not exist."""
+    return _cache_folder() / _library_name()
+
+
+@cache
+def _library_name() -> Path:
+    """Folder and file of the compiled backend, which every process group asks for."""
     import torch
 
     parts = (SOURCE.read_text(), *_FLAGS, *_DEFINES, torch.__version__, str(torch.version.git_version))
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    return _cache_folder() / f"torch-{torch.__version__}-{digest}" / f"{NAME}{suffix}"
+    return Path(f"torch-{torch.__version__}-{digest}") / f"{NAME}{suffix}"
 
 
 def compiler() -> str | None:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
@@ -42,6 +43,12 @@ _INTERVAL_US_MAX = 3_600_000_000
 _PORT_WORDS = 'a numeric address, optionally with interface and advertised address: "10.0.0.1%eth1@192.0.2.7"'
 
 
+@lru_cache(4096)
+def _version_of(address: str) -> int:
+    """IP version of a numeric address, which connecting asks for many times; ValueError: it is none."""
+    return ipaddress.ip_address(address).version
+
+
 @dataclass(frozen=True, slots=True)
 class Port:
     """One port of a device.
@@ -71,7 +78,7 @@ class Port:
         port = cls(address, interface or None, advertise or None)
         for one in (address, port.seen_as):
             try:
-                ipaddress.ip_address(one)
+                _version_of(one)
             except ValueError:
                 raise ConfigError(field_name, text, _PORT_WORDS) from None
         return port
@@ -84,7 +91,7 @@ class Port:
     @property
     def version(self) -> int:
         """4 or 6."""
-        return ipaddress.ip_address(self.address).version
+        return _version_of(self.address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +333,12 @@ class Device:
         """Counters of the device, its ports and their sockets, and drops by reason."""
         return device_statistics(self._native.statistics())
 
+    @cached_property
+    def receive_buffer_bytes(self) -> int:
+        """What the kernel granted the receiving sockets of all ports together."""
+        ports = self._native.statistics()["ports"]
+        return sum(int(port["socket"]["receive_buffer_bytes"]) for port in ports)
+
     def outage(self) -> Outage | None:
         """Why nothing leaves this device, if every port is down or the operating system refuses its packets."""
         if self.closed:
@@ -387,7 +400,8 @@ class Device:
             LimitError: more than 65,536 peers.
         """
         status, number = self._native.add_peer(_checked_addresses(peer), peer.udp_port, peer.ports_up)
-        check(status, f"peer {peer} cannot be used by a device of {len(self.ports)} ports")
+        if status:
+            check(status, f"peer {peer} cannot be used by a device of {len(self.ports)} ports")
         return int(number)
 
     def remove_peer(self, number: int) -> None:
@@ -577,7 +591,7 @@ def _checked_rate(name: str, rate_bps: int | None) -> int | None:
 def _checked_addresses(peer: Peer) -> list[str]:
     for address in peer.addresses:
         try:
-            ipaddress.ip_address(address)
+            _version_of(address)
         except ValueError:
             raise ConfigError("peer.addresses", address, "numeric addresses") from None
     return list(peer.addresses)

@@ -100,6 +100,11 @@ class _Profile:
         self._controller = controller
         self._users: set[QueuePair] = set()
 
+    @property
+    def in_use(self) -> bool:
+        """Whether QPs use it."""
+        return bool(self._users)
+
     def set_state(self, state: ProfileState) -> None:
         """Moves one step: INIT <-> OFFLINE <-> ONLINE.
 
@@ -116,9 +121,8 @@ class _Profile:
         self.state = state
 
     def online(self) -> None:
-        """Takes all steps to ONLINE."""
-        while self.state is not ProfileState.ONLINE:
-            self.set_state(ProfileState(self.state + 1))
+        """Takes all steps to ONLINE, none of which can be refused."""
+        self.state = ProfileState.ONLINE
 
     def _require_editable(self) -> None:
         if self.state is ProfileState.ONLINE:
@@ -397,33 +401,33 @@ class Controller:
         ]  # fmt: skip
 
     def start_probes(
-        self, peer: Peer, evs: Sequence[int], *, timeout_s: float, packet_bytes: int | None = None
+        self, peer: Peer | int, evs: Sequence[int], *, timeout_s: float, packet_bytes: int | None = None
     ) -> dict[int, int]:
         """Sends one probe on each EV and returns at once: the EV of every request, by its number.
 
-        The peer has to be known (`Device.known_peer`) until the answers are taken: with it go its requests. Answers are
-        kept until they are taken, or until `forget_probes`. `packet_bytes` as for `probe`.
+        The peer, or its number, has to be known (`Device.known_peer`) until the answers are taken: with it go its
+        requests. Answers are kept until they are taken, or until `forget_probes`. `packet_bytes` as for `probe`.
 
         Raises:
             ConfigError: an EV the device does not have, or a size that no data packet has.
         """
+        if not isinstance(peer, int):
+            with self._device.known_peer(peer) as number:
+                return self.start_probes(number, evs, timeout_s=timeout_s, packet_bytes=packet_bytes)
         padding = self._padding(packet_bytes)
+        timeout_ns = int(timeout_s * 1e9)
         chosen = [self._owned(value, "evs") for value in evs]
         waiting: dict[int, int] = {}
-        with self._device.known_peer(peer) as number:
-            for value, port in chosen:
-                with self._lock:
-                    request = self._next_request
-                    self._next_request = request % 0xFFFF + 1
-                    self._answers[request] = None
-                timeout_ns = int(timeout_s * 1e9)
-                status = self._device._native.send_ev_probe(number, port, value, request, timeout_ns, padding)
-                waiting[request] = value
-                try:
-                    check(status, f"cannot probe EV {value:#x}")
-                except BaseException:
-                    self.forget_probes(waiting)
-                    raise
+        for value, port in chosen:
+            with self._lock:
+                request = self._next_request
+                self._next_request = request % 0xFFFF + 1
+                self._answers[request] = None
+            status = self._device._native.send_ev_probe(peer, port, value, request, timeout_ns, padding)
+            waiting[request] = value
+            if status:
+                self.forget_probes(waiting)
+                check(status, f"cannot probe EV {value:#x}")
         return waiting
 
     def take_answers(self, requests: Collection[int]) -> dict[int, ProbeAnswer]:
@@ -466,7 +470,7 @@ class Controller:
         count: int | None,
     ) -> list[tuple[int, int]]:
         if mode is EvProfileMode.AUTO:
-            return self._device.evs()
+            return list(self._evs)
         if mode is EvProfileMode.EXP:
             if not evs or len(set(evs)) != len(evs):
                 raise ConfigError("evs", evs, "at least one EV, each once")
@@ -498,8 +502,13 @@ class Controller:
         return found
 
     @cached_property
+    def _evs(self) -> tuple[tuple[int, int], ...]:
+        """The device's, whose pairs profiles share: each of hundreds of profiles would make them anew."""
+        return tuple(self._device.evs())
+
+    @cached_property
     def _port_of_ev(self) -> dict[int, int]:
-        return dict(self._device.evs())
+        return dict(self._evs)
 
     def _owned(self, value: int, name: str) -> tuple[int, int]:
         """(EV, port) when the device has a socket for it."""

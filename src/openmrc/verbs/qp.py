@@ -170,20 +170,22 @@ class QueuePair:
             InvalidStateError: the QP cannot go there from its state.
         """
         values = _checked(state, attributes)
-        where = f"QP {self.qp_num:#x} is {self.state.name} and cannot become {state.name}"
         if state is QpState.RST:
-            check(self._native.qp_to_reset(self.qp_num), where)
-            self._leave_profiles()
+            status = self._native.qp_to_reset(self.qp_num)
+            if not status:
+                self._leave_profiles()
         elif state is QpState.ERR:
-            check(self._native.qp_to_error(self.qp_num), where)
+            status = self._native.qp_to_error(self.qp_num)
         elif state is QpState.INIT:
-            self._to_init(values, where)
+            status = self._to_init(values)
         elif state is QpState.RTR:
-            self._to_rtr(values, where)
+            status = self._to_rtr(values)
         else:
-            self._to_rts(values, where)
+            status = self._to_rts(values)
+        if status:
+            check(status, f"QP {self.qp_num:#x} is {self.state.name} and cannot become {state.name}")
 
-    def _to_init(self, values: dict[str, Any], where: str) -> None:
+    def _to_init(self, values: dict[str, Any]) -> int:
         ev_profile, cc_profile = values["ev_profile"], values["cc_profile"]
         for profile in (ev_profile, cc_profile):
             if profile is not None and profile.state is not ProfileState.ONLINE:
@@ -200,11 +202,14 @@ class QueuePair:
         }
         if ev_profile is not None:
             ev_set |= {"active_per_port": ev_profile.active_per_port, "min_active": ev_profile.min_active}
-        universe = self.device.evs() if ev_profile is None else list(ev_profile._universe)
+        universe = self.device.evs() if ev_profile is None else ev_profile._universe
         name = "nscc" if cc_profile is None else cc_profile.controller_name
         cc = {} if cc_profile is None else cc_profile._values
         signal = (int(values["path_signal"]), values["plane_buffer_bytes"])
-        check(self._native.qp_to_init(self.qp_num, values["ev_selector"], ev_set, universe, name, cc, *signal), where)
+        selector = values["ev_selector"]
+        status: int = self._native.qp_to_init(self.qp_num, selector, ev_set, universe, name, cc, *signal)
+        if status:
+            return status
         hint_now = values["hint"]
         if hint_now is not None and self.hint is None:
             self.hint = hint_now
@@ -215,8 +220,9 @@ class QueuePair:
         self.ev_profile, self.cc_profile = ev_profile, cc_profile
         for denied in ev_profile._denied if ev_profile is not None else ():
             self._native.deny_ev(self.qp_num, denied)
+        return status
 
-    def _to_rtr(self, values: dict[str, Any], where: str) -> None:
+    def _to_rtr(self, values: dict[str, Any]) -> int:
         if values["path_mtu"] % 4:
             raise ConfigError("path_mtu", values["path_mtu"], "a multiple of 4")
         attributes = {
@@ -233,10 +239,13 @@ class QueuePair:
             "sack_bytes": values["sack_bytes"],
             "nack_out_of_window": values["nack_out_of_window"],
         }
-        with self.device.known_peer(values["peer"]) as number:  # the QP keeps it
-            check(self._native.qp_to_rtr(self.qp_num, attributes | {"peer": number}), where)
+        number = self.device.add_peer(values["peer"])  # the QP keeps it
+        try:
+            return self._native.qp_to_rtr(self.qp_num, attributes | {"peer": number})
+        finally:
+            self.device.remove_peer(number)
 
-    def _to_rts(self, values: dict[str, Any], where: str) -> None:
+    def _to_rts(self, values: dict[str, Any]) -> int:
         if values["timestamp_resolution_ns"] not in (128, 1000):
             raise ConfigError("timestamp_resolution_ns", values["timestamp_resolution_ns"], "128 or 1000")
         attributes = {
@@ -250,7 +259,7 @@ class QueuePair:
             "trimmable": values["trimmable"],
             "rc_window_packets": values["rc_window_packets"],
         }
-        check(self._native.qp_to_rts(self.qp_num, attributes), where)
+        return self._native.qp_to_rts(self.qp_num, attributes)
 
     # --- work
 
@@ -398,11 +407,12 @@ def _checked(state: QpState, attributes: dict[str, Any]) -> dict[str, Any]:
             words = ", ".join(allowed) or "nothing"
             msg = f"attribute {name} is not of the step to {state.name}; allowed: {words}"
             raise InvalidArgumentError(f"{msg} (hint: {hint})" if hint else msg)
-    values = {name: attributes.get(name, default) for name, default in allowed.items()}
+    values = allowed | attributes
     for name, value in values.items():
         if value is ...:
             raise ConfigError(name, None, f"a value: the step to {state.name} needs it")
-        low, high = _RANGES.get(name, (None, None))
-        if low is not None and high is not None and (not isinstance(value, int) or not low <= value <= high):
-            raise ConfigError(name, value, f"a whole number from {low} to {high}")
+        if name in attributes and name in _RANGES:
+            low, high = _RANGES[name]
+            if not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(name, value, f"a whole number from {low} to {high}")
     return values
