@@ -234,12 +234,7 @@ class Device:
         self.ev_format = _checked_format(ev_format, self.ports, routes)
         _within("udp_port", udp_port, 1, 65535)
         evs_per_port = _checked_evs_per_port(evs_per_port, len(self.ports), routes)
-        plane_burst_packets = burst_packets
-        if burst_packets is None:
-            offload = routes is None
-            burst_packets = BURST_PACKETS_DEFAULT if offload else 1
-            plane_burst_packets = PLANE_BURST_PACKETS_DEFAULT if offload else 1
-        _within("burst_packets", burst_packets, 1, BURST_PACKETS_MAX)
+        burst_packets, plane_burst_packets = _bursts(burst_packets, offload=routes is None)
         _within("partition_key", partition_key, 0, 0xFFFF)
         _within("socket_buffer_bytes", socket_buffer_bytes, 4096, 1 << 30)
         _within("first_source_port", first_source_port, 1024, 65535)
@@ -539,6 +534,14 @@ def _checked_evs_per_port(given: int | None, ports: int, routes: CheckedPaths | 
         given = min(wanted, EVS_MAX // ports)
     _within("evs_per_port", given, 1, EVS_MAX // ports)
     return given
+
+
+def _bursts(burst_packets: int | None, *, offload: bool) -> tuple[int, int]:
+    """Packets of a burst: in general, and on planes controlled by delay."""
+    if burst_packets is not None:
+        _within("burst_packets", burst_packets, 1, BURST_PACKETS_MAX)
+        return burst_packets, burst_packets
+    return (BURST_PACKETS_DEFAULT, PLANE_BURST_PACKETS_DEFAULT) if offload else (1, 1)
 
 
 def _check_timers(endpoint_retry_us: int, endpoint_retries: int, reverse_probe_interval_us: int) -> None:
