@@ -198,6 +198,7 @@ class Engine {
 
   // --- nouns
   TimePs next_timer() const;                 // kNever: none
+  std::uint64_t messages_received() const;   // by all QPs so far
   QpState qp_state(std::uint32_t qp) const;  // kReset for an unknown QP
   QpErrorCause qp_error(std::uint32_t qp) const;
   TimePs qp_heard(std::uint32_t qp) const;     // when the latest packet of the peer's QP arrived

@@ -149,8 +149,17 @@ class Device {
     PortMask data = 0, endpoint = 0;
   };
 
+  // Data of one message that comes in small pieces, each of which wakes the I/O thread.
+  struct Trickle {
+    std::uint64_t message = 0;  // number of messages before it
+    TimeNs since = 0, latest = 0;
+    TimeNs bytes = 0;
+    std::uint32_t looks = 0;
+  };
+
   void run();
   void rest(TimeNs span);
+  TimeNs nap_for(TimeNs span) const;
   Readable sleep(const FileDescriptor& epoll, TimeNs span);
   Readable everything() const { return {all_ports_, all_ports_}; }
 
@@ -163,6 +172,7 @@ class Device {
   void turn(Readable readable);                      // sets more_
   Received receive(Readable readable, bool answer);  // `answer` at once, or leave it
   Received receive_endpoint(PortId id);
+  void judge_trickle(const Received& received);  // sets nap_
   void add_received(PortId id, const Received& received, Received& all);
   // Takes down the ports whose interface is gone, and up again those whose interface is back.
   void check_interfaces();
@@ -200,11 +210,13 @@ class Device {
   TxBurst burst_;
   TimeNs deferred_since_ = 0;  // acknowledgements wait for a polling thread's answer; 0: none do
   PortMask all_ports_ = 0, free_ports_ = 0;
-  PortMask carriers_ = 0;     // ports that set_port_state reports up
-  PortMask attached_ = 0;     // ports whose sockets are bound to an interface that exists
-  bool more_ = false;         // the last turn stopped at a limit
-  bool paused_ = false;       // the operating system refuses: look again in a moment, not at once
-  bool refused_ = false;      // the same for receiving
+  PortMask carriers_ = 0;  // ports that set_port_state reports up
+  PortMask attached_ = 0;  // ports whose sockets are bound to an interface that exists
+  bool more_ = false;      // the last turn stopped at a limit
+  bool paused_ = false;    // the operating system refuses: look again in a moment, not at once
+  bool refused_ = false;   // the same for receiving
+  bool nap_ = false;       // data trickles in: let some more come before the next look
+  Trickle trickle_;
   PortMask resting_ = 0;      // ports whose endpoint operations have used up their share, and are not waited for
   TimeNs endpoint_look_ = 0;  // of a polling thread at the sockets for endpoint operations: the latest
   LinkWatch links_;

@@ -99,11 +99,11 @@ bool MrcRequester::waits_for_port() const {
 }
 
 TimePs MrcRequester::retry_deadline() const {
-  if (queue_.empty() || waits_for_port()) return kNever;
+  if (queue_.empty()) return kNever;
   // Where planes are watched one by one, the timer is for the silence of all of them.
   const bool silence = window_.flight_empty() || planes_ != nullptr;
   const TimePs base = silence ? quiet_since_ : window_.record(window_.oldest()).sent;
-  return base + retry_.wait(rtt_.high());
+  return base + retry_.wait(rtt_.high()) + (waits_for_port() ? kPortPatience : 0);
 }
 
 // Well before the retry timer, ask the receiver what it has: the answer shows what is missing at the end of a burst,

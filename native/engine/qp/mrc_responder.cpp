@@ -174,6 +174,7 @@ void MrcResponder::advance() {
     ooo_ -= run;
     completed_ += messages;
     context_.stats.received_messages += messages;
+    context_.services.messages_received += messages;
     if (messages > 0) ack_due_ = true;
     if (!immediates_.empty() && immediates_.front().psn == cack_) deliver_immediate();
   }

@@ -25,8 +25,9 @@ void RcRequester::start(TimePs now, const QpToRts& attributes) {
 
 // While nothing is under way and a busy port keeps the next packet, there is nothing that the peer could answer.
 TimePs RcRequester::next_timer() const {
+  if (queue_.empty()) return kNever;
   const bool waits_for_port = next_ == first_ && ready() && (context_.usable_ports() >> path_.port & 1) != 0;
-  return queue_.empty() || waits_for_port ? kNever : timer_base_ + retry_.wait(rtt_.high());
+  return timer_base_ + retry_.wait(rtt_.high()) + (waits_for_port ? kPortPatience : 0);
 }
 
 void RcRequester::rebase(TimePs by) {

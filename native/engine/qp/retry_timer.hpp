@@ -8,6 +8,10 @@
 
 namespace openmrc {
 
+// Longer by so much while a busy port of our own keeps the next packet, and the peer owes nothing: a port that refuses for
+// ever has to end the QP all the same.
+inline constexpr TimePs kPortPatience = 250 * kPsPerMs;
+
 class RetryTimer {
  public:
   static constexpr std::uint8_t kForEver = 25;
