@@ -95,9 +95,8 @@ struct QpCapabilities {
   bool trim_nack = true;
   bool dynamic_mpr = false;
   bool service_time = true;
-  bool plane_sacks = false;  // extension: SACKs are counted and merged by plane, and are sent after 1 ms at the latest
-  bool sack_transit =
-      false;  // extension: where SACKs are by plane, they carry the transit time in place of the OOO count
+  bool plane_sacks = false;   // extension: SACKs are counted and merged by plane, and are sent after 1 ms at the latest
+  bool sack_transit = false;  // extension: SACKs by plane carry the transit time in place of the OOO count
 };
 
 // How congestion shows on the planes of a QP.

@@ -110,8 +110,7 @@ struct Seth {
 
 struct CcState {
   std::uint16_t timestamp = 0;  // echoed
-  std::uint16_t ooo_count =
-      0;  // 15 bits; with `sack_transit` the transit time of the trigger, in units of its timestamp
+  std::uint16_t ooo_count = 0;  // 15 bits; with `sack_transit` the transit time of the trigger
   bool restore_cwnd = false;
   std::uint8_t rcv_cwnd_pen = 0;     // 0..127
   std::uint32_t rcvd_256_bytes = 0;  // 24 bits, units of 256 bytes, rounded up
