@@ -56,9 +56,11 @@ void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bo
 // in another order than they arrived in, and take what it hears of last for lost. Clocks of the two ends need not agree: the
 // planes are compared with each other.
 void MrcResponder::note_transit(const PendingSack& sack) {
-  const std::uint16_t transit = transit_of(sack);
   PlaneArrivals& own = arrivals_[sack.port];
-  const auto later = [](std::uint16_t one, std::uint16_t other) { return static_cast<std::int16_t>(one - other); };
+  const std::int32_t near = sack.arrived - own.heard > kTransitLife  ? transit_reference_
+                            : sack.arrived - own.heard > kQuickHeard ? own.transit
+                                                                     : own.transit_latest;
+  const std::int32_t transit = near + static_cast<std::int16_t>(transit_of(sack) - static_cast<std::uint16_t>(near));
   // The least of a while: queues come and go, and would have SACKs take another way all the time.
   if (sack.arrived - own.heard > kTransitLife) {
     own.transit = own.transit_now = transit;
@@ -68,19 +70,19 @@ void MrcResponder::note_transit(const PendingSack& sack) {
     own.transit_now = transit;
     own.transit_since = sack.arrived;
   }
-  if (later(transit, own.transit_now) < 0) own.transit_now = transit;
-  if (later(transit, own.transit) < 0) own.transit = transit;
+  own.transit_latest = transit_reference_ = transit;
+  own.transit_now = std::min(own.transit_now, transit);
+  own.transit = std::min(own.transit, transit);
   own.heard = sack.arrived;
   PortId quickest = sack.port;
   for (PortId port = 0; port < arrivals_.size(); ++port) {
     const PlaneArrivals& other = arrivals_[port];
-    if (other.heard >= sack.arrived - kQuickHeard && later(other.transit, arrivals_[quickest].transit) < 0)
-      quickest = port;
+    if (other.heard >= sack.arrived - kQuickHeard && other.transit < arrivals_[quickest].transit) quickest = port;
   }
-  const TimePs gain = later(own.transit, arrivals_[quickest].transit) * timestamp_unit(sack.resolution);
+  const TimePs gain = (own.transit - arrivals_[quickest].transit) * timestamp_unit(sack.resolution);
   const bool current_heard = arrivals_[own.answer_over].heard >= sack.arrived - kQuickHeard;
   const TimePs lead =
-      later(arrivals_[own.answer_over].transit, arrivals_[quickest].transit) * timestamp_unit(sack.resolution);
+      (arrivals_[own.answer_over].transit - arrivals_[quickest].transit) * timestamp_unit(sack.resolution);
   // Round trips with another way back are not comparable, so that the way changes seldom, and only for something.
   PortId better = own.answer_over;
   if (gain <= kTransitGain / 2) {
