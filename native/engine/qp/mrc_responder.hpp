@@ -56,7 +56,7 @@ class MrcResponder final : public Responder {
     std::uint32_t bytes = 0;
     // Arrival less sending, in the sender's units and on clocks that differ by a constant: the latest, and the least of ten
     // to twenty seconds. Timestamps repeat sooner than a long queue empties: values follow those before them.
-    std::int32_t transit_latest = 0, transit = 0, transit_now = 0;
+    std::int64_t transit_latest = 0, transit = 0, transit_now = 0;
     TimePs transit_since = 0;
     PortId answer_over = 0;  // plane that its SACKs take
     TimePs way_chosen = kLongAgo;
@@ -124,7 +124,7 @@ class MrcResponder final : public Responder {
   Psn max_received_ = 0;
   std::uint64_t completed_ = 0;  // messages, in order
   std::uint64_t rcvd_bytes_ = 0;
-  std::int32_t transit_reference_ = 0;  // of any plane, the latest
+  std::int64_t transit_reference_ = 0;  // of any plane, the latest
   TimePs next_reverse_probe_ = kNever;
   std::uint32_t window_psns_ = 0;
   std::uint32_t window_psns_max_ = 0;

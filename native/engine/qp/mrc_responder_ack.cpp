@@ -57,10 +57,10 @@ void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bo
 // planes are compared with each other.
 void MrcResponder::note_transit(const PendingSack& sack) {
   PlaneArrivals& own = arrivals_[sack.port];
-  const std::int32_t near = sack.arrived - own.heard > kTransitLife  ? transit_reference_
+  const std::int64_t near = sack.arrived - own.heard > kTransitLife  ? transit_reference_
                             : sack.arrived - own.heard > kQuickHeard ? own.transit
                                                                      : own.transit_latest;
-  const std::int32_t transit = near + static_cast<std::int16_t>(transit_of(sack) - static_cast<std::uint16_t>(near));
+  const std::int64_t transit = near + static_cast<std::int16_t>(transit_of(sack) - static_cast<std::uint16_t>(near));
   // The least of a while: queues come and go, and would have SACKs take another way all the time.
   if (sack.arrived - own.heard > kTransitLife) {
     own.transit = own.transit_now = transit;
@@ -79,15 +79,15 @@ void MrcResponder::note_transit(const PendingSack& sack) {
     const PlaneArrivals& other = arrivals_[port];
     if (other.heard >= sack.arrived - kQuickHeard && other.transit < arrivals_[quickest].transit) quickest = port;
   }
-  const TimePs gain = (own.transit - arrivals_[quickest].transit) * timestamp_unit(sack.resolution);
+  const std::int64_t gain = own.transit - arrivals_[quickest].transit;
   const bool current_heard = arrivals_[own.answer_over].heard >= sack.arrived - kQuickHeard;
-  const TimePs lead =
-      (arrivals_[own.answer_over].transit - arrivals_[quickest].transit) * timestamp_unit(sack.resolution);
+  const std::int64_t lead = arrivals_[own.answer_over].transit - arrivals_[quickest].transit;
+  const std::int64_t enough = kTransitGain / timestamp_unit(sack.resolution);
   // Round trips with another way back are not comparable, so that the way changes seldom, and only for something.
   PortId better = own.answer_over;
-  if (gain <= kTransitGain / 2) {
+  if (gain <= enough / 2) {
     better = sack.port;
-  } else if (gain > kTransitGain && (own.answer_over == sack.port || !current_heard || lead > kTransitGain)) {
+  } else if (gain > enough && (own.answer_over == sack.port || !current_heard || lead > enough)) {
     better = quickest;
   }
   if (better == own.answer_over || (current_heard && sack.arrived - own.way_chosen < kWayLife)) return;
