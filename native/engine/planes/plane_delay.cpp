@@ -56,7 +56,7 @@ TimePs PlaneDelay::queue_of(TimePs rtt, Transit transit) {
   if (below) queue -= transit.range;
   if (queue < delay) queue += (delay - queue) / transit.range * transit.range;
   const TimePs bounded = std::clamp<TimePs>(queue, 0, delay);
-  transit_base_ += queue - bounded;
+  transit_base_ = (transit_base_ + queue - bounded) % transit.range;
   return bounded;
 }
 
