@@ -62,6 +62,7 @@ class EvSetModel(RuleBasedStateMachine):
             assert sum(self.port[ev] == port for ev in self.active) == self.positions
         self.min_active, self.successes, self.to_good = min_active, successes, to_good
         self.due: dict[int, int] = {}
+        self.held: set[int] = set()  # lost data, and are kept in use by the floor
         self.answers = [0] * len(universe)
         self.now = 0
         self.ports = ALL_PORTS
@@ -87,6 +88,7 @@ class EvSetModel(RuleBasedStateMachine):
         self.states[ev] = state
         self.answers[ev] = 0
         self.due.pop(ev, None)
+        self.held.discard(ev)
         if not was_active:
             return
         allowed = self.backups(self.port[ev])
@@ -103,17 +105,27 @@ class EvSetModel(RuleBasedStateMachine):
         if sum(self.port[other] == self.port[ev] for other in self.active) < self.positions:
             self.active.add(ev)
 
+    def release(self, ev: int) -> None:
+        if ev in self.held:
+            self.held.remove(ev)
+            del self.due[ev]
+
     @rule(index=indexes, feedback=st.sampled_from(list(paths.EvFeedback)))
     def feedback(self, index: int, feedback: paths.EvFeedback) -> None:
         ev = self.pick(index)
         self.set.on_feedback(self.now, ev, feedback)
+        if feedback not in TO_BAD:  # something arrived
+            self.release(ev)
         if feedback in TO_SKIP and self.states[ev] == GOOD:
             self.states[ev] = SKIP
         elif feedback in TO_BAD and self.states[ev] in USABLE:
             usable = sum(self.is_up(other) for other in self.active)
             counts = ev in self.active and self.is_up(ev)
             if counts and usable <= self.min_active and not self.backups(self.port[ev]):
-                return  # the floor holds it
+                if ev not in self.held:
+                    self.held.add(ev)
+                    self.due[ev] = self.now + INTERVAL_PS
+                return
             self.retire(ev, BAD)
             self.due[ev] = self.now + INTERVAL_PS
 
@@ -167,6 +179,7 @@ class EvSetModel(RuleBasedStateMachine):
 
     def answer(self, ev: int, marked: bool) -> None:
         self.set.on_probe_answer(self.now, ev, marked)
+        self.release(ev)
         if self.states[ev] != BAD:
             return
         self.answers[ev] += 1
@@ -218,7 +231,7 @@ class EvSetModel(RuleBasedStateMachine):
             assert vacant == 0 or not self.backups(port), "no position stays empty while its plane has a backup"
         timers = [at for ev, at in self.due.items() if self.is_up(ev)]
         assert self.set.next_probe_time() == min(timers, default=paths.NEVER)
-        assert set(self.due) == {ev for ev in self.all() if self.states[ev] == BAD}
+        assert set(self.due) == {ev for ev in self.all() if self.states[ev] == BAD} | self.held
 
     @invariant()
     def events_tell_every_change(self) -> None:
