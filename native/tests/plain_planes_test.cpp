@@ -163,7 +163,7 @@ TEST_CASE(planes_of_unequal_delay_add_up) {
 
 // The slow plane's queue grows longer than timestamps tell apart while the plane starts.
 TEST_CASE(a_slow_plane_does_not_take_the_acknowledgements_of_a_quick_one) {
-  for (const std::uint64_t seed : {1, 3}) {
+  for (const std::uint64_t seed : {1U, 3U}) {
     PlainOptions options = planes(
         {plane(138, 1100, 970 * kPsPerUs), plane(402, 146, 220 * kPsPerUs), plane(13, 259, 12'920 * kPsPerUs)}, 8192);
     options.seed = seed;
