@@ -150,6 +150,7 @@ nb::dict statistics(Device& device) {
   nb::dict out;
   out["turns"] = own.turns;
   out["progress_calls"] = own.progress_calls;
+  out["pauses"] = own.pauses;
   out["timer_runs"] = own.timer_runs;
   out["events_dropped"] = own.events_dropped;
   out["clock_rebases"] = own.clock_rebases;

@@ -158,7 +158,7 @@ bool Engine::poll_endpoint_result(EndpointResult& result) { return impl_->poll_e
 // --- nouns
 
 TimePs Engine::next_timer() const { return impl_->next_timer(); }
-std::uint64_t Engine::messages_received() const { return impl_->services.messages_received; }
+TimePs Engine::patience() const { return impl_->patience(); }
 QpState Engine::qp_state(std::uint32_t qp) const {
   const Qp* target = impl_->find(qp);
   return target == nullptr ? QpState::kReset : target->context().state;

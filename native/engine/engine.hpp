@@ -74,6 +74,7 @@ struct RxDatagram {
   Ecn ecn = Ecn::kNotEct;
   std::span<const std::uint8_t> bytes;
   std::uint32_t phantom_bytes = 0;  // payload not carried (simulator); needs icrc = false
+  TimePs waited = 0;                // from its arrival at the port until now, where the driver knows
 };
 
 // One datagram to send: gather headers, payload, trailer.
@@ -197,8 +198,9 @@ class Engine {
   bool poll_endpoint_result(EndpointResult& result);
 
   // --- nouns
-  TimePs next_timer() const;                 // kNever: none
-  std::uint64_t messages_received() const;   // by all QPs so far
+  TimePs next_timer() const;  // kNever: none
+  // How long the driver may leave acknowledgements unread. 0: the end of some message is under way; kNever: nothing is.
+  TimePs patience() const;
   QpState qp_state(std::uint32_t qp) const;  // kReset for an unknown QP
   QpErrorCause qp_error(std::uint32_t qp) const;
   TimePs qp_heard(std::uint32_t qp) const;     // when the latest packet of the peer's QP arrived

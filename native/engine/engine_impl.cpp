@@ -221,10 +221,34 @@ void EngineImpl::touch(Qp& qp) {
 // Deadlines mostly move later while traffic flows. An entry that is too early costs one look when it fires, and then
 // moves; only an earlier deadline needs an entry of its own.
 void EngineImpl::arm(Qp& qp) {
+  count(qp, qp.under_way());
   const TimePs next = qp.next_timer();
   if (next >= qp.timer_entry) return;
   qp.timer_entry = next;
   timers_.push({next, qp.context().qpn});
+}
+
+void EngineImpl::count(Qp& qp, UnderWay under_way) {
+  if (qp.counted == under_way) return;
+  const auto add = [this](UnderWay what, std::uint32_t by) {
+    if (what == UnderWay::kStream) streams_ += by;
+    if (what == UnderWay::kEnd) ends_ += by;
+  };
+  add(qp.counted, ~0U);
+  add(under_way, 1);
+  qp.counted = under_way;
+}
+
+TimePs EngineImpl::patience() const {
+  if (ends_ > 0) return 0;
+  TimePs least = kNever;
+  std::uint32_t left = streams_;
+  for (auto qp = in_order_.begin(); left > 0 && qp != in_order_.end(); ++qp) {
+    if ((*qp)->counted != UnderWay::kStream) continue;
+    least = std::min(least, (*qp)->requester()->patience());
+    --left;
+  }
+  return least;
 }
 
 bool EngineImpl::build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports,
@@ -316,6 +340,7 @@ Status EngineImpl::create_qp(const QpInitAttributes& attributes, std::uint32_t& 
 }
 
 void EngineImpl::unlist(Qp& qp) {
+  count(qp, UnderWay::kNothing);
   control_ready_.erase(&qp);
   data_ready_.erase(&qp);
 }

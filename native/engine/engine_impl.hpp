@@ -46,6 +46,7 @@ class EngineImpl final : public PathProber {
   void handle_clock_rebase(TimePs by);
   bool poll_transmit(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst, Outgoing what);
   TimePs next_timer() const;
+  TimePs patience() const;
   void hot_memory(HotMemory& hot) const;
 
   Status remove_peer(PeerId id);
@@ -86,6 +87,7 @@ class EngineImpl final : public PathProber {
   bool build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports, std::uint32_t burst_max,
                   TxBurst& burst);
   void arm(Qp& qp);
+  void count(Qp& qp, UnderWay under_way);
   void unlist(Qp& qp);
   void leave_peer(Qp& qp);
   std::uint32_t draw_qp_number();
@@ -97,6 +99,7 @@ class EngineImpl final : public PathProber {
   Ring<Qp*> control_ready_;
   Ring<Qp*> data_ready_;
   std::priority_queue<TimerEntry, std::vector<TimerEntry>, std::greater<>> timers_;
+  std::uint32_t streams_ = 0, ends_ = 0;  // QPs by what is under way
   std::deque<EndpointResult> endpoint_results_;
   Rng qpn_rng_;
   std::uint64_t qp_numbers_drawn_ = 0;

@@ -18,10 +18,14 @@ inline constexpr TimeNs kNsPerMs = 1'000'000;
 inline constexpr TimeNs kNsPerSecond = 1'000'000'000;
 inline constexpr TimeNs kNeverNs = INT64_MAX;
 
+inline TimeNs to_ns(const timespec& time) {
+  return static_cast<TimeNs>(time.tv_sec) * kNsPerSecond + static_cast<TimeNs>(time.tv_nsec);
+}
+
 inline TimeNs now_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<TimeNs>(now.tv_sec) * kNsPerSecond + static_cast<TimeNs>(now.tv_nsec);
+  return to_ns(now);
 }
 
 class EngineClock {

@@ -28,12 +28,6 @@ constexpr std::uint32_t kBulkDatagrams = 4;
 constexpr std::uint64_t kBulkBytes = 1024;
 constexpr TimeNs kSleepMax = 10 * kNsPerSecond;
 
-// Datagrams that trickle in are waited for by time: a thread that keeps up with a slow network would wake for each of them.
-constexpr TimeNs kNap = 200 * kNsPerUs;
-constexpr TimeNs kTrickleGap = kNsPerMs;    // a pause as long ends the trickle
-constexpr TimeNs kTrickleByte = 4;          // 2 Gb/s: a message at a higher rate is over before a nap pays
-constexpr std::uint32_t kTrickleLooks = 8;  // of one message, before the first nap: a short one is taken at once
-
 constexpr TimeNs kEndpointLook = 20 * kNsPerUs;  // between looks of a polling thread at endpoint operations
 
 constexpr TimeNs kPause = kNsPerMs;              // after a refusal that nothing announces the end of
@@ -291,13 +285,14 @@ void Device::run() {
       continue;
     }
     TimeNs span = 0;
-    bool refused = false, nap = false;
+    TimeNs pause = 0;
+    bool refused = false;
     {
       const std::unique_lock guard(lock_);
       ++stats_.turns;
       turn(readable);
       refused = refused_;
-      nap = nap_;
+      pause = pause_;
       if (!more_) {
         const TimeNs deadline = next_timer();
         span = deadline == kNeverNs ? kSleepMax : std::clamp<TimeNs>(deadline - now_ns(), 0, kSleepMax);
@@ -308,14 +303,14 @@ void Device::run() {
     }
     for (int i = 0; i < 64 && lock_.contended(); ++i) std::this_thread::yield();
     if (refused) rest(kPause);  // what refuses to be read stays readable
-    if (nap && span > 0) span -= nap_for(std::min(span, kNap));
+    if (pause > 0 && span > 0) span -= pause_for(std::min(span, pause));
     readable = sleep(io_epoll_, refused ? 0 : span);
     sleeping_until_.store(0);
   }
 }
 
 // Until then, or until somebody rings. Returns `span`.
-TimeNs Device::nap_for(TimeNs span) const {
+TimeNs Device::pause_for(TimeNs span) const {
   const timespec timeout = to_timespec(span);
   pollfd wait{wake_fd_.get(), POLLIN, 0};
   ::ppoll(&wait, 1, &timeout, nullptr);
@@ -370,24 +365,14 @@ void Device::turn(Readable readable) {
   enter();
   if (link_check_due()) check_interfaces();
   retry_blocked();
-  judge_trickle(receive(readable, /*answer=*/true));
+  const Received received = receive(readable, /*answer=*/true);
   run_timer(engine_now());
   more_ = flush(kBurstsPerTurn, Outgoing::kEverything, engine_now()) || more_;
   collect();
-}
-
-// The end of a message, which somebody may wait for, begins the count anew.
-void Device::judge_trickle(const Received& received) {
-  const TimeNs now = now_ns();
-  const std::uint64_t messages = engine_->messages_received();
-  const bool bulk = received.bytes > kBulkBytes;
-  if (messages != trickle_.message || now - trickle_.latest > kTrickleGap) trickle_ = {messages, now};
-  if (bulk) {
-    trickle_.latest = now;
-    trickle_.bytes += static_cast<TimeNs>(received.bytes);
-    ++trickle_.looks;
-  }
-  nap_ = bulk && trickle_.looks > kTrickleLooks && now - trickle_.since > trickle_.bytes * kTrickleByte;
+  const TimePs patience = engine_->patience();
+  const Moderation::Look look{now_ns(), received.datagrams, received.bytes, received.waited};
+  pause_ = moderation_.pause(look, patience == kNever ? kNeverNs : patience / kPsPerNs);
+  stats_.pauses += pause_ > 0 ? 1 : 0;
 }
 
 // Starts at another port each time, so that no port's answers wait behind the same other ones for ever.
@@ -415,6 +400,7 @@ void Device::add_received(PortId id, const Received& received, Received& all) {
   }
   all.datagrams += received.datagrams;
   all.bytes += received.bytes;
+  all.waited = std::min(all.waited, received.waited);
 }
 
 // While the socket rests, nothing that arrives there wakes a thread.

@@ -23,6 +23,7 @@
 #include "nic/error.hpp"
 #include "nic/fork.hpp"
 #include "nic/link_watch.hpp"
+#include "nic/moderation.hpp"
 #include "nic/port.hpp"
 #include "nic/settings.hpp"
 
@@ -31,6 +32,7 @@ namespace openmrc::nic {
 struct DeviceStats {
   std::uint64_t turns = 0;           // of the I/O thread
   std::uint64_t progress_calls = 0;  // turns by polling threads
+  std::uint64_t pauses = 0;          // of the I/O thread between looks at its sockets
   std::uint64_t timer_runs = 0;
   std::uint64_t events_dropped = 0;  // the application did not fetch them in time
   std::uint64_t clock_rebases = 0;   // see EngineClock
@@ -149,17 +151,9 @@ class Device {
     PortMask data = 0, endpoint = 0;
   };
 
-  // Data of one message that comes in small pieces, each of which wakes the I/O thread.
-  struct Trickle {
-    std::uint64_t message = 0;  // number of messages before it
-    TimeNs since = 0, latest = 0;
-    TimeNs bytes = 0;
-    std::uint32_t looks = 0;
-  };
-
   void run();
   void rest(TimeNs span);
-  TimeNs nap_for(TimeNs span) const;
+  TimeNs pause_for(TimeNs span) const;
   Readable sleep(const FileDescriptor& epoll, TimeNs span);
   Readable everything() const { return {all_ports_, all_ports_}; }
 
@@ -169,10 +163,9 @@ class Device {
   TimePs engine_now() const { return clock_.engine_time(now_ns()); }
   TimeNs next_timer() const { return clock_.monotonic(engine_->next_timer()); }
   std::uint32_t poll(Readable readable);
-  void turn(Readable readable);                      // sets more_
+  void turn(Readable readable);                      // sets more_ and pause_
   Received receive(Readable readable, bool answer);  // `answer` at once, or leave it
   Received receive_endpoint(PortId id);
-  void judge_trickle(const Received& received);  // sets nap_
   void add_received(PortId id, const Received& received, Received& all);
   // Takes down the ports whose interface is gone, and up again those whose interface is back.
   void check_interfaces();
@@ -215,8 +208,8 @@ class Device {
   bool more_ = false;      // the last turn stopped at a limit
   bool paused_ = false;    // the operating system refuses: look again in a moment, not at once
   bool refused_ = false;   // the same for receiving
-  bool nap_ = false;       // data trickles in: let some more come before the next look
-  Trickle trickle_;
+  Moderation moderation_;
+  TimeNs pause_ = 0;          // before the next look of the I/O thread
   PortMask resting_ = 0;      // ports whose endpoint operations have used up their share, and are not waited for
   TimeNs endpoint_look_ = 0;  // of a polling thread at the sockets for endpoint operations: the latest
   LinkWatch links_;

@@ -224,6 +224,7 @@ int Port::rebind() {
       error = std::all_of(transmit.begin(), transmit.end(), valid) ? 0 : EADDRINUSE;
       if (error == 0) {
         receive_socket_ = std::move(receive);
+        stamps_ = false;
         endpoint_socket_ = std::move(endpoint);
         transmit_sockets_ = std::move(transmit);
         return 0;

@@ -53,7 +53,8 @@ ReceiveBuffersPtr make_receive_buffers();
 struct Received {
   std::uint32_t datagrams = 0;
   std::uint64_t bytes = 0;
-  bool refused = false;  // by the kernel, though something may be there: looking again at once is no use
+  bool refused = false;      // by the kernel, though something may be there: looking again at once is no use
+  TimeNs waited = kNeverNs;  // the latest of the larger messages, in its socket; kNeverNs: none came
 };
 
 class Port {
@@ -122,6 +123,8 @@ class Port {
   int receive_batch(int fd, std::span<mmsghdr> messages);
   Received receive_refused();
   void hand_over(mmsghdr& message, Engine& engine, const EngineClock& clock, Received& found);
+  void begin_stamps();
+  TimeNs waited(TimeNs stamp) const;
   void note_fault(int error);
   int socket_of(std::uint16_t source_port) const;
 
@@ -145,6 +148,9 @@ class Port {
   bool faulty_ = false;            // the kernel has refused, and taken nothing since
   bool batches_ = true;            // sendmmsg and recvmmsg: a sandbox may forbid them
   std::uint8_t single_looks_ = 2;  // at the socket, for one message each, before looks for many
+  bool stamps_ = false;            // the kernel stamps what arrives
+  TimeNs handed_ = 0;              // when the engine got the latest message
+  TimeNs emptied_ = 0;             // the same of one that left the socket empty
   SocketStats stats_;
 };
 

@@ -70,9 +70,13 @@ ReceiveBuffersPtr make_receive_buffers() { return ReceiveBuffersPtr(new ReceiveB
 
 namespace {
 
-// Reads the control messages; returns the segment size of a coalesced message, 0 if it is a single datagram.
-std::size_t read_control(msghdr& header, RxDatagram& datagram) {
-  std::size_t segment_bytes = 0;
+struct Control {
+  std::size_t segment_bytes = 0;  // of a coalesced message; 0: it is a single datagram
+  TimeNs stamp = 0;               // of its arrival, by CLOCK_REALTIME; 0: none
+};
+
+Control read_control(msghdr& header, RxDatagram& datagram) {
+  Control found;
   for (cmsghdr* control = CMSG_FIRSTHDR(&header); control != nullptr; control = CMSG_NXTHDR(&header, control)) {
     int value = 0;
     const std::size_t bytes = control->cmsg_len - CMSG_LEN(0);
@@ -86,12 +90,16 @@ std::size_t read_control(msghdr& header, RxDatagram& datagram) {
       datagram.ecn = static_cast<Ecn>(value & 3);
       datagram.traffic_class = traffic_class_of(static_cast<std::uint8_t>((value >> 2) & 0x3F));
     } else if (control->cmsg_level == SOL_UDP && control->cmsg_type == UDP_GRO) {
-      segment_bytes = static_cast<std::size_t>(std::max(value, 0));
+      found.segment_bytes = static_cast<std::size_t>(std::max(value, 0));
     } else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_FLOWINFO) {
       datagram.fields.flow_label = static_cast<std::uint16_t>(ntohl(static_cast<std::uint32_t>(value)) & 0xFFFFU);
+    } else if (control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_TIMESTAMPNS) {
+      timespec stamp{};
+      std::memcpy(&stamp, CMSG_DATA(control), std::min(bytes, sizeof stamp));
+      found.stamp = to_ns(stamp);
     }
   }
-  return segment_bytes;
+  return found;
 }
 
 }  // namespace
@@ -113,7 +121,22 @@ Received Port::receive_refused() {
   if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
   ++stats_.receive_errors;
   note_fault(errno);
-  return {0, 0, /*refused=*/true};
+  return {0, 0, /*refused=*/true, kNeverNs};
+}
+
+// From the first larger message on: the kernel's stamps are part of the latency of short ones.
+void Port::begin_stamps() {
+  constexpr int kOn = 1;
+  stamps_ = true;  // where a sandbox refuses, too: it is not asked again
+  ::setsockopt(receive_socket_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &kOn, sizeof kOn);
+}
+
+// How long a datagram has been in the socket. That clock may be set meanwhile: no longer than since the socket was empty.
+TimeNs Port::waited(TimeNs stamp) const {
+  if (stamp == 0) return 0;
+  timespec real{};
+  ::clock_gettime(CLOCK_REALTIME, &real);
+  return std::clamp<TimeNs>(to_ns(real) - stamp, 0, std::max<TimeNs>(handed_ - emptied_, 0));
 }
 
 void Port::hand_over(mmsghdr& message, Engine& engine, const EngineClock& clock, Received& found) {
@@ -127,11 +150,17 @@ void Port::hand_over(mmsghdr& message, Engine& engine, const EngineClock& clock,
   datagram.port = id_;
   datagram.source =
       from_socket_address(*static_cast<const sockaddr_storage*>(message.msg_hdr.msg_name), datagram.fields.source_port);
-  std::size_t step = read_control(message.msg_hdr, datagram);
+  const Control control = read_control(message.msg_hdr, datagram);
+  std::size_t step = control.segment_bytes;
   if (step == 0 || step >= bytes.size()) step = std::max<std::size_t>(bytes.size(), 1);
   if (step < bytes.size()) ++stats_.coalesced_receives;
   found.bytes += bytes.size();
-  const TimePs now = clock.engine_time(now_ns());
+  handed_ = now_ns();
+  const TimePs now = clock.engine_time(handed_);
+  if (bytes.size() > kShortBytes) {
+    found.waited = waited(control.stamp);
+    datagram.waited = found.waited * kPsPerNs;
+  }
   std::size_t offset = 0;
   do {
     datagram.bytes = bytes.subspan(offset, std::min(step, bytes.size() - offset));
@@ -153,6 +182,8 @@ Received Port::receive(Engine& engine, const EngineClock& clock, ReceiveBuffers&
   if (received < 0) return receive_refused();
   Received found;
   for (mmsghdr& message : messages.first(static_cast<std::size_t>(received))) hand_over(message, engine, clock, found);
+  if (received < static_cast<int>(messages.size())) emptied_ = handed_;
+  if (!stamps_ && found.bytes > kShortBytes) begin_stamps();
   if (single_looks_ > 0) single_looks_ = found.bytes > kShortBytes ? 0 : static_cast<std::uint8_t>(single_looks_ - 1);
   stats_.received_datagrams += found.datagrams;
   stats_.received_bytes += found.bytes;

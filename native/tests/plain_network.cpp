@@ -188,9 +188,13 @@ void PlainNetwork::transmit(int host) {
 void PlainNetwork::look_after(int host) {
   Host& own = hosts_[at(host)];
   own.awake_at = kNever;
+  nic::Moderation::Look look{now / kPsPerNs, static_cast<std::uint32_t>(own.inbox.size()), 0, nic::kNeverNs};
   for (const std::int32_t slot : own.inbox) {
     Packet& packet = packets_[static_cast<std::size_t>(slot)];
     packet.rx.bytes = {packet.bytes.data(), packet.size};
+    packet.rx.waited = options.stamps ? now - packet.arrived : 0;
+    look.bytes += packet.size + packet.rx.phantom_bytes;
+    if (packet.rx.phantom_bytes > 0) look.waited = packet.rx.waited / kPsPerNs;
     own.engine->handle_datagram(clock(host), packet.rx);
     free_.push_back(slot);
   }
@@ -199,6 +203,11 @@ void PlainNetwork::look_after(int host) {
   transmit(host);
   collect(host);
   transmit(host);
+  if (options.pauses) {
+    const TimePs patience = own.engine->patience();
+    const nic::TimeNs left = patience == kNever ? nic::kNeverNs : patience / kPsPerNs;
+    own.rests_until = now + own.moderation.pause(look, left) * kPsPerNs;
+  }
   const TimePs next = own.engine->next_timer();
   if (next != kNever) wake(host, std::max(from_clock(host, next), now) + lateness());
 }
@@ -219,8 +228,10 @@ void PlainNetwork::run_until(TimePs end) {
     queue_.pop();
     now = std::max(now, entry.time);
     if (entry.packet >= 0) {
-      hosts_[at(entry.host)].inbox.push_back(entry.packet);
-      wake(entry.host, now + lateness());
+      Host& host = hosts_[at(entry.host)];
+      host.inbox.push_back(entry.packet);
+      packets_[static_cast<std::size_t>(entry.packet)].arrived = now;
+      wake(entry.host, std::max(now, host.rests_until) + lateness());
     } else if (hosts_[at(entry.host)].awake_at == entry.time) {
       look_after(entry.host);
     }

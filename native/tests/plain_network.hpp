@@ -12,6 +12,7 @@
 
 #include "engine/base/rng.hpp"
 #include "engine/engine.hpp"
+#include "nic/moderation.hpp"
 #include "tests/check.hpp"
 
 namespace openmrc::test {
@@ -41,6 +42,8 @@ struct PlainOptions {
   // A host looks after its engine so much later than it should: exponential, and now and then by a millisecond or three.
   TimePs jitter = 50 * kPsPerUs;
   std::uint32_t hiccup_ppm = 1000;
+  bool stamps = true;  // hosts know when a packet arrived
+  bool pauses = true;  // hosts look after arrivals as the I/O thread of a device does
   std::uint64_t seed = 1;
 };
 
@@ -110,6 +113,7 @@ class PlainNetwork {
     RxDatagram rx;
     std::array<std::uint8_t, kHeaderBytesMax + 8> bytes;
     std::uint32_t size = 0;
+    TimePs arrived = 0;
   };
   struct Entry {
     TimePs time;
@@ -123,6 +127,8 @@ class PlainNetwork {
     CqId cq = 0;
     TimePs awake_at = kNever;
     std::vector<std::int32_t> inbox;
+    nic::Moderation moderation;
+    TimePs rests_until = 0;
   };
 
   void add_host(int host);

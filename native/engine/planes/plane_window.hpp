@@ -107,6 +107,7 @@ class PlaneWindow {
   TimePs next_send_ = 0;
   TimePs target_ = 0;    // queue that is aimed at
   TimePs overflow_ = 0;  // queue at which the buffer overflowed; 0: never seen
+  TimePs buffer_ = 0;    // the longest queue at that time; 0: not known
   bool starting_ = true;
   std::uint32_t start_hold_ = 0;  // no growth before a packet of this order has arrived
   bool start_held_ = false;
@@ -123,10 +124,11 @@ class PlaneWindow {
   std::uint32_t block_after_ = 0;  // packets before this order were under way at the last reaction and do not count
   std::uint32_t lost_early_ = 0, lost_late_ = 0;
   TimePs bursts_judged_ = 0;
+  TimePs burst_trial_ = 250 * kPsPerMs;  // until longer bursts are tried
   std::int64_t background_ppm_ = 0;
   std::uint32_t responses_ = 0;  // reactions to losses in a row that did not cure them
   std::int64_t responses_ppm_ = 0;
-  TimePs saved_target_ = 0, saved_overflow_ = 0;
+  TimePs saved_target_ = 0, saved_overflow_ = 0, saved_buffer_ = 0;
   std::int64_t saved_ceiling_ = 0, saved_window_ = 0;
 
   // A buffer that is too short to see: rate that overflows it, and pulses that look higher.

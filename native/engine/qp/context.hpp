@@ -32,7 +32,6 @@ struct EngineServices {
   PathProber& prober;
   PortMask local_ports_up = 0;
   Peer* peer_ports_changed = nullptr;  // set by a QP that learned of it; the engine tells the peer's other QPs
-  std::uint64_t messages_received = 0;
 };
 
 struct QpContext {

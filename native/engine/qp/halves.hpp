@@ -20,6 +20,13 @@ constexpr QpErrorCause cause_of_nak(wire::AethSyndrome syndrome) {
   }
 }
 
+// What a requester has under way, as far as its driver may take its time.
+enum class UnderWay : std::uint8_t {
+  kNothing,
+  kStream,  // at least as much again waits to be sent
+  kEnd,     // nothing or little waits: whoever posted it may wait for the acknowledgement
+};
+
 class Requester {
  public:
   explicit Requester(QpContext& context) : context_(context), queue_(context) {}
@@ -38,6 +45,9 @@ class Requester {
   virtual void handle_acknowledgement(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) = 0;
   virtual void handle_timer(TimePs now) = 0;
   virtual TimePs next_timer() const = 0;
+  virtual UnderWay under_way() const { return queue_.empty() ? UnderWay::kNothing : UnderWay::kEnd; }
+  // How long acknowledgements of a stream may be left unread.
+  virtual TimePs patience() const { return 0; }
   virtual void rebase(TimePs by) = 0;  // see Engine::handle_clock_rebase
   virtual BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) = 0;
   // Adds what is known of the packets in flight to the counters.

@@ -22,6 +22,8 @@ class MrcRequester final : public Requester {
   void handle_acknowledgement(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;
   void handle_timer(TimePs now) override;
   TimePs next_timer() const override;
+  UnderWay under_way() const override;
+  TimePs patience() const override { return planes_ == nullptr ? 0 : planes_->patience(); }
   void rebase(TimePs by) override;
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void handle_ports(TimePs now) override;
@@ -98,7 +100,7 @@ class MrcRequester final : public Requester {
   bool next_for_plane(Psn from, Psn& psn);
   bool wants_plane_ack(PortId plane, Psn psn, std::int64_t burst_bytes);
   std::uint32_t open_record(Psn psn);
-  std::int64_t backlog_bytes();
+  std::int64_t backlog_bytes() const;
   std::int64_t posted_bytes() const;
   void acknowledge_on_plane(TimePs now, Psn psn, bool certain);
   void sample_plane(TimePs now, PortId port, const wire::Packet& packet, Psn trigger, AckSample& sample);

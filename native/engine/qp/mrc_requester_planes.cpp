@@ -28,7 +28,7 @@ void MrcRequester::announce_plane(TimePs now, PortId plane, bool silent) {
 // --- sending
 
 // Bytes that wait, of the window and of what is posted; an estimate that takes every packet for a full one.
-std::int64_t MrcRequester::backlog_bytes() {
+std::int64_t MrcRequester::backlog_bytes() const {
   const Psn unsent = std::min(queue_.end_psn(), window_end());
   const Psn waiting = window_.lost() + (unsent > window_.end() ? unsent - window_.end() : 0);
   return static_cast<std::int64_t>(waiting * full_nominal_bytes());
@@ -38,6 +38,13 @@ std::int64_t MrcRequester::backlog_bytes() {
 std::int64_t MrcRequester::posted_bytes() const {
   const Psn end = std::min(queue_.end_psn(), window_end());
   return static_cast<std::int64_t>(end > window_.first() ? (end - window_.first()) * full_nominal_bytes() : 0);
+}
+
+// Where one controller has all planes, it is fed by every acknowledgement, and repairs are urgent anywhere.
+UnderWay MrcRequester::under_way() const {
+  if (queue_.empty()) return UnderWay::kNothing;
+  if (planes_ == nullptr || window_.lost() > 0 || retry_.consecutive() > 0) return UnderWay::kEnd;
+  return backlog_bytes() < static_cast<std::int64_t>(window_.in_flight_bytes()) ? UnderWay::kEnd : UnderWay::kStream;
 }
 
 // The next packet from `from` on: lost ones first, as long as there are any, then new ones. False: none may be sent.

@@ -77,9 +77,16 @@ void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wir
   advance();
   const wire::SackMark mark = marked ? wire::SackMark::kSkipOnce : wire::SackMark::kNone;
   const std::uint32_t entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
-  note_arrival(
-      {now, psn, entropy, packet.tseth.timestamp, 0, packet.tseth.resolution, mark, datagram.port, false, 0, 0, 0},
-      std::max(nominal, kTriggerBytesMin), packet.bth.ack_request || marked || packet.bth.rtx || duplicate);
+  const PendingSack sack{.arrived = now,
+                         .waited = datagram.waited,
+                         .trigger = psn,
+                         .entropy = entropy,
+                         .timestamp = packet.tseth.timestamp,
+                         .resolution = packet.tseth.resolution,
+                         .mark = mark,
+                         .port = datagram.port};
+  const bool at_once = packet.bth.ack_request || marked || packet.bth.rtx || duplicate;
+  note_arrival(sack, std::max(nominal, kTriggerBytesMin), at_once);
   ++inbound_since_probe_;
   arm_reverse_probe(now);
 }
@@ -93,8 +100,15 @@ void MrcResponder::handle_probe(TimePs now, const RxDatagram& datagram, const wi
   ++context_.stats.probes_received;
   const wire::SackMark mark = datagram.ecn == Ecn::kCe ? wire::SackMark::kSkipOnce : wire::SackMark::kNone;
   const std::uint32_t entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
-  const PendingSack answer{now, 0, entropy, peth.timestamp, peth.probe_id, peth.resolution, mark, datagram.port, true,
-                           0,   0, 0};
+  const PendingSack answer{.arrived = now,
+                           .waited = datagram.waited,
+                           .entropy = entropy,
+                           .timestamp = peth.timestamp,
+                           .probe_id = peth.probe_id,
+                           .resolution = peth.resolution,
+                           .mark = mark,
+                           .port = datagram.port,
+                           .probe = true};
   if (!arrivals_.empty()) note_transit(answer);
   queue_sack(answer);
   // Who asks for our state may be missing the transport ACK, or hear nothing of us at all.
@@ -174,7 +188,6 @@ void MrcResponder::advance() {
     ooo_ -= run;
     completed_ += messages;
     context_.stats.received_messages += messages;
-    context_.services.messages_received += messages;
     if (messages > 0) ack_due_ = true;
     if (!immediates_.empty() && immediates_.front().psn == cack_) deliver_immediate();
   }

@@ -38,7 +38,8 @@ class MrcResponder final : public Responder {
  private:
   // A SACK to be sent. While it waits, later triggers merge into it; once it has taken stock it keeps what it says.
   struct PendingSack {
-    TimePs arrived = 0;
+    TimePs arrived = 0;  // here
+    TimePs waited = 0;   // before that, at the port
     Psn trigger = 0;
     std::uint32_t entropy = 0;
     std::uint16_t timestamp = 0;

@@ -207,7 +207,7 @@ std::uint16_t MrcResponder::echo(TimePs now, TimePs arrived, std::uint16_t times
 
 // On clocks that differ by a constant, and a little more every second: the sender compares transit times with each other.
 std::uint16_t MrcResponder::transit_of(const PendingSack& sack) {
-  return static_cast<std::uint16_t>(timestamp_at(sack.arrived, sack.resolution) - sack.timestamp);
+  return static_cast<std::uint16_t>(timestamp_at(sack.arrived - sack.waited, sack.resolution) - sack.timestamp);
 }
 
 wire::Packet MrcResponder::sack_packet(TimePs now, const PendingSack& sack) const {

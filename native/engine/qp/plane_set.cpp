@@ -16,6 +16,7 @@ constexpr TimePs kLatencySlack = kPsPerMs;  // planes this close count as equall
 constexpr TimePs kSlackMin = kPsPerMs;
 constexpr TimePs kRested = kPsPerSecond;
 constexpr TimePs kSettle = 500 * kPsPerUs;
+constexpr std::int64_t kPatienceBytes = 131'072;
 constexpr std::int64_t kUnaskedMax = 65'536;  // and an eighth of a window at most
 constexpr std::uint32_t kReorderingMax = 128;
 constexpr std::size_t kSentMin = 64;
@@ -425,6 +426,18 @@ void PlaneSet::set_usable(TimePs now, PortMask usable) {
     plane.probe_at = kNever;
     probe_due_ &= ~bit_of(id);
   }
+}
+
+TimePs PlaneSet::patience() const {
+  TimePs least = kNever;
+  std::int64_t rate = 0;
+  for (const Plane& plane : planes_) {
+    if (plane.in_flight_bytes == 0 || plane.silent) continue;
+    if (plane.marking || plane.window.starting()) return 0;
+    least = std::min(least, plane.window.target() / 6);
+    rate += rate_of_plane(plane);
+  }
+  return least == kNever ? 0 : std::min(least, time_for(kPatienceBytes, rate));
 }
 
 PortMask PlaneSet::not_silent() const {

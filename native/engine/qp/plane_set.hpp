@@ -73,6 +73,8 @@ class PlaneSet {
   void begin_work(TimePs now);
   void set_usable(TimePs now, PortMask usable);
   PortMask not_silent() const;
+  // How long acknowledgements may be left unread without a plane running dry, or so much falling due at once.
+  TimePs patience() const;
   PortMask answering() const;  // planes that are not silent; all of them where every one is
 
   bool silent(PortId plane) const { return planes_[plane].silent; }

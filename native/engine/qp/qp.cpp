@@ -202,6 +202,10 @@ TimePs Qp::next_timer() const {
   return next;
 }
 
+UnderWay Qp::under_way() const {
+  return context_.state == QpState::kRts ? requester_->under_way() : UnderWay::kNothing;
+}
+
 void Qp::rebase(TimePs by) {
   timer_entry = rebased(timer_entry, by);
   context_.heard = rebased(context_.heard, by);

@@ -26,6 +26,7 @@ class Qp {
   void handle_timer(TimePs now);
   void handle_ports(TimePs now);
   TimePs next_timer() const;
+  UnderWay under_way() const;
   void rebase(TimePs by);
   BuildResult build_control(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
   BuildResult build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
@@ -42,6 +43,7 @@ class Qp {
   bool control_listed = false;
   bool data_listed = false;
   TimePs timer_entry = kNever;
+  UnderWay counted = UnderWay::kNothing;
 
  private:
   void announce(TimePs now) const;

@@ -204,6 +204,7 @@ class DeviceStatistics:
 
     turns: int
     progress_calls: int
+    pauses: int
     timer_runs: int
     events_dropped: int
     clock_rebases: int

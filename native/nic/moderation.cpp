@@ -1,0 +1,68 @@
+#include "nic/moderation.hpp"
+
+#include <algorithm>
+
+namespace openmrc::nic {
+namespace {
+
+constexpr TimeNs kPauseMax = 400 * kNsPerUs;
+constexpr TimeNs kPauseHurried = 200 * kNsPerUs;  // while somebody waits for an acknowledgement
+constexpr TimeNs kPauseMin = 40 * kNsPerUs;       // a shorter one costs as much as it saves
+constexpr TimeNs kPauseBytes = 65'536;            // at a high rate a pause ends when so much has come
+constexpr TimeNs kGap = kNsPerMs;                 // beyond the pause: ends a stream
+constexpr TimeNs kSpan = 20 * kNsPerMs;           // that the rate is measured over
+constexpr std::uint64_t kDataBytes = 1024;        // fewer at a look are acknowledgements and the like
+constexpr std::uint32_t kLooksMax = 4096;
+
+}  // namespace
+
+TimeNs Moderation::pause(const Look& look, TimeNs patience) {
+  const bool data = look.bytes > kDataBytes;
+  TimeNs wanted = 0;
+  if (data) {
+    wanted = std::min(for_data(look), patience > 0 ? patience : kPauseHurried);
+  } else if (patience != kNeverNs) {
+    wanted = std::min(patience, kPauseMax);
+  }
+  if (wanted < kPauseMin) wanted = 0;
+  paused_ = data ? wanted : 0;
+  return wanted;
+}
+
+TimeNs Moderation::for_data(const Look& look) {
+  if (look.now - latest_ > kPauseMax + kGap) {
+    since_ = look.now;
+    bytes_ = datagrams_ = 0;
+    looks_ = 0;
+  } else {
+    judge(look);
+    bytes_ += static_cast<TimeNs>(look.bytes);
+    datagrams_ += look.datagrams;
+    ++looks_;
+  }
+  latest_ = look.now;
+  if (look.now - since_ > kSpan) {
+    since_ += (look.now - since_) / 2;
+    bytes_ /= 2;
+    datagrams_ /= 2;
+  }
+  if (looks_ <= looks_first_ || bytes_ == 0) return 0;
+  return std::min(kPauseMax, kPauseBytes * (look.now - since_) / bytes_);
+}
+
+// A pause that went on after the last data had come was at the end of a message, and made it later. Where the kernel tells no
+// times of arrival, much less than the rate promised is the sign.
+void Moderation::judge(const Look& look) {
+  if (paused_ == 0) return;
+  const TimeNs span = std::max<TimeNs>(look.now - since_, 1);
+  const TimeNs interval = span / std::max<TimeNs>(datagrams_, 1);
+  const bool idle = look.waited != kNeverNs && look.waited > std::max(paused_ / 2, 2 * interval);
+  if (idle || 2 * static_cast<TimeNs>(look.bytes) < bytes_ * paused_ / span) {
+    looks_ = 0;
+    looks_first_ = std::min(2 * looks_first_, kLooksMax);
+  } else {
+    looks_first_ = std::max(looks_first_ - looks_first_ / 8, kLooksMin);
+  }
+}
+
+}  // namespace openmrc::nic

@@ -1,0 +1,84 @@
+// Pauses of the I/O thread: streams are looked after by time, what somebody may wait for is not.
+#include "nic/moderation.hpp"
+
+#include <algorithm>
+
+#include "tests/check.hpp"
+
+namespace {
+
+using namespace openmrc;
+using nic::kNeverNs;
+using nic::kNsPerMs;
+using nic::kNsPerUs;
+using nic::Moderation;
+using nic::TimeNs;
+
+struct Outcome {
+  int looks = 0, pauses = 0;
+  TimeNs longest = 0;
+  TimeNs late = 0;  // sum over all messages: the last byte is there, nobody looks
+};
+
+constexpr TimeNs kPacket = 1500;
+
+// Messages of `packets`, one packet each `interval`; the next message comes `gap` after the one before was read.
+Outcome receive(Moderation& moderation, int messages, TimeNs packets, TimeNs interval, TimeNs gap) {
+  Outcome outcome;
+  TimeNs now = kNsPerMs;
+  for (int i = 0; i < messages; ++i) {
+    const TimeNs began = now + gap;
+    for (TimeNs read = 0; read < packets;) {
+      now = std::max(now, began + (read + 1) * interval);
+      const TimeNs there = std::min(packets, (now - began) / interval);
+      const auto count = static_cast<std::uint32_t>(there - read);
+      const TimeNs waited = now - (began + there * interval);
+      const TimeNs pause = moderation.pause({now, count, std::uint64_t{count} * kPacket, waited}, kNeverNs);
+      read = there;
+      ++outcome.looks;
+      outcome.pauses += pause > 0 ? 1 : 0;
+      outcome.longest = std::max(outcome.longest, pause);
+      if (read < packets) now += pause;
+    }
+    outcome.late += now - (began + packets * interval);
+  }
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE(nic_moderation_gathers_a_stream) {
+  Moderation moderation;
+  const Outcome slow = receive(moderation, 1, 8000, 30 * kNsPerUs, 0);  // 400 Mb/s
+  CHECK(slow.looks < 8000 / 8);
+  CHECK(slow.longest <= 400 * kNsPerUs);
+}
+
+TEST_CASE(nic_moderation_keeps_up_with_what_is_fast) {
+  Moderation moderation;
+  CHECK(receive(moderation, 1, 80'000, 600, 0).pauses == 0);  // 20 Gb/s
+}
+
+TEST_CASE(nic_moderation_learns_that_messages_end) {
+  for (const TimeNs packets : {8, 64, 200}) {
+    Moderation moderation;
+    const TimeNs interval = 30 * kNsPerUs;
+    const Outcome outcome = receive(moderation, 1000, packets, interval, 100 * kNsPerUs);
+    CHECK(outcome.late / 1000 <= packets * interval / 20);
+  }
+}
+
+TEST_CASE(nic_moderation_takes_a_lone_short_message_at_once) {
+  Moderation moderation;
+  CHECK(receive(moderation, 100, 8, 30 * kNsPerUs, 2 * kNsPerMs).late == 0);
+  CHECK(moderation.pause({kNsPerMs, 1, 64, 0}, kNeverNs) == 0);
+}
+
+TEST_CASE(nic_moderation_leaves_acknowledgements_as_long_as_the_sender_allows) {
+  Moderation moderation;
+  const Moderation::Look look{kNsPerMs, 1, 60, kNeverNs};
+  CHECK(moderation.pause(look, 150 * kNsPerUs) == 150 * kNsPerUs);
+  CHECK(moderation.pause(look, 0) == 0);
+  CHECK(moderation.pause(look, 10 * kNsPerUs) == 0);  // too short to be worth it
+  CHECK(moderation.pause(look, kNsPerMs) == 400 * kNsPerUs);
+}
