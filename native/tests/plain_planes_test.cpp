@@ -262,6 +262,26 @@ TEST_CASE(a_short_buffer_is_not_overrun_again_and_again) {
   }
 }
 
+// How long a driver may leave acknowledgements unread: not where the end of a message is under way.
+TEST_CASE(patience_ends_with_the_work) {
+  PlainNetwork network(planes({4, plane(100, 64)}));
+  PlainNetwork::Flow& flow = network.flows[network.connect(0, 1)];
+  CHECK(network.engine(0).patience() == kNever);
+  flow.outstanding_max = 1;
+  flow.message_bytes = flow.left_bytes = 32U << 20;
+  network.post(flow);
+  network.run_until(400 * kPsPerMs);
+  CHECK(network.engine(0).patience() >= 40 * kPsPerUs && network.engine(0).patience() <= kPsPerMs);
+  CHECK(network.engine(1).patience() == kNever);  // it only receives
+  bool hurried = false;
+  for (TimePs now = 400; flow.done == 0 && now < 2000; ++now) {
+    network.run_until(now * kPsPerMs);
+    hurried = hurried || network.engine(0).patience() == 0;
+  }
+  CHECK(flow.done > 0 && hurried);
+  CHECK(network.engine(0).patience() == kNever);
+}
+
 TEST_CASE(planes_that_mark_are_left_to_the_controller) {
   // Marks begin at a quarter of the buffer, which the target delay exceeds.
   std::vector<PlainLink> links{plane(500, 64), plane(500, 256)};
