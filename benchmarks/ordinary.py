@@ -47,6 +47,7 @@ class Case:
         target: Of openmrc's share of the limit.
         alone: Whether openmrc also runs over the fastest plane alone.
         transports: Those that make sense.
+        offloads: Whether interfaces of hosts and switches take what TCP and UDP segment later, as on one machine.
     """
 
     network: PlainNetwork
@@ -56,6 +57,7 @@ class Case:
     resent: str = "<= 0.001"
     alone: bool = False
     transports: Sequence[str] = TRANSPORTS
+    offloads: bool = False
 
 
 def of_rates(*mbit: int, fifo_kib: int = 256, mtu: int = 1500, hosts: int = 2) -> PlainNetwork:
@@ -111,6 +113,15 @@ def compared(title: str, trials: Trials) -> Iterator[Row]:
         if runs := trials.get(name):
             found = over(goodput, [one.goodput_bps() for one in runs])
             yield row(f"{title}: openmrc", f"goodput over {words}", found, "x", target)
+
+
+def processor(title: str, case: Case, trials: Trials) -> Iterator[Row]:
+    """Processor time of the whole machine, in which softirq counts, beside MPTCP's."""
+    machine = {name: [one.machine_s_per_gb() for one in runs] for name, runs in trials.items()}
+    if "openmrc" in machine and "mptcp" in machine:
+        found = over(machine["openmrc"], machine["mptcp"])
+        yield row(f"{title}: openmrc", "CPU of the whole machine over MPTCP's", found, "x", "<= 1.5")
+    yield from steady(title, case, trials)
 
 
 def beside(title: str, case: Case, trials: Trials) -> Iterator[Row]:
@@ -217,25 +228,38 @@ def _cases() -> dict[str, Case]:
         for rate, mtu, fifos in ((500, 9000, (64, 256, 1024)), (100, 1500, (64, 256, 1024)))
         for fifo in fifos
     }
-    return equal | {
-        "unequal-500-500-250-100": Case(of_rates(500, 500, 250, 100, mtu=9000), plain, steady, ">= 0.95", "", True),
-        "unequal-1000-100": Case(of_rates(1000, 100, mtu=9000), plain, steady, ">= 0.95", "", True),
-        "unequal-900-40": Case(of_rates(900, 40, 40, 40, mtu=9000), plain, steady, ">= 0.95", "", True),
-        "tiny-fifo": Case(of_rates(*(300,) * 4, fifo_kib=40), plain, steady, ">= 0.95"),
-        "quarter": Case(of_rates(*(500,) * 4, mtu=9000), quarter, faulty, transports=("openmrc", "mptcp")),
-        "silent": Case(of_rates(*(500,) * 4, mtu=9000), silent, faulty, transports=("openmrc", "mptcp")),
-        "loss-one": Case(of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, (1,))),)), steady, resent=""),
-        "loss-all": Case(
-            of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, range(4))),)), steady, ">= 0.90", ""
-        ),
-        "delays-256k": Case(delayed, many, steady, ">= 0.90", ""),
-        "delays-16m": Case(delayed, replace(plain, message_bytes=16 * MIB, depth=4), steady, ">= 0.90", ""),
-        "beside-cubic": Case(of_rates(*(200,) * 4), replace(plain, beside="cubic"), beside),
-        "beside-bbr": Case(of_rates(*(200,) * 4), replace(plain, beside="bbr"), beside),
-        "incast": Case(of_rates(*(100,) * 4, fifo_kib=64, hosts=9), incast, completed),
-        # Slower than the incast: eight receivers at four times 100 Mb/s are more than two cores can carry.
-        "all-to-all": Case(of_rates(*(25,) * 4, fifo_kib=64, hosts=8), all_to_all, completed),
+    processors = {
+        f"cpu-{rate}{'-offloads' if offloads else ''}": Case(
+            of_rates(*(rate,) * 4, mtu=mtu), plain, processor, offloads=offloads
+        )
+        for rate, mtu in ((500, 9000), (250, 1500))
+        for offloads in (False, True)
     }
+    return (
+        equal
+        | processors
+        | {
+            "unequal-500-500-250-100": Case(of_rates(500, 500, 250, 100, mtu=9000), plain, steady, ">= 0.95", "", True),
+            "unequal-1000-100": Case(of_rates(1000, 100, mtu=9000), plain, steady, ">= 0.95", "", True),
+            "unequal-900-40": Case(of_rates(900, 40, 40, 40, mtu=9000), plain, steady, ">= 0.95", "", True),
+            "tiny-fifo": Case(of_rates(*(300,) * 4, fifo_kib=40), plain, steady, ">= 0.95"),
+            "quarter": Case(of_rates(*(500,) * 4, mtu=9000), quarter, faulty, transports=("openmrc", "mptcp")),
+            "silent": Case(of_rates(*(500,) * 4, mtu=9000), silent, faulty, transports=("openmrc", "mptcp")),
+            "loss-one": Case(
+                of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, (1,))),)), steady, resent=""
+            ),
+            "loss-all": Case(
+                of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, range(4))),)), steady, ">= 0.90", ""
+            ),
+            "delays-256k": Case(delayed, many, steady, ">= 0.90", ""),
+            "delays-16m": Case(delayed, replace(plain, message_bytes=16 * MIB, depth=4), steady, ">= 0.90", ""),
+            "beside-cubic": Case(of_rates(*(200,) * 4), replace(plain, beside="cubic"), beside),
+            "beside-bbr": Case(of_rates(*(200,) * 4), replace(plain, beside="bbr"), beside),
+            "incast": Case(of_rates(*(100,) * 4, fifo_kib=64, hosts=9), incast, completed),
+            # Slower than the incast: eight receivers at four times 100 Mb/s are more than two cores can carry.
+            "all-to-all": Case(of_rates(*(25,) * 4, fifo_kib=64, hosts=8), all_to_all, completed),
+        }
+    )
 
 
 CASES = _cases()
@@ -248,7 +272,7 @@ def measure(name: str, case: Case, options: argparse.Namespace, console: Console
     trials: Trials = {}
     wanted = [one for one in case.transports if one in options.transports]
     for number in range(options.repeat):
-        with PlainBed(case.network) as bed:
+        with PlainBed(case.network, offloads=case.offloads) as bed:
             for transport in wanted:
                 trial = run(bed, transport, load)
                 for plane in range(len(case.network.planes)):
