@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from _ordinary_host import MPTCP
 
+from openmrc.live.processor import MachineTime
 from openmrc.live.supervise import Child, ChildError, Family
 from openmrc.testbed.plain import PlainBed
 
@@ -87,7 +88,7 @@ class Trial:
     sent_packets: int
     resent_packets: int
     cpu_s: float
-    machine_cpu_s: float
+    machine_cpu_s: float | None
     plane_bytes: list[int]
     delays_ms: list[Floats] = field(default_factory=list)
     beside: tuple[Floats, Floats] | None = None
@@ -144,7 +145,9 @@ class Trial:
 
     def machine_s_per_gb(self) -> float | None:
         """Processor time of the whole machine."""
-        return self.machine_cpu_s / (self.arrived_bytes / 1e9) if self.arrived_bytes else None
+        if self.machine_cpu_s is None or not self.arrived_bytes:
+            return None
+        return self.machine_cpu_s / (self.arrived_bytes / 1e9)
 
     def plane_shares(self) -> list[float]:
         """Of the bytes that arrived, by plane."""
@@ -180,16 +183,15 @@ def run(bed: PlainBed, transport: str, load: Load) -> Trial:
             probe.start()
             time.sleep(_IDLE_S)
         taken = _received(ends[receivers[0]], bed)
-        busy_s = _machine_cpu_s()
-        start_s = time.monotonic() + 0.3
-        amount = _amount(transport, load)
-        for host in senders:
-            ends[host].send({"do": "send", "at_s": start_s, **amount})
-        if beside is not None:
-            beside.start(start_s, load.seconds)
-        events_s = _play(bed, start_s, load.events)
-        sent = [family.expect(ends[host], "sent", load.seconds + 120)["sent"] for host in senders]
-        machine_cpu_s = _machine_cpu_s() - busy_s
+        with MachineTime() as machine:
+            start_s = time.monotonic() + 0.3
+            amount = _amount(transport, load)
+            for host in senders:
+                ends[host].send({"do": "send", "at_s": start_s, **amount})
+            if beside is not None:
+                beside.start(start_s, load.seconds)
+            events_s = _play(bed, start_s, load.events)
+            sent = [family.expect(ends[host], "sent", load.seconds + 120)["sent"] for host in senders]
         plane_bytes = [now - then for now, then in zip(_received(ends[receivers[0]], bed), taken, strict=True)]
         finish = {"do": "finish", "message_bytes": load.message_bytes} if transport == "openmrc" else {"do": "finish"}
         found = [family.ask(ends[host], dict(finish), "finished", 60)["finished"] for host in receivers]
@@ -207,7 +209,7 @@ def run(bed: PlainBed, transport: str, load: Load) -> Trial:
             sent_packets=sum(int(one["watched"][-1][1] - one["watched"][0][1]) for one in sent),
             resent_packets=sum(int(one["watched"][-1][2] - one["watched"][0][2]) for one in sent),
             cpu_s=sum(one["cpu_s"] for one in (*sent, *found)),
-            machine_cpu_s=machine_cpu_s,
+            machine_cpu_s=machine.seconds,
             plane_bytes=plane_bytes,
             delays_ms=[] if probe is None else probe.collect(),
             beside=None if beside is None else beside.finish(),
@@ -363,10 +365,3 @@ def _received(child: Child, bed: PlainBed) -> list[int]:
     lines = Path(f"/proc/{child.pid}/net/dev").read_text(encoding="ascii").splitlines()
     counts = {words[0]: int(words[1]) for words in (line.replace(":", " ").split() for line in lines[2:])}
     return [counts[f"eth{plane}"] for plane in range(len(bed.network.planes))]
-
-
-def _machine_cpu_s() -> float:
-    """Processor time of this machine so far: user, nice, system, interrupts."""
-    words = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()
-    user, nice, system, _idle, _waiting, irq, softirq = (int(word) for word in words[1:8])
-    return (user + nice + system + irq + softirq) / 100

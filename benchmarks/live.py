@@ -93,6 +93,11 @@ def against_tcp(repeat: Repeat, case: str, target: str, mtu: int | None, plan: R
     yield row(case, "of one TCP stream", ratio, "x", target)
     yield row(case, "MRC goodput", values(results, lambda r: r["goodput_gbps"]), "Gb/s")
     yield row(case, "TCP goodput", values(results, lambda r: r["tcp_goodput_gbps"]), "Gb/s")
+    machine, tcp_machine = (
+        values(results, lambda r, of=of: r[f"{of}machine_cpu_seconds_per_gb"]) for of in ("", "tcp_")
+    )
+    yield row(case, "CPU of the machine, MRC", machine, "s/GB")
+    yield row(case, "CPU of the machine, TCP", tcp_machine, "s/GB")
     yield row(case, "errors", values(results, errors), "", "== 0")
 
 

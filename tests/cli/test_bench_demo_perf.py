@@ -115,7 +115,10 @@ def test_unshaped_bench_compares_with_tcp(tmp_path: Path):
     assert result["limit_gbps"] == 0
     assert result["goodput_gbps"] > 0
     assert result["tcp_goodput_gbps"] > 0
+    for name in ("cpu", "tcp_cpu", "machine_cpu", "tcp_machine_cpu"):
+        assert result[f"{name}_seconds_per_gb"] > 0
     assert "one TCP stream" in done.stdout
+    assert "CPU of the machine" in done.stdout
 
 
 def test_the_demo_leaves_a_report_that_stands_alone(tmp_path: Path):

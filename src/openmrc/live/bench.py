@@ -125,6 +125,10 @@ def _lines(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     if result.get("tcp_goodput_gbps") is not None:
         ratio = result["goodput_gbps"] / result["tcp_goodput_gbps"]
         lines.append(("one TCP stream", f"{result['tcp_goodput_gbps']:.3f}", f"Gb/s; this is {ratio:.2f} times that"))
+    machine, tcp_machine = (result.get(f"{of}machine_cpu_seconds_per_gb") for of in ("", "tcp_"))
+    if machine is not None:
+        beside = "" if tcp_machine is None else f"; one TCP stream {tcp_machine:.2f}"
+        lines.append(("CPU of the machine", f"{machine:.2f}", f"s per GB{beside}"))
     lines += [
         ("retransmitted", f"{result['retransmitted_packets']:,}", "packets"),
         ("CPU", f"{result['cpu_seconds_per_gb'] or 0:.2f}", "s per GB, both hosts"),

@@ -13,6 +13,7 @@ from openmrc.analysis.rows import current_commit, describe_machine
 from openmrc.analysis.series import Series
 from openmrc.live.netns import VethPair
 from openmrc.live.plan import PAYLOAD_MTU_DEFAULT, RunPlan, loopback_addresses
+from openmrc.live.processor import MachineTime
 from openmrc.live.supervise import Child, Family
 
 _SLOTS = 8
@@ -59,7 +60,7 @@ def run_direct(plan: RunPlan, *, namespaces_mtu: int | None = None, compare_tcp:
         writer, reader = open_pair(family, where, plan, plan.message_bytes * _SLOTS)
         result = _stream(family, writer, reader, plan)
         if compare_tcp:
-            result["tcp_goodput_gbps"] = tcp_goodput_gbps(family, where, plan.seconds)
+            result |= tcp_stream(family, where, plan.seconds)
         return {**result, "namespaces_mtu": namespaces_mtu}
 
 
@@ -84,8 +85,8 @@ def open_pair(family: Family, where: Place, plan: RunPlan, region_bytes: int) ->
     return writer, reader
 
 
-def tcp_goodput_gbps(family: Family, where: Place, seconds: float) -> float:
-    """Goodput of one TCP stream between the same ends."""
+def tcp_stream(family: Family, where: Place, seconds: float) -> dict[str, Any]:
+    """Goodput and processor time of one TCP stream between the same ends."""
     sink, source = (
         family.spawn(name, "openmrc.live.tcp", prefix=where.prefixes[end]) for end, name in ((1, "sink"), (0, "source"))
     )
@@ -93,11 +94,17 @@ def tcp_goodput_gbps(family: Family, where: Place, seconds: float) -> float:
         family.expect(child, "ready", 60)
     address = where.addresses[1][0]
     port = family.ask(sink, {"role": "sink", "address": address}, "listening")["listening"]
-    source.send({"role": "source", "address": address, "port": port, "seconds": seconds})
-    result = family.expect(sink, "result", seconds + 30)["result"]
+    with MachineTime() as spent:
+        source.send({"role": "source", "address": address, "port": port, "seconds": seconds})
+        result = family.expect(sink, "result", seconds + 30)["result"]
+        sent = family.expect(source, "result", 30)["result"]
     family.forget(sink)
     family.forget(source)
-    return float(result["bytes"] * 8 / result["seconds"] / 1e9)
+    return {
+        "tcp_goodput_gbps": float(result["bytes"] * 8 / result["seconds"] / 1e9),
+        "tcp_cpu_seconds_per_gb": (result["cpu_s"] + sent["cpu_s"]) / (result["bytes"] / 1e9),
+        "tcp_machine_cpu_seconds_per_gb": spent.per_gb(result["bytes"]),
+    }
 
 
 def round_trips_us(
@@ -135,7 +142,10 @@ def _payload_mtu(plan: RunPlan) -> int | None:
 def _stream(family: Family, writer: Child, reader: Child, plan: RunPlan) -> dict[str, Any]:
     family.ask(reader, {"do": "watch"}, "watching")
     stream = {"message_bytes": plan.message_bytes, "depth": min(plan.depth, _SLOTS), "seed": plan.seed}
-    streamed = family.ask(writer, {"do": "stream", "seconds": plan.seconds, **stream}, "streamed", plan.seconds + 30)
+    with MachineTime() as spent:
+        streamed = family.ask(
+            writer, {"do": "stream", "seconds": plan.seconds, **stream}, "streamed", plan.seconds + 30
+        )
     sent = streamed["streamed"]
     check = {"do": "check", "message_bytes": plan.message_bytes, "seed": plan.seed, "messages": sent["messages"]}
     checked = family.ask(reader, check, "checked", 60)["checked"]
@@ -157,6 +167,7 @@ def _stream(family: Family, writer: Child, reader: Child, plan: RunPlan) -> dict
         "retransmitted_packets": sent["retransmitted_packets"],
         "timeouts": sent["timeouts"],
         "cpu_seconds_per_gb": (sent["cpu_s"] + checked["cpu_s"]) / gigabytes if gigabytes else None,
+        "machine_cpu_seconds_per_gb": spent.per_gb(sent["bytes"]),
         "per_port": [
             {"port": port, "received_bytes": count, "received_gbps": count * 8 / sent["seconds"] / 1e9}
             for port, count in enumerate(checked["ports"])
