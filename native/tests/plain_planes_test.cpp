@@ -252,7 +252,7 @@ TEST_CASE(bursts_grow_again_after_the_start) {
 }
 
 TEST_CASE(a_short_buffer_is_not_overrun_again_and_again) {
-  for (const std::uint64_t seed : {1, 2, 3}) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
     PlainOptions options = planes({4, plane(500, 64)}, 8192);
     options.seed = seed;
     Stream stream(options);
