@@ -355,12 +355,18 @@ TEST_CASE(traffic_in_both_directions_fills_the_planes) {
   const std::vector<std::int32_t> no_drift, drift{0, 50, -50, 20};
   for (const std::vector<std::int32_t>& ppm : {no_drift, drift}) {
     for (const int hosts : {2, 4}) {
-      PlainOptions options = planes({4, plane(250, 256)});
-      options.hosts = hosts;
-      options.drift_ppm = ppm;
-      const Result result = run_ring(options, kPsPerSecond, 3 * kPsPerSecond);
-      CHECK(result.share >= (ppm.empty() ? 0.93 : 0.90));
-      CHECK(result.queued <= 3 * kPsPerMs);
+      double sum = 0;
+      for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
+        PlainOptions options = planes({4, plane(250, 256)});
+        options.hosts = hosts;
+        options.drift_ppm = ppm;
+        options.seed = seed;
+        const Result result = run_ring(options, kPsPerSecond, 3 * kPsPerSecond);
+        CHECK(result.share >= (ppm.empty() ? 0.93 : 0.90));
+        CHECK(result.queued <= 3 * kPsPerMs);
+        sum += result.share;
+      }
+      CHECK(sum / 4 >= (ppm.empty() ? 0.94 : 0.93));
     }
   }
 }
