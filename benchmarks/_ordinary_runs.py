@@ -68,7 +68,7 @@ class Trial:
         watched: [time, sent packets, resent packets, smoothed RTT in ns] of the first sender.
         sent_packets, resent_packets: Of all senders from the start to the end.
         cpu_s: Of the transport's processes.
-        machine_cpu_s: Of the whole machine meanwhile, other people's programs too.
+        machine: Processor time of the whole machine meanwhile.
         plane_bytes: That the first receiver's interfaces took, by plane.
         delays_ms: What a probe waited in addition to an idle one: (time, ms) by plane.
         beside: Samples of the TCP stream beside, in the same form as `times_s` and `totals`.
@@ -88,7 +88,7 @@ class Trial:
     sent_packets: int
     resent_packets: int
     cpu_s: float
-    machine_cpu_s: float | None
+    machine: MachineTime
     plane_bytes: list[int]
     delays_ms: list[Floats] = field(default_factory=list)
     beside: tuple[Floats, Floats] | None = None
@@ -145,9 +145,7 @@ class Trial:
 
     def machine_s_per_gb(self) -> float | None:
         """Processor time of the whole machine."""
-        if self.machine_cpu_s is None or not self.arrived_bytes:
-            return None
-        return self.machine_cpu_s / (self.arrived_bytes / 1e9)
+        return self.machine.per_gb(self.arrived_bytes)
 
     def plane_shares(self) -> list[float]:
         """Of the bytes that arrived, by plane."""
@@ -209,7 +207,7 @@ def run(bed: PlainBed, transport: str, load: Load) -> Trial:
             sent_packets=sum(int(one["watched"][-1][1] - one["watched"][0][1]) for one in sent),
             resent_packets=sum(int(one["watched"][-1][2] - one["watched"][0][2]) for one in sent),
             cpu_s=sum(one["cpu_s"] for one in (*sent, *found)),
-            machine_cpu_s=machine.seconds,
+            machine=machine,
             plane_bytes=plane_bytes,
             delays_ms=[] if probe is None else probe.collect(),
             beside=None if beside is None else beside.finish(),

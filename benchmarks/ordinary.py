@@ -228,38 +228,32 @@ def _cases() -> dict[str, Case]:
         for rate, mtu, fifos in ((500, 9000, (64, 256, 1024)), (100, 1500, (64, 256, 1024)))
         for fifo in fifos
     }
-    processors = {
+    equal |= {
         f"cpu-{rate}{'-offloads' if offloads else ''}": Case(
             of_rates(*(rate,) * 4, mtu=mtu), plain, processor, offloads=offloads
         )
         for rate, mtu in ((500, 9000), (250, 1500))
         for offloads in (False, True)
     }
-    return (
-        equal
-        | processors
-        | {
-            "unequal-500-500-250-100": Case(of_rates(500, 500, 250, 100, mtu=9000), plain, steady, ">= 0.95", "", True),
-            "unequal-1000-100": Case(of_rates(1000, 100, mtu=9000), plain, steady, ">= 0.95", "", True),
-            "unequal-900-40": Case(of_rates(900, 40, 40, 40, mtu=9000), plain, steady, ">= 0.95", "", True),
-            "tiny-fifo": Case(of_rates(*(300,) * 4, fifo_kib=40), plain, steady, ">= 0.95"),
-            "quarter": Case(of_rates(*(500,) * 4, mtu=9000), quarter, faulty, transports=("openmrc", "mptcp")),
-            "silent": Case(of_rates(*(500,) * 4, mtu=9000), silent, faulty, transports=("openmrc", "mptcp")),
-            "loss-one": Case(
-                of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, (1,))),)), steady, resent=""
-            ),
-            "loss-all": Case(
-                of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, range(4))),)), steady, ">= 0.90", ""
-            ),
-            "delays-256k": Case(delayed, many, steady, ">= 0.90", ""),
-            "delays-16m": Case(delayed, replace(plain, message_bytes=16 * MIB, depth=4), steady, ">= 0.90", ""),
-            "beside-cubic": Case(of_rates(*(200,) * 4), replace(plain, beside="cubic"), beside),
-            "beside-bbr": Case(of_rates(*(200,) * 4), replace(plain, beside="bbr"), beside),
-            "incast": Case(of_rates(*(100,) * 4, fifo_kib=64, hosts=9), incast, completed),
-            # Slower than the incast: eight receivers at four times 100 Mb/s are more than two cores can carry.
-            "all-to-all": Case(of_rates(*(25,) * 4, fifo_kib=64, hosts=8), all_to_all, completed),
-        }
-    )
+    return equal | {
+        "unequal-500-500-250-100": Case(of_rates(500, 500, 250, 100, mtu=9000), plain, steady, ">= 0.95", "", True),
+        "unequal-1000-100": Case(of_rates(1000, 100, mtu=9000), plain, steady, ">= 0.95", "", True),
+        "unequal-900-40": Case(of_rates(900, 40, 40, 40, mtu=9000), plain, steady, ">= 0.95", "", True),
+        "tiny-fifo": Case(of_rates(*(300,) * 4, fifo_kib=40), plain, steady, ">= 0.95"),
+        "quarter": Case(of_rates(*(500,) * 4, mtu=9000), quarter, faulty, transports=("openmrc", "mptcp")),
+        "silent": Case(of_rates(*(500,) * 4, mtu=9000), silent, faulty, transports=("openmrc", "mptcp")),
+        "loss-one": Case(of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, (1,))),)), steady, resent=""),
+        "loss-all": Case(
+            of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, range(4))),)), steady, ">= 0.90", ""
+        ),
+        "delays-256k": Case(delayed, many, steady, ">= 0.90", ""),
+        "delays-16m": Case(delayed, replace(plain, message_bytes=16 * MIB, depth=4), steady, ">= 0.90", ""),
+        "beside-cubic": Case(of_rates(*(200,) * 4), replace(plain, beside="cubic"), beside),
+        "beside-bbr": Case(of_rates(*(200,) * 4), replace(plain, beside="bbr"), beside),
+        "incast": Case(of_rates(*(100,) * 4, fifo_kib=64, hosts=9), incast, completed),
+        # Slower than the incast: eight receivers at four times 100 Mb/s are more than two cores can carry.
+        "all-to-all": Case(of_rates(*(25,) * 4, fifo_kib=64, hosts=8), all_to_all, completed),
+    }
 
 
 CASES = _cases()

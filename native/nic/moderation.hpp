@@ -1,4 +1,4 @@
-// When the I/O thread looks at its sockets again: interrupt moderation, as NICs call it.
+// Interrupt moderation, as NICs call it: pauses of the I/O thread between two looks at its sockets.
 //
 // Where data or acknowledgements trickle in, a thread that keeps up wakes for each of them. A pause lets some come together,
 // which are then acknowledged and answered together. The end of a message must not wait for it: the sending half knows
@@ -13,7 +13,7 @@ namespace openmrc::nic {
 
 class Moderation {
  public:
-  // At the sockets, and what it found.
+  // One look at all sockets, and the datagrams found.
   struct Look {
     TimeNs now = 0;
     std::uint32_t datagrams = 0;

@@ -20,7 +20,7 @@ constexpr QpErrorCause cause_of_nak(wire::AethSyndrome syndrome) {
   }
 }
 
-// What a requester has under way, as far as its driver may take its time.
+// Work of a requester that is not acknowledged: may its driver take its time?
 enum class UnderWay : std::uint8_t {
   kNothing,
   kStream,  // at least as much again waits to be sent

@@ -1,4 +1,4 @@
-"""Processor time of the whole machine, in which the kernel's work for a packet counts whoever is charged with it."""
+"""Processor time of the whole machine, the kernel's work in interrupts included."""
 
 from __future__ import annotations
 
@@ -7,12 +7,39 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["MachineTime", "machine_cpu_s"]
+__all__ = ["MachineTime"]
 
 _STAT = Path("/proc/stat")
 
 
-def machine_cpu_s() -> float | None:
+class MachineTime:
+    """Processor time that the machine spends inside a `with` block, other programs included.
+
+    Attributes:
+        seconds: Of all processors together, after the block; None where the kernel does not tell.
+    """
+
+    seconds: float | None = None
+
+    def __enter__(self) -> Self:
+        self._before_s = _machine_cpu_s()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        after_s = _machine_cpu_s()
+        if self._before_s is not None and after_s is not None:
+            self.seconds = after_s - self._before_s
+
+    def per_gb(self, count_bytes: float) -> float | None:
+        """Seconds for each 1e9 of these bytes; None where the time is not known, or there are no bytes."""
+        if self.seconds is None or not count_bytes:
+            return None
+        return self.seconds / (count_bytes / 1e9)
+
+
+def _machine_cpu_s() -> float | None:
     """Processor time of all programs and of the kernel so far, in seconds; None where the kernel does not tell.
 
     Counts user, nice, system, irq and softirq of `/proc/stat`, in steps of a tick.
@@ -23,30 +50,3 @@ def machine_cpu_s() -> float | None:
     except (OSError, ValueError):
         return None
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
-
-
-class MachineTime:
-    """Processor time that the machine spends inside a `with` block, other people's programs too.
-
-    Attributes:
-        seconds: Of all processors together, after the block; None where the kernel does not tell.
-    """
-
-    seconds: float | None = None
-
-    def __enter__(self) -> Self:
-        self._before_s = machine_cpu_s()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        after_s = machine_cpu_s()
-        if self._before_s is not None and after_s is not None:
-            self.seconds = after_s - self._before_s
-
-    def per_gb(self, count_bytes: float) -> float | None:
-        """Seconds for each 1e9 of these bytes; None where the time is not known, or there are no bytes."""
-        if self.seconds is None or not count_bytes:
-            return None
-        return self.seconds / (count_bytes / 1e9)
