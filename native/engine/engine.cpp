@@ -28,6 +28,9 @@ Engine::Engine(const EngineConfig& config) : impl_(std::make_unique<EngineImpl>(
 Engine::~Engine() = default;
 
 void Engine::handle_datagram(TimePs now, const RxDatagram& datagram) { impl_->handle_datagram(now, datagram); }
+void Engine::handle_train(TimePs now, const RxDatagram& train, std::size_t datagram_bytes) {
+  impl_->handle_train(now, train, datagram_bytes);
+}
 void Engine::handle_timer(TimePs now) { impl_->handle_timer(now); }
 void Engine::handle_port_state(TimePs now, PortId port, bool up) { impl_->handle_port_state(now, port, up); }
 void Engine::handle_clock_rebase(TimePs by) { impl_->handle_clock_rebase(by); }

@@ -148,6 +148,9 @@ class Engine {
 
   // --- handle_*
   void handle_datagram(TimePs now, const RxDatagram& datagram);
+  // The same of several datagrams that arrived as one: `train.bytes` are theirs one after the other, each of
+  // `datagram_bytes` (above 0) but the last, which may be shorter.
+  void handle_train(TimePs now, const RxDatagram& train, std::size_t datagram_bytes);
   void handle_timer(TimePs now);
   // Carrier of one local port. Peers are told by a port status update over the remaining ports.
   void handle_port_state(TimePs now, PortId port, bool up);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/base/assert.hpp"
-#include "engine/wire/icrc.hpp"
 
 namespace openmrc {
 
@@ -57,9 +56,8 @@ bool EngineImpl::parse(const RxDatagram& datagram, wire::Packet& packet) {
   packet.payload_bytes = static_cast<std::uint16_t>(packet.payload_bytes + datagram.phantom_bytes);
   const bool sealed = !trimmed || !(wire::is_data(packet.bth.opcode) || wire::is_rc_data(packet.bth.opcode));
   if (config.icrc && sealed) {
-    const wire::Flow flow{datagram.source, config.ports[datagram.port].local, datagram.fields.source_port,
-                          config.udp_port};
-    if (!wire::icrc_matches(flow, datagram.bytes)) {
+    icrc_.set_flow(datagram.source, config.ports[datagram.port].local, datagram.fields.source_port, config.udp_port);
+    if (!icrc_.matches(datagram.bytes)) {
       ++drops.bad_icrc;
       return false;
     }
@@ -73,27 +71,46 @@ bool EngineImpl::parse(const RxDatagram& datagram, wire::Packet& packet) {
 }
 
 void EngineImpl::handle_datagram(TimePs now, const RxDatagram& datagram) {
+  if (Qp* qp = deliver(now, datagram); qp != nullptr) touch(*qp);
+}
+
+// A QP has its deadlines looked at once for all the packets that it gets in a row.
+void EngineImpl::handle_train(TimePs now, const RxDatagram& train, std::size_t datagram_bytes) {
+  MRC_ASSERT(datagram_bytes > 0);
+  RxDatagram datagram = train;
+  Qp* latest = nullptr;
+  for (std::size_t offset = 0; offset < train.bytes.size(); offset += datagram_bytes) {
+    datagram.bytes = train.bytes.subspan(offset, std::min(datagram_bytes, train.bytes.size() - offset));
+    Qp* qp = deliver(now, datagram);
+    if (qp == nullptr || qp == latest) continue;
+    if (latest != nullptr) touch(*latest);
+    latest = qp;
+  }
+  if (latest != nullptr) touch(*latest);
+}
+
+// To the QP that it is for, which is returned; nullptr: to none.
+Qp* EngineImpl::deliver(TimePs now, const RxDatagram& datagram) {
   MRC_ASSERT(datagram.port < config.ports.size());
   PortStats& stats = port_stats[datagram.port];
   ++stats.received_packets;
   stats.received_bytes += datagram.bytes.size() + datagram.phantom_bytes;
-  wire::Packet packet;
-  if (!parse(datagram, packet)) return;
-  if (packet.bth.destination_qp == kEndpointQp) {
-    handle_endpoint(now, datagram, packet);
-    return;
+  if (!parse(datagram, packet_)) return nullptr;
+  if (packet_.bth.destination_qp == kEndpointQp) {
+    handle_endpoint(now, datagram, packet_);
+    return nullptr;
   }
-  Qp* qp = find(packet.bth.destination_qp);
+  Qp* qp = find(packet_.bth.destination_qp);
   if (qp == nullptr) {
     ++drops.unknown_qp;
-    return;
+    return nullptr;
   }
-  qp->handle_packet(now, datagram, packet, drops);
+  qp->handle_packet(now, datagram, packet_, drops);
   if (services.peer_ports_changed != nullptr) {
     peer_ports_changed(now, *services.peer_ports_changed);
     services.peer_ports_changed = nullptr;
   }
-  touch(*qp);
+  return qp;
 }
 
 void EngineImpl::handle_endpoint(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {

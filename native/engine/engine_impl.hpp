@@ -13,6 +13,7 @@
 #include "engine/peer.hpp"
 #include "engine/qp/qp.hpp"
 #include "engine/qp_index.hpp"
+#include "engine/wire/icrc.hpp"
 
 namespace openmrc {
 
@@ -41,6 +42,7 @@ class EngineImpl final : public PathProber {
   explicit EngineImpl(const EngineConfig& engine_config);
 
   void handle_datagram(TimePs now, const RxDatagram& datagram);
+  void handle_train(TimePs now, const RxDatagram& train, std::size_t datagram_bytes);
   void handle_timer(TimePs now);
   void handle_port_state(TimePs now, PortId port, bool up);
   void handle_clock_rebase(TimePs by);
@@ -81,10 +83,11 @@ class EngineImpl final : public PathProber {
   };
 
   bool parse(const RxDatagram& datagram, wire::Packet& packet);
+  Qp* deliver(TimePs now, const RxDatagram& datagram);
   void handle_endpoint(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
   void drain_reverse_probes(TimePs now);
   void peer_ports_changed(TimePs now, Peer& peer);
-  bool build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports, std::uint32_t burst_max,
+  bool build_from(Ring<Qp*>& list, bool Qp::*listed, TimePs now, PortMask free_ports, std::uint32_t burst_max,
                   TxBurst& burst);
   void arm(Qp& qp);
   void count(Qp& qp, UnderWay under_way);
@@ -93,6 +96,8 @@ class EngineImpl final : public PathProber {
   std::uint32_t draw_qp_number();
   bool build_control(TimePs now, PortMask free_ports, std::uint32_t limit, TxBurst& burst);
 
+  wire::Packet packet_;                                         // the latest: not made anew for each
+  wire::FlowIcrc icrc_;                                         // of its flow
   std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;  // for look-up only: its order decides nothing
   QpIndex index_;                                               // the same for every packet
   std::vector<Qp*> in_order_;                                   // of creation

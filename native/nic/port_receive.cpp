@@ -151,9 +151,6 @@ void Port::hand_over(mmsghdr& message, Engine& engine, const EngineClock& clock,
   datagram.source =
       from_socket_address(*static_cast<const sockaddr_storage*>(message.msg_hdr.msg_name), datagram.fields.source_port);
   const Control control = read_control(message.msg_hdr, datagram);
-  std::size_t step = control.segment_bytes;
-  if (step == 0 || step >= bytes.size()) step = std::max<std::size_t>(bytes.size(), 1);
-  if (step < bytes.size()) ++stats_.coalesced_receives;
   found.bytes += bytes.size();
   handed_ = now_ns();
   const TimePs now = clock.engine_time(handed_);
@@ -161,13 +158,16 @@ void Port::hand_over(mmsghdr& message, Engine& engine, const EngineClock& clock,
     found.waited = waited(control.stamp);
     datagram.waited = found.waited * kPsPerNs;
   }
-  std::size_t offset = 0;
-  do {
-    datagram.bytes = bytes.subspan(offset, std::min(step, bytes.size() - offset));
+  datagram.bytes = bytes;
+  const std::size_t step = control.segment_bytes;
+  if (step == 0 || step >= bytes.size()) {
     engine.handle_datagram(now, datagram);
     ++found.datagrams;
-    offset += step;
-  } while (offset < bytes.size());
+    return;
+  }
+  engine.handle_train(now, datagram, step);
+  found.datagrams += static_cast<std::uint32_t>((bytes.size() + step - 1) / step);
+  ++stats_.coalesced_receives;
 }
 
 Received Port::receive(Engine& engine, const EngineClock& clock, ReceiveBuffers& buffers) {

@@ -191,6 +191,26 @@ TEST_CASE(icrc_matches_only_the_untouched_datagram) {
   }
 }
 
+TEST_CASE(icrc_of_a_flow_follows_every_change_of_length_and_flow) {
+  const std::array<wire::Flow, 3> flows{{{ipv4({10, 0, 0, 1}), ipv4({10, 0, 0, 2}), 50'000, 4791},
+                                         {ipv4({10, 0, 0, 1}), ipv4({10, 0, 0, 2}), 50'001, 4791},
+                                         {ipv6(1), ipv6(2), 50'000, 4791}}};
+  wire::FlowIcrc kept;
+  for (std::size_t turn = 0; turn < 60; ++turn) {
+    const wire::Flow& flow = flows[turn / 2 % 3];
+    kept.set_flow(flow.source, flow.destination, flow.source_port, flow.destination_port);
+    const auto bytes = random_bytes(36 + turn / 4 % 5, turn);
+    const std::span<const std::uint8_t> all = bytes;
+    const std::uint32_t value = kept(all.first(16 + turn % 20), all.subspan(16 + turn % 20), 0);
+    CHECK(value == wire::icrc(flow, all.first(16 + turn % 20), all.subspan(16 + turn % 20), 0));
+    auto datagram = bytes;
+    for (int i = 0; i < 4; ++i) datagram.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+    CHECK(kept.matches(datagram));
+    datagram[8] ^= 1;
+    CHECK(!kept.matches(datagram));
+  }
+}
+
 TEST_CASE(icrc_of_a_short_datagram_never_matches) {
   const wire::Flow flow{ipv4({127, 0, 0, 1}), ipv4({127, 0, 0, 1}), 50'000, 4791};
   for (std::size_t length = 0; length < 16; ++length) CHECK(!wire::icrc_matches(flow, random_bytes(length, length)));

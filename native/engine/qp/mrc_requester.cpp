@@ -321,7 +321,7 @@ void MrcRequester::add_data(TimePs now, BurstBuilder& builder, const Wqe& wqe, P
   const std::uint64_t offset = (psn - wqe.first_psn) * context_.payload_mtu;
   const bool last = psn + 1 == wqe.end_psn();
   SendRecord& record = window_.record(psn);
-  wire::Packet packet;
+  wire::DataHeaders packet;
   packet.bth = bth_to_peer(context_, data_opcode(psn == wqe.first_psn, last, wqe.wr.opcode == WrOpcode::kWriteImm),
                            wire_psn(psn));
   packet.bth.ack_request = ack_request;
@@ -331,7 +331,7 @@ void MrcRequester::add_data(TimePs now, BurstBuilder& builder, const Wqe& wqe, P
   packet.tseth = {timestamp_at(now, resolution_), resolution_};
   packet.reth = {wqe.wr.remote_address + offset, wqe.wr.rkey, static_cast<std::uint32_t>(wqe.wr.length_bytes)};
   packet.immdt = {wqe.wr.immediate};
-  builder.add(packet, wqe.local == nullptr ? nullptr : wqe.local + offset, payload);
+  builder.add_data(packet, wqe.local == nullptr ? nullptr : wqe.local + offset, payload);
   context_.stats.sent_packets += 1;
   context_.stats.sent_bytes += payload;
   if (record.transmissions > 0) ++context_.stats.retransmitted_packets;

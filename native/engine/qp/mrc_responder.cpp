@@ -75,16 +75,16 @@ void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wir
   if (!duplicate) rcvd_bytes_ += nominal;
   ++unreported_packets_;
   advance();
-  const wire::SackMark mark = marked ? wire::SackMark::kSkipOnce : wire::SackMark::kNone;
-  const std::uint32_t entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
-  const PendingSack sack{.arrived = now,
-                         .waited = datagram.waited,
-                         .trigger = psn,
-                         .entropy = entropy,
-                         .timestamp = packet.tseth.timestamp,
-                         .resolution = packet.tseth.resolution,
-                         .mark = mark,
-                         .port = datagram.port};
+  // In place: a copy just after so many short stores would wait for all of them.
+  PendingSack& sack = arrivals_.empty() ? latest_ : arrivals_[datagram.port].latest;
+  sack.arrived = now;
+  sack.waited = datagram.waited;
+  sack.trigger = psn;
+  sack.entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
+  sack.timestamp = packet.tseth.timestamp;
+  sack.resolution = packet.tseth.resolution;
+  sack.mark = marked ? wire::SackMark::kSkipOnce : wire::SackMark::kNone;
+  sack.port = datagram.port;
   const bool at_once = packet.bth.ack_request || marked || packet.bth.rtx || duplicate;
   note_arrival(sack, std::max(nominal, kTriggerBytesMin), at_once);
   ++inbound_since_probe_;

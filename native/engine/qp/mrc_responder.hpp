@@ -120,6 +120,7 @@ class MrcResponder final : public Responder {
   std::vector<PlaneArrivals> arrivals_;  // by plane; empty: they count together
   TimePs next_plane_sack_ = kNever;
   PendingSack pending_;
+  PendingSack latest_;  // arrival, where planes are not told of one by one
   Refusal refusal_;
   Psn cack_ = 0;
   Psn max_received_ = 0;

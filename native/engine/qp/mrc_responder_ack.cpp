@@ -27,7 +27,7 @@ std::int16_t offset16(Psn psn, Psn reference) {
 
 }  // namespace
 
-// Counts towards the byte trigger, of the plane or of all.
+// Counts towards the byte trigger, of the plane or of all; of the plane, `sack` is its latest.
 void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bool at_once) {
   if (arrivals_.empty()) {
     trigger_bytes_ += bytes;
@@ -40,7 +40,6 @@ void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bo
   PlaneArrivals& plane = arrivals_[sack.port];
   plane.bytes += bytes;
   if (plane.bytes < sack_bytes_ && !at_once) {
-    plane.latest = sack;
     if (plane.due == kNever) {
       plane.due = sack.arrived + kPlaneSackDelay;
       next_plane_sack_ = std::min(next_plane_sack_, plane.due);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/qp/context.hpp"
+#include "engine/wire/icrc.hpp"
 
 namespace openmrc {
 
@@ -16,10 +17,16 @@ class BurstBuilder {
 
   // Appends one packet; sets the pad count in `packet.bth`.
   void add(wire::Packet& packet, const std::uint8_t* payload, std::uint32_t payload_bytes);
+  // The same of a data packet.
+  void add_data(wire::DataHeaders& headers, const std::uint8_t* payload, std::uint32_t payload_bytes);
 
  private:
+  TxPacket& open(wire::Bth& bth, std::uint32_t payload_bytes);
+  void seal(TxPacket& out, const std::uint8_t* payload);
+
   TxBurst& burst_;
-  const EngineConfig& config_;
+  bool sealed_;
+  wire::FlowIcrc icrc_;
 };
 
 // Common case: a burst from one QP to its peer.

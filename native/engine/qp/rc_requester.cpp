@@ -80,13 +80,13 @@ BuildResult RcRequester::build(TimePs now, PortMask free_ports, std::uint32_t bu
 void RcRequester::add(BurstBuilder& builder, const Wqe& wqe, std::uint32_t payload) {
   const std::uint64_t offset = (next_ - wqe.first_psn) * context_.payload_mtu;
   const bool last = next_ + 1 == wqe.end_psn();
-  wire::Packet packet;
+  wire::DataHeaders packet;
   packet.bth = bth_to_peer(context_, rc_opcode(next_ == wqe.first_psn, last, wqe.wr.opcode == WrOpcode::kWriteImm),
                            wire_psn(next_));
   packet.bth.ack_request = last || (next_ - first_) % std::max(1U, window_packets_ / 4) == 0;
   packet.reth = {wqe.wr.remote_address, wqe.wr.rkey, static_cast<std::uint32_t>(wqe.wr.length_bytes)};
   packet.immdt = {wqe.wr.immediate};
-  builder.add(packet, wqe.local == nullptr ? nullptr : wqe.local + offset, payload);
+  builder.add_data(packet, wqe.local == nullptr ? nullptr : wqe.local + offset, payload);
   context_.stats.sent_packets += 1;
   context_.stats.sent_bytes += payload;
   if (next_ < end_) ++context_.stats.retransmitted_packets;

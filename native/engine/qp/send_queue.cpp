@@ -32,9 +32,13 @@ Status SendQueue::post(const SendWr& wr) {
 
 const Wqe& SendQueue::at(Psn psn) const {
   MRC_ASSERT(!wqes_.empty() && psn >= wqes_.front().first_psn && psn < next_psn_);
-  if (psn < wqes_.front().end_psn()) return wqes_.front();
+  if (latest_ >= completed_ && latest_ - completed_ < wqes_.size()) {
+    const Wqe& wqe = wqes_[latest_ - completed_];
+    if (psn >= wqe.first_psn && psn < wqe.end_psn()) return wqe;
+  }
   const auto after = std::upper_bound(wqes_.begin(), wqes_.end(), psn,
                                       [](Psn wanted, const Wqe& wqe) { return wanted < wqe.first_psn; });
+  latest_ = completed_ + static_cast<std::uint64_t>(after - wqes_.begin()) - 1;
   return *(after - 1);
 }
 

@@ -51,6 +51,8 @@ class SendQueue {
 
   QpContext& context_;
   std::deque<Wqe> wqes_;
+  mutable std::uint64_t latest_ =
+      0;  // message that at() found last, counted from the start: mostly it is the next one, too
   Psn next_psn_ = kPsnOrigin;
   std::uint64_t posted_ = 0;      // MSN of the next message
   std::uint64_t posted_imm_ = 0;  // RQMSN of the next message

@@ -1,4 +1,4 @@
-// CRC-32 (Ethernet polynomial, reflected), the checksum under the ICRC: three engines that give equal results.
+// CRC-32 (Ethernet polynomial, reflected), the checksum under the ICRC: engines that give equal results.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Crc32Engine {
   Crc32Function update = nullptr;
 };
 
-inline constexpr std::size_t kCrc32EnginesMax = 3;
+inline constexpr std::size_t kCrc32EnginesMax = 4;
 
 // Writes all engines that this processor can run to `engines`, fastest first, and returns how many. The last is
 // "table", which runs everywhere.

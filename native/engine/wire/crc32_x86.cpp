@@ -2,8 +2,8 @@
 //
 // The message is a polynomial over GF(2). A block of it may be replaced by another one that is congruent modulo the
 // CRC polynomial P: 128 bits at distance d from the end of the accumulated part are `high * x^64 + low`, and
-// multiplying the halves by x^(d+64) mod P and x^d mod P moves them to where the next 128 bits are. Four (or eight)
-// independent lanes hide the multiplier's latency. What remains at the end is one lane, which the table engine
+// multiplying the halves by x^(d+64) mod P and x^d mod P moves them to where the next 128 bits are. Four (eight,
+// or sixteen) independent lanes hide the multiplier's latency. What remains at the end is one lane, which the table engine
 // finishes.
 #if defined(__x86_64__)
 
@@ -42,6 +42,7 @@ static_assert(fold_by(1).first == 0x01751997d0 && fold_by(1).last == 0x00ccaa009
 
 #define MRC_TARGET_128 __attribute__((target("pclmul,sse4.1")))
 #define MRC_TARGET_256 __attribute__((target("pclmul,sse4.1,avx2,vpclmulqdq")))
+#define MRC_TARGET_512 __attribute__((target("pclmul,sse4.1,avx2,avx512f,vpclmulqdq")))
 
 inline constexpr std::size_t kLaneBytes = 16;
 
@@ -90,6 +91,9 @@ MRC_TARGET_128 std::uint32_t update_128(std::uint32_t state, const std::uint8_t*
   return finish(lane3, bytes, count);
 }
 
+// Both engines below leave the upper halves of registers clean by themselves: where link-time optimisation made the last
+// call a jump, the compiler did not, and all the code behind that uses SSE instructions ran a quarter slower.
+
 MRC_TARGET_256 inline __m256i load_lanes(const std::uint8_t* bytes) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
 }
@@ -122,7 +126,56 @@ MRC_TARGET_256 std::uint32_t update_256(std::uint32_t state, const std::uint8_t*
   lanes3 = fold_lanes(lanes2, by_two, lanes3);
   const __m128i first = _mm256_castsi256_si128(lanes3);
   const __m128i last = _mm256_extracti128_si256(lanes3, 1);
-  return finish(fold(first, factors(fold_by(1)), last), bytes, count);
+  const __m128i lane = fold(first, factors(fold_by(1)), last);
+  _mm256_zeroupper();
+  return finish(lane, bytes, count);
+}
+
+MRC_TARGET_512 inline __m512i load_wide(const std::uint8_t* bytes) { return _mm512_loadu_si512(bytes); }
+
+MRC_TARGET_512 inline __m512i wide_factors(FoldFactors by) {
+  const auto first = static_cast<long long>(by.first);
+  const auto last = static_cast<long long>(by.last);
+  return _mm512_set_epi64(last, first, last, first, last, first, last, first);
+}
+
+MRC_TARGET_512 inline __m512i fold_wide(__m512i lanes, __m512i by, __m512i next) {
+  constexpr int kXorOfThree = 0x96;
+  const __m512i low = _mm512_clmulepi64_epi128(lanes, by, 0x00);
+  const __m512i high = _mm512_clmulepi64_epi128(lanes, by, 0x11);
+  return _mm512_ternarylogic_epi64(low, high, next, kXorOfThree);
+}
+
+MRC_TARGET_512 std::uint32_t update_512(std::uint32_t state, const std::uint8_t* bytes, std::size_t count) {
+  constexpr std::size_t kVectorBytes = 4 * kLaneBytes;
+  constexpr std::size_t kStep = 4 * kVectorBytes;
+  if (count < kStep) return update_256(state, bytes, count);
+  const __m512i start = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(state)));
+  __m512i lanes0 = _mm512_xor_si512(load_wide(bytes), start);
+  __m512i lanes1 = load_wide(bytes + kVectorBytes);
+  __m512i lanes2 = load_wide(bytes + 2 * kVectorBytes);
+  __m512i lanes3 = load_wide(bytes + 3 * kVectorBytes);
+  const __m512i by_sixteen = wide_factors(fold_by(16));
+  for (bytes += kStep, count -= kStep; count >= kStep; bytes += kStep, count -= kStep) {
+    lanes0 = fold_wide(lanes0, by_sixteen, load_wide(bytes));
+    lanes1 = fold_wide(lanes1, by_sixteen, load_wide(bytes + kVectorBytes));
+    lanes2 = fold_wide(lanes2, by_sixteen, load_wide(bytes + 2 * kVectorBytes));
+    lanes3 = fold_wide(lanes3, by_sixteen, load_wide(bytes + 3 * kVectorBytes));
+  }
+  const __m512i by_four = wide_factors(fold_by(4));
+  lanes1 = fold_wide(lanes0, by_four, lanes1);
+  lanes2 = fold_wide(lanes1, by_four, lanes2);
+  lanes3 = fold_wide(lanes2, by_four, lanes3);
+  for (; count >= kVectorBytes; bytes += kVectorBytes, count -= kVectorBytes) {
+    lanes3 = fold_wide(lanes3, by_four, load_wide(bytes));
+  }
+  const __m128i by_one = factors(fold_by(1));
+  std::uint8_t left[kVectorBytes];
+  _mm512_storeu_si512(left, lanes3);
+  __m128i lane = load_lane(left);
+  for (std::size_t i = 1; i < 4; ++i) lane = fold(lane, by_one, load_lane(left + i * kLaneBytes));
+  _mm256_zeroupper();
+  return finish(lane, bytes, count);
 }
 
 }  // namespace
@@ -132,6 +185,7 @@ std::size_t crc32_vector_engines(std::span<Crc32Engine> engines) {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("pclmul") || !__builtin_cpu_supports("sse4.1")) return count;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq")) {
+    if (__builtin_cpu_supports("avx512f")) engines[count++] = {"vpclmulqdq-512", &update_512};
     engines[count++] = {"vpclmulqdq", &update_256};
   }
   engines[count++] = {"pclmulqdq", &update_128};

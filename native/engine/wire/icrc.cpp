@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "engine/base/assert.hpp"
-#include "engine/base/limits.hpp"
 #include "engine/wire/bytes.hpp"
 #include "engine/wire/crc32.hpp"
+#include "engine/wire/crc32_table.hpp"
 #include "engine/wire/headers.hpp"
 
 namespace openmrc::wire {
@@ -18,15 +18,9 @@ constexpr std::size_t kIpv4Bytes = 20;
 constexpr std::size_t kIpv6Bytes = 40;
 constexpr std::size_t kUdpBytes = 8;
 constexpr std::size_t kAddressBytesIpv4 = 4;
-constexpr std::size_t kBthMaskedByte = 4;  // resv8a, where switches may mark FECN and BECN
+constexpr std::size_t kBthMaskedWord = 4;  // begins with resv8a, where switches may mark FECN and BECN
 constexpr std::uint8_t kProtocolUdp = 17;
 constexpr std::uint8_t kMasked = 0xFF;
-
-// Everything before the payload in one piece: the vector engines like few long pieces better than many short ones.
-struct Preamble {
-  std::array<std::uint8_t, kLrhMaskBytes + kIpv6Bytes + kUdpBytes + kHeaderBytesMax> bytes;
-  std::size_t count = 0;
-};
 
 std::uint8_t* put_ipv4(const Flow& flow, std::uint16_t udp_bytes, std::uint8_t* out) {
   out[0] = 0x45;
@@ -51,10 +45,11 @@ std::uint8_t* put_ipv6(const Flow& flow, std::uint16_t udp_bytes, std::uint8_t* 
   return out + kIpv6Bytes;
 }
 
-// `datagram_bytes` counts the ICRC itself: the length fields of IP and UDP do.
-void fill(const Flow& flow, std::size_t datagram_bytes, std::span<const std::uint8_t> headers, Preamble& preamble) {
+// The register behind what comes before the BTH. `datagram_bytes` counts the ICRC itself: the length fields of IP and UDP do.
+std::uint32_t pseudo_header(const Flow& flow, std::size_t datagram_bytes) {
+  std::array<std::uint8_t, kLrhMaskBytes + kIpv6Bytes + kUdpBytes> bytes;
   const auto udp_bytes = static_cast<std::uint16_t>(kUdpBytes + datagram_bytes);
-  std::uint8_t* at = preamble.bytes.data();
+  std::uint8_t* at = bytes.data();
   std::memset(at, kMasked, kLrhMaskBytes);
   at += kLrhMaskBytes;
   at = flow.destination.family == AddressFamily::kIpv4 ? put_ipv4(flow, udp_bytes, at) : put_ipv6(flow, udp_bytes, at);
@@ -63,33 +58,52 @@ void fill(const Flow& flow, std::size_t datagram_bytes, std::span<const std::uin
   store_be16(at + 4, udp_bytes);
   store_be16(at + 6, 0xFFFF);  // checksum
   at += kUdpBytes;
-  std::memcpy(at, headers.data(), headers.size());
-  at[kBthMaskedByte] = kMasked;
-  preamble.count = static_cast<std::size_t>(at - preamble.bytes.data()) + headers.size();
+  return crc32_update(kCrc32Start, {bytes.data(), static_cast<std::size_t>(at - bytes.data())});
 }
 
 }  // namespace
 
-std::uint32_t icrc(const Flow& flow, std::span<const std::uint8_t> headers, std::span<const std::uint8_t> payload,
-                   std::uint8_t pad_bytes) {
+std::uint32_t FlowIcrc::after_bth(std::span<const std::uint8_t> headers, std::size_t datagram_bytes) {
+  MRC_ASSERT(headers.size() >= kBthBytes && datagram_bytes <= UINT16_MAX);
+  if (datagram_bytes != datagram_bytes_) {
+    prefix_ = pseudo_header(flow_, datagram_bytes);
+    datagram_bytes_ = datagram_bytes;
+  }
+  std::uint32_t state = prefix_;
+  for (std::size_t at = 0; at < kBthBytes; at += sizeof state) {
+    std::uint32_t word;
+    std::memcpy(&word, headers.data() + at, sizeof word);
+    state = crc32_word((at == kBthMaskedWord ? word | kMasked : word) ^ state, 0);
+  }
+  return state;
+}
+
+// The headers were just written, word by word: reading them in larger pieces would have to wait for that.
+std::uint32_t FlowIcrc::operator()(std::span<const std::uint8_t> headers, std::span<const std::uint8_t> payload,
+                                   std::uint8_t pad_bytes) {
   static constexpr std::array<std::uint8_t, 3> kPad{};
-  MRC_ASSERT(headers.size() >= kBthBytes && headers.size() <= kHeaderBytesMax);
   MRC_ASSERT(pad_bytes <= kPad.size());
-  Preamble preamble;
-  fill(flow, headers.size() + payload.size() + pad_bytes + kIcrcBytes, headers, preamble);
-  std::uint32_t state = crc32_update(kCrc32Start, {preamble.bytes.data(), preamble.count});
+  std::uint32_t state = after_bth(headers, headers.size() + payload.size() + pad_bytes + kIcrcBytes);
+  state = crc32_table(state, headers.data() + kBthBytes, headers.size() - kBthBytes);
   state = crc32_update(state, payload);
-  if (pad_bytes > 0) state = crc32_update(state, {kPad.data(), pad_bytes});
+  if (pad_bytes > 0) state = crc32_table(state, kPad.data(), pad_bytes);
   return ~state;
 }
 
-bool icrc_matches(const Flow& flow, std::span<const std::uint8_t> datagram) {
+bool FlowIcrc::matches(std::span<const std::uint8_t> datagram) {
   if (datagram.size() < kBthBytes + kIcrcBytes) return false;
   const std::size_t covered = datagram.size() - kIcrcBytes;
-  const std::size_t head = covered < kHeaderBytesMax ? covered : kHeaderBytesMax;
   std::uint32_t received;
   std::memcpy(&received, datagram.data() + covered, sizeof received);
-  return icrc(flow, datagram.first(head), datagram.subspan(head, covered - head), 0) == received;
+  const std::uint32_t state = after_bth(datagram.first(covered), datagram.size());
+  return ~crc32_update(state, datagram.subspan(kBthBytes, covered - kBthBytes)) == received;
 }
+
+std::uint32_t icrc(const Flow& flow, std::span<const std::uint8_t> headers, std::span<const std::uint8_t> payload,
+                   std::uint8_t pad_bytes) {
+  return FlowIcrc(flow)(headers, payload, pad_bytes);
+}
+
+bool icrc_matches(const Flow& flow, std::span<const std::uint8_t> datagram) { return FlowIcrc(flow).matches(datagram); }
 
 }  // namespace openmrc::wire

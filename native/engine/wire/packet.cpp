@@ -165,9 +165,8 @@ ParseError get_control(std::span<const std::uint8_t> datagram, Stack stack, Pack
 // The BTH as it goes out: bits and PSN that the opcode leaves no choice about.
 Bth settled_bth(const Packet& packet, Kind kind) {
   Bth bth = packet.bth;
-  if (kind == Kind::kData) return bth;
   bth.ts = false;
-  if (kind == Kind::kRcData || bth.opcode == Opcode::kRcAck) bth.rtx = false;
+  if (bth.opcode == Opcode::kRcAck) bth.rtx = false;
   if (kind == Kind::kSack) bth.psn = packet.seth.cack_psn;
   if (kind == Kind::kNack) bth.psn = packet.neth.nack_psn;
   if (kind == Kind::kProbe) bth.psn = 0;
@@ -206,6 +205,7 @@ ParseError parse(std::span<const std::uint8_t> datagram, Extent extent, Packet& 
   const Stack stack = kStacks[datagram[0]];
   if (stack.kind == Kind::kUnknown) return ParseError::kUnknownOpcode;
   if (datagram.size() > kDatagramBytesMax) return ParseError::kUnexpectedPayload;
+  static_cast<DataHeaders&>(packet) = {};
   const ParseError error = get(datagram.data(), packet.bth);
   if (error != ParseError::kNone) return error;
   if (stack.kind == Kind::kData) return get_data(datagram, stack, extent, packet);
@@ -221,29 +221,38 @@ ParseError parse(std::span<const std::uint8_t> datagram, Extent extent, Packet& 
 std::size_t encode_headers(const Packet& packet, std::span<std::uint8_t> out) {
   const Stack stack = kStacks[static_cast<std::uint8_t>(packet.bth.opcode)];
   MRC_ASSERT(stack.kind != Kind::kUnknown);
+  if (stack.kind == Kind::kData || stack.kind == Kind::kRcData) return encode_data_headers(packet, out);
+  MRC_ASSERT(out.size() >= kHeaderBytesMax);
+  put(settled_bth(packet, stack.kind), out.data());
+  put_control_headers(packet, stack.kind, out.data() + kBthBytes);
+  return kBthBytes + stack.bytes;
+}
+
+std::size_t encode_data_headers(const DataHeaders& headers, std::span<std::uint8_t> out) {
+  const Stack stack = kStacks[static_cast<std::uint8_t>(headers.bth.opcode)];
+  MRC_ASSERT(stack.kind == Kind::kData || stack.kind == Kind::kRcData);
   MRC_ASSERT(out.size() >= kHeaderBytesMax);
   std::uint8_t* const start = out.data();
-  const Bth bth = settled_bth(packet, stack.kind);
-  put(bth, start);
-  if (stack.kind != Kind::kData && stack.kind != Kind::kRcData) {
-    put_control_headers(packet, stack.kind, start + kBthBytes);
-    return kBthBytes + stack.bytes;
-  }
   std::uint8_t* at = start + kBthBytes;
   if (stack.kind == Kind::kData) {
-    put(packet.meth, at);
+    put(headers.bth, start);
+    put(headers.meth, at);
     at += kMethBytes;
-    if (bth.ts) {
-      put(packet.tseth, at);
+    if (headers.bth.ts) {
+      put(headers.tseth, at);
       at += kTsethBytes;
     }
+  } else {
+    Bth bth = headers.bth;
+    bth.ts = bth.rtx = false;
+    put(bth, start);
   }
   if (stack.reth) {
-    put(packet.reth, at);
+    put(headers.reth, at);
     at += kRethBytes;
   }
   if (stack.immdt) {
-    put(packet.immdt, at);
+    put(headers.immdt, at);
     at += kImmDtBytes;
   }
   return static_cast<std::size_t>(at - start);

@@ -30,13 +30,17 @@ enum class ParseError : std::uint8_t {
   kCount,
 };
 
-// Only the members that the opcode calls for are set; `bth.ts` says whether `tseth` is.
-struct Packet {
+// Headers of data packets, MRC's and RC's.
+struct DataHeaders {
   Bth bth;
   Meth meth;
   Tseth tseth;
   Reth reth;
   ImmDt immdt;
+};
+
+// Only the members that the opcode calls for are set; `bth.ts` says whether `tseth` is.
+struct Packet : DataHeaders {
   Seth seth;
   CcState cc_state;
   Neth neth;
@@ -78,7 +82,7 @@ constexpr bool is_last(Opcode opcode) {
 }
 
 // Bytes -> values. `datagram` is the UDP payload including the ICRC, which is not checked here (see icrc.hpp).
-// Never reads outside `datagram`; on error `packet` is unspecified. Of a trimmed data packet, RETH and ImmDt are zero
+// Never reads outside `datagram`; on error `packet` is unspecified, and `packet` need not be a fresh one. Of a trimmed data packet, RETH and ImmDt are zero
 // where they were cut off and `payload_bytes` is 0.
 ParseError parse(std::span<const std::uint8_t> datagram, Extent extent, Packet& packet);
 
@@ -91,5 +95,7 @@ bool is_known(Opcode opcode);
 // TSETH; RC packets have no rtx bit; reserved bits are 0. Payload length, pad and ICRC are the caller's: pad = (4 -
 // payload % 4) % 4, set in the BTH.
 std::size_t encode_headers(const Packet& packet, std::span<std::uint8_t> out);
+// The same for the opcodes of data packets.
+std::size_t encode_data_headers(const DataHeaders& headers, std::span<std::uint8_t> out);
 
 }  // namespace openmrc::wire

@@ -1,0 +1,92 @@
+// Datagrams that the kernel hands over in one piece.
+#include <vector>
+
+#include "tests/pair.hpp"
+
+namespace openmrc::test {
+namespace {
+
+constexpr std::uint64_t kBytes = 7 * 1024 + 300;
+constexpr std::uint64_t kTarget = 500'000;
+
+// Datagrams of one size, the last perhaps shorter.
+struct Train {
+  void arrive(Pair& pair) {
+    datagram.bytes = bytes;
+    pair.engine(1).handle_train(pair.now, datagram, step);
+  }
+
+  RxDatagram datagram;
+  std::vector<std::uint8_t> bytes;
+  std::size_t step = 0;
+};
+
+// The first burst of a WRITE from end 0.
+Train first_burst(Pair& pair) {
+  CHECK(pair.write(0, 1, kBytes, kTarget) == Status::kOk);
+  TxBurst burst;
+  CHECK(pair.engine(0).poll_transmit(pair.now, 1, kBurstPacketsMax, burst));
+  Train train;
+  for (std::uint32_t i = 0; i < burst.count; ++i) {
+    const TxPacket& packet = burst.packets[i];
+    train.bytes.insert(train.bytes.end(), packet.headers.begin(), packet.headers.begin() + packet.header_bytes);
+    train.bytes.insert(train.bytes.end(), packet.payload, packet.payload + packet.payload_bytes);
+    train.bytes.insert(train.bytes.end(), packet.trailer.begin(), packet.trailer.begin() + packet.trailer_bytes);
+  }
+  train.step = burst.packets[0].datagram_bytes();
+  train.datagram.port = burst.port;
+  train.datagram.source = Pair::address(0, burst.port);
+  train.datagram.fields = burst.fields;
+  train.datagram.traffic_class = burst.traffic_class;
+  train.datagram.ecn = burst.ecn;
+  return train;
+}
+
+}  // namespace
+
+TEST_CASE(engine_train_places_every_datagram_and_the_shorter_last_one) {
+  Pair pair;
+  pair.connect();
+  Train train = first_burst(pair);
+  CHECK(train.bytes.size() % train.step != 0);
+  train.arrive(pair);
+  CHECK(pair.stats(1).received_packets == 8);
+  CHECK(pair.landed(0, kBytes, kTarget));
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.stats(0).retransmitted_packets == 0);
+}
+
+TEST_CASE(engine_train_loses_a_damaged_datagram_alone) {
+  Pair pair;
+  pair.connect();
+  Train train = first_burst(pair);
+  train.bytes[2 * train.step + 100] ^= 1;
+  train.arrive(pair);
+  CHECK(pair.engine(1).drops().bad_icrc == 1);
+  CHECK(pair.stats(1).received_packets == 7);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.landed(0, kBytes, kTarget));
+  CHECK(pair.stats(0).retransmitted_packets == 1);
+}
+
+TEST_CASE(engine_train_may_be_for_several_qps) {
+  Pair pair;
+  pair.connect();
+  wire::Packet packet;
+  packet.bth.opcode = wire::Opcode::kWriteOnly;
+  const std::vector<std::uint8_t> payload(64, 7);
+  Train train;
+  for (const std::uint32_t stranger : {0U, 1U, 0U}) {
+    packet.bth.destination_qp = pair.qp[1] ^ stranger;
+    const Flying forged = pair.forge(0, packet, payload);
+    train.step = forged.bytes.size();
+    train.datagram.fields = forged.fields;
+    train.bytes.insert(train.bytes.end(), forged.bytes.begin(), forged.bytes.end());
+  }
+  train.datagram.source = Pair::address(0, 0);
+  train.arrive(pair);
+  CHECK(pair.engine(1).drops().unknown_qp == 1);
+  CHECK(pair.stats(1).received_packets == 2);
+}
+
+}  // namespace openmrc::test
