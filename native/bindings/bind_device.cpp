@@ -139,9 +139,11 @@ nb::dict statistics(Device& device) {
   const nic::DeviceStats own = device.stats();
   DropStats drops;
   PortMask ports_up = 0;
+  QpTotals qps;
   std::vector<PortStats> ports;
   device.look([&](const Engine& engine) {
     drops = engine.drops();
+    qps = engine.qp_totals();
     ports_up = engine.ports_up();
     for (PortId id = 0; id < engine.config().ports.size(); ++id) ports.push_back(engine.port_stats(id));
     return 0;
@@ -154,6 +156,8 @@ nb::dict statistics(Device& device) {
   out["timer_runs"] = own.timer_runs;
   out["events_dropped"] = own.events_dropped;
   out["clock_rebases"] = own.clock_rebases;
+  out["waits"] = to_dict(device.wait_stats());
+  out["qps"] = to_dict(qps);
   out["drops"] = to_dict(drops);
   nb::list per_port;
   for (std::size_t i = 0; i < ports.size(); ++i) {

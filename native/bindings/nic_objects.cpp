@@ -88,6 +88,22 @@ nb::dict to_dict(const PortStats& stats) {
   return out;
 }
 
+nb::dict to_dict(const QpTotals& stats) {
+  nb::dict out;
+  MRC_FIELD(sent_packets);
+  MRC_FIELD(retransmitted_packets);
+  MRC_FIELD(received_packets);
+  MRC_FIELD(completed_bytes);
+  MRC_FIELD(placed_bytes);
+  MRC_FIELD(sacks_sent);
+  MRC_FIELD(sacks_received);
+  MRC_FIELD(nacks_sent);
+  MRC_FIELD(nacks_received);
+  MRC_FIELD(acks_sent);
+  MRC_FIELD(acks_received);
+  return out;
+}
+
 nb::dict to_dict(const DropStats& stats) {
   nb::dict out;
   nb::list errors;
@@ -116,6 +132,16 @@ nb::dict to_dict(const EvSetStats& stats) {
   MRC_FIELD(replaced);
   MRC_FIELD(floor_held);
   MRC_FIELD(probes);
+  return out;
+}
+
+nb::dict to_dict(const nic::WaitStats& stats) {
+  nb::dict out;
+  MRC_FIELD(wait_calls);
+  MRC_FIELD(wakeups);
+  MRC_FIELD(eventfd_writes);
+  MRC_FIELD(eventfd_reads);
+  MRC_FIELD(yields);
   return out;
 }
 

@@ -33,8 +33,10 @@ nb::dict to_dict(const QpStats& stats);
 nb::dict to_dict(const PlaneStats& stats);
 nb::dict to_dict(const CcStats& stats);
 nb::dict to_dict(const PortStats& stats);
+nb::dict to_dict(const QpTotals& stats);
 nb::dict to_dict(const DropStats& stats);
 nb::dict to_dict(const EvSetStats& stats);
 nb::dict to_dict(const nic::SocketStats& stats);
+nb::dict to_dict(const nic::WaitStats& stats);
 
 }  // namespace openmrc::bindings

@@ -185,6 +185,7 @@ bool Engine::qp_stats(std::uint32_t qp, QpStats& stats) const {
   if (target->requester() != nullptr) target->requester()->fill(stats);
   return true;
 }
+QpTotals Engine::qp_totals() const { return impl_->qp_totals(); }
 bool Engine::cc_stats(std::uint32_t qp, CcStats& stats) const {
   const Qp* target = impl_->find(qp);
   if (target == nullptr || target->context().cc == nullptr) return false;

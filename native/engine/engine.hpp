@@ -209,6 +209,7 @@ class Engine {
   TimePs qp_heard(std::uint32_t qp) const;     // when the latest packet of the peer's QP arrived
   TimePs qp_answered(std::uint32_t qp) const;  // when the latest question was asked that got an answer; kLongAgo: none
   bool qp_stats(std::uint32_t qp, QpStats& stats) const;
+  QpTotals qp_totals() const;
   bool cc_stats(std::uint32_t qp, CcStats& stats) const;
   // False: no such QP or plane, or the planes of the QP are not controlled one by one.
   bool plane_stats(std::uint32_t qp, PortId plane, PlaneStats& stats) const;

@@ -362,9 +362,31 @@ void EngineImpl::unlist(Qp& qp) {
   data_ready_.erase(&qp);
 }
 
+void QpTotals::add(const QpStats& stats) {
+  sent_packets += stats.sent_packets;
+  retransmitted_packets += stats.retransmitted_packets;
+  received_packets += stats.received_packets;
+  completed_bytes += stats.completed_bytes;
+  placed_bytes += stats.placed_bytes;
+  sacks_sent += stats.sacks_sent;
+  sacks_received += stats.sacks_received;
+  nacks_sent += stats.nacks_sent;
+  nacks_received += stats.nacks_received;
+  acks_sent += stats.acks_sent;
+  acks_received += stats.acks_received;
+}
+
+// Summed up when asked for: packets then pay for no second set of counters.
+QpTotals EngineImpl::qp_totals() const {
+  QpTotals totals = retired_;
+  for (const Qp* qp : in_order_) totals.add(qp->context().stats);
+  return totals;
+}
+
 Status EngineImpl::reset_qp(std::uint32_t qpn) {
   const auto found = qps_.find(qpn);
   if (found == qps_.end()) return Status::kNotFound;
+  retired_.add(found->second->context().stats);
   unlist(*found->second);
   leave_peer(*found->second);
   auto fresh = std::make_unique<Qp>(services, found->second->context().init, qpn);
@@ -381,6 +403,7 @@ Status EngineImpl::destroy_qp(std::uint32_t qpn) {
   const auto found = qps_.find(qpn);
   if (found == qps_.end()) return Status::kNotFound;
   Qp& qp = *found->second;
+  retired_.add(qp.context().stats);
   unlist(qp);
   leave_peer(qp);
   --qp.context().send_cq->users;

@@ -50,6 +50,7 @@ class EngineImpl final : public PathProber {
   TimePs next_timer() const;
   TimePs patience() const;
   void hot_memory(HotMemory& hot) const;
+  QpTotals qp_totals() const;
 
   Status remove_peer(PeerId id);
   Status create_qp(const QpInitAttributes& attributes, std::uint32_t& qpn);
@@ -106,6 +107,7 @@ class EngineImpl final : public PathProber {
   std::priority_queue<TimerEntry, std::vector<TimerEntry>, std::greater<>> timers_;
   std::uint32_t streams_ = 0, ends_ = 0;  // QPs by what is under way
   std::deque<EndpointResult> endpoint_results_;
+  QpTotals retired_;  // of QPs that are no more
   Rng qpn_rng_;
   std::uint64_t qp_numbers_drawn_ = 0;
 };

@@ -179,6 +179,16 @@ struct PlaneStats {
   bool silent = false;
 };
 
+// Of all QPs of an engine together, those that were destroyed or reset included.
+struct QpTotals {
+  std::uint64_t sent_packets = 0, retransmitted_packets = 0, received_packets = 0;  // data and probes
+  std::uint64_t completed_bytes = 0, placed_bytes = 0;
+  std::uint64_t sacks_sent = 0, sacks_received = 0, nacks_sent = 0, nacks_received = 0, acks_sent = 0,
+                acks_received = 0;
+
+  void add(const QpStats& stats);
+};
+
 struct PortStats {
   std::uint64_t sent_packets = 0, sent_bytes = 0, received_packets = 0, received_bytes = 0;
 };

@@ -46,17 +46,6 @@ FileDescriptor make_eventfd() {
   return fd;
 }
 
-void ring(const FileDescriptor& fd) {
-  const std::uint64_t one = 1;
-  // Full means that it is readable already, which is all we want.
-  [[maybe_unused]] const ssize_t written = ::write(fd.get(), &one, sizeof one);
-}
-
-void clear(const FileDescriptor& fd) {
-  std::uint64_t count = 0;
-  [[maybe_unused]] const ssize_t bytes = ::read(fd.get(), &count, sizeof count);
-}
-
 bool watch(const FileDescriptor& epoll, int operation, int fd, std::uint32_t events, std::uint64_t data) {
   epoll_event event{};
   event.events = events;
@@ -66,32 +55,6 @@ bool watch(const FileDescriptor& epoll, int operation, int fd, std::uint32_t eve
 
 void require(bool watched) {
   if (!watched) throw NicError(errno, "cannot watch a socket");
-}
-
-timespec to_timespec(TimeNs span) {
-  return {static_cast<time_t>(span / kNsPerSecond), static_cast<long>(span % kNsPerSecond)};
-}
-
-int to_ms(TimeNs span) { return static_cast<int>((span + kNsPerMs - 1) / kNsPerMs); }
-
-// With the precision of the timers where the kernel offers it (5.11) and no sandbox forbids it, else rounded up to
-// milliseconds.
-int wait_events(int epoll, std::span<epoll_event> events, TimeNs span) {
-  static std::atomic<bool> precise{true};
-  const int count = static_cast<int>(events.size());
-  if (precise.load(std::memory_order_relaxed)) {
-    const timespec timeout = to_timespec(span);
-    const long answer = ::syscall(SYS_epoll_pwait2, epoll, events.data(), count, &timeout, nullptr, 0);
-    if (answer >= 0 || errno == EINTR) return static_cast<int>(answer);
-    precise.store(false, std::memory_order_relaxed);
-  }
-  return ::epoll_wait(epoll, events.data(), count, to_ms(span));
-}
-
-void await_either(int one, int other, TimeNs span) {
-  const timespec timeout = to_timespec(span);
-  std::array<pollfd, 2> fds{{{one, POLLIN, 0}, {other, POLLIN, 0}}};
-  ::ppoll(fds.data(), fds.size(), &timeout, nullptr);
 }
 
 HashKey draw_secret() {
@@ -122,11 +85,11 @@ EngineConfig engine_config(const Settings& settings, std::span<const std::unique
 
 }  // namespace
 
-void Device::Waker::signal() {
+void Device::Waker::signal(Waits& waits) {
   pending = true;
   if (armed) {
     armed = false;
-    ring(fd);
+    waits.ring(fd);
   }
 }
 
@@ -161,7 +124,7 @@ void Device::close() {
   const std::lock_guard closing(close_mutex_);
   if (closed_.exchange(true)) return;
   stop_.store(true);
-  ring(wake_fd_);
+  waits_.ring(wake_fd_);
   thread_.join();
   const std::unique_lock guard(lock_);
   for (const std::unique_ptr<Port>& port : ports_) {
@@ -171,8 +134,8 @@ void Device::close() {
   free_ports_ = 0;
   ports_.clear();
   // Whoever waits for a completion looks again and finds the device closed.
-  for (auto& [cq, waker] : cq_wakers_) ring(waker->fd);
-  ring(event_waker_.fd);
+  for (auto& [cq, waker] : cq_wakers_) waits_.ring(waker->fd);
+  waits_.ring(event_waker_.fd);
 }
 
 // --- interfaces
@@ -301,7 +264,7 @@ void Device::run() {
         if (span > 0) sleeping_until_.store(deadline);
       }
     }
-    for (int i = 0; i < 64 && lock_.contended(); ++i) std::this_thread::yield();
+    for (int i = 0; i < 64 && lock_.contended(); ++i) waits_.yield();
     if (refused) rest(kPause);  // what refuses to be read stays readable
     if (pause > 0 && span > 0) span -= pause_for(std::min(span, pause));
     readable = sleep(io_epoll_, refused ? 0 : span);
@@ -310,18 +273,17 @@ void Device::run() {
 }
 
 // Until then, or until somebody rings. Returns `span`.
-TimeNs Device::pause_for(TimeNs span) const {
-  const timespec timeout = to_timespec(span);
+TimeNs Device::pause_for(TimeNs span) {
   pollfd wait{wake_fd_.get(), POLLIN, 0};
-  ::ppoll(&wait, 1, &timeout, nullptr);
+  waits_.poll(std::span(&wait, 1), span);
   return span;
 }
 
 // Somebody polls: keep out of the way until that has stopped, but for interfaces that come and go.
 void Device::rest(TimeNs span) {
   std::array<pollfd, 2> wait{{{wake_fd_.get(), POLLIN, 0}, {links_.fd(), POLLIN, 0}}};
-  if (::poll(wait.data(), wait.size(), to_ms(span)) < 0) return;
-  if (wait[0].revents != 0) clear(wake_fd_);
+  if (waits_.poll_coarsely(wait, span) < 0) return;
+  if (wait[0].revents != 0) waits_.clear(wake_fd_);
   if (wait[1].revents != 0 && links_.drain()) link_notice_.store(true);
   if (!link_check_due()) return;
   const std::unique_lock guard(lock_);
@@ -333,15 +295,15 @@ void Device::rest(TimeNs span) {
 
 Device::Readable Device::sleep(const FileDescriptor& epoll, TimeNs span) {
   std::array<epoll_event, 3 * kPortCountMax + 2> events;
-  const int count = wait_events(epoll.get(), events, span);
+  const int count = waits_.poll(epoll, events, span);
   if (count < 0 && errno != EINTR) {  // a sandbox without epoll: look at everything now and then
-    ::poll(nullptr, 0, to_ms(kPause));
+    waits_.poll_coarsely({}, kPause);
     return everything();
   }
   Readable readable;
   for (int i = 0; i < count; ++i) {
     const std::uint64_t data = events[static_cast<std::size_t>(i)].data.u64;
-    if (data == tag(Source::kWake)) clear(wake_fd_);
+    if (data == tag(Source::kWake)) waits_.clear(wake_fd_);
     if (data == tag(Source::kLinks) && links_.drain()) link_notice_.store(true);
     const PortMask port = PortMask{1} << (data & (kPortCountMax - 1));
     if (data >> 32 == static_cast<std::uint32_t>(Source::kReceive)) readable.data |= port;
@@ -456,17 +418,18 @@ std::uint32_t Device::await_progress(TimeNs longest, int also) {
   }
   TimeNs span = std::max<TimeNs>(until - asked, 0);
   if (also >= 0) {
-    await_either(epoll_.get(), also, span);
+    std::array<pollfd, 2> either{{{epoll_.get(), POLLIN, 0}, {also, POLLIN, 0}}};
+    waits_.poll(either, span);
     span = 0;
   }
-  if (refused) ::poll(nullptr, 0, to_ms(kPause));
+  if (refused) waits_.poll_coarsely({}, kPause);
   const Readable readable = sleep(epoll_, refused ? 0 : span);
   const std::unique_lock guard(lock_);
   const std::uint32_t datagrams = poll(readable);
   const TimeNs sleeping_until = sleeping_until_.load();
   if (sleeping_until != 0 && (deferred_since_ != 0 || paused_ || next_timer() < sleeping_until)) {
     sleeping_until_.store(0);
-    ring(wake_fd_);
+    waits_.ring(wake_fd_);
   }
   return datagrams;
 }
@@ -487,7 +450,7 @@ std::uint32_t Device::poll(Readable readable) {
 
 void Device::rest_polling() {
   busy_until_.store(0, std::memory_order_relaxed);
-  ring(wake_fd_);
+  waits_.ring(wake_fd_);
 }
 
 // The caller may see its memory change and post an answer, which then is on its way before our acknowledgements are.
@@ -556,7 +519,7 @@ void Device::collect() {
   CqId cq = 0;
   while (engine_->poll_signaled_cq(cq)) {
     const auto found = cq_wakers_.find(cq);
-    if (found != cq_wakers_.end()) found->second->signal();
+    if (found != cq_wakers_.end()) found->second->signal(waits_);
   }
   std::array<Event, 64> events;
   while (const std::size_t count = engine_->poll_events(events)) {
@@ -577,7 +540,7 @@ void Device::publish(const TimedEvent& event) {
   } else {
     ++stats_.events_dropped;
   }
-  event_waker_.signal();
+  event_waker_.signal(waits_);
 }
 
 void Device::after_command() {
@@ -589,7 +552,7 @@ void Device::after_command() {
   const TimeNs sleeping_until = sleeping_until_.load();
   if (sleeping_until != 0 && (more || paused_ || next_timer() < sleeping_until)) {
     sleeping_until_.store(0);  // one ring is enough
-    ring(wake_fd_);
+    waits_.ring(wake_fd_);
   }
 }
 

@@ -26,6 +26,7 @@
 #include "nic/moderation.hpp"
 #include "nic/port.hpp"
 #include "nic/settings.hpp"
+#include "nic/waits.hpp"
 
 namespace openmrc::nic {
 
@@ -135,6 +136,7 @@ class Device {
   std::uint32_t path_mtu(PortId port, const Address& peer, std::uint16_t udp_port);
   std::vector<SocketStats> socket_stats();
   DeviceStats stats();
+  WaitStats wait_stats() const { return waits_.stats(); }
   const Settings& settings() const { return settings_; }
 
  private:
@@ -143,7 +145,7 @@ class Device {
     FileDescriptor fd;
     bool armed = false;
     bool pending = false;  // there is something that nobody has fetched
-    void signal();
+    void signal(Waits& waits);
   };
 
   // Ports by socket that may have something to read.
@@ -153,7 +155,7 @@ class Device {
 
   void run();
   void rest(TimeNs span);
-  TimeNs pause_for(TimeNs span) const;
+  TimeNs pause_for(TimeNs span);
   Readable sleep(const FileDescriptor& epoll, TimeNs span);
   Readable everything() const { return {all_ports_, all_ports_}; }
 
@@ -223,6 +225,7 @@ class Device {
   Waker event_waker_;
   std::deque<EndpointResult> endpoint_results_;
   DeviceStats stats_;
+  Waits waits_;
   std::vector<SocketStats> final_socket_stats_;  // of a closed device
   std::vector<Ev> final_evs_;
 

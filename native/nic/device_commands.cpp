@@ -1,10 +1,10 @@
 // What applications ask of a device: completion queues, memory, work, ports, events.
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "nic/device.hpp"
 
@@ -62,13 +62,9 @@ std::size_t Device::wait_cq(CqId cq, std::span<Completion> out, std::int64_t tim
     if (count > 0 || closed()) return count;
     waker->armed = true;
   }
-  const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
-                         static_cast<long>(timeout_ns % 1'000'000'000)};
   pollfd wait{waker->fd.get(), POLLIN, 0};
-  if (::ppoll(&wait, 1, timeout_ns < 0 ? nullptr : &timeout, nullptr) > 0) {
-    std::uint64_t rings = 0;
-    [[maybe_unused]] const ssize_t bytes = ::read(waker->fd.get(), &rings, sizeof rings);
-  }
+  const std::optional<TimeNs> span = timeout_ns < 0 ? std::nullopt : std::optional<TimeNs>(timeout_ns);
+  if (waits_.poll(std::span(&wait, 1), span) > 0) waits_.clear(waker->fd);
   return poll_cq(cq, out);
 }
 
@@ -99,8 +95,7 @@ void Device::unlisten_cq(CqId cq) {
 }
 
 bool Device::arm(Waker& waker) {
-  std::uint64_t rings = 0;
-  [[maybe_unused]] const ssize_t bytes = ::read(waker.fd.get(), &rings, sizeof rings);
+  waits_.clear(waker.fd);
   if (waker.pending || closed()) return true;
   waker.armed = true;
   return false;

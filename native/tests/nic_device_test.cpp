@@ -102,6 +102,34 @@ TEST_CASE(nic_srv6_drops_and_counts_what_no_rule_has_a_path_for) {
   CHECK(refused);
 }
 
+TEST_CASE(nic_counts_waits_wakeups_and_acknowledgements) {
+  Pair pair;
+  const nic::WaitStats before = pair.a.device.wait_stats();
+  std::array<Completion, 4> done;
+  CHECK(pair.b.device.wait_cq(pair.b.cq, done, nic::kNsPerMs) == 0);
+  const nic::WaitStats idle = pair.b.device.wait_stats();
+  CHECK(idle.wait_calls > 0);
+  constexpr int kWrites = 20;
+  for (int i = 0; i < kWrites; ++i) {
+    CHECK(pair.a.write(pair.b, pair.a.memory.size()) == Status::kOk);
+    CHECK(pair.a.device.wait_cq(pair.a.cq, done, 20'000'000'000) == 1);
+  }
+  const nic::WaitStats sender = pair.a.device.wait_stats(), receiver = pair.b.device.wait_stats();
+  CHECK(sender.wait_calls > before.wait_calls && receiver.wait_calls > idle.wait_calls);
+  CHECK(sender.wakeups > before.wakeups && sender.wakeups <= sender.wait_calls);
+  CHECK(receiver.wakeups > idle.wakeups);
+  CHECK(sender.eventfd_writes > 0 && sender.eventfd_reads > 0);
+
+  const auto totals = [](const Engine& engine) { return engine.qp_totals(); };
+  const QpTotals sent = pair.a.device.look(totals), received = pair.b.device.look(totals);
+  CHECK(sent.completed_bytes == kWrites * pair.a.memory.size() && received.placed_bytes >= sent.completed_bytes);
+  CHECK(received.sacks_sent > 0 && sent.sacks_received > 0);
+  CHECK(pair.a.device.command([&](Engine& engine, TimePs now) { return engine.destroy_qp(now, pair.a.qp); }) ==
+        Status::kOk);
+  const QpTotals after = pair.a.device.look(totals);
+  CHECK(after.completed_bytes == sent.completed_bytes && after.sacks_received >= sent.sacks_received);
+}
+
 TEST_CASE(nic_posts_from_several_threads_all_complete) {
   Pair pair;
   std::vector<std::thread> threads;

@@ -18,7 +18,9 @@ __all__ = [
     "PlaneStatistics",
     "PortStatistics",
     "QueuePairStatistics",
+    "QueuePairTotals",
     "SocketStatistics",
+    "WaitStatistics",
 ]
 
 PARSE_ERRORS = (
@@ -180,6 +182,38 @@ class PortStatistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitStatistics:
+    """Waiting and waking: system calls of a device that its sockets do not make."""
+
+    wait_calls: int
+    """epoll_pwait2, epoll_wait, ppoll and poll, those that return at once included."""
+    wakeups: int
+    """Waits that had leave to sleep and ended before their time was over."""
+    eventfd_writes: int
+    """To wake the I/O thread, or threads that wait for completions or events."""
+    eventfd_reads: int
+    yields: int
+    """sched_yield of the I/O thread while another thread wants the device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePairTotals:
+    """All QPs of a device together, closed ones included; each counter as in `QueuePairStatistics`."""
+
+    sent_packets: int
+    retransmitted_packets: int
+    received_packets: int
+    completed_bytes: int
+    placed_bytes: int
+    sacks_sent: int
+    sacks_received: int
+    nacks_sent: int
+    nacks_received: int
+    acks_sent: int
+    acks_received: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DropStatistics:
     """Datagrams that never reached a QP, by reason."""
 
@@ -208,6 +242,8 @@ class DeviceStatistics:
     timer_runs: int
     events_dropped: int
     clock_rebases: int
+    waits: WaitStatistics
+    qps: QueuePairTotals
     drops: DropStatistics
     ports: tuple[PortStatistics, ...]
 
@@ -241,8 +277,14 @@ def queue_pair_statistics(raw: dict[str, Any]) -> QueuePairStatistics:
 
 def device_statistics(raw: dict[str, Any]) -> DeviceStatistics:
     """From what the native side answers."""
-    drops = raw.pop("drops")
+    drops, waits, qps = (raw.pop(name) for name in ("drops", "waits", "qps"))
     counts = zip(PARSE_ERRORS, drops.pop("parse_errors"), strict=True)
     parse_errors = {name: count for name, count in counts if name != "none"}
     ports = [PortStatistics(**{**port, "socket": SocketStatistics(**port["socket"])}) for port in raw.pop("ports")]
-    return DeviceStatistics(**raw, drops=DropStatistics(parse_errors=parse_errors, **drops), ports=tuple(ports))
+    return DeviceStatistics(
+        **raw,
+        waits=WaitStatistics(**waits),
+        qps=QueuePairTotals(**qps),
+        drops=DropStatistics(parse_errors=parse_errors, **drops),
+        ports=tuple(ports),
+    )

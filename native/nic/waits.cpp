@@ -1,0 +1,77 @@
+#include "nic/waits.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+#include <thread>
+
+namespace openmrc::nic {
+namespace {
+
+timespec to_timespec(TimeNs span) {
+  return {static_cast<time_t>(span / kNsPerSecond), static_cast<long>(span % kNsPerSecond)};
+}
+
+int to_ms(TimeNs span) { return static_cast<int>((span + kNsPerMs - 1) / kNsPerMs); }
+
+int wait_events(int epoll, std::span<epoll_event> events, TimeNs span) {
+  static std::atomic<bool> precise{true};
+  const int count = static_cast<int>(events.size());
+  if (precise.load(std::memory_order_relaxed)) {
+    const timespec timeout = to_timespec(span);
+    const long answer = ::syscall(SYS_epoll_pwait2, epoll, events.data(), count, &timeout, nullptr, 0);
+    if (answer >= 0 || errno == EINTR) return static_cast<int>(answer);
+    precise.store(false, std::memory_order_relaxed);
+  }
+  return ::epoll_wait(epoll, events.data(), count, to_ms(span));
+}
+
+}  // namespace
+
+// Leaves errno alone.
+int Waits::counted(int ready, bool may_sleep) {
+  count(wait_calls_);
+  if (may_sleep && ready > 0) count(wakeups_);
+  return ready;
+}
+
+int Waits::poll(std::span<pollfd> fds, std::optional<TimeNs> span) {
+  const timespec timeout = to_timespec(span.value_or(0));
+  const int ready = ::ppoll(fds.data(), fds.size(), span ? &timeout : nullptr, nullptr);
+  return counted(ready, span != 0);
+}
+
+int Waits::poll_coarsely(std::span<pollfd> fds, TimeNs span) {
+  return counted(::poll(fds.data(), fds.size(), to_ms(span)), span != 0);
+}
+
+int Waits::poll(const FileDescriptor& epoll, std::span<epoll_event> events, TimeNs span) {
+  return counted(wait_events(epoll.get(), events, span), span != 0);
+}
+
+void Waits::ring(const FileDescriptor& eventfd) {
+  const std::uint64_t one = 1;
+  // Full means that it is readable already, which is all we want.
+  [[maybe_unused]] const ssize_t written = ::write(eventfd.get(), &one, sizeof one);
+  count(eventfd_writes_);
+}
+
+void Waits::clear(const FileDescriptor& eventfd) {
+  std::uint64_t rings = 0;
+  [[maybe_unused]] const ssize_t bytes = ::read(eventfd.get(), &rings, sizeof rings);
+  count(eventfd_reads_);
+}
+
+void Waits::yield() {
+  std::this_thread::yield();
+  count(yields_);
+}
+
+WaitStats Waits::stats() const {
+  const auto value = [](const Counter& counter) { return counter.load(std::memory_order_relaxed); };
+  return {value(wait_calls_), value(wakeups_), value(eventfd_writes_), value(eventfd_reads_), value(yields_)};
+}
+
+}  // namespace openmrc::nic
