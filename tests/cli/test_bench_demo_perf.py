@@ -104,6 +104,8 @@ def test_bench_writes_every_key_the_issue_names(tmp_path: Path):
     assert [port["port"] for port in result["per_port"]] == [0, 1]
     assert all(port["received_bytes"] > 0 for port in result["per_port"])
     assert result["fabric"]["drop_blackhole"] > 0
+    assert result["machine_cpu_seconds_per_gb"] > 0
+    assert result["counters"]["reader"]["receive_calls_per_mb"] > 0
 
 
 def test_unshaped_bench_compares_with_tcp(tmp_path: Path):
@@ -117,6 +119,11 @@ def test_unshaped_bench_compares_with_tcp(tmp_path: Path):
     assert result["tcp_goodput_gbps"] > 0
     for name in ("cpu", "tcp_cpu", "machine_cpu", "tcp_machine_cpu"):
         assert result[f"{name}_seconds_per_gb"] > 0
+    counters = result["counters"]
+    assert counters["writer"]["sent_bytes_per_mb"] > 1e6, "payload and headers"
+    assert counters["reader"]["sacks_sent_per_mb"] > 0
+    assert all(end["wait_calls_per_mb"] >= end["wakeups_per_mb"] > 0 for end in counters.values())
+    assert "calls per MB, writer" in done.stdout
     assert "one TCP stream" in done.stdout
     assert "CPU of the machine" in done.stdout
 
@@ -179,6 +186,16 @@ def test_perf_measures_bandwidth_and_latency(server: str, tmp_path: Path):
     assert sum(plane["sent_packets"] for plane in rows[-1]["planes"]) == rows[-1]["sent_packets"]
     assert all(0 < plane["acked_packets"] <= plane["sent_packets"] for plane in rows[-1]["planes"])
     assert all(plane["rate_bps"] > 0 and plane["base_rtt_us"] > 0 for plane in rows[-1]["planes"])
+    for row in rows:
+        assert row["cpu_seconds_per_gb"] > 0
+        assert row["peer_cpu_seconds_per_gb"] > 0
+        assert row["machine_cpu_seconds_per_gb"] >= 0
+        assert row["peer_machine_cpu_seconds_per_gb"] is None, "both ends are on this machine"
+        assert row["counters"]["send_calls_per_mb"] > 0
+        assert row["counters"]["sacks_received_per_mb"] > 0
+        assert row["peer_counters"]["received_bytes_per_mb"] > 1e6, "payload and headers"
+    assert "CPU of the whole machine, s/GB: this one" in write.stdout
+    assert "calls per MB, server" in write.stdout
     assert "Resent[%]" in write.stdout
     assert "planes at 4 MiB" in write.stdout
     both = openmrc("perf", "write", *common, "--size", "16KiB", "--qps", "2", "--bidirectional")

@@ -78,6 +78,7 @@ class Run:
     seed: int = 0
     cpu_s: float = 0.0
     fabric_cpu_s: float = 0.0
+    machine_cpu_s: float | None = None  # of the whole machine, where all of the run was on one that says it
 
     @property
     def placed(self) -> Series:
@@ -91,7 +92,7 @@ class Run:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        document = {name: getattr(self, name) for name in _PLAIN}
+        document = {name: getattr(self, name) for name in (*_PLAIN, "machine_cpu_s")}
         document["flows"] = [
             {**{name: getattr(flow, name) for name in _FLOW_PLAIN}, "placed": _pack(flow.placed)} for flow in self.flows
         ]
@@ -110,6 +111,7 @@ class Run:
     def from_dict(cls, document: Mapping[str, Any]) -> Run:
         """The run of a JSON form. Raises KeyError or TypeError when it is not one."""
         plain = {name: document[name] for name in _PLAIN}
+        plain["machine_cpu_s"] = document.get("machine_cpu_s")  # records of older versions lack it
         plain["transport"] = cast("TransportName", document["transport"])
         return cls(
             **plain,

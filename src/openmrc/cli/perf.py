@@ -121,6 +121,8 @@ _BANDWIDTH = (
     ("MsgRate[Mpps]", "message_rate_mpps", ">16.6f"),
     ("Resent[%]", "retransmitted_share", ">12.3%"),
     ("Queue[us]", "queue_delay_us", ">12.1f"),
+    ("CPU[s/GB]", "cpu_seconds_per_gb", ">12.2f"),
+    ("Peer CPU[s/GB]", "peer_cpu_seconds_per_gb", ">17.2f"),
 )
 _PLANES = (
     ("plane", "plane", ">7d"),
@@ -175,6 +177,7 @@ def _measure(
             rows.append(asdict(one(client, size)))
             console.print("".join(_cell(rows[-1][name], form) for _, name, form in columns))
         _show_planes(console, rows[-1])
+        _show_costs(console, rows[-1])
     if json_file is not None:
         document = {**about, "machine": describe_machine(), "commit": current_commit(), "rows": rows}
         write_file("--json", json_file, json.dumps(document, indent=2) + "\n")
@@ -195,6 +198,22 @@ def _show_planes(console: Console, row: dict[str, Any]) -> None:
             "silent": "silent" if plane["silent"] else "answers",
         }
         console.print("".join(_cell(shown[name], form) for _, name, form in _PLANES))
+
+
+def _show_costs(console: Console, row: dict[str, Any]) -> None:
+    """Processor time of the machines, system calls, wake-ups and SACKs of the last size."""
+    from openmrc.live.counters import counter_lines
+
+    if "counters" not in row:
+        return
+    machines = {"this one": row["machine_cpu_seconds_per_gb"], "peer's": row["peer_machine_cpu_seconds_per_gb"]}
+    known = [f"{name} {value:.2f}" for name, value in machines.items() if value is not None]
+    lines = counter_lines({"client": row["counters"], "server": row["peer_counters"]})
+    console.print(f"costs at {format_bytes(row['bytes'])}:")
+    if known:
+        console.print(f"  CPU of the whole machine, s/GB: {', '.join(known)}")
+    for name, value, parts in lines:
+        console.print(f"  {name}: {value} ({parts})")
 
 
 def _cell(value: float | str | None, form: str) -> str:

@@ -12,7 +12,9 @@ from openmrc.analysis.record import Run
 from openmrc.analysis.rows import current_commit, describe_machine
 from openmrc.analysis.series import longest_stall_ms
 from openmrc.errors import ConfigError
+from openmrc.live.counters import counter_lines
 from openmrc.live.plan import RunPlan
+from openmrc.live.processor import seconds_per_gb
 from openmrc.live.run import RunRecord, execute
 from openmrc.live.view import View
 
@@ -48,7 +50,6 @@ def shaped_result(plan: RunPlan, record: RunRecord) -> dict[str, Any]:
     run = record.run
     summary = summarize_run(run)
     flow = run.flows[0]
-    gigabytes = summary.bytes / 1e9
     return {
         "goodput_gbps": summary.goodput_gbps,
         "limit_gbps": run.limit_gbps,
@@ -66,8 +67,13 @@ def shaped_result(plan: RunPlan, record: RunRecord) -> dict[str, Any]:
         "sent_packets": flow.sent_packets,
         "retransmitted_packets": flow.retransmitted_packets,
         "timeouts": flow.timeouts,
-        "cpu_seconds_per_gb": run.cpu_s / gigabytes if gigabytes else None,
-        "fabric_cpu_seconds_per_gb": run.fabric_cpu_s / gigabytes if gigabytes else None,
+        "cpu_seconds_per_gb": seconds_per_gb(run.cpu_s, summary.bytes),
+        "fabric_cpu_seconds_per_gb": seconds_per_gb(run.fabric_cpu_s, summary.bytes),
+        "machine_cpu_seconds_per_gb": seconds_per_gb(run.machine_cpu_s, summary.bytes),
+        "counters": {
+            "writer": record.counters["host0"].per_mb(summary.bytes),
+            "reader": record.counters["host1"].per_mb(summary.bytes),
+        },
         "per_port": per_port(run),
         "transport": run.transport,
         "seed": run.seed,
@@ -132,6 +138,7 @@ def _lines(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     lines += [
         ("retransmitted", f"{result['retransmitted_packets']:,}", "packets"),
         ("CPU", f"{result['cpu_seconds_per_gb'] or 0:.2f}", "s per GB, both hosts"),
+        *counter_lines(result["counters"]),
         ("content", "correct" if result["content_ok"] else "WRONG", f"{result['bytes_checked'] / 1e6:,.0f} MB checked"),
     ]
     return lines

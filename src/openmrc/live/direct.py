@@ -11,9 +11,10 @@ from typing import Any
 from openmrc.analysis.metrics import summarize
 from openmrc.analysis.rows import current_commit, describe_machine
 from openmrc.analysis.series import Series
+from openmrc.live.counters import DeviceCounters
 from openmrc.live.netns import VethPair
 from openmrc.live.plan import PAYLOAD_MTU_DEFAULT, RunPlan, loopback_addresses
-from openmrc.live.processor import MachineTime
+from openmrc.live.processor import MachineTime, seconds_per_gb
 from openmrc.live.supervise import Child, Family
 
 _SLOTS = 8
@@ -102,7 +103,7 @@ def tcp_stream(family: Family, where: Place, seconds: float) -> dict[str, Any]:
     family.forget(source)
     return {
         "tcp_goodput_gbps": float(result["bytes"] * 8 / result["seconds"] / 1e9),
-        "tcp_cpu_seconds_per_gb": (result["cpu_s"] + sent["cpu_s"]) / (result["bytes"] / 1e9),
+        "tcp_cpu_seconds_per_gb": seconds_per_gb(result["cpu_s"] + sent["cpu_s"], result["bytes"]),
         "tcp_machine_cpu_seconds_per_gb": spent.per_gb(result["bytes"]),
     }
 
@@ -153,7 +154,6 @@ def _stream(family: Family, writer: Child, reader: Child, plan: RunPlan) -> dict
     placed = Series.of([at / 1e9 for at, _ in samples], [count for _, count in samples])
     start = placed.first_progress_s() or placed.start_s
     summary = summarize(placed, (), start, min(start + sent["seconds"], placed.end_s))
-    gigabytes = sent["bytes"] / 1e9
     return {
         "goodput_gbps": sent["bytes"] * 8 / sent["seconds"] / 1e9,
         "limit_gbps": 0.0,
@@ -166,8 +166,12 @@ def _stream(family: Family, writer: Child, reader: Child, plan: RunPlan) -> dict
         "sent_packets": sent["sent_packets"],
         "retransmitted_packets": sent["retransmitted_packets"],
         "timeouts": sent["timeouts"],
-        "cpu_seconds_per_gb": (sent["cpu_s"] + checked["cpu_s"]) / gigabytes if gigabytes else None,
+        "cpu_seconds_per_gb": seconds_per_gb(sent["cpu_s"] + checked["cpu_s"], sent["bytes"]),
         "machine_cpu_seconds_per_gb": spent.per_gb(sent["bytes"]),
+        "counters": {
+            name: DeviceCounters(**counted).per_mb(sent["bytes"])
+            for name, counted in (("writer", sent["counters"]), ("reader", checked["counters"]))
+        },
         "per_port": [
             {"port": port, "received_bytes": count, "received_gbps": count * 8 / sent["seconds"] / 1e9}
             for port, count in enumerate(checked["ports"])

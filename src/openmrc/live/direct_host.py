@@ -12,6 +12,7 @@ ping, pong, udp_ping, udp_pong                            -> {"pinged": round tr
 from __future__ import annotations
 
 import threading
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from openmrc import Connection, Device, Listener, QpSettings, _native, connect, 
 from openmrc.errors import OpenmrcError
 from openmrc.live import measure
 from openmrc.live.child import Pipe, cpu_s, serve
+from openmrc.live.counters import DeviceCounters
 from openmrc.live.pattern import Bytes, Pattern
 
 _ACCEPT_S = 20.0
@@ -36,6 +38,7 @@ class DirectHost:
         self._buffer: Bytes = np.zeros(0, dtype=np.uint8)
         self._sampler: _native.ProgressSampler | None = None
         self._cpu_s = 0.0
+        self._counters: DeviceCounters | None = None
 
     @property
     def _connected(self) -> Connection:
@@ -78,9 +81,9 @@ class DirectHost:
     def do_stream(self, message_bytes: int, depth: int, seconds: float, seed: int) -> None:
         """Writes every slot with its own contents, round and round."""
         self._fill(message_bytes, seed)
-        before = cpu_s()
         region = self._connected.region
         assert region is not None
+        self._begin_account()
         result = measure.write_stream(
             self._connected, region, message_bytes=message_bytes, depth=depth, seconds=seconds
         )
@@ -91,7 +94,7 @@ class DirectHost:
                     "bytes": result.bytes,
                     "messages": result.messages,
                     "seconds": result.elapsed_s,
-                    "cpu_s": cpu_s() - before,
+                    **self._account(),
                     "sent_packets": statistics.sent_packets,
                     "retransmitted_packets": statistics.retransmitted_packets,
                     "timeouts": statistics.timeouts,
@@ -102,7 +105,7 @@ class DirectHost:
     def do_watch(self) -> None:
         """Begins to sample what arrives."""
         assert self._device is not None
-        self._cpu_s = cpu_s()
+        self._begin_account()
         self._sampler = _native.ProgressSampler(self._device._native, self._connected.qp.qp_num, 10_000_000)
         self._pipe.send({"watching": True})
 
@@ -110,7 +113,7 @@ class DirectHost:
         """Every slot that was written must hold its contents."""
         assert self._device is not None
         assert self._sampler is not None
-        spent_s = cpu_s() - self._cpu_s
+        account = self._account()
         self._sampler.stop()
         pattern = Pattern(message_bytes, seed)
         written = min(messages, len(self._buffer) // message_bytes)
@@ -126,10 +129,22 @@ class DirectHost:
                     "wrong_slots": wrong,
                     "samples": list(self._sampler.samples()),
                     "ports": [port.received_bytes for port in self._device.statistics().ports],
-                    "cpu_s": spent_s,
+                    **account,
                 }
             }
         )
+
+    def _begin_account(self) -> None:
+        assert self._device is not None
+        self._cpu_s = cpu_s()
+        self._counters = DeviceCounters.of(self._device)
+
+    def _account(self) -> dict[str, Any]:
+        """Processor time and counters of the device since `_begin_account`."""
+        assert self._device is not None
+        assert self._counters is not None
+        spent_s = cpu_s() - self._cpu_s
+        return {"cpu_s": spent_s, "counters": asdict(DeviceCounters.of(self._device).since(self._counters))}
 
     def do_ping(self, message_bytes: int, iterations: int) -> None:
         """Round trips of small WRITEs."""

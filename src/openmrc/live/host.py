@@ -16,12 +16,13 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from openmrc import Connection, Device, Listener, QpSettings, connect, listen
 from openmrc.errors import OpenmrcError
 from openmrc.live.child import Pipe, cpu_s, serve
+from openmrc.live.counters import DeviceCounters
 from openmrc.live.pattern import Bytes
 from openmrc.live.recorder import Recorder
 from openmrc.live.stream import Reader, StreamShape, Writer
@@ -55,6 +56,7 @@ class Host:
         self._recorder: Recorder | None = None
         self._end_status = threading.Event()
         self._cpu_at_start = 0.0
+        self._counters_at_start: DeviceCounters | None = None
         self._active_evs: dict[str, int] = {}
 
     @property
@@ -111,6 +113,7 @@ class Host:
     def do_start(self) -> None:
         """Begins to write, to check and to record."""
         self._cpu_at_start = cpu_s()
+        self._counters_at_start = DeviceCounters.of(self.device)
         ports = dict(self.device.evs())
         written = [link.connection.qp for link in self._links if link.writer is not None]
         self._active_evs = {str(ev): ports[ev] for qp in written for ev in qp.active_evs()}
@@ -143,9 +146,11 @@ class Host:
             if link.reader is not None:
                 link.reader.stop()
         assert self._recorder is not None
+        assert self._counters_at_start is not None
         self._recorder.stop()
         result = self._recorder.result()
         result["cpu_s"] = cpu_s() - self._cpu_at_start
+        result["counters"] = asdict(DeviceCounters.of(self.device).since(self._counters_at_start))
         result["links"] = [self._link_result(link) for link in self._links]
         result["ev_sets"] = self._active_evs
         result["peak_memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

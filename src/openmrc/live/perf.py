@@ -19,6 +19,7 @@ from openmrc.connection.channel import descriptor_error
 from openmrc.errors import ConfigError, HandshakeError, OpenmrcError, PeerError
 from openmrc.live import measure
 from openmrc.live.perf_links import Links
+from openmrc.live.perf_usage import Usage, row_members
 from openmrc.live.perf_wire import (
     ANSWER_S,
     HELLO_S,
@@ -112,7 +113,8 @@ class PerfServer:
             return
         if hello.perf != VERSION:
             raise HandshakeError(f"the client speaks version {hello.perf} of openmrc perf, this is {VERSION}")
-        lines.send(ports=[port.seen_as for port in self._device.ports], udp_port=self._device.udp_port)
+        # Clients of older versions do not ask for usage, servers of older versions do not offer it.
+        lines.send(ports=[port.seen_as for port in self._device.ports], udp_port=self._device.udp_port, usage=True)
         plan = lines.request(PlanForm, HELLO_S)
         if plan is None:
             return
@@ -126,13 +128,30 @@ class PerfServer:
                     lines.send(listening=listener.port)
                     links.add(listener.accept(timeout_s=20), buffer)
                     lines.send(accepted=True)
+            begun = Usage.of(self._device)
             while (request := lines.request(MeasureForm, IDLE_S)) is not None:
                 if 2 * request.bytes > plan.region_bytes:
                     raise ConfigError("bytes", request.bytes, f"at most {plan.region_bytes // 2}, half of the region")
                 self._measure(lines, links, options, request)
+            self._tell_spent(lines.name, links, Usage.of(self._device).since(begun))
+
+    def _tell_spent(self, client: str, links: Links, spent: Usage) -> None:
+        found = [connection.statistics() for connection in links.connections]
+        count_bytes = sum(one.placed_bytes + one.completed_bytes for one in found)
+        costs = spent.per_byte(count_bytes)
+        if costs.cpu_seconds_per_gb is None:
+            return
+        machine = costs.machine_cpu_seconds_per_gb
+        beside = "" if machine is None else f", {machine:.2f} of this machine"
+        self._said(
+            f"{client}: {count_bytes / 1e9:.2f} GB; CPU seconds per GB: {costs.cpu_seconds_per_gb:.2f} "
+            f"of this process{beside}"
+        )
 
     def _measure(self, lines: Lines, links: Links, options: PerfOptions, request: MeasureForm) -> None:
-        if request.run == "latency":
+        if request.run == "usage":
+            lines.send(usage=Usage.of(self._device).to_dict())
+        elif request.run == "latency":
             lines.send(go=True)
             lines.send(answered=links.pong(request.bytes, request.iterations))
         elif options.bidirectional:
@@ -174,6 +193,7 @@ class PerfClient:
         self._lines = dial(host, port, timeout_s)
         self._links = Links()
         self._device: Device | None = None
+        self._peer_tells_usage = False
         try:
             self._set_up(host, local_ports, max(2 * size_max, measure.PING_REGION_BYTES), udp_port)
         except BaseException:
@@ -181,7 +201,9 @@ class PerfClient:
             raise
 
     def _set_up(self, host: str, local_ports: Sequence[Port | str] | None, region_bytes: int, udp_port: int) -> None:
-        theirs = self._lines.ask(perf=VERSION)["ports"]
+        hello = self._lines.ask(perf=VERSION)
+        theirs = hello["ports"]
+        self._peer_tells_usage = bool(hello.get("usage"))
         ports = list(local_ports) if local_ports else [facing(address) for address in theirs]
         if len(ports) != len(theirs):
             given = ",".join(port.seen_as if isinstance(port, Port) else port for port in ports)
@@ -225,8 +247,10 @@ class PerfClient:
         """Measures one size in a few rounds."""
         count = max(1, self._iterations(message_bytes) // ROUNDS)
         watch = PlaneWatch(self._links.connections)
+        before = self._usage()
         with watch.running():
             rounds = [self._round(message_bytes, count) for _ in range(ROUNDS)]
+        after = self._usage()
         seen = watch.report()
         messages = sum(done for done, _, _ in rounds)
         seconds = sum(elapsed for _, elapsed, _ in rounds)
@@ -243,7 +267,14 @@ class PerfClient:
             ecn_marks=seen.ecn_marks,
             queue_delay_us=seen.queue_delay_us,
             planes=seen.planes,
+            **row_members(before, after, messages * message_bytes),
         )
+
+    def _usage(self) -> tuple[Usage, Usage | None]:
+        """Of this end and of the peer, as far as it tells."""
+        assert self._device is not None
+        theirs = Usage.from_dict(self._lines.ask(run="usage")["usage"]) if self._peer_tells_usage else None
+        return Usage.of(self._device), theirs
 
     def _round(self, message_bytes: int, count: int) -> tuple[int, float, float]:
         self._lines.ask(run="write", bytes=message_bytes, iterations=count)

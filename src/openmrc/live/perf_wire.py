@@ -34,6 +34,8 @@ class BandwidthRow:
 
     Packets and planes are those of the client's own writes, its connections together. `planes` is empty, and
     `queue_delay_us`, the mean of the plane with the longest queue, None, where planes are not controlled one by one.
+    Processor time and counters are of this end and of the peer, for the bytes of both directions. That of the peer's
+    machine is None where it is this machine, too.
     """
 
     bytes: int
@@ -47,6 +49,12 @@ class BandwidthRow:
     ecn_marks: int
     queue_delay_us: float | None
     planes: tuple[PlaneReport, ...]
+    cpu_seconds_per_gb: float | None
+    machine_cpu_seconds_per_gb: float | None
+    counters: dict[str, float] | None
+    peer_cpu_seconds_per_gb: float | None
+    peer_machine_cpu_seconds_per_gb: float | None
+    peer_counters: dict[str, float] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +139,11 @@ class PlanForm(_Form):
 
 
 class MeasureForm(_Form):
-    """One measurement."""
+    """One measurement; `usage` asks what this end has spent so far, and has neither bytes nor iterations."""
 
-    run: Literal["latency", "write"]
-    bytes: Annotated[int, Field(ge=1, le=SIZE_MAX)]
-    iterations: Annotated[int, Field(ge=1, le=100_001_000)]
+    run: Literal["latency", "write", "usage"]
+    bytes: Annotated[int, Field(ge=1, le=SIZE_MAX)] = 1
+    iterations: Annotated[int, Field(ge=1, le=100_001_000)] = 1
 
 
 F = TypeVar("F", bound=BaseModel)

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["MachineTime"]
+__all__ = ["MachineTime", "machine_cpu_s", "seconds_per_gb"]
 
 _STAT = Path("/proc/stat")
 
@@ -22,24 +22,27 @@ class MachineTime:
     seconds: float | None = None
 
     def __enter__(self) -> Self:
-        self._before_s = _machine_cpu_s()
+        self._before_s = machine_cpu_s()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        after_s = _machine_cpu_s()
+        after_s = machine_cpu_s()
         if self._before_s is not None and after_s is not None:
             self.seconds = after_s - self._before_s
 
     def per_gb(self, count_bytes: float) -> float | None:
         """Seconds for each 1e9 of these bytes; None where the time is not known, or there are no bytes."""
-        if self.seconds is None or not count_bytes:
-            return None
-        return self.seconds / (count_bytes / 1e9)
+        return seconds_per_gb(self.seconds, count_bytes)
 
 
-def _machine_cpu_s() -> float | None:
+def seconds_per_gb(seconds: float | None, count_bytes: float) -> float | None:
+    """Seconds for each 1e9 bytes; None where the time is not known, or there are no bytes."""
+    return None if seconds is None or not count_bytes else seconds / (count_bytes / 1e9)
+
+
+def machine_cpu_s() -> float | None:
     """Processor time of all programs and of the kernel so far, in seconds; None where the kernel does not tell.
 
     Counts user, nice, system, irq and softirq of `/proc/stat`, in steps of a tick.

@@ -9,14 +9,16 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openmrc.analysis.limits import goodput_limit_gbps
 from openmrc.analysis.record import EvChange, Flow, LogLine, Run
 from openmrc.analysis.series import Series, add
 from openmrc.fabric import Fabric, Fault
+from openmrc.live.counters import DeviceCounters
 from openmrc.live.plan import RunPlan
+from openmrc.live.processor import MachineTime
 from openmrc.live.spans import fault_spans, parse_faults
 from openmrc.live.supervise import Child, Family
 from openmrc.live.venue import EmulatedVenue, HostPlace, LoopbackVenue, Venue
@@ -33,6 +35,7 @@ class RunRecord:
     run: Run
     links: tuple[dict[str, Any], ...]
     fabric: dict[str, Any]
+    counters: Mapping[str, DeviceCounters]  # by host, from start to end
 
 
 @dataclass(slots=True)
@@ -74,9 +77,11 @@ class Session:
         self._spawn()
         self._open()
         self._connect()
-        self._start()
-        self._watch()
-        return self._collect()
+        with MachineTime() as machine:
+            self._start()
+            self._watch()
+            end_s, results = self._end()
+        return self._collect(results, end_s, machine)
 
     # --- setting up
 
@@ -216,7 +221,8 @@ class Session:
 
     # --- collecting
 
-    def _collect(self) -> RunRecord:
+    def _end(self) -> tuple[float, list[dict[str, Any]]]:
+        """When data stopped to flow, and what each host has to report."""
         end_s = (time.monotonic_ns() - self._start_ns) / 1e9
         hosts = list(self._hosts.values())
         for child in hosts:
@@ -225,12 +231,19 @@ class Session:
             self._family.expect(child, "stopped", 20 + _DRAIN_S)
         for child in hosts:
             child.send({"do": "finish"})
-        results = [self._family.expect(child, "result", 30)["result"] for child in hosts]
+        return end_s, [self._family.expect(child, "result", 30)["result"] for child in hosts]
+
+    def _collect(self, results: list[dict[str, Any]], end_s: float, machine: MachineTime) -> RunRecord:
         fabric = self._venue.finish()
         for child in self._family.children:
             self._family.forget(child)
         links = tuple(link for result in results for link in result["links"])
-        return RunRecord(self._record(results, links, fabric, end_s), links, fabric)
+        counters = {
+            child.name: DeviceCounters(**result["counters"])
+            for child, result in zip(self._hosts.values(), results, strict=True)
+        }
+        run = replace(self._record(results, links, fabric, end_s), machine_cpu_s=machine.seconds)
+        return RunRecord(run, links, fabric, counters)
 
     def _seconds(self, time_ns: int) -> float:
         return (time_ns - self._start_ns) / 1e9

@@ -1,0 +1,111 @@
+"""Processor time and counters of one end of `openmrc perf`: snapshots that either end takes of itself."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from openmrc import Device
+from openmrc.errors import HandshakeError
+from openmrc.live.child import cpu_s
+from openmrc.live.counters import DeviceCounters
+from openmrc.live.processor import machine_cpu_s, seconds_per_gb
+
+__all__ = ["EndUsage", "Usage", "row_members"]
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an end had spent at some moment.
+
+    Args:
+        cpu_s: Of this process.
+        machine_cpu_s: Of the whole machine, other programs included; None where the kernel does not tell.
+        machine: Equal for two ends on one machine; None: unknown. Says nothing else about it.
+        counters: Of the device.
+    """
+
+    cpu_s: float
+    machine_cpu_s: float | None
+    machine: str | None
+    counters: DeviceCounters
+
+    @classmethod
+    def of(cls, device: Device) -> Self:
+        """Now."""
+        return cls(cpu_s(), machine_cpu_s(), _machine(), DeviceCounters.of(device))
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """From what the peer sent. Raises HandshakeError when it does not have that form."""
+        try:
+            return cls(**{**document, "counters": DeviceCounters(**document["counters"])})
+        except (KeyError, TypeError):
+            raise HandshakeError("the peer does not speak openmrc perf: usage") from None
+
+    def since(self, earlier: Self) -> Self:
+        """Spent since an earlier moment of the same end."""
+        known = self.machine_cpu_s is not None and earlier.machine_cpu_s is not None
+        return type(self)(
+            self.cpu_s - earlier.cpu_s,
+            (self.machine_cpu_s or 0.0) - (earlier.machine_cpu_s or 0.0) if known else None,
+            self.machine,
+            self.counters.since(earlier.counters),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return asdict(self)
+
+    def per_byte(self, count_bytes: int) -> EndUsage:
+        """The same for the bytes of a transfer."""
+        return EndUsage(
+            cpu_seconds_per_gb=seconds_per_gb(self.cpu_s, count_bytes),
+            machine_cpu_seconds_per_gb=seconds_per_gb(self.machine_cpu_s, count_bytes),
+            counters=self.counters.per_mb(count_bytes),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EndUsage:
+    """What a transfer cost at one end; None where that is not known.
+
+    Args:
+        cpu_seconds_per_gb: Processor time of the end's process.
+        machine_cpu_seconds_per_gb: Of its whole machine, other programs included.
+        counters: `DeviceCounters.per_mb` of its device.
+    """
+
+    cpu_seconds_per_gb: float | None = None
+    machine_cpu_seconds_per_gb: float | None = None
+    counters: dict[str, float] | None = None
+
+
+def row_members(
+    before: tuple[Usage, Usage | None], after: tuple[Usage, Usage | None], count_bytes: int
+) -> dict[str, Any]:
+    """Members of a row about processor time and counters, from snapshots of this end and of the peer.
+
+    Args:
+        before: Before the transfer; a peer of an older version has none.
+        after: Afterwards.
+        count_bytes: Payload of both directions.
+    """
+    own = after[0].since(before[0])
+    peer = None if before[1] is None or after[1] is None else after[1].since(before[1])
+    if peer is not None and own.machine is not None and own.machine == peer.machine:
+        peer = replace(peer, machine_cpu_s=None)  # the same machine, which is counted once
+    theirs = EndUsage() if peer is None else peer.per_byte(count_bytes)
+    return asdict(own.per_byte(count_bytes)) | {f"peer_{name}": value for name, value in asdict(theirs).items()}
+
+
+def _machine() -> str | None:
+    try:
+        return hashlib.sha256(_BOOT_ID.read_bytes()).hexdigest()[:16]
+    except OSError:
+        return None
