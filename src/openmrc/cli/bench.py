@@ -83,6 +83,65 @@ def live(
 
 
 @app.command()
+def profile(
+    planes: Annotated[int, typer.Option(help="Ports of each NIC, over loopback.")] = 1,
+    transport: Annotated[str, typer.Option(help="mrc, or rc for the single-path fallback.")] = "mrc",
+    seconds: Annotated[float, typer.Option(help="How long data flows.")] = 3.0,
+    payload_mtu: Annotated[int, typer.Option(help="Payload bytes per packet.")] = 4096,
+    message_bytes: Annotated[int, typer.Option(help="Size of each message.")] = 256 * 1024,
+    depth: Annotated[int, typer.Option(help="Messages in flight.")] = 12,
+    burst: Annotated[int | None, typer.Option(help="Packets that share one EV.")] = None,
+    namespaces: Annotated[
+        int | None, typer.Option(help="Over a veth pair of this MTU between two namespaces (root).")
+    ] = None,
+    tcp: Annotated[bool, typer.Option(help="Also one TCP stream over the same pair.")] = False,
+    sampler: Annotated[
+        str, typer.Option(help="perf, counters, or auto: perf where it is installed and allowed.")
+    ] = "auto",
+    frequency: Annotated[int, typer.Option(help="Samples per second and processor.")] = 997,
+    seed: Annotated[int | None, typer.Option(help="Repeat a run with the seed that it printed.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", callback=writable_file, help="Write the profile to this file.")
+    ] = None,
+    html_file: Annotated[
+        Path | None, typer.Option("--html", callback=writable_file, help="Write a page with pictures to this file.")
+    ] = None,
+) -> None:
+    """One process writes to another without a fabric; shows which stages the processor time goes to."""
+    from openmrc.live.plan import RunPlan, draw_seed
+    from openmrc.live.profile.page import profile_html
+    from openmrc.live.profile.run import profile as run_profile
+    from openmrc.live.profile.table import profile_table, summary_lines
+
+    plan = RunPlan(
+        planes=planes,
+        rate_bps=0,
+        transport=transport,  # type: ignore[arg-type]  # RunPlan checks it
+        seconds=seconds,
+        seed=draw_seed(seed),
+        payload_mtu=payload_mtu,
+        message_bytes=message_bytes,
+        depth=depth,
+        burst_packets=burst,
+    )
+    console = Console()
+    console.print(f"bench profile: {transport} over {planes} planes, {seconds:g} s, seed {plan.seed}")
+    with console.status(f"running for {seconds:g} s"):
+        found = run_profile(plan, namespaces_mtu=namespaces, compare_tcp=tcp, sampler=sampler, frequency_hz=frequency)
+    if json_file is not None:
+        write_file("--json", json_file, json.dumps(found.to_dict(), indent=2) + "\n")
+    if html_file is not None:
+        names = ("transport", "planes", "seconds", "seed", "namespaces_mtu", "machine", "commit")
+        write_file("--html", html_file, profile_html(found, {name: found.result[name] for name in names}))
+    for line in summary_lines(found):
+        console.print(line, markup=False, highlight=False)
+    console.print(profile_table(found, console.width))
+    if not found.result["content_ok"]:
+        console.print("[bold red]the receiver's memory does not hold what was sent[/]")
+        raise typer.Exit(1)
+
+
+@app.command()
 def scenario(
     scenario_file: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The scenario file.")],
     beside: Annotated[bool, typer.Option("--simulated", help="Also simulate it, and show both.")] = False,

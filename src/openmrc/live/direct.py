@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from openmrc.live.plan import PAYLOAD_MTU_DEFAULT, RunPlan, loopback_addresses
 from openmrc.live.processor import MachineTime, seconds_per_gb
 from openmrc.live.supervise import Child, Family
 
-_SLOTS = 8
+SLOTS = 8
 _UDP_PORT = 18516
 _WARM_UP = 500
 
@@ -58,8 +58,8 @@ def run_direct(plan: RunPlan, *, namespaces_mtu: int | None = None, compare_tcp:
     with ExitStack() as stack:
         where = stack.enter_context(place(plan.planes, namespaces_mtu))
         family = stack.enter_context(Family())
-        writer, reader = open_pair(family, where, plan, plan.message_bytes * _SLOTS)
-        result = _stream(family, writer, reader, plan)
+        writer, reader = open_pair(family, where, plan, plan.message_bytes * SLOTS)
+        result = stream(family, writer, reader, plan)
         if compare_tcp:
             result |= tcp_stream(family, where, plan.seconds)
         return {**result, "namespaces_mtu": namespaces_mtu}
@@ -86,7 +86,15 @@ def open_pair(family: Family, where: Place, plan: RunPlan, region_bytes: int) ->
     return writer, reader
 
 
-def tcp_stream(family: Family, where: Place, seconds: float) -> dict[str, Any]:
+Watch = Callable[[Mapping[str, int]], AbstractContextManager[object]]
+"""Called with the processes of `writer` and `reader`; what it returns is entered while data flows between them."""
+
+
+def _unwatched(_pids: Mapping[str, int]) -> AbstractContextManager[object]:
+    return contextlib.nullcontext()
+
+
+def tcp_stream(family: Family, where: Place, seconds: float, *, during: Watch = _unwatched) -> dict[str, Any]:
     """Goodput and processor time of one TCP stream between the same ends."""
     sink, source = (
         family.spawn(name, "openmrc.live.tcp", prefix=where.prefixes[end]) for end, name in ((1, "sink"), (0, "source"))
@@ -95,13 +103,14 @@ def tcp_stream(family: Family, where: Place, seconds: float) -> dict[str, Any]:
         family.expect(child, "ready", 60)
     address = where.addresses[1][0]
     port = family.ask(sink, {"role": "sink", "address": address}, "listening")["listening"]
-    with MachineTime() as spent:
+    with during({"writer": source.pid, "reader": sink.pid}), MachineTime() as spent:
         source.send({"role": "source", "address": address, "port": port, "seconds": seconds})
         result = family.expect(sink, "result", seconds + 30)["result"]
         sent = family.expect(source, "result", 30)["result"]
     family.forget(sink)
     family.forget(source)
     return {
+        "tcp_bytes": result["bytes"],
         "tcp_goodput_gbps": float(result["bytes"] * 8 / result["seconds"] / 1e9),
         "tcp_cpu_seconds_per_gb": seconds_per_gb(result["cpu_s"] + sent["cpu_s"], result["bytes"]),
         "tcp_machine_cpu_seconds_per_gb": spent.per_gb(result["bytes"]),
@@ -140,13 +149,14 @@ def _payload_mtu(plan: RunPlan) -> int | None:
     return None if plan.payload_mtu == PAYLOAD_MTU_DEFAULT else plan.payload_mtu
 
 
-def _stream(family: Family, writer: Child, reader: Child, plan: RunPlan) -> dict[str, Any]:
+def stream(
+    family: Family, writer: Child, reader: Child, plan: RunPlan, *, during: Watch = _unwatched
+) -> dict[str, Any]:
+    """The JSON of an unshaped stream between two ends that `open_pair` made."""
     family.ask(reader, {"do": "watch"}, "watching")
-    stream = {"message_bytes": plan.message_bytes, "depth": min(plan.depth, _SLOTS), "seed": plan.seed}
-    with MachineTime() as spent:
-        streamed = family.ask(
-            writer, {"do": "stream", "seconds": plan.seconds, **stream}, "streamed", plan.seconds + 30
-        )
+    shape = {"message_bytes": plan.message_bytes, "depth": min(plan.depth, SLOTS), "seed": plan.seed}
+    with during({"writer": writer.pid, "reader": reader.pid}), MachineTime() as spent:
+        streamed = family.ask(writer, {"do": "stream", "seconds": plan.seconds, **shape}, "streamed", plan.seconds + 30)
     sent = streamed["streamed"]
     check = {"do": "check", "message_bytes": plan.message_bytes, "seed": plan.seed, "messages": sent["messages"]}
     checked = family.ask(reader, check, "checked", 60)["checked"]

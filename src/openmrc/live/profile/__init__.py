@@ -1,0 +1,1 @@
+"""`openmrc bench profile`: where the processor time of a stream goes."""
