@@ -27,11 +27,15 @@ Started = Callable[[], float]
 
 
 class Round(NamedTuple):
-    """One round as rank 0 saw it; without `seconds` when the load that was to be beside it had ended."""
+    """One round as rank 0 saw it; without `seconds` when the load that was to be beside it had ended.
+
+    `machine_cpu_s`, of the whole machine, is the mean of the rounds of its work.
+    """
 
     begun_s: float
     seconds: float | None
     cpu_s: float
+    machine_cpu_s: float | None = None
 
 
 Measured = list[list[Round]]

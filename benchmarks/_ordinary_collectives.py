@@ -19,6 +19,7 @@ from rich.console import Console
 
 from openmrc.analysis.rows import Row, row
 from openmrc.errors import OpenmrcError
+from openmrc.live.processor import seconds_per_gb
 from openmrc.live.supervise import ChildError
 from openmrc.testbed.compare.contenders import CONTENDERS
 from openmrc.testbed.plain import PlainBed, PlainNetwork
@@ -52,7 +53,9 @@ def all_reduce(repeats: int, console: Console) -> Iterator[Row]:
         sent_bytes = 2 * (RANKS - 1) / RANKS * SIZE_BYTES
         rates[name] = [sent_bytes * 8 / one.seconds / 1e9 for one in rounds if one.seconds]
         yield row(CASE, f"{name}: bus bandwidth", rates[name], "Gb/s")
-        yield row(CASE, f"{name}: CPU of a rank", [one.cpu_s / (sent_bytes / 1e9) for one in rounds], "s/GB")
+        yield row(CASE, f"{name}: CPU of a rank", [seconds_per_gb(one.cpu_s, sent_bytes) for one in rounds], "s/GB")
+        machine = [seconds_per_gb(one.machine_cpu_s, RANKS * sent_bytes) for one in rounds]
+        yield row(CASE, f"{name}: CPU of the machine, for what all ranks send", machine, "s/GB")
     limit_gbps = NETWORK.limit_bps(MRC_HEADER_BYTES) / 1e9
     own = rates.get("openmrc", [])
     yield row(CASE, "openmrc: share of limit", [one / limit_gbps for one in own], "", ">= 0.95")

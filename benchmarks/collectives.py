@@ -20,6 +20,7 @@ from rich.console import Console
 
 from openmrc.analysis.rows import Row, row
 from openmrc.live.netns import VethBridge
+from openmrc.live.processor import seconds_per_gb
 from openmrc.live.supervise import ChildError, Family
 from openmrc.testbed.compare.contenders import CONTENDERS
 from openmrc.training.job import Job
@@ -113,6 +114,17 @@ def bus_gbps(ranks: int, size: int, seconds: Values) -> Values:
     return [None if one is None else bits / one / 1e9 for one in seconds]
 
 
+def processor_rows(case: str, name: str, measured: Measured | None, ranks: int, size: int) -> Iterator[Row]:
+    """Processor time for each GB that a rank of a ring sends, and of the machine for what all ranks send."""
+    if measured is None:
+        return
+    sent_bytes = 2 * (ranks - 1) / ranks * size
+    own = [median([seconds_per_gb(it.cpu_s, sent_bytes) for it in one]) for one in measured]
+    machine = [median([seconds_per_gb(it.machine_cpu_s, ranks * sent_bytes) for it in one]) for one in measured]
+    yield row(case, f"{name}: CPU of a rank", own, "s/GB")
+    yield row(case, f"{name}: CPU of the machine", machine, "s/GB")
+
+
 def bandwidth(repeat: Repeat) -> Iterator[Row]:
     size = 64 * MIB
     work = {"name": "all_reduce", "bytes": size, "warm": 1, "rounds": 3}
@@ -124,11 +136,14 @@ def bandwidth(repeat: Repeat) -> Iterator[Row]:
         with VethBridge(ranks, 9000) as bridge:
             for backend in here():
                 changes = JUMBO if backend == "mrc" else {}
-                seconds = medians(run(on_bridge(bridge), backend, works, **changes), len(works))
-                rates = bus_gbps(ranks, size, seconds)
+                measured = run(on_bridge(bridge), backend, works, **changes)
+                rates = bus_gbps(ranks, size, medians(measured, len(works)))
                 halves = rates[:repeats], rates[repeats:]
-                for flight, values in zip((1, 4), halves, strict=True):
-                    yield row(case, f"{TITLES[backend]}, {flight} in flight", values, "Gb/s")
+                parts = (measured[:repeats], measured[repeats:]) if measured else (None, None)
+                for flight, values, part in zip((1, 4), halves, parts, strict=True):
+                    name = f"{TITLES[backend]}, {flight} in flight"
+                    yield row(case, name, values, "Gb/s")
+                    yield from processor_rows(case, name, part, ranks, size)
                 best[backend] = max(halves, key=lambda values: median(values) or 0.0)
         for other in here()[1:]:
             yield row(case, f"of {TITLES[other]}, both at best", each(best["mrc"], best[other], over), "x", ">= 1")
@@ -150,10 +165,12 @@ def planes(repeat: Repeat) -> Iterator[Row]:
             work = {"name": "all_reduce", "bytes": size, "warm": 0, "rounds": 1, "in_flight": flight}
             works = [work, *repeat(lambda _seed, work=work: work)]
             changes = STREAM if backend == "mrc" else {}
-            seconds = medians(run(place.hosts(interfaces), backend, works, **changes), len(works))[1:]
+            measured = run(place.hosts(interfaces), backend, works, **changes)
+            seconds = medians(measured, len(works))[1:]
             name = f"{TITLES[backend]}, {interfaces} interface{'s' * (interfaces > 1)}, {flight} in flight"
             found[name] = bus_gbps(4, size, seconds)
             yield row(case, name, found[name], "Gb/s")
+            yield from processor_rows(case, name, measured[1:] if measured else None, 4, size)
         limit = place.limit_gbps
     own, *others = found.values()
     yield row(case, "openmrc of the planes less headers", times(own, 1 / limit), "", ">= 0.95")
@@ -183,7 +200,7 @@ def outage(place: SlowPlanes, backend: str, size: int, rounds: int) -> tuple[lis
         )
     finally:
         place.end()
-    return (None if measured is None else [(at, took) for at, took, _ in measured[-1] if took is not None]), struck_s
+    return (None if measured is None else [(at, took) for at, took, *_ in measured[-1] if took is not None]), struck_s
 
 
 def stall_ms(rounds: list[tuple[float, float]] | None, struck_s: float) -> float | None:

@@ -53,8 +53,16 @@ def plain(repeat: Repeat) -> Iterator[Row]:
     yield row(f"{case}, MRC", "goodput of limit", values(mrc, lambda r: r["share_of_limit"]), "", ">= 0.97")
     yield row(f"{case}, MRC", "goodput", values(mrc, lambda r: r["goodput_gbps"]), "Gb/s")
     yield row(f"{case}, MRC", "errors", values(mrc, errors), "", "== 0")
-    yield row(f"{case}, MRC", "CPU of both hosts", values(mrc, lambda r: r["cpu_seconds_per_gb"]), "s/GB")
+    yield from processor_rows(f"{case}, MRC", mrc)
     yield row(f"{case}, RC", "goodput", values(rc, lambda r: r["goodput_gbps"]), "Gb/s")
+    yield from processor_rows(f"{case}, RC", rc)
+
+
+def processor_rows(case: str, results: list[dict[str, Any]]) -> Iterator[Row]:
+    """Processor time for each GB, of a run over the fabric."""
+    yield row(case, "CPU of both hosts", values(results, lambda r: r["cpu_seconds_per_gb"]), "s/GB")
+    machine = values(results, lambda r: r["machine_cpu_seconds_per_gb"])
+    yield row(case, "CPU of the machine, fabric included", machine, "s/GB")
 
 
 def black_hole(repeat: Repeat) -> Iterator[Row]:
@@ -93,11 +101,10 @@ def against_tcp(repeat: Repeat, case: str, target: str, mtu: int | None, plan: R
     yield row(case, "of one TCP stream", ratio, "x", target)
     yield row(case, "MRC goodput", values(results, lambda r: r["goodput_gbps"]), "Gb/s")
     yield row(case, "TCP goodput", values(results, lambda r: r["tcp_goodput_gbps"]), "Gb/s")
-    machine, tcp_machine = (
-        values(results, lambda r, of=of: r[f"{of}machine_cpu_seconds_per_gb"]) for of in ("", "tcp_")
-    )
-    yield row(case, "CPU of the machine, MRC", machine, "s/GB")
-    yield row(case, "CPU of the machine, TCP", tcp_machine, "s/GB")
+    for key, what in (("cpu_seconds_per_gb", "both ends"), ("machine_cpu_seconds_per_gb", "the machine")):
+        for prefix, name in (("", "MRC"), ("tcp_", "TCP")):
+            seconds = values(results, lambda r, key=prefix + key: r[key])
+            yield row(case, f"CPU of {what}, {name}", seconds, "s/GB")
     yield row(case, "errors", values(results, errors), "", "== 0")
 
 

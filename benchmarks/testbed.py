@@ -22,6 +22,7 @@ from openmrc.analysis.record import Run
 from openmrc.analysis.rows import Row, row
 from openmrc.fabric import Fabric, make_fabric
 from openmrc.live.plan import RunPlan
+from openmrc.live.processor import seconds_per_gb
 from openmrc.live.run import execute
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -81,8 +82,10 @@ def plain(repeat: Repeat) -> Iterator[Row]:
     yield row(case, "goodput of limit", shares, "", ">= 0.95")
     yield row(case, "goodput", [one.goodput_gbps for one in found], "Gb/s")
     yield row(case, "errors", failures(runs), "", "== 0")
-    cpu = [run.cpu_s / (one.bytes / 1e9) for run, one in zip(runs, found, strict=True)]
+    cpu = [seconds_per_gb(run.cpu_s, one.bytes) for run, one in zip(runs, found, strict=True)]
     yield row(case, "CPU of both hosts", cpu, "s/GB")
+    machine = [seconds_per_gb(run.machine_cpu_s, one.bytes) for run, one in zip(runs, found, strict=True)]
+    yield row(case, "CPU of the machine, switches included", machine, "s/GB")
 
 
 def dead_t1(repeat: Repeat) -> Iterator[Row]:
@@ -126,6 +129,8 @@ def others(_repeat: Repeat) -> Iterator[Row]:
             yield row(case, "goodput before", [summary.goodput_before_fault_gbps], "Gb/s")
             yield row(case, "goodput during", [summary.goodput_during_fault_gbps], "Gb/s")
             yield row(case, "goodput of before again after", [summary.recovery_s], "s")
+            yield row(case, "CPU of both hosts", [outcome.cpu_seconds_per_gb], "s/GB")
+            yield row(case, "CPU of the machine, switches included", [outcome.machine_cpu_seconds_per_gb], "s/GB")
 
 
 def incast(repeat: Repeat) -> Iterator[Row]:

@@ -36,6 +36,9 @@ def test_each_transport_moves_data_and_leaves_nothing_running(pair: TestBed, nam
     assert outcome.error is None
     assert outcome.ending == "survived"
     assert outcome.placed.total > 0
+    assert outcome.cpu_seconds_per_gb is not None
+    assert outcome.machine_cpu_seconds_per_gb is not None
+    assert outcome.machine_cpu_seconds_per_gb > 0
     assert not [pid for pid in namespaces.processes(pair.state.namespaces) if Path(f"/proc/{pid}").exists()]
 
 

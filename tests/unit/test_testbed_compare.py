@@ -26,7 +26,7 @@ def outcome(name: str, counts: list[float], **known) -> Outcome:
     return Outcome(name, name.upper(), Series.of(times, [n * MEGABYTE for n in counts]), (FAULT,), 0.0, 10.0, **known)
 
 
-STEADY = outcome("steady", [10.0 * second for second in range(11)])
+STEADY = outcome("steady", [10.0 * second for second in range(11)], cpu_s=0.05, machine_cpu_s=0.25)
 STALLED = outcome("stalled", [0, 10, 20, 20, 20, 20, 30, 40, 50, 60, 70])
 HUNG = outcome("hung", [0, 10, 20, 20, 20, 20, 20, 20, 20, 20, 20])
 FAILED = outcome("failed", [0, 10, 20, 20, 20, 20, 20, 20, 20, 20, 20], error="Connection reset by peer")
@@ -97,11 +97,24 @@ def test_the_table_has_a_line_for_each_transport_and_says_how_it_ended(compariso
         assert words in text
 
 
+def test_processor_time_has_a_line_for_each_transport_that_ran(comparison: Comparison):
+    console = Console(width=80, file=StringIO())
+    console.print(comparison.processor_table())
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    (steady,) = [line for line in lines if "STEADY" in line]
+    (stalled,) = [line for line in lines if "STALLED" in line]
+    assert [word for word in steady.split() if word != "│"] == ["STEADY", "0.5", "2.5"]
+    assert [word for word in stalled.split() if word != "│"] == ["STALLED", "–", "–"]
+    assert not [line for line in lines if "ABSENT" in line or "UNBORN" in line]
+
+
 def test_the_page_needs_nothing_else_and_has_a_picture_for_each_run(comparison: Comparison):
     page = comparison_html(comparison)
     assert page.count("<svg") == 4
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "Connection reset by peer" in page
+    assert "CPU s/GB, machine" in page
+    assert "<td class=n>2.5</td>" in page
 
 
 def test_the_json_form_has_numbers_and_series(comparison: Comparison):
@@ -109,6 +122,8 @@ def test_the_json_form_has_numbers_and_series(comparison: Comparison):
     assert [one["ending"] for one in document][:3] == ["survived", "survived", "hung"]
     assert document[1]["summary"]["longest_stall_ms"] == 3000
     assert len(document[0]["bytes"]) == 11
+    assert (document[0]["cpu_seconds_per_gb"], document[0]["machine_cpu_seconds_per_gb"]) == pytest.approx((0.5, 2.5))
+    assert document[1]["cpu_seconds_per_gb"] is None
 
 
 def test_transports_are_chosen_by_name_in_the_order_of_the_table():

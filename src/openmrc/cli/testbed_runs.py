@@ -93,6 +93,7 @@ def compare(
 
         result = run_all(bed, faults=faults or DEFAULT_FAULTS, seconds=seconds, only=names, seed=seed, told=told)
     console.print(result.table())
+    console.print(result.processor_table())
     if json_file is not None:
         write_file("--json", json_file, json.dumps(result.to_dict()) + "\n")
     if html_file is not None:

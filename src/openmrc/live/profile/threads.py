@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from openmrc.live.processor import read_times
+
 __all__ = ["ThreadTime", "spent", "thread_times"]
 
 _IO_THREAD = "openmrc-io"
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,9 @@ def thread_times(pids: Mapping[str, int]) -> dict[tuple[str, int], ThreadTime]:
     found = {}
     for end, pid in pids.items():
         for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
-            try:
-                text = (task / "stat").read_text(encoding="utf-8", errors="replace")
-            except OSError:
-                continue
-            # The name is in parentheses, and may hold any character.
-            name = text[text.index("(") + 1 : text.rindex(")")]
-            words = text[text.rindex(")") + 2 :].split()
-            user, system = int(words[11]), int(words[12])
-            found[end, int(task.name)] = ThreadTime(end, name, user / _TICKS, system / _TICKS)
+            if (times := read_times(task)) is not None:
+                name, cpu_s, system_s = times
+                found[end, int(task.name)] = ThreadTime(end, name, cpu_s - system_s, system_s)
     return found
 
 

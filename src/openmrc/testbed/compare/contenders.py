@@ -65,7 +65,17 @@ def mrc(mode: Mode, name: str, title: str, stage: Stage) -> Outcome:
     run = execute(plan_on(stage), venue=BedVenue(stage.bed, mode)).run
     flow = run.flows[0]
     wrong = None if flow.content_ok else "the receiver's memory does not hold what was sent"
-    return Outcome(name, title, flow.placed, run.faults, run.start_s, run.end_s, error=wrong or flow.error)
+    return Outcome(
+        name,
+        title,
+        flow.placed,
+        run.faults,
+        run.start_s,
+        run.end_s,
+        error=wrong or flow.error,
+        cpu_s=run.cpu_s,
+        machine_cpu_s=run.machine_cpu_s,
+    )
 
 
 def streams(protocol: str, name: str, title: str, stage: Stage, *, planes: int | None = None) -> Outcome:
@@ -80,9 +90,9 @@ def streams(protocol: str, name: str, title: str, stage: Stage, *, planes: int |
         targets = list(zip(sources, destinations, ports, strict=True))
         family.ask(source, {"do": "connect", "targets": targets, "protocol": protocol}, "connected")
         family.expect(sink, "accepted", 15)
-        began, error = play(stage, family, (sink, source), {"do": "start"})
+        played = play(stage, family, (sink, source), {"do": "start"})
         samples, told = collect(family, (sink, source))
-        return stage.outcome(name, title, series_of(samples, began), error or told)
+        return stage.outcome(name, title, series_of(samples, played.began_ns), played, told)
 
 
 def mptcp(name: str, title: str, stage: Stage) -> Outcome:
@@ -119,9 +129,9 @@ def gloo(name: str, title: str, stage: Stage) -> Outcome:
             child.send({"do": "join", "rank": rank, "ranks": 2, "store": store, "interfaces": interfaces})
         for child in ranks:
             family.expect(child, "joined", _JOIN_S)
-        began, error = play(stage, family, ranks, {"do": "start", "message_bytes": _REDUCED_BYTES})
+        played = play(stage, family, ranks, {"do": "start", "message_bytes": _REDUCED_BYTES})
         samples, told = collect(family, ranks)
-        return stage.outcome(name, title, steps_of(samples, began, stage.seconds), error or told)
+        return stage.outcome(name, title, steps_of(samples, played.began_ns, stage.seconds), played, told)
 
 
 def mpi(name: str, title: str, stage: Stage) -> Outcome:
@@ -144,11 +154,11 @@ def mpi(name: str, title: str, stage: Stage) -> Outcome:
         launcher = family.spawn("mpirun", f"{_MODULES}.mpi", [str(_REDUCED_BYTES)], prefix)
         try:
             family.expect(launcher, "ready", _JOIN_S)
-            began, error = play(stage, family, (launcher,), {"do": "start"}, hear)
+            played = play(stage, family, (launcher,), {"do": "start"}, hear)
         finally:
             family.close()
             end_daemons(stage.bed.layout.namespace(Node("host", host)) for host in hosts)
-        return stage.outcome(name, title, steps_of(samples, began, stage.seconds), error)
+        return stage.outcome(name, title, steps_of(samples, played.began_ns, stage.seconds), played)
 
 
 def _no_mptcp() -> str | None:

@@ -10,6 +10,7 @@ from openmrc.analysis.metrics import Summary, summarize
 from openmrc.analysis.phases import Phase, goodput_phases
 from openmrc.analysis.record import FaultSpan
 from openmrc.analysis.series import Series
+from openmrc.live.processor import seconds_per_gb
 
 __all__ = ["Ending", "Outcome", "series_of", "steps_of"]
 
@@ -31,6 +32,8 @@ class Outcome:
         end_s: until here.
         error: First line of what went wrong.
         missing: Why there was no run at all.
+        cpu_s: Processor time of the transport's processes; None: not known.
+        machine_cpu_s: Of the whole machine, the switches' forwarding and other programs included.
     """
 
     name: str
@@ -41,6 +44,18 @@ class Outcome:
     end_s: float = 0.0
     error: str | None = None
     missing: str | None = None
+    cpu_s: float | None = None
+    machine_cpu_s: float | None = None
+
+    @property
+    def cpu_seconds_per_gb(self) -> float | None:
+        """Processor time of the transport's processes for each GB that arrived."""
+        return seconds_per_gb(self.cpu_s, self.placed.total)
+
+    @property
+    def machine_cpu_seconds_per_gb(self) -> float | None:
+        """The same of the whole machine."""
+        return seconds_per_gb(self.machine_cpu_s, self.placed.total)
 
     @property
     def ending(self) -> Ending:
@@ -75,6 +90,8 @@ class Outcome:
             "summary": None if summary is None else asdict(summary),
             "phases": [phase.to_dict() for phase in self.phases],
             "faults": [asdict(fault) for fault in self.faults],
+            "cpu_seconds_per_gb": self.cpu_seconds_per_gb,
+            "machine_cpu_seconds_per_gb": self.machine_cpu_seconds_per_gb,
             "start_s": self.start_s,
             "end_s": self.end_s,
             "times_s": [round(float(time), 4) for time in self.placed.times_s],

@@ -8,7 +8,7 @@ from html import escape
 from openmrc.analysis.style import STYLE_SHEET
 from openmrc.testbed.compare.chart import goodput_chart
 from openmrc.testbed.compare.outcome import Outcome
-from openmrc.testbed.compare.run import Comparison, ending_text, megabits, recovery_text, stall_text
+from openmrc.testbed.compare.run import Comparison, ending_text, megabits, recovery_text, seconds_text, stall_text
 
 __all__ = ["comparison_html"]
 
@@ -39,7 +39,8 @@ def comparison_html(comparison: Comparison) -> str:
 def _table(comparison: Comparison) -> str:
     head = "<tr><th>transport</th><th class=n>goodput, Mb/s</th>"
     head += "".join(f"<th class=n>before, during, after {escape(text)}</th>" for text in comparison.settings["faults"])
-    head += "<th class=n>longest stall</th><th class=n>recovered after</th><th>ending</th></tr>"
+    head += "<th class=n>longest stall</th><th class=n>recovered after</th>"
+    head += "<th class=n>CPU s/GB, hosts</th><th class=n>CPU s/GB, machine</th><th>ending</th></tr>"
     lines = "".join(_line(outcome, len(comparison.settings["faults"])) for outcome in comparison.outcomes)
     return f'<section class="card"><div class="scroll"><table>{head}{lines}</table></div></section>'
 
@@ -56,6 +57,8 @@ def _line(outcome: Outcome, faults: int) -> str:
         *around[:faults],
         "" if summary is None else stall_text(summary.longest_stall_ms),
         recovery_text(outcome),
+        seconds_text(outcome.cpu_seconds_per_gb),
+        seconds_text(outcome.machine_cpu_seconds_per_gb),
     ]
     numbers = "".join(f"<td class=n>{escape(cell)}</td>" for cell in cells)
     mood = "ok" if outcome.ending == "survived" else "no"

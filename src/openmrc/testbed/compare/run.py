@@ -51,6 +51,18 @@ class Comparison:
         table.caption_justify = "left"
         return table
 
+    def processor_table(self) -> Table:
+        """One line per transport that ran, with its processor time for each GB that arrived."""
+        table = Table(title="processor seconds per GB", title_justify="left")
+        table.add_column("transport", no_wrap=True)
+        table.add_column("both hosts", justify="right")
+        table.add_column("whole machine, switches included", justify="right")
+        for outcome in self.outcomes:
+            if outcome.placed.total > 0:
+                costs = (outcome.cpu_seconds_per_gb, outcome.machine_cpu_seconds_per_gb)
+                table.add_row(outcome.title, *map(seconds_text, costs))
+        return table
+
     def _cells(self, outcome: Outcome) -> list[str]:
         summary = outcome.summary
         faults = len(self.settings["faults"])
@@ -169,6 +181,11 @@ def recovery_text(outcome: Outcome) -> str:
     if summary is None or not outcome.faults or summary.goodput_before_fault_gbps is None:
         return ""
     return "never" if summary.recovery_s is None else f"{summary.recovery_s:.1f} s"
+
+
+def seconds_text(seconds_per_gb: float | None) -> str:
+    """Processor seconds per GB; a dash for what is not known."""
+    return "–" if seconds_per_gb is None else f"{seconds_per_gb:.1f}"
 
 
 def ending_text(outcome: Outcome) -> str:

@@ -12,14 +12,16 @@ from openmrc.analysis.record import FaultSpan
 from openmrc.analysis.series import Series
 from openmrc.fabric import parse_fault
 from openmrc.fabric.cabling import Node
+from openmrc.live.processor import MachineTime, ProcessesTime
 from openmrc.live.spans import fault_spans
 from openmrc.live.supervise import Child, ChildError, Family
+from openmrc.testbed import namespaces
 from openmrc.testbed.bed import TestBed
 from openmrc.testbed.compare.outcome import Outcome
 from openmrc.testbed.faults import FaultPlayer
 from openmrc.testbed.layout import Interface
 
-__all__ = ["Stage", "collect", "first_line", "play", "spawn_ready"]
+__all__ = ["Played", "Stage", "collect", "first_line", "play", "spawn_ready"]
 
 _START_S = 60.0
 _ANSWER_S = 5.0
@@ -78,9 +80,41 @@ class Stage:
         finally:
             player.stop()
 
-    def outcome(self, name: str, title: str, placed: Series, error: str | None) -> Outcome:
-        """What came of a transport that ran for the whole schedule."""
-        return Outcome(name, title, placed, self.spans, 0.0, self.seconds, error=error)
+    def outcome(self, name: str, title: str, placed: Series, played: Played, told: str | None = None) -> Outcome:
+        """What came of a transport that ran for the whole schedule; `told`: an error that it found by itself."""
+        return Outcome(
+            name,
+            title,
+            placed,
+            self.spans,
+            0.0,
+            self.seconds,
+            error=played.error or told,
+            cpu_s=played.cpu_s,
+            machine_cpu_s=played.machine_cpu_s,
+        )
+
+    def processes(self) -> list[int]:
+        """What runs on the two hosts."""
+        hosts = {self.source, self.destination}
+        return namespaces.processes(self.bed.layout.namespace(Node("host", host)) for host in hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A schedule that is over.
+
+    Args:
+        began_ns: When it began, by the monotonic clock.
+        error: The first error of a child.
+        cpu_s: Processor time of the processes on the two hosts; None where one of them has ended.
+        machine_cpu_s: Of the whole machine.
+    """
+
+    began_ns: int
+    error: str | None
+    cpu_s: float | None
+    machine_cpu_s: float | None
 
 
 def spawn_ready(family: Family, name: str, module: str, prefix: Sequence[str], arguments: Sequence[str] = ()) -> Child:
@@ -96,11 +130,12 @@ def play(
     children: Sequence[Child],
     start: dict[str, Any],
     hear: Callable[[Child, dict[str, Any]], None] | None = None,
-) -> tuple[int, str | None]:
-    """The schedule with children that are ready, told to start: (when it began, the first error of a child)."""
+) -> Played:
+    """The schedule with children that are ready, told to start."""
     error: str | None = None
+    processes = ProcessesTime(stage.processes())
     began = time.monotonic_ns()
-    with stage.faults_playing():
+    with MachineTime() as machine, stage.faults_playing():
         for child in children:
             child.send(start)
         deadline = began / 1e9 + stage.seconds
@@ -111,7 +146,7 @@ def play(
                         hear(child, message)
             except ChildError as failure:
                 error = error or first_line(failure)
-    return began, error
+    return Played(began, error, processes.seconds(), machine.seconds)
 
 
 def collect(family: Family, children: Sequence[Child]) -> tuple[list[list[int]], str | None]:
