@@ -130,8 +130,9 @@ def test_a_perf_that_was_asked_for_and_is_missing_is_refused(tmp_path: Path):
     assert "--sampler is 'perf'; allowed: auto or counters on this machine (hint: perf is not installed)" in said
 
 
-def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path):
-    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_command_that_is_ended_leaves_no_process(tmp_path: Path, how: signal.Signals):
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
     wanted = 2 if perf_allowed() is not None else 3
     process = subprocess.Popen(
         [*COMMAND, "--seconds", "1000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -139,15 +140,15 @@ def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path):
     try:
         while len(children := under_way(process.pid)) < wanted:
             assert process.poll() is None
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
         process.communicate(timeout=30)
     finally:
         process.kill()
         process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == (130 if how is signal.SIGINT else -how)
     while any(Path(f"/proc/{pid}").exists() for pid in children):
         pass  # a stream of 1,000 s ends after the test's time
-    assert list(tmp_path.iterdir()) == []
+    assert how is signal.SIGKILL or list(tmp_path.iterdir()) == []
 
 
 def under_way(pid: int) -> list[int]:

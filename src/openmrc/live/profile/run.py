@@ -141,14 +141,15 @@ def profile(
         raise ConfigError("--frequency", frequency_hz, f"1 to {FREQUENCY_HZ_MAX} samples per second")
     if namespaces_mtu is not None and plan.planes != 1:
         raise ConfigError("--planes", plan.planes, "1 with --namespaces, which has one veth pair")
-    chosen = _Chosen(sampler, frequency_hz)
     watches: list[_Watch] = []
 
-    def watch(pids: Mapping[str, int]) -> _Watch:
-        watches.append(_Watch(pids, chosen))
-        return watches[-1]
-
     with ExitStack() as stack:
+        chosen = _Chosen(sampler, frequency_hz, stack)
+
+        def watch(pids: Mapping[str, int]) -> _Watch:
+            watches.append(_Watch(pids, chosen))
+            return watches[-1]
+
         where = stack.enter_context(place(plan.planes, namespaces_mtu))
         family = stack.enter_context(Family())
         writer, reader = open_pair(family, where, plan, plan.message_bytes * SLOTS)
@@ -174,14 +175,13 @@ class _Watch:
     def __init__(self, pids: Mapping[str, int], chosen: _Chosen) -> None:
         self._pids = dict(pids)
         self._chosen = chosen
-        self._cleanup = ExitStack()
         self._sampler: PerfSampler | None = None
         self._machine = MachineTime()
         self._before: Mapping[tuple[str, int], ThreadTime] = {}
         self._threads: list[ThreadTime] = []
 
     def __enter__(self) -> Self:
-        self._sampler = self._chosen.start(self._cleanup, list(self._pids.values()))
+        self._sampler = self._chosen.start(list(self._pids.values()))
         self._before = thread_times(self._pids)
         self._machine.__enter__()
         return self
@@ -191,15 +191,15 @@ class _Watch:
     ) -> None:
         self._machine.__exit__(kind, error, traceback)
         self._threads = spent(self._before, thread_times(self._pids))
-        if error is not None:
-            self._cleanup.close()
-        elif self._sampler is not None:
+        if error is None and self._sampler is not None:
             self._chosen.guard(self._sampler.end)
 
     def report(self, transport: str, count_bytes: int, goodput_gbps: float) -> StreamProfile:
         """Everything found. Call once, after the block."""
-        with self._cleanup:
-            samples = None if self._sampler is None else self._chosen.guard(self._sampler.collect)
+        samples = None
+        if self._sampler is not None:
+            with self._sampler:
+                samples = self._chosen.guard(self._sampler.collect)
         spent_s = sum(thread.user_cpu_s + thread.system_cpu_s for thread in self._threads)
         return StreamProfile(
             transport=transport,
@@ -226,20 +226,27 @@ class _Watch:
 
 
 class _Chosen:
-    """The choice between perf and counters, made when perf is first tried. `reason`: why it is counters."""
+    """The choice between perf and counters, made when perf is first tried. `reason`: why it is counters.
 
-    def __init__(self, sampler: str, frequency_hz: int) -> None:
+    Args:
+        sampler: Of `SAMPLERS`.
+        frequency_hz: Samples per second and processor.
+        cleanup: Ends samplers, also when something else fails.
+    """
+
+    def __init__(self, sampler: str, frequency_hz: int, cleanup: ExitStack) -> None:
+        self._cleanup = cleanup
         self._insists = sampler == "perf"
         self._frequency_hz = frequency_hz
         self.reason: str | None = "counters were asked for" if sampler == "counters" else None
 
-    def start(self, cleanup: ExitStack, pids: Sequence[int]) -> PerfSampler | None:
+    def start(self, pids: Sequence[int]) -> PerfSampler | None:
         """A sampler that has begun; None: counters."""
         if self.reason is not None:
             return None
 
         def begun() -> PerfSampler:
-            sampler = cleanup.enter_context(PerfSampler(pids, self._frequency_hz))
+            sampler = self._cleanup.enter_context(PerfSampler(pids, self._frequency_hz))
             sampler.begin()
             return sampler
 

@@ -9,6 +9,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,13 @@ _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _ANSWER_S = 10.0
 _END_S = 30.0
 _SCRIPT_S = 300.0
+# perf would go on for ever, and fill the disk, after a command that was killed.
+_UNTIL_PARENT_ENDS = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
 _FIELDS = "comm,pid,tid,period,event,ip,sym,dso"
 _HEAD = re.compile(r"^(.*?)\s+(-?\d+)/(-?\d+)\s+(\d+)\s+(\S+?):\s*$")
 _FRAME = re.compile(r"^\s+[0-9a-f]+ (.*) \((\[[^\]]*\]|.*)\)$")
@@ -167,7 +175,8 @@ class PerfSampler:
         self._answer, answer_write = os.pipe()
         for descriptor in (self._order, self._answer):
             self._cleanup.callback(os.close, descriptor)
-        command = [self._program, "record", *what, "-g", "-F", str(self._frequency_hz), "-o", str(self._data)]
+        command = [sys.executable, "-I", "-S", "-c", _UNTIL_PARENT_ENDS, str(os.getpid()), self._program]
+        command += ["record", *what, "-g", "-F", str(self._frequency_hz), "-o", str(self._data)]
         with (self._folder / "errors").open("wb") as errors:
             self._process = subprocess.Popen(
                 [*command, "--delay", "-1", "--control", f"fd:{order_read},{answer_write}"],
@@ -192,15 +201,15 @@ class PerfSampler:
         raise SamplerError(_reason((self._folder / "errors").read_text(errors="replace")) or "perf does not answer")
 
     def _stop(self, how: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is None:
+        if self._process is None:
             return
-        process.send_signal(how)
+        self._process.send_signal(how)
         try:
-            process.wait(_END_S)
+            self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            self._process.kill()
+            self._process.wait()
+        self._process = None  # not before: an interrupt while this waits must not leave it behind
 
 
 def parse_script(lines: Sequence[str]) -> Iterator[tuple[str, Sample]]:
