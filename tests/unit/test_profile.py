@@ -70,6 +70,8 @@ def test_the_text_of_perf_script_becomes_samples():
         (stack("clear_page_erms", "exc_page_fault"), "kernel_rest"),
         ((*stack("exc_page_fault"), Frame("openmrc::wire::icrc", OWN)), "kernel_rest"),
         (stack("openmrc::wire::(anonymous namespace)::update_256", file=OWN), "seal"),
+        (stack("openmrc::wire::FlowIcrc::operator()", file=OWN), "seal"),
+        (stack("openmrc::wire::(anonymous namespace)::update_first", file=OWN), "seal"),
         (stack("openmrc::MrcResponder::handle_data", file=OWN), "engine"),
         (stack("openmrc::wire::encode_headers", file=OWN), "engine"),
         (stack("openmrc::nic::Port::send_from", file=OWN), "driver"),
