@@ -88,7 +88,7 @@ class EngineImpl final : public PathProber {
   void handle_endpoint(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
   void drain_reverse_probes(TimePs now);
   void peer_ports_changed(TimePs now, Peer& peer);
-  bool build_from(Ring<Qp*>& list, bool Qp::*listed, TimePs now, PortMask free_ports, std::uint32_t burst_max,
+  bool build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports, std::uint32_t burst_max,
                   TxBurst& burst);
   void arm(Qp& qp);
   void count(Qp& qp, UnderWay under_way);
