@@ -54,7 +54,17 @@ def test_what_is_unknown_or_nothing_stays_none():
 
 def test_usage_travels_as_json_and_other_messages_are_refused():
     assert Usage.from_dict(LATER.to_dict()) == LATER
-    for wrong in ({}, {"cpu_s": 1.0}, {**LATER.to_dict(), "counters": {"send_calls": 1}}):
+    good = LATER.to_dict()
+    for wrong in (
+        {},
+        {"cpu_s": 1.0},
+        {**good, "counters": {"send_calls": 1}},
+        {**good, "counters": {**good["counters"], "send_calls": "many"}},
+        {**good, "cpu_s": "much"},
+        {**good, "machine_cpu_s": float("inf")},
+        {**good, "machine": 7},
+        [],
+    ):
         with pytest.raises(HandshakeError, match="usage"):
             Usage.from_dict(wrong)
 

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
+
 from openmrc import Device
 from openmrc.errors import HandshakeError
 from openmrc.live.child import cpu_s
@@ -30,8 +32,8 @@ class Usage:
         counters: Of the device.
     """
 
-    cpu_s: float
-    machine_cpu_s: float | None
+    cpu_s: FiniteFloat
+    machine_cpu_s: FiniteFloat | None
     machine: str | None
     counters: DeviceCounters
 
@@ -44,8 +46,8 @@ class Usage:
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """From what the peer sent. Raises HandshakeError when it does not have that form."""
         try:
-            return cls(**{**document, "counters": DeviceCounters(**document["counters"])})
-        except (KeyError, TypeError):
+            return _FORM.validate_python(document)  # type: ignore[return-value]
+        except ValidationError:
             raise HandshakeError("the peer does not speak openmrc perf: usage") from None
 
     def since(self, earlier: Self) -> Self:
@@ -69,6 +71,9 @@ class Usage:
             machine_cpu_seconds_per_gb=seconds_per_gb(self.machine_cpu_s, count_bytes),
             counters=self.counters.per_mb(count_bytes),
         )
+
+
+_FORM = TypeAdapter(Usage)
 
 
 @dataclass(frozen=True, slots=True)
