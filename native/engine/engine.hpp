@@ -79,15 +79,20 @@ struct RxDatagram {
 
 // One datagram to send: gather headers, payload, trailer.
 struct TxPacket {
+  // Ends with the trailer of the packet before in the burst, right in front of the headers: a driver that sends the burst
+  // in one piece gathers both as one.
+  std::array<std::uint8_t, kTrailerBytesMax> seam;
   std::array<std::uint8_t, kHeaderBytesMax> headers;
   const std::uint8_t* payload;  // in registered memory; nullptr when the region is phantom
   std::uint16_t header_bytes;
   std::uint16_t payload_bytes;
   std::uint8_t trailer_bytes;  // pad + ICRC
-  std::array<std::uint8_t, 8> trailer;
+  std::array<std::uint8_t, kTrailerBytesMax> trailer;
 
   std::uint32_t datagram_bytes() const { return std::uint32_t{header_bytes} + payload_bytes + trailer_bytes; }
 };
+
+static_assert(offsetof(TxPacket, headers) == kTrailerBytesMax);
 
 // Packets of one QP for one EV. All have the size of the first, only the last may be shorter (UDP_SEGMENT).
 struct TxBurst {

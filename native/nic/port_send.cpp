@@ -146,13 +146,20 @@ std::uint32_t Port::send_from(const TxBurst& burst, std::uint32_t first) {
 }
 
 Port::Outcome Port::send_segmented(const Route& route, std::span<const TxPacket> packets) {
-  std::array<iovec, kBurstPacketsMax * kPartsPerPacket> parts;
+  std::array<iovec, 2 * kBurstPacketsMax + 1> parts;
   std::size_t part_count = 0;
   std::uint64_t bytes = 0;
+  std::size_t trailer_bytes = 0;  // of the packet before
   for (const TxPacket& packet : packets) {
-    part_count += gather(packet, parts.data() + part_count);
+    const std::uint8_t* front = packet.seam.data() + packet.seam.size() - trailer_bytes;
+    parts[part_count++] = {const_cast<std::uint8_t*>(front), trailer_bytes + packet.header_bytes};
+    if (packet.payload_bytes != 0) {
+      parts[part_count++] = {const_cast<std::uint8_t*>(packet.payload), packet.payload_bytes};
+    }
+    trailer_bytes = packet.trailer_bytes;
     bytes += packet.datagram_bytes();
   }
+  parts[part_count++] = {const_cast<std::uint8_t*>(packets.back().trailer.data()), trailer_bytes};
   alignas(cmsghdr) std::array<char, kControlBytes> control{};
   msghdr message{};
   route.fill(message, control.data());

@@ -22,6 +22,7 @@ inline constexpr std::uint32_t kPeersMax = 1U << 16;   // the lower half of a Pe
 inline constexpr std::uint32_t kEndpointQp = 0x2;      // endpoint operations (A.3)
 inline constexpr std::uint32_t kQpNumberMin = 0x10;    // below: reserved
 inline constexpr std::uint32_t kHeaderBytesMax = 64;   // BTH 12 + EETH 36 is the longest stack, rounded up
+inline constexpr std::uint32_t kTrailerBytesMax = 8;   // pad 3 + ICRC 4, rounded up
 inline constexpr std::uint32_t kProbePaddingMax = kPayloadMtuMax + kHeaderBytesMax;  // as large as any data packet
 
 // A window must stay under half of the PSN space, or old and new PSNs could not be told apart (A.8, PSN wrap).

@@ -1,5 +1,7 @@
 #include "engine/qp/packet_builder.hpp"
 
+#include <cstring>
+
 #include "engine/base/assert.hpp"
 
 namespace openmrc {
@@ -26,6 +28,10 @@ BurstBuilder::BurstBuilder(TxBurst& burst, const EngineConfig& config, const Add
 TxPacket& BurstBuilder::open(wire::Bth& bth, std::uint32_t payload_bytes) {
   MRC_ASSERT(burst_.count < kBurstPacketsMax);
   TxPacket& out = burst_.packets[burst_.count++];
+  if (burst_.count > 1) {
+    const TxPacket& before = burst_.packets[burst_.count - 2];
+    std::memcpy(out.seam.data() + out.seam.size() - before.trailer_bytes, before.trailer.data(), before.trailer_bytes);
+  }
   bth.pad_bytes = static_cast<std::uint8_t>((4 - payload_bytes % 4) % 4);
   out.payload_bytes = static_cast<std::uint16_t>(payload_bytes);
   out.trailer_bytes = static_cast<std::uint8_t>(bth.pad_bytes + wire::kIcrcBytes);
