@@ -104,7 +104,7 @@ class MrcRequester final : public Requester {
   std::int64_t posted_bytes() const;
   void acknowledge_on_plane(TimePs now, Psn psn, bool certain);
   void sample_plane(TimePs now, PortId port, const wire::Packet& packet, Psn trigger, AckSample& sample);
-  TimePs echoed_rtt(TimePs now, const wire::Packet& packet) const;
+  TimePs echoed(TimePs now, const wire::Packet& packet) const;
   bool names_latest_copy(const wire::Seth& seth, Psn trigger) const;
   void end_plane_feedback(TimePs now, AckSample& sample, const wire::Seth& seth);
   void lose_on_planes(TimePs now);

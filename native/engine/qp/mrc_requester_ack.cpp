@@ -156,7 +156,8 @@ void MrcRequester::handle_probe_answer(TimePs now, PortId port, const wire::Pack
   latest_delivered_ = std::max(latest_delivered_, probe.sent);
   if (probe.purpose == Purpose::kPlane) {
     const PortId plane = context_.ev_set->ev(probe.ev).port;
-    if (planes_->answered(now, plane, probe.order, echoed_rtt(now, packet), port)) announce_plane(now, plane, false);
+    const TimePs rtt = latest_round_trip(now - probe.sent, echoed(now, packet), timestamp_range(resolution_));
+    if (planes_->answered(now, plane, probe.order, rtt, port)) announce_plane(now, plane, false);
   }
   if (probe.purpose == Purpose::kAsked) context_.answered = std::max(context_.answered, probe.sent);
   if (probe.purpose == Purpose::kPath)

@@ -114,7 +114,7 @@ BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::u
         (repair ? window_.record(next).nominal_bytes : packet_nominal_bytes(queue_.at(next), next)) <= size;
     const bool ends = !more && wants_plane_ack(path.port, psn, bytes);
     add_data(now, builder, queue_.at(psn), psn, ev, ends);
-    planes_->sent(now, path.port, window_.first(), psn, size, quarter);
+    planes_->sent(now, path.port, window_.first(), psn, size, quarter, repair);
     if (!more) break;
     psn = next;
   }
@@ -173,7 +173,9 @@ void MrcRequester::sample_plane(TimePs now, PortId port, const wire::Packet& pac
   sample.rtt = 0;
   const EvIndex ev = context_.ev_set->find(packet.seth.entropy);
   if (ev == kNoEv || trigger >= window_.end()) return;
-  sample.rtt = echoed_rtt(now, packet);
+  const PortId plane = context_.ev_set->ev(ev).port;
+  sample.rtt = planes_->round_trip(now, plane, trigger, echoed(now, packet), timestamp_range(resolution_));
+  if (sample.rtt == 0) return;
   context_.stats.last_rtt = sample.rtt;
   rtt_.add(sample.rtt);
   const bool marked = packet.seth.mark != wire::SackMark::kNone;
@@ -181,10 +183,11 @@ void MrcRequester::sample_plane(TimePs now, PortId port, const wire::Packet& pac
   if (context_.capabilities.sack_transit) {
     transit = {packet.cc_state.ooo_count * timestamp_unit(resolution_), transit_range(resolution_)};
   }
-  planes_->sampled(context_.ev_set->ev(ev).port, sample.rtt, transit, trigger, port, marked);
+  planes_->sampled(plane, sample.rtt, transit, trigger, port, marked);
 }
 
-TimePs MrcRequester::echoed_rtt(TimePs now, const wire::Packet& packet) const {
+// A round trip by its timestamps, which repeat.
+TimePs MrcRequester::echoed(TimePs now, const wire::Packet& packet) const {
   const auto ticks = static_cast<std::uint16_t>(timestamp_at(now, resolution_) - packet.cc_state.timestamp);
   return std::max<TimePs>(ticks * timestamp_unit(resolution_), 1);
 }

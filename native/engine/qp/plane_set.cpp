@@ -2,6 +2,7 @@
 
 #include "engine/base/assert.hpp"
 #include "engine/planes/ratio.hpp"
+#include "engine/qp/timestamp.hpp"
 
 namespace openmrc {
 namespace {
@@ -40,6 +41,7 @@ PlaneSet::PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::ui
 
 void PlaneSet::rebase(TimePs by) {
   for (TimePs* time : {&heard_, &others_asked_, &next_check_, &wake_, &repair_since_}) *time = rebased(*time, by);
+  for (Sent& sent : sent_) sent.time = rebased(sent.time, by);
   for (Plane& plane : planes_) {
     plane.window.rebase(by);
     for (TimePs* time : {&plane.heard, &plane.sent, &plane.probe_at, &plane.judged, &plane.settling_since})
@@ -144,11 +146,13 @@ void PlaneSet::reserve(Psn first, Psn psn) {
   sent_ = std::move(larger);
 }
 
-void PlaneSet::sent(TimePs now, PortId id, Psn first, Psn psn, std::uint32_t bytes, std::uint8_t quarter) {
+void PlaneSet::sent(TimePs now, PortId id, Psn first, Psn psn, std::uint32_t bytes, std::uint8_t quarter,
+                    bool repeated) {
   reserve(first, psn);
   Plane& plane = planes_[id];
   if (plane.in_flight_bytes == 0) plane.heard = std::max(plane.heard, now);
-  sent_of(psn) = {plane.next_order, static_cast<std::uint16_t>(bytes), id, quarter};
+  sent_of(psn) = {now, plane.next_order, static_cast<std::uint16_t>(bytes), id, quarter, repeated};
+  end_ = std::max(end_, psn + 1);
   plane.flight.push_back({psn, plane.next_order++});
   plane.in_flight_bytes += bytes;
   plane.sent = now;
@@ -197,6 +201,15 @@ void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortI
   if (!certain && record.transmissions > 1 && now - record.sent < plane.window.delay().base()) return;
   plane.heard = heard_ = now;
   if (before(plane.delivered_order, sent.order + 1)) plane.delivered_order = sent.order + 1;
+}
+
+// Timestamps repeat sooner than a packet comes back over a long path. The time of sending says how often, unless an earlier
+// copy may have arrived, or the record has been used again: then the round trip is near the others of the plane.
+TimePs PlaneSet::round_trip(TimePs now, PortId id, Psn psn, TimePs echoed, TimePs range) const {
+  const bool kept = psn < end_ && end_ - psn <= sent_.size() && sent_of(psn).plane == id;
+  if (kept && !sent_of(psn).repeated) return latest_round_trip(now - sent_of(psn).time, echoed, range);
+  const TimePs usual = planes_[id].window.delay().smoothed();
+  return usual == 0 ? 0 : latest_round_trip(usual + range / 2, echoed, range);
 }
 
 void PlaneSet::sampled(PortId id, TimePs rtt, Transit transit, Psn psn, PortId via, bool marked) {

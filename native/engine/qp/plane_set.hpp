@@ -41,7 +41,7 @@ class PlaneSet {
   Choice choose(TimePs now, const Request& request);
   // One packet, `quarter` 0..3 of its burst; and the whole burst, for pacing.
   // The window of PSNs begins at `first`.
-  void sent(TimePs now, PortId plane, Psn first, Psn psn, std::uint32_t bytes, std::uint8_t quarter);
+  void sent(TimePs now, PortId plane, Psn first, Psn psn, std::uint32_t bytes, std::uint8_t quarter, bool repeated);
   void burst_sent(TimePs now, PortId plane, std::int64_t bytes);
   // Whether a burst of so many bytes should ask for an acknowledgement: a few of a window do.
   bool wants_ack(PortId plane, std::int64_t bytes);
@@ -50,6 +50,8 @@ class PlaneSet {
 
   // A packet has arrived; `record` as it was before. `certain`: that it was the latest copy.
   void acknowledged(TimePs now, Psn psn, const SendRecord& record, PortId plane, bool certain);
+  // The round trip of the packet with this PSN, of which `echoed` is the rest after whole `range`s. 0: not known.
+  TimePs round_trip(TimePs now, PortId plane, Psn psn, TimePs echoed, TimePs range) const;
   // Round trip and transit of the packet with this PSN, which may have left the window already.
   void sampled(PortId plane, TimePs rtt, Transit transit, Psn psn, PortId via, bool marked);
   // Fills `lost` with packets of the window that are lost by now.
@@ -91,12 +93,14 @@ class PlaneSet {
     Psn psn = 0;
     std::uint32_t order = 0;
   };
-  // Of each PSN of the window: where and when, in the plane's order, it was last sent.
+  // Of each PSN of the window, and of some below it: where and when it was last sent.
   struct Sent {
-    std::uint32_t order = 0;
+    TimePs time = 0;
+    std::uint32_t order = 0;  // of the plane
     std::uint16_t bytes = 0;
     PortId plane = 0;
     std::uint8_t quarter = 0;
+    bool repeated = false;
   };
   struct Plane {
     PlaneWindow window;
@@ -124,6 +128,7 @@ class PlaneSet {
   };
 
   Sent& sent_of(Psn psn) { return sent_[psn & (sent_.size() - 1)]; }
+  const Sent& sent_of(Psn psn) const { return sent_[psn & (sent_.size() - 1)]; }
   std::int64_t room(const Plane& plane, TimePs now, std::uint64_t controller_window) const;
   bool ready(const Plane& plane, std::int64_t room, const Request& request) const;
   bool worth_it(const Plane& plane, const Request& request, std::int64_t bytes) const;
@@ -140,6 +145,7 @@ class PlaneSet {
 
   std::vector<Plane> planes_;
   std::vector<Sent> sent_;
+  Psn end_ = 0;       // above the latest PSN that was sent
   TimePs heard_ = 0;  // on any plane
   TimePs others_asked_ = kLongAgo;
   TimePs next_check_ = kNever;

@@ -1,6 +1,8 @@
 // The 16-bit transmit timestamps of TSETH, PETH and ERTH.
 #pragma once
 
+#include <algorithm>
+
 #include "engine/base/time.hpp"
 #include "engine/wire/headers.hpp"
 
@@ -17,6 +19,12 @@ constexpr TimePs timestamp_range(wire::TimestampResolution resolution) {
 
 constexpr std::uint16_t timestamp_at(TimePs now, wire::TimestampResolution resolution) {
   return static_cast<std::uint16_t>(now / timestamp_unit(resolution));
+}
+
+// A round trip of at most `elapsed`, of which `echoed` is the rest after whole `range`s.
+constexpr TimePs latest_round_trip(TimePs elapsed, TimePs echoed, TimePs range) {
+  const TimePs rounding = 2 * kPsPerUs;  // both timestamps are cut off
+  return echoed + std::max<TimePs>(elapsed + rounding - echoed, 0) / range * range;
 }
 
 // Transit times of SACKs have a bit less.
