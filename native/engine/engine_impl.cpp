@@ -137,7 +137,7 @@ void EngineImpl::drain_reverse_probes(TimePs now) {
     if (qp == nullptr || qp->context().ev_set == nullptr) continue;
     QpContext& context = qp->context();
     context.reverse.on_probe_result(now, *context.ev_set, {result.answer.ev, result.answer.port},
-                                    result.answer.answered);
+                                    result.answer.answered ? std::max<TimePs>(result.answer.rtt, 1) : 0);
     touch(*qp);
   }
 }

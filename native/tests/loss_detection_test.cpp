@@ -184,8 +184,25 @@ TEST_CASE(reverse_paths_take_turns_and_the_first_seen_working_replaces_what_was_
     used.insert(ev.value);
   }
   CHECK(used == (std::set<std::uint32_t>{1, 2, 3, 4}));
-  paths.on_probe_result(0, fixture.set, {2, 0}, false);
+  paths.on_probe_result(0, fixture.set, {2, 0}, 0);
   for (int i = 0; i < 8; ++i) CHECK(paths.choose(fixture.set, 1, 1, 0, ev) && ev.value != 2);
+}
+
+TEST_CASE(reverse_paths_learn_how_long_a_probe_takes) {
+  test::EvSetFixture fixture(test::universe_of(2, 4));
+  ReversePaths paths;
+  paths.start(fixture.set, 2, Rng(3));
+  constexpr TimePs kInterval = 50 * kPsPerMs;
+  CHECK(paths.patience(0, kInterval) == kInterval);
+  paths.on_probe_result(0, fixture.set, {1, 0}, 0);
+  CHECK(paths.patience(0, kInterval) == 100 * kPsPerMs);
+  for (int i = 0; i < 10; ++i) paths.on_probe_result(0, fixture.set, {1, 0}, 0);
+  CHECK(paths.patience(0, kInterval) == kPsPerSecond);
+  CHECK(paths.patience(1, kInterval) == kInterval);
+  paths.suspect(fixture.set, 0);
+  CHECK(paths.patience(0, kInterval) == kPsPerSecond);
+  paths.on_probe_result(0, fixture.set, {2, 0}, 60 * kPsPerMs);
+  CHECK(paths.patience(0, kInterval) == 180 * kPsPerMs);
 }
 
 TEST_CASE(reverse_paths_pass_over_one_that_own_data_finds_dead_later) {

@@ -24,7 +24,7 @@ bool PlaneDelay::usual_way(TimePs now, TimePs rtt, Transit transit, PortId via) 
   if (!first) {
     // With what is queued on the way back, or anywhere where transit times are not known: so too long, which a short dip
     // soon shows; too short a time would starve the plane.
-    base_ = rtt - (transit.range > 0 ? std::min(least_of(kRecent), rtt) : 0);
+    base_ = rtt - std::clamp<TimePs>(above_transit_base(transit), 0, rtt - 1);
     idle_ = kNever;
     base_before_ = kNever;
     base_since_ = now;
@@ -43,6 +43,14 @@ bool PlaneDelay::comparable(TimePs now, std::uint32_t packet_bytes) {
     large_seen_ = now;
   }
   return 2 * packet_bytes >= large_bytes_;
+}
+
+// Negative: less than it was known to be, of the values that are the same modulo the range.
+TimePs PlaneDelay::above_transit_base(Transit transit) const {
+  if (transit.range == 0 || transit_base_ == kNever) return 0;
+  const TimePs above = (transit.time - transit_base_) % transit.range;
+  if (above > transit.range / 2) return above - transit.range;
+  return above < -transit.range / 2 ? above + transit.range : above;
 }
 
 // How much of the delay of a round trip is on the way there.

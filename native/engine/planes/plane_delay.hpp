@@ -63,6 +63,7 @@ class PlaneDelay {
 
   bool usual_way(TimePs now, TimePs rtt, Transit transit, PortId via);
   TimePs queue_of(TimePs rtt, Transit transit);
+  TimePs above_transit_base(Transit transit) const;
   bool comparable(TimePs now, std::uint32_t packet_bytes);
 
   std::array<TimePs, kRecent> queues_{};

@@ -186,11 +186,13 @@ void MrcResponder::handle_timer(TimePs now) {
   if (inbound_since_probe_ < context_.services.config.reverse_probe_packets) return;  // the next arrival arms it again
   inbound_since_probe_ = 0;
   const PortMask usable = context_.usable_ports();
+  const TimePs patience = std::max(interval, 3 * context_.cc->stats().base_rtt);
   for (PortId port = 0; port < context_.peer->ports.size(); ++port) {
     if ((usable >> port & 1) == 0 || context_.reverse.confirmed(port) > now - interval) continue;
     const Ev ev = context_.reverse.draw(*context_.ev_set, port);
-    if (ev.port == port)
-      context_.services.prober.probe_reverse_path(now, context_.qpn, context_.peer->id, ev, interval);
+    if (ev.port != port) continue;
+    context_.services.prober.probe_reverse_path(now, context_.qpn, context_.peer->id, ev,
+                                                context_.reverse.patience(port, patience));
   }
   next_reverse_probe_ = now + interval;
 }

@@ -95,6 +95,7 @@ void ReversePaths::suspect(const EvSet& set, PortId port) {
   draw_plane(set, port);
   planes_[port].good = before.good && planes_[port].count > 0;
   planes_[port].confirmed = before.confirmed;
+  planes_[port].patience = before.patience;
 }
 
 void ReversePaths::confirm(TimePs now, const EvSet& set, EvIndex index) {
@@ -128,13 +129,15 @@ void ReversePaths::leave_denied(const EvSet& set) {
   }
 }
 
-void ReversePaths::on_probe_result(TimePs now, const EvSet& set, const Ev& ev, bool answered) {
+void ReversePaths::on_probe_result(TimePs now, const EvSet& set, const Ev& ev, TimePs rtt) {
   const EvIndex index = set.find(ev.value);
-  if (answered && index != kNoEv) {
+  Plane& plane = planes_[ev.port];
+  plane.patience = rtt > 0 ? 3 * rtt : std::clamp(2 * plane.patience, kPatienceFirst, kPatienceMax);
+  if (rtt > 0 && index != kNoEv) {
     confirm(now, set, index);
-  } else if (planes_[ev.port].count > 0) {
-    planes_[ev.port].good = false;
-    drop(planes_[ev.port], ev.value);
+  } else if (plane.count > 0) {
+    plane.good = false;
+    drop(plane, ev.value);
   }
 }
 

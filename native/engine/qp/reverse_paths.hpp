@@ -7,6 +7,7 @@
 // state has not heard us: its plane's set is drawn anew.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -35,7 +36,10 @@ class ReversePaths {
 
   // A random EV of `port` to probe.
   Ev draw(const EvSet& set, PortId port);
-  void on_probe_result(TimePs now, const EvSet& set, const Ev& ev, bool answered);
+  // `rtt`: of the answer; 0: there was none.
+  void on_probe_result(TimePs now, const EvSet& set, const Ev& ev, TimePs rtt);
+  // How long the next probe of `port` waits for its answer, `least` at least: the path may be longer than that.
+  TimePs patience(PortId port, TimePs least) const { return std::max(least, planes_[port].patience); }
   void rebase(TimePs by) {
     for (Plane& plane : planes_) plane.confirmed = rebased(plane.confirmed, by);
   }
@@ -44,10 +48,12 @@ class ReversePaths {
 
  private:
   static constexpr std::uint8_t kEvsPerPort = 4;
+  static constexpr TimePs kPatienceFirst = 100 * kPsPerMs, kPatienceMax = kPsPerSecond;
 
   struct Plane {
     std::array<std::uint32_t, kEvsPerPort> evs{};
     TimePs confirmed = INT64_MIN;
+    TimePs patience = 0;
     std::uint8_t count = 0;  // 0: no EV leads over this port
     std::uint8_t turn = 0;   // whose turn it is to carry a packet
     std::uint8_t oldest = 0;
