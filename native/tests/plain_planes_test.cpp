@@ -1,82 +1,20 @@
 // Planes that do not mark, of any speed, delay and buffer: what a QP gets out of them when nobody has told it anything.
 #include <algorithm>
 
-#include "tests/plain_network.hpp"
+#include "tests/plain_stream.hpp"
 
 namespace {
 
 using namespace openmrc;
+using test::kKb;
+using test::kMbps;
 using test::PlainLink;
 using test::PlainNetwork;
 using test::PlainOptions;
-
-constexpr std::int64_t kMbps = 1'000'000;
-constexpr std::int64_t kKb = 1024;
-
-PlainLink plane(std::int64_t mbps, std::int64_t fifo_kb, TimePs delay = 50 * kPsPerUs) {
-  PlainLink link;
-  link.rate_bps = mbps * kMbps;
-  link.fifo_bytes = fifo_kb * kKb;
-  link.delay = delay;
-  return link;
-}
-
-PlainOptions planes(std::vector<PlainLink> links, std::uint32_t payload_mtu = 1408) {
-  PlainOptions options;
-  options.planes = std::move(links);
-  options.payload_mtu = payload_mtu;
-  options.burst_max = std::max(1U, 65'000 / (payload_mtu + 100));
-  return options;
-}
-
-struct Result {
-  double share = 0;   // of the sum of the planes, payload alone
-  double resent = 0;  // of the packets
-  TimePs queued = 0;  // mean wait of a packet, on the plane where it is longest
-};
-
-// One stream of messages, judged from `begin` to `end`.
-class Stream {
- public:
-  explicit Stream(const PlainOptions& options) : network(options) {
-    flow_ = network.connect(0, 1);
-    network.post(flow());
-  }
-  PlainNetwork::Flow& flow() { return network.flows[flow_]; }
-
-  Result judge(TimePs begin, TimePs end, std::int64_t limit_bps = 0) {
-    network.run_until(begin);
-    const QpStats before = network.stats(flow());
-    std::uint64_t arrived = 0;
-    for (PortId port = 0; port < network.options.planes.size(); ++port) {
-      PlainNetwork::LinkState& link = network.link(1, port);
-      arrived -= link.arrived_bytes;
-      link.packets = 0;
-      link.queued_sum = 0;
-    }
-    network.run_until(end);
-    const QpStats after = network.stats(flow());
-    Result result;
-    for (PortId port = 0; port < network.options.planes.size(); ++port) {
-      const PlainNetwork::LinkState& link = network.link(1, port);
-      arrived += link.arrived_bytes;
-      if (link.packets > 0)
-        result.queued = std::max(result.queued, link.queued_sum / static_cast<TimePs>(link.packets));
-    }
-    const std::int64_t limit = limit_bps == 0 ? network.sum_bps() : limit_bps;
-    const double payload = network.options.payload_mtu / (network.options.payload_mtu + 122.0);
-    const double seconds = static_cast<double>(end - begin) / static_cast<double>(kPsPerSecond);
-    result.share = static_cast<double>(arrived) * 8 / (static_cast<double>(limit) * payload * seconds);
-    result.resent = static_cast<double>(after.retransmitted_packets - before.retransmitted_packets) /
-                    static_cast<double>(after.sent_packets - before.sent_packets);
-    return result;
-  }
-
-  PlainNetwork network;
-
- private:
-  std::size_t flow_ = 0;
-};
+using test::plane;
+using test::planes;
+using test::Result;
+using test::Stream;
 
 Result run(const PlainOptions& options) { return Stream(options).judge(kPsPerSecond, 5 * kPsPerSecond / 2); }
 

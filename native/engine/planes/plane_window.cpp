@@ -9,6 +9,7 @@ namespace {
 
 constexpr TimePs kTarget = 250 * kPsPerUs;
 constexpr TimePs kTargetMax = 3'500 * kPsPerUs;
+constexpr TimePs kTargetShare = 16;
 constexpr TimePs kTargetMin = 60 * kPsPerUs;
 constexpr std::int64_t kSlowLink = 12'500'000;  // bytes a second: a full packet takes no longer than there
 constexpr TimePs kEpoch = 4 * kPsPerMs;
@@ -19,6 +20,9 @@ constexpr std::uint32_t kManyLost = 8;
 constexpr std::int64_t kManyLostPpm = 50'000;
 constexpr std::int64_t kRandomPpmMax = 100'000;  // more than a tenth is never taken for random loss
 constexpr std::int64_t kLossMarginPpm = 1'000;
+constexpr std::uint32_t kUndecidedPackets = 10 * kBlockPackets;
+constexpr TimePs kTargetRecovery = 10 * kPsPerSecond;  // after a response to losses
+constexpr TimePs kBufferGrowth = 8 * kPsPerSecond;
 constexpr std::uint32_t kResponsesMax = 4;
 constexpr std::int64_t kStartPackets = 8;
 constexpr std::int64_t kStartBytes = 12'000;
@@ -101,7 +105,15 @@ void PlaneWindow::on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight
   next_send_ = std::max(next_send_, now - time_for(credit, pace_)) + time_for(bytes, pace_);
 }
 
+// On a long path a short queue hardly moves the window: two streams would take minutes to share, and one would take seconds
+// to notice that the other has left. So the queue is a share of the path there, as far as the buffer is known to hold it.
 TimePs PlaneWindow::target() const {
+  if (target_ < kTarget) return short_target();
+  const TimePs share = delay_.base() / kTargetShare;
+  return short_target() + (buffer_ > 0 ? std::min(share, buffer_ / 4) : share);
+}
+
+TimePs PlaneWindow::short_target() const {
   const TimePs round = std::max(delay_.smoothed(), 100 * kPsPerUs);
   const std::int64_t rate = std::max<std::int64_t>({delivered_rate_, rate_of(window_, round) / 2, 1});
   // Acknowledgements that tell of many packets at once let the queue swing by so much.
@@ -115,7 +127,7 @@ TimePs PlaneWindow::target() const {
 // not where a buffer has turned out to be short.
 void PlaneWindow::size_burst() {
   const bool short_buffer = starting_ || ceiling_ > 0 || target_ < kTarget;
-  const TimePs span = short_buffer ? target() / 2 : std::max(target() / 2, kBurstTime);
+  const TimePs span = short_buffer ? short_target() / 2 : std::max(short_target() / 2, kBurstTime);
   const std::int64_t wanted = bytes_in(pace_, span);
   burst_bytes_ =
       std::max(std::min({std::max(wanted, 2 * packet_bytes_), burst_cap_bytes_, kBurstBytesMax}), packet_bytes_);
@@ -234,7 +246,7 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
     const bool lossy = block_.complete() && judge_block(now, bursts_overflow);
     if (lossy) block_after_ = progress.next_order;
     if (ceiling_ == 0 || !hold_ceiling(now, queue, lossy)) {
-      follow_target(queue, lossy);
+      follow_target(queue, lossy, span);
       drain(now, queue);
     }
     bound_window();
@@ -272,11 +284,12 @@ bool PlaneWindow::judge_bursts(TimePs now) {
 
 // True: this block lost more than the plane loses anyway.
 bool PlaneWindow::judge_block(TimePs now, bool bursts_overflow) {
+  if (undecided(block_)) return false;
   const Block block = block_;
   block_ = {};
   const std::int64_t share = block.lost_ppm();
   if (block.lost < 3 || share <= 2 * background_ppm_ + kLossMarginPpm) {
-    accept_losses(share, block.lost == 0);
+    accept_losses(block);
     return false;
   }
   if (bursts_overflow) return true;
@@ -288,10 +301,22 @@ bool PlaneWindow::judge_block(TimePs now, bool bursts_overflow) {
   return true;
 }
 
-void PlaneWindow::accept_losses(std::int64_t share_ppm, bool none) {
-  background_ppm_ += (std::min(share_ppm, kRandomPpmMax) - background_ppm_) / 10;
-  if (none || share_ppm < background_ppm_) responses_ = 0;
-  target_ = std::min(kTarget, target_ + (target_ < overflow_ / 3 ? target_ / 20 : target_ / 500));
+// More than usual, but so few that it may be chance: the next packets tell. Where nothing is lost as a rule each loss counts.
+bool PlaneWindow::undecided(const Block& block) const {
+  if (background_ppm_ < kLossMarginPpm / 10 || block.packets >= kUndecidedPackets) return false;
+  if (block.lost_ppm() > kManyLostPpm) return false;
+  // Three standard deviations of a Poisson distribution; in millionths of a packet.
+  const std::int64_t usual = block.packets * (2 * background_ppm_ + kLossMarginPpm);
+  const std::int64_t beyond = block.lost * kPpm - usual;
+  return beyond > 0 && scaled(beyond, beyond, kPpm) < 9 * usual;
+}
+
+void PlaneWindow::accept_losses(const Block& block) {
+  const std::int64_t share = block.lost_ppm();
+  background_ppm_ += (std::min(share, kRandomPpmMax) - background_ppm_) / 10;
+  if (block.lost == 0 || share < background_ppm_) responses_ = 0;
+  const TimePs growth = target_ < overflow_ / 3 ? target_ / 20 : scaled(target_, block.span, kTargetRecovery);
+  target_ = std::min(kTarget, target_ + growth);
 }
 
 void PlaneWindow::end_pulse_lossy(TimePs now, std::int64_t rate) {
@@ -399,7 +424,7 @@ bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
 }
 
 // FAST's law: the window that would leave a queue of `target`, half of the way each epoch; more where no queue shows.
-void PlaneWindow::follow_target(TimePs queue, bool lossy) {
+void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   const TimePs base = std::max<TimePs>(delay_.unqueued(), 1);
   const TimePs wanted = target();
   const std::int64_t ratio = std::clamp(scaled(base + wanted, kStepOne, base + queue), kStepOne / 4, 2 * kStepOne);
@@ -422,7 +447,7 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy) {
     }
     window_ += scaled(window_, step, kStepOne);
   }
-  if (!lossy && buffer_ > 0) buffer_ += buffer_ / 2048;  // it may not have been ours alone
+  if (!lossy && buffer_ > 0) buffer_ += scaled(buffer_, span, kBufferGrowth);  // it may not have been ours alone
   window_ = std::max(window_, kWindowPacketsMin * packet_bytes_);
   const TimePs round = std::max(base, std::min(delay_.smoothed(), base + queue));
   pace_ = std::max<std::int64_t>(rate_of(window_ + window_ / 20, round), 1);

@@ -73,6 +73,7 @@ class PlaneWindow {
   };
 
   std::int64_t start_window() const;
+  TimePs short_target() const;  // of a path without a length of its own
   bool bursts_too_long() const { return lost_late_ > 3 * lost_early_ + 3; }
   void note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress);
   void note_start_losses(TimePs now, const PlaneProgress& progress);
@@ -86,14 +87,15 @@ class PlaneWindow {
   void end_epoch(TimePs now, const PlaneProgress& progress);
   bool judge_bursts(TimePs now);
   bool judge_block(TimePs now, bool bursts_overflow);
-  void accept_losses(std::int64_t share_ppm, bool none);
+  bool undecided(const Block& block) const;
+  void accept_losses(const Block& block);
   void end_pulse_lossy(TimePs now, std::int64_t rate);
   void test_response(TimePs now, std::int64_t share_ppm, std::int64_t rate);
   void shrink_target(bool over, std::int64_t rate);
   std::int64_t least_rate() const;
   void lower_ceiling(TimePs now, std::int64_t share_ppm, std::int64_t rate);
   bool hold_ceiling(TimePs now, TimePs queue, bool lossy);
-  void follow_target(TimePs queue, bool lossy);
+  void follow_target(TimePs queue, bool lossy, TimePs span);
   void drain(TimePs now, TimePs queue);
 
   PlaneDelay delay_;

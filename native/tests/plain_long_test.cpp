@@ -1,0 +1,107 @@
+// Planes between sites: round trips that timestamps of 16 bits cannot tell apart, and queues that are short beside them.
+#include "engine/qp/timestamp.hpp"
+#include "tests/plain_stream.hpp"
+
+namespace {
+
+using namespace openmrc;
+using test::PlainLink;
+using test::PlainNetwork;
+using test::PlainOptions;
+using test::plane;
+using test::planes;
+using test::Result;
+using test::Stream;
+
+PlainOptions sites(TimePs one_way, std::uint32_t loss_ppm = 0, std::int64_t fifo_kb = 512) {
+  PlainLink link = plane(250, fifo_kb, one_way);
+  link.loss_ppm = loss_ppm;
+  PlainOptions options = planes({4, link});
+  options.mpr_units = 255;  // as connections of ordinary networks have
+  options.sack_bytes = 65'536;
+  return options;
+}
+
+Result run(const PlainOptions& options, TimePs end) {
+  Stream stream(options);
+  stream.flow().outstanding_max = 128;
+  return stream.judge(2 * kPsPerSecond, end);
+}
+
+TEST_CASE(a_round_trip_is_told_beyond_the_range_of_timestamps) {
+  constexpr TimePs kRange = 65'536 * kPsPerUs;
+  CHECK(latest_round_trip(70 * kPsPerMs, 70 * kPsPerMs - kRange, kRange) == 70 * kPsPerMs);
+  CHECK(latest_round_trip(200 * kPsPerMs, 200 * kPsPerMs - 3 * kRange, kRange) == 200 * kPsPerMs);
+  // The receiver held the packet for 3 ms, which the echo leaves out.
+  CHECK(latest_round_trip(67 * kPsPerMs, 64 * kPsPerMs, kRange) == 64 * kPsPerMs);
+  CHECK(latest_round_trip(100 * kPsPerUs, 101 * kPsPerUs, kRange) == 101 * kPsPerUs);  // both are cut off
+  CHECK(latest_round_trip(0, 5 * kPsPerMs, kRange) == 5 * kPsPerMs);
+}
+
+TEST_CASE(planes_between_sites_are_filled_without_losses) {
+  for (const std::int64_t fifo_kb : {128, 512}) {
+    const Result result = run(sites(30 * kPsPerMs, 0, fifo_kb), 8 * kPsPerSecond);
+    CHECK(result.share >= 0.97);
+    CHECK(result.resent <= 0.001);
+    CHECK(result.queued <= 8 * kPsPerMs);
+  }
+  PlainOptions drifting = sites(15 * kPsPerMs);
+  drifting.drift_ppm = {0, 50};
+  CHECK(run(drifting, 6 * kPsPerSecond).share >= 0.97);
+}
+
+TEST_CASE(round_trips_of_more_than_one_range_of_timestamps_are_measured) {
+  PlainOptions options = sites(50 * kPsPerMs);
+  Stream stream(options);
+  stream.flow().outstanding_max = 160;
+  const Result result = stream.judge(4 * kPsPerSecond, 8 * kPsPerSecond);
+  CHECK(result.share >= 0.95);
+  CHECK(result.resent <= 0.001);
+  for (PortId port = 0; port < 4; ++port) {
+    const TimePs base = stream.network.plane(stream.flow(), port).base_rtt;
+    CHECK(base >= 100 * kPsPerMs && base <= 101 * kPsPerMs);
+  }
+}
+
+// The losses of a block vary by chance. Each response to what is none costs many round trips here.
+TEST_CASE(random_loss_between_sites_costs_its_share_of_packets) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    PlainOptions options = sites(30 * kPsPerMs, 1000);
+    options.seed = seed;
+    const Result result = run(options, 16 * kPsPerSecond);
+    CHECK(result.share >= 0.93);
+    CHECK(result.resent <= 0.003);
+  }
+  CHECK(run(sites(30 * kPsPerMs, 10'000), 10 * kPsPerSecond).share >= 0.90);
+}
+
+// SACKs keep their way back although a probe takes longer than the interval between two.
+TEST_CASE(reverse_probes_wait_for_a_path_that_is_longer_than_their_interval) {
+  Stream stream(sites(30 * kPsPerMs));
+  stream.flow().outstanding_max = 128;
+  stream.network.run_until(2 * kPsPerSecond);
+  for (PortId port = 0; port < 4; ++port) {
+    const TimePs base = stream.network.plane(stream.flow(), port).base_rtt;
+    CHECK(base <= 60 * kPsPerMs + 500 * kPsPerUs);
+  }
+}
+
+TEST_CASE(a_stream_that_joins_a_long_path_gets_a_share) {
+  PlainOptions options = sites(30 * kPsPerMs);
+  options.hosts = 3;
+  PlainNetwork network(options);
+  for (int host = 0; host < 2; ++host) {
+    const std::size_t flow = network.connect(host, 2);
+    network.flows[flow].outstanding_max = 128;
+    network.at_time((1 + host * 8) * 200 * kPsPerMs, [&network, flow] { network.post(network.flows[flow]); });
+  }
+  network.run_until(7 * kPsPerSecond);
+  const std::uint64_t first = network.flows[0].completed_bytes, second = network.flows[1].completed_bytes;
+  network.run_until(9 * kPsPerSecond);
+  const double a = static_cast<double>(network.flows[0].completed_bytes - first);
+  const double b = static_cast<double>(network.flows[1].completed_bytes - second);
+  CHECK((a + b) * (a + b) / (2 * (a * a + b * b)) >= 0.85);  // Jain's index
+  CHECK((a + b) * 8 * (1408 + 122.0) / 1408 >= 0.95 * 2 * static_cast<double>(network.sum_bps()));
+}
+
+}  // namespace
