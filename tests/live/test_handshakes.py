@@ -130,6 +130,13 @@ def devices() -> Iterator[tuple[Device, Device]]:
         yield a, b
 
 
+def test_the_receive_window_holds_a_long_path_unless_a_fabric_marks(devices: tuple[Device, Device]) -> None:
+    assert QpSettings().receive_window_units(devices[0]) == 255
+    assert QpSettings(signal="marks").receive_window_units(devices[0]) == 32
+    assert QpSettings(signal="marks", mpr_units=64).receive_window_units(devices[0]) == 64
+    assert QpSettings(mpr_units=7).receive_window_units(devices[0]) == 7
+
+
 @contextlib.contextmanager
 def accepting(listener: Listener) -> Iterator[list[Connection | BaseException]]:
     """`accept` in a thread, joined at the end; its result, which is closed then."""

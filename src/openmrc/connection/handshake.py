@@ -259,7 +259,7 @@ def describe(
         "udp_port": device.udp_port,
         "partition_key": device.partition_key,
         "ev_format": device.ev_format.name,
-        "mpr_units": settings.mpr_units,
+        "mpr_units": settings.receive_window_units(device),
         "max_wimm_dest": settings.recv_depth,
         "capabilities": (
             "trim_nack",

@@ -241,7 +241,7 @@ class End:
             dest_qp_num=other.qp_num,
             rq_psn=other.psn,
             path_mtu=agreed.payload_mtu,
-            mpr=settings.mpr_units,
+            mpr=settings.receive_window_units(self.device),
             max_wimm_dest=settings.recv_depth,
             plane_sacks=PLANE_SACKS in theirs.capabilities,
             sack_transit=SACK_TRANSIT in theirs.capabilities,

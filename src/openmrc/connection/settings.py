@@ -28,6 +28,7 @@ _BASE_RTT_NS_MIN = 100_000  # two threads have to be woken for an answer, on any
 EXPONENTIAL_RETRIES = 10
 RETRIES_FOR_EVER = 25
 _SILENCE_S_MIN = 10.0
+_MPR_UNITS_MARKS = 32
 _RETRY_UNIT_S = 1.024e-6
 _RETRY_S_MAX = _RETRY_UNIT_S * (1 << 24)
 _RANGES = {
@@ -66,7 +67,8 @@ class QpSettings:
             `controller` is not "nscc", "discover" elsewhere.
         payload_mtu: Bytes of payload in a packet. None: what the path MTU allows, at most 4,096 where `signal` is
             "marks", 8,192 elsewhere. More than 4,096 and any multiple of 4 is an extension that both ends must have.
-        mpr_units: Receive window in units of 128 packets.
+        mpr_units: Receive window in units of 128 packets. None: 32 where `signal` is "marks", else 255, since packets
+            behind one that is repeated over a long path take as much room as the path itself.
         sack_bytes: The receiver acknowledges after so many bytes at the latest. More is cheaper, less reacts faster.
             None: half a burst, and 4 KiB at least, in EV format SRV6 16.
         timeout_exponent: Retransmission timer 1.024 us x 2^exponent. 13 is 8.4 ms: above what a busy host needs to
@@ -99,7 +101,7 @@ class QpSettings:
     controller: str = "nscc"
     signal: str = "auto"
     payload_mtu: int | None = None
-    mpr_units: int = 32
+    mpr_units: int | None = None
     sack_bytes: int | None = None
     timeout_exponent: int = 13
     linear_retries: int = 7
@@ -145,6 +147,12 @@ class QpSettings:
             return PathSignal[self.signal.upper()]
         made_for_mrc = device.paths is not None or self.trimming or self.controller != "nscc"
         return PathSignal.MARKS if made_for_mrc else PathSignal.DISCOVER
+
+    def receive_window_units(self, device: Device) -> int:
+        """Receive window of QPs of this device, in units of 128 packets."""
+        if self.mpr_units is not None:
+            return self.mpr_units
+        return _MPR_UNITS_MARKS if self.path_signal(device) is PathSignal.MARKS else _RANGES["mpr_units"][1]
 
     @property
     def retry_s(self) -> float | None:
