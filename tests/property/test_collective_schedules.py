@@ -376,6 +376,24 @@ def test_between_sites_passes_one_buffer_each_way_for_one_all_reduce(algorithm: 
     assert crossing == {"ring": total * 2 * (ranks - 1) // ranks, "hierarchical": total}[algorithm]
 
 
+def test_every_site_has_something_for_the_other_one_from_the_beginning(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("openmrc.collectives.schedules.WHOLE_BYTES_MAX", 1 << 20)
+    sites = ((0, 1), (2, 3))
+    for rank in range(4):
+        own = next(site for site in sites if rank in site)
+        request = Request("all_reduce", rank, 4, (16384,), algorithm="hierarchical", sites=sites)
+        steps = schedule_of(request).steps
+        within = [number for number, step in enumerate(steps) if step.kind is StepKind.RECEIVE and step.peer in own]
+        first = next(step for step in steps if step.kind is StepKind.SEND and step.peer not in own)
+        needed, waiting = set(first.waits), list(first.waits)
+        while waiting:
+            fresh = set(steps[waiting.pop()].waits) - needed
+            needed |= fresh
+            waiting += fresh
+        assert len(within) > 32
+        assert max(within.index(number) for number in needed & set(within)) <= 1
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS["all_reduce"])
 def test_halving_and_rings_send_no_more_than_they_must(algorithm: str):
     ranks, total = 8, 400

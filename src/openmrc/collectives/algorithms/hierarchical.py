@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from openmrc.collectives.algorithms.blocks import Block, blocks_of, pieces_of
 from openmrc.collectives.algorithms.ring import (
@@ -50,7 +51,8 @@ def site_all_reduce(
     columns = blocks_of(whole, _columns(sites), element_bytes)
     cut = [pieces_of(blocks_of(column, len(sites), element_bytes), chunk_bytes, element_bytes) for column in columns]
     inside = Ring(sites[own], position)
-    pieces = [[piece for part in column for piece in part] for column in cut]
+    # Each site passes on another part first: in turns, all of them begin at once.
+    pieces = [[piece for turn in zip_longest(*column) for piece in turn if piece is not None] for column in cut]
     pieces += [[] for _ in range(inside.size - len(columns))]
     ready = ring_collect(schedule, inside, data, scratch + -whole.offset, pieces)
     if position < len(columns):
