@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 from openmrc.doctor.ethtool import features
 from openmrc.errors import ConfigError
 from openmrc.testbed import TestBedError, namespaces
-from openmrc.testbed.plain import PlainBed, PlainNetwork, PlainPlane
+from openmrc.testbed.plain import PlainBed, PlainNetwork, PlainPlane, SiteLinks
 
 FAST, SLOW = range(2)
 SILENCE_S = 2.0
@@ -160,6 +161,62 @@ def taken(bed: PlainBed, plane: int) -> int:
     return int(line.partition(":")[2].split()[0])
 
 
+def one_way_us(bed: PlainBed, source: int, sink: int) -> float:
+    """Shortest time of some datagrams from host to host, by the kernel's time of arrival."""
+    found = []
+    with echo_socket(bed, source, 0) as sender, echo_socket(bed, sink, 0) as receiver:
+        receiver.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS
+        for _ in range(5):
+            began = time.time_ns()
+            sender.sendto(b"x", (bed.addresses(sink)[0], PORT))
+            _, ancillary, _, _ = receiver.recvmsg(16, 128)
+            seconds, nanoseconds = struct.unpack("qq", ancillary[0][2])
+            found.append((seconds * 10**9 + nanoseconds - began) / 1e3)
+    return min(found)
+
+
+def crossed(bed: PlainBed) -> int:
+    """Frames that the links between the sites have carried in either direction."""
+    command = ("ip", "netns", "exec", bed.switch, "cat", "/proc/net/dev")
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return sum(int(line.split()[10]) for line in text.splitlines() if line.strip().startswith("link0s"))
+
+
+@pytest.fixture(scope="module")
+def two_sites(needs_namespaces: None) -> Iterator[PlainBed]:
+    """Two hosts on each of two sites, in one plane."""
+    if shutil.which("c++") is None or not os.path.exists("/dev/net/tun"):  # noqa: PTH110
+        pytest.skip("the delay line needs a C++ compiler and /dev/net/tun")
+    link = PlainPlane(50_000_000, delay_us=DELAY_US)
+    with PlainBed(PlainNetwork((PlainPlane(100_000_000),), 4, SiteLinks(2, (link,)))) as made:
+        yield made
+
+
+def test_a_link_with_a_delay_joins_two_sites(two_sites: PlainBed) -> None:
+    far = [one_way_us(two_sites, *pair) for one in (0, 1) for other in (2, 3) for pair in ((one, other), (other, one))]
+    assert min(far) >= DELAY_US
+    before = crossed(two_sites)
+    assert before >= 5 * len(far)
+    for pair in ((0, 1), (1, 0), (2, 3), (3, 2)):
+        one_way_us(two_sites, *pair)
+    assert crossed(two_sites) == before
+
+
+def test_a_broadcast_reaches_the_other_site_once(two_sites: PlainBed) -> None:
+    with echo_socket(two_sites, 0, 0) as source:
+        with namespaces.inside(two_sites.hosts[2]):
+            sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with sink:
+            sink.bind(("", PORT))
+            sink.settimeout(SILENCE_S)
+            source.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+            source.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"eth0")
+            source.sendto(b"x", ("255.255.255.255", PORT))
+            assert sink.recv(16) == b"x"
+            with pytest.raises(TimeoutError):
+                sink.recv(16)
+
+
 def test_nothing_is_left(needs_namespaces: None) -> None:
     with PlainBed(PlainNetwork((PlainPlane(100_000_000),))) as made:
         names = made.namespaces
@@ -187,3 +244,17 @@ def test_a_name_that_is_taken_is_refused_and_its_bed_survives(needs_namespaces: 
 def test_a_plane_that_cannot_be_is_refused(field: str, changes: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=field):
         PlainPlane(**({"rate_bps": 100_000_000} | changes))
+
+
+@pytest.mark.parametrize(
+    ("field", "plane", "sites"),
+    [
+        ("sites.hosts", PlainPlane(100_000_000), SiteLinks(2, (PlainPlane(100_000_000),))),
+        ("sites.links", PlainPlane(100_000_000), SiteLinks(1, ())),
+        ("delay_us", PlainPlane(100_000_000, delay_us=5), SiteLinks(1, (PlainPlane(100_000_000),))),
+        ("sites.links.mtu_bytes", PlainPlane(100_000_000, mtu_bytes=9000), SiteLinks(1, (PlainPlane(100_000_000),))),
+    ],
+)
+def test_sites_that_cannot_be_are_refused(field: str, plane: PlainPlane, sites: SiteLinks) -> None:
+    with pytest.raises(ConfigError, match=field):
+        PlainNetwork((plane,), 2, sites)

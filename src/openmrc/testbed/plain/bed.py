@@ -102,6 +102,7 @@ class PlainBed:
                 self._turn_offloads_off()
             _batch("tc", self.switch, self._queues())
             self._start_delay_line()
+            self._join_sites()
         except BaseException:
             self.down()
             raise
@@ -225,10 +226,11 @@ class PlainBed:
     def _bridges(self) -> list[str]:
         lines = []
         for number, plane in enumerate(self.network.planes):
-            lines += [
-                f"link add br{number} type bridge mcast_snooping 0",
-                f"link set br{number} mtu {plane.mtu_bytes} up",
-            ]
+            for site in range(1 if self.network.sites is None else 2):
+                lines += [
+                    f"link add {_bridge(number, site)} type bridge mcast_snooping 0",
+                    f"link set {_bridge(number, site)} mtu {plane.mtu_bytes} up",
+                ]
         return lines
 
     def _cables(self) -> list[str]:
@@ -239,7 +241,7 @@ class PlainBed:
                 peer = f"name eth{number} netns {name} address {self.network.mac(host, number)} mtu {plane.mtu_bytes}"
                 lines += [
                     f"link add {near} mtu {plane.mtu_bytes} type veth peer {peer}",
-                    f"link set {near} master br{number} up",
+                    f"link set {near} master {_bridge(number, self.network.site(host))} up",
                 ]
         return lines
 
@@ -271,11 +273,7 @@ class PlainBed:
         for number, plane in enumerate(self.network.planes):
             for host in range(len(self.hosts)):
                 port = f"p{number}h{host}"
-                lines += [
-                    f"qdisc add dev {port} root handle 1: htb default 1",
-                    _class("add", port, plane),
-                    f"qdisc add dev {port} parent 1:1 handle 10: bfifo limit {plane.fifo_bytes}",
-                ]
+                lines += _shaper(port, plane)
         return lines
 
     def _start_delay_line(self) -> None:
@@ -307,6 +305,43 @@ class PlainBed:
             _batch("bridge", self.switch, fdb)
             _batch("tc", self.switch, filters)
 
+    def _join_sites(self) -> None:
+        """The links between the two sites of a network: a shaped cable for each plane, with a TAP behind either end.
+
+        Frames that a switch sends into its end of the cable wait there for the link's rate. At the other end they go
+        into that site's TAP, and come out of it into that site's switch after the delay. Cable and TAP are isolated
+        from each other: a broadcast would go around between the sites for ever.
+        """
+        sites = self.network.sites
+        if sites is None:
+            return
+        ends = [(number, site, link) for number, link in enumerate(sites.links) for site in range(2)]
+        self._delay_line = DelayLine(self.switch, {f"far{number}s{site}": link.delay_us for number, site, link in ends})
+        links, fdb, queues = [], [], []
+        for number, link in enumerate(sites.links):
+            peer = f"name link{number}s1 mtu {link.mtu_bytes}"
+            links.append(f"link add link{number}s0 mtu {link.mtu_bytes} type veth peer {peer}")
+        for number, site, link in ends:
+            bridge, cable, tap = _bridge(number, site), f"link{number}s{site}", f"far{number}s{site}"
+            redirect = f"action mirred egress redirect dev {tap}"
+            links += [
+                f"link set {cable} master {bridge} up",
+                f"link set {cable} type bridge_slave learning off isolated on",
+                f"link set {tap} mtu {link.mtu_bytes} txqueuelen 20000 master {bridge} up",
+                f"link set {tap} type bridge_slave learning off isolated on flood off mcast_flood off bcast_flood off",
+            ]
+            queues += [
+                *_shaper(cable, link),
+                f"qdisc add dev {cable} clsact",
+                f"filter add dev {cable} ingress protocol all u32 match u32 0 0 {redirect}",
+            ]
+            for host in range(len(self.hosts)):
+                port = f"p{number}h{host}" if self.network.site(host) == site else cable
+                fdb.append(f"fdb replace {self.network.mac(host, number)} dev {port} master static")
+        _batch("ip", self.switch, links)
+        _batch("tc", self.switch, queues)
+        _batch("bridge", self.switch, fdb)
+
     def _filter(self, plane: int, program: str | None) -> None:
         self._plane(plane)
         device = f"eth{plane}"
@@ -322,6 +357,18 @@ class PlainBed:
                     name,
                     [f"filter replace dev {device} ingress pref 1 handle 1 protocol all bpf da bytecode '{program}'"],
                 )
+
+
+def _bridge(plane: int, site: int) -> str:
+    return f"br{plane}s{site}" if site else f"br{plane}"
+
+
+def _shaper(port: str, plane: PlainPlane) -> list[str]:
+    return [
+        f"qdisc add dev {port} root handle 1: htb default 1",
+        _class("add", port, plane),
+        f"qdisc add dev {port} parent 1:1 handle 10: bfifo limit {plane.fifo_bytes}",
+    ]
 
 
 def _class(verb: str, port: str, plane: PlainPlane) -> str:

@@ -51,23 +51,49 @@ class PlainPlane:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteLinks:
+    """Two sites, each with a switch in every plane, and one link between these switches.
+
+    Args:
+        hosts: Of the first site, the others are on the second one.
+        links: By plane; the delay is that of one direction.
+    """
+
+    hosts: int
+    links: tuple[PlainPlane, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PlainNetwork:
     """Hosts that are all attached to the same planes.
 
     Args:
         planes: One to eight.
         hosts: Two to eight, or nine for an incast of eight senders.
+        sites: None: all hosts are attached to the same switches.
 
     Raises:
-        ConfigError: too many or too few of either.
+        ConfigError: too many or too few of either, or a delay from host to switch in a network of two sites.
     """
 
     planes: tuple[PlainPlane, ...]
     hosts: int = 2
+    sites: SiteLinks | None = None
 
     def __post_init__(self) -> None:
         _check("planes", len(self.planes), *_PLANES)
         _check("hosts", self.hosts, _HOSTS[0], _HOSTS[1] + 1)
+        if self.sites is None:
+            return
+        _check("sites.hosts", self.sites.hosts, 1, self.hosts - 1)
+        _check("sites.links", len(self.sites.links), len(self.planes), len(self.planes))
+        for plane, link in zip(self.planes, self.sites.links, strict=True):
+            _check("delay_us", plane.delay_us, 0, 0)
+            _check("sites.links.mtu_bytes", link.mtu_bytes, plane.mtu_bytes, _MTU_BYTES[1])
+
+    def site(self, host: int) -> int:
+        """Number of the site that a host is on."""
+        return int(self.sites is not None and host >= self.sites.hosts)
 
     @classmethod
     def of_rates(cls, rates_bps: tuple[int, ...], *, hosts: int = 2, fifo_bytes: int, mtu_bytes: int) -> PlainNetwork:
