@@ -1,4 +1,5 @@
 """All-reduce over four plain planes of 250 Mb/s: openmrc with nothing configured, Gloo over MPTCP and over TCP.
+The same between two sites, in two steps, over links that are longer and slower than those of the sites.
 
 Four ranks share the machine's processors, which are not the limit as long as segmentation offload is on, for all alike.
 """
@@ -22,13 +23,17 @@ from openmrc.errors import OpenmrcError
 from openmrc.live.processor import seconds_per_gb
 from openmrc.live.supervise import ChildError
 from openmrc.testbed.compare.contenders import CONTENDERS
-from openmrc.testbed.plain import PlainBed, PlainNetwork
+from openmrc.testbed.plain import PlainBed, PlainNetwork, PlainPlane, SiteLinks
 
-__all__ = ["all_reduce"]
+__all__ = ["all_reduce", "between_sites"]
 
 SIZE_BYTES = 64 << 20
 NETWORK = PlainNetwork.of_rates((250_000_000,) * 4, hosts=RANKS, fifo_bytes=256 << 10, mtu_bytes=1500)
 CASE = f"all-reduce of 64 MiB, {RANKS} ranks, 4 planes of 250 Mb/s"
+SITES = ((0, 1), (2, 3))
+SITES_BYTES = 256 << 20
+_LINK = PlainPlane(100_000_000, 512 << 10, 9000, 30_000)
+SITES_NETWORK = PlainNetwork((PlainPlane(250_000_000, 1 << 20, 9000),) * 4, RANKS, SiteLinks(2, (_LINK,) * 4))
 _MPTCP_SOURCE = Path(__file__).with_name("_mptcp_socket.c")
 
 
@@ -64,9 +69,34 @@ def all_reduce(repeats: int, console: Console) -> Iterator[Row]:
         yield row(CASE, "openmrc: bus bandwidth over Gloo's over MPTCP", ratios, "x", ">= 1.0")
 
 
-def _run(backend: str, interfaces: int, in_flight: int, repeats: int, *, mptcp: bool) -> list[Round]:
-    work: dict[str, Any] = {"name": "all_reduce", "bytes": SIZE_BYTES, "warm": 1, "rounds": repeats}
-    with PlainBed(NETWORK, offloads=True) as bed, contextlib.ExitStack() as stack:
+def between_sites(repeats: int, console: Console) -> Iterator[Row]:
+    """Rows of the hierarchical all-reduce: of what the links between the sites carry, each byte once either way."""
+    limit_gbps = _LINK.rate_bps * _LINK.payload_share(MRC_HEADER_BYTES) * len(SITES_NETWORK.planes) / 1e9
+    case = f"all-reduce of {SITES_BYTES >> 20} MiB, 2 sites of 2 ranks, 30 ms, 4 links of 100 Mb/s"
+    try:
+        rounds = _run("mrc", 4, 1, repeats, mptcp=False, network=SITES_NETWORK, world={"sites": SITES})
+    except ChildError as error:
+        console.print(f"  between sites failed: {error}", style="red", markup=False)
+        return
+    rates = [SITES_BYTES * 8 / one.seconds / 1e9 for one in rounds if one.seconds]
+    yield row(case, "openmrc: over the links", rates, "Gb/s")
+    yield row(case, "openmrc: share of limit", [one / limit_gbps for one in rates], "", ">= 0.9")
+    yield row(case, "openmrc: CPU of a rank", [one.cpu_s / (SITES_BYTES / 1e9) for one in rounds], "s/GB")
+
+
+def _run(
+    backend: str,
+    interfaces: int,
+    in_flight: int,
+    repeats: int,
+    *,
+    mptcp: bool,
+    network: PlainNetwork = NETWORK,
+    **changes: Any,
+) -> list[Round]:
+    size_bytes = SIZE_BYTES if network.sites is None else SITES_BYTES
+    work: dict[str, Any] = {"name": "all_reduce", "bytes": size_bytes, "warm": 1, "rounds": repeats}
+    with PlainBed(network, offloads=True) as bed, contextlib.ExitStack() as stack:
         environment: list[str] = []
         if mptcp:
             bed.enable_mptcp_from_clients()
@@ -81,7 +111,7 @@ def _run(backend: str, interfaces: int, in_flight: int, repeats: int, *, mptcp: 
             connecting="eth0",
             ports=[bed.addresses(rank) for rank in ranks],
         )
-        (rounds,) = run_ranks(hosts, backend, [work | {"in_flight": in_flight}], environment=environment)
+        (rounds,) = run_ranks(hosts, backend, [work | {"in_flight": in_flight}], environment=environment, **changes)
     return rounds
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from _ordinary_collectives import all_reduce
+from _ordinary_collectives import all_reduce, between_sites
 from _ordinary_networks import describe, draw
 from _ordinary_runs import Load, Trial, run
 from rich.console import Console
@@ -220,6 +220,9 @@ def _cases() -> dict[str, Case]:
         tuple(PlainPlane(200 * MBIT, 512 * KIB, 9000, delay) for delay in (100, 2_500, 10_000, 15_000))
     )
     many = replace(plain, depth=64)
+    # Two sites: a bandwidth-delay product of 7.5 MB, and as much again for what repairs hold up.
+    sites = PlainNetwork((PlainPlane(250 * MBIT, 512 * KIB, 9000, 30_000),) * 4)
+    posted = replace(plain, depth=128)
     incast = Load(seconds=0, flow_bytes=8 * MIB, pairs=tuple((host, 0) for host in range(1, 9)))
     everyone = tuple((source, to) for source in range(8) for to in range(8) if source != to)
     all_to_all = Load(seconds=0, flow_bytes=2 * MIB, depth=4, pairs=everyone)
@@ -248,6 +251,8 @@ def _cases() -> dict[str, Case]:
         ),
         "delays-256k": Case(delayed, many, steady, ">= 0.90", ""),
         "delays-16m": Case(delayed, replace(plain, message_bytes=16 * MIB, depth=4), steady, ">= 0.90", ""),
+        "long-0": Case(sites, posted, steady, ">= 0.95", ""),
+        "long-0.1": Case(sites, replace(posted, events=((0.0, lose(0.001, range(4))),)), steady, ">= 0.85", ""),
         "beside-cubic": Case(of_rates(*(200,) * 4), replace(plain, beside="cubic"), beside),
         "beside-bbr": Case(of_rates(*(200,) * 4), replace(plain, beside="bbr"), beside),
         "incast": Case(of_rates(*(100,) * 4, fifo_kib=64, hosts=9), incast, completed),
@@ -257,7 +262,7 @@ def _cases() -> dict[str, Case]:
 
 
 CASES = _cases()
-ALL_REDUCE = "all-reduce"
+COLLECTIVES = {"all-reduce": all_reduce, "long-sites": between_sites}
 
 
 def measure(name: str, case: Case, options: argparse.Namespace, console: Console) -> Iterator[Row]:
@@ -333,7 +338,7 @@ def say(console: Console, words: str, trial: Trial) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="openmrc, MPTCP and TCP over ordinary networks.")
     parser.add_argument(
-        "--only", nargs="+", metavar="CASE", help=f"of {', '.join(CASES)}, {ALL_REDUCE}; a prefix takes several"
+        "--only", nargs="+", metavar="CASE", help=f"of {', '.join((*CASES, *COLLECTIVES))}; a prefix takes several"
     )
     parser.add_argument("--repeat", "--repeats", type=int, default=5, help="runs per number; the median counts")
     parser.add_argument("--seconds", type=float, default=4.0, help="of each transfer that has no fault to wait for")
@@ -348,7 +353,7 @@ def main() -> int:
     if not namespaces_allowed():
         console.print("[yellow]no network namespaces here (they need root)[/]")
         return 0
-    names = [*CASES, ALL_REDUCE]
+    names = [*CASES, *COLLECTIVES]
     wanted = [name for name in names if not options.only or any(name.startswith(word) for word in options.only)]
     if options.only == ["networks"]:
         wanted = []
@@ -358,8 +363,9 @@ def main() -> int:
     sources: dict[str, Callable[[], Iterator[Row]]] = {
         name: partial(measure, name, CASES[name], options, console) for name in wanted if name in CASES
     }
-    if ALL_REDUCE in wanted:
-        sources[ALL_REDUCE] = partial(all_reduce, options.repeat, console)
+    for name, collective in COLLECTIVES.items():
+        if name in wanted:
+            sources[name] = partial(collective, options.repeat, console)
     if options.networks:
         sources["networks"] = partial(invariants, options, console)
     for name, source in sources.items():
