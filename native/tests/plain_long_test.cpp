@@ -1,4 +1,5 @@
 // Planes between sites: round trips that timestamps of 16 bits cannot tell apart, and queues that are short beside them.
+#include "engine/qp/plane_set.hpp"
 #include "engine/qp/timestamp.hpp"
 #include "tests/plain_stream.hpp"
 
@@ -26,6 +27,18 @@ Result run(const PlainOptions& options, TimePs end) {
   Stream stream(options);
   stream.flow().outstanding_max = 128;
   return stream.judge(2 * kPsPerSecond, end);
+}
+
+// Once the record had grown, packets below the window had sending times of zero, and plane 0 a round trip of the clock's time.
+TEST_CASE(an_acknowledgement_of_a_packet_that_is_no_longer_on_record_gives_no_round_trip) {
+  constexpr TimePs kNow = 700 * kPsPerSecond, kRange = 65'536 * kPsPerUs;
+  constexpr std::uint32_t kBytes = 1500;
+  PlaneSet set(kNow, 2, /*discover=*/true, kBytes, 1 << 20);
+  for (Psn psn = 1; psn <= 40; ++psn) set.sent(kNow, 0, 1, psn, kBytes, 0, /*repeated=*/false);
+  CHECK(set.round_trip(kNow + kPsPerMs, 0, 20, kPsPerMs, kRange) == kPsPerMs);
+  for (Psn psn = 41; psn <= 200; ++psn) set.sent(kNow, 0, 30, psn, kBytes, 0, /*repeated=*/false);
+  CHECK(set.round_trip(kNow + kPsPerMs, 0, 35, kPsPerMs, kRange) == kPsPerMs);
+  CHECK(set.round_trip(kNow + kPsPerMs, 0, 20, kPsPerMs, kRange) == 0);
 }
 
 TEST_CASE(a_round_trip_is_told_beyond_the_range_of_timestamps) {

@@ -100,7 +100,7 @@ class PlaneSet {
     std::uint16_t bytes = 0;
     PortId plane = 0;
     std::uint8_t quarter = 0;
-    bool repeated = false;
+    bool repeated = true;  // also of what was never noted: its time says nothing
   };
   struct Plane {
     PlaneWindow window;
