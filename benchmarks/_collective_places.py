@@ -1,4 +1,4 @@
-"""Where the ranks of the collectives benchmark live, each on a host of its own, and how they are started and heard."""
+"""Hosts of the collectives benchmark, a rank on each or all on one, and how ranks are started and heard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from openmrc.live.netns import VethBridge
 from openmrc.live.supervise import Child, ChildError, Family
-from openmrc.testbed.compare.mpirun import end_daemons, mpirun
+from openmrc.testbed.compare.mpirun import end_daemons, mpirun, mpirun_on_one_host
 from openmrc.training.places import BedPlace
 
 RANK = "_collective_rank"
@@ -43,10 +43,10 @@ Measured = list[list[Round]]
 
 @dataclass(frozen=True)
 class Hosts:
-    """Where ranks run, one on each host.
+    """Where ranks run, one on each host, or all on this one.
 
     Args:
-        namespaces: Of the hosts.
+        namespaces: Of the hosts; none: all ranks are on this host.
         prefixes: What to put before a command so that it runs on the host.
         addresses: At which hosts reach each other for connecting; data may take another way.
         interfaces: Of each host, for data: of the TCP backends.
@@ -72,6 +72,18 @@ def on_bridge(bridge: VethBridge) -> Hosts:
         interfaces=[bridge.interface],
         connecting=bridge.interface,
         ports=[[address] for address in bridge.addresses],
+    )
+
+
+def on_this_host(ranks: int) -> Hosts:
+    """This host, with a loopback address for each rank."""
+    return Hosts(
+        namespaces=[],
+        prefixes=[()] * ranks,
+        addresses=["127.0.0.1"] * ranks,
+        interfaces=["lo"],
+        connecting="lo",
+        ports=[[f"127.0.90.{rank + 1}"] for rank in range(ranks)],
     )
 
 
@@ -143,10 +155,7 @@ def _run(hosts: Hosts, spec: dict[str, Any], started: Started | None, environmen
     with tempfile.TemporaryDirectory() as folder, Family() as family:
         spec = spec | {"store": folder}
         if spec["backend"] == "mpi":
-            own, interface, connecting = [spec], ",".join(hosts.interfaces), hosts.connecting
-            prefixes = [
-                mpirun(Path(folder), hosts.addresses, hosts.prefixes, interface=interface, connecting=connecting)
-            ]
+            own, prefixes = [spec], [_mpirun(hosts, Path(folder))]
         else:
             own = [
                 spec | {"rank": rank, "address": hosts.addresses[rank], "ports": list(ports)}
@@ -162,6 +171,13 @@ def _run(hosts: Hosts, spec: dict[str, Any], started: Started | None, environmen
         finally:
             family.close()
             end_daemons(hosts.namespaces)
+
+
+def _mpirun(hosts: Hosts, folder: Path) -> list[str]:
+    if not hosts.namespaces:
+        return mpirun_on_one_host(len(hosts.prefixes))
+    interface = ",".join(hosts.interfaces)
+    return mpirun(folder, hosts.addresses, hosts.prefixes, interface=interface, connecting=hosts.connecting)
 
 
 def _collect(family: Family, ranks: Sequence[Child], works: int, started: Started | None) -> Measured:

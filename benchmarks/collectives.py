@@ -1,9 +1,10 @@
-"""Collectives of openmrc beside Gloo and Open MPI: latency and bandwidth without limits, and over four slow planes.
+"""Collectives of openmrc beside Gloo and Open MPI: without limits over veth and on one host, and over four slow planes.
 
     python benchmarks/collectives.py [--repeats 5] [--only CASE ...] [--json FILE]
 
-Needs root, for network namespaces. A backend that is not installed is left out and named. Other programs on the machine
-cost more than they do elsewhere: all ranks share its processors. Rounds of a repeat follow each other in one process.
+Needs root, for network namespaces, except for ranks on one host. A backend that is not installed is left out and
+named. Other programs on the machine cost more than they do elsewhere: all ranks share its processors. Rounds of a
+repeat follow each other in one process.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from _cases import Repeat, run_cases
-from _collective_places import LIMIT_S, PLANE_MBIT, PLANES, Hosts, Measured, SlowPlanes, on_bridge, run_ranks
+from _collective_places import (
+    LIMIT_S,
+    PLANE_MBIT,
+    PLANES,
+    Hosts,
+    Measured,
+    SlowPlanes,
+    on_bridge,
+    on_this_host,
+    run_ranks,
+)
 from rich.console import Console
 
 from openmrc.analysis.rows import Row, row
@@ -91,14 +102,20 @@ def times(values: Values, factor: float) -> Values:
     return [None if value is None else value * factor for value in values]
 
 
-def latency(repeat: Repeat) -> Iterator[Row]:
-    titles = {"all_reduce": "all-reduce of 8 bytes", "barrier": "barrier"}
+SMALL = {"all_reduce": "all-reduce of 8 bytes", "barrier": "barrier"}
+
+
+def small_works(repeat: Repeat) -> list[dict[str, Any]]:
     work = {"bytes": 8, "warm": 50, "rounds": 400}
-    works = [one for name in titles for one in repeat(lambda _seed, name=name: work | {"name": name})]
-    repeats = len(works) // len(titles)
+    return [one for name in SMALL for one in repeat(lambda _seed, name=name: work | {"name": name})]
+
+
+def latency(repeat: Repeat) -> Iterator[Row]:
+    works = small_works(repeat)
+    repeats = len(works) // len(SMALL)
     with VethBridge(4, 9000) as bridge:
         found = {backend: medians(run(on_bridge(bridge), backend, works), len(works)) for backend in here()}
-    for number, title in enumerate(titles.values()):
+    for number, title in enumerate(SMALL.values()):
         part = {backend: values[number * repeats : (number + 1) * repeats] for backend, values in found.items()}
         case = f"{title}, 4 ranks, unshaped veth"
         for backend, values in part.items():
@@ -106,6 +123,29 @@ def latency(repeat: Repeat) -> Iterator[Row]:
         for other, target in (("gloo", "<= 0.25"), ("mpi", "<= 1.5")):
             if other in part:
                 yield row(case, f"of {TITLES[other]}", each(part["mrc"], part[other], over), "x", target)
+
+
+def one_host(repeat: Repeat) -> Iterator[Row]:
+    """Ranks that share memory, the same ranks over QPs, and the others by their own choice."""
+    sizes = {64 << 10: "all-reduce of 64 KiB", 4 * MIB: "all-reduce of 4 MiB", 64 * MIB: "all-reduce of 64 MiB"}
+    works = small_works(repeat)
+    for size in sizes:
+        work = {"name": "all_reduce", "bytes": size, "warm": 2, "rounds": max(3, min(100, (32 * MIB) // size))}
+        works += repeat(lambda _seed, work=work: work)
+    titles = [*SMALL.values(), *sizes.values()]
+    repeats = len(works) // len(titles)
+    found = {"openmrc": medians(run(on_this_host(4), "mrc", works), len(works))}
+    apart = run(on_this_host(4), "mrc", works, world={"shared_memory": False})
+    found["openmrc over QPs"] = medians(apart, len(works))
+    found |= {TITLES[one]: medians(run(on_this_host(4), one, works), len(works)) for one in here()[1:]}
+    for number, title in enumerate(titles):
+        case = f"{title}, 4 ranks, one host"
+        part = {name: values[number * repeats : (number + 1) * repeats] for name, values in found.items()}
+        for name, values in part.items():
+            yield row(case, name, times(values, 1e6), "us")
+        for name, values in list(part.items())[1:]:
+            target = "<= 1" if name != TITLES["gloo"] else ""
+            yield row(case, f"of {name}", each(part["openmrc"], values, over), "x", target)
 
 
 def bus_gbps(ranks: int, size: int, seconds: Values) -> Values:
@@ -320,6 +360,7 @@ def training(repeat: Repeat) -> Iterator[Row]:
 
 CASES: dict[str, Callable[[Repeat], Iterator[Row]]] = {
     "latency": latency,
+    "one-host": one_host,
     "bandwidth": bandwidth,
     "planes": planes,
     "blackhole": black_hole,
@@ -332,6 +373,7 @@ if __name__ == "__main__":
     left_out = [f"{TITLES[name]}: {why}" for name, why in MISSING.items()]
     try:
         title = "Benchmarks of collectives."
-        sys.exit(run_cases("collectives", title, CASES, as_root=set(CASES), left_out=left_out, repeats=5))
+        as_root = set(CASES) - {"one-host"}
+        sys.exit(run_cases("collectives", title, CASES, as_root=as_root, left_out=left_out, repeats=5))
     except KeyboardInterrupt:
         sys.exit(130)

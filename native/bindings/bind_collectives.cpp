@@ -1,5 +1,6 @@
 // Collectives: reductions, plans, and the executor that runs plans over a device's QPs.
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -146,9 +147,13 @@ void bind_executor(nb::module_& m) {
            })
       .def("offer_memory",
            [](Executor& self, std::uint16_t rank) {
-             const collectives::SharedOffer offer = self.offer_memory(rank);
-             return std::tuple(numbers_of(offer.memory), numbers_of(offer.doorbells[0]),
-                               numbers_of(offer.doorbells[1]));
+             const std::optional<collectives::SharedOffer> offer = self.offer_memory(rank);
+             std::optional<std::tuple<FileNumbers, FileNumbers, FileNumbers>> numbers;
+             if (offer.has_value()) {
+               numbers.emplace(numbers_of(offer->memory), numbers_of(offer->doorbells[0]),
+                               numbers_of(offer->doorbells[1]));
+             }
+             return numbers;
            })
       .def("open_memory",
            [](Executor& self, std::uint16_t rank, const std::tuple<FileNumbers, FileNumbers, FileNumbers>& offer) {

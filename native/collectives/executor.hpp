@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -79,8 +80,8 @@ class Executor {
                std::uint32_t mailbox_rkey);
 
   // For a peer on this host, before anything is sent to it: makes memory, tells where; opens the peer's; and when both
-  // know that both have opened it, uses it, or lets it go.
-  SharedOffer offer_memory(std::uint16_t rank);
+  // know that both have opened it, uses it, or lets it go. No offer: the system refuses the memory, and QPs remain.
+  std::optional<SharedOffer> offer_memory(std::uint16_t rank);
   bool open_memory(std::uint16_t rank, const SharedOffer& offer);
   void use_memory(std::uint16_t rank, bool agreed);
 

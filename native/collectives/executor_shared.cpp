@@ -5,25 +5,32 @@
 
 #include "collectives/executor_state.hpp"
 #include "engine/base/assert.hpp"
+#include "nic/error.hpp"
 
 namespace openmrc::collectives {
 
-SharedOffer Executor::offer_memory(std::uint16_t rank) {
+std::optional<SharedOffer> Executor::offer_memory(std::uint16_t rank) {
   const auto guard = enter();
   MRC_ASSERT(rank < peers_.size() && rank != settings_.rank && peers_[rank]->link == nullptr);
-  peers_[rank]->link = std::make_unique<SharedLink>(settings_.lanes);
-  return {peers_[rank]->link->memory(), {doorbells_[0].file(), doorbells_[1].file()}};
+  std::unique_ptr<SharedLink>& link = peers_[rank]->link;
+  try {
+    link = std::make_unique<SharedLink>(settings_.lanes);
+    return SharedOffer{link->memory(), {doorbells_[0].file(), doorbells_[1].file()}};
+  } catch (const nic::NicError&) {  // a sandbox, or a limit on descriptors, files or memory
+    link.reset();
+    return std::nullopt;
+  }
 }
 
 bool Executor::open_memory(std::uint16_t rank, const SharedOffer& offer) {
   const auto guard = enter();
-  MRC_ASSERT(rank < peers_.size() && peers_[rank]->link != nullptr && !peers_[rank]->shares);
-  return peers_[rank]->link->open(offer);
+  MRC_ASSERT(rank < peers_.size() && !peers_[rank]->shares);
+  return peers_[rank]->link != nullptr && peers_[rank]->link->open(offer);
 }
 
 void Executor::use_memory(std::uint16_t rank, bool agreed) {
   const auto guard = enter();
-  MRC_ASSERT(rank < peers_.size() && peers_[rank]->link != nullptr);
+  MRC_ASSERT(rank < peers_.size() && (!agreed || peers_[rank]->link != nullptr));
   Peer& peer = *peers_[rank];
   if (!agreed) {
     peer.link.reset();

@@ -1,4 +1,6 @@
 // Executors that share memory, in one process; and what a peer can write into it, played by a bare link.
+#include <sys/resource.h>
+
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -41,7 +43,8 @@ struct Rank {
 
 struct Pair {
   Pair() : ranks{Rank(0), Rank(1)} {
-    const SharedOffer first = ranks[0].executor->offer_memory(1), second = ranks[1].executor->offer_memory(0);
+    const SharedOffer first = ranks[0].executor->offer_memory(1).value(),
+                      second = ranks[1].executor->offer_memory(0).value();
     CHECK(ranks[0].executor->open_memory(1, second) && ranks[1].executor->open_memory(0, first));
     for (std::uint16_t i = 0; i < 2; ++i) {
       const auto peer = static_cast<std::uint16_t>(1 - i);
@@ -57,7 +60,7 @@ struct Pair {
 // Rank 1 has no executor: the test plays it.
 struct Liar {
   Liar() : link(kLanes), rank(0) {
-    CHECK(link.open(rank.executor->offer_memory(1)));
+    CHECK(link.open(rank.executor->offer_memory(1).value()));
     CHECK(rank.executor->open_memory(1, {link.memory(), {bells[0].file(), bells[1].file()}}));
     rank.executor->use_memory(1, true);
     rank.executor->connect(1, kNoQps, 0, 0);
@@ -171,11 +174,27 @@ TEST_CASE(collectives_shared_memory_gives_buffers_back_when_a_peer_fails) {
 
 TEST_CASE(collectives_shared_memory_is_let_go_where_the_peer_has_none) {
   Rank rank(0);
-  const SharedOffer own = rank.executor->offer_memory(1);
+  const SharedOffer own = rank.executor->offer_memory(1).value();
   CHECK(!rank.executor->open_memory(1, {{own.memory.process, own.memory.descriptor, 0, 0}, own.doorbells}));
   rank.executor->use_memory(1, false);
   SharedLink late(kLanes);
   CHECK(!late.open(own));
+}
+
+// Sandboxes and limits refuse the memory: ranks go on over QPs then.
+TEST_CASE(collectives_shared_memory_is_not_offered_where_the_system_refuses_it) {
+  Rank rank(0);
+  rlimit before{};
+  CHECK(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  CHECK(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const bool offered = rank.executor->offer_memory(1).has_value();
+  CHECK(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(!offered);
+  SharedLink peer(kLanes);
+  const std::array<Doorbell, kSleepers> bells;
+  CHECK(!rank.executor->open_memory(1, {peer.memory(), {bells[0].file(), bells[1].file()}}));
+  rank.executor->use_memory(1, false);
 }
 
 TEST_CASE(collectives_shared_memory_refuses_what_a_peer_may_not_send) {

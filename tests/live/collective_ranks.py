@@ -29,7 +29,7 @@ class Ranks:
         ports: Of every rank's device, by rank; None: two on loopback.
         evs_per_port: Of every device; None: as usual.
         sites: As the world takes them.
-        hosts: Of every rank that shares memory its host's name, of others None; empty: nobody does.
+        hosts: Of every rank that shares memory its host's name, of others None; empty: no rank does.
         world: Further arguments of a rank's world.
     """
 
@@ -94,7 +94,7 @@ class Ranks:
 
     def _run(self, rank: int) -> None:
         host = self._hosts[rank] if self._hosts else None
-        more: dict[str, Any] = {} if host is None else {"shared_memory": True, "host": host}
+        more: dict[str, Any] = {"shared_memory": False} if host is None else {"host": host}
         more |= self._world(rank)
         try:
             with (

@@ -20,8 +20,24 @@ from openmrc.errors import OpenmrcError
 from openmrc.verbs import Access, Device
 
 NUMBERS = {
-    "x86_64": {"seccomp": 317, "sendmsg": 46, "sendmmsg": 307, "recvmsg": 47, "recvmmsg": 299, "epoll_pwait2": 441},
-    "aarch64": {"seccomp": 277, "sendmsg": 211, "sendmmsg": 269, "recvmsg": 212, "recvmmsg": 243, "epoll_pwait2": 441},
+    "x86_64": {
+        "seccomp": 317,
+        "sendmsg": 46,
+        "sendmmsg": 307,
+        "recvmsg": 47,
+        "recvmmsg": 299,
+        "epoll_pwait2": 441,
+        "memfd_create": 319,
+    },
+    "aarch64": {
+        "seccomp": 277,
+        "sendmsg": 211,
+        "sendmmsg": 269,
+        "recvmsg": 212,
+        "recvmmsg": 243,
+        "epoll_pwait2": 441,
+        "memfd_create": 279,
+    },
 }[platform.machine()]
 SET_NO_NEW_PRIVS = 38
 SET_MODE_FILTER, ALL_THREADS = 1, 1

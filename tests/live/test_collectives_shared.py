@@ -1,4 +1,4 @@
-"""Ranks on one host share memory when asked: the same bits, nothing over the network, and nothing left behind."""
+"""Ranks on one host share memory: the same bits, nothing over the network, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_hosts_by_name_are_the_sites_and_only_columns_cross_the_network(tmp_path
     assert len({answer[3] for answer, _, _ in found.values()}) == 1
 
 
-def test_who_does_not_ask_is_served_over_qps(tmp_path: Path):
+def test_ranks_that_refuse_are_served_over_qps(tmp_path: Path):
     over_qps = run([None] * 3, tmp_path / "qps", halves)
     mixed = run(["", None, ""], tmp_path / "mixed", halves)
     assert [mixed[rank][0] for rank in range(3)] == [(2,), (), (0,)]
@@ -206,6 +206,6 @@ def test_shared_memory_has_no_name_that_could_be_left_behind(tmp_path: Path):
 def test_a_host_name_without_shared_memory_is_a_mistake(tmp_path: Path):
     with (
         Device(["127.0.40.1"], udp_port=UDP_PORT) as device,
-        pytest.raises(ConfigError, match="shared_memory=True"),
+        pytest.raises(ConfigError, match="drop shared_memory=False"),
     ):
-        World(device, 0, 1, FileStore(tmp_path), host="a")
+        World(device, 0, 1, FileStore(tmp_path), shared_memory=False, host="a")

@@ -154,7 +154,7 @@ import tempfile
 folder = tempfile.mkdtemp()
 def rank(number):
     device = openmrc.Device([f"127.79.3.{number + 1}"], udp_port=UDP_PORT)
-    world = World(device, number, 2, FileStore(folder, 30), shared_memory=True)
+    world = World(device, number, 2, FileStore(folder, 30))
     world.group.barrier().wait(30)
     return world
 worlds = []
@@ -243,7 +243,7 @@ over, meet = threading.Event(), threading.Barrier(3)
 worlds = {}
 def rank(number):
     device = one if number == 0 else other
-    worlds[number] = world = World(device, number, 2, FileStore(folder, 30))
+    worlds[number] = world = World(device, number, 2, FileStore(folder, 30), shared_memory=False)
     meet.wait(30)
     buffer = np.ones(100_000, np.float32)
     while True:

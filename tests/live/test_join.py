@@ -36,7 +36,7 @@ class Joining(threading.Thread):
     def __init__(self, device: Device, rank: int, store: Any, *, size: int = SIZE, **settings: Any) -> None:
         super().__init__()
         self._arguments = (device, rank, size, store)
-        self._settings = {"timeout_s": 30} | settings
+        self._settings = {"timeout_s": 30, "shared_memory": False} | settings
         self.world: World | None = None
         self.error: BaseException | None = None
         self.start()
@@ -228,6 +228,21 @@ def test_a_join_takes_three_requests_and_one_connection_for_each_pair(devices: l
         assert (found["connections"], found["descriptors"]) == (SIZE - 1, SIZE - 1)
         assert 0 < found["reserved_bytes"] < SIZE * (2 << 20)
     for world in worlds:
+        world.close()
+    for store in stores:
+        store._store.close()
+    server.close()
+
+
+def test_sharing_memory_takes_two_more_rounds(devices: list[Device]) -> None:
+    server = TcpStore("127.0.0.1:0", serve=True)
+    stores = [Counting(TcpStore(server.address)) for _ in range(SIZE)]
+    ranks = [Joining(devices[rank], rank, stores[rank], shared_memory=True) for rank in range(SIZE)]
+    worlds = [rank.joined() for rank in ranks]
+    for store in stores:
+        assert store.requests.count("set") == store.requests.count("multi_get") == 3
+    for world in worlds:
+        assert len(world.neighbours) == SIZE - 1
         world.close()
     for store in stores:
         store._store.close()

@@ -44,6 +44,7 @@ def join(where: dict[str, Any]) -> FileStore:
     """Makes the process group over the planes; the store is for signs between the ranks and who breaks the network."""
     ports = host_ports(four_planes(), where["rank"])
     os.environ |= {"OPENMRC_PORTS": ",".join(map(str, ports)), "OPENMRC_ADDRESS": "127.0.0.1"}
+    os.environ["OPENMRC_SHARED_MEMORY"] = "0"  # all ranks are on one host, and shall cross the fabric
     dist.init_process_group("mrc", timeout=timedelta(seconds=60), **where)
     return FileStore(Path(where["init_method"].removeprefix("file://")).parent, 30)
 

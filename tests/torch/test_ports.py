@@ -121,18 +121,17 @@ def test_a_failure_says_which_ports_the_rank_had(run_ranks: Any):
     assert run_ranks("two_planes", 2, backend=None) == {0: ["127.0.70.2", "127.0.71.2"], 1: []}
 
 
-def test_memory_is_shared_when_the_environment_asks():
-    assert sharing({}) == sharing({"OPENMRC_SHARED_MEMORY": "0"}) == (False, "")
-    assert sharing({"OPENMRC_SHARED_MEMORY": "1"}) == (True, "")
-    assert sharing({"OPENMRC_SHARED_MEMORY": "1", "OPENMRC_HOST": "host3"}) == (True, "host3")
+def test_memory_is_shared_unless_the_environment_says_otherwise():
+    assert sharing({}) == sharing({"OPENMRC_SHARED_MEMORY": "1"}) == (True, "")
+    assert sharing({"OPENMRC_SHARED_MEMORY": "0"}) == (False, "")
+    assert sharing({"OPENMRC_HOST": "host3"}) == (True, "host3")
     with pytest.raises(ConfigError, match=r"^OPENMRC_SHARED_MEMORY"):
         sharing({"OPENMRC_SHARED_MEMORY": "yes"})
     with pytest.raises(ConfigError, match=r"^OPENMRC_HOST"):
-        sharing({"OPENMRC_HOST": "host3"})
+        sharing({"OPENMRC_SHARED_MEMORY": "0", "OPENMRC_HOST": "host3"})
 
 
 def shares_memory(where: dict[str, Any]) -> tuple[str, float]:
-    os.environ["OPENMRC_SHARED_MEMORY"] = "1"
     said = logging.handlers.BufferingHandler(10)
     logging.getLogger("openmrc.torch").addHandler(said)
     logging.getLogger("openmrc.torch").setLevel(logging.INFO)
@@ -143,8 +142,15 @@ def shares_memory(where: dict[str, Any]) -> tuple[str, float]:
     return said.buffer[0].getMessage().rpartition("; ")[2], float(data.sum())
 
 
+def uses_its_ports(where: dict[str, Any]) -> tuple[str, float]:
+    os.environ["OPENMRC_SHARED_MEMORY"] = "0"
+    return shares_memory(where)
+
+
 @pytest.mark.live
-def test_a_process_group_shares_memory_when_the_environment_asks(run_ranks: Any):
-    assert run_ranks("shares_memory", 2, backend=None) == dict.fromkeys(
-        range(2), ("shares memory with 1 of 1 others", 300_000)
-    )
+def test_a_process_group_on_one_host_shares_memory_unless_the_environment_says_otherwise(run_ranks: Any):
+    shared = run_ranks("shares_memory", 2, backend=None)
+    assert shared == dict.fromkeys(range(2), ("shares memory with 1 of 1 others", 300_000))
+    over_ports = run_ranks("uses_its_ports", 2, backend=None)
+    assert [total for _, total in over_ports.values()] == [300_000, 300_000]
+    assert not any("shares memory" in said for said, _ in over_ports.values())

@@ -1,19 +1,57 @@
-"""Hosts are what all ranks say of themselves."""
+"""Hosts follow from the identities that ranks publish."""
 
 from __future__ import annotations
 
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from openmrc.collectives import hosts
 from openmrc.collectives.hosts import hosts_of_ranks, identify_host
 
 
-def test_a_name_parts_this_machine_and_nothing_else():
+def test_a_name_divides_this_machine_and_nothing_else():
+    one, other = identify_host("a"), identify_host("b")
+    assert one is not None
+    assert other is not None
     assert identify_host("") == identify_host("")
-    assert identify_host("a") != identify_host("b")
-    assert identify_host("a")[1:] == identify_host("b")[1:]
+    assert one != other
+    assert one[1:] == other[1:]
 
 
-def test_ranks_that_say_the_same_are_on_one_host_and_those_that_say_nothing_alone():
-    here, there = identify_host("a"), list(identify_host("b"))  # as it comes out of a store
-    assert hosts_of_ranks({3: here, 0: there, 1: None, 2: list(here), 4: None, 5: there}) == (
+def test_a_network_namespace_is_a_host():
+    program = "from openmrc.collectives.hosts import identify_host; print(identify_host(''))"
+    done = subprocess.run(
+        ["unshare", "--user", "--map-current-user", "--net", sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "unshare failed" in done.stderr:
+        pytest.skip("this process may not make network namespaces")
+    here = identify_host("")
+    assert here is not None
+    there = ast.literal_eval(done.stdout)
+    assert there[:3] == here[:3]
+    assert there[4:] == here[4:]
+    assert there[3] != here[3]
+
+
+@pytest.mark.parametrize("name", ["_BOOT_ID", "_PROCESSES", "_NETWORK"])
+def test_a_host_without_these_files_has_no_identity(monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.setattr(hosts, name, Path("/proc/nothing"))
+    assert identify_host("") is None
+
+
+def test_ranks_with_the_same_identity_are_on_one_host_and_those_without_one_alone():
+    here, there = identify_host("a"), identify_host("b")
+    assert here is not None
+    assert there is not None
+    published = list(there)  # as it comes out of a store
+    assert hosts_of_ranks({3: here, 0: published, 1: None, 2: list(here), 4: None, 5: published}) == (
         (0, 5),
         (1,),
         (2, 3),

@@ -1,4 +1,4 @@
-"""Which ranks are on one host, and memory that those share."""
+"""Identity of a host, and the ranks of each host."""
 
 from __future__ import annotations
 
@@ -13,24 +13,32 @@ __all__ = ["Host", "hosts_of_ranks", "identify_host"]
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PROCESSES = Path("/proc/self/ns/pid")
+_NETWORK = Path("/proc/self/ns/net")
 
-Host = tuple[str, str, int, int]
+Host = tuple[str, str, int, int, int]
 
 
-def identify_host(name: str) -> Host:
-    """What processes have in common that can open each other's memory: boot, process ids, user; and the given name.
+def identify_host(name: str) -> Host | None:
+    """Identity of the host, equal for processes that can open each other's memory and use the same interfaces.
+
+    It is the given name, the boot identifier, the namespaces of processes and network, and the user. None where `/proc`
+    does not show them: such a rank shares memory with nobody.
 
     Args:
-        name: Parts a machine into several hosts; never joins several machines.
+        name: Divides one machine into several hosts; never joins several machines.
     """
-    return name, _BOOT_ID.read_text().strip(), _PROCESSES.stat().st_ino, os.getuid()
+    try:
+        namespaces = _PROCESSES.stat().st_ino, _NETWORK.stat().st_ino
+        return name, _BOOT_ID.read_text().strip(), *namespaces, os.getuid()
+    except OSError:
+        return None
 
 
 def hosts_of_ranks(found: Mapping[int, Sequence[Any] | None]) -> Sites:
-    """The ranks of each host, by the lowest rank; who names no host is alone.
+    """The ranks of each host, ordered by the lowest rank. A rank without a host identity forms a group of its own.
 
     Args:
-        found: By rank, what `identify_host` answered there; None: that rank shares nothing.
+        found: Result of `identify_host` at each rank; None: that rank shares no memory.
     """
     hosts: dict[object, list[int]] = {}
     for rank in sorted(found):

@@ -1,8 +1,8 @@
 """All ranks of a job, connected with each other: one QP per pair and traffic class, and an executor that runs plans.
 
 Connecting takes one round through the store, in which ranks publish their cards, and one TCP connection per pair.
-Ranks on one host may use common memory instead of QPs, which takes two more rounds: the memory that each has made for
-whom, and the offers that could be opened.
+Ranks on one host use common memory instead of QPs where they can, which takes two more rounds among them: the memory
+that each has made for each other one, and the offers that could be opened.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class World:
             acknowledged what it sent.
         sites: Which ranks stand together, on one site or one host; the same at all ranks. Large reductions and
             all-gathers then send less from site to site. Empty: no matter, or with shared memory the hosts.
-        shared_memory: Between ranks on one host, data goes through memory that they share, not through ports, where
-            both ask for it and can.
-        host: With shared memory, parts a machine into several hosts: only ranks of one machine that give the same
-            name share. For test beds.
+        shared_memory: Data between ranks on one host goes through memory that they share, not through ports, unless one
+            of the two says False or cannot open the other's memory. A network namespace counts as a host.
+        host: With shared memory, divides a machine into several hosts: only ranks with the same name share. For test
+            beds.
 
     Raises:
         ConfigError: a rank out of range.
@@ -104,7 +104,7 @@ class World:
         poll_us: int = _POLL_US,
         timeout_s: float = 60.0,
         sites: Sequence[Sequence[int]] = (),
-        shared_memory: bool = False,
+        shared_memory: bool = True,
         host: str = "",
     ) -> None:
         if not 1 <= size <= RANKS_MAX:
@@ -112,7 +112,7 @@ class World:
         if not 0 <= rank < size:
             raise ConfigError("rank", rank, f"0 to {size - 1}")
         if host and not shared_memory:
-            raise ConfigError("host", host, "nothing, unless ranks share memory", hint="add shared_memory=True")
+            raise ConfigError("host", host, "nothing, unless ranks share memory", hint="drop shared_memory=False")
         self.device, self.rank, self.size = device, rank, size
         self.sites = sites_of_world(sites, size)
         """Which ranks stand together."""
@@ -319,8 +319,8 @@ class World:
                 links = mesh.connect(peers, meeting.left_s, meeting.check)
         self._links = {(rank, lane): link for rank, lanes in links.items() for lane, link in enumerate(lanes)}
         hosts = hosts_of_ranks({self.rank: self._host} | {rank: card.host for rank, card in cards.items()})
-        if self._host is not None:
-            own_host = next(ranks for ranks in hosts if self.rank in ranks)
+        own_host = next(ranks for ranks in hosts if self.rank in ranks)
+        if len(own_host) > 1:
             self._share_memory(meeting, [rank for rank in own_host if rank != self.rank])
         # By what all ranks know of all, so that all have the same: not by who could open whose memory.
         self.sites = self.sites or (hosts if len(hosts) < self.size else ())
@@ -334,7 +334,8 @@ class World:
         self._executor.connect(rank, [link.qp.qp_num for link in links], theirs.mailbox_address, theirs.mailbox_rkey)
 
     def _share_memory(self, meeting: Rendezvous, others: Sequence[int]) -> None:
-        own = {rank: self._executor.offer_memory(rank) for rank in others}
+        offered = {rank: self._executor.offer_memory(rank) for rank in others}
+        own = {rank: offer for rank, offer in offered.items() if offer is not None}
         meeting.publish("memory", json.dumps(own))
         offers = self._gather(meeting, "memory", others, dict[str, _SharedOffer])
         own_key = str(self.rank)

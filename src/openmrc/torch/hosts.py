@@ -53,7 +53,7 @@ def meet(meeting: Rendezvous, rank: int, size: int) -> Neighbours:
 
 
 def sharing(environment: Mapping[str, str]) -> tuple[bool, str]:
-    """Whether ranks of one host shall share memory, and this host's name if it is to be parted into several.
+    """Whether ranks of one host share memory, and the name of this host where one machine is divided into several.
 
     Args:
         environment: Of the process.
@@ -61,9 +61,9 @@ def sharing(environment: Mapping[str, str]) -> tuple[bool, str]:
     Raises:
         ConfigError: neither yes nor no, or a name for nothing.
     """
-    wanted, name = environment.get(SHARED_MEMORY, "0"), environment.get(HOST, "")
+    wanted, name = environment.get(SHARED_MEMORY, "1"), environment.get(HOST, "")
     if wanted not in ("0", "1"):
-        raise ConfigError(SHARED_MEMORY, wanted, "1: ranks of one host share memory; 0: they do not")
+        raise ConfigError(SHARED_MEMORY, wanted, "1, the default: ranks of one host share memory; 0: they do not")
     if name and wanted == "0":
-        raise ConfigError(HOST, name, f"nothing, unless {SHARED_MEMORY}=1")
+        raise ConfigError(HOST, name, f"nothing, where {SHARED_MEMORY}=0")
     return wanted == "1", name

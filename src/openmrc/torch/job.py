@@ -179,7 +179,7 @@ class Job:
         self.failed = False
         """Whether an operation has failed: then the end of this rank is no success, and the others are told so."""
         said = f"openmrc: rank {rank} of {len(ranks)}, UDP port {self._nic.device.udp_port}, {self._nic.why}"
-        if shared_memory:
+        if self.world.neighbours:
             said += f"; shares memory with {len(self.world.neighbours)} of {len(ranks) - 1} others"
         _LOG.info(said)
         if rank == 0:

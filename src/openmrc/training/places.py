@@ -218,9 +218,9 @@ class EmulatedPlace(Place):
         return ()
 
     def environment(self, rank: int, backend: str) -> dict[str, str]:  # noqa: ARG002
-        """The host's ports."""
+        """The host's ports, and no shared memory: all hosts are on one loopback, and data has to cross the fabric."""
         ports = ",".join(str(port) for port in self._running.ports(rank))
-        return {"OPENMRC_PORTS": ports, "OPENMRC_ADDRESS": "127.0.0.1"}
+        return {"OPENMRC_PORTS": ports, "OPENMRC_ADDRESS": "127.0.0.1", "OPENMRC_SHARED_MEMORY": "0"}
 
     def store(self) -> str:
         """On loopback."""

@@ -1,4 +1,4 @@
-"""Open MPI over hosts that are network namespaces: how `mpirun` reaches them, and how nothing of it stays behind."""
+"""Command lines that start Open MPI in network namespaces or on this host, and the end of its daemons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from openmrc.testbed import namespaces
 
-__all__ = ["end_daemons", "mpirun", "no_mpirun"]
+__all__ = ["end_daemons", "mpirun", "mpirun_on_one_host", "no_mpirun"]
 
 _DAEMONS = ("prted", "orted")
 _SETTINGS = {
@@ -59,6 +59,19 @@ def mpirun(
         *("--map-by", "node"),
         *("--bind-to", "none"),
         *(word for key, value in (_SETTINGS | chosen).items() for word in ("--mca", key, value)),
+    ]
+
+
+def mpirun_on_one_host(ranks: int) -> list[str]:
+    """Words before a command that start so many ranks of it on this host, with shared memory as Open MPI chooses."""
+    settings = {"mpi_yield_when_idle": _SETTINGS["mpi_yield_when_idle"]}
+    return [
+        str(shutil.which("mpirun")),
+        "--allow-run-as-root",
+        "--oversubscribe",
+        *("--np", str(ranks)),
+        *("--bind-to", "none"),
+        *(word for key, value in settings.items() for word in ("--mca", key, value)),
     ]
 
 
