@@ -28,7 +28,10 @@ constexpr std::uint64_t kGenerationMask = (1ULL << (64 - 16 - kStepBits)) - 1;
 constexpr std::size_t kBatch = 64;
 constexpr std::uint32_t kOwedMax = kCreditReceives / 2;  // receives that may be missing: those for data are there
 constexpr const char* kNoRegion = "the device does not take more memory regions";
-constexpr int kNapMs = 100;
+constexpr int kNapMs = 100, kShortNapMs = 1;
+// So soon after the call, so many times in a row, makes the next waits likely.
+constexpr TimeNs kPromptWait = 100 * nic::kNsPerUs;
+constexpr std::uint32_t kPromptWaits = 16;
 // An operation that has waited so long compares its call with those of the ranks that it waits for.
 constexpr std::int64_t kLongWaitNs = 50'000'000;
 // With larger messages the time on the way counts, not who wakes when.
@@ -106,13 +109,14 @@ OpId Executor::submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::
   const auto guard = enter();
   const std::shared_ptr<Op> op = make_op(lane, buffers);
   op->key = key;
+  submitted_ = now_ns();
   order(*op, *plan);
   if (op->earlier > 0) {
     op->next_plan = std::move(plan);
   } else {
     begin(*op, std::move(plan), key);
   }
-  watch();
+  watch_later();
   return op->id;
 }
 
@@ -127,6 +131,9 @@ void Executor::begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key
   op.plan = std::move(plan);
   op.waits = op.plan->wait_counts();
   op.left = op.plan->step_count();
+  op.near = std::all_of(peers_.begin(), peers_.end(),
+                        [&](const auto& peer) { return peer->shares || !op.plan->talks_to(peer->rank); });
+  near_ += op.near ? 1 : 0;
   op.done.assign(op.left, false);
   op.posted.assign(op.left, false);
   slots_by_key_[key] = op.slot;
@@ -231,31 +238,28 @@ OpState Executor::state(OpId id) {
 }
 
 OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
-  const TimeNs begun = now_ns();
   auto guard = enter();
   const std::shared_ptr<Op> op = share(id);  // another thread may release it while we wait
+  return op == nullptr ? OpState::kUnknown : await(guard, op, timeout_ns);
+}
+
+OpState Executor::finish(OpId id, std::int64_t timeout_ns, bool& released) {
+  auto guard = enter();
+  const std::shared_ptr<Op> op = share(id);
   if (op == nullptr) return OpState::kUnknown;
-  if (++spinners_ == 1) {
-    device_->unlisten_cq(cq_);
-    stay_awake(Sleeper::kThread);
-  }
-  device_->begin_polling();
-  TimeNs idle_since = begun;
-  const Plan& plan = op->next_plan == nullptr ? *op->plan : *op->next_plan;
-  const bool small = !plan.receives_more_than(kPolledBytesMax) && !plan.sends_more_than(kPolledBytesMax);
-  while (op->state == OpState::kRunning && !stop_) {
-    const TimeNs idle = now_ns() - idle_since;
-    const bool polls = small && idle < settings_.poll;
-    const bool sleeps = !polls && !sleep_shared(Sleeper::kWaiter);
-    const std::uint64_t taken = stats_.shared_messages;
-    guard.unlock();
-    const std::uint32_t datagrams = sleeps ? await_anything() : device_->progress();
-    if (polls && datagrams == 0) std::this_thread::yield();  // whom we wait for may need this processor
-    guard.lock();
-    drive();
-    if (datagrams > 0 || stats_.shared_messages != taken) idle_since = now_ns();
-    if (idle > settings_.spin || (timeout_ns >= 0 && now_ns() - begun > timeout_ns)) break;
-  }
+  const OpState state = await(guard, op, timeout_ns);
+  // Another thread may have released it, and others have its slot by now.
+  if (state == OpState::kDone) released = find(id) == nullptr || forget(*op);
+  return state;
+}
+
+OpState Executor::await(std::unique_lock<std::mutex>& guard, const std::shared_ptr<Op>& op, std::int64_t timeout_ns) {
+  if (op->state != OpState::kRunning) return op->state;
+  const TimeNs begun = now_ns();
+  expect_waits(begun);
+  ++spinners_;
+  stop_watching();
+  spin(guard, *op, begun, timeout_ns);
   --spinners_;
   watch();
   if (op->state != OpState::kRunning) return op->state;
@@ -272,6 +276,40 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
     something_done_.wait_for(guard, std::chrono::nanoseconds(left_ns - kLongWaitNs), over);
   }
   return op->state;
+}
+
+// Until the operation has ended, nothing has come for the time to spin, or the timeout is over.
+void Executor::spin(std::unique_lock<std::mutex>& guard, const Op& op, TimeNs begun, std::int64_t timeout_ns) {
+  TimeNs idle_since = begun, now = begun;
+  const Plan& plan = op.next_plan == nullptr ? *op.plan : *op.next_plan;
+  const bool small = !plan.receives_more_than(kPolledBytesMax) && !plan.sends_more_than(kPolledBytesMax);
+  while (op.state == OpState::kRunning && !stop_) {
+    const TimeNs idle = now - idle_since;
+    if (idle > settings_.spin || (timeout_ns >= 0 && now - begun > timeout_ns)) return;
+    const bool polls = small && idle < settings_.poll;
+    const bool something = polls && all_near() ? poll_shared(guard) : poll_all(guard, polls);
+    now = now_ns();
+    if (something) idle_since = now;
+  }
+}
+
+// One look at the device and at shared memory, or asleep until something comes. True: something came.
+bool Executor::poll_all(std::unique_lock<std::mutex>& guard, bool polls) {
+  const bool near = all_near();
+  const bool sleeps = !polls && !sleep_shared(Sleeper::kWaiter);
+  const std::uint64_t taken = stats_.shared_messages;
+  guard.unlock();
+  std::uint32_t datagrams = 0;
+  if (sleeps) {
+    datagrams = near ? await_shared() : await_anything();
+  } else {
+    datagrams = device_->progress();
+  }
+  if (polls && datagrams == 0) std::this_thread::yield();  // whom we wait for may need this processor
+  guard.lock();
+  if (sleeps && shares_) stay_awake(Sleeper::kWaiter);
+  drive();
+  return datagrams > 0 || stats_.shared_messages != taken;
 }
 
 // From peers, or from those on this host through memory. The datagrams.
@@ -298,17 +336,22 @@ bool Executor::faulty(std::uint16_t rank) {
 bool Executor::release(OpId id) {
   const auto guard = enter();
   Op* op = find(id);
-  if (op == nullptr) return true;
-  if (op->reading > 0) drive();  // the thread does so for operations that run, not for one that is over
-  if (op->state == OpState::kRunning || !settled(*op)) return false;
-  if (op->state == OpState::kFailed && op->begun) {
-    dead_keys_.insert(op->key);
-    slots_by_key_.erase(op->key);
+  return op == nullptr || forget(*op);
+}
+
+bool Executor::forget(Op& op) {
+  if (op.reading > 0) drive();  // the thread does so for operations that run, not for one that is over
+  if (op.state == OpState::kRunning || !settled(op)) return false;
+  if (op.state == OpState::kFailed && op.begun) {
+    dead_keys_.insert(op.key);
+    slots_by_key_.erase(op.key);
   }
-  free_slots_.push_back(op->slot);
-  ops_[op->slot].reset();
+  free_slots_.push_back(op.slot);
+  ops_[op.slot].reset();
   return true;
 }
+
+bool Executor::usable() const { return !ownership_.lost() && !stop_; }
 
 void Executor::fail_peer(std::uint16_t rank, const std::string& reason, bool left, int culprit) {
   const auto guard = enter();
@@ -420,6 +463,7 @@ void Executor::end(Op& op, OpState state, int rank, const std::string& reason) {
   // What peers still send for one that failed is known and dropped.
   if (state == OpState::kDone) slots_by_key_.erase(op.key);
   --running_;
+  near_ -= op.near ? 1 : 0;
   settled(op);
   something_done_.notify_all();
 }
@@ -473,8 +517,9 @@ void Executor::leave_to_parent() {
 void Executor::run() {
   std::array<pollfd, 3> fds{
       {{device_->cq_fd(cq_), POLLIN, 0}, {doorbell(Sleeper::kThread).fd(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}}};
+  int nap_ms = kNapMs;
   for (;;) {
-    ::poll(fds.data(), fds.size(), kNapMs);
+    ::poll(fds.data(), fds.size(), nap_ms);
     std::uint64_t rings = 0;
     if (fds[0].revents != 0) {
       [[maybe_unused]] const ssize_t bytes = ::read(fds[0].fd, &rings, sizeof rings);
@@ -482,16 +527,51 @@ void Executor::run() {
     if (fds[1].revents != 0) doorbell(Sleeper::kThread).clear();
     const std::unique_lock guard(mutex_);
     if (stop_) return;
-    if (spinners_ == 0 && running_ > 0) drive();
-    watch();
+    doubt_waits();
+    if (spinners_ == 0 && running_ > 0 && !waits_expected_) drive();
+    watch_later();
+    nap_ms = waits_expected_ ? kShortNapMs : kNapMs;
   }
 }
 
 // The thread shall wake at the next completion or message in shared memory, unless somebody polls.
 void Executor::watch() {
-  while (spinners_ == 0 && running_ > 0 && !device_->closed() &&
-         (device_->listen_cq(cq_) || sleep_shared(Sleeper::kThread)))
+  while (spinners_ == 0 && running_ > 0 && !device_->closed()) {
+    watches_ = true;
+    if (!device_->listen_cq(cq_) && !sleep_shared(Sleeper::kThread)) return;
     drive();
+  }
+}
+
+void Executor::stop_watching() {
+  if (!std::exchange(watches_, false)) return;
+  device_->unlisten_cq(cq_);
+  stay_awake(Sleeper::kThread);
+}
+
+// After a new operation. Programs that wait at once for each have no need of the thread, and to have it watch costs more
+// than a short operation; for operations that nobody waits for after all it looks by time.
+void Executor::watch_later() {
+  if (!waits_expected_) watch();
+}
+
+void Executor::expect_waits(TimeNs now) {
+  if (now - submitted_ > kPromptWait) {
+    prompt_waits_ = 0;
+    waits_expected_ = false;
+  } else if (!waits_expected_ && ++prompt_waits_ == kPromptWaits) {
+    waits_expected_ = true;
+    doorbell(Sleeper::kThread).ring();  // its naps are short from now on
+  }
+}
+
+// Nobody waits for what runs, or nothing has been started for a nap.
+void Executor::doubt_waits() {
+  const bool idle = std::exchange(ops_before_nap_, stats_.ops) == stats_.ops;
+  const bool missed = spinners_ == 0 && running_ > 0 && now_ns() - submitted_ > kPromptWait;
+  if (!idle && !missed) return;
+  prompt_waits_ = 0;
+  waits_expected_ = false;
 }
 
 void Executor::drive() {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -104,6 +105,10 @@ class Executor {
   bool delayed(OpId op);
   // kRunning: the time is over. Negative: for ever.
   OpState wait(OpId op, std::int64_t timeout_ns);
+  // The same, and release() where it is done. `released`: what that says.
+  OpState finish(OpId op, std::int64_t timeout_ns, bool& released);
+  // Neither closed nor left to the process that this one was forked from.
+  bool usable() const;
   // Why it failed: a rank, or -1, and words.
   std::pair<int, std::string> failure(OpId op);
   // Whether a rank failed by what it sent, such as another call; false if its end was noticed first.
@@ -134,7 +139,17 @@ class Executor {
   void leave_to_parent();  // in a forked child
   void run();
   void watch();
+  void stop_watching();
+  void watch_later();
+  void expect_waits(nic::TimeNs now);
+  void doubt_waits();
+  OpState await(std::unique_lock<std::mutex>& guard, const std::shared_ptr<Op>& op, std::int64_t timeout_ns);
+  bool forget(Op& op);
+  void spin(std::unique_lock<std::mutex>& guard, const Op& op, nic::TimeNs begun, std::int64_t timeout_ns);
+  bool poll_all(std::unique_lock<std::mutex>& guard, bool polls);
+  bool poll_shared(std::unique_lock<std::mutex>& guard);
   std::uint32_t await_anything();
+  std::uint32_t await_shared();
   // The rest is called under the lock.
   void drive();  // handles completions until there are none
   void handle(const Completion& done);
@@ -172,6 +187,7 @@ class Executor {
   void end(Op& op, OpState state, int rank, const std::string& reason);
   bool settled(Op& op);
   bool flushed() const;
+  bool all_near() const { return near_ == running_; }
   bool take_shared();  // true: there was something
   void take_ring(Peer& peer, Lane& lane);
   void take_part(Peer& peer, Lane& lane, const RingHead& head, const std::uint8_t* data);
@@ -224,7 +240,13 @@ class Executor {
   bool beginning_ = false;
   std::vector<std::pair<std::uint16_t, WcStatus>> broken_;  // QPs that failed since work() was last called
   std::uint32_t running_ = 0, spinners_ = 0;
-  bool stop_ = false;
+  std::uint32_t near_ = 0;          // of those running
+  nic::TimeNs submitted_ = 0;       // the last operation
+  std::uint32_t prompt_waits_ = 0;  // operations in a row that somebody waited for at once
+  bool waits_expected_ = false;     // for the next operations, too
+  std::uint64_t ops_before_nap_ = 0;
+  bool watches_ = false;  // the thread, since nobody spins
+  std::atomic<bool> stop_{false};
   ExecutorStats stats_;
   std::array<Doorbell, kSleepers> doorbells_;
   bool shares_ = false;  // memory, with any peer

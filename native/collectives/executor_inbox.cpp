@@ -4,6 +4,7 @@
 
 #include "collectives/executor_state.hpp"
 #include "engine/base/assert.hpp"
+#include "nic/clock.hpp"
 
 namespace openmrc::collectives {
 
@@ -18,7 +19,8 @@ OpId Executor::receive(const std::shared_ptr<Inbox>& inbox, int source, std::sha
   work();
   const bool listed = std::find(inboxes_.begin(), inboxes_.end(), inbox) != inboxes_.end();
   if (!inbox->waiting_.empty() && !listed) inboxes_.push_back(inbox);
-  watch();
+  submitted_ = nic::now_ns();
+  watch_later();
   return op->id;
 }
 

@@ -1,6 +1,9 @@
 // Between ranks that share memory: the same messages as over QPs, through rings. What the peer writes is not trusted.
+#include <poll.h>
+
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "collectives/executor_state.hpp"
@@ -52,6 +55,29 @@ void Executor::stay_awake(Sleeper sleeper) {
   for (const std::unique_ptr<Peer>& peer : peers_) {
     if (peer->shares) peer->link->stay_awake(sleeper);
   }
+}
+
+// One look. The I/O thread looks after the device meanwhile. True: something came.
+bool Executor::poll_shared(std::unique_lock<std::mutex>& guard) {
+  const bool something = take_shared();
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    for (Lane& lane : peer->lanes) resume(*peer, lane);
+  }
+  work();
+  if (something) return true;
+  guard.unlock();
+  std::this_thread::yield();  // whom we wait for may need this processor
+  guard.lock();
+  return false;
+}
+
+// Asleep until a peer on this host rings.
+std::uint32_t Executor::await_shared() {
+  Doorbell& bell = doorbell(Sleeper::kWaiter);
+  const timespec longest{0, 200'000};
+  pollfd wait{bell.fd(), POLLIN, 0};
+  if (::ppoll(&wait, 1, &longest, nullptr) > 0) bell.clear();
+  return 0;
 }
 
 bool Executor::take_shared() {

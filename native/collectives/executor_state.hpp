@@ -89,6 +89,7 @@ struct Executor::Op {
   std::vector<Remote> remotes;
   OpState state = OpState::kRunning;
   bool begun = false;                     // only then it has a plan, and a receive its key
+  bool near = false;                      // begun, and needs only ranks that share memory
   bool compared = false;                  // with the calls of those that it waits for, after a long wait
   std::shared_ptr<const Plan> next_plan;  // of one that waits for earlier operations, unless it is a receive
   std::uint32_t earlier = 0;              // operations that it waits for before it begins

@@ -37,6 +37,12 @@ nic::FileDescriptor open_file(const ProcessFile& file, mode_t kind) {
   return fd;
 }
 
+// A full pipe is readable already, which is all we want.
+void write_one(int pipe) {
+  const char one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(pipe, &one, sizeof one);
+}
+
 }  // namespace
 
 // --- memory
@@ -105,16 +111,14 @@ void Doorbell::clear() {
   }
 }
 
+void Doorbell::ring() { write_one(writing_.get()); }
+
 bool RemoteDoorbell::open(const ProcessFile& file) {
   // For reading, too: a pipe whose reader has died would end us with a signal.
   writing_ = open_file(file, S_IFIFO);
   return writing_.valid();
 }
 
-void RemoteDoorbell::ring() {
-  const char one = 1;
-  // Full means that it is readable already, which is all we want.
-  [[maybe_unused]] const ssize_t written = ::write(writing_.get(), &one, sizeof one);
-}
+void RemoteDoorbell::ring() { write_one(writing_.get()); }
 
 }  // namespace openmrc::collectives

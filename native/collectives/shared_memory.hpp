@@ -49,6 +49,7 @@ class Doorbell {
   int fd() const { return reading_.get(); }
   ProcessFile file() const;
   void clear();
+  void ring();  // by the owner itself
   void close() {
     reading_.reset();
     writing_.reset();
