@@ -5,6 +5,7 @@
 
 namespace openmrc::bindings {
 
+void bind_calls(nanobind::module_& parent);        // after bind_collectives
 void bind_collectives(nanobind::module_& parent);  // after bind_device
 void bind_device(nanobind::module_& m);
 void bind_measure(nanobind::module_& m);

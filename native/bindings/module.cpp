@@ -7,6 +7,7 @@ NB_MODULE(_native, m) {
   m.doc() = "Native half of openmrc. Private: use the package openmrc.";
   openmrc::bindings::bind_device(m);
   openmrc::bindings::bind_collectives(m);
+  openmrc::bindings::bind_calls(m);
   openmrc::bindings::bind_qp(m);
   openmrc::bindings::bind_measure(m);
   openmrc::bindings::bind_netsim(m);

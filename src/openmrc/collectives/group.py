@@ -12,9 +12,9 @@ from openmrc._native import collectives as native
 from openmrc.collectives import schedules
 from openmrc.collectives.buffers import Scratch, View, view_of
 from openmrc.collectives.elements import ElementType, ReduceOp, check_reducible
-from openmrc.collectives.schedules import Request, choose
+from openmrc.collectives.schedules import LITTLE_BYTES, Request, choose
 from openmrc.collectives.sites import sites_of_group
-from openmrc.collectives.work import Receive, Work
+from openmrc.collectives.work import Receive, Work, failure_of, lateness_of
 from openmrc.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class Group:
         self.rank, self.size = members.index(world.rank), len(members)
         self.sites = sites_of_group(world.sites, members)
         """Which of our ranks stand together; empty: all on one site, or each on its own."""
-        self._key_base = _key_base((name, members))
-        self._sequence = 0
+        base = _key_base((name, members))
+        self._calls = native.Calls(world.executor, name, base, View, failure_of, lateness_of)
         self._lock = threading.Lock()
         self._plans: OrderedDict[_Wanted, _Planned] = OrderedDict()
         self._scratch = Scratch()
@@ -97,11 +97,19 @@ class Group:
         Raises:
             ConfigError: a buffer, type, operation, algorithm or class that cannot be.
         """
+        if factor == 1.0:
+            again = self._calls.start(buffer, op, algorithm, traffic_class)
+            if again is not None:
+                return again  # type: ignore[return-value]  # Work in all but its class
         view = view_of(buffer)
         check_reducible(view.element, op, factor)
-        return self._start(
+        work = self._start(
             "all_reduce", [view], view.element, op, factor=factor, algorithm=algorithm, traffic_class=traffic_class
         )
+        if factor == 1.0 and view.bytes <= LITTLE_BYTES:
+            wanted = ("all_reduce", (view.bytes,), view.element, op, 0, algorithm, (), factor)
+            self._remember(wanted, buffer, op, algorithm, traffic_class)
+        return work
 
     def reduce_scatter(
         self,
@@ -244,7 +252,13 @@ class Group:
 
         Messages between two ranks do not count: a receive may be called behind the barrier that its send was before.
         """
-        return self._start("barrier", [], traffic_class=traffic_class)
+        again = self._calls.start(None, None, None, traffic_class)
+        if again is not None:
+            return again  # type: ignore[return-value]
+        work = self._start("barrier", [], traffic_class=traffic_class)
+        wanted = ("barrier", (), ElementType.UINT8, ReduceOp.SUM, 0, "auto", (), 1.0)
+        self._remember(wanted, None, None, None, traffic_class)
+        return work
 
     # --- inside
 
@@ -268,8 +282,7 @@ class Group:
         lane = self._lane(traffic_class)
         with self._lock:
             planned = self._plan(wanted)  # a mistake must not count, or this rank would be one ahead of the others
-            key = self._key_base | self._sequence & _SEQUENCE_MASK
-            self._sequence += 1
+            key = self._calls.next_key()
         return self._submit(kind, planned, key, views, lane)
 
     def _lane(self, traffic_class: str) -> int:
@@ -304,6 +317,15 @@ class Group:
         work = Work(executor, number, kind, self.name, [(views, scratch)], self._scratch, planned.algorithm)
         self._keep(work)
         return work
+
+    def _remember(self, wanted: _Wanted, buffer: Any, op: Any, algorithm: Any, traffic_class: str) -> None:
+        """Calls with the same arguments need no more of this class."""
+        with self._lock:
+            planned = self._plan(wanted)
+            lane, scratch_bytes = self.world.lane(traffic_class), planned.scratch_bytes or 0
+            self._calls.remember(
+                buffer, op, algorithm, traffic_class, wanted[0], planned.algorithm, planned.plan, lane, scratch_bytes
+            )
 
     def _keep(self, work: Work) -> None:
         """What is under way is kept, and with it its memory, even if the caller forgets the Work."""

@@ -28,6 +28,20 @@ class CollectiveError(OpenmrcError):
         self.rank = rank
 
 
+def failure_of(kind: str, where: str, rank: int, reason: str) -> CollectiveError:
+    """The error of an operation of this kind and group; `rank` is negative where it is no rank's."""
+    at = f" at rank {rank}" if rank >= 0 else ""
+    return CollectiveError(f"{kind} of {where} failed{at}: {reason}", None if rank < 0 else rank)
+
+
+def lateness_of(kind: str, where: str, timeout_s: float, delayed: bool) -> TimeoutError:
+    """The error of a wait that was too short. `delayed`: the operation has not begun."""
+    msg = f"{kind} of {where} is not done after {timeout_s:g} s"
+    if delayed:
+        msg += ": it has not begun, as an earlier operation that it must not overtake has not ended"
+    return TimeoutError(msg)
+
+
 class OpState(IntEnum):
     """Of an operation in the native executor."""
 
@@ -41,8 +55,15 @@ _RUNNING = OpState.RUNNING
 _STATES = tuple(OpState)
 
 
-class Work:
+class _WorkType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return super().__instancecheck__(instance) or (cls is Work and isinstance(instance, native.Started))
+
+
+class Work(metaclass=_WorkType):
     """An operation that was started: wait for it before its buffers are touched.
+
+    Small operations that are called again and again are of a native class with the same methods.
 
     Attributes:
         algorithm: How it is done, such as "ring".
@@ -98,17 +119,10 @@ class Work:
         while self._state is _RUNNING:
             left = _SLICE_NS if deadline is None else min(_SLICE_NS, max(deadline - time.monotonic_ns(), 0))
             over = self._note(_STATES[self._executor.wait(self._number, left)])
-            if not over and deadline is not None and time.monotonic_ns() >= deadline:
-                msg = f"{self._name} is not done after {timeout_s:g} s"
-                if self._executor.delayed(self._number):
-                    msg += ": it has not begun, as an earlier operation that it must not overtake has not ended"
-                raise TimeoutError(msg)
+            if not over and timeout_s is not None and deadline is not None and time.monotonic_ns() >= deadline:
+                raise lateness_of(self._kind, self._where, timeout_s, self._executor.delayed(self._number))
         if self._failure is not None:
             raise self._failure
-
-    @property
-    def _name(self) -> str:
-        return f"{self._kind} of {self._where}"
 
     def _note(self, state: OpState) -> bool:
         # Several threads may wait, and the executor forgets what is released: who knows how it ended says so before it
@@ -116,9 +130,7 @@ class Work:
         if state is _RUNNING or self._state is not _RUNNING:
             return self._state is not _RUNNING
         if state is OpState.FAILED:
-            rank, reason = self._executor.failure(self._number)
-            who = f" at rank {rank}" if rank >= 0 else ""
-            failure = CollectiveError(f"{self._name} failed{who}: {reason}", None if rank < 0 else rank)
+            failure = failure_of(self._kind, self._where, *self._executor.failure(self._number))
             if self._failure is None and self._state is _RUNNING:
                 self._failure = failure
         self._state = state
