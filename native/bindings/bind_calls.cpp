@@ -16,7 +16,6 @@
 
 #include "bindings/bindings.hpp"
 #include "collectives/executor.hpp"
-#include "nic/clock.hpp"
 
 namespace openmrc::bindings {
 namespace {
@@ -29,6 +28,7 @@ using collectives::OpState;
 using collectives::Plan;
 
 constexpr std::int64_t kSliceNs = 100'000'000;  // Ctrl-C is noticed between slices
+constexpr double kForeverS = 1e9;
 constexpr std::size_t kCallsMax = 32;
 
 // The executor's lock is never waited for with the GIL: its holder may be in a selector of Python's, and wait for that.
@@ -88,22 +88,22 @@ class Started {
         id_(id) {}
 
   void wait(std::optional<double> timeout_s) {
-    const nic::TimeNs begun = nic::now_ns();
-    const std::int64_t limit = timeout_s.has_value() ? static_cast<std::int64_t>(*timeout_s * 1e9) : -1;
+    const bool limited = timeout_s.has_value();
+    auto left = limited ? static_cast<std::int64_t>(std::clamp(*timeout_s, 0.0, kForeverS) * 1e9) : kSliceNs;
     while (state_ == OpState::kRunning) {
-      const std::int64_t left = limit < 0 ? kSliceNs : std::max<std::int64_t>(limit - (nic::now_ns() - begun), 0);
+      const std::int64_t slice = std::min(left, kSliceNs);
       bool released = false;
       OpState state{};
       {
         const nb::gil_scoped_release release;
-        state = executor_->finish(id_, std::min(left, kSliceNs), released);
+        state = executor_->finish(id_, slice, released);
         if (state == OpState::kUnknown) std::this_thread::yield();  // another thread is about to say how it ended
       }
       if (released) let_go();
       note(state);
       if (state_ != OpState::kRunning) break;
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      if (limit >= 0 && nic::now_ns() - begun >= limit) raise(lateness(*timeout_s));
+      if (limited && state == OpState::kRunning && (left -= slice) <= 0) raise(lateness(*timeout_s));
     }
     if (failure_.is_valid()) raise(failure_);
   }

@@ -36,7 +36,6 @@ constexpr std::uint32_t kPromptWaits = 16;
 constexpr std::int64_t kLongWaitNs = 50'000'000;
 // With larger messages the time on the way counts, not who wakes when.
 constexpr std::size_t kPolledBytesMax = 64U << 10;
-constexpr TimeNs kNap = 200 * nic::kNsPerUs;
 
 std::shared_ptr<const Plan> plan_of_nothing(std::uint32_t ranks) {
   PlanConfig config;

@@ -74,7 +74,7 @@ bool Executor::poll_shared(std::unique_lock<std::mutex>& guard) {
 // Asleep until a peer on this host rings.
 std::uint32_t Executor::await_shared() {
   Doorbell& bell = doorbell(Sleeper::kWaiter);
-  const timespec longest{0, 200'000};
+  const timespec longest{0, kNap};
   pollfd wait{bell.fd(), POLLIN, 0};
   if (::ppoll(&wait, 1, &longest, nullptr) > 0) bell.clear();
   return 0;

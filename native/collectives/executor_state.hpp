@@ -12,6 +12,7 @@ inline constexpr std::uint32_t kPairBits = 16, kPairMask = (1U << kPairBits) - 1
 inline constexpr std::uint32_t kStepBits = 20, kStepMask = (1U << kStepBits) - 1;
 inline constexpr std::uint32_t kOpSlotsMax = 1U << (31 - kPairBits);
 inline constexpr int kNobody = -1;
+inline constexpr nic::TimeNs kNap = 200 * nic::kNsPerUs;  // longest sleep of a waiting thread between two looks
 inline constexpr const char* kClosed = "the group was closed";
 
 static_assert(kPlanStepsMax <= kStepMask + 1ULL && kPlanPairsMax <= kPairMask + 1ULL && kOpSlotsMax <= 1U << 16);

@@ -157,6 +157,28 @@ TEST_CASE(collectives_shared_memory_goes_on_while_nobody_waits) {
   }
 }
 
+// The thread leaves such operations to those who wait, and takes over where nobody does.
+TEST_CASE(collectives_shared_memory_goes_on_after_many_waits_at_once) {
+  Pair pair;
+  std::vector<std::uint8_t> from = pattern(40), into(40);
+  std::uint64_t key = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 40; ++i, ++key) {
+      const OpId received = submit(pair[1], messages(0, StepKind::kReceive, 1, 40), key, into);
+      const OpId sent = submit(pair[0], messages(1, StepKind::kSend, 1, 40), key, from);
+      bool gone = false;
+      CHECK(pair[1].finish(received, kPatienceNs, gone) == OpState::kDone && gone && pair[1].release(received));
+      CHECK(pair[0].finish(sent, kPatienceNs, gone) == OpState::kDone && gone);
+      CHECK(pair[1].finish(received, kPatienceNs, gone) == OpState::kUnknown);
+    }
+    const OpId received = submit(pair[1], messages(0, StepKind::kReceive, 1, 40), key, into);
+    const OpId sent = submit(pair[0], messages(1, StepKind::kSend, 1, 40), key++, from);
+    while (!(pair[1].release(received) && pair[0].release(sent))) {
+    }
+  }
+  CHECK(from == into);
+}
+
 TEST_CASE(collectives_shared_memory_gives_buffers_back_when_a_peer_fails) {
   Pair pair;
   constexpr std::uint64_t kBytes = 4 * kRingBytes;

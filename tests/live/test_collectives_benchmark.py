@@ -26,9 +26,9 @@ def namespaces() -> None:
         pytest.skip("network namespaces need root")
 
 
-def latencies(folder: Path, **environment: str) -> tuple[dict[str, dict[str, Any]], str]:
-    """(Rows of the all-reduce by metric, what was printed), of a program that ends well."""
-    command = [sys.executable, str(PROGRAM), "--repeats", "1", "--only", "latency", "--json", str(folder / "rows.json")]
+def latencies(folder: Path, case: str = "latency", **environment: str) -> tuple[dict[str, dict[str, Any]], str]:
+    """(Rows of the first all-reduce by metric, what was printed), of a program that ends well."""
+    command = [sys.executable, str(PROGRAM), "--repeats", "1", "--only", case, "--json", str(folder / "rows.json")]
     env = {**os.environ, **environment}
     program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     try:
@@ -40,7 +40,7 @@ def latencies(folder: Path, **environment: str) -> tuple[dict[str, dict[str, Any
     left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
     assert f"-{program.pid}-" not in left
     rows = json.loads((folder / "rows.json").read_text())["rows"]
-    return {row["metric"]: row for row in rows if row["case"].startswith("all-reduce")}, said
+    return {row["metric"]: row for row in rows if row["case"].startswith("all-reduce of 8 bytes")}, said
 
 
 def test_ours_is_beside_gloo(tmp_path: Path):
@@ -48,6 +48,13 @@ def test_ours_is_beside_gloo(tmp_path: Path):
     assert list(rows)[:2] == ["openmrc", "Gloo"]
     assert rows["openmrc"]["value"] > 0
     assert rows["of Gloo"]["value"] == pytest.approx(rows["openmrc"]["value"] / rows["Gloo"]["value"])
+
+
+def test_ranks_of_one_host_are_beside_the_same_ranks_over_qps(tmp_path: Path):
+    rows, _ = latencies(tmp_path, "one-host")
+    assert list(rows)[:3] == ["openmrc", "openmrc over QPs", "Gloo"]
+    ratio = rows["openmrc"]["value"] / rows["openmrc over QPs"]["value"]
+    assert rows["of openmrc over QPs"]["value"] == pytest.approx(ratio)
 
 
 def test_a_backend_that_fails_is_a_row_without_a_value(tmp_path: Path):
