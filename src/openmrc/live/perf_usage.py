@@ -23,7 +23,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an end had spent at some moment.
+    """Processor time and counters of an end at some moment.
 
     Args:
         cpu_s: Of this process.
@@ -78,7 +78,7 @@ _FORM = TypeAdapter(Usage)
 
 @dataclass(frozen=True, slots=True)
 class EndUsage:
-    """What a transfer cost at one end; None where that is not known.
+    """Processor time and counters of a transfer at one end; None where they are not known.
 
     Args:
         cpu_seconds_per_gb: Processor time of the end's process.

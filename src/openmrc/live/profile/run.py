@@ -83,7 +83,7 @@ class StreamProfile:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What `profile` returns.
+    """Result of `profile`.
 
     Args:
         reason: Why shares come from counters, in words; None: they come from perf.
@@ -253,7 +253,7 @@ class _Chosen:
         return self.guard(begun)
 
     def guard(self, step: Callable[[], T]) -> T | None:
-        """What a step with perf returns; None, and counters from now on, where perf fails.
+        """Result of a step with perf; None, and counters from now on, if perf fails.
 
         Raises:
             ConfigError: nothing but perf was wanted.
