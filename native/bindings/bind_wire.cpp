@@ -63,6 +63,9 @@ std::uint32_t icrc(const nb::bytes& source, const nb::bytes& destination, std::u
     throw nb::value_error("headers are 12 to 64 bytes");
   }
   if (pad_bytes > 3) throw nb::value_error("pad_bytes is 0 to 3");
+  if (headers.size() + payload.size() + pad_bytes + wire::kIcrcBytes > wire::kDatagramBytesMax) {
+    throw nb::value_error("a datagram has at most 65535 bytes, its ICRC included");
+  }
   return wire::icrc(flow(source, destination, source_port, destination_port), view(headers), view(payload), pad_bytes);
 }
 

@@ -136,6 +136,7 @@ def test_values_wider_than_their_member_are_refused(field, value):
         ({"headers": bytes(11)}, "12 to 64 bytes"),
         ({"headers": bytes(65)}, "12 to 64 bytes"),
         ({"pad_bytes": 4}, "0 to 3"),
+        ({"payload": bytes(65_520)}, "at most 65535 bytes"),
     ],
 )
 def test_icrc_refuses_what_makes_no_sense(change, allowed):
@@ -150,6 +151,11 @@ def test_icrc_refuses_what_makes_no_sense(change, allowed):
     }
     with pytest.raises(ValueError, match=allowed):
         wire.icrc(**(arguments | change))
+
+
+def test_no_datagram_is_longer_than_its_length_field_can_tell():
+    for count in (65_535, 65_536, 70_000):
+        assert not wire.icrc_matches(bytes(4), bytes(4), 1, 2, bytes(count))
 
 
 def test_the_portable_engine_is_always_there():

@@ -44,6 +44,7 @@ inline constexpr std::size_t kErthBytes = 16;
 inline constexpr std::size_t kEethBytes = 36;
 inline constexpr std::size_t kAethBytes = 4;
 inline constexpr std::size_t kIcrcBytes = 4;
+inline constexpr std::size_t kDatagramBytesMax = 65'535;  // UDP payload: its length has 16 bits
 
 struct Bth {
   Opcode opcode{};

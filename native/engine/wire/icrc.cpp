@@ -45,7 +45,8 @@ std::uint8_t* put_ipv6(const Flow& flow, std::uint16_t udp_bytes, std::uint8_t* 
   return out + kIpv6Bytes;
 }
 
-// The register behind what comes before the BTH. `datagram_bytes` counts the ICRC itself: the length fields of IP and UDP do.
+// The register behind everything in front of the BTH. `datagram_bytes` counts the ICRC itself: the length fields of IP and
+// UDP do.
 std::uint32_t pseudo_header(const Flow& flow, std::size_t datagram_bytes) {
   std::array<std::uint8_t, kLrhMaskBytes + kIpv6Bytes + kUdpBytes> bytes;
   const auto udp_bytes = static_cast<std::uint16_t>(kUdpBytes + datagram_bytes);
@@ -64,7 +65,7 @@ std::uint32_t pseudo_header(const Flow& flow, std::size_t datagram_bytes) {
 }  // namespace
 
 std::uint32_t FlowIcrc::after_bth(std::span<const std::uint8_t> headers, std::size_t datagram_bytes) {
-  MRC_ASSERT(headers.size() >= kBthBytes && datagram_bytes <= UINT16_MAX);
+  MRC_ASSERT(headers.size() >= kBthBytes && datagram_bytes <= kDatagramBytesMax);
   if (datagram_bytes != datagram_bytes_) {
     prefix_ = pseudo_header(flow_, datagram_bytes);
     datagram_bytes_ = datagram_bytes;
@@ -91,7 +92,7 @@ std::uint32_t FlowIcrc::operator()(std::span<const std::uint8_t> headers, std::s
 }
 
 bool FlowIcrc::matches(std::span<const std::uint8_t> datagram) {
-  if (datagram.size() < kBthBytes + kIcrcBytes) return false;
+  if (datagram.size() < kBthBytes + kIcrcBytes || datagram.size() > kDatagramBytesMax) return false;
   const std::size_t covered = datagram.size() - kIcrcBytes;
   std::uint32_t received;
   std::memcpy(&received, datagram.data() + covered, sizeof received);

@@ -49,7 +49,8 @@ class FlowIcrc {
   std::uint32_t prefix_ = 0;
 };
 
-// CRC of the datagram `headers | payload | pad`, to be appended least significant byte first.
+// CRC of the datagram `headers | payload | pad`, to be appended least significant byte first. At most kDatagramBytesMax bytes
+// with it.
 std::uint32_t icrc(const Flow& flow, std::span<const std::uint8_t> headers, std::span<const std::uint8_t> payload,
                    std::uint8_t pad_bytes);
 

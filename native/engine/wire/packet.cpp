@@ -1,7 +1,6 @@
 #include "engine/wire/packet.hpp"
 
 #include <array>
-#include <limits>
 
 #include "engine/base/assert.hpp"
 #include "engine/base/limits.hpp"
@@ -64,9 +63,6 @@ constexpr std::array<Stack, 256> kStacks = make_stacks();
 static_assert(kBthBytes + kSethBytes + kCcStateBytes <= kHeaderBytesMax);
 static_assert(kBthBytes + kEethBytes <= kHeaderBytesMax);
 static_assert(kBthBytes + kMethBytes + kTsethBytes + kRethBytes + kImmDtBytes <= kHeaderBytesMax);
-
-// The longest UDP payload: both length members of a Packet are 16 bits wide.
-constexpr std::size_t kDatagramBytesMax = std::numeric_limits<std::uint16_t>::max();
 
 // RETH, then ImmDt, of a data packet, as far as they are there; returns the offset behind what was read.
 std::size_t get_placement(std::span<const std::uint8_t> datagram, Stack stack, std::size_t offset, Packet& packet) {

@@ -82,8 +82,8 @@ constexpr bool is_last(Opcode opcode) {
 }
 
 // Bytes -> values. `datagram` is the UDP payload including the ICRC, which is not checked here (see icrc.hpp).
-// Never reads outside `datagram`; on error `packet` is unspecified, and `packet` need not be a fresh one. Of a trimmed data packet, RETH and ImmDt are zero
-// where they were cut off and `payload_bytes` is 0.
+// Never reads outside `datagram`; on error `packet` is unspecified, and `packet` need not be a fresh one. Of a trimmed data
+// packet, RETH and ImmDt are zero where they were cut off and `payload_bytes` is 0.
 ParseError parse(std::span<const std::uint8_t> datagram, Extent extent, Packet& packet);
 
 // True for the opcodes that parse and encode_headers know.
