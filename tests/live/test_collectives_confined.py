@@ -32,7 +32,7 @@ def run(
     ports: Words = LOOPBACK,
     addresses: Words = ("127.0.0.1", "127.0.0.1"),
 ) -> list[dict[str, Any]]:
-    """What two ranks found, started with these words in front and confined so; each has summed what both gave."""
+    """Reports of two ranks, started with these words in front and confined so; each has summed the values of both."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         store = f"{addresses[0]}:{probe.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""What both ends of `openmrc perf` say about processor time, and servers of older versions that say nothing."""
+"""Processor time at both ends of `openmrc perf`, and servers of older versions that do not report any."""
 
 from __future__ import annotations
 

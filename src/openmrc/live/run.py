@@ -222,7 +222,7 @@ class Session:
     # --- collecting
 
     def _end(self) -> tuple[float, list[dict[str, Any]]]:
-        """When data stopped to flow, and what each host has to report."""
+        """The end of the flow of data, and the reports of each host."""
         end_s = (time.monotonic_ns() - self._start_ns) / 1e9
         hosts = list(self._hosts.values())
         for child in hosts:

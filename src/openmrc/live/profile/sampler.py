@@ -43,7 +43,7 @@ class SamplerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is sampled.
+    """Extent of the sampling.
 
     Args:
         machine: All processors, whatever runs on them; otherwise processes alone.
@@ -61,7 +61,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What ran at some moment: the process, and its functions, innermost first. `weight` is time or cycles."""
+    """One sample: the process, and its functions, innermost first. `weight` is time or cycles."""
 
     program: str
     pid: int
@@ -131,7 +131,7 @@ class PerfSampler:
         self._control("disable")
 
     def collect(self) -> Samples:
-        """What was sampled. Takes seconds: names are looked up."""
+        """All samples from `begin` to `end`. Takes seconds: names are looked up."""
         self._stop(signal.SIGINT)
         command = [self._program, "script", "-i", str(self._data), "--no-inline", "-F", _FIELDS]
         try:

@@ -81,7 +81,7 @@ class Stage:
             player.stop()
 
     def outcome(self, name: str, title: str, placed: Series, played: Played, told: str | None = None) -> Outcome:
-        """What came of a transport that ran for the whole schedule; `told`: an error that it found by itself."""
+        """Outcome of a transport that ran for the whole schedule; `told`: an error that it found by itself."""
         return Outcome(
             name,
             title,
@@ -95,7 +95,7 @@ class Stage:
         )
 
     def processes(self) -> list[int]:
-        """What runs on the two hosts."""
+        """Processes on the two hosts."""
         hosts = {self.source, self.destination}
         return namespaces.processes(self.bed.layout.namespace(Node("host", host)) for host in hosts)
 
