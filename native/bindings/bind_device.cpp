@@ -91,6 +91,7 @@ nic::Settings settings_of(const std::vector<std::tuple<std::string, std::string,
   take(from, "segmentation_offload", settings.segmentation_offload);
   take(from, "receive_offload", settings.receive_offload);
   take(from, "socket_buffer_bytes", settings.socket_buffer_bytes);
+  take(from, "io_threads", settings.io_threads);
   take_us(from, "endpoint_retry_us", settings.endpoint_retry);
   take(from, "endpoint_retries", settings.endpoint_retries);
   take(from, "answer_strangers", settings.answer_strangers);
@@ -156,6 +157,8 @@ nb::dict statistics(Device& device) {
   out["timer_runs"] = own.timer_runs;
   out["events_dropped"] = own.events_dropped;
   out["clock_rebases"] = own.clock_rebases;
+  out["io_threads"] = own.io_threads;
+  out["io_threads_peak"] = own.io_threads_peak;
   out["waits"] = to_dict(device.wait_stats());
   out["qps"] = to_dict(qps);
   out["drops"] = to_dict(drops);

@@ -46,6 +46,7 @@ struct EngineConfig {
   std::uint16_t udp_port = 4791;
   wire::EvFormat ev_format = wire::EvFormat::kUdp;
   bool icrc = true;                       // seal and check; false only where the driver carries packets by value
+  bool driver_seals = false;              // bursts come without their ICRCs, which the driver adds: see engine/seal.hpp
   TimePs endpoint_retry = 20 * kPsPerMs;  // port status updates are repeated this often until answered
   std::uint8_t endpoint_retries = 8;
   // Answers to EV probes: one an interval for each peer and in all (0: no limit), and so many at once. They leave after
@@ -75,6 +76,7 @@ struct RxDatagram {
   std::span<const std::uint8_t> bytes;
   std::uint32_t phantom_bytes = 0;  // payload not carried (simulator); needs icrc = false
   TimePs waited = 0;                // from its arrival at the port until now, where the driver knows
+  bool checked = false;             // the driver found the ICRC right
 };
 
 // One datagram to send: gather headers, payload, trailer.

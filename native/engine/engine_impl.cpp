@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/assert.hpp"
+#include "engine/seal.hpp"
 
 namespace openmrc {
 
@@ -55,7 +56,7 @@ bool EngineImpl::parse(const RxDatagram& datagram, wire::Packet& packet) {
   }
   packet.payload_bytes = static_cast<std::uint16_t>(packet.payload_bytes + datagram.phantom_bytes);
   const bool sealed = !trimmed || !(wire::is_data(packet.bth.opcode) || wire::is_rc_data(packet.bth.opcode));
-  if (config.icrc && sealed) {
+  if (config.icrc && sealed && !datagram.checked) {
     icrc_.set_flow(datagram.source, config.ports[datagram.port].local, datagram.fields.source_port, config.udp_port);
     if (!icrc_.matches(datagram.bytes)) {
       ++drops.bad_icrc;
@@ -304,6 +305,7 @@ bool EngineImpl::poll_transmit(TimePs now, PortMask free_ports, std::uint32_t bu
                      build_from(data_ready_, &Qp::data_listed, now, free_ports, limit, burst) ||
                      (everything && endpoint.build_response(now, free_ports, services.local_ports_up, burst));
   if (!built) return false;
+  if (config.icrc && !config.driver_seals) seal(burst, config.ports[burst.port].local);
   PortStats& stats = port_stats[burst.port];
   stats.sent_packets += burst.count;
   for (std::uint32_t i = 0; i < burst.count; ++i) stats.sent_bytes += burst.packets[i].datagram_bytes();

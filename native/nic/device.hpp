@@ -1,8 +1,12 @@
-// A software MRC NIC: N ports, one engine, one I/O thread, registered memory, completion queues.
+// A software MRC NIC: N ports, one engine, I/O threads, registered memory, completion queues.
 //
-// Threads. Every method may be called from any thread; one lock covers the engine. Posting transmits at once from the
-// posting thread. The I/O thread receives and keeps the timers, unless some thread calls progress(): then that thread
-// does both, and the I/O thread stays asleep until nobody has polled for a millisecond.
+// Threads. Every method may be called from any thread. One lock covers the engine; sockets are read and written, and ICRCs
+// computed, without it, so that ports keep several processors busy. Posting transmits at once from the posting thread. The
+// first I/O thread receives and keeps the timers; more of them share the ports while it cannot keep up (see IoScaling).
+// While some thread calls progress(), that one does all of this, and the I/O threads stay asleep until nobody has polled
+// for a millisecond.
+//
+// Locks are taken in this order: polling_, Lane::receiving, Lane::sending, lock_. No burst is sent under lock_.
 #pragma once
 
 #include <array>
@@ -22,8 +26,10 @@
 #include "nic/clock.hpp"
 #include "nic/error.hpp"
 #include "nic/fork.hpp"
+#include "nic/io_scaling.hpp"
+#include "nic/io_thread.hpp"
+#include "nic/lane.hpp"
 #include "nic/link_watch.hpp"
-#include "nic/moderation.hpp"
 #include "nic/port.hpp"
 #include "nic/settings.hpp"
 #include "nic/waits.hpp"
@@ -31,12 +37,14 @@
 namespace openmrc::nic {
 
 struct DeviceStats {
-  std::uint64_t turns = 0;           // of the I/O thread
+  std::uint64_t turns = 0;           // of the I/O threads
   std::uint64_t progress_calls = 0;  // turns by polling threads
-  std::uint64_t pauses = 0;          // of the I/O thread between looks at its sockets
+  std::uint64_t pauses = 0;          // of the I/O threads between looks at their sockets
   std::uint64_t timer_runs = 0;
   std::uint64_t events_dropped = 0;  // the application did not fetch them in time
   std::uint64_t clock_rebases = 0;   // see EngineClock
+  std::uint64_t io_threads = 1;      // at work now
+  std::uint64_t io_threads_peak = 1;
 };
 
 // The engine's lock. The I/O thread, which takes it again and again, lets others go first. In a forked child, where the
@@ -44,12 +52,13 @@ struct DeviceStats {
 class EngineLock {
  public:
   void lock() {
-    ownership_.check();
+    check();
     waiting_.fetch_add(1, std::memory_order_relaxed);
     mutex_.lock();
     waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
   void unlock() { mutex_.unlock(); }
+  void check() const { ownership_.check(); }
   bool contended() const { return waiting_.load(std::memory_order_relaxed) > 0; }
   bool lost() const { return ownership_.lost(); }
   void lose() { ownership_.lose(); }
@@ -68,7 +77,8 @@ struct TimedEvent {
 
 class Device {
  public:
-  explicit Device(const Settings& settings);  // throws NicError
+  explicit Device(const Settings& settings);                       // on UDP sockets; throws NicError
+  Device(const Settings& settings, const PortFactory& make_port);  // throws what that throws
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -83,7 +93,7 @@ class Device {
   auto command(Command&& run) {
     std::unique_lock guard(lock_);
     auto answer = run(*engine_, enter());
-    after_command();
+    after_command(guard);
     return answer;
   }
   // A look at the engine under the lock, without side effects.
@@ -153,72 +163,86 @@ class Device {
     PortMask data = 0, endpoint = 0;
   };
 
-  void run();
-  void rest(TimeNs span);
-  TimeNs pause_for(TimeNs span);
-  Readable sleep(const FileDescriptor& epoll, TimeNs span);
-  Readable everything() const { return {all_ports_, all_ports_}; }
+  class Arrivals;
 
-  // The rest is called under the lock.
-  // The engine's time, at the beginning of what is done under one lock: sets its clock back when that is due.
-  TimePs enter();
-  TimePs engine_now() const { return clock_.engine_time(now_ns()); }
-  TimeNs next_timer() const { return clock_.monotonic(engine_->next_timer()); }
+  // --- without the lock
+
+  void run(IoThread& io);
+  void turn(IoThread& io, Readable readable);
+  void rest(IoThread& io, TimeNs span);
+  Readable everything() const { return {all_ports_, all_ports_}; }
+  Readable sleep(const FileDescriptor& epoll, const FileDescriptor* wake, TimeNs span);
+  PortMask ports_of(const IoThread& io) const;
+  void measure(IoThread& io, TimeNs now);
   std::uint32_t poll(Readable readable);
-  void turn(Readable readable);                      // sets more_ and pause_
-  Received receive(Readable readable, bool answer);  // `answer` at once, or leave it
-  Received receive_endpoint(PortId id);
-  void add_received(PortId id, const Received& received, Received& all);
+  Received receive(Readable readable, Receiver& receiver, bool answer);  // `answer` at once, or leave it
+  void receive_from(PortId id, Readable readable, Receiver& receiver, TrainSink& sink, Received& all);
+  bool send_out();  // sends the bursts that were planned; true: stopped at a limit
+  void retry_blocked();
+  void block(PortId id);
   // Takes down the ports whose interface is gone, and up again those whose interface is back.
   void check_interfaces();
   void attach(PortId id);
   void detach(PortId id);
-  void update_state(PortId id);
-  bool watch_receiving(PortId id, int operation);
-  bool watch_endpoint(PortId id, int operation);
-  void note_fault(PortId id);  // that the port met, if any
-  void report_fault(PortId id, int error);
   bool link_check_due() const {
     return link_notice_.load() || (attached_ != all_ports_ && now_ns() >= next_link_check_);
   }
-  void publish(const TimedEvent& event);
-  bool run_timer(TimePs now);                                       // false: none was due
-  bool flush(std::uint32_t bursts_max, Outgoing what, TimePs now);  // true: stopped at the limit
-  void answer_polled(const Received& received, bool timer, TimePs now);
-  void transmit(const TxBurst& burst);
-  void after_command();
-  void collect();  // completions and events: wakes those who wait for them
-  void block(PortId id);
-  void retry_blocked();
-  void drop_pending(PortId id);
-  std::size_t take_completions(CqId cq, std::span<Completion> out, Waker& waker);
-  bool arm(Waker& waker);
   void handle_fork(ForkStage stage);
   void leave_to_parent();  // in a forked child
 
+  // --- under the lock
+
+  using Guard = std::unique_lock<EngineLock>;
+
+  // The engine's time, at the beginning of what is done under one lock: sets its clock back when that is due.
+  TimePs enter();
+  TimePs engine_now() const { return clock_.engine_time(now_ns()); }
+  TimeNs next_timer() const { return clock_.monotonic(engine_->next_timer()); }
+  PortMask free_ports() const;
+  PortMask full_ports() const;
+  // Fills the lanes with bursts, at most `bursts_max`, which it counts down.
+  void plan(Outgoing what, std::uint32_t& bursts_max, TimePs now);
+  // Plans, and sends without the lock in between. True: stopped at the limit.
+  bool flush(Guard& guard, std::uint32_t bursts_max, Outgoing what);
+  // The same as the last step of a call, which gives the lock back.
+  void finish(Guard& guard, std::uint32_t bursts_max, Outgoing what);
+  void after_command(Guard& guard);
+  void answer_polled(Guard& guard, const Received& received, bool timer, TimePs now);
+  void update_state(PortId id);
+  void assign_ports(std::uint32_t threads);
+  void prepare(IoThread& io);
+  void start(IoThread& io);
+  bool watch_receiving(PortId id, int operation);
+  bool watch_endpoint(PortId id, int operation);
+  void note_rest(PortId id, bool rests);
+  void note_faults();  // that the ports met, if any
+  void report_fault(PortId id, int error);
+  void publish(const TimedEvent& event);
+  bool run_timer(TimePs now);  // false: none was due
+  void wake_for_timers(bool more);
+  void collect();  // completions and events: wakes those who wait for them
+  std::size_t take_completions(CqId cq, std::span<Completion> out, Waker& waker);
+  bool arm(Waker& waker);
+
   Settings settings_;
   EngineLock lock_;
-  std::vector<std::unique_ptr<Port>> ports_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
   std::unique_ptr<Engine> engine_;
   EngineClock clock_{now_ns()};
-  ReceiveBuffersPtr buffers_;
-  TxBurst burst_;
+  std::unique_ptr<TxBurst> spare_ = std::make_unique<TxBurst>();  // that the next burst is planned in
+  // Lanes that were full when there may have been more to plan: whoever sends from them looks for it.
+  std::atomic<PortMask> starved_{0};
   TimeNs deferred_since_ = 0;  // acknowledgements wait for a polling thread's answer; 0: none do
-  PortMask all_ports_ = 0, free_ports_ = 0;
-  PortMask carriers_ = 0;  // ports that set_port_state reports up
-  PortMask attached_ = 0;  // ports whose sockets are bound to an interface that exists
-  bool more_ = false;      // the last turn stopped at a limit
-  bool paused_ = false;    // the operating system refuses: look again in a moment, not at once
-  bool refused_ = false;   // the same for receiving
-  Moderation moderation_;
-  TimeNs pause_ = 0;          // before the next look of the I/O thread
-  PortMask resting_ = 0;      // ports whose endpoint operations have used up their share, and are not waited for
-  TimeNs endpoint_look_ = 0;  // of a polling thread at the sockets for endpoint operations: the latest
+  PortMask all_ports_ = 0;
+  PortMask carriers_ = 0;                  // ports that set_port_state reports up
+  std::atomic<PortMask> attached_{0};      // ports whose sockets are bound to an interface that exists
+  std::atomic<bool> paused_{false};        // the operating system refuses: look again in a moment, not at once
+  std::atomic<PortMask> resting_{0};       // ports whose endpoint operations have used up their share
+  std::atomic<bool> poll_refused_{false};  // to a polling thread, which could not read what is there
   LinkWatch links_;
   std::atomic<bool> link_notice_{false};
-  TimeNs next_link_check_ = 0;
+  TimeNs next_link_check_ = 0;  // of the first I/O thread
   std::array<TimeNs, kPortCountMax> fault_reported_{};
-  std::size_t first_port_ = 0;
   std::map<CqId, std::shared_ptr<Waker>> cq_wakers_;
   std::unordered_map<std::uint32_t, std::span<const std::uint8_t>> regions_;  // by key
   std::deque<TimedEvent> events_;
@@ -227,17 +251,20 @@ class Device {
   DeviceStats stats_;
   Waits waits_;
   std::vector<SocketStats> final_socket_stats_;  // of a closed device
-  std::vector<Ev> final_evs_;
 
-  // Of threads that call await_progress(), and of the I/O thread: what wakes that one is for nobody else to take.
-  FileDescriptor epoll_, io_epoll_;
-  FileDescriptor wake_fd_;
+  // Of threads that poll.
+  std::mutex polling_;
+  Receiver poll_receiver_;
+  TimeNs endpoint_look_ = 0;  // at the sockets for endpoint operations: the latest
+  FileDescriptor epoll_;      // of await_progress(); what wakes an I/O thread is for nobody else to take
   std::atomic<TimeNs> busy_until_{0};
-  std::atomic<TimeNs> sleeping_until_{0};  // 0: awake
+
+  IoScaling scaling_;
+  std::atomic<std::uint32_t> threads_{1};  // I/O threads at work
+  std::vector<std::unique_ptr<IoThread>> io_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> closed_{false};
   std::mutex close_mutex_;
-  std::thread thread_;
   ForkHook fork_hook_{ForkOrder::kDevice, [this](ForkStage stage) { handle_fork(stage); }};
 };
 

@@ -122,16 +122,19 @@ Status Device::register_memory(std::uint8_t* base, std::uint64_t length_bytes, s
 }
 
 Status Device::deregister_memory(std::uint32_t key) {
-  const std::unique_lock guard(lock_);
-  const Status status = engine_->deregister_memory(key);
-  const auto region = regions_.find(key);
-  if (status != Status::kOk || region == regions_.end()) return status;
-  // A kept burst may still point into the region, for a message that has completed by another copy.
-  for (PortId id = 0; id < ports_.size(); ++id) {
-    if (ports_[id]->pending_reads(region->second.data(), region->second.size())) drop_pending(id);
+  std::span<const std::uint8_t> memory;
+  {
+    const std::unique_lock guard(lock_);
+    const Status status = engine_->deregister_memory(key);
+    const auto region = regions_.find(key);
+    if (status != Status::kOk || region == regions_.end()) return status;
+    memory = region->second;
+    regions_.erase(region);
   }
-  regions_.erase(region);
-  return status;
+  // A waiting burst may still point into the region, for a message that has completed by another copy.
+  for (const std::unique_ptr<Lane>& lane : lanes_) lane->drop_reading(memory.data(), memory.size());
+  send_out();
+  return Status::kOk;
 }
 
 Status Device::post_send(std::uint32_t qp, const SendWr& wr) {
@@ -151,14 +154,14 @@ Status Device::post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::si
 }
 
 void Device::set_port_state(PortId port, bool up) {
-  const std::unique_lock guard(lock_);
-  if (port >= ports_.size()) return;
+  if (port >= lanes_.size()) return;
+  Guard guard(lock_);
   enter();
   const PortMask bit = PortMask{1} << port;
   carriers_ = up ? carriers_ | bit : carriers_ & ~bit;
   update_state(port);
-  if (!up) drop_pending(port);
-  after_command();
+  after_command(guard);
+  if (!up) lanes_[port]->drop_all();
 }
 
 std::size_t Device::poll_events(std::span<TimedEvent> out) {
@@ -185,22 +188,26 @@ bool Device::poll_endpoint_result(EndpointResult& result) {
 
 std::vector<Ev> Device::evs() {
   const std::unique_lock guard(lock_);
-  std::vector<Ev> all = final_evs_;
-  for (const std::unique_ptr<Port>& port : ports_) all.insert(all.end(), port->evs().begin(), port->evs().end());
+  std::vector<Ev> all;
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    all.insert(all.end(), lane->port().evs().begin(), lane->port().evs().end());
+  }
   return all;
 }
 
 std::uint32_t Device::path_mtu(PortId port, const Address& peer, std::uint16_t udp_port) {
-  const std::unique_lock guard(lock_);
-  if (port >= ports_.size()) throw NicError(ENODEV, "the device is closed");
-  return ports_[port]->path_mtu(peer, udp_port);
+  lock_.check();
+  if (port >= lanes_.size() || closed()) throw NicError(ENODEV, "the device is closed");
+  return lanes_[port]->port().path_mtu(peer, udp_port);
 }
 
 std::vector<SocketStats> Device::socket_stats() {
-  const std::unique_lock guard(lock_);
-  if (ports_.empty()) return final_socket_stats_;
+  {
+    const std::unique_lock guard(lock_);
+    if (!final_socket_stats_.empty()) return final_socket_stats_;
+  }
   std::vector<SocketStats> all;
-  for (const std::unique_ptr<Port>& port : ports_) all.push_back(port->stats());
+  for (const std::unique_ptr<Lane>& lane : lanes_) all.push_back(lane->stats());
   return all;
 }
 

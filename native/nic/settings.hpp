@@ -38,6 +38,8 @@ struct Settings {
   bool segmentation_offload = true;
   bool receive_offload = true;
   std::uint32_t socket_buffer_bytes = 16U << 20;
+  // I/O threads at work, at most one a port; 0: as many as the load takes and the processors allow.
+  std::uint32_t io_threads = 0;
   TimePs endpoint_retry = 20 * kPsPerMs;
   std::uint8_t endpoint_retries = 8;
   bool answer_strangers = false;  // see EngineConfig

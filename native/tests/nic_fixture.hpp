@@ -28,7 +28,12 @@ inline nic::Settings settings_for(std::initializer_list<const char*> addresses) 
 }
 
 struct End {
-  explicit End(const nic::Settings& settings) : device(settings), memory(1U << 20) {
+  explicit End(const nic::Settings& settings) : device(settings), memory(1U << 20) { open(); }
+  End(const nic::Settings& settings, const nic::PortFactory& factory) : device(settings, factory), memory(1U << 20) {
+    open();
+  }
+
+  void open() {
     CHECK(device.create_cq(64, cq) == Status::kOk);
     CHECK(device.register_memory(memory.data(), memory.size(), kRemoteWrite, key) == Status::kOk);
     QpInitAttributes attributes;
@@ -78,7 +83,13 @@ struct End {
 
 struct Pair {
   Pair() : Pair(settings_for({"127.0.0.81"}), settings_for({"127.0.0.82"})) {}
-  Pair(const nic::Settings& first, const nic::Settings& second) : a(first), b(second) {
+  Pair(const nic::Settings& first, const nic::Settings& second) : a(first), b(second) { connect(); }
+  Pair(const nic::Settings& first, const nic::Settings& second, const nic::PortFactory& factory)
+      : a(first, factory), b(second, factory) {
+    connect();
+  }
+
+  void connect() {
     a.connect(b, 5, 9);
     b.connect(a, 9, 5);
     for (std::size_t i = 0; i < a.memory.size(); ++i) a.memory[i] = static_cast<std::uint8_t>(i * 31 + i / 251);

@@ -1,7 +1,5 @@
 #include "engine/qp/packet_builder.hpp"
 
-#include <cstring>
-
 #include "engine/base/assert.hpp"
 
 namespace openmrc {
@@ -9,10 +7,7 @@ namespace openmrc {
 BurstBuilder::BurstBuilder(TxBurst& burst, const EngineConfig& config, const Address& destination,
                            std::uint16_t destination_port, PortId port, std::uint32_t ev, TrafficClass traffic_class,
                            std::uint32_t qp)
-    : burst_(burst),
-      sealed_(config.icrc),
-      icrc_({config.ports[port].local, destination, wire::fields_of_ev(ev, config.ev_format).source_port,
-             destination_port}) {
+    : burst_(burst) {
   burst.port = port;
   burst.traffic_class = traffic_class;
   // Control packets are not ECN capable: a mark on them would say nothing about a data path.
@@ -25,38 +20,25 @@ BurstBuilder::BurstBuilder(TxBurst& burst, const EngineConfig& config, const Add
   burst.count = 0;
 }
 
-TxPacket& BurstBuilder::open(wire::Bth& bth, std::uint32_t payload_bytes) {
+TxPacket& BurstBuilder::open(wire::Bth& bth, const std::uint8_t* payload, std::uint32_t payload_bytes) {
   MRC_ASSERT(burst_.count < kBurstPacketsMax);
   TxPacket& out = burst_.packets[burst_.count++];
-  if (burst_.count > 1) {
-    const TxPacket& before = burst_.packets[burst_.count - 2];
-    std::memcpy(out.seam.data() + out.seam.size() - before.trailer_bytes, before.trailer.data(), before.trailer_bytes);
-  }
   bth.pad_bytes = static_cast<std::uint8_t>((4 - payload_bytes % 4) % 4);
+  out.payload = payload;
   out.payload_bytes = static_cast<std::uint16_t>(payload_bytes);
   out.trailer_bytes = static_cast<std::uint8_t>(bth.pad_bytes + wire::kIcrcBytes);
+  out.trailer.fill(0);
   return out;
 }
 
-void BurstBuilder::seal(TxPacket& out, const std::uint8_t* payload) {
-  out.payload = payload;
-  out.trailer.fill(0);
-  if (!sealed_) return;
-  const auto pad = static_cast<std::uint8_t>(out.trailer_bytes - wire::kIcrcBytes);
-  const std::uint32_t crc = icrc_({out.headers.data(), out.header_bytes}, {payload, out.payload_bytes}, pad);
-  for (std::size_t i = 0; i < wire::kIcrcBytes; ++i) out.trailer[pad + i] = static_cast<std::uint8_t>(crc >> (8 * i));
-}
-
 void BurstBuilder::add(wire::Packet& packet, const std::uint8_t* payload, std::uint32_t payload_bytes) {
-  TxPacket& out = open(packet.bth, payload_bytes);
+  TxPacket& out = open(packet.bth, payload, payload_bytes);
   out.header_bytes = static_cast<std::uint16_t>(wire::encode_headers(packet, out.headers));
-  seal(out, payload);
 }
 
 void BurstBuilder::add_data(wire::DataHeaders& headers, const std::uint8_t* payload, std::uint32_t payload_bytes) {
-  TxPacket& out = open(headers.bth, payload_bytes);
+  TxPacket& out = open(headers.bth, payload, payload_bytes);
   out.header_bytes = static_cast<std::uint16_t>(wire::encode_data_headers(headers, out.headers));
-  seal(out, payload);
 }
 
 BurstBuilder burst_to_peer(TxBurst& burst, const QpContext& context, PortId port, std::uint32_t ev,

@@ -1,8 +1,7 @@
-// Turns header values into datagrams of a burst: encodes, pads, seals with the ICRC.
+// Turns header values into datagrams of a burst: encodes and pads. The ICRC comes later, see engine/seal.hpp.
 #pragma once
 
 #include "engine/qp/context.hpp"
-#include "engine/wire/icrc.hpp"
 
 namespace openmrc {
 
@@ -21,12 +20,9 @@ class BurstBuilder {
   void add_data(wire::DataHeaders& headers, const std::uint8_t* payload, std::uint32_t payload_bytes);
 
  private:
-  TxPacket& open(wire::Bth& bth, std::uint32_t payload_bytes);
-  void seal(TxPacket& out, const std::uint8_t* payload);
+  TxPacket& open(wire::Bth& bth, const std::uint8_t* payload, std::uint32_t payload_bytes);
 
   TxBurst& burst_;
-  bool sealed_;
-  wire::FlowIcrc icrc_;
 };
 
 // Common case: a burst from one QP to its peer.

@@ -197,6 +197,8 @@ class Device:
         segmentation_offload: Use UDP_SEGMENT where the kernel has it; not in mode SRV6: no UDP checksum, no offload.
         receive_offload: Use UDP_GRO where the kernel has it; not in mode SRV6.
         socket_buffer_bytes: Wanted per socket; `statistics()` tells what the kernel granted.
+        io_threads: Threads that receive and send, at most one per port. None: one, and more while it is busy all the time
+            and processors are free; `statistics().io_threads` reports how many are at work.
         first_source_port: Where to look for free UDP source ports.
         endpoint_retry_us: Port status updates are repeated this often until answered.
         endpoint_retries: And this many times.
@@ -223,6 +225,7 @@ class Device:
         segmentation_offload: bool = True,
         receive_offload: bool = True,
         socket_buffer_bytes: int = 16 << 20,
+        io_threads: int | None = None,
         first_source_port: int = 49152,
         endpoint_retry_us: int = 20_000,
         endpoint_retries: int = 8,
@@ -237,6 +240,8 @@ class Device:
         burst_packets, plane_burst_packets = _bursts(burst_packets, offload=routes is None)
         _within("partition_key", partition_key, 0, 0xFFFF)
         _within("socket_buffer_bytes", socket_buffer_bytes, 4096, 1 << 30)
+        if io_threads is not None:
+            _within("io_threads", io_threads, 1, len(self.ports))
         _within("first_source_port", first_source_port, 1024, 65535)
         _check_timers(endpoint_retry_us, endpoint_retries, reverse_probe_interval_us)
         self.seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed & 0xFFFFFFFFFFFFFFFF
@@ -260,6 +265,7 @@ class Device:
                 segmentation_offload=segmentation_offload,
                 receive_offload=receive_offload,
                 socket_buffer_bytes=socket_buffer_bytes,
+                io_threads=io_threads or 0,
                 first_source_port=first_source_port,
                 endpoint_retry_us=endpoint_retry_us,
                 endpoint_retries=endpoint_retries,

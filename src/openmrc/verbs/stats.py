@@ -242,6 +242,10 @@ class DeviceStatistics:
     timer_runs: int
     events_dropped: int
     clock_rebases: int
+    io_threads: int
+    """I/O threads at work now."""
+    io_threads_peak: int
+    """The most that were at work at a time."""
     waits: WaitStatistics
     qps: QueuePairTotals
     drops: DropStatistics

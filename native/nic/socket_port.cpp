@@ -1,5 +1,5 @@
-// Opening the sockets of a port. Sending and receiving: port_send.cpp, port_receive.cpp.
-#include "nic/port.hpp"
+// Opening the sockets of a port. Sending and receiving: socket_send.cpp, socket_receive.cpp.
+#include "nic/socket_port.hpp"
 
 #include <linux/filter.h>
 #include <linux/in6.h>
@@ -101,10 +101,10 @@ std::uint16_t random_label() {
 
 }  // namespace
 
-Port::Port(PortId id, const PortSettings& settings, const Settings& device, std::uint32_t& next_source_port)
+SocketPort::SocketPort(PortId id, const Settings& device, std::uint32_t& next_source_port)
     : id_(id),
-      settings_(settings),
       device_(device),
+      settings_(device.ports[id]),
       udp_port_(device.udp_port),
       ev_format_(device.ev_format),
       paths_(device.paths) {
@@ -115,7 +115,7 @@ Port::Port(PortId id, const PortSettings& settings, const Settings& device, std:
   open_transmit_sockets(next_source_port);
 }
 
-FileDescriptor Port::open_receive_socket() {
+FileDescriptor SocketPort::open_receive_socket() {
   FileDescriptor opened = open_socket(settings_);
   const int fd = opened.get();
   const Address& receive = is_srv6() ? settings_.receive : settings_.local;
@@ -125,12 +125,12 @@ FileDescriptor Port::open_receive_socket() {
                    errno == EADDRINUSE ? "another device already receives on " + where : "cannot receive on " + where);
   }
   set_receive_options(fd);
-  stats_.receive_offload = device_.receive_offload && !is_srv6() && set_option(fd, SOL_UDP, UDP_GRO, 1);
-  stats_.receive_buffer_bytes = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, device_.socket_buffer_bytes);
+  received_.receive_offload = device_.receive_offload && !is_srv6() && set_option(fd, SOL_UDP, UDP_GRO, 1);
+  received_.receive_buffer_bytes = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, device_.socket_buffer_bytes);
   return opened;
 }
 
-void Port::set_receive_options(int fd) const {
+void SocketPort::set_receive_options(int fd) const {
   if (settings_.local.family == AddressFamily::kIpv4) {
     set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
   } else {
@@ -143,7 +143,7 @@ void Port::set_receive_options(int fd) const {
 // Nothing limits what strangers send to QP 2, and the kernel drops what does not fit into this socket's buffer: data waits
 // neither for it nor in it. The first socket is bound alone, so that two devices still cannot share an address. Invalid where
 // a sandbox or an old kernel does not sort; then one socket receives everything.
-FileDescriptor Port::open_endpoint_socket(int receive_fd) const {
+FileDescriptor SocketPort::open_endpoint_socket(int receive_fd) const {
   if (!set_option(receive_fd, SOL_SOCKET, SO_REUSEPORT, 1)) return {};
   FileDescriptor opened = open_socket(settings_);
   const int fd = opened.get();
@@ -161,7 +161,7 @@ FileDescriptor Port::open_endpoint_socket(int receive_fd) const {
 
 // One socket tries all the ports: where other devices of the host have hundreds of them, opening and closing a socket for
 // each took longer than everything else here.
-FileDescriptor Port::open_transmit_socket(std::uint32_t& source_port, std::uint32_t end) {
+FileDescriptor SocketPort::open_transmit_socket(std::uint32_t& source_port, std::uint32_t end) {
   FileDescriptor opened = open_socket(settings_);
   const int fd = opened.get();
   while (!bind_socket(fd, settings_.local, scope_, static_cast<std::uint16_t>(source_port))) {
@@ -170,7 +170,7 @@ FileDescriptor Port::open_transmit_socket(std::uint32_t& source_port, std::uint3
     }
     if (++source_port >= end) return {};
   }
-  stats_.send_buffer_bytes = grow_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SO_SNDBUF, device_.socket_buffer_bytes);
+  sent_.send_buffer_bytes = grow_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SO_SNDBUF, device_.socket_buffer_bytes);
   // Nothing is ever read from a transmit socket: its queue must not hold what strangers send there.
   set_option(fd, SOL_SOCKET, SO_RCVBUF, 0);
   if (ev_format_ != wire::EvFormat::kUdp) {
@@ -181,7 +181,7 @@ FileDescriptor Port::open_transmit_socket(std::uint32_t& source_port, std::uint3
   return opened;
 }
 
-void Port::open_transmit_sockets(std::uint32_t& next_source_port) {
+void SocketPort::open_transmit_sockets(std::uint32_t& next_source_port) {
   const std::uint32_t sockets = source_ports_for(device_.evs_per_port);
   while (transmit_sockets_.size() < sockets) {
     FileDescriptor fd;
@@ -194,7 +194,7 @@ void Port::open_transmit_sockets(std::uint32_t& next_source_port) {
   }
   int probe = 0;
   socklen_t length = sizeof probe;
-  stats_.segmentation_offload =
+  sent_.segmentation_offload =
       device_.segmentation_offload && !is_srv6() &&
       ::getsockopt(transmit_sockets_.front().get(), SOL_UDP, UDP_SEGMENT, &probe, &length) == 0;
   for (std::uint32_t i = 0; evs_.size() < device_.evs_per_port; ++i) {
@@ -204,13 +204,13 @@ void Port::open_transmit_sockets(std::uint32_t& next_source_port) {
   }
 }
 
-bool Port::interface_gone() const {
+bool SocketPort::interface_gone() const {
   std::array<char, IF_NAMESIZE> name;
   return !settings_.interface.empty() && ::if_indextoname(scope_, name.data()) == nullptr;
 }
 
-int Port::rebind() {
-  const std::uint32_t before = std::exchange(scope_, ::if_nametoindex(settings_.interface.c_str()));
+int SocketPort::rebind() {
+  const std::uint32_t before = scope_.exchange(::if_nametoindex(settings_.interface.c_str()));
   int error = scope_ == 0 ? ENODEV : 0;
   try {
     if (error == 0) {
@@ -237,7 +237,7 @@ int Port::rebind() {
   return error;
 }
 
-std::uint32_t Port::source_ports_for(std::uint32_t evs) const {
+std::uint32_t SocketPort::source_ports_for(std::uint32_t evs) const {
   if (ev_format_ == wire::EvFormat::kUdp) return evs;
   if (ev_format_ == wire::EvFormat::kStev) return std::min(kStevSourcePorts, evs);
   const auto selectors = static_cast<std::uint32_t>(settings_.selectors.size());
@@ -245,7 +245,7 @@ std::uint32_t Port::source_ports_for(std::uint32_t evs) const {
 }
 
 // The EVs of EV format SRV6 go through all selectors with one source port before they take the next.
-std::uint32_t Port::make_ev(std::uint32_t index) const {
+std::uint32_t SocketPort::make_ev(std::uint32_t index) const {
   if (ev_format_ == wire::EvFormat::kUdp) return source_ports_[index];
   if (ev_format_ == wire::EvFormat::kStev) {
     return source_ports_[index % source_ports_.size()] | static_cast<std::uint32_t>(random_label()) << 16;
@@ -256,14 +256,14 @@ std::uint32_t Port::make_ev(std::uint32_t index) const {
                                     << 16;
 }
 
-bool Port::find_path(const Address& peer, std::uint16_t selector, Address& destination) const {
+bool SocketPort::find_path(const Address& peer, std::uint16_t selector, Address& destination) const {
   if (is_srv6()) return paths_.destination(peer, selector, destination);
   destination = peer;
   return true;
 }
 
 // By a socket of its own: connecting one of those that send, and taking that back, would undo its binding to an interface.
-std::uint32_t Port::path_mtu(const Address& peer, std::uint16_t udp_port) const {
+std::uint32_t SocketPort::path_mtu(const Address& peer, std::uint16_t udp_port) const {
   const std::string way = "no way from " + format_address(settings_.local) + " to " + format_address(peer);
   const bool ipv4 = settings_.local.family == AddressFamily::kIpv4;
   const FileDescriptor fd = open_socket(settings_);
@@ -285,19 +285,33 @@ std::uint32_t Port::path_mtu(const Address& peer, std::uint16_t udp_port) const 
   return smallest;
 }
 
-int Port::socket_of(std::uint16_t source_port) const {
+int SocketPort::socket_of(std::uint16_t source_port) const {
   const auto found = std::lower_bound(source_ports_.begin(), source_ports_.end(), source_port);
   // Answers of endpoint operations may name an EV that is not ours: any socket will do for those.
   if (found == source_ports_.end() || *found != source_port) return transmit_sockets_.front().get();
   return transmit_sockets_[static_cast<std::size_t>(found - source_ports_.begin())].get();
 }
 
-SocketStats Port::stats() const {
-  SocketStats stats = stats_;
-  stats.refusal = faulty_ ? refusal_ : 0;
-  stats.kernel_drops = drops_of(receive_socket_.get());
-  stats.endpoint_drops = drops_of(endpoint_socket_.get());
-  return stats;
+void SocketPort::close() {
+  receive_socket_.reset();
+  endpoint_socket_.reset();
+  transmit_sockets_.clear();
+}
+
+SocketStats SocketPort::stats() const {
+  SocketStats all = sent_;
+  all.receive_calls = received_.receive_calls;
+  all.received_datagrams = received_.received_datagrams;
+  all.received_bytes = received_.received_bytes;
+  all.coalesced_receives = received_.coalesced_receives;
+  all.receive_errors = received_.receive_errors;
+  all.truncated = received_.truncated;
+  all.receive_buffer_bytes = received_.receive_buffer_bytes;
+  all.receive_offload = received_.receive_offload;
+  all.refusal = faulty_ ? refusal_.load() : 0;
+  all.kernel_drops = drops_of(receive_socket_.get());
+  all.endpoint_drops = drops_of(endpoint_socket_.get());
+  return all;
 }
 
 }  // namespace openmrc::nic

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "engine/base/assert.hpp"
-#include "nic/port.hpp"
 #include "nic/socket_address.hpp"
+#include "nic/socket_port.hpp"
 
 namespace openmrc::nic {
 namespace {
@@ -55,7 +55,7 @@ void add_control(msghdr& message, std::size_t& used, int level, int type, const 
 
 }  // namespace
 
-struct Port::Route {
+struct SocketPort::Route {
   int fd = -1;
   SocketAddress destination;
   int traffic_class = 0;  // DSCP and ECN
@@ -71,45 +71,12 @@ struct Port::Route {
   }
 };
 
-void Port::send(const TxBurst& burst) {
-  MRC_ASSERT(!blocked() && burst.count <= kBurstPacketsMax);
-  const std::uint32_t sent = send_from(burst, 0);
-  if (sent == burst.count) return;
-  pending_ = std::make_unique<TxBurst>(burst);
-  pending_first_ = sent;
-}
-
-bool Port::retry() {
-  if (!blocked()) return true;
-  pending_first_ = send_from(*pending_, pending_first_);
-  if (pending_first_ < pending_->count) return false;
-  pending_.reset();
-  blocked_fd_ = -1;
-  return true;
-}
-
-void Port::drop_pending() {
-  if (!blocked()) return;
-  stats_.dropped_datagrams += pending_->count - pending_first_;
-  pending_.reset();
-  blocked_fd_ = -1;
-}
-
-bool Port::pending_reads(const std::uint8_t* base, std::uint64_t length_bytes) const {
-  if (!blocked()) return false;
-  const auto first = reinterpret_cast<std::uintptr_t>(base);
-  const auto packets = std::span(pending_->packets).subspan(pending_first_, pending_->count - pending_first_);
-  return std::any_of(packets.begin(), packets.end(), [&](const TxPacket& packet) {
-    // Below the region this wraps to a large number.
-    return packet.payload_bytes > 0 && reinterpret_cast<std::uintptr_t>(packet.payload) - first < length_bytes;
-  });
-}
-
-std::uint32_t Port::send_from(const TxBurst& burst, std::uint32_t first) {
+std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
+  MRC_ASSERT(burst.count <= kBurstPacketsMax && first < burst.count);
   Address destination;
   if (!find_path(burst.destination, burst.fields.flow_label, destination)) {
-    stats_.no_path += burst.count - first;
-    stats_.dropped_datagrams += burst.count - first;
+    sent_.no_path += burst.count - first;
+    sent_.dropped_datagrams += burst.count - first;
     return burst.count;
   }
   Route route;
@@ -119,7 +86,7 @@ std::uint32_t Port::send_from(const TxBurst& burst, std::uint32_t first) {
   route.traffic_class = (dscp_of(burst.traffic_class) << 2) | static_cast<int>(burst.ecn);
   route.ipv4 = burst.destination.family == AddressFamily::kIpv4;
 
-  bool segment = stats_.segmentation_offload;
+  bool segment = sent_.segmentation_offload;
   while (first < burst.count) {
     const std::uint32_t bytes = std::max(1U, burst.packets[first].datagram_bytes());
     const std::uint32_t fit = std::max(1U, kSegmentedBytesMax / bytes);
@@ -140,12 +107,12 @@ std::uint32_t Port::send_from(const TxBurst& burst, std::uint32_t first) {
     }
     first += sent;
     // Packets refused in segments go out by themselves: the offload is to blame, not the way.
-    if (!segment && !faulty_) stats_.segmentation_offload = false;
+    if (!segment && !faulty_) sent_.segmentation_offload = false;
   }
   return first;
 }
 
-Port::Outcome Port::send_segmented(const Route& route, std::span<const TxPacket> packets) {
+SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<const TxPacket> packets) {
   std::array<iovec, 2 * kBurstPacketsMax + 1> parts;
   std::size_t part_count = 0;
   std::uint64_t bytes = 0;
@@ -169,17 +136,17 @@ Port::Outcome Port::send_segmented(const Route& route, std::span<const TxPacket>
   message.msg_iov = parts.data();
   message.msg_iovlen = part_count;
 
-  ++stats_.send_calls;
+  ++sent_.send_calls;
   if (::sendmsg(route.fd, &message, MSG_NOSIGNAL) < 0) return refused(errno, packets.size(), true);
-  faulty_ = false;
-  ++stats_.segmented_sends;
-  stats_.sent_datagrams += packets.size();
-  stats_.sent_bytes += bytes;
+  note_success();
+  ++sent_.segmented_sends;
+  sent_.sent_datagrams += packets.size();
+  sent_.sent_bytes += bytes;
   return Outcome::kSent;
 }
 
 // A lone small datagram, such as an acknowledgement or a short WRITE: what counts is the time to the wire.
-Port::Outcome Port::send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent) {
+SocketPort::Outcome SocketPort::send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent) {
   std::array<std::uint8_t, kFlatBytesMax> flat;
   iovec part{flat.data(), flatten(packet, flat)};
   alignas(cmsghdr) std::array<char, kControlBytes> control;
@@ -187,19 +154,20 @@ Port::Outcome Port::send_small(const Route& route, const TxPacket& packet, std::
   route.fill(message, control.data());
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  ++stats_.send_calls;
+  ++sent_.send_calls;
   if (::sendmsg(route.fd, &message, MSG_NOSIGNAL) < 0) {
     const Outcome outcome = refused(errno, 1, false);
     sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: step over it
     return outcome;
   }
-  faulty_ = false;
-  ++stats_.sent_datagrams;
-  stats_.sent_bytes += part.iov_len;
+  note_success();
+  ++sent_.sent_datagrams;
+  sent_.sent_bytes += part.iov_len;
   return Outcome::kSent;
 }
 
-Port::Outcome Port::send_singly(const Route& route, std::span<const TxPacket> packets, std::uint32_t& sent) {
+SocketPort::Outcome SocketPort::send_singly(const Route& route, std::span<const TxPacket> packets,
+                                            std::uint32_t& sent) {
   std::array<iovec, kBurstPacketsMax * kPartsPerPacket> parts;
   std::array<mmsghdr, kBurstPacketsMax> messages;
   alignas(cmsghdr) std::array<char, kControlBytes> control{};
@@ -211,45 +179,44 @@ Port::Outcome Port::send_singly(const Route& route, std::span<const TxPacket> pa
     messages[i].msg_hdr.msg_iovlen = gather(packets[i], parts.data() + part_count);
     part_count += messages[i].msg_hdr.msg_iovlen;
   }
-  ++stats_.send_calls;
+  ++sent_.send_calls;
   const int taken = send_batch(route, std::span(messages).first(packets.size()));
   if (taken < 0) {
     const Outcome outcome = refused(errno, 1, false);
     sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: step over it
     return outcome;
   }
-  faulty_ = false;
+  note_success();
   sent = static_cast<std::uint32_t>(taken);
-  stats_.sent_datagrams += sent;
-  for (const TxPacket& packet : packets.first(sent)) stats_.sent_bytes += packet.datagram_bytes();
+  sent_.sent_datagrams += sent;
+  for (const TxPacket& packet : packets.first(sent)) sent_.sent_bytes += packet.datagram_bytes();
   return Outcome::kSent;
 }
 
-int Port::send_batch(const Route& route, std::span<mmsghdr> messages) {
-  if (messages.size() > 1 && batches_) {
+int SocketPort::send_batch(const Route& route, std::span<mmsghdr> messages) {
+  if (messages.size() > 1 && sends_batches_) {
     const int taken = ::sendmmsg(route.fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_NOSIGNAL);
     if (taken >= 0 || (errno != EPERM && errno != ENOSYS)) return taken;
   }
   if (::sendmsg(route.fd, &messages[0].msg_hdr, MSG_NOSIGNAL) < 0) return -1;
-  if (messages.size() > 1) batches_ = false;  // a sandbox without sendmmsg, not a filter that drops our packets
+  if (messages.size() > 1) sends_batches_ = false;  // a sandbox without sendmmsg, not a filter that drops our packets
   return 1;
 }
 
-void Port::note_fault(int error) {
-  if (!faulty_) fault_ = error;
+void SocketPort::note_fault(int error) {
+  if (!faulty_.exchange(true)) fault_ = error;
   refusal_ = error;
-  faulty_ = true;
 }
 
 // What to do after the kernel said no. A dead link, a missing route or an ICMP error is a lost packet, like on any wire:
 // the engine's own recovery and path states deal with it.
-Port::Outcome Port::refused(int error, std::size_t datagrams, bool segmented) {
+SocketPort::Outcome SocketPort::refused(int error, std::size_t datagrams, bool segmented) {
   if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) {
-    ++stats_.would_block;
+    ++sent_.would_block;
     return Outcome::kBlocked;
   }
   if (error == ENOBUFS || error == ENOMEM) {
-    ++stats_.would_block;
+    ++sent_.would_block;
     note_fault(error);
     return Outcome::kShort;
   }
@@ -258,10 +225,10 @@ Port::Outcome Port::refused(int error, std::size_t datagrams, bool segmented) {
     return Outcome::kFallback;
   }
   note_fault(error);
-  ++stats_.send_errors;
-  stats_.last_send_error = error;
-  stats_.dropped_datagrams += datagrams;
-  if (error == EMSGSIZE) stats_.too_long += datagrams;
+  ++sent_.send_errors;
+  sent_.last_send_error = error;
+  sent_.dropped_datagrams += datagrams;
+  if (error == EMSGSIZE) sent_.too_long += datagrams;
   return Outcome::kSent;
 }
 

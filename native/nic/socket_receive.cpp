@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "nic/clock.hpp"
-#include "nic/port.hpp"
 #include "nic/socket_address.hpp"
+#include "nic/socket_port.hpp"
 
 namespace openmrc::nic {
 namespace {
@@ -20,8 +20,6 @@ constexpr std::size_t kCoalescedMessages = 8;
 constexpr std::size_t kCoalescedBytes = 65'536;
 constexpr std::size_t kSingleMessages = 32;
 constexpr std::size_t kSingleBytes = 16'384;
-constexpr std::size_t kArenaBytes = kCoalescedMessages * kCoalescedBytes;
-constexpr std::size_t kControlBytes = 128;
 constexpr std::size_t kShortBytes = 1024;
 // Of endpoint operations at each port: five times as many as the engine answers one peer.
 constexpr std::size_t kEndpointMessages = 32;
@@ -29,46 +27,10 @@ constexpr TimeNs kEndpointInterval = 40 * kNsPerUs;
 constexpr TimeNs kEndpointsAtOnce = 4096;
 constexpr TimeNs kEndpointRest = kNsPerMs;
 
-static_assert(kSingleMessages * kSingleBytes <= kArenaBytes);
-static_assert(kEndpointMessages <= kSingleMessages);
+static_assert(kCoalescedMessages * kCoalescedBytes <= ReceiveBuffers::kArenaBytes);
+static_assert(kSingleMessages * kSingleBytes <= ReceiveBuffers::kArenaBytes);
+static_assert(kSingleMessages <= ReceiveBuffers::kMessagesMax && kEndpointMessages <= kSingleMessages);
 static_assert(kSingleBytes >= kPayloadMtuMax + 256, "a whole packet has to fit");
-
-}  // namespace
-
-class ReceiveBuffers {
- public:
-  // Lays the arena out for messages of `bytes` each, and gives the kernel its answers' places back.
-  std::span<mmsghdr> prepare(std::size_t count, std::size_t bytes) {
-    for (std::size_t i = 0; i < count; ++i) {
-      parts_[i] = {arena_.get() + i * bytes, bytes};
-      msghdr& header = messages_[i].msg_hdr;
-      header.msg_name = &names_[i];
-      header.msg_namelen = sizeof names_[i];
-      header.msg_iov = &parts_[i];
-      header.msg_iovlen = 1;
-      header.msg_control = controls_[i].data();
-      header.msg_controllen = kControlBytes;
-      header.msg_flags = 0;
-    }
-    return {messages_.data(), count};
-  }
-
- private:
-  struct alignas(cmsghdr) Control : std::array<char, kControlBytes> {};
-
-  std::array<mmsghdr, kSingleMessages> messages_{};
-  std::array<iovec, kSingleMessages> parts_{};
-  std::array<sockaddr_storage, kSingleMessages> names_{};
-  std::array<Control, kSingleMessages> controls_{};
-  // Not zeroed: most devices never use most of it, and would touch half a MiB when they open.
-  std::unique_ptr<std::uint8_t[]> arena_ = std::make_unique_for_overwrite<std::uint8_t[]>(kArenaBytes);
-};
-
-void ReceiveBuffersDeleter::operator()(ReceiveBuffers* buffers) const { delete buffers; }
-
-ReceiveBuffersPtr make_receive_buffers() { return ReceiveBuffersPtr(new ReceiveBuffers); }
-
-namespace {
 
 struct Control {
   std::size_t segment_bytes = 0;  // of a coalesced message; 0: it is a single datagram
@@ -105,11 +67,11 @@ Control read_control(msghdr& header, RxDatagram& datagram) {
 }  // namespace
 
 // recvmsg where one message is wanted: cheaper, which a polling thread feels at every look.
-int Port::receive_batch(int fd, std::span<mmsghdr> messages) {
-  if (messages.size() > 1 && batches_) {
+int SocketPort::receive_batch(int fd, std::span<mmsghdr> messages) {
+  if (messages.size() > 1 && receives_batches_) {
     const int count = ::recvmmsg(fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_DONTWAIT, nullptr);
     if (count >= 0 || (errno != EPERM && errno != ENOSYS)) return count;
-    batches_ = false;  // a sandbox without recvmmsg
+    receives_batches_ = false;  // a sandbox without recvmmsg
   }
   const ssize_t bytes = ::recvmsg(fd, &messages[0].msg_hdr, MSG_DONTWAIT);
   if (bytes < 0) return -1;
@@ -117,93 +79,97 @@ int Port::receive_batch(int fd, std::span<mmsghdr> messages) {
   return 1;
 }
 
-Received Port::receive_refused() {
+Received SocketPort::receive_refused() {
   if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
-  ++stats_.receive_errors;
+  ++received_.receive_errors;
   note_fault(errno);
   return {0, 0, /*refused=*/true, kNeverNs};
 }
 
 // From the first larger message on: the kernel's stamps are part of the latency of short ones.
-void Port::begin_stamps() {
+void SocketPort::begin_stamps() {
   constexpr int kOn = 1;
   stamps_ = true;  // where a sandbox refuses, too: it is not asked again
   ::setsockopt(receive_socket_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &kOn, sizeof kOn);
 }
 
 // How long a datagram has been in the socket. That clock may be set meanwhile: no longer than since the socket was empty.
-TimeNs Port::waited(TimeNs stamp) const {
+TimeNs SocketPort::waited(TimeNs stamp) const {
   if (stamp == 0) return 0;
   timespec real{};
   ::clock_gettime(CLOCK_REALTIME, &real);
-  return std::clamp<TimeNs>(to_ns(real) - stamp, 0, std::max<TimeNs>(handed_ - emptied_, 0));
+  return std::clamp<TimeNs>(to_ns(real) - stamp, 0, std::max<TimeNs>(looked_ - emptied_, 0));
 }
 
-void Port::hand_over(mmsghdr& message, Engine& engine, const EngineClock& clock, Received& found) {
+bool SocketPort::open_message(mmsghdr& message, Train& train, Received& found) {
   if ((message.msg_hdr.msg_flags & MSG_TRUNC) != 0) {
-    ++stats_.truncated;
-    return;
+    ++received_.truncated;
+    return false;
   }
   const iovec& part = *message.msg_hdr.msg_iov;
-  const std::span<const std::uint8_t> bytes(static_cast<const std::uint8_t*>(part.iov_base), message.msg_len);
-  RxDatagram datagram;
+  RxDatagram& datagram = train.datagram;
+  datagram = {};
   datagram.port = id_;
+  datagram.bytes = {static_cast<const std::uint8_t*>(part.iov_base), message.msg_len};
   datagram.source =
       from_socket_address(*static_cast<const sockaddr_storage*>(message.msg_hdr.msg_name), datagram.fields.source_port);
   const Control control = read_control(message.msg_hdr, datagram);
-  found.bytes += bytes.size();
-  handed_ = now_ns();
-  const TimePs now = clock.engine_time(handed_);
-  if (bytes.size() > kShortBytes) {
+  const std::size_t bytes = datagram.bytes.size();
+  found.bytes += bytes;
+  train.arrived = 0;
+  if (bytes > kShortBytes) {
     found.waited = waited(control.stamp);
-    datagram.waited = found.waited * kPsPerNs;
+    train.arrived = looked_ - found.waited;
   }
-  datagram.bytes = bytes;
-  const std::size_t step = control.segment_bytes;
-  if (step == 0 || step >= bytes.size()) {
-    engine.handle_datagram(now, datagram);
-    ++found.datagrams;
-    return;
-  }
-  engine.handle_train(now, datagram, step);
-  found.datagrams += static_cast<std::uint32_t>((bytes.size() + step - 1) / step);
-  ++stats_.coalesced_receives;
+  const bool alone = control.segment_bytes == 0 || control.segment_bytes >= bytes;
+  train.datagram_bytes = alone ? std::max<std::size_t>(bytes, 1) : control.segment_bytes;
+  found.datagrams += alone ? 1U : static_cast<std::uint32_t>((bytes + train.datagram_bytes - 1) / train.datagram_bytes);
+  if (!alone) ++received_.coalesced_receives;
+  return true;
 }
 
-Received Port::receive(Engine& engine, const EngineClock& clock, ReceiveBuffers& buffers) {
+Received SocketPort::hand_over(std::span<mmsghdr> messages, ReceiveBuffers& buffers, TrainSink& sink) {
+  std::array<Train, ReceiveBuffers::kMessagesMax>& trains = buffers.trains();
+  std::size_t count = 0;
+  Received found;
+  looked_ = now_ns();
+  for (mmsghdr& message : messages) count += open_message(message, trains[count], found) ? 1 : 0;
+  if (count > 0) sink.take(std::span(trains).first(count));
+  received_.received_datagrams += found.datagrams;
+  received_.received_bytes += found.bytes;
+  return found;
+}
+
+Received SocketPort::receive(ReceiveBuffers& buffers, TrainSink& sink) {
   // After a quiet spell one message is probably all there is, and a short one all that there is to come: do not pay for
   // a look at many.
-  const std::size_t bytes_max = stats_.receive_offload ? kCoalescedBytes : kSingleBytes;
-  const std::size_t count_max = stats_.receive_offload ? kCoalescedMessages : kSingleMessages;
+  const std::size_t bytes_max = received_.receive_offload ? kCoalescedBytes : kSingleBytes;
+  const std::size_t count_max = received_.receive_offload ? kCoalescedMessages : kSingleMessages;
   const std::span<mmsghdr> messages = buffers.prepare(single_looks_ > 0 ? 1 : count_max, bytes_max);
-  ++stats_.receive_calls;
+  ++received_.receive_calls;
   const int received = receive_batch(receive_socket_.get(), messages);
   if (received <= 0) single_looks_ = 2;
   if (received < 0) return receive_refused();
-  Received found;
-  for (mmsghdr& message : messages.first(static_cast<std::size_t>(received))) hand_over(message, engine, clock, found);
-  if (received < static_cast<int>(messages.size())) emptied_ = handed_;
+  Received found = hand_over(messages.first(static_cast<std::size_t>(received)), buffers, sink);
+  if (received < static_cast<int>(messages.size())) emptied_ = looked_;
   if (!stamps_ && found.bytes > kShortBytes) begin_stamps();
   if (single_looks_ > 0) single_looks_ = found.bytes > kShortBytes ? 0 : static_cast<std::uint8_t>(single_looks_ - 1);
-  stats_.received_datagrams += found.datagrams;
-  stats_.received_bytes += found.bytes;
   // A batch of nothing but truncated datagrams is still a reason to come back for more.
   found.datagrams = std::max(found.datagrams, static_cast<std::uint32_t>(received));
   return found;
 }
 
-Received Port::receive_endpoint(Engine& engine, const EngineClock& clock, ReceiveBuffers& buffers) {
+Received SocketPort::receive_endpoint(ReceiveBuffers& buffers, TrainSink& sink) {
   const TimeNs now = now_ns();
   if (endpoint_socket_.get() < 0 || now < endpoint_rests_until_) return {};
   const std::span<mmsghdr> messages = buffers.prepare(kEndpointMessages, kSingleBytes);
-  ++stats_.receive_calls;
+  ++received_.receive_calls;
   const int received = receive_batch(endpoint_socket_.get(), messages);
   endpoint_rests_until_ = 0;
   if (received < 0) return receive_refused();
-  Received found;
-  for (mmsghdr& message : messages.first(static_cast<std::size_t>(received))) hand_over(message, engine, clock, found);
-  stats_.received_datagrams += found.datagrams;
-  stats_.received_bytes += found.bytes;
+  const TimeNs looked = looked_;
+  const Received found = hand_over(messages.first(static_cast<std::size_t>(received)), buffers, sink);
+  looked_ = looked;
   endpoint_paid_until_ = std::max(endpoint_paid_until_, now) + received * kEndpointInterval;
   if (endpoint_paid_until_ - now > kEndpointsAtOnce * kEndpointInterval) endpoint_rests_until_ = now + kEndpointRest;
   return found;

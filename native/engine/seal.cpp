@@ -1,0 +1,41 @@
+#include "engine/seal.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/assert.hpp"
+#include "engine/wire/headers.hpp"
+
+namespace openmrc {
+
+void seal(TxBurst& burst, const Address& source) {
+  MRC_ASSERT(burst.count <= kBurstPacketsMax);
+  wire::FlowIcrc icrc({source, burst.destination, burst.fields.source_port, burst.destination_port});
+  const TxPacket* before = nullptr;
+  for (std::uint32_t i = 0; i < burst.count; ++i) {
+    TxPacket& packet = burst.packets[i];
+    if (before != nullptr) {
+      const std::size_t bytes = before->trailer_bytes;
+      std::memcpy(packet.seam.data() + packet.seam.size() - bytes, before->trailer.data(), bytes);
+    }
+    const auto pad = static_cast<std::uint8_t>(packet.trailer_bytes - wire::kIcrcBytes);
+    const std::uint32_t crc =
+        icrc({packet.headers.data(), packet.header_bytes}, {packet.payload, packet.payload_bytes}, pad);
+    for (std::size_t byte = 0; byte < wire::kIcrcBytes; ++byte) {
+      packet.trailer[pad + byte] = static_cast<std::uint8_t>(crc >> (8 * byte));
+    }
+    before = &packet;
+  }
+}
+
+bool intact(const RxDatagram& train, std::size_t datagram_bytes, const Address& destination,
+            std::uint16_t destination_port, wire::FlowIcrc& icrc) {
+  MRC_ASSERT(datagram_bytes > 0);
+  icrc.set_flow(train.source, destination, train.fields.source_port, destination_port);
+  for (std::size_t at = 0; at < train.bytes.size(); at += datagram_bytes) {
+    if (!icrc.matches(train.bytes.subspan(at, std::min(datagram_bytes, train.bytes.size() - at)))) return false;
+  }
+  return true;
+}
+
+}  // namespace openmrc

@@ -1,0 +1,480 @@
+// Sending and receiving: the I/O threads, threads that poll, and the planning of bursts under the engine's lock.
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "engine/seal.hpp"
+#include "nic/device.hpp"
+#include "nic/poll_source.hpp"
+
+namespace openmrc::nic {
+namespace {
+
+constexpr std::uint32_t kBurstsPerTurn = 64;      // then the receive sockets get their turn again
+constexpr std::uint32_t kBurstsPerCommand = 256;  // then the I/O thread goes on
+constexpr std::size_t kEventsMax = 1U << 16;
+constexpr std::size_t kEndpointResultsMax = 1U << 12;
+constexpr TimeNs kBusyGrace = kNsPerMs;       // after this long without progress() the I/O threads take over again
+constexpr TimeNs kDeferMax = 500 * kNsPerUs;  // acknowledgements of a polling thread wait this long
+// More than this at a look is a stream, or a message whose sender waits for the end of it: acknowledge at once.
+constexpr std::uint32_t kBulkDatagrams = 4;
+constexpr std::uint64_t kBulkBytes = 1024;
+constexpr TimeNs kSleepMax = 10 * kNsPerSecond;
+constexpr TimeNs kEndpointLook = 20 * kNsPerUs;  // between looks of a polling thread at endpoint operations
+constexpr TimeNs kPause = kNsPerMs;              // after a refusal that nothing announces the end of
+constexpr TimeNs kLinkLook = kNsPerSecond;       // while an interface is gone
+
+}  // namespace
+
+// Checks trains, and hands them to the engine. With `answer` what the engine wants to send now is planned, too.
+class Device::Arrivals final : public TrainSink {
+ public:
+  Arrivals(Device& device, Receiver& receiver, bool answer) : device_(device), receiver_(receiver), answer_(answer) {}
+
+  void take(std::span<Train> trains) override {
+    for (Train& train : trains) check(train);
+    const Guard guard(device_.lock_);
+    for (Train& train : trains) hand_over(train);
+    if (!answer_) return;
+    std::uint32_t bursts_max = kBurstsPerTurn;
+    device_.plan(Outgoing::kEverything, bursts_max, device_.engine_now());
+    device_.collect();
+  }
+
+ private:
+  // A train with a damaged datagram is looked at once more by the engine, datagram by datagram. Of trimmed packets only the
+  // engine knows whether they have an ICRC.
+  void check(Train& train) {
+    RxDatagram& datagram = train.datagram;
+    const Settings& settings = device_.settings_;
+    datagram.checked = !is_trimmed(datagram.traffic_class) &&
+                       intact(datagram, train.datagram_bytes, settings.ports[datagram.port].advertise,
+                              settings.udp_port, receiver_.icrc);
+  }
+
+  void hand_over(Train& train) {
+    RxDatagram& datagram = train.datagram;
+    const TimePs now = device_.enter();
+    if (train.arrived != 0) datagram.waited = std::max<TimePs>(now - device_.clock_.engine_time(train.arrived), 0);
+    if (datagram.bytes.size() <= train.datagram_bytes) {
+      device_.engine_->handle_datagram(now, datagram);
+    } else {
+      device_.engine_->handle_train(now, datagram, train.datagram_bytes);
+    }
+  }
+
+  Device& device_;
+  Receiver& receiver_;
+  bool answer_;
+};
+
+// --- I/O threads
+
+void Device::run(IoThread& io) {
+  // The default slack of 50 us would be added to every retransmission timer.
+  ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  const std::string name = "openmrc-io" + (io.index == 0 ? std::string() : std::to_string(io.index));
+  ::prctl(PR_SET_NAME, name.c_str(), 0UL, 0UL, 0UL);
+  Readable readable{ports_of(io), ports_of(io)};
+  while (!stop_.load()) {
+    const TimeNs now = now_ns();
+    const TimeNs busy_until = busy_until_.load(std::memory_order_relaxed);
+    if (busy_until > now || ports_of(io) == 0) {
+      rest(io, busy_until > now ? busy_until - now : kSleepMax);
+      io.load.slept(now_ns() - now);
+      readable = {ports_of(io), ports_of(io)};
+      continue;
+    }
+    measure(io, now);
+    turn(io, readable);
+    for (int i = 0; i < 64 && lock_.contended(); ++i) waits_.yield();
+    const TimeNs asleep = now_ns();
+    TimeNs span = io.more ? 0 : std::clamp<TimeNs>(io.deadline - asleep, 0, kSleepMax);
+    if (io.index == 0 && (paused_ || resting_ != 0)) span = std::min(span, kPause);
+    if (io.index == 0 && attached_ != all_ports_) span = std::min(span, kLinkLook);
+    if (io.refused) rest(io, kPause);  // what refuses to be read stays readable
+    if (io.pause > 0 && span > 0) {
+      const TimeNs pause = std::min(span, io.pause);
+      pollfd wait{io.wake.get(), POLLIN, 0};
+      waits_.poll(std::span(&wait, 1), pause);
+      span -= pause;
+    }
+    readable = sleep(io.epoll, &io.wake, io.refused ? 0 : span);
+    io.sleeping_until.store(0);
+    io.load.slept(now_ns() - asleep);
+  }
+}
+
+PortMask Device::ports_of(const IoThread& io) const {
+  const std::uint32_t threads = threads_.load(std::memory_order_relaxed);
+  PortMask mine = 0;
+  for (PortId id = 0; id < lanes_.size(); ++id) {
+    if (id % threads == io.index) mine |= PortMask{1} << id;
+  }
+  return mine;
+}
+
+void Device::measure(IoThread& io, TimeNs now) {
+  IoScaling::Load load;
+  if (io_.size() == 1 || settings_.io_threads != 0 || !io.load.take(now, load)) return;
+  const Guard guard(lock_);
+  if (io.index < threads_) assign_ports(scaling_.update(now, io.index, load));
+}
+
+// Somebody polls, or the ports belong to others: keep out of the way until that has changed, but for interfaces that come
+// and go.
+void Device::rest(IoThread& io, TimeNs span) {
+  std::array<pollfd, 2> wait{{{io.wake.get(), POLLIN, 0}, {io.index == 0 ? links_.fd() : -1, POLLIN, 0}}};
+  if (waits_.poll_coarsely(wait, span) < 0) return;
+  if (wait[0].revents != 0) waits_.clear(io.wake);
+  if (wait[1].revents != 0 && links_.drain()) link_notice_.store(true);
+  if (io.index != 0 || !link_check_due()) return;
+  check_interfaces();
+  Guard guard(lock_);
+  enter();
+  finish(guard, kBurstsPerTurn, Outgoing::kEverything);
+}
+
+Device::Readable Device::sleep(const FileDescriptor& epoll, const FileDescriptor* wake, TimeNs span) {
+  std::array<epoll_event, 3 * kPortCountMax + 2> events;
+  const int count = waits_.poll(epoll, events, span);
+  if (count < 0 && errno != EINTR) {  // a sandbox without epoll: look at everything now and then
+    waits_.poll_coarsely({}, kPause);
+    return everything();
+  }
+  Readable readable;
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t data = events[static_cast<std::size_t>(i)].data.u64;
+    if (data == tag(Source::kWake)) waits_.clear(*wake);
+    if (data == tag(Source::kLinks) && links_.drain()) link_notice_.store(true);
+    const PortMask port = PortMask{1} << (data & (kPortCountMax - 1));
+    if (data >> 32 == static_cast<std::uint32_t>(Source::kReceive)) readable.data |= port;
+    if (data >> 32 == static_cast<std::uint32_t>(Source::kEndpoint)) readable.endpoint |= port;
+  }
+  return readable;
+}
+
+void Device::turn(IoThread& io, Readable readable) {
+  const bool first = io.index == 0;
+  if (first && link_check_due()) check_interfaces();
+  if (first) {
+    retry_blocked();
+    readable.endpoint |= resting_;
+  }
+  const Received received = receive(readable, io.receiver, /*answer=*/true);
+  io.refused = received.refused;
+  Guard guard(lock_);
+  ++stats_.turns;
+  run_timer(enter());
+  io.more = flush(guard, kBurstsPerTurn, Outgoing::kEverything);
+  collect();
+  const TimePs patience = engine_->patience();
+  const Moderation::Look look{now_ns(), received.datagrams, received.bytes, received.waited};
+  io.pause = io.moderation.pause(look, patience == kNever ? kNeverNs : patience / kPsPerNs);
+  stats_.pauses += io.pause > 0 ? 1 : 0;
+  io.deadline = first ? next_timer() : kNeverNs;
+  if (first && !io.more && io.deadline > look.now) io.sleeping_until.store(io.deadline);
+  if (!first) wake_for_timers(/*more=*/false);
+}
+
+// --- polling threads
+
+void Device::begin_polling() {
+  const TimeNs now = now_ns();
+  if (busy_until_.load(std::memory_order_relaxed) < now + kBusyGrace / 2) {
+    busy_until_.store(now + kBusyGrace, std::memory_order_relaxed);
+  }
+}
+
+void Device::rest_polling() {
+  busy_until_.store(0, std::memory_order_relaxed);
+  const std::uint32_t threads = threads_;
+  for (std::uint32_t i = 0; i < threads; ++i) waits_.ring(io_[i]->wake);
+}
+
+std::uint32_t Device::progress() {
+  begin_polling();
+  return poll(everything());
+}
+
+std::uint32_t Device::await_progress(TimeNs longest, int also) {
+  const TimeNs asked = now_ns();
+  const TimeNs rested = asked + longest + kBusyGrace / 2;
+  if (busy_until_.load(std::memory_order_relaxed) < rested) busy_until_.store(rested, std::memory_order_relaxed);
+  TimeNs until = asked + longest;
+  {
+    const Guard guard(lock_);
+    if (closed()) return 0;
+    until = std::min(until, next_timer());
+    if (deferred_since_ != 0) until = std::min(until, deferred_since_ + kDeferMax);
+  }
+  if (paused_ || resting_ != 0) until = std::min(until, asked + kPause);
+  const bool refused = poll_refused_;
+  TimeNs span = std::max<TimeNs>(until - asked, 0);
+  if (also >= 0) {
+    std::array<pollfd, 2> either{{{epoll_.get(), POLLIN, 0}, {also, POLLIN, 0}}};
+    waits_.poll(either, span);
+    span = 0;
+  }
+  if (refused) waits_.poll_coarsely({}, kPause);
+  Readable readable = sleep(epoll_, nullptr, refused ? 0 : span);
+  const std::uint32_t datagrams = poll(readable);
+  const Guard guard(lock_);
+  wake_for_timers(deferred_since_ != 0);
+  return datagrams;
+}
+
+std::uint32_t Device::poll(Readable readable) {
+  lock_.check();
+  Received received;
+  {
+    const std::lock_guard polling(polling_);
+    if (closed()) return 0;
+    const TimeNs now = now_ns();
+    if (now - endpoint_look_ < kEndpointLook) {
+      readable.endpoint = 0;
+    } else {
+      endpoint_look_ = now;
+      readable.endpoint |= resting_;
+    }
+    retry_blocked();
+    received = receive(readable, poll_receiver_, /*answer=*/false);
+    poll_refused_ = received.refused;
+  }
+  Guard guard(lock_);
+  ++stats_.progress_calls;
+  const TimePs now = enter();
+  const bool timer = run_timer(now);
+  answer_polled(guard, received, timer, now);
+  return received.datagrams;
+}
+
+// The caller may see its memory change and post an answer, which then is on its way before our acknowledgements are.
+// These wait for a moment, in which they merge, unless much arrives at a time.
+void Device::answer_polled(Guard& guard, const Received& received, bool timer, TimePs now) {
+  const TimeNs moment = clock_.monotonic(now);
+  if (received.datagrams > 0 && deferred_since_ == 0) deferred_since_ = moment;
+  const bool bulk = received.datagrams > kBulkDatagrams || received.bytes > kBulkBytes;
+  const bool due = bulk || (deferred_since_ != 0 ? moment - deferred_since_ > kDeferMax : timer);
+  if (due) deferred_since_ = 0;
+  finish(guard, kBurstsPerTurn, due ? Outgoing::kEverything : Outgoing::kDataOnly);
+}
+
+// --- receiving
+
+// Starts at another port each time, so that no port's answers wait behind the same other ones for ever.
+Received Device::receive(Readable readable, Receiver& receiver, bool answer) {
+  Received all;
+  Arrivals arrivals(*this, receiver, answer);
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    const auto id = static_cast<PortId>((receiver.first_port + i) % lanes_.size());
+    if (((readable.data | readable.endpoint) >> id & 1U) == 0) continue;
+    const std::uint32_t before = all.datagrams;
+    receive_from(id, readable, receiver, arrivals, all);
+    if (answer && all.datagrams > before) send_out();
+  }
+  if (++receiver.first_port >= lanes_.size()) receiver.first_port = 0;
+  return all;
+}
+
+// While the socket for endpoint operations rests, nothing that arrives there wakes a thread.
+void Device::receive_from(PortId id, Readable readable, Receiver& receiver, TrainSink& sink, Received& all) {
+  Lane& lane = *lanes_[id];
+  const auto add = [&all](const Received& received) {
+    all.refused = all.refused || received.refused;
+    all.datagrams += received.datagrams;
+    all.bytes += received.bytes;
+    all.waited = std::min(all.waited, received.waited);
+  };
+  bool rests = false;
+  {
+    const std::unique_lock guard(lane.receiving(), std::try_to_lock);
+    if (!guard.owns_lock() || lane.closed()) return;  // another thread is at it
+    if ((readable.data >> id & 1U) != 0) add(lane.port().receive(receiver.buffers, sink));
+    if ((readable.endpoint >> id & 1U) != 0) add(lane.port().receive_endpoint(receiver.buffers, sink));
+    rests = lane.port().endpoint_rests_until() != 0;
+  }
+  if (rests != ((resting_ >> id & 1U) != 0)) {
+    const Guard guard(lock_);
+    note_rest(id, rests);
+  }
+}
+
+void Device::note_rest(PortId id, bool rests) {
+  const PortMask bit = PortMask{1} << id;
+  if (rests == ((resting_ & bit) != 0)) return;
+  if (watch_endpoint(id, rests ? EPOLL_CTL_DEL : EPOLL_CTL_ADD)) resting_ ^= bit;
+}
+
+// --- sending
+
+PortMask Device::free_ports() const {
+  PortMask free = 0;
+  for (PortId id = 0; id < lanes_.size(); ++id) {
+    if (lanes_[id]->has_room()) free |= PortMask{1} << id;
+  }
+  return free;
+}
+
+PortMask Device::full_ports() const {
+  PortMask full = 0;
+  for (PortId id = 0; id < lanes_.size(); ++id) {
+    const Lane& lane = *lanes_[id];
+    if (!lane.blocked() && !lane.closed() && !lane.has_room()) full |= PortMask{1} << id;
+  }
+  return full;
+}
+
+void Device::plan(Outgoing what, std::uint32_t& bursts_max, TimePs now) {
+  while (bursts_max > 0) {
+    const PortMask free = free_ports();
+    if (free != 0 && engine_->poll_transmit(now, free, settings_.burst_packets, *spare_, what)) {
+      const PortId port = spare_->port;
+      lanes_[port]->push(spare_);
+      --bursts_max;
+      continue;
+    }
+    // A lane that is full now may have room as soon as this is looked at: then it is for us to go on.
+    const PortMask full = full_ports();
+    starved_.store(full);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if ((free_ports() & full) == 0) return;
+  }
+}
+
+bool Device::send_out() {
+  bool limit = false;
+  bool fault = false;
+  for (PortId id = 0; id < lanes_.size(); ++id) {
+    Lane& lane = *lanes_[id];
+    if (!lane.waiting()) continue;
+    std::uint32_t bursts_max = kBurstsPerTurn;
+    const Lane::Sent sent = lane.send(bursts_max);
+    if (sent == Lane::Sent::kBlocked) block(id);
+    limit = limit || sent == Lane::Sent::kLimit;
+    fault = fault || lane.port().has_fault();
+  }
+  if (fault) {
+    const Guard guard(lock_);
+    note_faults();
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return limit;
+}
+
+bool Device::flush(Guard& guard, std::uint32_t bursts_max, Outgoing what) {
+  while (bursts_max > 0) {
+    const std::uint32_t before = bursts_max;
+    plan(what, bursts_max, engine_now());
+    if (bursts_max == before) return false;
+    guard.unlock();
+    const bool limit = send_out();
+    guard.lock();
+    if (limit) return true;
+  }
+  return true;
+}
+
+void Device::finish(Guard& guard, std::uint32_t bursts_max, Outgoing what) {
+  for (;;) {
+    plan(what, bursts_max, engine_now());
+    collect();
+    wake_for_timers(/*more=*/bursts_max == 0);
+    guard.unlock();
+    const bool limit = send_out();
+    const bool again = (starved_ & free_ports()) != 0 && bursts_max > 0 && !limit;
+    if (!again && !limit) return;
+    guard.lock();
+    if (!again) return wake_for_timers(/*more=*/true);
+  }
+}
+
+void Device::after_command(Guard& guard) {
+  const bool polled = busy_until_.load(std::memory_order_relaxed) > now_ns();
+  finish(guard, kBurstsPerCommand, polled ? Outgoing::kDataOnly : Outgoing::kEverything);
+}
+
+// The first I/O thread may sleep for longer than to the next timer, or while there is something to send.
+void Device::wake_for_timers(bool more) {
+  IoThread& io = *io_.front();
+  const TimeNs sleeping_until = io.sleeping_until.load();
+  if (sleeping_until == 0 || (!more && !paused_ && next_timer() >= sleeping_until)) return;
+  io.sleeping_until.store(0);  // one ring is enough
+  waits_.ring(io.wake);
+}
+
+void Device::block(PortId id) {
+  constexpr std::uint32_t kOnce = EPOLLOUT | EPOLLONESHOT;
+  const std::uint64_t data = tag(Source::kBlocked, id);
+  const int fd = lanes_[id]->port().blocked_fd();
+  for (const FileDescriptor* epoll : {&epoll_, &io_.front()->epoll}) {
+    const bool announced =
+        fd >= 0 && (watch(*epoll, EPOLL_CTL_MOD, fd, kOnce, data) || watch(*epoll, EPOLL_CTL_ADD, fd, kOnce, data));
+    if (!announced) paused_ = true;
+  }
+  if (!paused_) return;
+  const Guard guard(lock_);
+  wake_for_timers(/*more=*/true);
+}
+
+void Device::retry_blocked() {
+  paused_ = false;
+  for (PortId id = 0; id < lanes_.size(); ++id) {
+    if (!lanes_[id]->blocked()) continue;
+    std::uint32_t bursts_max = kBurstsPerTurn;
+    if (lanes_[id]->retry(bursts_max) == Lane::Sent::kBlocked) block(id);
+  }
+}
+
+// --- under the lock
+
+TimePs Device::enter() {
+  const TimeNs now = now_ns();
+  while (clock_.rebase_due(now)) {
+    clock_.rebase();
+    engine_->handle_clock_rebase(kClockRebase);
+    ++stats_.clock_rebases;
+  }
+  return clock_.engine_time(now);
+}
+
+bool Device::run_timer(TimePs now) {
+  if (engine_->next_timer() > now) return false;
+  ++stats_.timer_runs;
+  engine_->handle_timer(now);
+  return true;
+}
+
+void Device::collect() {
+  CqId cq = 0;
+  while (engine_->poll_signaled_cq(cq)) {
+    const auto found = cq_wakers_.find(cq);
+    if (found != cq_wakers_.end()) found->second->signal(waits_);
+  }
+  std::array<Event, 64> events;
+  while (const std::size_t count = engine_->poll_events(events)) {
+    for (std::size_t i = 0; i < count; ++i) {
+      publish({clock_.monotonic(events[i].time), events[i]});
+    }
+  }
+  EndpointResult result;
+  while (engine_->poll_endpoint_result(result)) {
+    if (endpoint_results_.size() == kEndpointResultsMax) endpoint_results_.pop_front();
+    endpoint_results_.push_back(result);
+  }
+}
+
+void Device::publish(const TimedEvent& event) {
+  if (events_.size() < kEventsMax) {
+    events_.push_back(event);
+  } else {
+    ++stats_.events_dropped;
+  }
+  event_waker_.signal(waits_);
+}
+
+}  // namespace openmrc::nic

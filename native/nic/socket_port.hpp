@@ -1,0 +1,98 @@
+// A port on UDP sockets. Two receive sockets bound to the well-known UDP port, one of them for endpoint operations, and one
+// transmit socket per source port, because in EV format UDP the source port is the EV.
+//
+// In EV format SRV6 the destination address of a packet is its path. No UDP checksum survives that address being eaten up
+// on the way, so datagrams have none (the ICRC covers them), and the kernel offers no offloads for such.
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "nic/file_descriptor.hpp"
+#include "nic/port.hpp"
+
+namespace openmrc::nic {
+
+class SocketPort final : public Port {
+ public:
+  // Opens everything; see PortFactory.
+  SocketPort(PortId id, const Settings& device, std::uint32_t& next_source_port);
+
+  std::uint32_t send(const TxBurst& burst, std::uint32_t first) override;
+  int blocked_fd() const override { return blocked_fd_; }
+  void drop(std::uint32_t datagrams) override { sent_.dropped_datagrams += datagrams; }
+
+  Received receive(ReceiveBuffers& buffers, TrainSink& sink) override;
+  Received receive_endpoint(ReceiveBuffers& buffers, TrainSink& sink) override;
+  TimeNs endpoint_rests_until() const override { return endpoint_rests_until_; }
+  int receive_fd() const override { return receive_socket_.get(); }
+  int endpoint_fd() const override { return endpoint_socket_.get(); }
+
+  bool interface_gone() const override;
+  int rebind() override;
+  void close() override;
+  SocketStats stats() const override;
+
+  std::uint32_t path_mtu(const Address& peer, std::uint16_t udp_port) const override;
+  const std::vector<Ev>& evs() const override { return evs_; }
+
+ private:
+  struct Route;                                                              // what all datagrams of one burst share
+  enum class Outcome : std::uint8_t { kSent, kBlocked, kShort, kFallback };  // kShort: of memory
+
+  bool is_srv6() const { return ev_format_ == wire::EvFormat::kSrv6; }
+  FileDescriptor open_receive_socket();
+  FileDescriptor open_endpoint_socket(int receive_fd) const;
+  void set_receive_options(int fd) const;
+  // On the first free source port from `source_port` on, which becomes that one; invalid: none is free before `end`.
+  FileDescriptor open_transmit_socket(std::uint32_t& source_port, std::uint32_t end);
+  void open_transmit_sockets(std::uint32_t& next_source_port);
+  std::uint32_t source_ports_for(std::uint32_t evs) const;
+  std::uint32_t make_ev(std::uint32_t index) const;
+  bool find_path(const Address& peer, std::uint16_t selector, Address& destination) const;
+  Outcome send_segmented(const Route& route, std::span<const TxPacket> packets);
+  Outcome send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent);
+  Outcome send_singly(const Route& route, std::span<const TxPacket> packets, std::uint32_t& sent);
+  Outcome refused(int error, std::size_t datagrams, bool segmented);
+  int send_batch(const Route& route, std::span<mmsghdr> messages);
+  int receive_batch(int fd, std::span<mmsghdr> messages);
+  Received receive_refused();
+  Received hand_over(std::span<mmsghdr> messages, ReceiveBuffers& buffers, TrainSink& sink);
+  bool open_message(mmsghdr& message, Train& train, Received& found);
+  void begin_stamps();
+  TimeNs waited(TimeNs stamp) const;
+  void note_fault(int error);
+  void note_success() { faulty_.store(false, std::memory_order_relaxed); }
+  int socket_of(std::uint16_t source_port) const;
+
+  PortId id_;
+  const Settings& device_;
+  PortSettings settings_;
+  std::uint16_t udp_port_;
+  wire::EvFormat ev_format_;
+  const PathRules& paths_;
+  std::atomic<std::uint32_t> scope_{0};  // of the interface
+  std::vector<Ev> evs_;
+  std::atomic<int> refusal_{0};      // errno of the latest refusal
+  std::atomic<bool> faulty_{false};  // the kernel has refused, and taken and given nothing since
+
+  // The sending half.
+  std::vector<FileDescriptor> transmit_sockets_;
+  std::vector<std::uint16_t> source_ports_;  // sorted, parallel to transmit_sockets_
+  int blocked_fd_ = -1;
+  bool sends_batches_ = true;  // sendmmsg: a sandbox may forbid it
+  SocketStats sent_;
+
+  // The receiving half.
+  FileDescriptor receive_socket_, endpoint_socket_;
+  TimeNs endpoint_paid_until_ = 0, endpoint_rests_until_ = 0;
+  bool receives_batches_ = true;   // recvmmsg: the same
+  std::uint8_t single_looks_ = 2;  // at the socket, for one message each, before looks for many
+  bool stamps_ = false;            // the kernel stamps what arrives
+  TimeNs looked_ = 0;              // when the latest messages came out of the socket
+  TimeNs emptied_ = 0;             // the same of the latest that left it empty
+  SocketStats received_;
+};
+
+}  // namespace openmrc::nic
