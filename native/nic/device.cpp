@@ -262,6 +262,7 @@ void Device::report_fault(PortId id, int error) {
 
 void Device::handle_fork(ForkStage stage) {
   if (stage == ForkStage::kBefore) {
+    turns_.lock();
     polling_.lock();
     for (const std::unique_ptr<Lane>& lane : lanes_) lane->receiving().lock();
     for (const std::unique_ptr<Lane>& lane : lanes_) lane->sending().lock();
@@ -272,11 +273,13 @@ void Device::handle_fork(ForkStage stage) {
   for (const std::unique_ptr<Lane>& lane : lanes_) lane->sending().unlock();
   for (const std::unique_ptr<Lane>& lane : lanes_) lane->receiving().unlock();
   polling_.unlock();
+  turns_.unlock();
 }
 
 // A copy of a socket in the child would keep its port bound, and make a parent that dies look alive. Closing copies has
 // no effect on the parent, nor on the wire; removing a socket from an epoll instance, which is shared, would have.
 void Device::leave_to_parent() {
+  turns_.lose();
   lock_.lose();
   closed_.store(true);
   for (const std::unique_ptr<Lane>& lane : lanes_) lane->port().close();

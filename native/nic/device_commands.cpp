@@ -155,6 +155,7 @@ Status Device::post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::si
 
 void Device::set_port_state(PortId port, bool up) {
   if (port >= lanes_.size()) return;
+  const Turn mine(*this);
   Guard guard(lock_);
   enter();
   const PortMask bit = PortMask{1} << port;

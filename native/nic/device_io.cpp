@@ -44,6 +44,10 @@ class Device::Arrivals final : public TrainSink {
     device_.plan(Outgoing::kEverything, bursts_max, device_.engine_now());
     device_.collect();
   }
+  Receiver& receiver() { return receiver_; }
+  bool answers() const { return answer_; }
+  // Of the latest larger train, until the engine had it; kNeverNs: none came.
+  TimeNs waited() const { return waited_; }
 
  private:
   // A train with a damaged datagram is looked at once more by the engine, datagram by datagram. Of trimmed packets only the
@@ -59,7 +63,10 @@ class Device::Arrivals final : public TrainSink {
   void hand_over(Train& train) {
     RxDatagram& datagram = train.datagram;
     const TimePs now = device_.enter();
-    if (train.arrived != 0) datagram.waited = std::max<TimePs>(now - device_.clock_.engine_time(train.arrived), 0);
+    if (train.arrived != 0) {
+      datagram.waited = std::max<TimePs>(now - device_.clock_.engine_time(train.arrived), 0);
+      waited_ = datagram.waited / kPsPerNs;
+    }
     if (datagram.bytes.size() <= train.datagram_bytes) {
       device_.engine_->handle_datagram(now, datagram);
     } else {
@@ -70,6 +77,7 @@ class Device::Arrivals final : public TrainSink {
   Device& device_;
   Receiver& receiver_;
   bool answer_;
+  TimeNs waited_ = kNeverNs;
 };
 
 // --- I/O threads
@@ -90,8 +98,12 @@ void Device::run(IoThread& io) {
       continue;
     }
     measure(io, now);
-    turn(io, readable);
-    for (int i = 0; i < 64 && lock_.contended(); ++i) waits_.yield();
+    {
+      const Turn mine(*this);
+      io.load.relieved(mine.waited());
+      turn(io, readable);
+    }
+    for (int i = 0; i < 64 && (lock_.contended() || turns_.contended()); ++i) waits_.yield();
     const TimeNs asleep = now_ns();
     TimeNs span = io.more ? 0 : std::clamp<TimeNs>(io.deadline - asleep, 0, kSleepMax);
     if (io.index == 0 && (paused_ || resting_ != 0)) span = std::min(span, kPause);
@@ -122,7 +134,11 @@ void Device::measure(IoThread& io, TimeNs now) {
   IoScaling::Load load;
   if (io_.size() == 1 || settings_.io_threads != 0 || !io.load.take(now, load)) return;
   const Guard guard(lock_);
-  if (io.index < threads_) assign_ports(scaling_.update(now, io.index, load));
+  std::uint64_t moved_bytes = 0;
+  for (PortId id = 0; id < lanes_.size(); ++id) {
+    moved_bytes += engine_->port_stats(id).sent_bytes + engine_->port_stats(id).received_bytes;
+  }
+  if (io.index < threads_) assign_ports(scaling_.update(now, io.index, load, moved_bytes));
 }
 
 // Somebody polls, or the ports belong to others: keep out of the way until that has changed, but for interfaces that come
@@ -165,7 +181,8 @@ void Device::turn(IoThread& io, Readable readable) {
     retry_blocked();
     readable.endpoint |= resting_;
   }
-  const Received received = receive(readable, io.receiver, /*answer=*/true);
+  Arrivals arrivals(*this, io.receiver, /*answer=*/true);
+  const Received received = receive(readable, arrivals);
   io.refused = received.refused;
   Guard guard(lock_);
   ++stats_.turns;
@@ -173,7 +190,7 @@ void Device::turn(IoThread& io, Readable readable) {
   io.more = flush(guard, kBurstsPerTurn, Outgoing::kEverything);
   collect();
   const TimePs patience = engine_->patience();
-  const Moderation::Look look{now_ns(), received.datagrams, received.bytes, received.waited};
+  const Moderation::Look look{now_ns(), received.datagrams, received.bytes, arrivals.waited()};
   io.pause = io.moderation.pause(look, patience == kNever ? kNeverNs : patience / kPsPerNs);
   stats_.pauses += io.pause > 0 ? 1 : 0;
   io.deadline = first ? next_timer() : kNeverNs;
@@ -230,6 +247,7 @@ std::uint32_t Device::await_progress(TimeNs longest, int also) {
 
 std::uint32_t Device::poll(Readable readable) {
   lock_.check();
+  const Turn mine(*this);
   Received received;
   {
     const std::lock_guard polling(polling_);
@@ -242,7 +260,8 @@ std::uint32_t Device::poll(Readable readable) {
       readable.endpoint |= resting_;
     }
     retry_blocked();
-    received = receive(readable, poll_receiver_, /*answer=*/false);
+    Arrivals arrivals(*this, poll_receiver_, /*answer=*/false);
+    received = receive(readable, arrivals);
     poll_refused_ = received.refused;
   }
   Guard guard(lock_);
@@ -267,41 +286,45 @@ void Device::answer_polled(Guard& guard, const Received& received, bool timer, T
 // --- receiving
 
 // Starts at another port each time, so that no port's answers wait behind the same other ones for ever.
-Received Device::receive(Readable readable, Receiver& receiver, bool answer) {
+Received Device::receive(Readable readable, Arrivals& arrivals) {
   Received all;
-  Arrivals arrivals(*this, receiver, answer);
+  std::size_t& first = arrivals.receiver().first_port;
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    const auto id = static_cast<PortId>((receiver.first_port + i) % lanes_.size());
+    const auto id = static_cast<PortId>((first + i) % lanes_.size());
     if (((readable.data | readable.endpoint) >> id & 1U) == 0) continue;
-    const std::uint32_t before = all.datagrams;
-    receive_from(id, readable, receiver, arrivals, all);
-    if (answer && all.datagrams > before) send_out();
+    const Received received = receive_from(id, readable, arrivals);
+    all.refused = all.refused || received.refused;
+    all.datagrams += received.datagrams;
+    all.bytes += received.bytes;
+    if (arrivals.answers() && received.datagrams > 0) send_out();
   }
-  if (++receiver.first_port >= lanes_.size()) receiver.first_port = 0;
+  if (++first >= lanes_.size()) first = 0;
   return all;
 }
 
 // While the socket for endpoint operations rests, nothing that arrives there wakes a thread.
-void Device::receive_from(PortId id, Readable readable, Receiver& receiver, TrainSink& sink, Received& all) {
+Received Device::receive_from(PortId id, Readable readable, Arrivals& arrivals) {
   Lane& lane = *lanes_[id];
-  const auto add = [&all](const Received& received) {
-    all.refused = all.refused || received.refused;
-    all.datagrams += received.datagrams;
-    all.bytes += received.bytes;
-    all.waited = std::min(all.waited, received.waited);
-  };
+  Received received;
   bool rests = false;
   {
     const std::unique_lock guard(lane.receiving(), std::try_to_lock);
-    if (!guard.owns_lock() || lane.closed()) return;  // another thread is at it
-    if ((readable.data >> id & 1U) != 0) add(lane.port().receive(receiver.buffers, sink));
-    if ((readable.endpoint >> id & 1U) != 0) add(lane.port().receive_endpoint(receiver.buffers, sink));
+    if (!guard.owns_lock() || lane.closed()) return {};  // another thread is at it
+    ReceiveBuffers& buffers = arrivals.receiver().buffers;
+    if ((readable.data >> id & 1U) != 0) received = lane.port().receive(buffers, arrivals);
+    if ((readable.endpoint >> id & 1U) != 0) {
+      const Received operations = lane.port().receive_endpoint(buffers, arrivals);
+      received.datagrams += operations.datagrams;
+      received.bytes += operations.bytes;
+      received.refused = received.refused || operations.refused;
+    }
     rests = lane.port().endpoint_rests_until() != 0;
   }
   if (rests != ((resting_ >> id & 1U) != 0)) {
     const Guard guard(lock_);
     note_rest(id, rests);
   }
+  return received;
 }
 
 void Device::note_rest(PortId id, bool rests) {
@@ -386,10 +409,10 @@ void Device::finish(Guard& guard, std::uint32_t bursts_max, Outgoing what) {
     wake_for_timers(/*more=*/bursts_max == 0);
     guard.unlock();
     const bool limit = send_out();
-    const bool again = (starved_ & free_ports()) != 0 && bursts_max > 0 && !limit;
+    const bool again = !limit && bursts_max > 0 && (starved_ & free_ports()) != 0;
     if (!again && !limit) return;
     guard.lock();
-    if (!again) return wake_for_timers(/*more=*/true);
+    if (limit) return wake_for_timers(/*more=*/true);
   }
 }
 

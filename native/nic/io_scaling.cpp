@@ -8,45 +8,57 @@ namespace openmrc::nic {
 namespace {
 
 constexpr TimeNs kPermille = 1000;
-constexpr TimeNs kSaturated = 900;               // awake, of the span
-constexpr TimeNs kServed = 850;                  // processor time, of the time awake: a processor was free
-constexpr TimeNs kStarved = 700;                 // less than that: there are more threads than processors
-constexpr std::uint32_t kSaturatedWindows = 3;   // in a row, before the next thread is called
-constexpr TimeNs kSpare = 600;                   // fewer threads would do at this load of each
-constexpr TimeNs kSettle = 100 * kNsPerMs;       // after a change
-constexpr TimeNs kStale = 100 * kNsPerMs;        // a thread that did not report since has slept
-constexpr TimeNs kPatienceMin = 500 * kNsPerMs;  // after a thread that gained nothing
-constexpr TimeNs kPatienceMax = 10 * kNsPerSecond;
+constexpr TimeNs kSaturated = 900;              // awake, of the span
+constexpr TimeNs kServed = 850;                 // processor time, of the time awake: else no processor was free
+constexpr std::uint32_t kSaturatedWindows = 8;  // in a row, before the next thread is tried
+constexpr TimeNs kSpare = 600;                  // fewer threads would do at this load of each
+constexpr TimeNs kSample = 50 * kNsPerMs;       // that the rate is measured over
+constexpr TimeNs kTrial = 120 * kNsPerMs;       // two samples
+constexpr std::uint64_t kGainPermille = 1050;
+constexpr TimeNs kStale = 100 * kNsPerMs;  // a thread that did not report since has slept
+constexpr TimeNs kPatienceMin = kNsPerSecond;
+constexpr TimeNs kPatienceMax = 60 * kNsPerSecond;
 
 }  // namespace
 
-std::uint32_t IoScaling::update(TimeNs now, std::uint32_t thread, const Load& load) {
+std::uint32_t IoScaling::update(TimeNs now, std::uint32_t thread, const Load& load, std::uint64_t moved_bytes) {
   MRC_ASSERT(thread < latest_.size() && load.span > 0);
   Latest& latest = latest_[thread];
-  const bool served = load.cpu * kPermille >= kServed * load.awake;
-  const bool starved = load.cpu * kPermille < kStarved * load.awake;
-  const bool saturated = load.awake * kPermille >= kSaturated * load.span;
+  const bool saturated =
+      load.awake * kPermille >= kSaturated * load.span && load.cpu * kPermille >= kServed * load.awake;
   latest.time = now;
   latest.busy_permille = load.cpu * kPermille / load.span;
-  latest.saturated = saturated && served ? latest.saturated + 1 : 0;
-  const bool settled = now - changed_ >= kSettle;
-  if (threads_ > 1 && saturated && starved && settled) {
+  latest.saturated = saturated ? latest.saturated + 1 : 0;
+  sample(now, moved_bytes);
+  if (now - changed_ < kTrial) return threads_;
+  if (on_trial_ && rate_ * kPermille < before_ * kGainPermille) {
     patience_ = std::clamp(2 * patience_, kPatienceMin, kPatienceMax);
-    next_try_ = now + patience_;
-    change(now, threads_ - 1);
-  } else if (threads_ > 1 && settled && busy_permille(now) < kSpare * (threads_ - 1)) {
-    patience_ = 0;
-    change(now, threads_ - 1);
-  } else if (threads_ < threads_max_ && latest.saturated >= kSaturatedWindows && now >= next_try_ &&
-             (threads_ == 1 || settled)) {
-    change(now, threads_ + 1);
+    next_trial_ = now + patience_;
+    change(now, threads_ - 1, moved_bytes);
+  } else if (threads_ > 1 && busy_permille(now) < kSpare * (threads_ - 1)) {
+    change(now, threads_ - 1, moved_bytes);
+  } else if (threads_ < threads_max_ && latest.saturated >= kSaturatedWindows && now >= next_trial_) {
+    if (on_trial_) patience_ = 0;  // it was worth it
+    before_ = rate_;
+    change(now, threads_ + 1, moved_bytes);
+    on_trial_ = true;
   }
   return threads_;
 }
 
-void IoScaling::change(TimeNs now, std::uint32_t threads) {
+void IoScaling::sample(TimeNs now, std::uint64_t moved_bytes) {
+  const TimeNs span = now - sampled_;
+  if (span < kSample) return;
+  rate_ = (moved_bytes - sampled_bytes_) * static_cast<std::uint64_t>(kNsPerMs) / static_cast<std::uint64_t>(span);
+  sampled_ = now;
+  sampled_bytes_ = moved_bytes;
+}
+
+void IoScaling::change(TimeNs now, std::uint32_t threads, std::uint64_t moved_bytes) {
   threads_ = threads;
-  changed_ = now;
+  changed_ = sampled_ = now;
+  sampled_bytes_ = moved_bytes;
+  on_trial_ = false;
   for (Latest& latest : latest_) latest.saturated = 0;
 }
 

@@ -1,8 +1,5 @@
 // How many I/O threads of a device are at work. One, while it keeps up: each further one costs wake-ups, and batches become
-// smaller. A thread that is busy all the time gets help from the next one where processors are free.
-//
-// Processors are taken to be free while the busy threads get processor time whenever they are awake: a thread that has to
-// wait for its processor, or for a lock, gains nothing by another thread beside it.
+// smaller. Where a thread is busy all the time the next one is tried, and kept if the device then moves more bytes.
 #pragma once
 
 #include <array>
@@ -26,8 +23,9 @@ class IoScaling {
 
   explicit IoScaling(std::uint32_t threads_max) : threads_max_(threads_max) {}
 
-  // The threads that should be at work now that `thread`, one of them, had this load.
-  std::uint32_t update(TimeNs now, std::uint32_t thread, const Load& load);
+  // The threads that should be at work now that `thread`, one of them, had this load. `moved_bytes`: sent and received by the
+  // device since it was opened.
+  std::uint32_t update(TimeNs now, std::uint32_t thread, const Load& load, std::uint64_t moved_bytes);
   // There cannot be more than so many.
   void limit(std::uint32_t threads) { threads_ = threads_max_ = threads; }
   std::uint32_t threads_max() const { return threads_max_; }
@@ -39,14 +37,20 @@ class IoScaling {
     std::uint32_t saturated = 0;  // windows in a row
   };
 
-  void change(TimeNs now, std::uint32_t threads);
+  void sample(TimeNs now, std::uint64_t moved_bytes);
+  void change(TimeNs now, std::uint32_t threads, std::uint64_t moved_bytes);
   TimeNs busy_permille(TimeNs now) const;  // of all threads together
 
   std::uint32_t threads_max_;
   std::uint32_t threads_ = 1;
   std::array<Latest, kPortCountMax> latest_{};
   TimeNs changed_ = 0;
-  TimeNs next_try_ = 0;  // after a try that gained nothing
+  bool on_trial_ = false;     // the latest thread has yet to show a gain
+  std::uint64_t before_ = 0;  // bytes in a millisecond before it came
+  std::uint64_t rate_ = 0;    // the same of late
+  TimeNs sampled_ = 0;
+  std::uint64_t sampled_bytes_ = 0;
+  TimeNs next_trial_ = 0;
   TimeNs patience_ = 0;
 };
 

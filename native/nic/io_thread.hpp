@@ -26,6 +26,8 @@ struct Receiver {
 class LoadMeter {
  public:
   void slept(TimeNs span) { asleep_ += span; }
+  // Another thread did the device's work meanwhile.
+  void relieved(TimeNs span) { relieved_ += span; }
   // Whether a window is over, and what it was.
   bool take(TimeNs now, IoScaling::Load& load) {
     if (now - since_ < IoScaling::kWindow) return false;
@@ -34,16 +36,16 @@ class LoadMeter {
     const TimeNs cpu = to_ns(time);
     load.span = now - since_;
     load.awake = load.span > asleep_ ? load.span - asleep_ : 0;
-    load.cpu = cpu - cpu_;
+    load.cpu = cpu - cpu_ + relieved_;
     const bool whole = since_ != 0;
     since_ = now;
-    asleep_ = 0;
+    asleep_ = relieved_ = 0;
     cpu_ = cpu;
     return whole;
   }
 
  private:
-  TimeNs since_ = 0, asleep_ = 0, cpu_ = 0;
+  TimeNs since_ = 0, asleep_ = 0, relieved_ = 0, cpu_ = 0;
 };
 
 struct IoThread {
@@ -51,6 +53,7 @@ struct IoThread {
   FileDescriptor epoll;  // of its ports, and of `wake`
   FileDescriptor wake;
   std::atomic<TimeNs> sleeping_until{0};  // 0: awake
+  bool running = false;                   // it will look for something to send; under the engine's lock
   Receiver receiver;
   Moderation moderation;
   LoadMeter load;

@@ -54,8 +54,7 @@ class TrainSink {
 struct Received {
   std::uint32_t datagrams = 0;
   std::uint64_t bytes = 0;
-  bool refused = false;      // though something may be there: looking again at once is no use
-  TimeNs waited = kNeverNs;  // the latest of the larger messages, before the look; kNeverNs: none came
+  bool refused = false;  // though something may be there: looking again at once is no use
 };
 
 class Port {

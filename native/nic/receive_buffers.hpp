@@ -18,7 +18,7 @@ namespace openmrc::nic {
 struct Train {
   RxDatagram datagram;  // with the bytes of them all
   std::size_t datagram_bytes = 0;
-  TimeNs arrived = 0;  // by the driver's clock; 0: that is not known
+  TimeNs arrived = 0;  // by the driver's clock; 0: too short for anyone to ask
 };
 
 class ReceiveBuffers {

@@ -83,7 +83,7 @@ Received SocketPort::receive_refused() {
   if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
   ++received_.receive_errors;
   note_fault(errno);
-  return {0, 0, /*refused=*/true, kNeverNs};
+  return {0, 0, /*refused=*/true};
 }
 
 // From the first larger message on: the kernel's stamps are part of the latency of short ones.
@@ -116,11 +116,7 @@ bool SocketPort::open_message(mmsghdr& message, Train& train, Received& found) {
   const Control control = read_control(message.msg_hdr, datagram);
   const std::size_t bytes = datagram.bytes.size();
   found.bytes += bytes;
-  train.arrived = 0;
-  if (bytes > kShortBytes) {
-    found.waited = waited(control.stamp);
-    train.arrived = looked_ - found.waited;
-  }
+  train.arrived = bytes > kShortBytes ? looked_ - waited(control.stamp) : 0;
   const bool alone = control.segment_bytes == 0 || control.segment_bytes >= bytes;
   train.datagram_bytes = alone ? std::max<std::size_t>(bytes, 1) : control.segment_bytes;
   found.datagrams += alone ? 1U : static_cast<std::uint32_t>((bytes + train.datagram_bytes - 1) / train.datagram_bytes);

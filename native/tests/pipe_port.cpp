@@ -133,7 +133,6 @@ nic::Received PipePort::receive(nic::ReceiveBuffers& buffers, nic::TrainSink& si
     found.bytes += message.bytes.size();
     found.datagrams +=
         static_cast<std::uint32_t>((message.bytes.size() + train.datagram_bytes - 1) / train.datagram_bytes);
-    found.waited = nic::now_ns() - train.arrived;
   }
   if (count > 0) sink.take(std::span(buffers.trains()).first(count));
   stats_.received_datagrams += found.datagrams;
