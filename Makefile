@@ -3,7 +3,7 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help build demo test bench lint format stub clean
+.PHONY: help build demo test bench lint format spec stub clean
 .NOTPARALLEL:
 
 help:  ## this list
@@ -27,6 +27,9 @@ lint:  ## formatting, types, layers; changes nothing
 
 format:  ## rewrite the sources in the project's format
 	@$(PYTHON) tools/dev.py format
+
+spec:  ## write the sources and reference pages that spec/*.toml describes
+	@$(PYTHON) tools/dev.py spec
 
 stub:  ## write src/openmrc/_native/*.pyi after a change to the bindings
 	@$(PYTHON) tools/dev.py stub

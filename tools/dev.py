@@ -342,6 +342,13 @@ def task_format(_args: list[str]) -> None:
     steps.show("clang-format", ["clang-format", "-i", *map(str, cpp_files())], env)
 
 
+def task_spec(_args: list[str]) -> None:
+    """Write the sources and reference pages that spec/*.toml describes."""
+    steps = Steps(4)
+    env = set_up(steps)
+    steps.show("spec", [str(PYTHON), "tools/spec.py"], env)
+
+
 def task_stub(_args: list[str]) -> None:
     """Write src/openmrc/_native/*.pyi, the typed face of the extension, from the built extension."""
     steps = Steps(6)
@@ -359,6 +366,7 @@ TASKS = {
     "bench": task_bench,
     "lint": task_lint,
     "format": task_format,
+    "spec": task_spec,
     "stub": task_stub,
 }
 

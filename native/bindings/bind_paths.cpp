@@ -41,8 +41,10 @@ class PyEvSet {
   EvIndex next(TimePs now, PortMask free_ports, EvIndex avoid) {
     return set_.next(forwards(now), free_ports, avoid == kNoEv ? avoid : in_range(avoid));
   }
-  void on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
-    set_.on_feedback(forwards(now), in_range(ev), feedback);
+  void on_feedback(TimePs now, EvIndex ev, std::uint8_t feedback) {
+    if (feedback > static_cast<std::uint8_t>(EvFeedback::kTimeout))
+      throw std::invalid_argument("feedback: an EvFeedback");
+    set_.on_feedback(forwards(now), in_range(ev), static_cast<EvFeedback>(feedback));
   }
   EvIndex next_probe(TimePs now) { return set_.next_probe(forwards(now)); }
   void on_probe_answer(TimePs now, EvIndex ev, bool marked) {
@@ -60,7 +62,7 @@ class PyEvSet {
     return taken;
   }
 
-  EvState state(EvIndex ev) const { return set_.state(in_range(ev)); }
+  unsigned state(EvIndex ev) const { return static_cast<unsigned>(set_.state(in_range(ev))); }
   bool is_active(EvIndex ev) const { return set_.is_active(in_range(ev)); }
   std::pair<std::uint32_t, PortId> ev(EvIndex index) const {
     const Ev& found = set_.ev(in_range(index));
@@ -105,21 +107,6 @@ class PyEvSet {
 };
 
 std::vector<std::string> strings(std::span<const std::string_view> names) { return {names.begin(), names.end()}; }
-
-void bind_enums(nb::module_& m) {
-  nb::enum_<EvState>(m, "EvState", nb::is_arithmetic())
-      .value("GOOD", EvState::kGood)
-      .value("SKIP", EvState::kSkip)
-      .value("ASSUMED_BAD", EvState::kAssumedBad)
-      .value("DENIED", EvState::kDenied);
-  nb::enum_<EvFeedback>(m, "EvFeedback", nb::is_arithmetic())
-      .value("DELIVERED", EvFeedback::kDelivered)
-      .value("SKIP_ONCE", EvFeedback::kSkipOnce)
-      .value("ALWAYS_SKIP", EvFeedback::kAlwaysSkip)
-      .value("TRIMMED", EvFeedback::kTrimmed)
-      .value("LOST", EvFeedback::kLost)
-      .value("TIMEOUT", EvFeedback::kTimeout);
-}
 
 void bind_ev_set(nb::module_& m) {
   m.attr("NO_EV") = nb::int_(kNoEv);
@@ -228,7 +215,6 @@ void bind_controllers(nb::module_& m) {
 
 void bind_paths(nb::module_& m) {
   nb::module_ paths = m.def_submodule("paths", "EV sets and selectors (protocol A.11).");
-  bind_enums(paths);
   bind_ev_set(paths);
   nb::module_ cc = m.def_submodule("cc", "Congestion controllers (protocol A.14).");
   bind_controllers(cc);

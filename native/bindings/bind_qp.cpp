@@ -5,7 +5,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
-#include "bindings/cc_config.hpp"
+#include "bindings/generated/connection.hpp"
+#include "bindings/generated/profiles.hpp"
+#include "bindings/generated/qp_attributes.hpp"
 #include "bindings/nic_objects.hpp"
 #include "nic/device.hpp"
 
@@ -17,62 +19,12 @@ using Release = nb::call_guard<nb::gil_scoped_release>;
 
 unsigned number(Status status) { return static_cast<unsigned>(status); }
 
-template <typename T>
-void take(const nb::dict& from, const char* name, T& value) {
-  if (from.contains(name)) value = nb::cast<T>(from[name]);
-}
-
-void take_ns(const nb::dict& from, const char* name, TimePs& value) {
-  if (from.contains(name)) value = nb::cast<std::int64_t>(from[name]) * kPsPerNs;
-}
-
-}  // namespace
-
-CcConfig cc_of(const nb::dict& from) {
-  CcConfig cc;
-  take(from, "mtu_bytes", cc.mtu_bytes);
-  take(from, "link_rate_bps", cc.link_rate_bps);
-  take_ns(from, "base_rtt_ns", cc.base_rtt);
-  take(from, "trimming", cc.trimming);
-  take(from, "max_cwnd_bytes", cc.max_cwnd_bytes);
-  take_ns(from, "target_qdelay_ns", cc.target_qdelay);
-  take_ns(from, "qa_threshold_ns", cc.qa_threshold);
-  take_ns(from, "adjust_period_ns", cc.adjust_period);
-  take(from, "adjust_bytes", cc.adjust_bytes);
-  take(from, "fi_permille", cc.fi_permille);
-  take(from, "eta_permille", cc.eta_permille);
-  take(from, "fi_scale_permille", cc.fi_scale_permille);
-  take(from, "gamma_permille", cc.gamma_permille);
-  take(from, "max_md_jump_permille", cc.max_md_jump_permille);
-  take(from, "qa_gate_shift", cc.qa_gate_shift);
-  take(from, "disable_qa", cc.disable_qa);
-  take(from, "ignore_rcv_penalty", cc.ignore_rcv_penalty);
-  take_ns(from, "no_delay_tolerance_ns", cc.no_delay_tolerance);
-  take(from, "proportional_cap_permille", cc.proportional_cap_permille);
-  take(from, "max_cwnd_packets_min", cc.max_cwnd_packets_min);
-  take(from, "incast_degree", cc.incast_degree);
-  take(from, "ignore_last_hop_trims", cc.ignore_last_hop_trims);
-  return cc;
-}
-
-namespace {
-
-EvSetConfig ev_set_of(const nb::dict& from) {
-  EvSetConfig ev_set;
-  take(from, "active_per_port", ev_set.active_per_port);
-  take(from, "min_active", ev_set.min_active);
-  take(from, "probe_successes", ev_set.probe_successes);
-  take_ns(from, "probe_interval_ns", ev_set.probe_interval);
-  take_ns(from, "skip_lapse_ns", ev_set.skip_lapse);
-  take(from, "marked_probe_revives_to_good", ev_set.marked_probe_revives_to_good);
-  take(from, "half_marked_rule", ev_set.half_marked_rule);
-  return ev_set;
-}
-
-nb::tuple create_qp(Device& device, std::uint8_t transport, CqId send_cq, CqId recv_cq, std::uint32_t send_wr_max,
-                    std::uint32_t recv_wr_max, DomainId domain) {
-  const QpInitAttributes attributes{
-      static_cast<Transport>(transport), send_cq, recv_cq, send_wr_max, recv_wr_max, domain};
+nb::tuple create_qp(Device& device, const nb::dict& from, CqId send_cq, CqId recv_cq, DomainId domain) {
+  QpInitAttributes attributes;
+  read(from, attributes);
+  attributes.send_cq = send_cq;
+  attributes.recv_cq = recv_cq;
+  attributes.domain = domain;
   std::uint32_t qp = 0;
   const Status status = device.command([&](Engine& engine, TimePs) { return engine.create_qp(attributes, qp); });
   return nb::make_tuple(number(status), qp);
@@ -84,53 +36,29 @@ unsigned modify(Device& device, std::uint32_t qp, const Attributes& attributes) 
   return number(device.command([&](Engine& engine, TimePs now) { return engine.modify_qp(now, qp, attributes); }));
 }
 
-unsigned to_init(Device& device, std::uint32_t qp, const std::string& selector, const nb::dict& ev_set,
+// The profiles: rules of the EV set, EVs by value and port, name and parameters of the controller.
+unsigned to_init(Device& device, std::uint32_t qp, const nb::dict& from, const nb::dict& ev_set,
                  const std::vector<std::tuple<std::uint32_t, PortId>>& universe, const std::string& controller,
-                 const nb::dict& cc, std::uint8_t path_signal, std::uint64_t plane_buffer_bytes) {
+                 const nb::dict& cc) {
   QpToInit attributes;
-  attributes.path_signal = static_cast<PathSignal>(path_signal);
-  attributes.plane_buffer_bytes = plane_buffer_bytes;
-  attributes.ev_selector = selector;
-  attributes.ev_set = ev_set_of(ev_set);
+  read(from, attributes);
+  read(ev_set, attributes.ev_set);
   for (const auto& [value, port] : universe) attributes.ev_universe.push_back({value, port});
   attributes.controller = controller;
-  attributes.cc = cc_of(cc);
+  read(cc, attributes.cc);
   return modify(device, qp, attributes);
 }
 
-unsigned to_rtr(Device& device, std::uint32_t qp, const nb::dict& from) {
+unsigned to_rtr(Device& device, std::uint32_t qp, const nb::dict& from, PeerId peer) {
   QpToRtr attributes;
-  take(from, "peer", attributes.peer);
-  take(from, "destination_qp", attributes.destination_qp);
-  take(from, "rq_psn", attributes.rq_psn);
-  take(from, "payload_mtu", attributes.payload_mtu);
-  take(from, "mpr_units", attributes.mpr_units);
-  take(from, "wimm_max_dest", attributes.wimm_max_dest);
-  take(from, "trim_nack", attributes.capabilities.trim_nack);
-  take(from, "dynamic_mpr", attributes.capabilities.dynamic_mpr);
-  take(from, "service_time", attributes.capabilities.service_time);
-  take(from, "plane_sacks", attributes.capabilities.plane_sacks);
-  take(from, "sack_transit", attributes.capabilities.sack_transit);
-  take(from, "sack_bytes", attributes.sack_bytes);
-  take(from, "nack_out_of_window", attributes.nack_out_of_window);
+  read(from, attributes);
+  attributes.peer = peer;
   return modify(device, qp, attributes);
 }
 
 unsigned to_rts(Device& device, std::uint32_t qp, const nb::dict& from) {
   QpToRts attributes;
-  take(from, "sq_psn", attributes.sq_psn);
-  take(from, "mpr_units", attributes.mpr_units);
-  take(from, "wimm_max", attributes.wimm_max);
-  take(from, "timeout_exponent", attributes.timeout_exponent);
-  take(from, "linear_retries", attributes.linear_retries);
-  take(from, "exponential_retries", attributes.exponential_retries);
-  std::uint8_t resolution = 0;
-  take(from, "timestamp_resolution", resolution);
-  attributes.timestamp_resolution = static_cast<wire::TimestampResolution>(resolution);
-  bool trimmable = true;
-  take(from, "trimmable", trimmable);
-  attributes.data_class = trimmable ? TrafficClass::kTrimmable : TrafficClass::kNoTrim;
-  take(from, "rc_window_packets", attributes.rc_window_packets);
+  read(from, attributes);
   return modify(device, qp, attributes);
 }
 
@@ -251,6 +179,19 @@ void bind_control(nb::class_<Device>& device) {
       .def("ev_states", &ev_states);
 }
 
+constexpr RecordRule kRecords[] = {kQpInitAttributes, kToInit,   kToRtr,           kToRts,
+                                   kEvSetConfig,      kCcConfig, kQpSettingsFields};
+
+// Raises as `check` where the values of a record are not as described.
+void check_record(const std::string& name, const nb::dict& values) {
+  for (const RecordRule& rule : kRecords) {
+    if (name != rule.name) continue;
+    check(rule, values);
+    return;
+  }
+  throw nb::key_error(name.c_str());
+}
+
 }  // namespace
 
 void bind_qp(nb::module_& m) {
@@ -294,6 +235,7 @@ void bind_qp(nb::module_& m) {
           },
           Release());
   bind_control(device);
+  m.def("check_record", &check_record);
   m.def("ev_selector_names", [] {
     std::vector<std::string> names;
     for (const std::string_view name : ev_selector_names()) names.emplace_back(name);

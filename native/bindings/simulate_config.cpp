@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "bindings/cc_config.hpp"
+#include "bindings/generated/profiles.hpp"
 #include "bindings/netsim_config.hpp"
 #include "engine/paths/ev_set.hpp"
 #include "netsim/simulate/dctcp_endpoint.hpp"
@@ -89,10 +89,10 @@ EndpointFactory mrc_from(const nb::dict& from) {
   std::vector<std::uint32_t> watched;
   reader.take("watched", watched);
   reader.finish();
-  if (from.contains("cc")) mrc.init.cc = cc_of(nb::cast<nb::dict>(from["cc"]));
+  if (from.contains("cc")) read(nb::cast<nb::dict>(from["cc"]), mrc.init.cc);
   if (make_ev_selector(mrc.init.ev_selector, Rng(0)) == nullptr) raise_value_error("unknown EV selector");
-  mrc.init.path_signal = signal_from(signal);
-  mrc.rtr.capabilities.plane_sacks = mrc.rtr.capabilities.sack_transit = mrc.init.path_signal != PathSignal::kMarks;
+  mrc.init.signal = signal_from(signal);
+  mrc.rtr.capabilities.plane_sacks = mrc.rtr.capabilities.sack_transit = mrc.init.signal != PathSignal::kMarks;
   if (make_controller(mrc.init.controller, {}) == nullptr) raise_value_error("unknown controller");
   return [mrc, watched](const Surroundings& surroundings, std::uint32_t host) {
     const bool watch =

@@ -28,6 +28,7 @@
 #include "engine/base/traffic.hpp"
 #include "engine/events.hpp"
 #include "engine/types.hpp"
+#include "engine/wire/ev.hpp"
 
 namespace openmrc {
 

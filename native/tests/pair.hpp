@@ -101,7 +101,7 @@ class Pair {
     init.ev_selector = options.selector;
     init.controller = options.controller;
     init.cc = options.cc;
-    init.path_signal = options.path_signal;
+    init.signal = options.path_signal;
     init.ev_set.probe_interval = options.probe_interval;
     init.ev_set.min_active = options.min_active;
     for (PortId port = 0; port < options.planes; ++port) {

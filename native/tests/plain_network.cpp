@@ -37,7 +37,7 @@ std::size_t PlainNetwork::connect(int from, int to) {
     PeerConfig config;
     PeerId peer = 0;
     QpToInit init;
-    init.path_signal = options.signal;
+    init.signal = options.signal;
     init.ev_set.active_per_port = options.active_per_port;
     init.cc = {.mtu_bytes = options.payload_mtu + 100, .link_rate_bps = 40'000'000'000, .base_rtt = 100 * kPsPerUs};
     for (PortId port = 0; port < options.planes.size(); ++port) {
@@ -63,7 +63,7 @@ std::size_t PlainNetwork::connect(int from, int to) {
     rts.mpr_units = options.mpr_units;
     rts.timeout_exponent = options.timeout_exponent;
     rts.exponential_retries = 10;
-    rts.timestamp_resolution = wire::TimestampResolution::k1Us;
+    rts.timestamp_resolution_ns = 1000;
     CHECK(own.modify_qp(clock(ends[end]), qp[end], rts) == Status::kOk);
   }
   Flow flow;

@@ -13,7 +13,7 @@ from openmrc.connection.settings import (
     PAYLOAD_MTU_MAX,
     PAYLOAD_MTU_STANDARD_MAX,
     base_rtt_ns_of,
-    cc_values,
+    cc_config,
     payload_mtu_for,
     port_rate_bps,
     rate_of,
@@ -31,6 +31,7 @@ from openmrc.errors import (
 from openmrc.srv6.rules import NicPaths
 from openmrc.verbs import (
     Access,
+    CcConfig,
     Context,
     Device,
     EvFormatMode,
@@ -40,18 +41,24 @@ from openmrc.verbs import (
     Peer,
     Port,
     ProfileState,
+    QpInitAttributes,
     QpState,
     QueuePair,
     RecvWr,
     SendWr,
+    ToInit,
+    ToRtr,
+    ToRts,
     WcStatus,
     enums,
 )
 from openmrc.verbs.carrier import LinkCarrier
 from openmrc.verbs.events import event_of
+from openmrc.verbs.status import check
 
 PEER = Peer(("127.0.0.77", "127.0.0.78"))
-RTR = {"peer": PEER, "dest_qp_num": 0x1234, "rq_psn": 7}
+SHORT = QpInitAttributes(send_wr_max=2, recv_wr_max=2)
+RTR = {"peer": PEER, "destination_qp": 0x1234, "rq_psn": 7}
 
 
 @pytest.fixture(scope="module")
@@ -67,28 +74,31 @@ def context(device: Device) -> Context:
 
 @pytest.fixture
 def qp(context: Context) -> Iterator[QueuePair]:
-    with context.create_cq(16) as cq, context.alloc_pd().create_qp(cq, send_wr_max=2, recv_wr_max=2) as made:
+    with (
+        context.create_cq(16) as cq,
+        context.alloc_pd().create_qp(cq, attributes=SHORT) as made,
+    ):
         yield made
 
 
 def to_rts(qp: QueuePair) -> None:
-    qp.modify(QpState.INIT)
-    qp.modify(QpState.RTR, **RTR)
-    qp.modify(QpState.RTS, sq_psn=9)
+    qp.modify(ToInit())
+    qp.modify(ToRtr(**RTR))
+    qp.modify(ToRts(sq_psn=9))
 
 
 # --- states and attributes
 
 
 def test_states_are_entered_in_order_and_only_so(qp):
-    for wrong in (QpState.RTR, QpState.RTS):
+    for wrong in (ToRtr(**RTR), ToRts(sq_psn=1)):
         with pytest.raises(InvalidStateError):
-            qp.modify(wrong, **(RTR if wrong is QpState.RTR else {"sq_psn": 1}))
+            qp.modify(wrong)
         assert qp.state is QpState.RST
     to_rts(qp)
     assert qp.state is QpState.RTS
     with pytest.raises(InvalidStateError, match="RTS and cannot become INIT"):
-        qp.modify(QpState.INIT)
+        qp.modify(ToInit())
     qp.modify(QpState.ERR)
     assert qp.state is QpState.ERR
     qp.modify(QpState.RST)
@@ -109,59 +119,55 @@ def test_states_are_entered_in_order_and_only_so(qp):
         "path_mig_state",
     ],
 )
-@pytest.mark.parametrize("state", [QpState.INIT, QpState.RTR, QpState.RTS])
-def test_attributes_of_standard_verbs_are_refused_with_a_hint(qp, state, name):
+@pytest.mark.parametrize("step", [ToInit, ToRtr, ToRts])
+def test_attributes_of_standard_verbs_are_refused_with_a_hint(step, name):
     with pytest.raises(InvalidArgumentError, match=f"{name} is refused by MRC.*use") as caught:
-        qp.modify(state, **{name: 1})
+        step(**{name: 1})
     assert caught.value.errno == errno.EINVAL
 
 
 @pytest.mark.parametrize(
-    ("state", "name", "home"),
+    ("step", "name", "home"),
     [
-        (QpState.INIT, "max_wimm", "RTS"),
-        (QpState.RTR, "mrc_timeout", "RTS"),
-        (QpState.RTS, "max_wimm_dest", "RTR"),
-        (QpState.RTS, "hint", "INIT"),
+        (ToInit, "wimm_max", "ToRts"),
+        (ToRtr, "timeout_exponent", "ToRts"),
+        (ToRts, "wimm_max_dest", "ToRtr"),
+        (ToRts, "hint", "ToInit"),
     ],
 )
-def test_an_attribute_at_the_wrong_step_names_the_right_one(qp, state, name, home):
+def test_an_attribute_at_the_wrong_step_names_the_right_one(step, name, home):
     with pytest.raises(InvalidArgumentError, match=f"belongs to {home}"):
-        qp.modify(state, **{name: 1})
+        step(**{name: 1})
 
 
 @pytest.mark.parametrize(
-    ("state", "values", "field"),
+    ("step", "values", "field"),
     [
-        (QpState.RTR, {**RTR, "path_mtu": 255}, "path_mtu"),
-        (QpState.RTR, {**RTR, "path_mtu": 1022}, "path_mtu"),
-        (QpState.RTR, {**RTR, "path_mtu": 8196}, "path_mtu"),
-        (QpState.RTR, {**RTR, "mpr": 0}, "mpr"),
-        (QpState.RTR, {**RTR, "rq_psn": 1 << 24}, "rq_psn"),
-        (QpState.RTR, {"peer": PEER, "rq_psn": 1}, "dest_qp_num"),
-        (QpState.RTS, {}, "sq_psn"),
-        (QpState.RTS, {"sq_psn": 0, "mrc_timeout": 25}, "mrc_timeout"),
-        (QpState.RTS, {"sq_psn": 0, "linear_retry_count": 8}, "linear_retry_count"),
-        (QpState.RTS, {"sq_psn": 0, "exponential_retry_count": 26}, "exponential_retry_count"),
-        (QpState.RTS, {"sq_psn": 0, "timestamp_resolution_ns": 5}, "timestamp_resolution_ns"),
-        (QpState.INIT, {"ev_selector": "mcr"}, "ev_selector"),
+        (ToRtr, {**RTR, "payload_mtu": 255}, "payload_mtu"),
+        (ToRtr, {**RTR, "payload_mtu": 1022}, "payload_mtu"),
+        (ToRtr, {**RTR, "payload_mtu": 8196}, "payload_mtu"),
+        (ToRtr, {**RTR, "mpr_units": 0}, "mpr_units"),
+        (ToRtr, {**RTR, "rq_psn": 1 << 24}, "rq_psn"),
+        (ToRtr, {"peer": PEER, "rq_psn": 1}, "destination_qp"),
+        (ToRts, {}, "sq_psn"),
+        (ToRts, {"sq_psn": 0, "timeout_exponent": 25}, "timeout_exponent"),
+        (ToRts, {"sq_psn": 0, "linear_retries": 8}, "linear_retries"),
+        (ToRts, {"sq_psn": 0, "exponential_retries": 26}, "exponential_retries"),
+        (ToRts, {"sq_psn": 0, "timestamp_resolution_ns": 5}, "timestamp_resolution_ns"),
+        (ToInit, {"ev_selector": "mcr"}, "ev_selector"),
     ],
 )
-def test_values_out_of_range_and_missing_ones_name_the_field(qp, state, values, field):
-    if state is not QpState.INIT:
-        qp.modify(QpState.INIT)
-    if state is QpState.RTS:
-        qp.modify(QpState.RTR, **RTR)
+def test_values_out_of_range_and_missing_ones_name_the_field(step, values, field):
     with pytest.raises(ConfigError, match="allowed") as caught:
-        qp.modify(state, **values)
+        step(**values)
     assert caught.value.field == field
 
 
 @pytest.mark.parametrize("value", ["300.1.1.1", "", "host"])
 def test_a_peer_address_that_is_none_is_refused(qp, value):
-    qp.modify(QpState.INIT)
+    qp.modify(ToInit())
     with pytest.raises(ConfigError, match=r"peer\.addresses"):
-        qp.modify(QpState.RTR, **{**RTR, "peer": Peer((value,))})
+        qp.modify(ToRtr(**{**RTR, "peer": Peer((value,))}))
 
 
 # --- work
@@ -322,7 +328,7 @@ def test_every_path_of_a_device_is_distinct(device):
 def test_queries_answer_with_the_devices_limits(device):
     attributes = device.query()
     assert (attributes.port_count, attributes.evs_per_port) == (2, 4)
-    assert attributes.mpr_resolution * attributes.max_mpr == 32640
+    assert attributes.mpr_resolution * attributes.mpr_units_max == 32640
 
 
 def test_link_state_is_read_from_the_kernel(device):
@@ -348,9 +354,9 @@ def test_profiles_move_one_step_at_a_time(device):
 def test_a_profile_that_is_not_online_is_refused_and_one_in_use_is_busy(device, qp):
     profile = device.controller.create_ev_profile(2, active_per_port=2)
     with pytest.raises(InvalidStateError, match="ONLINE"):
-        qp.modify(QpState.INIT, ev_profile=profile)
+        qp.modify(ToInit(ev_profile=profile))
     profile.online()
-    qp.modify(QpState.INIT, ev_profile=profile)
+    qp.modify(ToInit(ev_profile=profile))
     with pytest.raises(BusyError):
         profile.set_state(ProfileState.OFFLINE)
     with pytest.raises(BusyError):
@@ -417,7 +423,7 @@ def test_congestion_control_has_the_published_names(device):
     with pytest.raises(ConfigError, match="did you mean"):
         device.controller.create_cc_profile(12, "uet-1.0-nsc")
     with pytest.raises(ConfigError, match="did you mean"):
-        device.controller.create_cc_profile(12, base_rtt=5)
+        device.controller.create_cc_profile(12, config=CcConfig(base_rtt=5))
     with pytest.raises(ConfigError, match="profile_id"):
         device.controller.create_cc_profile(10)
 
@@ -436,7 +442,7 @@ def test_congestion_control_has_the_published_names(device):
         ("timeout_exponent", 25),
         ("linear_retries", 8),
         ("exponential_retries", 26),
-        ("send_depth", 0),
+        ("send_wr_max", 0),
         ("rate_bps", True),
     ],
 )
@@ -465,9 +471,9 @@ def test_payload_fits_the_path(mtu, version, most, payload):
 
 def test_the_window_stays_within_rate_round_trip_and_buffers():
     plan = {"payload_mtu": 4096, "rate_bps": 10**9, "base_rtt_ns": 10**6}
-    assert cc_values(QpSettings(), **plan, peer_buffer_bytes=1 << 30)["max_cwnd_bytes"] == 187_500
-    assert cc_values(QpSettings(), **plan, peer_buffer_bytes=300_000)["max_cwnd_bytes"] == 100_000
-    assert cc_values(QpSettings(max_window_bytes=5000), **plan, peer_buffer_bytes=1)["max_cwnd_bytes"] == 5000
+    assert cc_config(QpSettings(), **plan, peer_buffer_bytes=1 << 30).max_cwnd_bytes == 187_500
+    assert cc_config(QpSettings(), **plan, peer_buffer_bytes=300_000).max_cwnd_bytes == 100_000
+    assert cc_config(QpSettings(max_window_bytes=5000), **plan, peer_buffer_bytes=1).max_cwnd_bytes == 5000
     assert base_rtt_ns_of(QpSettings(base_rtt_us=7), 10**9) == 7000
     assert base_rtt_ns_of(QpSettings(), None) == 100_000
     assert base_rtt_ns_of(QpSettings(), 60_000, NicPaths((), (), base_rtt_us=50)) == 120_000
@@ -480,9 +486,9 @@ def test_the_window_stays_within_rate_round_trip_and_buffers():
 def test_every_native_status_has_an_error_with_its_number():
     for status in range(1, 7):
         with pytest.raises(VerbsError) as caught:
-            enums.check(status, "x")
+            check(status, "x")
         assert caught.value.errno > 0
-    enums.check(0, "x")
+    check(0, "x")
 
 
 @pytest.mark.parametrize("kind", list(enums.EventType))

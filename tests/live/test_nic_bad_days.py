@@ -30,6 +30,9 @@ from openmrc.verbs import (
     QpErrorCause,
     QpState,
     SendWr,
+    ToInit,
+    ToRtr,
+    ToRts,
     WcStatus,
 )
 from openmrc.verbs.events import CqOverrun, EvStateChanged, PeerLost, PortStateChanged, QpStateChanged
@@ -313,10 +316,11 @@ def test_a_full_completion_queue_fails_the_qp_and_is_an_event(devices):
     small, other = CompletionQueue(a, 2), CompletionQueue(b, 16)
     qp, peer_qp = domain.create_qp(small), target._pd.create_qp(other)
     for one, end, remote, number in ((qp, b, peer_qp, 1), (peer_qp, a, qp, 2)):
-        one.modify(QpState.INIT)
+        one.modify(ToInit())
         addresses = tuple(port.seen_as for port in end.ports)
-        one.modify(QpState.RTR, peer=Peer(addresses, udp_port=UDP_PORT), dest_qp_num=remote.qp_num, rq_psn=number % 2)
-        one.modify(QpState.RTS, sq_psn=(number + 1) % 2)
+        peer_ports = Peer(addresses, udp_port=UDP_PORT)
+        one.modify(ToRtr(peer=peer_ports, destination_qp=remote.qp_num, rq_psn=number % 2))
+        one.modify(ToRts(sq_psn=(number + 1) % 2))
     source = domain.register(bytearray(10))
     with a.subscribe() as events:
         for number in range(8):

@@ -196,7 +196,7 @@ def test_a_write_outside_the_offer_is_refused_before_it_leaves(devices):
 
 
 def test_a_write_with_no_receive_posted_fails_by_name(devices):
-    client, server = pair(*devices, bytearray(1000), QpSettings(recv_depth=1))
+    client, server = pair(*devices, bytearray(1000), QpSettings(recv_wr_max=1))
     with client, server:
         client.write(bytearray(8), imm=1)
         client.write(bytearray(8), imm=2)

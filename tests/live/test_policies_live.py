@@ -52,7 +52,7 @@ def register_fixed_window(name: str, packets: int) -> None:
 def test_a_connection_uses_the_policies_that_it_names() -> None:
     policies.load(EXAMPLE)
     register_fixed_window("live_window", packets=32)
-    settings = QpSettings(transport="mrc", selector="long_reps", controller="live_window")
+    settings = QpSettings(transport="mrc", ev_selector="long_reps", controller="live_window")
     target, data = bytearray(3_000_000), bytearray(range(250)) * 12_000
     with (
         Device(["127.0.0.41", "127.0.0.42"], udp_port=UDP_PORT) as a,

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from openmrc._native import paths
+from openmrc.verbs import EvFeedback, EvState
 
-GOOD, SKIP, BAD, DENIED = (paths.EvState.GOOD, paths.EvState.SKIP, paths.EvState.ASSUMED_BAD, paths.EvState.DENIED)
+GOOD, SKIP, BAD, DENIED = (EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED)
 USABLE = {GOOD, SKIP}
-TO_SKIP = {paths.EvFeedback.SKIP_ONCE, paths.EvFeedback.TRIMMED}
-TO_BAD = {paths.EvFeedback.ALWAYS_SKIP, paths.EvFeedback.LOST, paths.EvFeedback.TIMEOUT}
+TO_SKIP = {EvFeedback.SKIP_ONCE, EvFeedback.TRIMMED}
+TO_BAD = {EvFeedback.ALWAYS_SKIP, EvFeedback.LOST, EvFeedback.TIMEOUT}
 EVENT_STATE, EVENT_REPLACED = 1, 2
 INTERVAL_PS = 1_000_000
 PORTS = 3
@@ -81,7 +82,7 @@ class EvSetModel(RuleBasedStateMachine):
         good = [ev for ev in found if self.states[ev] == GOOD]
         return good or [ev for ev in found if self.states[ev] == SKIP]
 
-    def retire(self, ev: int, state: paths.EvState) -> None:
+    def retire(self, ev: int, state: EvState) -> None:
         """Retire ev to ASSUMED_BAD or DENIED; the engine chooses the replacement, from what the model allows."""
         was_active = ev in self.active
         self.active.discard(ev)
@@ -98,7 +99,7 @@ class EvSetModel(RuleBasedStateMachine):
         self.active.update(joined)
         self.replaced = [(ev, other) for other in joined]
 
-    def revive(self, ev: int, state: paths.EvState) -> None:
+    def revive(self, ev: int, state: EvState) -> None:
         self.states[ev] = state
         self.answers[ev] = 0
         self.due.pop(ev, None)
@@ -110,8 +111,8 @@ class EvSetModel(RuleBasedStateMachine):
             self.held.remove(ev)
             del self.due[ev]
 
-    @rule(index=indexes, feedback=st.sampled_from(list(paths.EvFeedback)))
-    def feedback(self, index: int, feedback: paths.EvFeedback) -> None:
+    @rule(index=indexes, feedback=st.sampled_from(list(EvFeedback)))
+    def feedback(self, index: int, feedback: EvFeedback) -> None:
         ev = self.pick(index)
         self.set.on_feedback(self.now, ev, feedback)
         if feedback not in TO_BAD:  # something arrived
@@ -244,7 +245,7 @@ class EvSetModel(RuleBasedStateMachine):
             if kind == EVENT_STATE:
                 assert told[ev] != new, "an event for no change"
                 assert cause != 0
-                told[ev] = paths.EvState(new)
+                told[ev] = EvState(new)
             else:
                 assert kind == EVENT_REPLACED
                 replaced.append((ev, self.set.find(new)))

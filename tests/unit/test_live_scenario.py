@@ -57,7 +57,7 @@ def test_random_flaps_are_drawn_as_in_the_simulation():
 def test_what_the_transport_says_becomes_settings_of_the_connection():
     plan = plan_of(scenario(transports={"mine": {"kind": "mrc", "probe_interval": "5ms", "ev_selector": "reps"}}))
     settings = QpSettings(**plan.connection_settings())
-    assert (settings.probe_interval_us, settings.selector) == (5000, "reps")
+    assert (settings.probe_interval_us, settings.ev_selector) == (5000, "reps")
 
 
 @pytest.mark.parametrize(

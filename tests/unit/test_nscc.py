@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openmrc._native import cc, paths
+from openmrc.verbs import EvFeedback
 
 US = 1_000_000
 MTU = 4096
@@ -44,7 +45,7 @@ def test_time_goes_forwards_and_indexes_exist() -> None:
     with pytest.raises(ValueError, match="backwards"):
         evs.next(99, 1)
     with pytest.raises(IndexError):
-        evs.on_feedback(100, 1, paths.EvFeedback.LOST)
+        evs.on_feedback(100, 1, EvFeedback.LOST)
 
 
 def test_delay_with_marks_shrinks_and_its_end_lets_grow() -> None:

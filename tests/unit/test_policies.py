@@ -13,6 +13,7 @@ from openmrc import policies
 from openmrc._native import cc, paths
 from openmrc.errors import ConfigError
 from openmrc.policies.signatures import Prototype
+from openmrc.verbs import EvFeedback
 
 _numbers = count()
 
@@ -55,14 +56,14 @@ def test_a_selector_is_told_what_became_of_its_packets() -> None:
     policies.register_ev_selector(name, next=always(3), on_feedback=note)
     evs = ev_set(name)
     ev = evs.next(100, 0b11)
-    evs.on_feedback(200, ev, paths.EvFeedback.SKIP_ONCE)
-    evs.on_feedback(300, ev, paths.EvFeedback.LOST)
-    evs.on_feedback(400, ev, paths.EvFeedback.DELIVERED)  # the set has put this EV aside: no news of a position
+    evs.on_feedback(200, ev, EvFeedback.SKIP_ONCE)
+    evs.on_feedback(300, ev, EvFeedback.LOST)
+    evs.on_feedback(400, ev, EvFeedback.DELIVERED)  # the set has put this EV aside: no news of a position
     assert told == [(3, policies.Feedback.SKIP_ONCE, 200), (3, policies.Feedback.LOST, 300)]
 
 
 def test_feedback_has_the_engines_numbers() -> None:
-    assert {one.name: one.value for one in policies.Feedback} == {one.name: one.value for one in paths.EvFeedback}
+    assert {one.name: one.value for one in policies.Feedback} == {one.name: one.value for one in EvFeedback}
 
 
 def test_state_belongs_to_one_qp_and_begins_with_the_seed() -> None:

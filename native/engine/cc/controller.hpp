@@ -12,6 +12,7 @@
 
 #include "engine/base/hot_memory.hpp"
 #include "engine/base/time.hpp"
+#include "engine/generated/profiles.hpp"
 
 namespace openmrc {
 
@@ -23,36 +24,6 @@ struct AckSample {
   bool marked = false;               // ECN: M = SKIP_ONCE or ALWAYS_SKIP
   std::uint8_t rcv_cwnd_pen = 0;     // receiver's penalty field, 0..127
   bool restore_cwnd = false;
-};
-
-// What every controller is told of its surroundings.
-struct CcConfig {
-  std::uint32_t mtu_bytes = 4096;   // nominal size of a full packet
-  std::uint64_t link_rate_bps = 0;  // min of the two ends, all planes together; 0: 100 Gb/s
-  TimePs base_rtt = 0;              // configured, sizes everything; only the delay is measured against the
-                                    // smallest sample. 0: 12 us
-  bool trimming = false;            // both the fabric trims and the peer sends TRIM_NACK
-  // NSCC parameters (F.2); 0 means the published formula.
-  std::uint64_t max_cwnd_bytes = 0;
-  TimePs target_qdelay = 0;
-  TimePs qa_threshold = 0;
-  TimePs adjust_period = 0;
-  std::uint64_t adjust_bytes = 0;
-  std::uint32_t fi_permille = 5000;       // fi = 5 x MTU x scaling_a
-  std::uint32_t eta_permille = 150;       // eta = 0.15 x MTU x scaling_a
-  std::uint32_t fi_scale_permille = 250;  // fast increase = 0.25 x scaling_a
-  std::uint32_t gamma_permille = 800;
-  std::uint32_t max_md_jump_permille = 500;
-  std::uint32_t qa_gate_shift = 3;
-  bool disable_qa = false;
-  bool ignore_rcv_penalty = false;
-  // Beyond the published tables, for networks far from 12 us (docs/concepts/congestion-control.md says why).
-  TimePs no_delay_tolerance = 0;                  // delay that counts as none; 0: 1 us x scaling_b, at least 1 us
-  std::uint32_t proportional_cap_permille = 250;  // most of a BDP that one RTT of proportional increase adds; 0: no cap
-  std::uint32_t incast_degree = 0;                // senders that start at one receiver together (the API's QP hint):
-                                                  // each begins with its share of MaxWnd; 0: unknown, all of it
-  bool ignore_last_hop_trims = false;             // a trim on the last hop does not turn delay into marks
-  std::uint32_t max_cwnd_packets_min = 8;         // MaxWnd by formula never falls below this many packets
 };
 
 struct CcStats {

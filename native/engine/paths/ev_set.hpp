@@ -19,28 +19,10 @@
 #include "engine/base/rng.hpp"
 #include "engine/base/time.hpp"
 #include "engine/events.hpp"
+#include "engine/generated/enums.hpp"
+#include "engine/generated/profiles.hpp"
 
 namespace openmrc {
-
-enum class EvState : std::uint8_t {
-  kGood = 1,
-  kSkip = 3,
-  kAssumedBad = 2,
-  kDenied = 4
-};  // numbers of F.2 where it has one
-
-enum class EvCause : std::uint8_t {
-  kNone = 0,
-  kEcn,
-  kTrimmed,
-  kAlwaysSkip,
-  kLoss,
-  kTimeout,
-  kProbe,
-  kCursor,
-  kLapsed,
-  kController,
-};
 
 using EvIndex = std::uint16_t;  // position in the set's universe; stable for the life of the set
 inline constexpr EvIndex kNoEv = 0xFFFF;
@@ -50,28 +32,9 @@ struct Ev {
   PortId port = 0;
 };
 
-enum class EvFeedback : std::uint8_t {
-  kDelivered,   // acknowledged, M = NONE
-  kSkipOnce,    // acknowledged, M = SKIP_ONCE (ECN)
-  kAlwaysSkip,  // acknowledged, M = ALWAYS_SKIP
-  kTrimmed,     // NACK TRIMMED (not last hop)
-  kLost,        // untrimmed loss
-  kTimeout,     // retransmission timer
-};
-
 // In a probe interval no more probes stay unanswered than this: a dead plane, or a host that is too busy to answer, takes
 // hundreds of EVs of every QP, and the probes of all of them would take what is left. Answers make room for others.
 inline constexpr std::uint32_t kProbesUnansweredMax = 4;
-
-struct EvSetConfig {
-  std::uint16_t active_per_port = 32;
-  std::uint16_t min_active = 1;           // demotion to ASSUMED_BAD stops at this many usable (GOOD or SKIP) EVs
-  std::uint8_t probe_successes = 3;       // answered probes in a row that revive an EV
-  TimePs probe_interval = 10 * kPsPerMs;  // between two probes of one EV, at least
-  TimePs skip_lapse = 0;  // SKIP lapses to GOOD after this long out of use; 0: only the cursor resets it
-  bool marked_probe_revives_to_good = false;  // Known conflicts: "EV after a marked probe answer"; false = SKIP
-  bool half_marked_rule = false;  // while more than half of the active EVs are SKIP, none is passed over (UEC)
-};
 
 // EV selection policy: the order in which the positions of the active set are tried. By name in a registry.
 class EvSelector {

@@ -46,8 +46,10 @@ void MrcRequester::start(TimePs now, const QpToRts& attributes) {
   window_psns_ = attributes.mpr_units * kMprUnitPsns;
   wimm_max_ = attributes.wimm_max;
   // A peer that does not report trimmed packets must not get any (A.6).
-  data_class_ = context_.capabilities.trim_nack ? attributes.data_class : TrafficClass::kNoTrim;
-  resolution_ = attributes.timestamp_resolution;
+  const bool trimmable = context_.capabilities.trim_nack && attributes.trimmable;
+  data_class_ = trimmable ? TrafficClass::kTrimmable : TrafficClass::kNoTrim;
+  resolution_ =
+      attributes.timestamp_resolution_ns == 1000 ? wire::TimestampResolution::k1Us : wire::TimestampResolution::k128Ns;
   quiet_since_ = last_sent_ = now;
   if (context_.path_signal != PathSignal::kMarks && !context_.ev_set->pins()) {
     planes_ = std::make_unique<PlaneSet>(now, static_cast<std::uint32_t>(context_.services.config.ports.size()),

@@ -15,7 +15,12 @@ bool universe_valid(const std::vector<Ev>& universe, std::size_t port_count) {
          std::all_of(universe.begin(), universe.end(), [&](const Ev& ev) { return ev.port < port_count; });
 }
 
-bool mtu_valid(std::uint32_t mtu) { return mtu >= kPayloadMtuMin && mtu <= kPayloadMtuMax && mtu % 4 == 0; }
+// The limits are those of the description.
+static_assert(in_range(QpToRtr{.payload_mtu = kPayloadMtuMin}) &&
+              !in_range(QpToRtr{.payload_mtu = kPayloadMtuMin - 4}));
+static_assert(in_range(QpToRtr{.payload_mtu = kPayloadMtuMax}) &&
+              !in_range(QpToRtr{.payload_mtu = kPayloadMtuMax + 4}));
+static_assert(in_range(QpToRtr{.rq_psn = kPsnSpace - 1}) && !in_range(QpToRtr{.rq_psn = kPsnSpace}));
 
 // What the first unfinished work request is told; the ones behind it are flushed.
 WcStatus status_of(QpErrorCause cause) {
@@ -66,7 +71,7 @@ Status Qp::to_init(TimePs now, const QpToInit& attributes) {
     if (selector == nullptr || controller == nullptr) return Status::kInvalidArgument;
     context_.cc = std::move(controller);
     context_.fabric_trims = attributes.cc.trimming;
-    context_.path_signal = attributes.path_signal;
+    context_.path_signal = attributes.signal;
     context_.plane_buffer_bytes = attributes.plane_buffer_bytes;
     context_.ev_set = std::make_unique<EvSet>(attributes.ev_universe, attributes.ev_set, std::move(selector),
                                               Rng::for_component(seed, "ev_set", context_.qpn),
@@ -84,10 +89,7 @@ Status Qp::to_init(TimePs now, const QpToInit& attributes) {
 Status Qp::to_rtr(TimePs now, const QpToRtr& attributes, Peer* peer) {
   if (context_.state != QpState::kInit) return Status::kInvalidState;
   if (peer == nullptr) return Status::kNotFound;
-  const bool valid = mtu_valid(attributes.payload_mtu) && attributes.rq_psn < kPsnSpace &&
-                     attributes.destination_qp < kPsnSpace && attributes.mpr_units > 0 &&
-                     attributes.wimm_max_dest > 0 && attributes.sack_bytes > 0;
-  if (!valid) return Status::kInvalidArgument;
+  if (!in_range(attributes)) return Status::kInvalidArgument;
   context_.peer = peer;
   context_.heard = now;
   peer->users.push_back(&context_);
@@ -104,10 +106,7 @@ Status Qp::to_rtr(TimePs now, const QpToRtr& attributes, Peer* peer) {
 
 Status Qp::to_rts(TimePs now, const QpToRts& attributes) {
   if (context_.state != QpState::kRtr) return Status::kInvalidState;
-  const bool valid = attributes.sq_psn < kPsnSpace && attributes.mpr_units > 0 && attributes.wimm_max > 0 &&
-                     attributes.timeout_exponent <= 24 && attributes.linear_retries <= 7 &&
-                     attributes.exponential_retries <= 25 && attributes.rc_window_packets > 0;
-  if (!valid) return Status::kInvalidArgument;
+  if (!in_range(attributes)) return Status::kInvalidArgument;
   context_.nonce_out = QpContext::connection_nonce(context_.qpn, context_.destination_qp, attributes.sq_psn);
   requester_->start(now, attributes);
   context_.state = QpState::kRts;

@@ -137,7 +137,7 @@ EngineConfig MrcEndpoint::engine_config(const Surroundings& surroundings, const 
   config.reverse_probe_interval =
       settings.reverse_probe_interval > 0 ? settings.reverse_probe_interval : kReverseProbeRtts * surroundings.base_rtt;
   // Queues of plain switches may hold many round trips, and an answer that waited there is one all the same.
-  if (settings.init.path_signal != PathSignal::kMarks && settings.reverse_probe_interval == 0) {
+  if (settings.init.signal != PathSignal::kMarks && settings.reverse_probe_interval == 0) {
     config.reverse_probe_interval = std::max(config.reverse_probe_interval, kPlainReverseProbeInterval);
   }
   for (PortId port = 0; port < surroundings.shape.planes; ++port)
@@ -226,7 +226,7 @@ void MrcEndpoint::connect(std::uint32_t index, std::uint32_t peer_number) {
   // A driver polls after each command. Without it all QPs would wait in line in the order of their creation, which is by
   // peer: every host of an all-to-all would begin with the same receiver, whatever it posted first.
   // With planes of their own QPs begin with a probe of each, which has to wait for the NIC.
-  if (init.path_signal == PathSignal::kMarks) {
+  if (init.signal == PathSignal::kMarks) {
     MRC_ASSERT(!engine_.poll_transmit(now_, ~PortMask{0}, 1, scratch_burst()));
   }
 }

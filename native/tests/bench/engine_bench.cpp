@@ -87,7 +87,7 @@ class Bench {
   void connect(std::uint8_t end) {
     QpToInit init;
     init.cc.mtu_bytes = kind_.mtu + 100;
-    if (kind_.ordinary) init.path_signal = PathSignal::kDelay;
+    if (kind_.ordinary) init.signal = PathSignal::kDelay;
     init.cc.link_rate_bps = 800'000'000'000;
     init.cc.base_rtt = 10 * kPsPerUs;
     for (std::uint8_t port = 0; port < kPlanes; ++port) {

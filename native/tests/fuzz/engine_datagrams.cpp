@@ -136,7 +136,7 @@ class Table {
     for (PortId port = 0; port < kPorts; ++port) {
       for (std::uint32_t i = 0; i < 4; ++i) init.ev_universe.push_back({0xC000 + port * 16U + i, port});
     }
-    if (link == 1) init.path_signal = PathSignal::kDiscover;
+    if (link == 1) init.signal = PathSignal::kDiscover;
     require(own.modify_qp(now_, qp, init) == Status::kOk);
     QpToRtr rtr;
     rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = link == 1;

@@ -105,8 +105,8 @@ void draw_paths(Draw& draw, const Scenario& scenario, QpPlan& plan) {
 void draw_signal(std::uint64_t seed, std::size_t index, QpPlan& plan) {
   Rng rng = Rng::for_component(seed, "path_signal", index);
   constexpr PathSignal kSignals[] = {PathSignal::kMarks, PathSignal::kMarks, PathSignal::kDelay, PathSignal::kDiscover};
-  plan.init.path_signal = kSignals[rng.below(std::size(kSignals))];
-  plan.rtr.capabilities.plane_sacks = plan.init.path_signal != PathSignal::kMarks && rng.below(4) != 0;
+  plan.init.signal = kSignals[rng.below(std::size(kSignals))];
+  plan.rtr.capabilities.plane_sacks = plan.init.signal != PathSignal::kMarks && rng.below(4) != 0;
   plan.rtr.capabilities.sack_transit = plan.rtr.capabilities.plane_sacks && rng.below(4) != 0;
 }
 
@@ -121,10 +121,8 @@ void draw_qp(Draw& draw, const Scenario& scenario, std::uint32_t packets_of_run,
   plan.rts.timeout_exponent = draw.between<std::uint8_t>(5, 11);
   plan.rts.linear_retries = draw.between<std::uint8_t>(0, 7);
   plan.rts.exponential_retries = draw.permille(750) ? std::uint8_t{25} : draw.between<std::uint8_t>(0, 8);
-  plan.rts.timestamp_resolution =
-      draw.permille(700) ? wire::TimestampResolution::k128Ns : wire::TimestampResolution::k1Us;
-  plan.rts.data_class =
-      plan.transport == Transport::kMrc && draw.permille(700) ? TrafficClass::kTrimmable : TrafficClass::kNoTrim;
+  plan.rts.timestamp_resolution_ns = draw.permille(700) ? 128 : 1000;
+  plan.rts.trimmable = plan.transport == Transport::kMrc && draw.permille(700);
   plan.rts.rc_window_packets = draw.between<std::uint32_t>(1, 128);
   const bool one_way = draw.permille(500);
   for (int end = 0; end < kEnds; ++end) {
@@ -325,13 +323,13 @@ std::string Scenario::describe() const {
         "trim_nack %d, "
         "dynamic_mpr %d, service_time %d, class %u\n",
         plan.init.ev_selector.c_str(), plan.init.ev_universe.size(), plan.init.ev_set.active_per_port,
-        plan.init.ev_set.min_active, plan.init.controller.c_str(), static_cast<unsigned>(plan.init.path_signal),
+        plan.init.ev_set.min_active, plan.init.controller.c_str(), static_cast<unsigned>(plan.init.signal),
         plan.rtr.capabilities.sack_transit  ? " by plane, with transit"
         : plan.rtr.capabilities.plane_sacks ? " by plane"
                                             : "",
         plan.rtr.sack_bytes, plan.rts.timeout_exponent, plan.rts.linear_retries, plan.rts.exponential_retries,
         plan.rtr.capabilities.trim_nack, plan.rtr.capabilities.dynamic_mpr, plan.rtr.capabilities.service_time,
-        static_cast<unsigned>(plan.rts.data_class));
+        static_cast<unsigned>(plan.rts.trimmable));
   }
   for (const Fault& fault : faults) {
     add("  fault %s: %lld..%lld us, plane %d, EV class %d, sender %d, %u permille, %lld ns, qp %u\n",

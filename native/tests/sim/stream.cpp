@@ -123,7 +123,7 @@ void Stream::on_sent(TimePs now, const wire::Packet& packet, TrafficClass traffi
                 packet.meth.msn, ull(message.wr.wr_id - wr_id_base_));
     SIM_REQUIRE(packet.bth.rtx == (seq < sent_end_), "rtx bit %d of a packet that was%s sent before", packet.bth.rtx,
                 seq < sent_end_ ? "" : " not");
-    const bool may_trim = plan_.rtr.capabilities.trim_nack && plan_.rts.data_class == TrafficClass::kTrimmable;
+    const bool may_trim = plan_.rtr.capabilities.trim_nack && plan_.rts.trimmable;
     SIM_REQUIRE(may_trim || traffic_class == TrafficClass::kNoTrim, "trimmable, though nobody would report the trim");
   }
   const std::uint64_t window = rc ? plan_.rts.rc_window_packets : mpr_psns_;

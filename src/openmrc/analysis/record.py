@@ -8,8 +8,10 @@ from typing import Any, cast
 
 from openmrc.analysis.limits import TransportName
 from openmrc.analysis.series import Series, add
+from openmrc.verbs.enums import EvState
 
-EV_STATES = ("GOOD", "SKIP", "ASSUMED_BAD", "DENIED")
+# From the best to the worst.
+EV_STATES = tuple(state.name for state in (EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED))
 
 
 @dataclass(frozen=True, slots=True)

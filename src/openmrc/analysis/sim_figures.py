@@ -12,6 +12,7 @@ import numpy.typing as npt
 from openmrc.analysis.sim_charts import Curve, percentile
 from openmrc.analysis.sim_record import PS, TransportRecord
 from openmrc.analysis.style import EV_COLOURS, PLANE_COLOURS
+from openmrc.verbs.enums import EvState
 
 __all__ = [
     "STATES",
@@ -138,7 +139,7 @@ def drops_over_time(record: TransportRecord, bins: int = 120) -> tuple[Floats, l
 
 
 # States in path_events.parquet, by number; "replaced" means that the EV has left the set.
-STATES = ("replaced", "GOOD", "ASSUMED_BAD", "SKIP", "DENIED")
+STATES = ("replaced", *(state.name for state in EvState))
 _SEVERITY = (0, 1, 3, 2, 4)
 STATE_COLOURS = ("#cbd5e1", EV_COLOURS["GOOD"], EV_COLOURS["ASSUMED_BAD"], EV_COLOURS["SKIP"], EV_COLOURS["DENIED"])
 

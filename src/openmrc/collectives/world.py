@@ -122,7 +122,7 @@ class World:
         self._name = name
         self._timeout_s = timeout_s
         recv_depth = _RECV_DEPTH + native.CREDIT_RECEIVES
-        self._settings = replace(settings or QpSettings(), send_depth=_SEND_DEPTH, recv_depth=recv_depth)
+        self._settings = replace(settings or QpSettings(), send_wr_max=_SEND_DEPTH, recv_wr_max=recv_depth)
         self._silence_by_timeout = self._settings.exponential_retries is None
         if self._silence_by_timeout:
             self._settings = replace(self._settings, exponential_retries=retries_for(timeout_s, self._settings))

@@ -260,7 +260,7 @@ def describe(
         "partition_key": device.partition_key,
         "ev_format": device.ev_format.name,
         "mpr_units": settings.receive_window_units(device),
-        "max_wimm_dest": settings.recv_depth,
+        "max_wimm_dest": settings.recv_wr_max,
         "capabilities": (
             "trim_nack",
             "dynamic_mpr",

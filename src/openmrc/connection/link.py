@@ -269,7 +269,7 @@ class Connection(QpLink):
         peer_name: Address of the peer's TCP end.
     """
 
-    def __init__(self, *, recv_depth: int, **link: Any) -> None:
+    def __init__(self, *, recv_wr_max: int, **link: Any) -> None:
         super().__init__(**link)
         self._handles: dict[int, WriteHandle] = {}
         self._next_id = 1
@@ -278,7 +278,7 @@ class Connection(QpLink):
         self._received: deque[Immediate | WcStatus] = deque()
         self._sends = Completions(self.qp.send_cq, self._send_done)
         self._recvs = Completions(self.qp.recv_cq, self._recv_done)
-        for _ in range(recv_depth):
+        for _ in range(recv_wr_max):
             self.qp.post_recv()
 
     # --- writing
@@ -296,7 +296,7 @@ class Connection(QpLink):
         local_offset: int = 0,
         length_bytes: int | None = None,
     ) -> WriteHandle:
-        """Starts a write into the peer's region and returns at once, unless `send_depth` writes are outstanding.
+        """Starts a write into the peer's region and returns at once, unless `send_wr_max` writes are outstanding.
 
         Args:
             local: Memory region of this connection, or any writable buffer (registered until the write completes).
@@ -387,7 +387,7 @@ class Connection(QpLink):
     @property
     def qp_depth(self) -> int:
         """Writes that may be outstanding."""
-        return int(self.agreed["send_depth"])
+        return int(self.agreed["send_wr_max"])
 
     def _prepare(
         self, local: Any, remote_offset: int, imm: int | None, local_offset: int, length_bytes: int | None
@@ -508,11 +508,11 @@ def _close_all() -> None:
         connection.close(_PROGRAM_ENDED)
 
 
-def queues_for(device: Device, send_depth: int, recv_depth: int) -> tuple[CompletionQueue, CompletionQueue]:
+def queues_for(device: Device, send_wr_max: int, recv_wr_max: int) -> tuple[CompletionQueue, CompletionQueue]:
     """Queues that cannot overrun: one entry for everything that can be posted."""
-    sends = CompletionQueue(device, send_depth + 1)
+    sends = CompletionQueue(device, send_wr_max + 1)
     try:
-        return sends, CompletionQueue(device, recv_depth + 1)
+        return sends, CompletionQueue(device, recv_wr_max + 1)
     except BaseException:
         sends.close()
         raise

@@ -18,10 +18,14 @@ from openmrc.verbs import (
     PathSignal,
     Peer,
     ProtectionDomain,
-    QpState,
+    QpInitAttributes,
     QueuePair,
+    ToInit,
+    ToRtr,
+    ToRts,
     Transport,
 )
+from openmrc.verbs.parameters import CcConfig
 from openmrc.verbs.profiles import CcProfile, EvProfile, EvProfileMode
 
 from . import settings as rules
@@ -110,15 +114,14 @@ class End:
             if self.shared_queue is not None:
                 send_cq = recv_cq = self.shared_queue
             else:
-                send_cq, recv_cq = queues_for(self.device, self.settings.send_depth, self.settings.recv_depth)
+                send_cq, recv_cq = queues_for(self.device, self.settings.send_wr_max, self.settings.recv_wr_max)
             try:
-                qp = self.domain.create_qp(
-                    send_cq,
-                    recv_cq,
+                attributes = QpInitAttributes(
                     transport=Transport[transport.upper()],
-                    send_wr_max=self.settings.send_depth,
-                    recv_wr_max=self.settings.recv_depth,
+                    send_wr_max=self.settings.send_wr_max,
+                    recv_wr_max=self.settings.recv_wr_max,
                 )
+                qp = self.domain.create_qp(send_cq, recv_cq, attributes=attributes)
             except BaseException:
                 if self.shared_queue is None:
                     send_cq.close()
@@ -134,7 +137,7 @@ class End:
 
     def start(self, theirs: Description, their_qps: Sequence[QpEnd], agreed: Agreed, channel: Channel) -> list[QpLink]:
         """Takes the QPs to RTS; one link each, of which the first owns the TCP connection."""
-        cc = rules.cc_values(
+        cc = rules.cc_config(
             self.settings,
             payload_mtu=agreed.payload_mtu,
             rate_bps=agreed.rate_bps,
@@ -150,8 +153,8 @@ class End:
             "payload_mtu": agreed.payload_mtu,
             "base_rtt_ns": agreed.base_rtt_ns,
             "rate_bps": agreed.rate_bps,
-            "max_window_bytes": cc["max_cwnd_bytes"],
-            "send_depth": self.settings.send_depth,
+            "max_window_bytes": cc.max_cwnd_bytes,
+            "send_wr_max": self.settings.send_wr_max,
         }
         links: list[QpLink] = []
         for lane, qp in enumerate(self.qps):
@@ -168,7 +171,7 @@ class End:
                 "silence_max_s": self.settings.silence_s,
             }
             if self.shared_queue is None:
-                links.append(Connection(recv_depth=self.settings.recv_depth, **link))
+                links.append(Connection(recv_wr_max=self.settings.recv_wr_max, **link))
             else:
                 links.append(QpLink(**link))
         return links
@@ -225,39 +228,38 @@ class End:
         profiles: tuple[EvProfile, CcProfile],
     ) -> None:
         settings = self.settings
-        qp.modify(
-            QpState.INIT,
+        to_init = ToInit(
             ev_profile=profiles[0],
             cc_profile=profiles[1],
-            ev_selector=settings.selector,
-            path_signal=settings.path_signal(self.device),
+            ev_selector=settings.ev_selector,
+            signal=settings.path_signal(self.device),
             plane_buffer_bytes=theirs.receive_buffer_bytes // (3 * len(theirs.ports)),
             probe_interval_us=settings.probe_interval_us,
             skip_lapse_us=settings.skip_lapse_us,
         )
-        qp.modify(
-            QpState.RTR,
+        to_rtr = ToRtr(
             peer=peer,
-            dest_qp_num=other.qp_num,
+            destination_qp=other.qp_num,
             rq_psn=other.psn,
-            path_mtu=agreed.payload_mtu,
-            mpr=settings.receive_window_units(self.device),
-            max_wimm_dest=settings.recv_depth,
+            payload_mtu=agreed.payload_mtu,
+            mpr_units=settings.receive_window_units(self.device),
+            wimm_max_dest=settings.recv_wr_max,
             plane_sacks=PLANE_SACKS in theirs.capabilities,
             sack_transit=SACK_TRANSIT in theirs.capabilities,
             sack_bytes=settings.sack_bytes or self._sack_bytes(theirs, agreed),
         )
-        qp.modify(
-            QpState.RTS,
+        to_rts = ToRts(
             sq_psn=psn,
-            mpr=theirs.mpr_units,
-            max_wimm=theirs.max_wimm_dest,
-            mrc_timeout=settings.timeout_exponent,
-            linear_retry_count=settings.linear_retries,
-            exponential_retry_count=settings.exponential_retry_count,
+            mpr_units=theirs.mpr_units,
+            wimm_max=theirs.max_wimm_dest,
+            timeout_exponent=settings.timeout_exponent,
+            linear_retries=settings.linear_retries,
+            exponential_retries=settings.chosen_exponential_retries,
             timestamp_resolution_ns=1000,
             rc_window_packets=settings.rc_window_packets,
         )
+        for step in (to_init, to_rtr, to_rts):
+            qp.modify(step)
 
     def _sack_bytes(self, theirs: Description, agreed: Agreed) -> int:
         if PLANE_SACKS in theirs.capabilities:  # a sender that asks for what it needs
@@ -281,11 +283,8 @@ class End:
         profile.online()
         return profile
 
-    def _cc_profile(self, values: dict[str, Any]) -> CcProfile:
+    def _cc_profile(self, config: CcConfig) -> CcProfile:
         algorithm = None if self.settings.controller == "none" else self.settings.controller
-        named = {"max_cwnd_bytes", "base_rtt_ns", "link_rate_bps", "mtu_bytes", "trimming"}
-        profile = self.device.controller.create_cc_profile(
-            next(_profile_ids), algorithm, **{name: value for name, value in values.items() if name in named}
-        )
+        profile = self.device.controller.create_cc_profile(next(_profile_ids), algorithm, config)
         profile.online()
         return profile

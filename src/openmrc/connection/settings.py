@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from openmrc._native import cc
 from openmrc.errors import ConfigError
-from openmrc.units import RATE_BPS_RANGE
 from openmrc.verbs.enums import PathSignal
+from openmrc.verbs.parameters import CcConfig
+
+from .fields import QpSettingsFields
 
 if TYPE_CHECKING:
     from openmrc.verbs import Device, Port
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["QpSettings"]
 
-TRANSPORTS = ("auto", "mrc", "rc")
-SIGNALS = ("auto", "marks", "delay", "discover")
 HEADER_BYTES_MAX = 44  # BTH, METH, TSETH, RETH, ImmDt and ICRC: the longest data packet
 PAYLOAD_MTU_STANDARD_MAX = 4096
 PAYLOAD_MTU_MAX = 8192
@@ -28,116 +26,22 @@ _BASE_RTT_NS_MIN = 100_000  # two threads have to be woken for an answer, on any
 EXPONENTIAL_RETRIES = 10
 RETRIES_FOR_EVER = 25
 _SILENCE_S_MIN = 10.0
-_MPR_UNITS_MARKS = 32
+_MPR_UNITS_MARKS, _MPR_UNITS_DELAY = 32, 255
 _RETRY_UNIT_S = 1.024e-6
 _RETRY_S_MAX = _RETRY_UNIT_S * (1 << 24)
-_RANGES = {
-    "payload_mtu": (256, PAYLOAD_MTU_MAX),
-    "mpr_units": (1, 255),
-    "sack_bytes": (256, 1 << 20),
-    "timeout_exponent": (0, 24),
-    "linear_retries": (0, 7),
-    "exponential_retries": (0, 25),
-    "active_per_port": (1, 1024),
-    "min_active": (1, 1024),
-    "probe_interval_us": (100, 60_000_000),
-    "skip_lapse_us": (0, 60_000_000),
-    "base_rtt_us": (1, 10_000_000),
-    "rate_bps": RATE_BPS_RANGE,
-    "max_window_bytes": (4096, 1 << 40),
-    "send_depth": (1, 65535),
-    "recv_depth": (1, 65535),
-    "rc_window_packets": (1, 32768),
-    "rc_path": (0, 1023),
-}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QpSettings:
-    """How a connection's QP is to be. Everything has a default that works; None means "found out when connecting".
-
-    Args:
-        transport: "mrc", "rc" (the single-path fallback), or "auto": MRC if both ends can, else RC.
-        selector: EV selector: "mrc", "random", "reps", "round_robin", "single", or one of `openmrc.policies`.
-        controller: Congestion control: "nscc", "none", or one of `openmrc.policies`. With "none" the window is the MPR,
-            which fills any queue.
-        signal: How congestion shows: "marks" (ECN and trimming, as MRC is published), "delay" (queueing delay and
-            losses, plane by plane, for switches that do not mark), "discover" (by delay, until a plane is seen to
-            mark), or "auto": "marks" where a path file or `trimming` describes a fabric made for MRC, or where
-            `controller` is not "nscc", "discover" elsewhere.
-        payload_mtu: Bytes of payload in a packet. None: what the path MTU allows, at most 4,096 where `signal` is
-            "marks", 8,192 elsewhere. More than 4,096 and any multiple of 4 is an extension that both ends must have.
-        mpr_units: Receive window in units of 128 packets. None: 32 where `signal` is "marks", else 255, since packets
-            behind one that is repeated over a long path take as much room as the path itself.
-        sack_bytes: The receiver acknowledges after so many bytes at the latest. More is cheaper, less reacts faster.
-            None: half a burst, and 4 KiB at least, in EV format SRV6 16.
-        timeout_exponent: Retransmission timer 1.024 us x 2^exponent. 13 is 8.4 ms: above what a busy host needs to
-            answer, well below what people notice.
-        linear_retries: So many timeouts at the same interval,
-        exponential_retries: then so many at doubling intervals of 17 s at most (25: for ever), then the QP fails. None:
-            10, which is 17 s together with 7 linear ones; in a `World`, as many as its timeout takes.
-        active_per_port: EVs in use at a time on each port; the rest is the backup set. None: half of the device's, in
-            EV format SRV6 all.
-        min_active: Paths are not put aside below this many usable ones.
-        probe_interval_us: Between two probes of a path that is assumed bad.
-        skip_lapse_us: A path marked by ECN is used again after this time at the latest; 0: when its turn comes.
-        base_rtt_us: Round trip of an idle path. None: measured with probes when connecting, or what the path file says
-            if that is more.
-        rate_bps: All ports together. None: what the ports were given or their interfaces tell, 40 Gbit/s for each
-            where neither is known.
-        max_window_bytes: Never more in flight. None: from rate and round trip, within the peer's socket buffers.
-        trimming: The fabric trims packets instead of dropping them.
-        send_depth: Writes outstanding.
-        recv_depth: Receives kept posted for writes with immediate.
-        rc_window_packets: RC: packets in flight.
-        rc_path: RC: its one path, counted through `Device.evs()`; where a hash would put the connection.
+class QpSettings(QpSettingsFields):
+    """Settings of a connection's QPs. Everything has a default that works; None: found when connecting.
 
     Raises:
         ConfigError: naming the field, its value and what is allowed.
     """
 
-    transport: str = "auto"
-    selector: str = "mrc"
-    controller: str = "nscc"
-    signal: str = "auto"
-    payload_mtu: int | None = None
-    mpr_units: int | None = None
-    sack_bytes: int | None = None
-    timeout_exponent: int = 13
-    linear_retries: int = 7
-    exponential_retries: int | None = None
-    active_per_port: int | None = None
-    min_active: int = 1
-    probe_interval_us: int = 10_000
-    skip_lapse_us: int = 0
-    base_rtt_us: int | None = None
-    rate_bps: int | None = None
-    max_window_bytes: int | None = None
-    trimming: bool = False
-    send_depth: int = 256
-    recv_depth: int = 1024
-    rc_window_packets: int = 64
-    rc_path: int = 0
-
-    def __post_init__(self) -> None:
-        if self.transport not in TRANSPORTS:
-            raise ConfigError("transport", self.transport, ", ".join(TRANSPORTS))
-        if self.controller not in cc.controller_names():
-            raise ConfigError("controller", self.controller, ", ".join(cc.controller_names()))
-        if self.signal not in SIGNALS:
-            raise ConfigError("signal", self.signal, ", ".join(SIGNALS))
-        for one in fields(self):
-            value: Any = getattr(self, one.name)
-            if value is None or one.name not in _RANGES:
-                continue
-            low, high = _RANGES[one.name]
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(one.name, value, f"a whole number from {low} to {high}")
-        if self.payload_mtu is not None and self.payload_mtu % 4:
-            raise ConfigError("payload_mtu", self.payload_mtu, "a multiple of 4")
+    __slots__ = ()
 
     @property
-    def exponential_retry_count(self) -> int:
+    def chosen_exponential_retries(self) -> int:
         """Timeouts at doubling intervals."""
         return EXPONENTIAL_RETRIES if self.exponential_retries is None else self.exponential_retries
 
@@ -152,12 +56,12 @@ class QpSettings:
         """Receive window of QPs of this device, in units of 128 packets."""
         if self.mpr_units is not None:
             return self.mpr_units
-        return _MPR_UNITS_MARKS if self.path_signal(device) is PathSignal.MARKS else _RANGES["mpr_units"][1]
+        return _MPR_UNITS_MARKS if self.path_signal(device) is PathSignal.MARKS else _MPR_UNITS_DELAY
 
     @property
     def retry_s(self) -> float | None:
         """How long a QP retries without an answer; None: for ever."""
-        return retry_s(self.timeout_exponent, self.linear_retries, self.exponential_retry_count)
+        return retry_s(self.timeout_exponent, self.linear_retries, self.chosen_exponential_retries)
 
     @property
     def silence_s(self) -> float | None:
@@ -236,9 +140,9 @@ def base_rtt_ns_of(settings: QpSettings, measured_ns: int | None, paths: Paths |
     return max(_BASE_RTT_NS_MIN, 2 * max(measured_ns or 0, told_ns))
 
 
-def cc_values(
+def cc_config(
     settings: QpSettings, *, payload_mtu: int, rate_bps: int, base_rtt_ns: int, peer_buffer_bytes: int
-) -> dict[str, Any]:
+) -> CcConfig:
     """Parameters for the congestion control.
 
     The window stays within a third of the peer's socket buffers: the kernel charges more for a datagram than its bytes,
@@ -249,10 +153,10 @@ def cc_values(
     window = settings.max_window_bytes or min(
         max(3 * bdp_bytes // 2, floor_bytes), max(peer_buffer_bytes // 3, floor_bytes)
     )
-    return {
-        "mtu_bytes": payload_mtu + HEADER_BYTES_MAX + 28,
-        "link_rate_bps": rate_bps,
-        "base_rtt_ns": base_rtt_ns,
-        "max_cwnd_bytes": window,
-        "trimming": settings.trimming,
-    }
+    return CcConfig(
+        mtu_bytes=payload_mtu + HEADER_BYTES_MAX + 28,
+        link_rate_bps=rate_bps,
+        base_rtt_ns=base_rtt_ns,
+        max_cwnd_bytes=window,
+        trimming=settings.trimming,
+    )

@@ -106,7 +106,7 @@ class PerfOptions:
 
     def settings(self) -> QpSettings:
         """Settings of every connection."""
-        return QpSettings(transport=self.transport, send_depth=max(self.depth, 16))
+        return QpSettings(transport=self.transport, send_wr_max=max(self.depth, 16))
 
 
 class _Form(BaseModel):

@@ -26,11 +26,12 @@ from openmrc.live.view import View
 from openmrc.sim import Scenario, Watch, run
 from openmrc.sim.native_config import all_faults
 from openmrc.sim.tables import Table
+from openmrc.verbs.enums import EvState
 
 __all__ = ["Outcome", "PathChange", "emulate", "outcome_table", "run_in", "simulate"]
 
 _SAMPLE_PS = 10 * 10**9
-_STATES = {1: "GOOD", 2: "ASSUMED_BAD", 3: "SKIP", 4: "DENIED"}
+_STATES = {state.value: state.name for state in EvState}
 
 
 @dataclass(frozen=True, slots=True)

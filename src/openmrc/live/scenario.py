@@ -103,7 +103,7 @@ def _check(scenario: Scenario, section: MrcSection) -> None:
 def _connection(section: MrcSection, *, trimming: bool) -> dict[str, object]:
     """What the transport's section says, as settings of a connection; what it does not say the plan decides."""
     settings: dict[str, object] = {
-        "selector": section.ev_selector,
+        "ev_selector": section.ev_selector,
         "controller": section.controller,
         "active_per_port": section.evs_per_port or EVS_LEAST,
         "trimming": trimming,

@@ -13,13 +13,14 @@ from openmrc.paper.experiment import Experiment, Outcome, Results, Runs, goodput
 from openmrc.paper.finding import Measure, find
 from openmrc.paper.plot import Line, Plot
 from openmrc.sim import TransportResult
+from openmrc.verbs.enums import EvState
 
 __all__ = ["EXPERIMENTS"]
 
 RATE_GBPS = 800.0
 SOURCE, DESTINATION = 0, 2
 SAMPLE_MS = 0.1
-REPLACED, ASSUMED_BAD = 0, 2  # states in the table of path events
+REPLACED, ASSUMED_BAD = 0, int(EvState.ASSUMED_BAD)  # states in the table of path events
 
 # 16 EVs are 2 on each plane. Each plane has 4 paths, so that 2 are left as backups: every EV there is, is known by
 # number, and half of them are in use. The fault names an EV; which one is in use depends on the seed, so all four of a

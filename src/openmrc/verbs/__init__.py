@@ -6,6 +6,7 @@ The names are those of the MRC API (libibverbs with MRC's additions) in Python f
 
 from __future__ import annotations
 
+from openmrc.verbs.attributes import QpInitAttributes, ToInit, ToRtr, ToRts
 from openmrc.verbs.carrier import CarrierMonitor, FabricCarrier, LinkCarrier
 from openmrc.verbs.cq import CompletionQueue
 from openmrc.verbs.device import Context, Device, DeviceAttributes, Peer, Port, ProtectionDomain, QpHint
@@ -13,10 +14,12 @@ from openmrc.verbs.enums import (
     Access,
     EvCause,
     EventType,
+    EvFeedback,
     EvState,
     PathSignal,
     QpErrorCause,
     QpState,
+    Status,
     Transport,
     WcOpcode,
     WcStatus,
@@ -25,6 +28,7 @@ from openmrc.verbs.enums import (
 from openmrc.verbs.ev_format import EvFormat, EvFormatMode, EvProfileField, expand_ev, generate_evs
 from openmrc.verbs.events import Event, EventSubscription
 from openmrc.verbs.memory import MemoryRegion
+from openmrc.verbs.parameters import CcConfig
 from openmrc.verbs.paths import Paths
 from openmrc.verbs.profiles import (
     CcProfile,
@@ -42,6 +46,7 @@ from openmrc.verbs.work import RecvWr, SendWr, WorkCompletion
 __all__ = [
     "Access",
     "CarrierMonitor",
+    "CcConfig",
     "CcProfile",
     "CompletionQueue",
     "Context",
@@ -50,6 +55,7 @@ __all__ = [
     "DeviceAttributes",
     "EvCause",
     "EvEntry",
+    "EvFeedback",
     "EvFormat",
     "EvFormatMode",
     "EvFormatProfile",
@@ -72,10 +78,15 @@ __all__ = [
     "ProtectionDomain",
     "QpErrorCause",
     "QpHint",
+    "QpInitAttributes",
     "QpState",
     "QueuePair",
     "RecvWr",
     "SendWr",
+    "Status",
+    "ToInit",
+    "ToRtr",
+    "ToRts",
     "Transport",
     "WcOpcode",
     "WcStatus",

@@ -7,9 +7,10 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from openmrc.errors import DeviceError
-from openmrc.verbs.enums import WcStatus, check
+from openmrc.verbs.enums import WcStatus
 from openmrc.verbs.open_files import explained
 from openmrc.verbs.stats import CompletionQueueStatistics
+from openmrc.verbs.status import check
 from openmrc.verbs.work import WorkCompletion
 
 if TYPE_CHECKING:

@@ -17,14 +17,17 @@ from openmrc import _native
 from openmrc.errors import BusyError, ConfigError, DeviceError
 from openmrc.forks import keep_from_children
 from openmrc.units import RATE_BPS_RANGE
+from openmrc.verbs.attributes import QpInitAttributes
 from openmrc.verbs.cq import CompletionQueue
-from openmrc.verbs.enums import Access, EvFormatMode, Transport, check
+from openmrc.verbs.enums import Access, Transport
+from openmrc.verbs.ev_format import EvFormatMode
 from openmrc.verbs.events import Event, EventHub, EventSubscription
 from openmrc.verbs.memory import MemoryRegion
 from openmrc.verbs.open_files import explained
 from openmrc.verbs.paths import CheckedPaths, Paths, checked_paths
 from openmrc.verbs.profiles import Controller
 from openmrc.verbs.stats import DeviceStatistics, device_statistics
+from openmrc.verbs.status import check
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -112,17 +115,17 @@ class DeviceAttributes:
     udp_port: int = 4791
     ev_format: EvFormatMode = EvFormatMode.UDP
     evs_per_port: int = 64
-    max_wimm: int = 65535
+    wimm_max: int = 65535
     """WRITE_IMM messages a requester may keep in flight."""
-    max_wimm_dest: int = 65535
+    wimm_max_dest: int = 65535
     """WRITE_IMM messages a responder may allow."""
-    max_mpr: int = 255
+    mpr_units_max: int = 255
     """Largest receive window, in units of `mpr_resolution` PSNs."""
     mpr_resolution: int = 128
     max_qp_hints: int = 65535
     trim_nack: bool = True
     dynamic_mpr: bool = True
-    svc_time: bool = True
+    service_time: bool = True
     max_message_bytes: int = 1 << 30
     payload_mtu_max: int = 8192
     transports: tuple[Transport, ...] = (Transport.MRC, Transport.RC)
@@ -514,18 +517,13 @@ class ProtectionDomain:
         send_cq: CompletionQueue,
         recv_cq: CompletionQueue | None = None,
         *,
-        transport: Transport = Transport.MRC,
-        send_wr_max: int = 128,
-        recv_wr_max: int = 128,
+        attributes: QpInitAttributes | None = None,
         hint: QpHint | None = None,
     ) -> QueuePair:
         """A QP in state RST; see `QueuePair`."""
         from openmrc.verbs.qp import QueuePair
 
-        return QueuePair(
-            self, send_cq, recv_cq or send_cq, transport=transport, send_wr_max=send_wr_max,
-            recv_wr_max=recv_wr_max, hint=hint,
-        )  # fmt: skip
+        return QueuePair(self, send_cq, recv_cq or send_cq, attributes=attributes, hint=hint)
 
 
 def _within(name: str, value: object, low: int, high: int) -> None:

@@ -1,25 +1,22 @@
-"""Every number that crosses the native boundary, by name.
+"""Enumerations.
 
-The values are the engine's (`native/engine/types.hpp`, `events.hpp`) and, where verbs have one, libibverbs'.
+Written by tools/spec.py from spec/enums.toml: edit that, then `make spec`.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
-from typing import NoReturn
-
-from openmrc import errors
-from openmrc.verbs.ev_format import EvFormatMode
 
 __all__ = [
     "Access",
     "EvCause",
-    "EvFormatMode",
+    "EvFeedback",
     "EvState",
     "EventType",
     "PathSignal",
     "QpErrorCause",
     "QpState",
+    "Status",
     "Transport",
     "WcOpcode",
     "WcStatus",
@@ -27,8 +24,187 @@ __all__ = [
 ]
 
 
+class Transport(IntEnum):
+    """Protocol of a QP."""
+
+    MRC = 0
+    """Multipath, as this repository describes it."""
+    RC = 1
+    """The RoCEv2 RC fallback: one path, go-back-N."""
+
+
+class QpState(IntEnum):
+    """State of a QP."""
+
+    RST = 0
+    """Created, or reset."""
+    INIT = 1
+    """Has paths and congestion control."""
+    RTR = 2
+    """Ready to receive."""
+    RTS = 3
+    """Ready to send."""
+    ERR = 4
+    """Failed: everything posted is flushed."""
+
+
+class QpErrorCause(IntEnum):
+    """Reason why a QP went to ERR."""
+
+    NONE = 0
+    """It did not."""
+    RETRY_EXCEEDED = 1
+    """No path answered until the retries ran out."""
+    LOCAL_PROTECTION = 2
+    """A registered buffer of a posted request is gone."""
+    REMOTE_ACCESS = 3
+    """The peer refused: key, bounds or permission."""
+    REMOTE_OPERATIONAL = 4
+    """The peer failed on its side: no receive posted, completion queue overrun."""
+    REMOTE_INVALID = 5
+    """The peer refused the request."""
+    ACCESS_VIOLATION = 6
+    """This side refused the peer's WRITE."""
+    NO_RECEIVE_POSTED = 7
+    """A WRITE_IMM found no receive."""
+    WIMM_LIMIT = 8
+    """The peer exceeded `wimm_max_dest`."""
+    UNEXPECTED_EVENT = 9
+    """The peer sent a NACK for an unexpected event."""
+    PROTOCOL = 10
+    """The peer broke the structure of a message."""
+    CQ_OVERRUN = 11
+    """A completion found its queue full."""
+    FLUSHED = 12
+    """Moved to ERR by command."""
+
+
+class WrOpcode(IntEnum):
+    """Kind of a work request."""
+
+    WRITE = 0
+    """Write into the peer's memory."""
+    WRITE_IMM = 1
+    """The same, and consume a receive of the peer's, with 32 bits of immediate data."""
+
+
+class WcOpcode(IntEnum):
+    """Kind of a completion."""
+
+    WRITE = 0
+    """Of a send."""
+    RECV_WRITE_IMM = 1
+    """Of a receive, by a WRITE_IMM of the peer."""
+
+
+class WcStatus(IntEnum):
+    """Status of a completion; numbers of `ibv_wc_status`."""
+
+    SUCCESS = 0
+    """The peer has the data."""
+    LOC_PROT_ERR = 4
+    """The local region is gone."""
+    WR_FLUSH_ERR = 5
+    """The QP failed, or was moved to ERR, before this one was done."""
+    REM_INV_REQ_ERR = 9
+    """The peer refused the request."""
+    REM_ACCESS_ERR = 10
+    """Wrong key, key of another protection domain, outside the region, or not writable."""
+    REM_OP_ERR = 11
+    """No receive posted at the peer, or its CQ overran."""
+    RETRY_EXC_ERR = 12
+    """No path answered until the retries ran out."""
+
+
+class EvState(IntEnum):
+    """State of an EV; numbers of the controller API where it has one (protocol F.2)."""
+
+    GOOD = 1
+    """Carries data."""
+    ASSUMED_BAD = 2
+    """Out of use after a loss or timeout, and probed."""
+    SKIP = 3
+    """Out of use for one round after a mark."""
+    DENIED = 4
+    """Out of use by order of the controller."""
+
+
+class EvCause(IntEnum):
+    """Reason why an EV changed its state."""
+
+    NONE = 0
+    """None."""
+    ECN = 1
+    """A SACK reports a mark (SKIP_ONCE)."""
+    TRIMMED = 2
+    """A switch trimmed a packet."""
+    ALWAYS_SKIP = 3
+    """The peer asks to leave the path (ALWAYS_SKIP)."""
+    LOSS = 4
+    """A packet counts as lost."""
+    TIMEOUT = 5
+    """The retransmission timer fired."""
+    PROBE = 6
+    """Probes were answered."""
+    CURSOR = 7
+    """Its turn came again."""
+    LAPSED = 8
+    """`skip_lapse_us` passed."""
+    CONTROLLER = 9
+    """`deny_ev` or `enable_ev`."""
+
+
+class PathSignal(IntEnum):
+    """How congestion shows on the planes of a QP."""
+
+    MARKS = 0
+    """ECN marks and trimming: one controller for the QP, as MRC is published."""
+    DELAY = 1
+    """Queueing delay and losses, plane by plane (extension)."""
+    DISCOVER = 2
+    """By delay, until a plane is seen to mark (extension)."""
+
+
+class EvFeedback(IntEnum):
+    """Feedback about an EV, as an EV set and a selector take it."""
+
+    DELIVERED = 0
+    """Acknowledged without a mark."""
+    SKIP_ONCE = 1
+    """Acknowledged, marked by ECN."""
+    ALWAYS_SKIP = 2
+    """Acknowledged, and the peer asks to leave the path."""
+    TRIMMED = 3
+    """Trimmed by a switch before the last hop."""
+    LOST = 4
+    """Lost without being trimmed."""
+    TIMEOUT = 5
+    """The retransmission timer fired."""
+
+
+class EventType(IntEnum):
+    """Kind of an event in a device's stream."""
+
+    QP_STATE = 0
+    """A QP entered a state."""
+    EV_STATE = 1
+    """An EV of a QP entered a state."""
+    EV_REPLACED = 2
+    """An EV left the active set for another one."""
+    PORT_STATE = 3
+    """A port went down or up, here or at a peer."""
+    RETRY_TIMEOUT = 4
+    """The retransmission timer of a QP fired."""
+    CQ_OVERRUN = 5
+    """A completion found its queue full."""
+    PORT_REFUSED = 6
+    """The operating system refused to send or receive on a port."""
+    PLANE_STATE = 7
+    """A plane stopped answering, or answers again, while others do."""
+
+
 class Access(IntFlag):
-    """What may be done with a memory region."""
+    """Rights on a memory region."""
 
     LOCAL_READ = 0
     """Send from it: always allowed, to QPs of its protection domain."""
@@ -36,124 +212,20 @@ class Access(IntFlag):
     """A peer may write into it through a QP of its protection domain, with the rkey."""
 
 
-class Transport(IntEnum):
-    """What a QP speaks: MRC, or the RoCEv2 RC fallback (one path, go-back-N)."""
+class Status(IntEnum):
+    """Outcome of a command. Peers never cause one: what peers do shows in counters, events and completions."""
 
-    MRC = 0
-    RC = 1
-
-
-class QpState(IntEnum):
-    RST = 0
-    INIT = 1
-    RTR = 2
-    RTS = 3
-    ERR = 4
-
-
-class QpErrorCause(IntEnum):
-    """Why a QP went to ERR."""
-
-    NONE = 0
-    RETRY_EXCEEDED = 1
-    LOCAL_PROTECTION = 2
-    REMOTE_ACCESS = 3
-    REMOTE_OPERATIONAL = 4
-    REMOTE_INVALID = 5
-    ACCESS_VIOLATION = 6
-    NO_RECEIVE_POSTED = 7
-    WIMM_LIMIT = 8
-    UNEXPECTED_EVENT = 9
-    PROTOCOL = 10
-    CQ_OVERRUN = 11
-    FLUSHED = 12
-
-
-class WrOpcode(IntEnum):
-    WRITE = 0
-    WRITE_IMM = 1
-
-
-class WcOpcode(IntEnum):
-    WRITE = 0
-    RECV_WRITE_IMM = 1
-
-
-class WcStatus(IntEnum):
-    """Status of a completion; numbers of `ibv_wc_status`."""
-
-    SUCCESS = 0
-    LOC_PROT_ERR = 4
-    WR_FLUSH_ERR = 5
-    REM_INV_REQ_ERR = 9
-    REM_ACCESS_ERR = 10
-    REM_OP_ERR = 11
-    RETRY_EXC_ERR = 12
-
-
-class EvState(IntEnum):
-    """State of an EV; the controller's numbers where it has one (protocol F.2)."""
-
-    GOOD = 1
-    ASSUMED_BAD = 2
-    SKIP = 3
-    DENIED = 4
-
-
-class EvCause(IntEnum):
-    """Why an EV changed its state."""
-
-    NONE = 0
-    ECN = 1
-    TRIMMED = 2
-    ALWAYS_SKIP = 3
-    LOSS = 4
-    TIMEOUT = 5
-    PROBE = 6
-    CURSOR = 7
-    LAPSED = 8
-    CONTROLLER = 9
-
-
-class PathSignal(IntEnum):
-    """How a QP sees congestion on its planes."""
-
-    MARKS = 0
-    """ECN marks and trimming: one controller for the QP, as MRC is published."""
-    DELAY = 1
-    """Queueing delay and losses, plane by plane."""
-    DISCOVER = 2
-    """By delay, until a plane is seen to mark."""
-
-
-class EventType(IntEnum):
-    """Kinds of events in a device's stream."""
-
-    QP_STATE = 0
-    EV_STATE = 1
-    EV_REPLACED = 2
-    PORT_STATE = 3
-    RETRY_TIMEOUT = 4
-    CQ_OVERRUN = 5
-    PORT_REFUSED = 6
-    PLANE_STATE = 7
-
-
-_STATUS_ERRORS: dict[int, type[errors.VerbsError]] = {
-    1: errors.InvalidArgumentError,
-    2: errors.InvalidStateError,
-    3: errors.QueueFullError,
-    4: errors.LimitError,
-    5: errors.BusyError,
-    6: errors.NotFoundError,
-}
-
-
-def _raise_status(status: int, what: str) -> NoReturn:
-    raise _STATUS_ERRORS[status](what)
-
-
-def check(status: int, what: str) -> None:
-    """Raises the typed error of a native status other than 0; `what` says which call and why it may be refused."""
-    if status:
-        _raise_status(status, what)
+    OK = 0
+    """Done."""
+    INVALID_ARGUMENT = 1
+    """EINVAL."""
+    INVALID_STATE = 2
+    """EINVAL: not in this QP state."""
+    QUEUE_FULL = 3
+    """ENOMEM: more work requests than the queue holds."""
+    LIMIT = 4
+    """E2BIG: over a limit of the device."""
+    BUSY = 5
+    """EBUSY: still referenced."""
+    NOT_FOUND = 6
+    """ENOENT."""

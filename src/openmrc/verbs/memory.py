@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from openmrc import _native
 from openmrc.errors import InvalidArgumentError
-from openmrc.verbs.enums import Access, check
+from openmrc.verbs.enums import Access
 from openmrc.verbs.stats import MemoryRegionStatistics
+from openmrc.verbs.status import check
 
 if TYPE_CHECKING:
     from types import TracebackType

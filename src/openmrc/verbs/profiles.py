@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from openmrc._native import cc
 from openmrc.errors import BusyError, ConfigError, InvalidStateError, NotFoundError, did_you_mean
-from openmrc.verbs.enums import EvState, check
+from openmrc.verbs.enums import EvState
 from openmrc.verbs.ev_format import EvFormat, EvFormatMode, EvProfileField, ev_value, generate_evs
+from openmrc.verbs.parameters import CcConfig
 from openmrc.verbs.paths import SELECTOR_BITS
+from openmrc.verbs.status import check
 
 if TYPE_CHECKING:
     from openmrc.verbs.device import Device, Peer
@@ -41,24 +43,6 @@ _PROBE_BYTES = 32  # BTH, ERTH and ICRC
 _PADDING_BYTES_MAX = 8256
 _P = TypeVar("_P", bound="_Profile")
 _ALGORITHMS = {"uet-1.0-nscc": "nscc", "nscc": "nscc", None: "none", "none": "none"}
-_CC_FIELDS = {
-    "disable_qa": "disable_qa",
-    "adjust_bytes_threshold": "adjust_bytes",
-    "adjust_period_threshold_ns": "adjust_period_ns",
-    "base_rtt_ns": "base_rtt_ns",
-    "eta_permille": "eta_permille",
-    "fi_permille": "fi_permille",
-    "fi_scale_permille": "fi_scale_permille",
-    "gamma_permille": "gamma_permille",
-    "max_md_jump_permille": "max_md_jump_permille",
-    "max_cwnd_bytes": "max_cwnd_bytes",
-    "qa_gate": "qa_gate_shift",
-    "qa_threshold_ns": "qa_threshold_ns",
-    "target_delay_ns": "target_qdelay_ns",
-    "link_rate_bps": "link_rate_bps",
-    "mtu_bytes": "mtu_bytes",
-    "trimming": "trimming",
-}
 
 
 GeneratedFields = Sequence[EvProfileField] | Sequence[Sequence[EvProfileField]]
@@ -220,7 +204,7 @@ class EvProfile(_Profile):
 class CcProfile(_Profile):
     """Congestion control and its parameters: made by `Controller.create_cc_profile`."""
 
-    def __init__(self, controller: Controller, profile_id: int, algorithm: str | None, values: dict[str, Any]) -> None:
+    def __init__(self, controller: Controller, profile_id: int, algorithm: str | None, config: CcConfig) -> None:
         super().__init__(controller, profile_id)
         # Controllers of openmrc.policies go by their own names.
         algorithms = _ALGORITHMS | {name: name for name in cc.controller_names()}
@@ -228,13 +212,10 @@ class CcProfile(_Profile):
             known = [name for name in algorithms if name]
             hint = did_you_mean(str(algorithm), known)
             raise ConfigError("algorithm", algorithm, f"{', '.join(known)}, or None for no control", hint=hint)
-        for name in values:
-            if name not in _CC_FIELDS:
-                raise ConfigError("cc field", name, ", ".join(_CC_FIELDS), hint=did_you_mean(name, _CC_FIELDS))
         self.algorithm = algorithm
         self.controller_name = algorithms[algorithm]
         """Name in the engine's registry."""
-        self._values = {_CC_FIELDS[name]: value for name, value in values.items()}
+        self.config = config
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,20 +303,20 @@ class Controller:
             raise ConfigError("min_active", min_active, f"1 to {len(universe)}, the number of EVs")
         return self._add(EvProfile(self, number, mode, universe, active_per_port, min_active))
 
-    def create_cc_profile(self, profile_id: int, algorithm: str | None = "uet-1.0-nscc", **values: Any) -> CcProfile:
+    def create_cc_profile(
+        self, profile_id: int, algorithm: str | None = "uet-1.0-nscc", config: CcConfig | None = None
+    ) -> CcProfile:
         """Names a congestion control and its parameters.
 
         Args:
             profile_id: 64 bits, the controller's choice.
             algorithm: "uet-1.0-nscc", the name of a controller of `openmrc.policies`, or None for no control.
-            values: NSCC fields: disable_qa, adjust_bytes_threshold, adjust_period_threshold_ns, base_rtt_ns,
-                eta_permille, fi_permille, fi_scale_permille, gamma_permille, max_md_jump_permille, max_cwnd_bytes,
-                qa_gate, qa_threshold_ns, target_delay_ns; and what the fabric is: link_rate_bps, mtu_bytes, trimming.
+            config: Surroundings of the controller, and parameters of NSCC.
 
         Raises:
-            ConfigError: unknown algorithm or field, or the id is taken.
+            ConfigError: unknown algorithm, or the id is taken.
         """
-        return self._add(CcProfile(self, self._new_id(profile_id), algorithm, values))
+        return self._add(CcProfile(self, self._new_id(profile_id), algorithm, config or CcConfig()))
 
     def profile(self, profile_id: int) -> _Profile:
         """The profile with this id.

@@ -1,0 +1,173 @@
+"""Records of `spec/` are read strictly by classes and native reader: names, types, ranges, needed fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from _spec_model import INTEGERS, Field, load
+from openmrc import _native
+from openmrc.connection import QpSettings
+from openmrc.errors import ConfigError, InvalidArgumentError
+from openmrc.verbs import CcConfig, Device, PathSignal, Peer, QpInitAttributes, QpState, QueuePair, ToInit, ToRtr, ToRts
+
+SPEC = load(Path(__file__).resolve().parents[2] / "spec")
+PEER = Peer(("127.0.0.77",))
+NEEDED: dict[str, dict[str, Any]] = {
+    "ToRtr": {"peer": PEER, "destination_qp": 17, "rq_psn": 0},
+    "ToRts": {"sq_psn": 0},
+}
+CLASSES = {
+    one.__name__: one for one in (QpInitAttributes, ToInit, ToRtr, ToRts, CcConfig)
+} | {"QpSettingsFields": QpSettings}  # fmt: skip
+READ = sorted(record.name for record in SPEC.records.values() if record.has_reader and not record.counters)
+FIELDS = [(name, field) for name in READ for field, _ in SPEC.flat(SPEC.records[name])]
+
+
+def check(record: str, **values: object) -> None:
+    _native.check_record(record, NEEDED.get(record, {}) | values)
+
+
+def allowed(field: Field) -> list[Any]:
+    """Values at the ends of what a field allows."""
+    if field.type in SPEC.enumerations:
+        return [value.number for value in SPEC.enumerations[field.type].values]
+    if field.choices == "ev_selector_names":
+        return list(_native.ev_selector_names())
+    if field.choices == "controller_names":
+        return list(_native.controller_names())
+    if field.choices:
+        return list(field.choices)
+    if field.type == "bool":
+        return [True, False]
+    return [field.low, field.high] if field.high is not None else []
+
+
+def refused(field: Field) -> list[Any]:
+    """Values beyond what a field allows, and of other types."""
+    if field.type == "bool":
+        return [1, "on", 0.5]
+    if field.type == "text":
+        return ["no such name", 3, b"mrc"]
+    if field.type in SPEC.enumerations or field.choices:
+        return [255, -1, True, "MARKS"]
+    if field.type in INTEGERS or field.type == "time":
+        assert field.low is not None
+        assert field.high is not None
+        beyond = [field.low - 1, field.high + 1, -1, 1 << 64, True, 1.0, str(field.low)]
+        return beyond + [field.low + 1] * (field.multiple_of > 1)
+    return ["another class", 3]
+
+
+@pytest.mark.parametrize(("record", "field"), FIELDS, ids=lambda one: one if isinstance(one, str) else one.name)
+def test_every_field_takes_what_is_described_and_nothing_else(record, field):
+    for value in allowed(field) + [None] * field.nullable:
+        check(record, **{field.name: value})
+    for value in refused(field):
+        with pytest.raises(ConfigError, match="allowed") as caught:
+            check(record, **{field.name: value})
+        assert (caught.value.field, caught.value.value) == (field.name, value)
+
+
+@pytest.mark.parametrize(("record", "field"), FIELDS, ids=lambda one: one if isinstance(one, str) else one.name)
+def test_every_class_refuses_what_the_native_reader_refuses(record, field):
+    if record not in CLASSES:
+        return
+    for value in refused(field):
+        with pytest.raises(ConfigError) as caught:
+            CLASSES[record](**NEEDED.get(record, {}) | {field.name: value})
+        assert caught.value.field == field.name
+
+
+@pytest.mark.parametrize("record", READ)
+def test_an_unknown_name_is_refused_with_the_nearest_one(record):
+    name = SPEC.flat(SPEC.records[record])[-1][0].name
+    with pytest.raises(ConfigError, match=f"did you mean '{name}'") as caught:
+        check(record, **{f"{name}x": 1})
+    assert caught.value.field == f"{name}x"
+    with pytest.raises(KeyError):
+        _native.check_record(f"{record}s", {})
+
+
+@pytest.mark.parametrize(("record", "name"), [(record, name) for record, needed in NEEDED.items() for name in needed])
+def test_a_missing_field_is_named(record, name):
+    values = {key: value for key, value in NEEDED[record].items() if key != name}
+    for make in (lambda: _native.check_record(record, values), lambda: CLASSES[record](**values)):
+        with pytest.raises(ConfigError, match=f"{record} needs it") as caught:
+            make()
+        assert caught.value.field == name
+
+
+def test_names_of_the_mrc_api_lead_to_those_here():
+    with pytest.raises(InvalidArgumentError, match=r"it is timeout_exponent here\)"):
+        ToRts(sq_psn=0, mrc_timeout=8)  # type: ignore[call-arg]
+    with pytest.raises(InvalidArgumentError, match="it is payload_mtu here, and it belongs to ToRtr"):
+        ToRts(sq_psn=0, path_mtu=1024)  # type: ignore[call-arg]
+    with pytest.raises(InvalidArgumentError, match="did you mean 'linear_retries'"):
+        ToRts(sq_psn=0, linear_retry=7)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="it is qa_gate_shift here"):
+        CcConfig(qa_gate=2)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="did you mean 'exponential_retries'"):
+        QpSettings(exponental_retries=2)  # type: ignore[call-arg]
+
+
+def test_records_are_frozen_and_compare_by_value():
+    step = ToRts(sq_psn=1)
+    assert step == ToRts(sq_psn=1, timeout_exponent=8) != ToRts(sq_psn=2)
+    with pytest.raises(FrozenInstanceError):
+        step.sq_psn = 2  # type: ignore[misc]
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[Device]:
+    with Device(["127.0.0.73"], evs_per_port=4) as opened:
+        yield opened
+
+
+@pytest.fixture
+def qp(device: Device) -> Iterator[QueuePair]:
+    context = device.open_context()
+    with context.create_cq(16) as cq, context.alloc_pd().create_qp(cq) as made:
+        yield made
+
+
+def test_every_step_reads_its_record_strictly(qp):
+    """The native methods themselves: the classes cannot make such dictionaries."""
+    native, number = qp._native, qp.qp_num
+    calls = {
+        "ToInit": lambda values: native.qp_to_init(number, values, {}, qp.device.evs(), "nscc", {}),
+        "EvSetConfig": lambda values: native.qp_to_init(number, {}, values, qp.device.evs(), "nscc", {}),
+        "CcConfig": lambda values: native.qp_to_init(number, {}, {}, qp.device.evs(), "nscc", values),
+        "ToRtr": lambda values: native.qp_to_rtr(number, NEEDED["ToRtr"] | values, 0),
+        "ToRts": lambda values: native.qp_to_rts(number, NEEDED["ToRts"] | values),
+        "QpInitAttributes": lambda values: native.create_qp(values, qp.send_cq.id, qp.recv_cq.id, 1),
+    }
+    for record, call in calls.items():
+        last = SPEC.flat(SPEC.records[record])[-1][0]
+        with pytest.raises(ConfigError, match=f"did you mean '{last.name}'"):
+            call({f"{last.name}x": 1})
+        with pytest.raises(ConfigError) as caught:
+            call({last.name: "text"})
+        assert caught.value.field == last.name
+    assert qp.state is QpState.RST
+
+
+def test_what_is_no_step_is_refused(qp):
+    for wrong in (QpState.INIT, "RTS", None, QpInitAttributes()):
+        with pytest.raises(InvalidArgumentError, match="not a step"):
+            qp.modify(wrong)
+
+
+def test_values_reach_the_engine(qp):
+    """A window of one message in flight, a selector, a signal: what was given is what the QP answers."""
+    qp.modify(ToInit(ev_selector="single", signal=PathSignal.DELAY, probe_successes=255))
+    assert qp.state is QpState.INIT
+    qp.modify(ToRtr(peer=PEER, destination_qp=0xFFFFFF, rq_psn=0xFFFFFF, payload_mtu=8192, mpr_units=255))
+    with pytest.raises(Exception, match="dynamic MPR"):
+        qp.set_receive_window(1)
+    qp.modify(ToRts(sq_psn=0xFFFFFF, exponential_retries=0))
+    assert qp.state is QpState.RTS

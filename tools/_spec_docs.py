@@ -1,0 +1,71 @@
+"""Reference pages written from descriptions."""
+
+from __future__ import annotations
+
+from _spec_model import Enumeration, Field, Page, Record, Spec
+from _spec_python import api_words, range_words
+
+__all__ = ["page_of"]
+
+
+def page_of(page: Page, spec: Spec) -> str:
+    """A page with a table for each record and enumeration."""
+    parts = [
+        f"# {page.title}",
+        f"<!-- Written by tools/spec.py from spec/{page.source}: edit that, then `make spec`. -->",
+    ]
+    parts += [page.intro.strip()] * bool(page.intro)
+    parts += [_enumeration(one) for one in page.enumerations]
+    parts += [_record(record, spec) for record in page.records if record.has_class or record.has_reader]
+    if page.refused:
+        rows = [f"| `{name}` | {_instead(use)} |" for name, use in page.refused.items()]
+        words = "Attributes of standard verbs that an MRC QP refuses:"
+        parts.append("\n".join(["## Refused names", "", words, "", "| Name | Instead |", "|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _instead(use: str) -> str:
+    return use if use.startswith("nothing") else " and ".join(f"`{name}`" for name in use.split(" and "))
+
+
+def _enumeration(one: Enumeration) -> str:
+    rows = [f"| `{value.name}` | {value.number} | {value.doc} |" for value in one.values]
+    return "\n".join([f"## {one.name}", "", one.doc, "", "| Name | Number | Meaning |", "|---|---|---|", *rows])
+
+
+def _record(record: Record, spec: Spec) -> str:
+    fields = [one for one, _ in spec.flat(record) if not one.internal]
+    if record.counters:
+        head = ["| Field | Unit | Meaning |", "|---|---|---|"]
+        rows = [f"| `{one.name}` | {_unit(one)} | {one.doc} |" for one in fields]
+    else:
+        head = ["| Field | Type | Allowed | Default | Meaning |", "|---|---|---|---|---|"]
+        rows = [_row(one, spec) for one in fields]
+    return "\n".join([f"## {record.name}", "", record.doc, "", *head, *rows])
+
+
+def _row(one: Field, spec: Spec) -> str:
+    default = "**required**" if one.required else _default(one)
+    other = f" {api_words(one)}" if one.api else ""
+    extension = " Extension." if one.extension else ""
+    return f"| `{one.name}` | {_type(one)} | {range_words(one, spec)} | {default} | {one.doc}{extension}{other} |"
+
+
+def _default(one: Field) -> str:
+    if one.default is None:
+        return "none"
+    if isinstance(one.default, bool):
+        return "on" if one.default else "off"
+    return f"{one.default:,}" if isinstance(one.default, int) else f"`{one.default}`"
+
+
+def _type(one: Field) -> str:
+    if one.type == "time":
+        return f"whole number, {one.unit}"
+    name = {"bool": "bool", "text": "text"}.get(one.type, one.type)
+    whole = "whole number" + (f", {one.unit}" if one.unit else "")
+    return whole if name in ("u8", "u16", "u32", "u64") else name if name in ("bool", "text") else f"`{name}`"
+
+
+def _unit(one: Field) -> str:
+    return one.unit

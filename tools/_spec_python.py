@@ -1,0 +1,155 @@
+"""Python written from descriptions: enumerations, frozen classes, records of statistics."""
+
+from __future__ import annotations
+
+import textwrap
+
+from _spec_model import INTEGERS, Enumeration, Field, Page, Record, Spec
+
+__all__ = ["module_of"]
+
+WIDTH = 120
+
+
+def module_of(page: Page, spec: Spec) -> str:
+    """The module with everything of a page."""
+    records = [record for record in page.records if record.has_class]
+    names = sorted(
+        [record.name for record in records]
+        + [record.options for record in records if record.options]
+        + [one.name for one in page.enumerations]
+    )
+    exported = "\n".join(f'    "{name}",' for name in names)
+    parts = [
+        _docstring(page),
+        "from __future__ import annotations",
+        _imports(page, records),
+        f"__all__ = [\n{exported}\n]",
+    ]
+    if records and not all(record.counters for record in records):
+        parts.append(_family(page, spec))
+    parts += [_enumeration(one) for one in page.enumerations]
+    parts += [_class(record, spec) for record in records]
+    parts += [_options(record, spec) for record in records if record.options]
+    return "\n\n".join(parts) + "\n"
+
+
+def _docstring(page: Page) -> str:
+    doc = page.module_doc or page.title
+    return f'"""{doc}.\n\nWritten by tools/spec.py from spec/{page.source}: edit that, then `make spec`.\n"""'
+
+
+def _imports(page: Page, records: list[Record]) -> str:
+    lines: list[str] = ["from dataclasses import dataclass"] * bool(records)
+    lines += ["from enum import IntEnum, IntFlag"] * bool(page.enumerations)
+    names = ["TYPE_CHECKING"] * bool(page.type_imports) + ["TypedDict"] * any(record.options for record in records)
+    if names:
+        lines.append(f"from typing import {', '.join(names)}")
+    own = list(page.imports)
+    if any(not record.counters for record in records):
+        own.append("from openmrc.verbs.record import Family, Record")
+    lines += ["", *sorted(own)] if own else []
+    if page.type_imports:
+        lines += ["", "if TYPE_CHECKING:", *(f"    {one}" for one in page.type_imports)]
+    return "\n".join(lines)
+
+
+def _family(page: Page, spec: Spec) -> str:
+    renamed = {
+        one.api: one.name
+        for record in page.records
+        for one, _ in spec.flat(record)
+        if one.api and one.api not in page.refused
+    }
+    tables = [("refused", page.refused), ("renamed", renamed)]
+    tables = [(name, table) for name, table in tables if table]
+    rows = [f"    verbs={page.verbs},"] * page.verbs
+    rows += [
+        f"    {name}={{\n" + "".join(f'        "{key}": "{value}",\n' for key, value in table.items()) + "    },"
+        for name, table in tables
+    ]
+    return "_family = Family(\n" + "\n".join(rows) + "\n)" if rows else "_family = Family()"
+
+
+def _enumeration(one: Enumeration) -> str:
+    rows = [f"    {value.name} = {value.number}\n{_under(value.doc)}" for value in one.values]
+    return "\n".join([f"class {one.name}({'IntFlag' if one.flags else 'IntEnum'}):", _under(one.doc), "", *rows])
+
+
+def _class(record: Record, spec: Spec) -> str:
+    # Required fields first, as the constructor's help shows them.
+    fields = sorted(
+        (one for one, _ in spec.flat(record) if not one.internal),
+        key=lambda one: not one.required and not record.counters,
+    )
+    rows = [_attribute(one, spec, record) for one in fields]
+    base = "" if record.counters else "(Record)"
+    head = ["@dataclass(frozen=True, slots=True, kw_only=True)", f"class {record.name}{base}:"]
+    if not record.counters:
+        head.insert(0, "@_family.member")
+    return "\n".join([*head, _under(record.doc), "", *rows])
+
+
+def _options(record: Record, spec: Spec) -> str:
+    fields = [one for one, _ in spec.flat(record) if not one.internal]
+    rows = [f"    {one.name}: {_annotation(one)}" for one in fields]
+    doc = f"Keyword arguments with the fields of `{record.name}`."
+    return "\n".join([f"class {record.options}(TypedDict, total=False):", _under(doc), "", *rows])
+
+
+def _attribute(one: Field, spec: Spec, record: Record) -> str:
+    initial = "" if one.required or record.counters else f" = {_default(one, spec)}"
+    return f"    {one.name}: {_annotation(one)}{initial}\n{_under(documentation(one, spec))}"
+
+
+def _annotation(one: Field) -> str:
+    plain = {**dict.fromkeys(INTEGERS, "int"), "time": "int", "bool": "bool", "text": "str", "i32": "int"}
+    name = plain.get(one.type, one.type)
+    return f"{name} | None" if one.nullable else name
+
+
+def _default(one: Field, spec: Spec) -> str:
+    if one.default is None:
+        return "None"
+    if one.type in spec.enumerations:
+        return f"{one.type}.{one.default}"
+    if one.type == "text":
+        return f'"{one.default}"'
+    long = isinstance(one.default, int) and one.default >= 10_000
+    return f"{one.default:_}" if long else str(one.default)
+
+
+def documentation(one: Field, spec: Spec) -> str:
+    """Meaning, range and other name of a field, for people."""
+    parts = [one.doc if one.doc.endswith((".", "?")) else f"{one.doc}."]
+    allowed = range_words(one, spec)
+    if allowed:
+        parts.append(f"{allowed[0].upper()}{allowed[1:]}.")
+    if one.api:
+        parts.append(api_words(one))
+    return " ".join(parts)
+
+
+def api_words(one: Field) -> str:
+    """Name of a field in the MRC API."""
+    name = f"`{one.api}` in the MRC API."
+    return f"The opposite of {name}" if one.api.startswith("no_") else name
+
+
+def range_words(one: Field, spec: Spec) -> str:
+    """What a field allows, in words; empty where its type says it."""
+    if one.type in spec.enumerations or isinstance(one.choices, str):
+        return ""
+    if one.choices:
+        words = [str(value) for value in one.choices]
+        return f"{', '.join(words[:-1])} or {words[-1]}"
+    if one.high is None or (one.high >= (1 << 32) - 1 and one.low == 0 and one.high & (one.high + 1) == 0):
+        return ""
+    return f"{one.low:,} to {one.high:,}" + (f", a multiple of {one.multiple_of}" if one.multiple_of > 1 else "")
+
+
+def _under(text: str) -> str:
+    lines = textwrap.wrap(f'"""{text}"""', WIDTH - 4)
+    if len(lines) > 1:
+        lines = [*textwrap.wrap(f'"""{text}', WIDTH - 4), '"""']
+    return textwrap.indent("\n".join(lines), "    ")
