@@ -13,7 +13,7 @@ INTEGERS = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
 TIME_UNITS = {"us": "kPsPerUs", "ns": "kPsPerNs"}
 FIELD_KEYS = {
     "type", "unit", "range", "multiple_of", "choices", "default", "doc", "api", "extension", "struct_type",
-    "struct_default", "struct_only", "like", "record", "only", "internal",
+    "struct_default", "struct_only", "like", "record", "only", "internal", "accepts",
 }  # fmt: skip
 RECORD_KEYS = {"doc", "struct", "class", "reader", "in_range", "counters", "options", "sums"}
 PAGE_KEYS = {
@@ -49,6 +49,7 @@ class Field:
     record: str = ""
     only: tuple[str, ...] = ()
     internal: bool = False
+    accepts: str = ""
 
     @property
     def member(self) -> str:
@@ -229,7 +230,7 @@ def _field(where: str, name: str, table: dict[str, Any], raw: dict[str, Any]) ->
         choices if isinstance(choices, str) else tuple(choices), default,
         "default" not in table, table["nullable"], table.get("api", ""), table.get("extension", False),
         table.get("struct_type"), table.get("struct_default", ""), table.get("struct_only", False),
-        table.get("record", ""), tuple(table.get("only", ())), table.get("internal", False),
+        table.get("record", ""), tuple(table.get("only", ())), table.get("internal", False), table.get("accepts", ""),
     )  # fmt: skip
     return _check_default(where, one)
 

@@ -92,7 +92,7 @@ def _class(record: Record, spec: Spec) -> str:
 
 def _options(record: Record, spec: Spec) -> str:
     fields = [one for one, _ in spec.flat(record) if not one.internal]
-    rows = [f"    {one.name}: {_annotation(one)}" for one in fields]
+    rows = [f"    {one.name}: {one.accepts}{' | ' * bool(one.accepts)}{_annotation(one)}" for one in fields]
     doc = f"Keyword arguments with the fields of `{record.name}`."
     return "\n".join([f"class {record.options}(TypedDict, total=False):", _under(doc), "", *rows])
 

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
+#include "bindings/generated/settings.hpp"
 #include "bindings/nic_objects.hpp"
 #include "nic/device.hpp"
 
@@ -36,15 +37,6 @@ class Buffer {
   Py_buffer view_{};
 };
 
-template <typename T>
-void take(const nb::kwargs& from, const char* name, T& value) {
-  if (from.contains(name)) value = nb::cast<T>(from[name]);
-}
-
-void take_us(const nb::kwargs& from, const char* name, TimePs& value) {
-  if (from.contains(name)) value = nb::cast<std::int64_t>(from[name]) * kPsPerUs;
-}
-
 // (prefix, its bits, base, [(whether from the peer's address, at, bits, to)])
 using Rule = std::tuple<std::string, std::uint8_t, std::string,
                         std::vector<std::tuple<bool, std::uint8_t, std::uint8_t, std::uint8_t>>>;
@@ -65,37 +57,18 @@ std::optional<std::string> destination(const nic::PathRules& rules, const std::s
   return nic::format_address(found);
 }
 
-nic::Settings settings_of(const std::vector<std::tuple<std::string, std::string, std::string>>& ports,
-                          const nb::kwargs& from) {
+// EV format SRV6: selectors of each port, and the rules.
+nic::Settings settings_of(const std::vector<nb::dict>& ports, const nb::dict& from,
+                          const std::vector<std::vector<std::uint16_t>>& selectors,
+                          const std::optional<nic::PathRules>& paths) {
   nic::Settings settings;
-  for (const auto& [local, advertise, interface] : ports) {
-    settings.ports.push_back({address_of(local), address_of(advertise), interface, {}, {}});
+  read(from, settings);
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    nic::PortSettings& port = settings.ports.emplace_back();
+    read(ports[i], port);
+    if (i < selectors.size()) port.selectors = selectors[i];
   }
-  std::vector<std::pair<std::string, std::vector<std::uint16_t>>> path_ports;  // EV format SRV6: receive, selectors
-  take(from, "path_ports", path_ports);
-  for (std::size_t i = 0; i < path_ports.size() && i < settings.ports.size(); ++i) {
-    settings.ports[i].receive = address_of(path_ports[i].first);
-    settings.ports[i].selectors = path_ports[i].second;
-  }
-  take(from, "paths", settings.paths);
-  take(from, "seed", settings.seed);
-  take(from, "partition_key", settings.partition_key);
-  take(from, "udp_port", settings.udp_port);
-  std::uint8_t format = 0;
-  take(from, "ev_format", format);
-  settings.ev_format = static_cast<wire::EvFormat>(format);
-  take(from, "evs_per_port", settings.evs_per_port);
-  take(from, "first_source_port", settings.first_source_port);
-  take(from, "burst_packets", settings.burst_packets);
-  take(from, "plane_burst_packets", settings.plane_burst_packets);
-  take(from, "segmentation_offload", settings.segmentation_offload);
-  take(from, "receive_offload", settings.receive_offload);
-  take(from, "socket_buffer_bytes", settings.socket_buffer_bytes);
-  take(from, "io_threads", settings.io_threads);
-  take_us(from, "endpoint_retry_us", settings.endpoint_retry);
-  take(from, "endpoint_retries", settings.endpoint_retries);
-  take(from, "answer_strangers", settings.answer_strangers);
-  take_us(from, "reverse_probe_interval_us", settings.reverse_probe_interval);
+  if (paths) settings.paths = *paths;
   return settings;
 }
 
@@ -287,8 +260,13 @@ void bind_device(nb::module_& m) {
 
   auto device = nb::class_<Device>(m, "Device");
   device
-      .def("__init__", [](Device* self, const std::vector<std::tuple<std::string, std::string, std::string>>& ports,
-                          const nb::kwargs& settings) { new (self) Device(settings_of(ports, settings)); })
+      .def(
+          "__init__",
+          [](Device* self, const std::vector<nb::dict>& ports, const nb::dict& settings,
+             const std::vector<std::vector<std::uint16_t>>& selectors, const std::optional<nic::PathRules>& paths) {
+            new (self) Device(settings_of(ports, settings, selectors, paths));
+          },
+          nb::arg("ports"), nb::arg("settings"), nb::arg("selectors"), nb::arg("paths").none())
       .def("close", &Device::close, Release())
       .def_prop_ro("closed", &Device::closed)
       .def("progress", &Device::progress, Release())

@@ -8,6 +8,7 @@
 #include "bindings/generated/connection.hpp"
 #include "bindings/generated/profiles.hpp"
 #include "bindings/generated/qp_attributes.hpp"
+#include "bindings/generated/settings.hpp"
 #include "bindings/nic_objects.hpp"
 #include "nic/device.hpp"
 
@@ -179,8 +180,8 @@ void bind_control(nb::class_<Device>& device) {
       .def("ev_states", &ev_states);
 }
 
-constexpr RecordRule kRecords[] = {kQpInitAttributes, kToInit,   kToRtr,           kToRts,
-                                   kEvSetConfig,      kCcConfig, kQpSettingsFields};
+constexpr RecordRule kRecords[] = {kQpInitAttributes, kToInit,           kToRtr,        kToRts,         kEvSetConfig,
+                                   kCcConfig,         kQpSettingsFields, kPortSettings, kDeviceSettings};
 
 // Raises as `check` where the values of a record are not as described.
 void check_record(const std::string& name, const nb::dict& values) {

@@ -18,6 +18,10 @@ inline Address address_of(const std::string& text) {
   return address;
 }
 
+inline void take_address(PyObject* value, Address& to) {
+  if (value != nullptr && value != Py_None) to = address_of(nb::cast<std::string>(nb::handle(value)));
+}
+
 inline nb::tuple to_tuple(const Completion& done) {
   return nb::make_tuple(done.wr_id, done.bytes, done.qp, done.immediate, static_cast<unsigned>(done.status),
                         static_cast<unsigned>(done.opcode));

@@ -23,22 +23,19 @@ nb::object nearest(const std::string& name, const std::vector<std::string>& know
   raise(type, type(field.name, value, allowed, nb::arg("hint") = hint));
 }
 
-[[noreturn]] void refuse_name(const RecordRule& rule, const std::string& name, nb::handle value) {
-  std::vector<std::string> known;
-  std::string words;
-  for (const FieldRule& field : rule.fields) {
-    words += (known.empty() ? "" : ", ") + std::string(field.name);
-    known.emplace_back(field.name);
-  }
-  refuse_value({.name = name.c_str()}, value, words, nearest(name, known));
-}
-
-std::string joined(const std::vector<std::string>& names) {
+std::string joined(const std::vector<std::string>& names, const char* last = " or ") {
   std::string words;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    words += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+    if (i > 0) words.append(i + 1 == names.size() ? last : ", ");
+    words.append(names[i]);
   }
   return words;
+}
+
+[[noreturn]] void refuse_name(const RecordRule& rule, const std::string& name, nb::handle value) {
+  std::vector<std::string> known;
+  for (const FieldRule& field : rule.fields) known.emplace_back(field.name);
+  refuse_value({.name = name.c_str()}, value, joined(known, ", "), nearest(name, known));
 }
 
 std::vector<std::string> names_of(const FieldRule& field) {

@@ -31,7 +31,7 @@
 #include "nic/lane.hpp"
 #include "nic/link_watch.hpp"
 #include "nic/port.hpp"
-#include "nic/settings.hpp"
+#include "nic/generated/settings.hpp"
 #include "nic/waits.hpp"
 
 namespace openmrc::nic {

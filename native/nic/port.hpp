@@ -18,8 +18,8 @@
 
 #include "engine/engine.hpp"
 #include "nic/clock.hpp"
+#include "nic/generated/settings.hpp"
 #include "nic/receive_buffers.hpp"
-#include "nic/settings.hpp"
 
 namespace openmrc::nic {
 

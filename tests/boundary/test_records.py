@@ -13,16 +13,30 @@ from _spec_model import INTEGERS, Field, load
 from openmrc import _native
 from openmrc.connection import QpSettings
 from openmrc.errors import ConfigError, InvalidArgumentError
-from openmrc.verbs import CcConfig, Device, PathSignal, Peer, QpInitAttributes, QpState, QueuePair, ToInit, ToRtr, ToRts
+from openmrc.verbs import (
+    CcConfig,
+    Device,
+    DeviceSettings,
+    EvFormatMode,
+    PathSignal,
+    Peer,
+    QpInitAttributes,
+    QpState,
+    QueuePair,
+    ToInit,
+    ToRtr,
+    ToRts,
+)
 
 SPEC = load(Path(__file__).resolve().parents[2] / "spec")
 PEER = Peer(("127.0.0.77",))
 NEEDED: dict[str, dict[str, Any]] = {
     "ToRtr": {"peer": PEER, "destination_qp": 17, "rq_psn": 0},
     "ToRts": {"sq_psn": 0},
+    "PortSettings": {"local": "127.0.0.1", "advertise": "127.0.0.1"},
 }
 CLASSES = {
-    one.__name__: one for one in (QpInitAttributes, ToInit, ToRtr, ToRts, CcConfig)
+    one.__name__: one for one in (QpInitAttributes, ToInit, ToRtr, ToRts, CcConfig, DeviceSettings)
 } | {"QpSettingsFields": QpSettings}  # fmt: skip
 READ = sorted(record.name for record in SPEC.records.values() if record.has_reader and not record.counters)
 FIELDS = [(name, field) for name in READ for field, _ in SPEC.flat(SPEC.records[name])]
@@ -52,7 +66,9 @@ def refused(field: Field) -> list[Any]:
     if field.type == "bool":
         return [1, "on", 0.5]
     if field.type == "text":
-        return ["no such name", 3, b"mrc"]
+        return [3, b"mrc"] + ["no such name"] * bool(field.choices)
+    if field.type == "address":
+        return [3, b"127.0.0.1"]
     if field.type in SPEC.enumerations or field.choices:
         return [255, -1, True, "MARKS"]
     if field.type in INTEGERS or field.type == "time":
@@ -75,7 +91,7 @@ def test_every_field_takes_what_is_described_and_nothing_else(record, field):
 
 @pytest.mark.parametrize(("record", "field"), FIELDS, ids=lambda one: one if isinstance(one, str) else one.name)
 def test_every_class_refuses_what_the_native_reader_refuses(record, field):
-    if record not in CLASSES:
+    if record not in CLASSES or field.internal:
         return
     for value in refused(field):
         with pytest.raises(ConfigError) as caught:
@@ -93,7 +109,9 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(record):
         _native.check_record(f"{record}s", {})
 
 
-@pytest.mark.parametrize(("record", "name"), [(record, name) for record, needed in NEEDED.items() for name in needed])
+@pytest.mark.parametrize(
+    ("record", "name"), [(record, name) for record in ("ToRtr", "ToRts") for name in NEEDED[record]]
+)
 def test_a_missing_field_is_named(record, name):
     values = {key: value for key, value in NEEDED[record].items() if key != name}
     for make in (lambda: _native.check_record(record, values), lambda: CLASSES[record](**values)):
@@ -171,3 +189,26 @@ def test_values_reach_the_engine(qp):
         qp.set_receive_window(1)
     qp.modify(ToRts(sq_psn=0xFFFFFF, exponential_retries=0))
     assert qp.state is QpState.RTS
+
+
+def test_a_device_takes_its_settings_by_keyword_and_shows_those_in_force():
+    with Device(["127.0.0.74"], evs_per_port=3, seed=-1, ev_format="udp") as device:
+        settings = device.settings
+        assert (settings.evs_per_port, settings.burst_packets, settings.ev_format) == (3, 8, EvFormatMode.UDP)
+        assert settings.seed == (1 << 64) - 1
+    with pytest.raises(ConfigError, match="did you mean 'evs_per_port'"):
+        Device(["127.0.0.74"], evs_per_prt=3)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="endpoint_retries is 256; allowed: a whole number from 0 to 255"):
+        Device(["127.0.0.74"], endpoint_retries=256)
+
+
+def test_the_native_device_reads_its_settings_and_ports_strictly():
+    port = NEEDED["PortSettings"]
+    for ports, settings, name in (
+        ([port], {"udp_prt": 1}, "udp_port"),
+        ([port | {"interfac": ""}], {}, "interface"),
+    ):
+        with pytest.raises(ConfigError, match=f"did you mean '{name}'"):
+            _native.Device(ports, settings, [], None)
+    with pytest.raises(ValueError, match="numeric"):
+        _native.Device([port | {"receive": "nowhere"}], {}, [], None)

@@ -89,6 +89,13 @@ enum class PathSignal : std::uint8_t {
   kDiscover = 2,  // By delay, until a plane is seen to mark (extension).
 };
 
+// Place of the EV in a datagram.
+enum class EvFormatMode : std::uint8_t {
+  kUdp = 0,   // UDP source port: 16 bits.
+  kStev = 1,  // Low 16 bits of the IPv6 flow label, and the UDP source port: 32 bits.
+  kSrv6 = 2,  // As STEV for the echo; the destination address is the path.
+};
+
 // Feedback about an EV, as an EV set and a selector take it.
 enum class EvFeedback : std::uint8_t {
   kDelivered = 0,   // Acknowledged without a mark.

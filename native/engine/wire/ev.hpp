@@ -3,13 +3,11 @@
 
 #include <cstdint>
 
+#include "engine/generated/enums.hpp"
+
 namespace openmrc::wire {
 
-enum class EvFormat : std::uint8_t {
-  kUdp = 0,   // UDP source port only: 16-bit EVs
-  kStev = 1,  // source port + low 16 bits of the IPv6 flow label: 32-bit EVs
-  kSrv6 = 2,  // as kStev for the echo; the path itself is the destination address
-};
+using EvFormat = EvFormatMode;
 
 struct EvFields {
   std::uint16_t source_port = 0;

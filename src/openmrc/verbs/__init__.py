@@ -15,6 +15,7 @@ from openmrc.verbs.enums import (
     EvCause,
     EventType,
     EvFeedback,
+    EvFormatMode,
     EvState,
     PathSignal,
     QpErrorCause,
@@ -25,7 +26,7 @@ from openmrc.verbs.enums import (
     WcStatus,
     WrOpcode,
 )
-from openmrc.verbs.ev_format import EvFormat, EvFormatMode, EvProfileField, expand_ev, generate_evs
+from openmrc.verbs.ev_format import EvFormat, EvProfileField, expand_ev, generate_evs
 from openmrc.verbs.events import Event, EventSubscription
 from openmrc.verbs.memory import MemoryRegion
 from openmrc.verbs.parameters import CcConfig
@@ -41,6 +42,7 @@ from openmrc.verbs.profiles import (
     ProfileState,
 )
 from openmrc.verbs.qp import QueuePair
+from openmrc.verbs.settings import DeviceOptions, DeviceSettings
 from openmrc.verbs.work import RecvWr, SendWr, WorkCompletion
 
 __all__ = [
@@ -53,6 +55,8 @@ __all__ = [
     "Controller",
     "Device",
     "DeviceAttributes",
+    "DeviceOptions",
+    "DeviceSettings",
     "EvCause",
     "EvEntry",
     "EvFeedback",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 from weakref import WeakSet
 
 from openmrc import _native
@@ -19,13 +19,13 @@ from openmrc.forks import keep_from_children
 from openmrc.units import RATE_BPS_RANGE
 from openmrc.verbs.attributes import QpInitAttributes
 from openmrc.verbs.cq import CompletionQueue
-from openmrc.verbs.enums import Access, Transport
-from openmrc.verbs.ev_format import EvFormatMode
+from openmrc.verbs.enums import Access, EvFormatMode, Transport
 from openmrc.verbs.events import Event, EventHub, EventSubscription
 from openmrc.verbs.memory import MemoryRegion
 from openmrc.verbs.open_files import explained
 from openmrc.verbs.paths import CheckedPaths, Paths, checked_paths
 from openmrc.verbs.profiles import Controller
+from openmrc.verbs.settings import DeviceOptions, DeviceSettings
 from openmrc.verbs.stats import DeviceStatistics, device_statistics
 from openmrc.verbs.status import check
 
@@ -41,8 +41,7 @@ EVS_MAX = 1024
 EVS_PER_PORT_DEFAULT = 64
 EVS_PER_PORT_SRV6 = 32
 BURST_PACKETS_DEFAULT, PLANE_BURST_PACKETS_DEFAULT = 8, 44
-BURST_PACKETS_MAX = 64
-_INTERVAL_US_MAX = 3_600_000_000
+_SEED_MASK = (1 << 64) - 1
 _PORT_WORDS = 'a numeric address, optionally with interface and advertised address: "10.0.0.1%eth1@192.0.2.7"'
 
 
@@ -186,28 +185,7 @@ class Device:
         ports: One per plane: `Port` objects or text "ADDRESS[%INTERFACE][@ADVERTISE]". None with `paths`.
         paths: EV format SRV6: the NIC's path file (`openmrc.srv6`), which names the ports, their paths, and how an EV
             becomes a destination address.
-        udp_port: UDP port that every port receives on.
-        evs_per_port: EVs of each port. Mode UDP: so many UDP source ports are bound; None: 64. Mode STEV: so many flow
-            labels are drawn; None: 64. Mode SRV6: every path in turn; None: all paths equally often,
-            which makes 32 or more. With fewer EVs than paths the device draws which.
-        burst_packets: Packets that share one EV, 1 to 64. More makes sending cheaper through the kernel's segmentation
-            offload (several times so at a 1,500 byte MTU); 1 sprays every packet by itself, which balances best. None:
-            8, which suits transfers of megabytes over links of gigabits, and up to 44 on planes controlled by delay,
-            which have bursts of some 600 us; 1 in mode SRV6, which has no offload.
-        ev_format: UDP for any network, STEV for IPv6. None: SRV6 with `paths`, else UDP.
-        partition_key: Both ends must have the same.
-        seed: Of the engine's random choices; None draws one.
-        segmentation_offload: Use UDP_SEGMENT where the kernel has it; not in mode SRV6: no UDP checksum, no offload.
-        receive_offload: Use UDP_GRO where the kernel has it; not in mode SRV6.
-        socket_buffer_bytes: Wanted per socket; `statistics()` tells what the kernel granted.
-        io_threads: Threads that receive and send, at most one per port. None: one, and more while it is busy all the time
-            and processors are free; `statistics().io_threads` reports how many are at work.
-        first_source_port: Where to look for free UDP source ports.
-        endpoint_retry_us: Port status updates are repeated this often until answered.
-        endpoint_retries: And this many times.
-        answer_strangers: Answer EV probes of senders that no connection knows, at most 1,000 a second; for services
-            that `openmrc doctor --peer` asks. Connected peers are answered anyway.
-        reverse_probe_interval_us: How often paths for answers are refreshed.
+        options: Fields of `DeviceSettings`, by keyword; `ev_format` also as text.
 
     Raises:
         ConfigError: a value is wrong.
@@ -219,65 +197,30 @@ class Device:
         ports: Sequence[Port | str] = (),
         *,
         paths: Paths | None = None,
-        udp_port: int = 4791,
-        evs_per_port: int | None = None,
-        burst_packets: int | None = None,
-        ev_format: EvFormatMode | str | None = None,
-        partition_key: int = 0xFFFF,
-        seed: int | None = None,
-        segmentation_offload: bool = True,
-        receive_offload: bool = True,
-        socket_buffer_bytes: int = 16 << 20,
-        io_threads: int | None = None,
-        first_source_port: int = 49152,
-        endpoint_retry_us: int = 20_000,
-        endpoint_retries: int = 8,
-        answer_strangers: bool = False,
-        reverse_probe_interval_us: int = 50_000,
+        **options: Unpack[DeviceOptions],
     ) -> None:
         routes = None if paths is None else checked_paths(paths, PORTS_MAX)
         self.ports = _checked_ports(ports) if routes is None else _ports_of(routes, ports)
-        self.ev_format = _checked_format(ev_format, self.ports, routes)
-        _within("udp_port", udp_port, 1, 65535)
-        evs_per_port = _checked_evs_per_port(evs_per_port, len(self.ports), routes)
-        burst_packets, plane_burst_packets = _bursts(burst_packets, offload=routes is None)
-        _within("partition_key", partition_key, 0, 0xFFFF)
-        _within("socket_buffer_bytes", socket_buffer_bytes, 4096, 1 << 30)
-        if io_threads is not None:
-            _within("io_threads", io_threads, 1, len(self.ports))
-        _within("first_source_port", first_source_port, 1024, 65535)
-        _check_timers(endpoint_retry_us, endpoint_retries, reverse_probe_interval_us)
-        self.seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed & 0xFFFFFFFFFFFFFFFF
-        self.udp_port = udp_port
-        self.evs_per_port = evs_per_port
-        self.burst_packets = burst_packets
-        self.partition_key = partition_key
+        options["ev_format"] = _checked_format(options.get("ev_format"), self.ports, routes)
+        self.settings, plane_burst_packets = _chosen(_settings_of(options), len(self.ports), routes)
+        """Every setting with the value in force."""
+        self.ev_format = cast("EvFormatMode", self.settings.ev_format)
+        self.seed = cast("int", self.settings.seed)
+        self.udp_port = self.settings.udp_port
+        self.evs_per_port = cast("int", self.settings.evs_per_port)
+        self.burst_packets = cast("int", self.settings.burst_packets)
+        self.partition_key = self.settings.partition_key
         self.paths = paths
         """EV format SRV6: the NIC's path file."""
-        srv6 = {} if routes is None else routes.native_settings(evs_per_port, self.seed)
         try:
             self._native = _native.Device(
-                [(port.address, port.seen_as, port.interface or "") for port in self.ports],
-                udp_port=udp_port,
-                evs_per_port=evs_per_port,
-                burst_packets=burst_packets,
-                plane_burst_packets=plane_burst_packets,
-                ev_format=int(self.ev_format),
-                partition_key=partition_key,
-                seed=self.seed,
-                segmentation_offload=segmentation_offload,
-                receive_offload=receive_offload,
-                socket_buffer_bytes=socket_buffer_bytes,
-                io_threads=io_threads or 0,
-                first_source_port=first_source_port,
-                endpoint_retry_us=endpoint_retry_us,
-                endpoint_retries=endpoint_retries,
-                answer_strangers=answer_strangers,
-                reverse_probe_interval_us=reverse_probe_interval_us,
-                **srv6,
+                _native_ports(self.ports, routes),
+                self.settings.values() | {"plane_burst_packets": plane_burst_packets},
+                [] if routes is None else routes.selectors(self.evs_per_port, self.seed),
+                None if routes is None else routes.rules,
             )
         except DeviceError as error:
-            needs = _needed_sockets(len(self.ports), evs_per_port)
+            needs = _needed_sockets(len(self.ports), self.evs_per_port)
             raise explained(error, needs, "or lower evs_per_port") from None
         self._hub = EventHub(self._native)
         self._queues: set[CompletionQueue] = set()
@@ -543,15 +486,36 @@ def _checked_evs_per_port(given: int | None, ports: int, routes: CheckedPaths | 
 def _bursts(burst_packets: int | None, *, offload: bool) -> tuple[int, int]:
     """Packets of a burst: in general, and on planes controlled by delay."""
     if burst_packets is not None:
-        _within("burst_packets", burst_packets, 1, BURST_PACKETS_MAX)
         return burst_packets, burst_packets
     return (BURST_PACKETS_DEFAULT, PLANE_BURST_PACKETS_DEFAULT) if offload else (1, 1)
 
 
-def _check_timers(endpoint_retry_us: int, endpoint_retries: int, reverse_probe_interval_us: int) -> None:
-    _within("endpoint_retry_us", endpoint_retry_us, 1, _INTERVAL_US_MAX)
-    _within("endpoint_retries", endpoint_retries, 0, 255)
-    _within("reverse_probe_interval_us", reverse_probe_interval_us, 1, _INTERVAL_US_MAX)
+def _settings_of(options: DeviceOptions) -> DeviceSettings:
+    seed = options.get("seed")
+    if isinstance(seed, int):
+        options["seed"] = seed & _SEED_MASK
+    return DeviceSettings(**options)  # type: ignore[arg-type]  # ev_format is no longer text
+
+
+def _chosen(settings: DeviceSettings, ports: int, routes: CheckedPaths | None) -> tuple[DeviceSettings, int]:
+    """Settings with a value for each that was left open, and packets of a burst on planes controlled by delay."""
+    if settings.io_threads is not None:
+        _within("io_threads", settings.io_threads, 1, ports)
+    burst_packets, plane_burst_packets = _bursts(settings.burst_packets, offload=routes is None)
+    chosen = replace(
+        settings,
+        evs_per_port=_checked_evs_per_port(settings.evs_per_port, ports, routes),
+        burst_packets=burst_packets,
+        seed=int.from_bytes(os.urandom(8), "little") if settings.seed is None else settings.seed,
+    )
+    return chosen, plane_burst_packets
+
+
+def _native_ports(ports: Sequence[Port], routes: CheckedPaths | None) -> list[dict[str, str]]:
+    found = [{"local": port.address, "advertise": port.seen_as, "interface": port.interface or ""} for port in ports]
+    for port, path in zip(found, routes.paths.ports if routes is not None else (), strict=False):
+        port["receive"] = str(path.receive)
+    return found
 
 
 def _needed_sockets(ports: int, evs_per_port: int) -> str:

@@ -11,6 +11,7 @@ __all__ = [
     "Access",
     "EvCause",
     "EvFeedback",
+    "EvFormatMode",
     "EvState",
     "EventType",
     "PathSignal",
@@ -163,6 +164,17 @@ class PathSignal(IntEnum):
     """Queueing delay and losses, plane by plane (extension)."""
     DISCOVER = 2
     """By delay, until a plane is seen to mark (extension)."""
+
+
+class EvFormatMode(IntEnum):
+    """Place of the EV in a datagram."""
+
+    UDP = 0
+    """UDP source port: 16 bits."""
+    STEV = 1
+    """Low 16 bits of the IPv6 flow label, and the UDP source port: 32 bits."""
+    SRV6 = 2
+    """As STEV for the echo; the destination address is the path."""
 
 
 class EvFeedback(IntEnum):

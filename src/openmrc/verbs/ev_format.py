@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from itertools import islice, product
 
 from openmrc.errors import ConfigError
+from openmrc.verbs.enums import EvFormatMode
 
 __all__ = [
     "EXPANDED_EV_BYTES",
@@ -28,14 +28,6 @@ __all__ = [
 
 EXPANDED_EV_BYTES = 32
 FIELD_BITS_MAX = 32
-
-
-class EvFormatMode(IntEnum):
-    """Where the expanded EV goes in a datagram."""
-
-    UDP = 0
-    STEV = 1
-    SRV6 = 2
 
 
 _ADDRESS_BITS = 128

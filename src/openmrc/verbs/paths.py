@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
-from typing import Any, Protocol
+from typing import Protocol
 
 from openmrc import _native
 from openmrc.errors import ConfigError
@@ -100,8 +100,8 @@ class CheckedPaths:
         paths = max(len(port.selectors) for port in self.paths.ports)
         return -(-least // paths) * paths
 
-    def native_settings(self, evs_per_port: int, seed: int) -> dict[str, Any]:
-        """For `_native.Device`: the rules, and (receive address, selectors) of each port.
+    def selectors(self, evs_per_port: int, seed: int) -> list[list[int]]:
+        """Selectors of each port, `evs_per_port` of them at most.
 
         Where a port has fewer EVs than paths, the device draws which ones: NICs that all took the first would leave the
         other uplinks idle.
@@ -112,8 +112,8 @@ class CheckedPaths:
             selectors = list(port.selectors)
             if len(selectors) > evs_per_port:
                 selectors = sorted(drawn.sample(selectors, evs_per_port))
-            ports.append((str(port.receive), selectors))
-        return {"paths": self.rules, "path_ports": ports}
+            ports.append(selectors)
+        return ports
 
 
 def checked_paths(paths: Paths, ports_max: int) -> CheckedPaths:

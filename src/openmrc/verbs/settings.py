@@ -1,0 +1,95 @@
+"""Settings of a device.
+
+Written by tools/spec.py from spec/device.toml: edit that, then `make spec`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from openmrc.verbs.enums import EvFormatMode
+from openmrc.verbs.record import Family, Record
+
+__all__ = [
+    "DeviceOptions",
+    "DeviceSettings",
+]
+
+_family = Family()
+
+
+@_family.member
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSettings(Record):
+    """Settings of a device."""
+
+    seed: int | None = None
+    """Seed of the engine's random choices. None: drawn."""
+    partition_key: int = 65_535
+    """Datagrams with another key are dropped and counted; both ends must have the same. 0 to 65,535."""
+    udp_port: int = 4791
+    """UDP port that every port receives on. Peers must agree; two devices may share it only on different addresses. 1
+    to 65,535.
+    """
+    ev_format: EvFormatMode | None = None
+    """Place of the EV in a packet. None: SRV6 with `paths`, else UDP."""
+    evs_per_port: int | None = None
+    """EVs of each port, 1,024 of all ports together at most. More spread better over wide fabrics, and cost sockets.
+    Mode UDP: so many UDP source ports are bound; none: 64. Mode STEV: so many flow labels are drawn; none: 64. Mode
+    SRV6: every path in turn; none: all paths equally often, which makes 32 or more. With fewer EVs than paths the
+    device draws which. 1 to 1,024.
+    """
+    first_source_port: int = 49_152
+    """Free UDP source ports are searched from here. 1,024 to 65,535."""
+    burst_packets: int | None = None
+    """Packets that share one EV. More makes sending cheaper through the kernel's segmentation offload, several times so
+    at a 1,500 byte MTU, but a burst is lost, marked and queued together; 1 sprays every packet by itself, which
+    balances best. None: 8, which suits transfers of megabytes over links of gigabits, and up to 44 on planes controlled
+    by delay, which have bursts of some 600 us; 1 in mode SRV6, which has no offload. 1 to 64.
+    """
+    segmentation_offload: bool = True
+    """UDP_SEGMENT where the kernel has it; the device falls back by itself when the kernel refuses. Not in mode SRV6:
+    no UDP checksum, no offload.
+    """
+    receive_offload: bool = True
+    """UDP_GRO where the kernel has it; not in mode SRV6."""
+    socket_buffer_bytes: int = 16_777_216
+    """Wanted for each socket; without privileges the kernel grants less:
+    `statistics().ports[i].socket.receive_buffer_bytes`. 4,096 to 1,073,741,824.
+    """
+    io_threads: int | None = None
+    """Threads that receive and send, at most one for each port. None: one, and more while it is busy all the time and
+    processors are free. A number keeps so many at work: less delay until they help, more wake-ups at low rates.
+    `statistics().io_threads` reports how many are at work. 1 to 16.
+    """
+    endpoint_retry_us: int = 20_000
+    """Time between two repeats of a port status update that is not answered. 1 to 3,600,000,000."""
+    endpoint_retries: int = 8
+    """Repeats of a port status update that is not answered. 0 to 255."""
+    answer_strangers: bool = False
+    """EV probes of senders that no connection knows are answered, at most 1,000 a second; for services that `openmrc
+    doctor --peer` asks. Connected peers are answered anyway.
+    """
+    reverse_probe_interval_us: int = 50_000
+    """Time between two probes of the paths for answers. 1 to 3,600,000,000."""
+
+
+class DeviceOptions(TypedDict, total=False):
+    """Keyword arguments with the fields of `DeviceSettings`."""
+
+    seed: int | None
+    partition_key: int
+    udp_port: int
+    ev_format: str | EvFormatMode | None
+    evs_per_port: int | None
+    first_source_port: int
+    burst_packets: int | None
+    segmentation_offload: bool
+    receive_offload: bool
+    socket_buffer_bytes: int
+    io_threads: int | None
+    endpoint_retry_us: int
+    endpoint_retries: int
+    answer_strangers: bool
+    reverse_probe_interval_us: int
