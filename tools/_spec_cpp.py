@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from _spec_events import event_writer, factories
 from _spec_model import INTEGERS, TIME_UNITS, Enumeration, Field, Page, Record, Spec
 
 __all__ = ["header_of", "readers_of"]
@@ -23,6 +24,7 @@ def header_of(page: Page, spec: Spec) -> str:
     parts = [_enumeration(one) for one in page.enumerations]
     parts += [_structure(record, spec) for record in page.records if record.struct]
     parts += [_in_range(record, spec) for record in page.records if record.in_range]
+    parts += factories(page)
     parts += [_sum(record, spec) for record in page.records if record.sums]
     return _file(page, ["<cstdint>", *page.includes], parts, page.namespace)
 
@@ -33,6 +35,7 @@ def readers_of(page: Page, spec: Spec) -> str:
     parts = [_rules(record, spec) for record in records]
     parts += [_reader(record, page, spec) for record in records if record.struct]
     parts += [_writer(record, page, spec) for record in page.records if record.counters]
+    parts += [event_writer(page)] * bool(page.events)
     includes = ['"bindings/record.hpp"', *page.reader_includes]
     if page.header:
         includes.append(f'"{page.header.removeprefix("native/")}"')
@@ -216,13 +219,13 @@ def _writer(record: Record, page: Page, spec: Spec) -> str:
     rows = [
         f'  out["{one.name}"] = stats.{member}' + (f" / {TIME_UNITS[one.unit]};" if one.type == "time" else ";")
         for one, member in spec.flat(record)
-        if member
+        if member and one.struct_type is None
     ]
     head = f"inline nb::dict to_dict(const {_qualified(record.struct, page)}& stats) {{"
     return "\n".join(["// Every counter by its name.", head, "  nb::dict out;", *rows, "  return out;", "}"])
 
 
 def _sum(record: Record, spec: Spec) -> str:
-    rows = [f"  to.{member} += of.{member};" for one, member in spec.flat(record) if member]
+    rows = [f"  to.{member} += of.{member};" for _, member in spec.flat(record) if member]
     head = f"inline void add({record.struct}& to, const {record.sums}& of) {{"
     return "\n".join([f"// Adds the counters that a {record.struct} has.", head, *rows, "}"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _spec_events import event_rows
 from _spec_model import Enumeration, Field, Page, Record, Spec
 from _spec_python import api_words, range_words
 
@@ -16,6 +17,7 @@ def page_of(page: Page, spec: Spec) -> str:
     ]
     parts += [page.intro.strip()] * bool(page.intro)
     parts += [_enumeration(one) for one in page.enumerations]
+    parts += event_rows(page, spec)
     parts += [_record(record, spec) for record in page.records if record.has_class or record.has_reader]
     if page.refused:
         rows = [f"| `{name}` | {_instead(use)} |" for name, use in page.refused.items()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Enumeration", "Field", "Page", "Record", "Spec", "SpecError", "load"]
+__all__ = ["Enumeration", "EventClass", "EventField", "Field", "Page", "Record", "Spec", "SpecError", "load"]
 
 INTEGERS = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
 TIME_UNITS = {"us": "kPsPerUs", "ns": "kPsPerNs"}
@@ -105,6 +105,28 @@ class Enumeration:
 
 
 @dataclass(frozen=True)
+class EventField:
+    """One field of an event, and the member of the engine's record that carries it (none: Python alone has it)."""
+
+    name: str
+    type: str
+    doc: str
+    at: str = ""
+    derived: str = ""
+
+
+@dataclass(frozen=True)
+class EventClass:
+    """One kind of event: `name` in JSON, and, in capitals, as an `EventType`."""
+
+    cls: str
+    name: str
+    doc: str
+    fields: tuple[EventField, ...]
+    native: bool = True
+
+
+@dataclass(frozen=True)
 class Page:
     """One file of descriptions, and the files written from it."""
 
@@ -124,6 +146,7 @@ class Page:
     namespace: str = "openmrc"
     records: tuple[Record, ...] = ()
     enumerations: tuple[Enumeration, ...] = ()
+    events: tuple[EventClass, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
 
 
@@ -175,9 +198,10 @@ def _page(source: str, table: dict[str, Any], raw: dict[str, Any]) -> Page:
     _known(f"{source}: page", head, PAGE_KEYS)
     lists: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in head.items()}
     enumerations = tuple(_enumeration(name, one) for name, one in table.pop("enum", {}).items())
+    events = tuple(_event(f"{source}: {name}", name, one) for name, one in table.pop("event", {}).items())
     refused = table.pop("refused", {})
     records = tuple(_record(f"{source}: {name}", name, one, raw) for name, one in table.items())
-    return Page(source=source, records=records, enumerations=enumerations, refused=refused, **lists)
+    return Page(source=source, records=records, enumerations=enumerations, events=events, refused=refused, **lists)
 
 
 def _enumeration(name: str, table: dict[str, Any]) -> Enumeration:
@@ -186,6 +210,14 @@ def _enumeration(name: str, table: dict[str, Any]) -> Enumeration:
         for key, one in table["values"].items()
     )
     return Enumeration(name, table["doc"], values, table.get("flags", False), table.get("count", False))
+
+
+def _event(where: str, cls: str, table: dict[str, Any]) -> EventClass:
+    _known(where, table, {"name", "doc", "native", "fields"})
+    for name, one in table["fields"].items():
+        _known(f"{where}.{name}", one, {"type", "doc", "at", "derived"})
+    fields = tuple(EventField(name, **one) for name, one in table["fields"].items())
+    return EventClass(cls, table["name"], table["doc"], fields, table.get("native", True))
 
 
 def _record(where: str, name: str, table: dict[str, Any], raw: dict[str, Any]) -> Record:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from _spec_events import event_classes
 from _spec_model import INTEGERS, Enumeration, Field, Page, Record, Spec
 
 __all__ = ["module_of"]
@@ -18,6 +19,8 @@ def module_of(page: Page, spec: Spec) -> str:
         [record.name for record in records]
         + [record.options for record in records if record.options]
         + [one.name for one in page.enumerations]
+        + [one.cls for one in page.events]
+        + ["event_of"] * bool(page.events)
     )
     exported = "\n".join(f'    "{name}",' for name in names)
     parts = [
@@ -30,6 +33,7 @@ def module_of(page: Page, spec: Spec) -> str:
         parts.append(_family(page, spec))
     parts += [_enumeration(one) for one in page.enumerations]
     parts += [_class(record, spec) for record in records]
+    parts += event_classes(page) if page.events else []
     parts += [_options(record, spec) for record in records if record.options]
     return "\n\n".join(parts) + "\n"
 
@@ -40,9 +44,14 @@ def _docstring(page: Page) -> str:
 
 
 def _imports(page: Page, records: list[Record]) -> str:
-    lines: list[str] = ["from dataclasses import dataclass"] * bool(records)
+    lines: list[str] = ["import os"] * bool(page.events)
+    lines += ["from dataclasses import dataclass"] * bool(records or page.events)
     lines += ["from enum import IntEnum, IntFlag"] * bool(page.enumerations)
-    names = ["TYPE_CHECKING"] * bool(page.type_imports) + ["TypedDict"] * any(record.options for record in records)
+    names = (
+        ["TYPE_CHECKING"] * bool(page.type_imports)
+        + ["Any", "ClassVar"] * bool(page.events)
+        + ["TypedDict"] * any(record.options for record in records)
+    )
     if names:
         lines.append(f"from typing import {', '.join(names)}")
     own = list(page.imports)

@@ -6,7 +6,10 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
+#include "bindings/generated/event_records.hpp"
+#include "bindings/generated/nic_statistics.hpp"
 #include "bindings/generated/settings.hpp"
+#include "bindings/generated/statistics.hpp"
 #include "bindings/nic_objects.hpp"
 #include "nic/device.hpp"
 
@@ -72,10 +75,9 @@ nic::Settings settings_of(const std::vector<nb::dict>& ports, const nb::dict& fr
   return settings;
 }
 
-template <typename Record>
-nb::list to_list(const std::vector<Record>& records, std::size_t count) {
+nb::list to_list(const std::vector<Completion>& done, std::size_t count) {
   nb::list out;
-  for (std::size_t i = 0; i < count; ++i) out.append(to_tuple(records[i]));
+  for (std::size_t i = 0; i < count; ++i) out.append(to_tuple(done[i]));
   return out;
 }
 
@@ -106,7 +108,9 @@ nb::list poll_events(Device& device, std::size_t count_max) {
     const nb::gil_scoped_release release;
     count = device.poll_events(events);
   }
-  return to_list(events, count);
+  nb::list out;
+  for (std::size_t i = 0; i < count; ++i) out.append(to_dict(events[i].event, events[i].time_ns));
+  return out;
 }
 
 nb::dict statistics(Device& device) {
@@ -123,18 +127,11 @@ nb::dict statistics(Device& device) {
     return 0;
   });
   const std::vector<nic::SocketStats> sockets = device.socket_stats();
-  nb::dict out;
-  out["turns"] = own.turns;
-  out["progress_calls"] = own.progress_calls;
-  out["pauses"] = own.pauses;
-  out["timer_runs"] = own.timer_runs;
-  out["events_dropped"] = own.events_dropped;
-  out["clock_rebases"] = own.clock_rebases;
-  out["io_threads"] = own.io_threads;
-  out["io_threads_peak"] = own.io_threads_peak;
+  nb::dict out = to_dict(own);
   out["waits"] = to_dict(device.wait_stats());
   out["qps"] = to_dict(qps);
   out["drops"] = to_dict(drops);
+  out["drops"]["parse_errors"] = parse_errors(drops);
   nb::list per_port;
   for (std::size_t i = 0; i < ports.size(); ++i) {
     nb::dict port = to_dict(ports[i]);

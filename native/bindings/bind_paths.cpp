@@ -1,13 +1,11 @@
 // openmrc._native.paths and openmrc._native.cc: EV sets and congestion controllers on their own, for models and tests.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -18,6 +16,7 @@
 #include <vector>
 
 #include "bindings/bindings.hpp"
+#include "bindings/generated/statistics.hpp"
 #include "engine/cc/controller.hpp"
 #include "engine/paths/ev_set.hpp"
 
@@ -26,8 +25,6 @@ using namespace nb::literals;
 
 namespace openmrc::bindings {
 namespace {
-
-using Counters = std::map<std::string, std::uint64_t>;
 
 // An EvSet with its events. Time goes forwards only and indexes are in range: the engine promises that to an EvSet, a
 // test program may not.
@@ -150,26 +147,7 @@ void bind_ev_set(nb::module_& m) {
       .def("active_count", [](const PyEvSet& s) { return s.set().active_count(); })
       .def("position_count", [](const PyEvSet& s) { return s.set().position_count(); })
       .def("memory_bytes", [](const PyEvSet& s) { return s.set().memory_bytes(); })
-      .def("stats", [](const PyEvSet& s) {
-        const EvSetStats& stats = s.set().stats();
-        return Counters{{"to_skip", stats.to_skip},       {"to_assumed_bad", stats.to_assumed_bad},
-                        {"revived", stats.revived},       {"replaced", stats.replaced},
-                        {"floor_held", stats.floor_held}, {"probes", stats.probes}};
-      });
-}
-
-Counters counters_of(const CcStats& stats) {
-  return {{"window_bytes", stats.window_bytes},
-          {"max_window_bytes", stats.max_window_bytes},
-          {"base_rtt_ps", static_cast<std::uint64_t>(stats.base_rtt)},
-          {"average_delay_ps", static_cast<std::uint64_t>(stats.average_delay)},
-          {"proportional", stats.proportional},
-          {"fair", stats.fair},
-          {"fast", stats.fast},
-          {"decreases", stats.decreases},
-          {"quick_adapts", stats.quick_adapts},
-          {"trims", stats.trims},
-          {"losses", stats.losses}};
+      .def("stats", [](const PyEvSet& s) { return to_dict(s.set().stats()); });
 }
 
 void bind_controllers(nb::module_& m) {
@@ -208,7 +186,7 @@ void bind_controllers(nb::module_& m) {
            "last_hop"_a = false)
       .def("on_loss", &CongestionController::on_loss, "now_ps"_a, "size_bytes"_a, "inflight_bytes"_a)
       .def("window_bytes", &CongestionController::window_bytes)
-      .def("stats", [](const CongestionController& c) { return counters_of(c.stats()); });
+      .def("stats", [](const CongestionController& c) { return to_dict(c.stats()); });
 }
 
 }  // namespace

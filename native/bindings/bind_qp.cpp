@@ -9,6 +9,7 @@
 #include "bindings/generated/profiles.hpp"
 #include "bindings/generated/qp_attributes.hpp"
 #include "bindings/generated/settings.hpp"
+#include "bindings/generated/statistics.hpp"
 #include "bindings/nic_objects.hpp"
 #include "nic/device.hpp"
 

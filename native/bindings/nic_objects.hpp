@@ -27,20 +27,7 @@ inline nb::tuple to_tuple(const Completion& done) {
                         static_cast<unsigned>(done.opcode));
 }
 
-inline nb::tuple to_tuple(const nic::TimedEvent& timed) {
-  const Event& event = timed.event;
-  return nb::make_tuple(timed.time_ns, static_cast<unsigned>(event.type), event.port, event.qp, event.ev, event.value,
-                        event.detail);
-}
-
-nb::dict to_dict(const QpStats& stats);
-nb::dict to_dict(const PlaneStats& stats);
-nb::dict to_dict(const CcStats& stats);
-nb::dict to_dict(const PortStats& stats);
-nb::dict to_dict(const QpTotals& stats);
-nb::dict to_dict(const DropStats& stats);
-nb::dict to_dict(const EvSetStats& stats);
-nb::dict to_dict(const nic::SocketStats& stats);
-nb::dict to_dict(const nic::WaitStats& stats);
+// Datagrams by mistake.
+nb::dict parse_errors(const DropStats& stats);
 
 }  // namespace openmrc::bindings

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/assert.hpp"
+#include "engine/generated/event_records.hpp"
 #include "engine/seal.hpp"
 
 namespace openmrc {
@@ -146,7 +147,7 @@ void EngineImpl::drain_reverse_probes(TimePs now) {
 void EngineImpl::peer_ports_changed(TimePs now, Peer& peer) {
   for (PortId port = 0; port < peer.ports.size(); ++port) {
     const std::uint32_t up = peer.ports_up >> port & 1;
-    if (up != (peer.ports_announced >> port & 1)) events.emit({now, EventType::kPortState, port, 0, 0, up, 1});
+    if (up != (peer.ports_announced >> port & 1)) events.emit(port_state_event(now, port, up, true, 0));
   }
   peer.ports_announced = peer.ports_up;
   if (peer.ports_up != peer.existing_ports()) endpoint.check_ports(now);
@@ -162,7 +163,7 @@ void EngineImpl::handle_port_state(TimePs now, PortId port, bool up) {
   const PortMask bit = PortMask{1} << port;
   if (((services.local_ports_up & bit) != 0) == up) return;
   services.local_ports_up ^= bit;
-  events.emit({now, EventType::kPortState, port, 0, 0, up ? 1U : 0U, 0});
+  events.emit(port_state_event(now, port, up, false, 0));
   for (Qp* qp : in_order_) {
     qp->handle_ports(now);
     touch(*qp);
@@ -364,31 +365,17 @@ void EngineImpl::unlist(Qp& qp) {
   data_ready_.erase(&qp);
 }
 
-void QpTotals::add(const QpStats& stats) {
-  sent_packets += stats.sent_packets;
-  retransmitted_packets += stats.retransmitted_packets;
-  received_packets += stats.received_packets;
-  completed_bytes += stats.completed_bytes;
-  placed_bytes += stats.placed_bytes;
-  sacks_sent += stats.sacks_sent;
-  sacks_received += stats.sacks_received;
-  nacks_sent += stats.nacks_sent;
-  nacks_received += stats.nacks_received;
-  acks_sent += stats.acks_sent;
-  acks_received += stats.acks_received;
-}
-
 // Summed up when asked for: packets then pay for no second set of counters.
 QpTotals EngineImpl::qp_totals() const {
   QpTotals totals = retired_;
-  for (const Qp* qp : in_order_) totals.add(qp->context().stats);
+  for (const Qp* qp : in_order_) add(totals, qp->context().stats);
   return totals;
 }
 
 Status EngineImpl::reset_qp(std::uint32_t qpn) {
   const auto found = qps_.find(qpn);
   if (found == qps_.end()) return Status::kNotFound;
-  retired_.add(found->second->context().stats);
+  add(retired_, found->second->context().stats);
   unlist(*found->second);
   leave_peer(*found->second);
   auto fresh = std::make_unique<Qp>(services, found->second->context().init, qpn);
@@ -405,7 +392,7 @@ Status EngineImpl::destroy_qp(std::uint32_t qpn) {
   const auto found = qps_.find(qpn);
   if (found == qps_.end()) return Status::kNotFound;
   Qp& qp = *found->second;
-  retired_.add(qp.context().stats);
+  add(retired_, qp.context().stats);
   unlist(qp);
   leave_peer(qp);
   --qp.context().send_cq->users;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/base/assert.hpp"
+#include "engine/generated/event_records.hpp"
 #include "nic/poll_source.hpp"
 #include "nic/socket_port.hpp"
 
@@ -251,11 +252,7 @@ void Device::report_fault(PortId id, int error) {
   TimeNs& reported = fault_reported_[id];
   if (reported != 0 && now - reported < kFaultInterval) return;
   reported = now;
-  Event event;
-  event.type = EventType::kPortRefused;
-  event.port = id;
-  event.value = static_cast<std::uint32_t>(error);
-  publish({now, event});
+  publish({now, port_refused_event(0, id, static_cast<std::uint32_t>(error))});
 }
 
 // --- fork

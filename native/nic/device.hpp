@@ -26,26 +26,15 @@
 #include "nic/clock.hpp"
 #include "nic/error.hpp"
 #include "nic/fork.hpp"
+#include "nic/generated/settings.hpp"
 #include "nic/io_scaling.hpp"
 #include "nic/io_thread.hpp"
 #include "nic/lane.hpp"
 #include "nic/link_watch.hpp"
 #include "nic/port.hpp"
-#include "nic/generated/settings.hpp"
 #include "nic/waits.hpp"
 
 namespace openmrc::nic {
-
-struct DeviceStats {
-  std::uint64_t turns = 0;           // of the I/O threads
-  std::uint64_t progress_calls = 0;  // turns by polling threads
-  std::uint64_t pauses = 0;          // of the I/O threads between looks at their sockets
-  std::uint64_t timer_runs = 0;
-  std::uint64_t events_dropped = 0;  // the application did not fetch them in time
-  std::uint64_t clock_rebases = 0;   // see EngineClock
-  std::uint64_t io_threads = 1;      // at work now
-  std::uint64_t io_threads_peak = 1;
-};
 
 // The engine's lock. The I/O thread, which takes it again and again, lets others go first. In a forked child, where the
 // engine's sockets and thread are missing, it cannot be taken: lock() throws ForkedError.

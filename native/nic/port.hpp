@@ -19,27 +19,10 @@
 #include "engine/engine.hpp"
 #include "nic/clock.hpp"
 #include "nic/generated/settings.hpp"
+#include "nic/generated/statistics.hpp"
 #include "nic/receive_buffers.hpp"
 
 namespace openmrc::nic {
-
-struct SocketStats {
-  std::uint64_t send_calls = 0, sent_datagrams = 0, sent_bytes = 0, segmented_sends = 0;
-  std::uint64_t receive_calls = 0, received_datagrams = 0, received_bytes = 0, coalesced_receives = 0;
-  std::uint64_t would_block = 0;        // EAGAIN, ENOBUFS: the burst was kept and the port rested
-  std::uint64_t send_errors = 0;        // any other refusal: the datagrams were dropped, as a broken link would
-  std::uint64_t dropped_datagrams = 0;  // not sent because of send_errors, a deregistered region, or no path
-  std::uint64_t too_long = 0;           // of these: larger than the path MTU
-  std::uint64_t no_path = 0;            // of these: EV format SRV6, to a peer that no path rule knows
-  std::uint64_t receive_errors = 0;     // pending ICMP errors and the like
-  std::uint64_t truncated = 0;          // datagrams longer than any packet of ours
-  std::uint64_t kernel_drops = 0;       // receive buffer full
-  std::uint64_t endpoint_drops = 0;     // endpoint operations: more than this port reads
-  std::uint32_t receive_buffer_bytes = 0, send_buffer_bytes = 0;  // as the kernel granted them
-  std::int32_t last_send_error = 0;                               // errno
-  std::int32_t refusal = 0;  // errno, if the kernel has refused and taken or given nothing since
-  bool segmentation_offload = false, receive_offload = false;
-};
 
 // Takes trains in the order of their arrival. Their bytes are valid during the call.
 class TrainSink {

@@ -11,16 +11,9 @@
 
 #include "nic/clock.hpp"
 #include "nic/file_descriptor.hpp"
+#include "nic/generated/statistics.hpp"
 
 namespace openmrc::nic {
-
-struct WaitStats {
-  std::uint64_t wait_calls = 0;      // epoll_pwait2, epoll_wait, ppoll: those that return at once included
-  std::uint64_t wakeups = 0;         // of these: had leave to sleep, and ended before their time was over
-  std::uint64_t eventfd_writes = 0;  // to wake the I/O thread, or threads that wait for completions or events
-  std::uint64_t eventfd_reads = 0;
-  std::uint64_t yields = 0;  // sched_yield of the I/O thread while another one wants the engine's lock
-};
 
 class Waits {
  public:

@@ -17,7 +17,9 @@ from openmrc.verbs import (
     CcConfig,
     Device,
     DeviceSettings,
+    EventType,
     EvFormatMode,
+    ParseError,
     PathSignal,
     Peer,
     QpInitAttributes,
@@ -27,6 +29,7 @@ from openmrc.verbs import (
     ToRtr,
     ToRts,
 )
+from openmrc.verbs.events import event_of
 
 SPEC = load(Path(__file__).resolve().parents[2] / "spec")
 PEER = Peer(("127.0.0.77",))
@@ -212,3 +215,67 @@ def test_the_native_device_reads_its_settings_and_ports_strictly():
             _native.Device(ports, settings, [], None)
     with pytest.raises(ValueError, match="numeric"):
         _native.Device([port | {"receive": "nowhere"}], {}, [], None)
+
+
+# --- what the native side hands over
+
+STATISTICS = {
+    "QueuePairStatistics": lambda qp: qp.statistics(),
+    "CcStatistics": lambda qp: qp.statistics().cc,
+    "EvSetStatistics": lambda qp: qp.statistics().ev,
+    "PlaneStatistics": lambda qp: qp.plane_statistics()[0],
+    "DeviceStatistics": lambda qp: qp.device.statistics(),
+    "WaitStatistics": lambda qp: qp.device.statistics().waits,
+    "QueuePairTotals": lambda qp: qp.device.statistics().qps,
+    "DropStatistics": lambda qp: qp.device.statistics().drops,
+    "PortStatistics": lambda qp: qp.device.statistics().ports[0],
+    "SocketStatistics": lambda qp: qp.device.statistics().ports[0].socket,
+}
+
+
+def test_every_described_counter_is_answered_with_its_type(qp):
+    assert set(STATISTICS) == {record.name for record in SPEC.records.values() if record.counters}
+    qp.modify(ToInit(signal=PathSignal.DELAY))
+    qp.modify(ToRtr(**NEEDED["ToRtr"]))
+    qp.modify(ToRts(sq_psn=0))
+    for name, get in STATISTICS.items():
+        snapshot = get(qp)
+        assert type(snapshot).__name__ == name
+        for field, _ in SPEC.flat(SPEC.records[name]):
+            value = getattr(snapshot, field.name)
+            if field.type == "bool":
+                assert isinstance(value, bool), field.name
+            elif field.type in (*INTEGERS, "i32", "time"):
+                assert type(value) is int, field.name
+    assert list(qp.device.statistics().drops.parse_errors) == [one.name.lower() for one in list(ParseError)[1:]]
+
+
+EVENTS = [event for page in SPEC.pages for event in page.events if event.native]
+
+
+def test_every_native_event_is_described():
+    assert [one.name for one in sorted(EVENTS, key=lambda one: EventType[one.name.upper()])] == [
+        kind.name.lower() for kind in EventType
+    ]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name)
+def test_an_event_is_made_of_the_fields_that_are_described(event):
+    raw = {"type": EventType[event.name.upper()], "time_ns": 5}
+    made = event_of(raw | {field.name: 1 for field in event.fields if field.at})
+    assert type(made).__name__ == event.cls
+    assert list(made.to_dict()) == ["event", "time_ns", *(field.name for field in event.fields)]
+
+
+def test_the_native_events_have_the_fields_that_are_described(device):
+    native = device._native
+    while native.poll_events(64):
+        pass
+    device.set_port_state(0, False)
+    device.set_port_state(0, True)
+    raw = native.poll_events(64)
+    assert [(one["type"], one["port"], one["up"], one["learned"]) for one in raw] == [
+        (EventType.PORT_STATE, 0, False, False),
+        (EventType.PORT_STATE, 0, True, False),
+    ]
+    assert set(raw[0]) == {"type", "time_ns", "port", "up", "learned", "qp"}

@@ -493,7 +493,8 @@ def test_every_native_status_has_an_error_with_its_number():
 
 @pytest.mark.parametrize("kind", list(enums.EventType))
 def test_every_native_event_has_a_type_and_becomes_json(kind):
-    event = event_of((5, int(kind), 1, 2, 3, 1, 0))
+    fields = ("port", "qp", "ev", "replacement", "up", "answering", "consecutive", "errno", "state", "cause", "learned")
+    event = event_of({"type": int(kind), "time_ns": 5} | dict.fromkeys(fields, 1))
     assert event.time_ns == 5
     assert event.to_dict()["event"] == kind.name.lower()
     assert event.to_json().startswith('{"event"')

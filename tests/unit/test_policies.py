@@ -181,7 +181,7 @@ def test_a_registered_controller_sets_the_window() -> None:
     made = cc.make_controller(name, mtu_bytes=4000, max_cwnd_bytes=10_000)
     assert made.window_bytes() == 4000
     made.on_sent(0, 4000)
-    made.on_ack(1, 4000, 0, rtt_ps=9)
+    made.on_ack(1, 4000, 0, rtt_ps=9000)
     made.on_ack(2, 4000, 0, marked=True)
     assert made.window_bytes() == 8000
     made.on_ack(3, 4000, 0)
@@ -190,7 +190,7 @@ def test_a_registered_controller_sets_the_window() -> None:
         made.on_loss(now, 4000, 4000)
     assert made.window_bytes() == 4000  # below a packet nothing could be sent again
     assert made.stats()["losses"] == 6
-    assert made.stats()["base_rtt_ps"] == 9
+    assert made.stats()["base_rtt_ns"] == 9
 
 
 def test_a_controller_is_told_of_its_surroundings() -> None:

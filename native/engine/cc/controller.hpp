@@ -13,6 +13,7 @@
 #include "engine/base/hot_memory.hpp"
 #include "engine/base/time.hpp"
 #include "engine/generated/profiles.hpp"
+#include "engine/generated/statistics.hpp"
 
 namespace openmrc {
 
@@ -24,12 +25,6 @@ struct AckSample {
   bool marked = false;               // ECN: M = SKIP_ONCE or ALWAYS_SKIP
   std::uint8_t rcv_cwnd_pen = 0;     // receiver's penalty field, 0..127
   bool restore_cwnd = false;
-};
-
-struct CcStats {
-  std::uint64_t window_bytes = 0, max_window_bytes = 0;
-  TimePs base_rtt = 0, average_delay = 0;
-  std::uint64_t proportional = 0, fair = 0, fast = 0, decreases = 0, quick_adapts = 0, trims = 0, losses = 0;
 };
 
 class CongestionController {

@@ -119,6 +119,24 @@ enum class EventType : std::uint8_t {
   kCount,
 };
 
+// Mistake in a datagram. Each value is a counter of its own in the engine's statistics.
+enum class ParseError : std::uint8_t {
+  kNone = 0,                // None.
+  kTooShort = 1,            // The headers that the opcode calls for do not fit.
+  kUnknownOpcode = 2,       // No opcode of MRC or RC.
+  kBadVersion = 3,          // The BTH transport version is not 0.
+  kBadTimestampFormat = 4,  // Timestamp of an unknown format.
+  kBadSackType = 5,         // SACK of an unknown type.
+  kBadNackType = 6,         // NACK of an unknown type.
+  kBadNackReason = 7,       // NACK with an unknown reason.
+  kBadCcType = 8,           // Congestion control state of an unknown type.
+  kBadEndpointOp = 9,       // Unknown endpoint operation.
+  kBadSyndrome = 10,        // Unknown AETH syndrome.
+  kBadPad = 11,             // Pad count larger than the bytes behind the headers.
+  kUnexpectedPayload = 12,  // Bytes behind the headers of a packet that has no payload.
+  kCount,
+};
+
 // Rights on a memory region.
 enum Access : std::uint8_t {
   kLocalRead = 0,    // Send from it: always allowed, to QPs of its protection domain.

@@ -21,6 +21,7 @@
 #include "engine/events.hpp"
 #include "engine/generated/enums.hpp"
 #include "engine/generated/profiles.hpp"
+#include "engine/generated/statistics.hpp"
 
 namespace openmrc {
 
@@ -59,10 +60,6 @@ class EvSelector {
 // what register_ev_selector of custom_selector.hpp added. Returns nullptr for an unknown name.
 std::unique_ptr<EvSelector> make_ev_selector(std::string_view name, Rng rng);
 std::span<const std::string_view> ev_selector_names();
-
-struct EvSetStats {
-  std::uint64_t to_skip = 0, to_assumed_bad = 0, revived = 0, replaced = 0, floor_held = 0, probes = 0;
-};
 
 class EvSet {
  public:
@@ -188,7 +185,6 @@ class EvSet {
   void arm_probe(TimePs due, EvIndex index);
   void disarm_probe(EvIndex index);
   void refresh_probe_time();
-  void emit(TimePs now, EventType type, EvIndex index, std::uint32_t value, EvCause cause);
 
   std::vector<Entry> entries_;
   std::vector<Slot> slots_;

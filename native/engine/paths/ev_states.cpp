@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/base/assert.hpp"
+#include "engine/generated/event_records.hpp"
 #include "engine/paths/ev_set.hpp"
 
 namespace openmrc {
@@ -143,7 +144,7 @@ void EvSet::set_state(TimePs now, EvIndex index, EvState state, EvCause cause) {
     if (!skip_since_.empty()) skip_since_[index] = now;
   }
   if (state == EvState::kAssumedBad) ++stats_.to_assumed_bad;
-  emit(now, EventType::kEvState, index, static_cast<std::uint32_t>(state), cause);
+  if (events_ != nullptr) events_->emit(ev_state_event(now, qp_, entry.ev.port, entry.ev.value, state, cause));
 }
 
 // Takes an EV out of use. mrc: REQ-PATHS-REPLACE (A.11) the replacement comes from the backup of the same plane.
@@ -166,7 +167,8 @@ void EvSet::retire(TimePs now, EvIndex index, EvState state, EvCause cause) {
   if (backup == kNoEv) return;
   occupy(position, backup);
   ++stats_.replaced;
-  emit(now, EventType::kEvReplaced, index, entries_[backup].ev.value, cause);
+  if (events_ == nullptr) return;
+  events_->emit(ev_replaced_event(now, qp_, entry.ev.port, entry.ev.value, entries_[backup].ev.value, cause));
 }
 
 // Brings an EV back: into a vacant position of its plane if there is one, else into the backup set.
@@ -285,18 +287,6 @@ void EvSet::rebase(TimePs by) {
   probes_since_ = rebased(probes_since_, by);
   refresh_probe_time();
   selector_->rebase(by);
-}
-
-void EvSet::emit(TimePs now, EventType type, EvIndex index, std::uint32_t value, EvCause cause) {
-  if (events_ == nullptr) return;
-  const Ev& ev = entries_[index].ev;
-  events_->emit({.time = now,
-                 .type = type,
-                 .port = ev.port,
-                 .qp = qp_,
-                 .ev = ev.value,
-                 .value = value,
-                 .detail = static_cast<std::uint32_t>(cause)});
 }
 
 }  // namespace openmrc

@@ -1,4 +1,5 @@
 #include "engine/qp/mrc_requester.hpp"
+#include "engine/generated/event_records.hpp"
 
 #include <algorithm>
 
@@ -167,7 +168,7 @@ void MrcRequester::handle_timeout(TimePs now) {
       context_.fail(QpErrorCause::kRetryExceeded);
       return;
     }
-    context_.services.events.emit({now, EventType::kRetryTimeout, 0, context_.qpn, 0, retry_.consecutive(), 0});
+    context_.services.events.emit(retry_timeout_event(now, context_.qpn, retry_.consecutive()));
   }
   if (window_.flight_empty()) {
     // Only the transport ACK is missing. A path that swallowed the question is no better than one that swallows data.

@@ -1,6 +1,7 @@
 // The sending half where planes are controlled one by one: which packets go on which plane, and what comes back of them.
 #include <algorithm>
 
+#include "engine/generated/event_records.hpp"
 #include "engine/qp/mrc_requester.hpp"
 #include "engine/qp/timestamp.hpp"
 
@@ -22,7 +23,7 @@ bool MrcRequester::fill_plane(PortId plane, PlaneStats& stats) const {
 }
 
 void MrcRequester::announce_plane(TimePs now, PortId plane, bool silent) {
-  context_.services.events.emit({now, EventType::kPlaneState, plane, context_.qpn, 0, silent ? 0U : 1U, 0});
+  context_.services.events.emit(plane_state_event(now, context_.qpn, plane, !silent));
 }
 
 // --- sending

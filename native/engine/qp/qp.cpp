@@ -1,4 +1,5 @@
 #include "engine/qp/qp.hpp"
+#include "engine/generated/event_records.hpp"
 
 #include <algorithm>
 
@@ -49,9 +50,7 @@ Qp::~Qp() {
 }
 
 void Qp::announce(TimePs now) const {
-  context_.services.events.emit({now, EventType::kQpState, 0, context_.qpn, 0,
-                                 static_cast<std::uint32_t>(context_.state),
-                                 static_cast<std::uint32_t>(context_.error)});
+  context_.services.events.emit(qp_state_event(now, context_.qpn, context_.state, context_.error));
 }
 
 // --- states
@@ -132,7 +131,7 @@ void Qp::to_error(TimePs now, QpErrorCause cause) {
 void Qp::settle(TimePs now) {
   if (context_.failure == QpErrorCause::kNone || context_.state == QpState::kError) return;
   if (context_.failure == QpErrorCause::kCqOverrun) {
-    context_.services.events.emit({now, EventType::kCqOverrun, 0, context_.qpn, 0, 0, 0});
+    context_.services.events.emit(cq_overrun_event(now, context_.qpn));
   }
   to_error(now, context_.failure);
 }

@@ -1,4 +1,5 @@
 #include "engine/qp/rc_requester.hpp"
+#include "engine/generated/event_records.hpp"
 
 #include <algorithm>
 
@@ -42,7 +43,7 @@ void RcRequester::handle_timer(TimePs now) {
     context_.fail(QpErrorCause::kRetryExceeded);
     return;
   }
-  context_.services.events.emit({now, EventType::kRetryTimeout, 0, context_.qpn, 0, retry_.consecutive(), 0});
+  context_.services.events.emit(retry_timeout_event(now, context_.qpn, retry_.consecutive()));
   next_ = first_;
   timed_ = 0;
   timer_base_ = now;

@@ -8,27 +8,12 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/generated/enums.hpp"
 #include "engine/wire/headers.hpp"
 
 namespace openmrc::wire {
 
-// What a peer can get wrong. Each value is a counter of its own in the engine's statistics.
-enum class ParseError : std::uint8_t {
-  kNone = 0,
-  kTooShort,  // the headers that the opcode calls for do not fit
-  kUnknownOpcode,
-  kBadVersion,  // BTH transport version is not 0
-  kBadTimestampFormat,
-  kBadSackType,
-  kBadNackType,
-  kBadNackReason,
-  kBadCcType,
-  kBadEndpointOp,
-  kBadSyndrome,
-  kBadPad,             // pad count larger than what follows the headers
-  kUnexpectedPayload,  // bytes after the headers of a packet that has no payload
-  kCount,
-};
+using openmrc::ParseError;
 
 // Headers of data packets, MRC's and RC's.
 struct DataHeaders {

@@ -14,6 +14,7 @@ __all__ = [
     "EvFormatMode",
     "EvState",
     "EventType",
+    "ParseError",
     "PathSignal",
     "QpErrorCause",
     "QpState",
@@ -213,6 +214,37 @@ class EventType(IntEnum):
     """The operating system refused to send or receive on a port."""
     PLANE_STATE = 7
     """A plane stopped answering, or answers again, while others do."""
+
+
+class ParseError(IntEnum):
+    """Mistake in a datagram. Each value is a counter of its own in the engine's statistics."""
+
+    NONE = 0
+    """None."""
+    TOO_SHORT = 1
+    """The headers that the opcode calls for do not fit."""
+    UNKNOWN_OPCODE = 2
+    """No opcode of MRC or RC."""
+    BAD_VERSION = 3
+    """The BTH transport version is not 0."""
+    BAD_TIMESTAMP_FORMAT = 4
+    """Timestamp of an unknown format."""
+    BAD_SACK_TYPE = 5
+    """SACK of an unknown type."""
+    BAD_NACK_TYPE = 6
+    """NACK of an unknown type."""
+    BAD_NACK_REASON = 7
+    """NACK with an unknown reason."""
+    BAD_CC_TYPE = 8
+    """Congestion control state of an unknown type."""
+    BAD_ENDPOINT_OP = 9
+    """Unknown endpoint operation."""
+    BAD_SYNDROME = 10
+    """Unknown AETH syndrome."""
+    BAD_PAD = 11
+    """Pad count larger than the bytes behind the headers."""
+    UNEXPECTED_PAYLOAD = 12
+    """Bytes behind the headers of a packet that has no payload."""
 
 
 class Access(IntFlag):

@@ -14,18 +14,26 @@ Event
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
-from enum import IntEnum
 from select import select
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
-from openmrc.verbs.enums import EvCause, EventType, EvState, QpErrorCause, QpState
+from openmrc.verbs.event import Event
+from openmrc.verbs.event_records import (
+    CqOverrun,
+    EvReplaced,
+    EvStateChanged,
+    PeerLost,
+    PlaneStateChanged,
+    PortRefused,
+    PortStateChanged,
+    QpStateChanged,
+    RetryTimeout,
+    event_of,
+)
 
 if TYPE_CHECKING:
     from openmrc import _native
@@ -46,125 +54,6 @@ __all__ = [
 
 _QUEUE_MAX = 1 << 16
 _PAUSE_S = 0.002  # events come in bursts: one wake-up for each burst is enough
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """Something changed at `time_ns` of the device's monotonic clock (`time.monotonic_ns`)."""
-
-    name: ClassVar[str] = "event"
-    time_ns: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """`event` and the fields, enums by name."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        named = {key: value.name if isinstance(value, IntEnum) else value for key, value in values.items()}
-        return {"event": self.name, **named}
-
-    def to_json(self) -> str:
-        """One line of JSON, without the line end."""
-        return json.dumps(self.to_dict())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QpStateChanged(Event):
-    name: ClassVar[str] = "qp_state"
-    qp: int
-    state: QpState
-    cause: QpErrorCause
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvStateChanged(Event):
-    name: ClassVar[str] = "ev_state"
-    qp: int
-    port: int
-    ev: int
-    state: EvState
-    cause: EvCause
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvReplaced(Event):
-    name: ClassVar[str] = "ev_replaced"
-    qp: int
-    port: int
-    ev: int
-    replacement: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortStateChanged(Event):
-    name: ClassVar[str] = "port_state"
-    port: int
-    up: bool
-    learned: bool
-    """True: a peer reported its port; False: a port of this device."""
-    qp: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortRefused(Event):
-    """The first refusal after the kernel last took or gave a packet, at most one event per port and second."""
-
-    name: ClassVar[str] = "port_refused"
-    port: int
-    errno: int
-    reason: str
-    """What `errno` means: "No such device" when the interface of the port is gone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaneStateChanged(Event):
-    """Where planes are controlled one by one: packets on one plane get no answer while other planes answer."""
-
-    name: ClassVar[str] = "plane_state"
-    qp: int
-    port: int
-    answering: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryTimeout(Event):
-    name: ClassVar[str] = "retry_timeout"
-    qp: int
-    consecutive: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CqOverrun(Event):
-    name: ClassVar[str] = "cq_overrun"
-    qp: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerLost(Event):
-    name: ClassVar[str] = "peer_lost"
-    qp: int
-    address: str
-    reason: str
-
-
-def event_of(raw: tuple[int, int, int, int, int, int, int]) -> Event:
-    """From (time_ns, type, port, qp, ev, value, detail), the native record."""
-    at, kind, port, qp, ev, value, detail = raw
-    match EventType(kind):
-        case EventType.QP_STATE:
-            return QpStateChanged(time_ns=at, qp=qp, state=QpState(value), cause=QpErrorCause(detail))
-        case EventType.EV_STATE:
-            return EvStateChanged(time_ns=at, qp=qp, port=port, ev=ev, state=EvState(value), cause=EvCause(detail))
-        case EventType.EV_REPLACED:
-            return EvReplaced(time_ns=at, qp=qp, port=port, ev=ev, replacement=value)
-        case EventType.PORT_STATE:
-            return PortStateChanged(time_ns=at, port=port, up=bool(value), learned=bool(detail), qp=qp)
-        case EventType.PLANE_STATE:
-            return PlaneStateChanged(time_ns=at, qp=qp, port=port, answering=bool(value))
-        case EventType.RETRY_TIMEOUT:
-            return RetryTimeout(time_ns=at, qp=qp, consecutive=value)
-        case EventType.CQ_OVERRUN:
-            return CqOverrun(time_ns=at, qp=qp)
-        case EventType.PORT_REFUSED:
-            return PortRefused(time_ns=at, port=port, errno=value, reason=os.strerror(value))
 
 
 class EventSubscription:
