@@ -7,6 +7,7 @@ import pytest
 from openmrc.connection import QpSettings
 from openmrc.errors import ConfigError
 from openmrc.fabric import FaultError
+from openmrc.live.demo import DemoOptions, story
 from openmrc.live.measure import percentile
 from openmrc.live.plan import RunPlan, draw_seed
 from openmrc.live.spans import fault_spans, parse_faults
@@ -92,6 +93,20 @@ def test_faults_become_spans_in_order():
 def test_a_fault_that_comes_and_goes_is_one_span_for_each_time():
     spans = spans_of("plane 0 blackhole at 2s every 1s for 2500ms")
     assert [(span.start_s, span.end_s) for span in spans] == [(2.0, 2.5), (3.0, 3.5), (4.0, 4.5)]
+
+
+@pytest.mark.parametrize("period_ms", [1200, 700, 333, 1])
+def test_a_fault_that_comes_and_goes_for_whole_periods_has_no_span_without_length(period_ms):
+    spans = spans_of(f"plane 0 blackhole at 1800ms every {period_ms}ms for {3 * period_ms}ms")
+    assert len(spans) == 3
+    assert all(span.end_s - span.start_s == pytest.approx(period_ms / 2000) for span in spans)
+
+
+@pytest.mark.parametrize("seconds", [4.0, 5.0, 10.0, 18.0, 20.0, 37.3])
+def test_the_link_of_the_demo_flaps_three_times_whatever_its_length(seconds):
+    flaps = spans_of(next(iter(story(DemoOptions(seconds=seconds)))), length_s=seconds)
+    assert len(flaps) == 3
+    assert len({round(span.end_s - span.start_s, 6) for span in flaps}) == 1
 
 
 def test_a_fault_outside_the_run_or_the_fabric():

@@ -21,7 +21,7 @@ LENGTH_S = 18.0
 
 # When, as a share of the run, so that a shorter demo has the same story.
 _STORY = (
-    (0.10, 0.20, "t0 1 t1 1 plane 1 down at {at} every {third} for {length}", "A T0–T1 link on plane 1 flaps"),
+    (0.10, 0.20, "t0 1 t1 1 plane 1 down at {at} every {period} for {flaps}", "A T0–T1 link on plane 1 flaps"),
     (0.38, 0.20, "plane 2 blackhole at {at} for {length}", "Plane 2 is silently black-holed"),
     (0.68, 0.17, "host 3 plane 3 down at {at} for {length}", "Host 3 loses its NIC link on plane 3"),
 )
@@ -76,10 +76,14 @@ def story(options: DemoOptions) -> dict[str, str]:
     """The faults of the demo in the fault language, with what a person calls them."""
     faults: dict[str, str] = {}
     for at, length, fault, words in _STORY:
+        # Down for the first half of each period: three flaps end with half a period to go. An even number of
+        # milliseconds, as a rounded end beyond the third flap would begin a fourth.
+        period_s = 2 * round(length * options.seconds / 3 * 500) / 1000
         number = {
             "at": _ms(at * options.seconds),
             "length": _ms(length * options.seconds),
-            "third": _ms(length * options.seconds / 3),
+            "period": _ms(period_s),
+            "flaps": _ms(2.5 * period_s),
         }
         faults[fault.format(**number)] = words
     return faults

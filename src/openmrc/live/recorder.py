@@ -36,7 +36,7 @@ class Recorder:
         self._fresh_evs: list[tuple[int, int, str]] = []
         self._states: dict[tuple[int, int], str] = {}
         self._skipped_at: dict[tuple[int, int], int] = {}
-        self._bad: dict[tuple[int, int], int] = {}
+        self._bad: dict[int, tuple[int, int]] = {}  # by port: when the first path was suspected, and how many were
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._subscription = device.subscribe()
@@ -80,6 +80,8 @@ class Recorder:
         while not self._stop.wait(_PORTS_S):
             self._sample()
         self._sample()
+        with self._lock:
+            self._tell_bad(time.monotonic_ns() + _SENTENCE_NS)
 
     def _sample(self) -> None:
         ports = self._device.statistics().ports
@@ -98,7 +100,7 @@ class Recorder:
                     self._say(event.time_ns, f"plane {event.port} {said}")
                 elif isinstance(event, QpStateChanged) and event.state.name == "ERR":
                     self._say(event.time_ns, f"QP {event.qp} failed: {event.cause.name}")
-            self._tell_bad()
+            self._tell_bad(time.monotonic_ns())
 
     def _note_ev(self, event: EvStateChanged) -> None:
         key, state = (event.qp, event.ev), event.state.name
@@ -112,16 +114,22 @@ class Recorder:
         self._ev_changes.append((event.time_ns, event.qp, event.ev, event.port, state))
         self._fresh_evs.append((event.port, event.ev, state))
         if state == "ASSUMED_BAD":
-            when = event.time_ns // _SENTENCE_NS
-            self._bad[event.port, when] = self._bad.get((event.port, when), 0) + 1
+            self._count_bad(event.port, event.time_ns)
 
-    def _tell_bad(self) -> None:
-        """One sentence for many EVs that were suspected together."""
-        now = time.monotonic_ns() // _SENTENCE_NS
-        for port, bin_number in [key for key in self._bad if key[1] < now]:
-            count = self._bad.pop((port, bin_number))
-            paths = "1 path" if count == 1 else f"{count} paths"
-            self._say(bin_number * _SENTENCE_NS, f"{paths} of plane {port} assumed bad")
+    def _count_bad(self, port: int, time_ns: int) -> None:
+        since_ns, count = self._bad.get(port, (time_ns, 0))
+        if time_ns >= since_ns + _SENTENCE_NS:
+            self._tell_bad(time_ns)
+            since_ns, count = time_ns, 0
+        self._bad[port] = (since_ns, count + 1)
+
+    def _tell_bad(self, now_ns: int) -> None:
+        """One sentence for EVs that were suspected together, at the time of the first: no effect before its cause."""
+        for port, (since_ns, count) in list(self._bad.items()):
+            if now_ns >= since_ns + _SENTENCE_NS:
+                del self._bad[port]
+                paths = "1 path" if count == 1 else f"{count} paths"
+                self._say(since_ns, f"{paths} of plane {port} assumed bad")
 
     def _say(self, time_ns: int, text: str) -> None:
         self._log.append((time_ns, text))

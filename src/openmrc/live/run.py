@@ -132,6 +132,7 @@ class Session:
         flows = {flow_name(*pair) for pair in self.plan.pairs()}
         while (left := (end - time.monotonic_ns()) / 1e9) > 0 and not flows <= self._now.done:
             for child, message in self._family.messages(min(left, 0.2)):
+                self._announce(announced)  # causes are shown before their effects
                 self._hear(child, message)
             self._announce(announced)
             self._show()

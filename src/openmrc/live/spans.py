@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from openmrc.analysis.record import FaultSpan
 from openmrc.fabric import Fabric, Fault, check_emulated_fault, parse_fault
 
-_PS = 1e12
+_PS = 10**12
 SPANS_MAX = 1000
 
 
@@ -34,15 +34,15 @@ def fault_spans(
     A fault that comes and goes (`every`) is one span for each time it is on.
     """
     spans: list[FaultSpan] = []
+    length_ps = round(length_s * _PS)
     for text, fault in zip(texts, faults, strict=True):
-        start = fault.start_ps / _PS
-        end = length_s if fault.duration_ps is None else start + fault.duration_ps / _PS
-        for on, off in _on_times(start, min(end, length_s), fault.period_ps / _PS):
+        end_ps = length_ps if fault.duration_ps is None else fault.start_ps + fault.duration_ps
+        for on_ps, off_ps in _on_times(fault.start_ps, min(end_ps, length_ps), fault.period_ps):
             spans.append(
                 FaultSpan(
                     text=(names or {}).get(text, text),
-                    start_s=on,
-                    end_s=off,
+                    start_s=on_ps / _PS,
+                    end_s=off_ps / _PS,
                     plane=fault.target.plane if isinstance(fault.target.plane, int) else None,
                     silent=fault.kind != "down",
                 )
@@ -50,12 +50,9 @@ def fault_spans(
     return tuple(sorted(spans, key=lambda span: span.start_s))
 
 
-def _on_times(start_s: float, end_s: float, period_s: float) -> list[tuple[float, float]]:
-    if period_s <= 0:
-        return [(start_s, end_s)] if end_s > start_s else []
-    times: list[tuple[float, float]] = []
-    at = start_s
-    while at < end_s and len(times) < SPANS_MAX:
-        times.append((at, min(at + period_s / 2, end_s)))
-        at += period_s
-    return times
+def _on_times(start_ps: int, end_ps: int, period_ps: int) -> list[tuple[int, int]]:
+    """Integers: a sum of seconds would end a little before `end_ps` and leave a further span without length."""
+    if period_ps <= 0:
+        return [(start_ps, end_ps)] if end_ps > start_ps else []
+    starts = range(start_ps, end_ps, period_ps)[:SPANS_MAX]
+    return [(at_ps, min(at_ps + period_ps // 2, end_ps)) for at_ps in starts]
