@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -13,7 +14,7 @@ from openmrc.errors import ConfigError
 from openmrc.fabric import FaultError, make_fabric
 from openmrc.testbed.compare.outcome import Outcome, series_of, steps_of
 from openmrc.testbed.compare.page import comparison_html
-from openmrc.testbed.compare.run import Comparison, chosen, seconds_for
+from openmrc.testbed.compare.run import Comparison, around_texts, chosen, seconds_for
 
 FABRIC = make_fabric(planes=2, hosts=2, hosts_per_t0=1, t1s=2, rate="100Mbit", delay="1us")
 FAULT = FaultSpan("plane 0 blackhole at 2s for 2s", 2.0, 4.0, plane=0, silent=True)
@@ -62,6 +63,38 @@ def test_stall_goodput_and_recovery_are_of_the_samples():
     assert (phase.before_gbps, phase.during_gbps) == (pytest.approx(0.08), pytest.approx(0.08))
 
 
+def struck(counts: list[float], *spans: tuple[str, float, float]) -> Outcome:
+    """`outcome` with these faults: text, start and end in seconds."""
+    return replace(outcome("some", counts), faults=tuple(FaultSpan(*span) for span in spans))
+
+
+STEADILY = [10.0 * second for second in range(11)]
+
+
+@pytest.mark.parametrize(
+    ("counts", "spans", "said"),
+    [
+        ([0, 10, 20, 20, 20, 20, 30, 40, 50, 60, 70], [("one", 2.0, 4.0)], "1.0 s"),
+        ([0, 10, 20, 20, 20, 20, 20, 20, 20, 20, 20], [("one", 2.0, 4.0)], "not in 6.0 s"),
+        (STEADILY, [("one", 2.0, 10.0)], "fault lasts"),
+        (STEADILY, [("one", 2.0, 9.9)], "fault lasts"),
+        (STEADILY, [("one", 2.0, 4.0), ("two", 5.0, 10.0)], "fault lasts"),
+        (STEADILY, [], "no fault began"),
+        (STEADILY, [("one", 12.0, 14.0)], "no fault began"),
+        ([0, 10, 20, 20, 20, 20, 20, 20, 20, 20, 20], [("one", 5.0, 7.0)], "stopped before"),
+        ([0] * 11, [("one", 5.0, 7.0)], "stopped before"),
+    ],
+)
+def test_recovery_is_said_of_faults_that_began_and_ended_while_there_was_goodput(counts, spans, said):
+    assert struck(counts, *spans).recovery == said
+
+
+def test_goodput_stands_below_the_fault_that_it_is_around():
+    flapping = struck(STEADILY, ("flaps", 2.0, 2.5), ("flaps", 3.0, 3.5), ("dies", 6.0, 7.0))
+    assert around_texts(flapping, ["dies", "too late", "flaps"]) == ["80, 80, 80", "did not begin", "80, 80, 80"]
+    assert [(phase.start_s, phase.end_s) for phase in flapping.phases] == [(2.0, 3.5), (6.0, 7.0)]
+
+
 def test_between_two_all_reduces_nothing_has_arrived():
     series = steps_of([[0, 0], [100_000_000, 5], [3_100_000_000, 10]], 0, 4.0)
     assert longest_stall(series, 0.0, 4.0) == (pytest.approx(0.1), pytest.approx(3.1))
@@ -92,7 +125,7 @@ def test_the_table_has_a_line_for_each_transport_and_says_how_it_ended(compariso
         "not installed: mpirun is not installed",
         "did not start: rank 0",
         FAULT.text,
-        "never",
+        "not in 6.0 s",
     ):
         assert words in text
 

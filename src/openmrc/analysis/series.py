@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+RECOVERY_WINDOW_S = 0.25  # for so long goodput has to be back before a recovery counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +154,7 @@ def longest_stall_ms(series: Series, start_s: float | None = None, end_s: float 
     return (end - start) * 1e3
 
 
-def recovery_s(series: Series, since_s: float, level_gbps: float, window_s: float = 0.25) -> float | None:
+def recovery_s(series: Series, since_s: float, level_gbps: float, window_s: float = RECOVERY_WINDOW_S) -> float | None:
     """Seconds from `since_s` until the goodput of a whole window reaches the level again; None: it never did."""
     if series.empty:
         return None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from openmrc.analysis.metrics import Summary, summarize
 from openmrc.analysis.phases import Phase, goodput_phases
 from openmrc.analysis.record import FaultSpan
-from openmrc.analysis.series import Series
+from openmrc.analysis.series import RECOVERY_WINDOW_S, Series
 from openmrc.live.processor import seconds_per_gb
 
 __all__ = ["Ending", "Outcome", "series_of", "steps_of"]
@@ -76,8 +76,29 @@ class Outcome:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """Goodput around each fault."""
-        return goodput_phases(self.placed, self.faults, self.start_s, self.end_s)
+        """Goodput around each fault that began in the run; one that comes and goes is one fault."""
+        whole: dict[str, FaultSpan] = {}
+        for span in self.faults:
+            begun = whole.get(span.text, span)
+            whole[span.text] = replace(begun, end_s=max(begun.end_s, span.end_s))
+        return goodput_phases(self.placed, tuple(whole.values()), self.start_s, self.end_s)
+
+    @property
+    def recovery(self) -> str:
+        """How long after the end of the last fault goodput was back; where that cannot be said, the reason."""
+        summary, begun = self.summary, [fault for fault in self.faults if fault.start_s < self.end_s]
+        if summary is None:
+            return ""
+        if not begun:
+            return "no fault began"
+        first, last = min(fault.start_s for fault in begun), max(fault.end_s for fault in begun)
+        if not summary.goodput_before_fault_gbps or self.placed.at(self.end_s) <= self.placed.at(first - _ALIVE_S):
+            return "stopped before"
+        if summary.recovery_s is not None:
+            return f"{summary.recovery_s:.1f} s"
+        if last + RECOVERY_WINDOW_S > self.end_s:
+            return "fault lasts"
+        return f"not in {self.end_s - last:.1f} s"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the numbers, and the series as times in seconds and bytes."""
@@ -88,6 +109,7 @@ class Outcome:
             "ending": self.ending,
             "error": self.error or self.missing,
             "summary": None if summary is None else asdict(summary),
+            "recovery": self.recovery,
             "phases": [phase.to_dict() for phase in self.phases],
             "faults": [asdict(fault) for fault in self.faults],
             "cpu_seconds_per_gb": self.cpu_seconds_per_gb,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from html import escape
 
 from openmrc.analysis.style import STYLE_SHEET
 from openmrc.testbed.compare.chart import goodput_chart
 from openmrc.testbed.compare.outcome import Outcome
-from openmrc.testbed.compare.run import Comparison, ending_text, megabits, recovery_text, seconds_text, stall_text
+from openmrc.testbed.compare.run import Comparison, around_texts, ending_text, megabits, seconds_text, stall_text
 
 __all__ = ["comparison_html"]
 
@@ -41,22 +42,17 @@ def _table(comparison: Comparison) -> str:
     head += "".join(f"<th class=n>before, during, after {escape(text)}</th>" for text in comparison.settings["faults"])
     head += "<th class=n>longest stall</th><th class=n>recovered after</th>"
     head += "<th class=n>CPU s/GB, hosts</th><th class=n>CPU s/GB, machine</th><th>ending</th></tr>"
-    lines = "".join(_line(outcome, len(comparison.settings["faults"])) for outcome in comparison.outcomes)
+    lines = "".join(_line(outcome, comparison.settings["faults"]) for outcome in comparison.outcomes)
     return f'<section class="card"><div class="scroll"><table>{head}{lines}</table></div></section>'
 
 
-def _line(outcome: Outcome, faults: int) -> str:
+def _line(outcome: Outcome, faults: Sequence[str]) -> str:
     summary = outcome.summary
-    around = [
-        ", ".join(megabits(value) for value in (phase.before_gbps, phase.during_gbps, phase.after_gbps))
-        for phase in outcome.phases
-    ]
-    around = (around if summary is not None else []) + [""] * faults
     cells = [
         "" if summary is None else megabits(summary.goodput_gbps),
-        *around[:faults],
+        *around_texts(outcome, faults),
         "" if summary is None else stall_text(summary.longest_stall_ms),
-        recovery_text(outcome),
+        outcome.recovery,
         seconds_text(outcome.cpu_seconds_per_gb),
         seconds_text(outcome.machine_cpu_seconds_per_gb),
     ]

@@ -65,20 +65,12 @@ class Comparison:
 
     def _cells(self, outcome: Outcome) -> list[str]:
         summary = outcome.summary
-        faults = len(self.settings["faults"])
-        if summary is None:
-            return [outcome.title, "", *[""] * faults, "", "", ending_text(outcome)]
-        around = [
-            ", ".join(megabits(value) for value in (phase.before_gbps, phase.during_gbps, phase.after_gbps))
-            for phase in outcome.phases
-        ]
-        around += [""] * (faults - len(around))
         return [
             outcome.title,
-            megabits(summary.goodput_gbps),
-            *around,
-            stall_text(summary.longest_stall_ms),
-            recovery_text(outcome),
+            "" if summary is None else megabits(summary.goodput_gbps),
+            *around_texts(outcome, self.settings["faults"]),
+            "" if summary is None else stall_text(summary.longest_stall_ms),
+            outcome.recovery,
             ending_text(outcome),
         ]
 
@@ -175,12 +167,15 @@ def stall_text(milliseconds: float) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1e3:.1f} s"
 
 
-def recovery_text(outcome: Outcome) -> str:
-    """How long after the last fault goodput was back; "never" within the run."""
-    summary = outcome.summary
-    if summary is None or not outcome.faults or summary.goodput_before_fault_gbps is None:
-        return ""
-    return "never" if summary.recovery_s is None else f"{summary.recovery_s:.1f} s"
+def around_texts(outcome: Outcome, faults: Sequence[str]) -> list[str]:
+    """Goodput before, during and after each of the faults asked for, in their order."""
+    if outcome.summary is None:
+        return [""] * len(faults)
+    found = {
+        phase.fault: ", ".join(megabits(value) for value in (phase.before_gbps, phase.during_gbps, phase.after_gbps))
+        for phase in outcome.phases
+    }
+    return [found.get(text, "did not begin") for text in faults]
 
 
 def seconds_text(seconds_per_gb: float | None) -> str:
