@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from openmrc.analysis.rows import Report, Row
 from openmrc.analysis.tables import rows_table
+from openmrc.cli.output_files import file_argument
 from openmrc.errors import OpenmrcError
 from openmrc.live.netns import namespaces_allowed
 
@@ -41,7 +41,7 @@ def run_cases(
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--repeats", type=int, default=repeats, help="runs per number; the median counts")
     parser.add_argument("--only", nargs="+", choices=sorted(cases), help="only these cases")
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--json", type=file_argument, help="write the rows to this file")
     options = parser.parse_args()
     if options.repeats < 1:
         parser.error("--repeats: at least 1")

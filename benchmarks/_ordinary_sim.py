@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from openmrc import _native
+from openmrc.cli.output_files import file_argument
 from openmrc.fabric import PlaneSettings, make_fabric
 from openmrc.sim import load_scenario, make_scenario
 from openmrc.sim.native_config import native_config, native_faults
@@ -294,7 +295,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="only these scenarios of scenarios/ordinary")
     parser.add_argument("--networks", type=int, default=40, help="how many networks are drawn, by seeds from 1 on")
     parser.add_argument("--signal", choices=("auto", "marks", "delay", "discover"), default="auto")
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--json", type=file_argument, help="write the rows to this file")
     options = parser.parse_args()
     found = []
     for row in rows(only=options.only, seeds=range(1, options.networks + 1), signal=options.signal):

@@ -22,6 +22,7 @@ from rich.console import Console
 
 from openmrc.analysis.rows import Report, Row, row
 from openmrc.analysis.tables import rows_table
+from openmrc.cli.output_files import file_argument
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TARGET = "openmrc_engine_bench"
@@ -81,7 +82,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The engine alone, without sockets.")
     parser.add_argument("--repeats", type=int, default=5, help="runs; the median counts")
     parser.add_argument("--packets", type=int, default=1_000_000, help="data packets of a run")
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--json", type=file_argument, help="write the rows to this file")
     parser.add_argument("--profile", action="store_true", help="print the five most expensive functions")
     options, _ = parser.parse_known_args()
     if options.repeats < 1 or options.packets < 10:

@@ -17,7 +17,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from _ordinary_collectives import all_reduce, between_sites
 from _ordinary_networks import describe, draw
@@ -26,6 +25,7 @@ from rich.console import Console
 
 from openmrc.analysis.rows import Report, Row, row
 from openmrc.analysis.tables import rows_table
+from openmrc.cli.output_files import file_argument
 from openmrc.errors import OpenmrcError
 from openmrc.live.netns import namespaces_allowed
 from openmrc.testbed.plain import PlainBed, PlainNetwork, PlainPlane
@@ -343,7 +343,7 @@ def main() -> int:
     parser.add_argument("--repeat", "--repeats", type=int, default=5, help="runs per number; the median counts")
     parser.add_argument("--seconds", type=float, default=4.0, help="of each transfer that has no fault to wait for")
     parser.add_argument("--transports", nargs="+", choices=TRANSPORTS, default=TRANSPORTS)
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--json", type=file_argument, help="write the rows to this file")
     parser.add_argument("--networks", type=int, default=0, metavar="N", help="also N networks drawn with --seed")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

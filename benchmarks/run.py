@@ -19,6 +19,7 @@ from rich.console import Console
 
 from openmrc.analysis.rows import Report
 from openmrc.analysis.tables import rows_table
+from openmrc.cli.output_files import file_argument
 
 HERE = Path(__file__).resolve().parent
 
@@ -43,7 +44,7 @@ def main() -> int:
     known = programs()
     parser = argparse.ArgumentParser(description="Run all benchmarks and print one table.")
     parser.add_argument("--only", nargs="+", choices=sorted(known), help="only these programs")
-    parser.add_argument("--json", type=Path, help="write all rows to this file")
+    parser.add_argument("--json", type=file_argument, help="write all rows to this file")
     parser.add_argument("rest", nargs="*", help="arguments for the programs, after --")
     options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 150)

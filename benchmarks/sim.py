@@ -28,6 +28,7 @@ from rich.console import Console
 from openmrc import sim
 from openmrc.analysis.rows import Report, Row, row
 from openmrc.analysis.tables import rows_table
+from openmrc.cli.output_files import file_argument
 from openmrc.sim.run import build_graph, ideals_of
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios" / "bench"
@@ -176,7 +177,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Speed and quality of simulations.")
     parser.add_argument("--quick", action="store_true", help="one run of each case, without the largest")
     parser.add_argument("--only", nargs="+", choices=[*SPEED, *QUALITY], metavar="CASE", help="only these cases")
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--json", type=file_argument, help="write the rows to this file")
     parser.add_argument("--case", nargs=3, metavar=("CASE", "SEED", "THREADS"), help="one run, printed as JSON")
     return parser.parse_args(arguments)
 

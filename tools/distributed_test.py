@@ -32,6 +32,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from openmrc.cli.output_files import file_argument
+
 WORKER = Path(__file__).with_name("_distributed_test_worker.py")
 FILE_WORKER = Path(__file__).with_name("_test_file_worker.py")
 OWN, REFERENCE = "mrc", "gloo"
@@ -340,7 +342,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tests", nargs="+", metavar="PATTERN", help="only tests that match, such as '*reduce*'")
     parser.add_argument("--jobs", type=int, default=2, help="tests at once (default: 2)")
     parser.add_argument("--limit", type=int, default=120, metavar="SECONDS", help="for each test (default: 120)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all outcomes to this file")
+    parser.add_argument("--json", type=file_argument, metavar="FILE", help="write all outcomes to this file")
     options = parser.parse_args()
     for missing in (file for file in options.files or () if not file.is_file()):
         parser.error(f"--files: there is no file {missing}")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import typer
 
 from openmrc.errors import ConfigError
 
-__all__ = ["check_file", "writable_file", "writable_folder", "write_file"]
+__all__ = ["check_file", "check_folder", "file_argument", "writable_file", "writable_folder", "write_file"]
+
+_ELSEWHERE = "--out names another folder"
 
 
 def writable_file(parameter: typer.CallbackParam, path: Path | None) -> Path | None:
@@ -50,14 +54,40 @@ def writable_folder(parameter: typer.CallbackParam, path: Path | None) -> Path |
     Raises:
         ConfigError: the folder cannot be made, or no file can be made in it.
     """
-    if path is None:
-        return None
+    if path is not None:
+        check_folder(parameter.opts[0], path)
+    return path
+
+
+def check_folder(option: str, path: Path) -> None:
+    """Refuses a folder that cannot be made, or in which no file can be made, by the name of its option.
+
+    Raises:
+        ConfigError: the folder cannot be made, or no file can be made in it.
+    """
     there = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
     if not there.is_dir():
-        raise ConfigError(parameter.opts[0], str(path), f"a folder that can be written: {there} is no folder")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise ConfigError(parameter.opts[0], str(path), f"a folder that can be written: no permission in {there}")
-    return path
+        raise ConfigError(option, str(path), f"a folder that can be written: {there} is no folder", hint=_ELSEWHERE)
+    try:
+        # Permissions do not say it: root may write everywhere, and still not on a read-only file system.
+        Path(tempfile.mkdtemp(prefix=".openmrc-", dir=there)).rmdir()
+    except OSError as error:
+        allowed = f"a folder that can be written: {there}: {error.strerror}"
+        raise ConfigError(option, str(path), allowed, hint=_ELSEWHERE) from None
+
+
+def file_argument(text: str) -> Path:
+    """Type of an argument of `argparse` for a file to write.
+
+    Raises:
+        ArgumentTypeError: the file cannot be written.
+    """
+    try:
+        check_file("file", Path(text))
+    except ConfigError as error:
+        msg = f"{text!r}: {error.allowed}"
+        raise ArgumentTypeError(msg) from None
+    return Path(text)
 
 
 def write_file(option: str, path: Path, text: str) -> None:

@@ -17,7 +17,7 @@ from rich.table import Table
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from openmrc.cli.output_files import writable_file, writable_folder, write_file
+from openmrc.cli.output_files import check_folder, writable_file, writable_folder, write_file
 from openmrc.errors import ConfigError, OpenmrcError
 from openmrc.units import format_rate, format_time
 
@@ -56,6 +56,7 @@ def run(
     scenario = load_scenario(scenario_file, _settings(settings or ()))
     folder = out or Path(f"{scenario.name}.run")
     check_free(folder)  # now, not after hours of simulation
+    check_folder("--out", folder)
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     command = shlex.join(["openmrc", *sys.argv[1:]])
     with _Bar(console, scenario) as watcher:
@@ -85,7 +86,10 @@ def report(
     """Make one HTML page without links to anything else, and PNG pictures, of runs."""
     from openmrc.analysis.sim_report import write_report
 
-    print(write_report(runs, out or runs[0] / "report"))
+    folder = out or runs[0] / "report"
+    if runs[0].is_dir():
+        check_folder("--out", folder)
+    print(write_report(runs, folder))
 
 
 def _require_polars() -> None:

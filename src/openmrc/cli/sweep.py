@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from openmrc.cli.output_files import writable_folder
+from openmrc.cli.output_files import check_folder, writable_folder
 from openmrc.errors import OpenmrcError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def sweep(
 
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     wanted = load_sweep(file, out)
+    check_folder("--out", wanted.folder.path)
     try:
         frame = _with_progress(wanted, console, workers, ray=ray)
     except KeyboardInterrupt:
