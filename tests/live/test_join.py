@@ -144,6 +144,23 @@ def test_a_rank_that_cannot_agree_is_named_by_all_long_before_the_timeout(
             assert "rank 1" in str(rank.error) or rank is ranks[1]
 
 
+def test_ranks_with_different_numbers_of_ports_all_fail_at_once_with_the_same_words(
+    devices: list[Device], tmp_path: Path
+) -> None:
+    store = FileStore(tmp_path, 600)
+    with Device(["127.0.62.9", "127.0.63.9"], udp_port=UDP_PORT) as other:
+        three = (devices[0], other, devices[2])
+        ranks = [Joining(device, rank, store, timeout_s=600) for rank, device in enumerate(three)]
+        for rank in ranks:
+            rank.join(60)
+            assert isinstance(rank.error, HandshakeError)
+            assert str(rank.error).startswith(
+                "ranks have different numbers of ports: rank 1 has 2 (127.0.62.9, 127.0.63.9); "
+                "ranks 0, 2 have 1 (127.0.62.1 at rank 0). "
+            )
+            assert "OPENMRC_PORTS" in str(rank.error)
+
+
 def test_a_rank_that_cannot_begin_is_named_with_its_reason(devices: list[Device], tmp_path: Path) -> None:
     store = FileStore(tmp_path, 600)
     ranks = [Joining(devices[rank], rank, store, timeout_s=600) for rank in (0, 2)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import logging.handlers
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,41 @@ def ports_of_one_rank_missing(where: dict[str, Any]) -> str:
     except (ConfigError, PeerError) as error:
         return str(error)
     return "no error"
+
+
+def different_numbers_of_ports(where: dict[str, Any]) -> str:
+    rank, store = where["rank"], Path(where["init_method"].removeprefix("file://"))
+    os.environ["OPENMRC_PORTS"] = f"127.0.73.{rank + 1}" + (f",127.0.74.{rank + 1}" if rank == 2 else "")
+    # The store lives in the process of rank 0, which is the first to fail and to end.
+    store = dist.TCPStore("127.0.0.1", _free_port(store), where["world_size"], is_master=rank == 0)
+    try:
+        dist.init_process_group("mrc", store=store, rank=rank, world_size=where["world_size"])
+    except PeerError as error:
+        return str(error)
+    return "no error"
+
+
+def _free_port(place: Path) -> int:
+    """A TCP port that is free, the same at all ranks: the first one to come chooses it."""
+    with place.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        if text := file.read():
+            return int(text)
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port: int = probe.getsockname()[1]
+        file.write(str(port))
+        return port
+
+
+@pytest.mark.live
+def test_ranks_with_different_numbers_of_ports_name_ranks_counts_and_the_variable(run_ranks: Any):
+    found = run_ranks("different_numbers_of_ports", 3, backend=None)
+    assert len(set(found.values())) == 1
+    assert found[0].startswith(
+        "ranks have different numbers of ports: rank 2 has 2 (127.0.73.3, 127.0.74.3); ranks 0, 1"
+    )
+    assert "OPENMRC_PORTS" in found[0]
 
 
 @pytest.mark.live

@@ -19,6 +19,7 @@ __all__ = ["Rendezvous"]
 _SLICE_S = 1.0  # between two looks whether another rank has given up
 _POLL_S, _POLL_MAX_S = 0.001, 0.05
 _REASON_CHARACTERS = 1000
+_LEAVE_S = 5.0
 
 
 class _Failure(BaseModel):
@@ -72,6 +73,15 @@ class Rendezvous:
                 msg = f"{who} of {self._job!r} did not come within {self._timeout_s:g} s"
                 raise TimeoutError(msg)
         return dict(zip(keys, map(_text, self._get(names)), strict=True))
+
+    def leave_together(self, topic: str, ranks: Iterable[int], limit_s: float = _LEAVE_S) -> None:
+        """Waits until all ranks are here, for ranks that are about to fail for a reason that each finds by itself.
+
+        The store may end with the first process that leaves, and the others would then report its end.
+        """
+        self.publish(topic, "")
+        with suppress(OSError, RuntimeError, PeerError):
+            self._wait([self._key(rank, topic) for rank in ranks], min(limit_s, self.left_s))
 
     def __enter__(self) -> Self:
         return self

@@ -21,12 +21,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from openmrc._native import collectives as native
 from openmrc.collectives.group import Group
 from openmrc.collectives.hosts import Host, hosts_of_ranks, identify_host
+from openmrc.collectives.port_counts import differing_ports
 from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.collectives.sites import sites_of_world
 from openmrc.collectives.stores import Store
 from openmrc.connection import Loss, Member, Mesh, MeshPeer, QpLink, QpSettings
 from openmrc.connection.settings import retries_for
-from openmrc.errors import ConfigError, InvalidStateError, PeerError
+from openmrc.errors import ConfigError, HandshakeError, InvalidStateError, PeerError
 from openmrc.forks import Ownership, keep_from_children
 from openmrc.verbs import CompletionQueue, Device, QpErrorCause
 from openmrc.verbs.stats import QueuePairStatistics
@@ -88,6 +89,7 @@ class World:
     Raises:
         ConfigError: a rank out of range.
         PeerError, TimeoutError: a rank did not come, or the two cannot agree.
+        HandshakeError: ranks have different numbers of ports; all ranks raise it, with the same text.
     """
 
     def __init__(
@@ -314,6 +316,9 @@ class World:
             meeting.publish("card", card.model_dump_json())
             cards = self._gather(meeting, "card", others, _Card)
             self._ports |= {rank: card.ports for rank, card in cards.items()}
+            if (problem := differing_ports(self._ports)) is not None:
+                meeting.leave_together("leaves", others)
+                raise HandshakeError(problem)
             peers = {rank: MeshPeer(card.address, card.token) for rank, card in cards.items()}
             with meeting:  # the reason is there before the listener is gone
                 links = mesh.connect(peers, meeting.left_s, meeting.check)
