@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import warnings
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +31,16 @@ def counted() -> dict[str, int]:
 def test_comm_debug_mode_counts_operations(run_ranks: Any):
     for found in run_ranks("counted", 2).values():
         assert found == {"c10d.allreduce_": 1, "c10d.broadcast_": 1, "c10d._allgather_base_": 1}
+
+
+def test_the_flight_recorder_of_torch_cannot_be_reached_from_outside():
+    """As docs/guides/pytorch.md says; when this fails, the backend can record its operations there."""
+    folder = Path(torch.__file__).parent
+    library = ctypes.CDLL(str(folder / "lib" / "libtorch_cpu.so"))
+    assert hasattr(library, "_ZN4c10d18dump_fr_trace_jsonB5cxx11Ebb"), "the names of torch's symbols have changed"
+    get = "N4c10d14FlightRecorderIN3c105EventEE3getEv"
+    assert not [name for name in (f"_Z{get}", f"_ZZ{get}E8instance") if hasattr(library, name)]
+    assert not list((folder / "include").glob("**/nlohmann/json.hpp"))
 
 
 def profiled() -> list[str]:
