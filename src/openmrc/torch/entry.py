@@ -10,6 +10,7 @@ from typing import Any
 __all__ = ["BACKEND", "register"]
 
 BACKEND = "mrc"
+_REFUSED_DEVICES = ("cuda", "xpu", "privateuseone")
 
 
 def register() -> None:
@@ -18,6 +19,10 @@ def register() -> None:
 
     if dist.is_available() and not hasattr(dist.Backend, BACKEND.upper()):
         dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu"])
+        # Tensors on accelerators come to the backend as well, which refuses them by name and with a hint; torch alone
+        # says "No backend type associated with device type cuda". Not as arguments above: these would make the
+        # backend the default of accelerators that have none.
+        dist.Backend.backend_capability[BACKEND] = ["cpu", *_REFUSED_DEVICES]
 
 
 def _create(options: Any, backend_options: Any) -> Any:
