@@ -23,7 +23,14 @@ app = typer.Typer(no_args_is_help=True, help="Bandwidth and latency between two 
 
 Port = Annotated[int, typer.Option("--port", "-p", help="TCP port where the server listens.")]
 Ports = Annotated[
-    str | None, typer.Option("--ports", help="Local addresses, one per plane, separated by commas: the device's ports.")
+    str | None,
+    typer.Option(
+        "--ports", help="Interfaces or addresses of this host, one per plane. Without: those that face the server."
+    ),
+]
+ServerPorts = Annotated[
+    str | None,
+    typer.Option("--ports", help="Interfaces or addresses of this host, one per plane. Without: all suitable ones."),
 ]
 Size = Annotated[str | None, typer.Option("--size", "-s", help="One message size, such as 64KiB. Without: a sweep.")]
 Iterations = Annotated[int | None, typer.Option("--iterations", "-n", help="Messages per size.")]
@@ -38,7 +45,7 @@ _LATENCY_SWEEP = [1 << power for power in range(3, 16, 2)]
 @app.command()
 def serve(
     port: Port = 18515,
-    ports: Ports = None,
+    ports: ServerPorts = None,
     listen: Annotated[
         str | None, typer.Option(help="Address where clients connect. Without: all, or loopback.")
     ] = None,
@@ -47,18 +54,18 @@ def serve(
 ) -> None:
     """Waits for clients and answers their measurements."""
     from openmrc.live.perf import PerfServer
-    from openmrc.live.perf_wire import own_address
+    from openmrc.live.perf_wire import bracketed, listening_address, serving_ports
     from openmrc.verbs import Device
 
-    local = _split(ports) or [own_address()]
-    address = listen or ("127.0.0.1" if local[0].startswith("127.") else "0.0.0.0")
+    chosen = serving_ports(ports)
+    address = listen or listening_address(chosen.ports)
     console = Console(soft_wrap=True)
-    with Device(local, udp_port=udp_port, answer_strangers=True) as device:  # `openmrc doctor --peer` asks it
+    with Device(chosen.ports, udp_port=udp_port, answer_strangers=True) as device:  # `openmrc doctor --peer` asks it
         try:
             server = PerfServer(device, address, port, lambda text: console.print(text, markup=False, highlight=False))
         except OSError as error:
             raise DeviceError(error.errno or 0, f"cannot listen on {address}:{port}: {error.strerror}") from error
-        console.print(f"serving on {address}:{server.port}, ports {', '.join(local)}; Ctrl-C ends", highlight=False)
+        console.print(f"serving on {bracketed(address)}:{server.port}, {chosen.why}; Ctrl-C ends", highlight=False)
         try:
             server.serve(clients)
         finally:
@@ -161,11 +168,13 @@ def _measure(
 ) -> None:
     from openmrc.analysis.rows import current_commit, describe_machine
     from openmrc.live.perf import PerfClient
+    from openmrc.verbs.interfaces import choose_ports
 
+    local_ports = choose_ports(ports, field="--ports").ports if ports else None
     console = Console(soft_wrap=True, highlight=False)
     rows: list[dict[str, Any]] = []
     with PerfClient(
-        host, port, local_ports=_split(ports) or None, options=options, size_max=max(sizes), udp_port=udp_port
+        host, port, local_ports=local_ports, options=options, size_max=max(sizes), udp_port=udp_port
     ) as client:
         about = client.description
         console.print(
@@ -227,10 +236,6 @@ def _cell(value: float | str | None, form: str) -> str:
 
 def _width(form: str) -> int:
     return int(form[1:-1].split(".", maxsplit=1)[0])
-
-
-def _split(ports: str | None) -> list[str]:
-    return [part.strip() for part in ports.split(",") if part.strip()] if ports else []
 
 
 def _sizes(size: str | None, sweep: Sequence[int]) -> list[int]:

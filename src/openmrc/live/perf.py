@@ -35,9 +35,9 @@ from openmrc.live.perf_wire import (
     PlanForm,
     bracketed,
     dial,
-    facing,
     family_of,
     new_buffer,
+    own_ports,
 )
 from openmrc.live.plane_watch import PlaneWatch
 from openmrc.verbs import Port
@@ -204,7 +204,7 @@ class PerfClient:
         hello = self._lines.ask(perf=VERSION)
         theirs = hello["ports"]
         self._peer_tells_usage = bool(hello.get("usage"))
-        ports = list(local_ports) if local_ports else [facing(address) for address in theirs]
+        ports = list(local_ports) if local_ports else own_ports(theirs)
         if len(ports) != len(theirs):
             given = ",".join(port.seen_as if isinstance(port, Port) else port for port in ports)
             raise ConfigError("--ports", given, f"{len(theirs)} addresses, as many as the server has ports")

@@ -6,7 +6,8 @@ import ipaddress
 import json
 import socket
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
@@ -16,6 +17,8 @@ from openmrc import QpSettings
 from openmrc.errors import ConfigError, HandshakeError, PeerError, PeerUnreachableError
 from openmrc.live.pattern import Bytes
 from openmrc.live.plane_watch import PlaneReport
+from openmrc.verbs import Port
+from openmrc.verbs.interfaces import ChosenPorts, Interface, choose_ports
 
 DEFAULT_PORT = 18515
 SIZE_MAX = 64 << 20
@@ -268,14 +271,47 @@ def facing(address: str) -> str:
         return str(probe.getsockname()[0])
 
 
-def own_address() -> str:
-    """The address of the interface with the default route; loopback without one. Sends nothing."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
+def serving_ports(wanted: str | None, interfaces: Sequence[Interface] | None = None) -> ChosenPorts:
+    """Ports of the server's device: those wanted, else all suitable interfaces as `openmrc doctor` shows them.
+
+    Args:
+        wanted: As `choose_ports` takes it.
+        interfaces: Of this host; None: ask the kernel.
+
+    Raises:
+        ConfigError: no such interface or address.
+        DeviceError: the kernel does not list its interfaces.
+    """
+    chosen = choose_ports(wanted, field="--ports", interfaces=interfaces)
+    if wanted is not None or len(chosen.ports) > 1:
+        return chosen
+    # One port leaves through its interface anyway, and where it is not bound to that, clients on this host reach it.
+    return replace(chosen, ports=(replace(chosen.ports[0], interface=None),))
+
+
+def listening_address(ports: Sequence[Port]) -> str:
+    """Address for TCP connections of clients: all of this host, or loopback where the ports are nothing else."""
+    local = all(ipaddress.ip_address(port.address).is_loopback for port in ports)
+    return ("127.0.0.1" if local else "0.0.0.0") if ports[0].version == 4 else ("::1" if local else "::")
+
+
+def own_ports(theirs: Sequence[str]) -> list[str]:
+    """Ports of a client without any of its choice: the addresses that the routing table uses towards the server's.
+
+    Raises:
+        ConfigError: two of the server's ports are reached from the same address.
+        PeerUnreachableError: no route leads to one of them.
+    """
+    found: dict[str, str] = {}
+    for address in theirs:
+        own = facing(address)
+        if own in found:
+            shared = f"{found[own]} and {address} of the server are both reached from {own}"
+            needed = f"{len(theirs)} addresses of this host, one for each of the server's {', '.join(theirs)}"
+            hint = f"{shared}: name them here, or start the server with --ports {found[own]}"
+            raise ConfigError("--ports", "not given", needed, hint=hint)
+        found[own] = address
+    return list(found)
 
 
 def family_of(address: str) -> socket.AddressFamily:
