@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from openmrc.errors import ConfigError, InvalidArgumentError, OpenmrcError
+from openmrc.variables import unknown_variables
 
 INTERRUPTED = 130
 COMMANDS = {
@@ -68,6 +69,8 @@ def root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `openmrc` and exit."""
+    for warning in unknown_variables(os.environ):
+        print(f"openmrc: warning: {warning}", file=sys.stderr)
     try:
         typer.main.get_command(app).main(args=arguments, prog_name="openmrc")
     except (ConfigError, InvalidArgumentError) as error:

@@ -16,9 +16,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from openmrc.errors import OpenmrcError
+from openmrc.variables import PARENT
 
 _PR_SET_PDEATHSIG = 1
-PARENT_VARIABLE = "OPENMRC_PARENT_PID"
+PARENT_VARIABLE = PARENT
 
 
 def adopt() -> None:

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from openmrc.testbed.errors import TestBedError
 from openmrc.testbed.state import State
+from openmrc.variables import KEEPER
 
 __all__ = ["KEEPER_VARIABLE", "end_keeper", "entry", "inside", "members", "needed", "prefix", "start_keeper"]
 
-KEEPER_VARIABLE = "OPENMRC_TESTBED_KEEPER"  # tells `up` inside which process keeps the bed, and why: PID:WHY
+KEEPER_VARIABLE = KEEPER  # tells `up` inside which process keeps the bed, and why: PID:WHY
 _READY = "ready"
 _CAPABILITIES = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 _REASONS = (

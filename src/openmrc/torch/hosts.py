@@ -9,10 +9,10 @@ from pathlib import Path
 
 from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.errors import ConfigError
+from openmrc.variables import HOST, SHARED_MEMORY
 
 __all__ = ["Neighbours", "meet", "sharing"]
 
-SHARED_MEMORY, HOST = "OPENMRC_SHARED_MEMORY", "OPENMRC_HOST"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/net")
 

@@ -15,6 +15,7 @@ from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.torch import nic as nics
 from openmrc.torch.hosts import meet, sharing
 from openmrc.torch.ordering import Ordering
+from openmrc.variables import unknown_variables
 
 __all__ = ["Completer", "Job", "Pending"]
 
@@ -158,7 +159,9 @@ class Job:
         shared_memory, host = sharing(os.environ)
         name = f"torch-{self.life}"
         with Rendezvous(store, name, rank, timeout_s) as meeting:
-            self._nic = nics.acquire(meet(meeting, rank, len(ranks)), _host_of(store))
+            neighbours = meet(meeting, rank, len(ranks))
+            _warn_of_variables(first_of_host=neighbours.own_index == 0)
+            self._nic = nics.acquire(neighbours, _host_of(store))
         try:
             self.world = World(
                 self._nic.device,
@@ -206,6 +209,15 @@ class Job:
         self.world.close(goodbye=not self.failed, reason="one of its operations failed")
         self.completer.close()
         nics.release(self._nic)
+
+
+def _warn_of_variables(*, first_of_host: bool) -> None:
+    """Before anything can fail for want of them; on stderr once for each host."""
+    for warning in unknown_variables(os.environ):
+        if first_of_host:
+            sys.stderr.write(f"openmrc: warning: {warning}\n")
+            sys.stderr.flush()
+        _LOG.info(warning)
 
 
 def _host_of(store: Any) -> str | None:

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from openmrc.errors import OpenmrcError
+from openmrc.variables import CACHE
 
 __all__ = ["NativeBuildError", "build", "compiler", "library_path", "load"]
 
-CACHE = "OPENMRC_CACHE"
 NAME = "openmrc_torch_backend"
 SOURCE = Path(__file__).parent / "csrc" / "backend.cpp"
 _WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow")

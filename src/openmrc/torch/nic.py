@@ -13,13 +13,13 @@ from ipaddress import ip_address
 from openmrc.errors import ConfigError, DeviceError
 from openmrc.srv6 import read_nic_paths
 from openmrc.torch.hosts import Neighbours
+from openmrc.variables import ADDRESS, PATHS, PORTS
 from openmrc.verbs import Device, Port
 from openmrc.verbs.carrier import LinkCarrier
 from openmrc.verbs.interfaces import choose_ports
 
 __all__ = ["Nic", "acquire", "current", "release"]
 
-PORTS, PATHS, ADDRESS = "OPENMRC_PORTS", "OPENMRC_PATHS", "OPENMRC_ADDRESS"
 FIRST_UDP_PORT = 4791
 _UDP_PORTS = 256
 _LOOPBACK = "127.0.0.1"
