@@ -26,6 +26,12 @@ def register() -> None:
 
 
 def _create(options: Any, backend_options: Any) -> Any:
+    from openmrc.errors import OpenmrcError
     from openmrc.torch.create import create_backend
+    from openmrc.torch.uncaught import report_briefly
 
-    return create_backend(options, backend_options)
+    try:
+        return create_backend(options, backend_options)
+    except (OpenmrcError, TimeoutError) as error:
+        report_briefly(error)
+        raise
