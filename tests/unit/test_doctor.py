@@ -27,7 +27,8 @@ from openmrc.verbs import Device
 from openmrc.verbs.device import Port
 from openmrc.verbs.interfaces import ChosenPorts, Interface, choose_ports
 
-OK, OPTIONAL, IMPROVABLE, BROKEN = Verdict.OK, Verdict.OPTIONAL, Verdict.IMPROVABLE, Verdict.BROKEN
+OK, OPTIONAL, UNKNOWN = Verdict.OK, Verdict.OPTIONAL, Verdict.UNKNOWN
+IMPROVABLE, BROKEN = Verdict.IMPROVABLE, Verdict.BROKEN
 MIB = 1 << 20
 FACTS = SocketFacts(16 * MIB, 16 * MIB, True, True, True, True, True, True, True, True)
 LO = Interface("lo", 1, "loopback", (ip_interface("127.0.0.1/8"), ip_interface("::1/128")), True, True, 65536)
@@ -63,8 +64,30 @@ def seen(finding: Finding | None) -> tuple[Verdict, str | None]:
 
 
 def test_processors(tmp_path: Path):
-    assert seen(machine.check_processors(Host(tmp_path, frozenset({0, 1})))) == (OK, None)
     assert seen(machine.check_processors(Host(tmp_path, frozenset({3})))) == (IMPROVABLE, None)
+    assert seen(machine.check_processors(Host(tmp_path, frozenset({0, 1})))) == (UNKNOWN, None)
+    readable = host(tmp_path, {"sys/fs/cgroup/cgroup.controllers": "cpu"}, {0, 1})
+    assert seen(machine.check_processors(readable)) == (OK, None)
+
+
+@pytest.mark.parametrize(
+    ("files", "allowed"),
+    [
+        ({"proc/self/cgroup": "0::/a.slice/b", "sys/fs/cgroup/a.slice/cpu.max": "150000 100000"}, 1.5),
+        (
+            {
+                "proc/self/cgroup": "0::/a/b",
+                "sys/fs/cgroup/a/b/cpu.max": "50000 100000",
+                "sys/fs/cgroup/a/cpu.max": "max 1",
+            },
+            0.5,
+        ),
+        ({"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "100000", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"}, 1),
+        ({"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"}, 4),
+    ],
+)
+def test_limits_hold_wherever_the_control_group_has_them(tmp_path: Path, files: dict[str, str], allowed: float):
+    assert machine.check_processors(host(tmp_path, files)).numbers["processors_allowed"] == allowed
 
 
 @pytest.mark.parametrize(
@@ -93,8 +116,8 @@ def test_clock(tmp_path: Path, current: str, available: str, expected: tuple[Ver
     assert seen(machine.check_clock(host(tmp_path, files))) == expected
 
 
-def test_an_unknown_clock_is_no_finding_against_the_host(tmp_path: Path):
-    assert seen(machine.check_clock(host(tmp_path, {}))) == (OK, None)
+def test_a_clock_that_cannot_be_read_is_not_known(tmp_path: Path):
+    assert seen(machine.check_clock(host(tmp_path, {}))) == (UNKNOWN, None)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +182,7 @@ def test_ipv6_headers_take_more_of_the_mtu():
 
 
 def test_mtu_of_an_address_that_no_interface_owns():
-    assert seen(ports.check_mtu(choose_ports("127.0.0.9", interfaces=[LO]))) == (OK, None)
+    assert seen(ports.check_mtu(choose_ports("127.0.0.9", interfaces=[LO]))) == (UNKNOWN, None)
 
 
 ALL_ON = {
@@ -194,9 +217,12 @@ def test_checksums_may_be_by_family():
 
 
 def test_offloads_that_nobody_tells_and_those_of_a_veth_pair():
-    assert seen(ports.check_offloads(interface("eth0", "10.0.0.1/24"), {})) == (OK, None)
-    off = {"rx-gro": Feature(on=False, changeable=True)}
-    assert seen(ports.check_offloads(interface("eth0", "10.0.0.1/24", kind="veth"), off)) == (OK, None)
+    pair = interface("eth0", "10.0.0.1/24", kind="veth")
+    for one in (interface("eth0", "10.0.0.1/24"), pair):
+        assert seen(ports.check_offloads(one, {})) == (UNKNOWN, None)
+    split = ALL_ON | {"tx-udp-segmentation": Feature(on=False, changeable=True)}
+    assert seen(ports.check_offloads(pair, ALL_ON)) == (OK, None)
+    assert seen(ports.check_offloads(pair, split)) == (IMPROVABLE, "sudo ethtool -K eth0 tx-udp-segmentation on")
 
 
 def test_features_as_the_kernel_packs_them():
@@ -237,7 +263,8 @@ def test_planes_in_one_network():
     ],
 )
 def test_reverse_path(tmp_path: Path, common: int, own: int, expected: tuple[Verdict, str | None]):
-    where = sysctls(tmp_path, net__ipv4__conf__all__rp_filter=common, net__ipv4__conf__eth1__rp_filter=own)
+    settings = {"all": common, "eth0": 0, "eth1": own}
+    where = sysctls(tmp_path, **{f"net__ipv4__conf__{name}__rp_filter": value for name, value in settings.items()})
     two = chosen(interface("eth0", "10.0.0.1/24"), interface("eth1", "10.1.0.1/24"))
     assert seen(ports.check_reverse_path(where, two)) == expected
 
@@ -329,18 +356,24 @@ NFT_SHUT = """table inet filter {
 }"""
 
 
+NFT_OPEN = "sudo nft insert rule inet filter input udp dport 4791 accept"
+
+
 @pytest.mark.parametrize(
     ("rules", "expected"),
     [
-        ({}, (OK, None)),
+        ({}, (UNKNOWN, None)),
+        ({"nft": None}, (UNKNOWN, "sudo openmrc doctor")),
+        ({"nft": "", "iptables": None}, (UNKNOWN, "sudo openmrc doctor")),
+        ({"iptables": None, "nft": NFT_SHUT}, (IMPROVABLE, NFT_OPEN)),
         ({"nft": ""}, (OK, None)),
-        ({"nft": NFT_SHUT}, (IMPROVABLE, "sudo nft insert rule inet filter input udp dport 4791 accept")),
+        ({"nft": NFT_SHUT}, (IMPROVABLE, NFT_OPEN)),
         ({"nft": NFT_SHUT.replace("tcp dport 22", "udp dport 4791")}, (OK, None)),
         ({"nft": NFT_SHUT.replace("hook input", "hook forward")}, (OK, None)),
         ({"nft": NFT_SHUT.replace("policy drop", "policy accept")}, (OK, None)),
         (
             {"nft": NFT_SHUT.replace("policy drop", "policy accept").replace("tcp dport 22 accept", "reject")},
-            (IMPROVABLE, "sudo nft insert rule inet filter input udp dport 4791 accept"),
+            (IMPROVABLE, NFT_OPEN),
         ),
         ({"iptables": ":INPUT ACCEPT [0:0]\n"}, (OK, None)),
         (
@@ -350,7 +383,7 @@ NFT_SHUT = """table inet filter {
         ({"iptables": ":INPUT DROP [0:0]\n-A INPUT -p udp --dport 4791 -j ACCEPT\n"}, (OK, None)),
     ],
 )  # fmt: skip
-def test_firewall(rules: dict[str, str], expected: tuple[Verdict, str | None]):
+def test_firewall(rules: dict[str, str | None], expected: tuple[Verdict, str | None]):
     assert seen(firewall.check_firewall(rules)) == expected
 
 
@@ -391,10 +424,33 @@ def test_flow_labels(
 
 
 def test_missing_srv6_parts_are_optional(tmp_path: Path):
-    where = sysctls(tmp_path, net__ipv6__conf__all__seg6_enabled=1)
+    where = sysctls(tmp_path, net__ipv6__conf__all__seg6_enabled=1, net__ipv6__conf__eth0__seg6_enabled=0)
     found = list(srv6.check_srv6(where, replace(FACTS, zero_checksum=False), chosen(interface("eth0", "fd00::1/64"))))
     assert [one.verdict for one in found] == [OK, OPTIONAL, OPTIONAL]
     assert found[2].command == "sudo sysctl -w net.ipv6.conf.eth0.seg6_enabled=1"
+
+
+def test_what_the_kernel_does_not_show_is_not_known(tmp_path: Path):
+    two = chosen(interface("eth0", "10.0.0.1/24"), interface("eth1", "10.1.0.1/24"))
+    assert seen(ports.check_reverse_path(Host(tmp_path), two)) == (UNKNOWN, None)
+    assert seen(srv6.check_routing_headers(Host(tmp_path), two)) == (UNKNOWN, None)
+
+
+def test_a_host_that_shows_nothing_gets_no_ok_for_what_is_read_from_files(tmp_path: Path):
+    empty, two = (
+        Host(tmp_path, frozenset({0, 1})),
+        chosen(interface("eth0", "10.0.0.1/24"), interface("eth1", "10.1.0.1/24")),
+    )
+    found = [
+        machine.check_processors(empty),
+        machine.check_clock(empty),
+        ports.check_reverse_path(empty, two),
+        srv6.check_routing_headers(empty, two),
+        *(ports.check_offloads(one, {}) for one in two.interfaces if one is not None),
+        firewall.check_firewall({}),
+    ]
+    assert {finding.verdict for finding in found if finding is not None} == {UNKNOWN}
+    assert Report(two, [], [f for f in found if f is not None]).verdict is UNKNOWN
 
 
 # --- test bed and packages

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="What this host offers to a device, and what to change; changes nothing itself.")
 
 _WIDTH = 100
-_STYLES = {"ok": "green", "optional": "dim", "could be better": "yellow", "broken": "bold red"}
+_STYLES = {"ok": "green", "optional": "dim", "not known": "cyan", "could be better": "yellow", "broken": "bold red"}
 
 
 @app.command()
@@ -105,6 +105,7 @@ def _commands(console: Console, report: Report) -> None:
     for verdict, title in (
         (Verdict.BROKEN, "Broken: change this"),
         (Verdict.IMPROVABLE, "Could be better"),
+        (Verdict.UNKNOWN, "To find out what is not known"),
         (Verdict.OPTIONAL, "If you want it"),
     ):
         findings = [one for one in report.findings if one.verdict is verdict and one.command is not None]
@@ -116,13 +117,11 @@ def _commands(console: Console, report: Report) -> None:
             console.print(Text(f"  # {names}", "dim"), soft_wrap=True)
             console.print(Text(f"  {command}"), soft_wrap=True)
     console.print()
-    console.print(_summary(report, Verdict.BROKEN, Verdict.IMPROVABLE))
+    console.print(_summary(report, (Verdict.BROKEN, Verdict.IMPROVABLE, Verdict.UNKNOWN)))
 
 
-def _summary(report: Report, broken: Verdict, improvable: Verdict) -> Text:
-    counts = {
-        verdict: sum(finding.verdict is verdict for finding in report.findings) for verdict in (broken, improvable)
-    }
+def _summary(report: Report, counted: Iterable[Verdict]) -> Text:
+    counts = {verdict: sum(finding.verdict is verdict for finding in report.findings) for verdict in counted}
     said = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
     checks = f"{len(report.findings)} check{'' if len(report.findings) == 1 else 's'}"
     return Text(f"{checks}: {said or 'all well'}.", _STYLES[report.verdict.value])

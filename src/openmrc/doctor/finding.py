@@ -20,6 +20,8 @@ class Verdict(Enum):
     OK = "ok"
     OPTIONAL = "optional"
     """Not there, and missed only by who wants what the sentence names."""
+    UNKNOWN = "not known"
+    """Could not be read here; the sentence says what that leaves open."""
     IMPROVABLE = "could be better"
     BROKEN = "broken"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 
 from openmrc.doctor.finding import Finding, Verdict
 
@@ -23,31 +24,37 @@ _CHAIN = re.compile(r"^\s*table (\S+ \S+) \{|^\s*chain (\S+) \{(.*?)^\s*\}", re.
 _REFUSES = re.compile(r"policy drop|^\s*(?:counter [^\n]*)?(?:drop|reject\b[^\n]*)$", re.MULTILINE)
 
 
-def read_rules() -> dict[str, str]:
-    """The rules by the tool that prints them, without tools that are missing or refuse, as they do ordinary users."""
-    found: dict[str, str] = {}
+def read_rules() -> dict[str, str | None]:
+    """The rules by the tool that prints them; None for a tool that refuses, as they all do ordinary users."""
+    found: dict[str, str | None] = {}
     for tool, command in _COMMANDS:
         if shutil.which(command[0]) is None:
             continue
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
         except (OSError, subprocess.SubprocessError):
+            found[tool] = None
             continue
-        if done.returncode == 0:
-            found[tool] = found.get(tool, "") + done.stdout
+        before = found.get(tool, "")
+        found[tool] = before + done.stdout if done.returncode == 0 and before is not None else None
     return found
 
 
-def check_firewall(rules: dict[str, str]) -> Finding:
+def check_firewall(rules: Mapping[str, str | None]) -> Finding:
     """Whether a filter on input refuses what no rule allows, and no rule names the port."""
-    if not rules:
-        sentence = "Its rules, if any, cannot be read here; `openmrc doctor --peer ADDRESS` shows whether packets pass."
-        return Finding(_GROUP, _NAME, Verdict.OK, sentence, numbers={"rules_read": False})
     for tool, text in rules.items():
-        command = _closed(tool, text)
-        if command is not None and _PORT not in text:
+        command = None if text is None else _closed(tool, text)
+        if command is not None and text is not None and _PORT not in text:
             sentence = f"Input is refused unless a rule allows it, and no rule names UDP port {_PORT}."
             return Finding(_GROUP, _NAME, Verdict.IMPROVABLE, sentence, command, {"rules_read": True})
+    if not rules or None in rules.values():
+        refused = " and ".join(tool for tool, text in rules.items() if text is None)
+        why = f"this user may not run {refused}" if refused else "neither nft nor iptables is installed"
+        sentence = (
+            f"Its rules, if any, cannot be read: {why}. `openmrc doctor --peer ADDRESS` shows whether packets pass."
+        )
+        command = "sudo openmrc doctor" if refused else None
+        return Finding(_GROUP, _NAME, Verdict.UNKNOWN, sentence, command, {"rules_read": False})
     sentence = f"No rule of this host stops UDP port {_PORT}."
     return Finding(_GROUP, _NAME, Verdict.OK, sentence, numbers={"rules_read": True})
 

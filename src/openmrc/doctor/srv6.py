@@ -56,7 +56,14 @@ def _checksum(facts: SocketFacts) -> Finding:
 def check_routing_headers(host: Host, chosen: ChosenPorts) -> Finding:
     """Whether packets with a segment routing header are taken, as long encapsulated uSID lists have one."""
     names = ["all", *(port.interface for port in chosen.ports if port.interface is not None)]
-    closed = [name for name in names if host.sysctl(f"net/ipv6/conf/{name}/seg6_enabled") != 1]
+    settings = {name: host.sysctl(f"net/ipv6/conf/{name}/seg6_enabled") for name in names}
+    closed = [name for name, setting in settings.items() if setting is not None and setting != 1]
+    if not closed and None in settings.values():
+        sentence = (
+            "Whether packets with a segment routing header are taken cannot be read; the kernel may be built without "
+            "SRv6. EV format SRV6 sends none."
+        )
+        return Finding(_GROUP, "routing headers", Verdict.UNKNOWN, sentence, numbers={"seg6_enabled": None})
     numbers = {"seg6_enabled": not closed}
     if not closed:
         sentence = "Segment routing headers are taken on every port."
