@@ -57,6 +57,16 @@ def test_options_choose_transport_seed_settings_and_places(folder: Path) -> None
     assert sim.Result.load(folder / "here").settings["fabric"]["planes"] == 1
 
 
+def test_a_run_says_where_a_fault_acts_in_all_planes_and_the_bus_bandwidth_of_collectives(folder: Path) -> None:
+    text = SCENARIO.replace("{name: permutation, bytes: 200kB}", "{name: all_reduce, bytes: 200kB}")
+    (folder / "tiny.yaml").write_text(text + "faults: [t1 1 loss 1%, t1 0 plane 1 loss 1%]\n")
+    done = openmrc(folder, "sim", "run", "tiny.yaml", "--transport", "mrc")
+    assert done.returncode == 0, done.stderr
+    assert "fault: t1 1 loss 1%: on t1 1 of all 2 planes; 't1 1 plane 0' is that of one plane" in done.stdout
+    assert done.stdout.count("fault: ") == 1
+    assert "bus bandwidth" in done.stdout
+
+
 def test_a_bound_that_is_not_met_is_exit_code_1_only_when_asked(folder: Path) -> None:
     (folder / "tiny.yaml").write_text(SCENARIO.replace("<= 3", "<= 1"))
     assert openmrc(folder, "sim", "run", "tiny.yaml").returncode == 0

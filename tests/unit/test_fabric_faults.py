@@ -104,6 +104,22 @@ def test_a_wrong_line_is_refused_by_its_word(text: str) -> None:
     assert repr(text) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "reach"),
+    [
+        ("t1 3 loss 1%", "t1 3 of all 4 planes; 't1 3 plane 0' is that of one plane"),
+        ("t0 1 t1 3 down", "t0 1 t1 3 of all 4 planes; 't0 1 t1 3 plane 0' is that of one plane"),
+        ("t0 1 t1 4..7 tx down", "t0 1 t1 4..7 of all 4 planes; 't0 1 t1 4..7 plane 0' is that of one plane"),
+        ("t1 3 plane 0 loss 1%", ""),
+        ("plane 0..1 loss 1%", ""),
+        ("all loss 1%", ""),
+    ],
+)
+def test_a_place_in_all_planes_is_said_to_be_one(text: str, reach: str) -> None:
+    assert parse_fault(text).target.reach(4) == reach
+    assert parse_fault(text).target.reach(1) == ""
+
+
 def test_where_a_fault_is_wanted_a_repair_is_refused() -> None:
     with pytest.raises(FaultError, match="for TIME"):
         parse_fault("repair all")

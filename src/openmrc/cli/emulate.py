@@ -41,6 +41,9 @@ def emulate(
         command.target.check(fabric, text)
     with EmulatedFabric(fabric, control=control) as emulated:
         _introduce(emulated, as_json)
+        for text, command in faults:
+            if not as_json and (reach := command.target.reach(fabric.planes)):
+                print(f"{text}: on {reach}")
         emulated.subscribe(lambda event: _print_event(event, as_json))
         for _, command in faults:
             emulated.inject(command)

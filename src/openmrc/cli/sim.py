@@ -6,7 +6,7 @@ import json
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,6 +68,8 @@ def run(
         for each in result:
             for hint in each.summary["hints"]:
                 print(f"hint: {each.name}: {hint}")
+        for line in _wide_faults(scenario):
+            print(line)
         print(f"run directory: {folder}")
     if result.interrupted:
         console.print("interrupted; the run directory holds what happened until then")
@@ -192,11 +194,28 @@ def _figures(transport: TransportResult) -> dict[str, str]:
         "ideal": time_of("ideal_finish_ps"),
         "slowest / ideal": "–" if ratio is None else f"{ratio:.3f}",
         "goodput": "–" if goodput is None else format_rate(goodput),
+        **_bus_bandwidth(summary["bus_bps_by_job"]),
         "resent": f"{summary['resent_share']:.2%}",
         "marked, trimmed": f"{summary['marks']:,}, {summary['trims']:,}",
         "packets lost": "\n".join(lost) or "none",
         "simulated": f"{summary['packets_per_second'] / 1e6:.2f} M packets/s",
     }
+
+
+def _wide_faults(scenario: Scenario) -> list[str]:
+    """A line for each fault that acts in all planes without saying so."""
+    faults = dict.fromkeys((*scenario.fabric.faults, *scenario.faults))
+    reaches = {fault: fault.target.reach(scenario.fabric.planes) for fault in faults}
+    return [f"fault: {fault}: on {reach}" for fault, reach in reaches.items() if reach]
+
+
+def _bus_bandwidth(by_job: Mapping[str, float | None]) -> dict[str, str]:
+    """A row for collectives, with the names of the jobs where there are several."""
+    if not by_job:
+        return {}
+    rates = {job: "–" if rate is None else format_rate(round(rate)) for job, rate in by_job.items()}
+    named = len(rates) > 1
+    return {"bus bandwidth": "\n".join(f"{job} {rate}" if named else rate for job, rate in rates.items())}
 
 
 def _write_json(result: Result, path: Path | None) -> None:

@@ -156,6 +156,8 @@ def fault(
         check_bed_fault(bed.fabric, command)
     _go_inside(bed)
     faults = BedFaults(bed)
+    if command is not None and not isinstance(command, Repair) and (reach := command.target.reach(bed.fabric.planes)):
+        print(f"{command}: on {reach}")
     if command is None:
         _print_faults(faults.active())
     elif isinstance(command, Repair):

@@ -125,6 +125,20 @@ class FaultTarget:
         """Whether every number is one, so that it is one place."""
         return not any(isinstance(getattr(self, place), Span) for place in PLACES)
 
+    def reach(self, planes: int) -> str:
+        """Words for a place that stands for one in each plane, which a reader may take for one; "" for others.
+
+        Args:
+            planes: Of the fabric.
+        """
+        if planes == 1 or self.plane is not None or self.nic is not None:
+            return ""
+        numbers = [f"{place} {which}" for place in PLACES if (which := getattr(self, place)) is not None]
+        if not numbers:
+            return ""
+        place = " ".join(numbers)
+        return f"{place} of all {planes} planes; '{place} plane 0' is that of one plane"
+
     def native(self) -> tuple[int | None, int | None, int | None, int | None, int]:
         """The tuple that the native emulator takes; of a single place."""
         numbers = (self.plane, self.host, self.t0, self.t1)

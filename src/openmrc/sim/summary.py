@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmrc.sim.bounds import NEVER_PS, Ideals
+from openmrc.sim.bus_bandwidth import bus_bandwidths
 from openmrc.sim.evs import evs_of
 from openmrc.sim.hints import hints
 from openmrc.sim.native_config import lanes_of
@@ -80,6 +81,7 @@ def summarise(
     )
     ideal_finish_ps = bounds.graph_received_ps if bounds.graph_received_ps < NEVER_PS else None
     with_time = fct_ps > 0
+    buses = bus_bandwidths(scenario.workload, flows)
     return {
         **measured,
         "flows": int(flows.rows),
@@ -93,6 +95,8 @@ def summarise(
         **_percentiles("fct", fct_ps),
         **_percentiles("acked", flows["acked_ps"][flows["acked_ps"] >= 0]),
         "goodput_bps": received * 8e12 / counted_ps if counted_ps else None,
+        "bus_bps": min((rate for rate in buses.values() if rate is not None), default=None),
+        "bus_bps_by_job": buses,
         "jain": jain_index(flows["bytes"][done][with_time] / fct_ps[with_time]),
         "received_bytes": received,
         "sent_packets": sent,

@@ -47,7 +47,10 @@ class Comparison:
         table.add_column("ending")
         for outcome in self.outcomes:
             table.add_row(*self._cells(outcome))
-        table.caption = "\n".join(f"fault {at}: {text}" for at, text in enumerate(self.settings["faults"], 1))
+        table.caption = "\n".join(
+            f"fault {at}: {_with_reach(text, self.settings['planes'])}"
+            for at, text in enumerate(self.settings["faults"], 1)
+        )
         table.caption_justify = "left"
         return table
 
@@ -176,6 +179,11 @@ def around_texts(outcome: Outcome, faults: Sequence[str]) -> list[str]:
         for phase in outcome.phases
     }
     return [found.get(text, "did not begin") for text in faults]
+
+
+def _with_reach(fault: str, planes: int) -> str:
+    reach = parse_fault(fault).target.reach(planes)
+    return f"{fault}: on {reach}" if reach else fault
 
 
 def seconds_text(seconds_per_gb: float | None) -> str:

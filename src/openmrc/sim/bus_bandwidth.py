@@ -1,0 +1,56 @@
+"""Bus bandwidth of collectives: the rate that each rank's NIC would need to be as quick without any other cost.
+
+By this measure, which NCCL's tests use, too, collectives of any kind and number of ranks are compared with the rate of
+a NIC: the buffer of a rank over the time of one pass, times what a NIC has to carry of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from openmrc.sim.tables import Table
+from openmrc.sim.workloads.collective import AllGather, AllReduce, AllToAll, ReduceScatter
+from openmrc.sim.workloads.registry import parse_workload
+
+__all__ = ["bus_bandwidths"]
+
+_Collective = AllReduce | AllGather | ReduceScatter | AllToAll
+
+
+def bus_bandwidths(workload: Mapping[str, Any] | Sequence[Mapping[str, Any]], flows: Table) -> dict[str, float | None]:
+    """Bus bandwidth in bit/s by job, of the jobs that are collectives; None: not all of it was received.
+
+    Args:
+        workload: Of the scenario.
+        flows: All sends with their times.
+    """
+    specs = [workload] if isinstance(workload, Mapping) else list(workload)
+    found: dict[str, float | None] = {}
+    for settings in map(parse_workload, specs):
+        job = settings.job or settings.name
+        if job in found:  # two jobs of one name are told apart nowhere
+            del found[job]
+        elif isinstance(settings, _Collective):
+            found[job] = _bandwidth(settings, flows, flows["job"] == job)
+    return found
+
+
+def _bandwidth(settings: _Collective, flows: Table, own: Any) -> float | None:
+    received = flows["received_ps"][own]
+    if not len(received) or bool((received < 0).any()):
+        return None
+    ranks = settings.group_size or len(np.unique(flows["host"][own]))
+    elapsed_ps = int(received.max()) - int(flows["started_ps"][own].min())
+    carried = _carried_bytes(settings, ranks) * settings.repeat
+    return carried * 8e12 / elapsed_ps if elapsed_ps > 0 else None
+
+
+def _carried_bytes(settings: _Collective, ranks: int) -> float:
+    """Bytes that one NIC sends in one pass of the best algorithm."""
+    if isinstance(settings, AllToAll):
+        return float(settings.bytes * (ranks - 1))
+    share = (ranks - 1) / ranks
+    return float(settings.bytes * share * (2 if isinstance(settings, AllReduce) else 1))
