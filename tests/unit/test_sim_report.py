@@ -7,11 +7,13 @@ import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
 import pytest
 
+from openmrc.analysis import sim_pictures
 from openmrc.analysis.sim_charts import percentile, si, time_unit
 from openmrc.analysis.sim_figures import (
     STATES,
@@ -153,6 +155,20 @@ def test_the_page_is_whole_self_contained_and_has_every_section(tmp_path):
 def test_the_comparison_is_relative_to_the_first(tmp_path):
     page = report_html(load_runs([write_run(tmp_path / "run", "mrc", "roce")]))
     assert re.search(r"times that of mrc.*<td>roce</td><td class=n>2\.000</td><td class=n>2\.000</td>", page)
+
+
+def test_times_that_a_linear_axis_would_hide_have_a_logarithmic_one(tmp_path, monkeypatch):
+    from matplotlib.axes import Axes
+
+    scales = []
+    monkeypatch.setattr(Axes, "set_xscale", lambda _, scale, **__: scales.append(scale))
+    for slowest_s, expected in ((29e-6, []), (31e-6, ["log"])):
+        record = SimpleNamespace(
+            fct_s=lambda last=slowest_s: np.array([1e-6, last]), label="x", name="x", colour="#123456"
+        )
+        scales.clear()
+        sim_pictures._draw_fct([record], tmp_path / "fct.png")
+        assert [scale for scale in scales if scale == "log"] == expected
 
 
 def test_every_picture_is_a_file_too(tmp_path):

@@ -22,6 +22,7 @@ __all__ = [
     "heat_chart",
     "legend",
     "lines_chart",
+    "logarithmic",
     "percentile",
     "raster_chart",
     "si",
@@ -81,7 +82,7 @@ def cdf_chart(curves: Sequence[tuple[str, str, Floats]], title: str) -> str:
     """
     low = min(float(times[0]) for _, _, times in curves)
     high = max(float(times[-1]) for _, _, times in curves)
-    log = low > 0 and high / low > _LOG_SPAN
+    log = logarithmic(low, high)
     factor, unit = time_unit(high)
     edges = (math.log10(low), math.log10(high)) if log else (0.0, high * factor * 1.02)
     plot = Plot(_LEFT, 16.0, WIDTH - _LEFT - _RIGHT - 150, 270.0, *edges, 1.02)
@@ -107,6 +108,11 @@ def cdf_chart(curves: Sequence[tuple[str, str, Floats]], title: str) -> str:
             parts.append(label(plot.right + 14, row + 15 * line, f"{mark} {value * factor:.4g} {unit}"))
     height = max(plot.bottom + 30, plot.top + 62.0 * len(curves))
     return picture(WIDTH, height, parts, title)
+
+
+def logarithmic(low: float, high: float) -> bool:
+    """Whether times from `low` to `high` are drawn on a logarithmic axis: a linear one would hide the short ones."""
+    return low > 0 and high / low > _LOG_SPAN
 
 
 def percentile(ordered: Floats, share: float) -> float:

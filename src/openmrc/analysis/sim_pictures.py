@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from openmrc.analysis.sim_charts import Band, percentile, time_unit
+from openmrc.analysis.sim_charts import Band, logarithmic, percentile, time_unit
 from openmrc.analysis.sim_figures import (
     STATE_COLOURS,
     STATES,
@@ -25,6 +25,7 @@ from openmrc.analysis.style import PLOT_STYLE, plane_colour
 __all__ = ["draw_pictures", "figure_of", "save_figure"]
 
 _FAULT, _CALM = "#d83a3a", "#cdeedd"
+_LEGEND_INSIDE_MAX = 4
 
 
 def figure_of(rows: int, height: float, **options: Any) -> tuple[Any, list[Any]]:
@@ -82,20 +83,38 @@ def _draw_fct(records: Sequence[TransportRecord], path: Path) -> Path | None:
     curves = [(record, times) for record in records if len(times := record.fct_s())]
     if not curves:
         return None
-    factor, unit = time_unit(max(float(times[-1]) for _, times in curves))
+    low, high = min(float(times[0]) for _, times in curves), max(float(times[-1]) for _, times in curves)
+    factor, unit = time_unit(high)
     figure, (axis,) = figure_of(1, 4.2)
+    if logarithmic(low, high):
+        _set_log_axis(axis)
+    colours: dict[str, str] = {}  # a transport has one, and is dashed from its second run on
     for record, times in curves:
+        style = "--" if record.name in colours else "-"
+        colour = colours.setdefault(record.name, record.colour)
         shares = np.arange(1, len(times) + 1) / len(times)
         marks = [percentile(times, share) * factor for share in (0.5, 0.99, 1.0)]
         name = f"{record.label}: " + ", ".join(
             f"{mark} {value:.4g}" for mark, value in zip(("p50", "p99", "p100"), marks, strict=True)
         )
-        axis.step(times * factor, shares, where="post", color=record.colour, label=f"{name} {unit}")
-        axis.plot(marks, (0.5, 0.99, 1.0), "o", ms=4, color=record.colour)
+        axis.step(times * factor, shares, style, where="post", color=colour, label=f"{name} {unit}")
+        axis.plot(marks, (0.5, 0.99, 1.0), "o", ms=4, color=colour)
     axis.set_xlabel(f"flow completion time, {unit}")
     axis.set_ylabel("share of flows")
-    axis.legend(frameon=False, loc="lower right")
+    beside = len(curves) > _LEGEND_INSIDE_MAX  # inside it would cover curves
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2} if beside else {"loc": "lower right"}
+    axis.legend(frameon=False, **place)
     return save_figure(figure, path)
+
+
+def _set_log_axis(axis: Any) -> None:
+    """Decades with ticks at 1, 2 and 5, written as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+    axis.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _draw_planes(record: TransportRecord, faults: Sequence[Band], path: Path) -> Path | None:
