@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -24,7 +25,7 @@ def run(name: str, digest: str | None = "a" * 64, *, steps: int = 50, error: str
     done = tuple(
         Step(end_s=0.2 * (at + 1) + (at >= 25), step_s=0.2, exposed_s=0.05, loss=4 - at / 50) for at in range(steps)
     )
-    spans = () if name == "mrc-whole" else (FaultSpan("Plane 0 dies silently", 1.5, 3.3, 0, True),)
+    spans = () if name.endswith("-whole") else (FaultSpan("Plane 0 dies silently", 1.5, 3.3, 0, True),)
     return TrainRun(name, name, name.partition("-")[0], 50, TRIED, done, 11.0, spans, PLANES, digest, error, "Day <1>")
 
 
@@ -85,9 +86,35 @@ def test_sentences_say_what_became_of_gloo():
     assert "10 of 50 steps" in said
 
 
+def test_gloo_is_compared_with_itself_without_faults():
+    runs = run("mrc-whole"), run("mrc"), replace(run("gloo-whole"), length_s=10.4), run("gloo")
+    found = result(*runs)
+    assert (found.gloo, found.gloo_whole) == (runs[3], runs[2])
+    assert (
+        "Gloo over plane 0, which all three faults strike, took 10.4 s without faults; with them it finished"
+        in (sentences(found)[-1])
+    )
+
+
+def test_no_axis_cuts_a_value_off():
+    """A step of 100 s among those of 0.2 s has a height of its own, below the upper edge."""
+    slow = run("gloo")
+    steps = (*slow.steps, Step(end_s=120.0, step_s=60.0, exposed_s=50.0, loss=2.0), Step(220.0, 100.0, 100.0, 2.0))
+    page = train_html(result(run("mrc-whole"), run("mrc"), replace(slow, steps=steps)))
+    for title in ("Step times", "Exposed"):
+        drawing = next(part for part in re.findall(r"<svg.*?</svg>", page, re.DOTALL) if f"<title>{title}" in part)
+        points = re.findall(r"[ML][-\d.]+ ([-\d.]+)", " ".join(re.findall(r' d="([^"]*)"', drawing)))
+        heights = sorted(set(map(float, points)))
+        top = float(re.findall(r'class="fault"[^>]* y="([\d.]+)"|y="([\d.]+)"[^>]*class="fault"', drawing)[0][0] or 0)
+        assert len(heights) >= 3, title
+        assert heights[0] > top + 1, "the highest value is below the upper edge"
+        assert heights[1] > heights[0] + 1, "and that of 60 s below that of 100 s"
+
+
 def test_the_page_stands_alone_and_escapes_what_the_model_writes():
     page = train_html(result(run("mrc-whole"), run("mrc"), run("gloo", "c" * 64)))
     assert page.count("<svg") == 6
+    assert train_html(result(*map(run, ("mrc-whole", "mrc", "gloo-whole", "gloo")))).count("<svg") == 7
     assert "Day &lt;1&gt;" in page
     assert "https://" not in page
     assert "http://" not in page.replace("http://www.w3.org", "")

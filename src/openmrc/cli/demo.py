@@ -74,9 +74,7 @@ def train(
         str | None, typer.Option(help="testbed (Gloo too; root) or emulated. Without: the test bed if it can be made.")
     ] = None,
     rate: Annotated[str, typer.Option(help="Rate of each link.")] = "100Mbit",
-    seconds: Annotated[
-        float, typer.Option(help="About how long the run without faults takes; there are three.")
-    ] = 20.0,
+    seconds: Annotated[float, typer.Option(help="About how long a run without faults takes; there are four.")] = 20.0,
     steps: Annotated[int | None, typer.Option(help="Steps of each run, in place of --seconds.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of weights and batches.")] = 1,
     gloo: Annotated[bool, typer.Option(help="Also Gloo, over one plane, where the place carries TCP.")] = True,

@@ -17,11 +17,10 @@ from openmrc.training.record import TrainRun
 
 __all__ = ["sentences", "train_html", "train_table"]
 
-_COLOURS = {"mrc-whole": "var(--good)", "mrc": "var(--mrc)", "gloo": "var(--rc)"}
+_COLOURS = {"mrc-whole": "var(--good)", "mrc": "var(--mrc)", "gloo-whole": "var(--soft)", "gloo": "var(--rc)"}
 _SMOOTH = 5  # steps whose mean is one point of a loss curve
-_ABOVE = 4  # a chart of times is that many medians high
 _SHADED = "Shaded: the faults of the second run. Gloo meets them after as many steps, so at other times."
-_EDGE = "What touches the upper edge took longer."
+_LOGARITHMIC = "The axis is logarithmic, as a step that meets a fault takes up to thousands of times as long."
 
 EXPOSED = (
     "Exposed communication of a step: from the moment at which the last rank has computed its last own gradient to the "
@@ -54,9 +53,13 @@ def sentences(result: TrainResult) -> list[str]:
     if gloo is None:
         return [first, times, f"Gloo is left out: {result.left_out}."]
     ended = "finished" if gloo.finished else f"stopped ({gloo.error})"
+    calm = result.gloo_whole
+    before = "" if calm is None else f"took {calm.length_s:.1f} s without faults; with them it "
+    gap = "" if calm is None else f"{_seconds(calm.longest_gap_s)} without faults, "
     other = (
-        f"Gloo over plane 0, which all three faults strike, {ended} after {gloo.length_s:.1f} s and {len(gloo.steps)} "
-        f"of {gloo.wanted} steps; its longest time without a finished step was {_seconds(gloo.longest_gap_s)}."
+        f"Gloo over plane 0, which all three faults strike, {before}{ended} after {gloo.length_s:.1f} s and "
+        f"{len(gloo.steps)} of {gloo.wanted} steps; its longest time without a finished step was {gap}"
+        f"{_seconds(gloo.longest_gap_s)} with them."
     )
     return [first, times, other]
 
@@ -135,12 +138,12 @@ def train_html(result: TrainResult) -> str:
         _card(
             "Step times",
             _legend(result) + _times_chart(result, "Step times", exposed=False),
-            f"Mean over ranks. {_EDGE} {_SHADED}",
+            f"Mean over ranks. {_LOGARITHMIC} {_SHADED}",
         ),
         _card(
             "Exposed communication",
             _legend(result) + _times_chart(result, "Exposed", exposed=True),
-            f"{EXPOSED} {_EDGE} {_SHADED}",
+            f"{EXPOSED} {_LOGARITHMIC} {_SHADED}",
         ),
         *(_planes_card(result, run) for run in result.runs),
         _card("What the model writes", f"<pre>{escape(result.broken.sample)}</pre>", "After the run with the faults."),
@@ -215,8 +218,7 @@ def _loss(run: TrainRun) -> list[tuple[float, float]]:
 
 def _loss_chart(result: TrainResult) -> str:
     lines = [Line(_loss(run), _COLOURS[run.name]) for run in result.runs]
-    top = max((value for line in lines for _, value in line.points), default=1.0)
-    return lines_chart("Loss over time", "nats", lines, result.broken.faults, top)
+    return lines_chart("Loss over time", "nats", lines, result.broken.faults)
 
 
 def _times_chart(result: TrainResult, title: str, *, exposed: bool) -> str:
@@ -227,8 +229,7 @@ def _times_chart(result: TrainResult, title: str, *, exposed: bool) -> str:
             value = 1e3 * (step.exposed_s if exposed else step.step_s)
             points += [(step.end_s - step.step_s, value), (step.end_s, value)]
         lines.append(Line(points, _COLOURS[run.name]))
-    medians = [(run.exposed_ms if exposed else run.step_ms) or 0.0 for run in result.runs]
-    return lines_chart(title, "ms", lines, result.broken.faults, _ABOVE * max(*medians, 1.0))
+    return lines_chart(title, "ms", lines, result.broken.faults, logarithmic=True)
 
 
 def _planes_card(result: TrainResult, run: TrainRun) -> str:

@@ -45,7 +45,7 @@ class TrainRun:
     """One run.
 
     Args:
-        name: "mrc-whole" (without faults), "mrc" or "gloo".
+        name: "mrc-whole" (without faults), "mrc", "gloo-whole" (without faults) or "gloo".
         title: For people.
         backend: Of the process group.
         wanted: Steps that it was to do.
