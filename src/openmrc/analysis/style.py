@@ -76,4 +76,7 @@ details { margin-top: 18px; } summary { cursor: pointer; color: var(--soft); }
 pre { overflow-x: auto; font-size: 12.5px;
   line-height: 1.5; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px; }
 footer { color: var(--soft); font-size: 13px; margin-top: 28px; }
+@media (max-width: 720px) {
+  main { padding: 24px 12px 48px; } .card { padding: 16px 14px; overflow-x: auto; }
+  .card svg { min-width: 860px; } td.n, th.n { white-space: nowrap; } }
 """

@@ -31,7 +31,8 @@ def write_page(
     cards = "".join(_card(finding, pictures.get(finding.figure, ())) for finding in findings)
     agree = sum(finding.verdict == "as in the paper" for finding in findings)
     size = " These were the quick versions, smaller and shorter than those of the reference." if quick else ""
-    page = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>The paper, reproduced</title>
+    page = f"""<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>The paper, reproduced</title>
 <style>{STYLE_SHEET}</style><main><h1>The paper, reproduced</h1>
 <p class="lead">{agree} of {len(findings)} experiments give what the paper saw.{size} What differs says why.</p>
 <div class="card scroll"><table><tr><th>Figure</th><th>Experiment</th><th>The paper saw</th><th>We see</th>
