@@ -6,6 +6,7 @@ processes share the machine's monotonic clock.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from openmrc.live.venue import EmulatedVenue, HostPlace, LoopbackVenue, Venue
 from openmrc.live.view import FlowNow, Snapshot, View
 
 _DRAIN_S = 1.0
+_ORDER_S = 0.8  # hosts report an event, or several in one sentence, within so long
 _MEMORY_S = 0.5  # the view shows rates over this much of the past
 
 
@@ -70,6 +72,7 @@ class Session:
         self._places: dict[int, HostPlace] = {}
         self._now = _Now(plan.planes)
         self._log: list[LogLine] = []
+        self._untold: list[LogLine | Snapshot] = []
         self._start_ns = 0
 
     def run(self) -> RunRecord:
@@ -132,10 +135,11 @@ class Session:
         flows = {flow_name(*pair) for pair in self.plan.pairs()}
         while (left := (end - time.monotonic_ns()) / 1e9) > 0 and not flows <= self._now.done:
             for child, message in self._family.messages(min(left, 0.2)):
-                self._announce(announced)  # causes are shown before their effects
                 self._hear(child, message)
             self._announce(announced)
             self._show()
+            self._tell((time.monotonic_ns() - self._start_ns) / 1e9 - _ORDER_S)
+        self._tell(math.inf)
 
     def _announce(self, announced: set[tuple[str, float]]) -> None:
         now = (time.monotonic_ns() - self._start_ns) / 1e9
@@ -147,9 +151,21 @@ class Session:
                     self._note(at, f"{span.text}: {words}")
 
     def _note(self, time_s: float, text: str) -> None:
-        self._log.append(LogLine(time_s, text))
-        if self._view is not None:
-            self._view.event(time_s, text)
+        line = LogLine(time_s, text)
+        self._log.append(line)
+        self._untold.append(line)
+
+    def _tell(self, until_s: float) -> None:
+        """Shows what happened until then in the order of time: a cause before its effects, whoever reports first."""
+        due = sorted((one for one in self._untold if one.time_s <= until_s), key=lambda one: one.time_s)
+        self._untold = [one for one in self._untold if one.time_s > until_s]
+        if (view := self._view) is None:
+            return
+        for one in due:
+            if isinstance(one, LogLine):
+                view.event(one.time_s, one.text)
+            else:
+                view.show(one)
 
     def _hear(self, child: Child, message: dict[str, Any]) -> None:
         if (notice := self._venue.carrier(message)) is not None:
@@ -187,7 +203,7 @@ class Session:
             for flow, samples in self._now.flows.items()
         ]
         writers = len(self.plan.pairs())
-        self._view.show(
+        self._untold.append(
             Snapshot(
                 transport=self.plan.transport,
                 time_s=now_s,
