@@ -30,7 +30,8 @@ using WaitRows = nb::ndarray<const std::uint32_t, nb::shape<-1, 2>, nb::c_contig
 std::shared_ptr<Plan> make_plan(std::uint32_t ranks, const StepRows& steps, const WaitRows& waits,
                                 const std::vector<std::uint64_t>& buffer_bytes, unsigned type, unsigned op,
                                 double factor, std::uint32_t divisor, const std::vector<std::uint64_t>& shifts,
-                                std::uint8_t shifted_buffer, bool offered, bool fence, const CallNumbers& call) {
+                                std::uint8_t shifted_buffer, bool offered, bool fence, const CallNumbers& call,
+                                std::uint8_t scratch_buffer) {
   collectives::PlanConfig config;
   config.ranks = ranks;
   config.steps.reserve(steps.shape(0));
@@ -49,6 +50,7 @@ std::shared_ptr<Plan> make_plan(std::uint32_t ranks, const StepRows& steps, cons
   config.shifted_buffer = shifted_buffer;
   config.offered = offered;
   config.fence = fence;
+  config.scratch_buffer = scratch_buffer;
   if (type >= collectives::kElementTypes || op >= collectives::kReduceOps) throw nb::value_error("unknown type or op");
   config.type = static_cast<ElementType>(type);
   config.op = static_cast<ReduceOp>(op);

@@ -37,6 +37,20 @@ constexpr std::int64_t kLongWaitNs = 50'000'000;
 // With larger messages the time on the way counts, not who wakes when.
 constexpr std::size_t kPolledBytesMax = 64U << 10;
 
+// Memory of operations that are over, for the next ones.
+constexpr std::size_t kSpareOps = 64;
+
+// With the memory of an element that was taken out before, if there is one.
+template <typename Set>
+void insert(Set& set, typename Set::node_type& spare, const typename Set::key_type& value) {
+  if (spare.empty()) {
+    set.insert(value);
+  } else {
+    spare.value() = value;
+    set.insert(std::move(spare));
+  }
+}
+
 std::shared_ptr<const Plan> plan_of_nothing(std::uint32_t ranks) {
   PlanConfig config;
   config.ranks = ranks;
@@ -125,7 +139,7 @@ void Executor::begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key
     MRC_ASSERT(op.buffers[i].bytes >= plan->config().buffer_bytes[i]);
   }
   op.begun = true;
-  begun_[op.lane].insert(op.id);
+  insert(begun_[op.lane], spare_begun_, op.id);
   op.key = key;
   op.plan = std::move(plan);
   op.waits = op.plan->wait_counts();
@@ -135,7 +149,14 @@ void Executor::begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key
   near_ += op.near ? 1 : 0;
   op.done.assign(op.left, false);
   op.posted.assign(op.left, false);
-  slots_by_key_[key] = op.slot;
+  if (spare_slot_.empty()) {
+    slots_by_key_[key] = op.slot;
+  } else {
+    spare_slot_.key() = key;
+    auto inserted = slots_by_key_.insert(std::move(spare_slot_));
+    inserted.position->second = op.slot;
+    spare_slot_ = std::move(inserted.node);
+  }
   dead_keys_.erase(key);
   if (stop_) return end(op, OpState::kFailed, kNobody, kClosed);
   for (const std::unique_ptr<Peer>& peer : peers_) {
@@ -161,7 +182,13 @@ void Executor::begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key
 
 std::shared_ptr<Executor::Op> Executor::make_op(std::uint8_t lane, std::span<const Memory> buffers) {
   MRC_ASSERT(lane < settings_.lanes && buffers.size() <= kPlanBuffersMax);
-  auto op = std::make_shared<Op>();
+  std::shared_ptr<Op> op;
+  if (spare_ops_.empty()) {
+    op = std::make_shared<Op>();
+  } else {
+    op = std::move(spare_ops_.back());
+    spare_ops_.pop_back();
+  }
   if (free_slots_.empty()) {
     if (ops_.size() == kOpSlotsMax) throw std::runtime_error("too many operations at once");
     op->slot = static_cast<std::uint32_t>(ops_.size());
@@ -174,7 +201,6 @@ std::shared_ptr<Executor::Op> Executor::make_op(std::uint8_t lane, std::span<con
   op->id = (next_generation_++ & kGenerationMask) << 16 | op->slot;
   op->lane = lane;
   op->plan = nothing_;
-  op->remotes.resize(settings_.ranks);
   std::copy(buffers.begin(), buffers.end(), op->buffers.begin());
   ++stats_.ops;
   ++running_;
@@ -244,11 +270,14 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
 
 OpState Executor::finish(OpId id, std::int64_t timeout_ns, bool& released) {
   auto guard = enter();
-  const std::shared_ptr<Op> op = share(id);
+  std::shared_ptr<Op> op = share(id);
   if (op == nullptr) return OpState::kUnknown;
   const OpState state = await(guard, op, timeout_ns);
+  if (state != OpState::kDone) return state;
+  op.reset();
   // Another thread may have released it, and others have its slot by now.
-  if (state == OpState::kDone) released = find(id) == nullptr || forget(*op);
+  Op* left = find(id);
+  released = left == nullptr || forget(*left);
   return state;
 }
 
@@ -285,8 +314,9 @@ void Executor::spin(std::unique_lock<std::mutex>& guard, const Op& op, TimeNs be
   while (op.state == OpState::kRunning && !stop_) {
     const TimeNs idle = now - idle_since;
     if (idle > settings_.spin || (timeout_ns >= 0 && now - begun > timeout_ns)) return;
-    const bool polls = small && idle < settings_.poll;
+    const bool polls = (small || op.near) && idle < settings_.poll;
     const bool something = polls && all_near() ? poll_shared(guard) : poll_all(guard, polls);
+    if (op.state != OpState::kRunning) return;
     now = now_ns();
     if (something) idle_since = now;
   }
@@ -346,7 +376,11 @@ bool Executor::forget(Op& op) {
     slots_by_key_.erase(op.key);
   }
   free_slots_.push_back(op.slot);
-  ops_[op.slot].reset();
+  const std::shared_ptr<Op> gone = std::move(ops_[op.slot]);
+  if (gone.use_count() == 1 && spare_ops_.size() < kSpareOps) {
+    gone->clear();
+    spare_ops_.push_back(gone);
+  }
   return true;
 }
 
@@ -438,12 +472,13 @@ ExecutorStats Executor::stats() {
   return stats_;
 }
 
-Executor::Op* Executor::find(OpId id) { return share(id).get(); }
+Executor::Op* Executor::find(OpId id) {
+  const auto slot = static_cast<std::uint32_t>(id & 0xFFFFU);
+  return slot < ops_.size() && ops_[slot] != nullptr && ops_[slot]->id == id ? ops_[slot].get() : nullptr;
+}
 
 std::shared_ptr<Executor::Op> Executor::share(OpId id) {
-  const auto slot = static_cast<std::uint32_t>(id & 0xFFFFU);
-  if (slot >= ops_.size() || ops_[slot] == nullptr || ops_[slot]->id != id) return nullptr;
-  return ops_[slot];
+  return find(id) == nullptr ? nullptr : ops_[static_cast<std::uint32_t>(id & 0xFFFFU)];
 }
 
 Executor::Op* Executor::by_key(std::uint64_t key) {
@@ -457,10 +492,10 @@ void Executor::end(Op& op, OpState state, int rank, const std::string& reason) {
   op.failed_rank = rank;
   op.reason = reason;
   claims_.remove(op.id);
-  begun_[op.lane].erase(op.id);
+  spare_begun_ = begun_[op.lane].extract(op.id);
   let_followers_go(op);
   // What peers still send for one that failed is known and dropped.
-  if (state == OpState::kDone) slots_by_key_.erase(op.key);
+  if (state == OpState::kDone) spare_slot_ = slots_by_key_.extract(op.key);
   --running_;
   near_ -= op.near ? 1 : 0;
   settled(op);

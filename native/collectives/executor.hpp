@@ -170,6 +170,9 @@ class Executor {
   void work();  // starts steps until none is ready
   void start(Op& op, std::uint32_t step);
   void compute(Op& op, const Step& step);
+  bool reduces_now(const Op& op, std::uint32_t receive) const;
+  void reduce_from(Op& op, std::uint32_t receive, std::uint64_t offset, const std::uint8_t* data, std::uint64_t bytes);
+  void finish_receive(Op& op, std::uint32_t receive, bool reduced);
   bool offer(Op& op, std::uint32_t step);
   bool send_small(Op& op, std::uint32_t step);
   bool send_direct(Op& op, std::uint32_t step);
@@ -190,6 +193,7 @@ class Executor {
   bool all_near() const { return near_ == running_; }
   bool take_shared();  // true: there was something
   void take_ring(Peer& peer, Lane& lane);
+  void take_cells(Peer& peer, Lane& lane);
   void take_part(Peer& peer, Lane& lane, const RingHead& head, const std::uint8_t* data);
   bool put_shared(Peer& peer, const Lane& lane, const RingHead& head, const void* data);
   bool send_parts(Op& op, std::uint32_t step);
@@ -227,10 +231,13 @@ class Executor {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::map<std::uint32_t, std::pair<std::uint16_t, std::uint8_t>> by_qp_;  // rank, lane
   std::vector<std::shared_ptr<Op>> ops_;                                   // by op slot
+  std::vector<std::shared_ptr<Op>> spare_ops_;                             // over, their memory is used again
   std::map<std::uint64_t, std::uint32_t> slots_by_key_;                    // operations that run or failed
+  std::map<std::uint64_t, std::uint32_t>::node_type spare_slot_;
   std::set<std::uint64_t> dead_keys_;  // of failed ones that were released: what peers still send for them is dropped
   std::vector<std::uint32_t> free_slots_;
-  std::vector<std::set<OpId>> begun_;            // operations that run, by lane
+  std::vector<std::set<OpId>> begun_;  // operations that run, by lane
+  std::set<OpId>::node_type spare_begun_;
   const std::shared_ptr<const Plan> nothing_;    // of operations that have not begun
   std::vector<std::shared_ptr<Inbox>> inboxes_;  // those in which receives wait
   std::uint64_t next_generation_ = 1;

@@ -1,5 +1,6 @@
 // What arrives from other ranks: messages in slots, data written directly, accounts. Nothing in it is trusted.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "collectives/executor_state.hpp"
@@ -66,6 +67,7 @@ void Executor::take_message(Peer& peer, const MessageHead& head, const std::uint
 // False: the peer's call is another one, and both sides know from now on.
 bool Executor::agrees(const Op& op, Peer& peer, const MessageHead& head) {
   const Call& own = op.plan->config().call;
+  if (std::memcmp(&head.call, &own, sizeof own) == 0) return true;
   const std::string differs = difference(head.call, own);
   if (differs.empty()) return true;
   // It may be waiting for what we shall not send. Without room for the message it finds out when this process ends.
@@ -109,12 +111,44 @@ void Executor::take_data(Op& op, std::uint16_t rank, const MessageHead& head, co
   if (step.bytes != head.bytes || op.done[index]) {
     return protocol_error(peer, kAnother);
   }
-  if (step.bytes > 0) std::memcpy(op.buffers[step.into_buffer].base + step.into_offset, data, step.bytes);
-  finish(op, index);
+  const bool reduces = reduces_now(op, index);
+  if (reduces) {
+    reduce_from(op, index, 0, data, step.bytes);
+  } else if (step.bytes > 0) {
+    std::memcpy(op.buffers[step.into_buffer].base + step.into_offset, data, step.bytes);
+  }
+  finish_receive(op, index, reduces);
+}
+
+// Whether a message can be combined from where it arrives: nothing else reads it, and all else that its reduction waits for
+// is there.
+bool Executor::reduces_now(const Op& op, std::uint32_t receive) const {
+  const std::uint32_t reduction = op.plan->reduction_of(receive);
+  return reduction != kNoStep && op.waits[reduction] == 1;
+}
+
+// `offset`: in the message.
+void Executor::reduce_from(Op& op, std::uint32_t receive, std::uint64_t offset, const std::uint8_t* data,
+                           std::uint64_t bytes) {
+  const Plan& plan = *op.plan;
+  const Step& step = plan.step(plan.reduction_of(receive));
+  const ElementType type = plan.config().type;
+  stats_.reduced_bytes += bytes;
+  reduce(type, plan.config().op, op.buffers[step.into_buffer].base + step.into_offset + offset, data,
+         static_cast<std::size_t>(bytes / element_bytes(type)), step.reversed);
+}
+
+void Executor::finish_receive(Op& op, std::uint32_t receive, bool reduced) {
+  if (!reduced) return finish(op, receive);
+  const std::uint32_t reduction = op.plan->reduction_of(receive);
+  op.done[receive] = true;
+  --op.left;
+  op.waits[reduction] = 0;
+  finish(op, reduction);
 }
 
 void Executor::take_announcement(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
-  Op::Remote& remote = op.remotes[rank];
+  Op::Remote& remote = op.remote(rank, settings_.ranks);
   Peer& peer = *peers_[rank];
   if (head.bytes != sizeof remote.buffers || head.op_slot >= kOpSlotsMax || remote.announced) {
     return protocol_error(peer, "it announced buffers that cannot be");

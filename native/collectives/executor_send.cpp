@@ -81,7 +81,7 @@ bool Executor::send_direct(Op& op, std::uint32_t index) {
   const Step& step = op.plan->step(index);
   Peer& peer = *peers_[step.peer];
   Lane& lane = peer.lanes[op.lane];
-  Op::Remote& remote = op.remotes[step.peer];
+  Op::Remote& remote = op.remote(step.peer, settings_.ranks);
   if (!remote.announced) {
     if (!offer(op, index)) return false;
     remote.held.push_back(index);

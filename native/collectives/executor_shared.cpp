@@ -11,6 +11,11 @@
 #include "nic/error.hpp"
 
 namespace openmrc::collectives {
+namespace {
+
+constexpr const char* kUnreadable = "it wrote into shared memory what cannot be read";
+
+}  // namespace
 
 std::optional<SharedOffer> Executor::offer_memory(std::uint16_t rank) {
   const auto guard = enter();
@@ -91,6 +96,7 @@ bool Executor::take_shared() {
 
 // What is there now; what comes meanwhile has its turn after the work that follows from this.
 void Executor::take_ring(Peer& peer, Lane& lane) {
+  take_cells(peer, lane);
   if (peer.failed) return;
   RingReader& reader = peer.link->reader(lane.number);
   RingMessage message;
@@ -106,7 +112,21 @@ void Executor::take_ring(Peer& peer, Lane& lane) {
     peer.link->pop(lane.number);
     if (peer.failed) return;
   }
-  if (answer == RingAnswer::kBroken) protocol_error(peer, "it wrote into shared memory what cannot be read");
+  if (answer == RingAnswer::kBroken) protocol_error(peer, kUnreadable);
+}
+
+void Executor::take_cells(Peer& peer, Lane& lane) {
+  CellReader& reader = peer.link->cells(lane.number);
+  RingMessage message;
+  for (std::size_t i = 0; i < kCells && !peer.failed; ++i) {
+    const RingAnswer answer = reader.next(message);
+    if (answer == RingAnswer::kNothing) return;
+    if (answer == RingAnswer::kBroken) return protocol_error(peer, kUnreadable);
+    ++stats_.shared_messages;
+    stats_.shared_bytes += message.head.message.bytes;
+    take_message(peer, message.head.message, message.data);
+    reader.pop();
+  }
 }
 
 void Executor::take_part(Peer& peer, Lane& lane, const RingHead& head, const std::uint8_t* data) {
@@ -122,16 +142,24 @@ void Executor::take_part(Peer& peer, Lane& lane, const RingHead& head, const std
   const Step& step = op->plan->step(index);
   Lane::Arriving& arriving = lane.arriving;
   // A message that its sender gave up is followed by another one.
-  if (arriving.key != part.key || arriving.pair_index != part.pair_index) arriving = {part.key, part.pair_index, 0};
+  if (arriving.key != part.key || arriving.pair_index != part.pair_index) {
+    arriving = {part.key, part.pair_index, 0, reduces_now(*op, index)};
+  }
   const bool fits = head.left <= step.bytes && part.bytes <= step.bytes - head.left;
   if (!fits || step.bytes - head.left - part.bytes != arriving.bytes) {
     return protocol_error(peer, "its call differs in operation, size or element type; make the same call at all ranks");
   }
-  std::memcpy(op->buffers[step.into_buffer].base + step.into_offset + arriving.bytes, data, part.bytes);
+  if (!arriving.reducing) {
+    std::memcpy(op->buffers[step.into_buffer].base + step.into_offset + arriving.bytes, data, part.bytes);
+  } else if (part.bytes % element_bytes(op->plan->config().type) == 0) {
+    reduce_from(*op, index, arriving.bytes, data, part.bytes);
+  } else {
+    return protocol_error(peer, "it cut an element in two");
+  }
   arriving.bytes += part.bytes;
   if (head.left > 0) return;
-  arriving = {};
-  finish(*op, index);
+  const bool reduced = std::exchange(arriving, {}).reducing;
+  finish_receive(*op, index, reduced);
 }
 
 bool Executor::put_shared(Peer& peer, const Lane& lane, const RingHead& head, const void* data) {

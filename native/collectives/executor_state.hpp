@@ -45,6 +45,7 @@ struct Executor::Lane {
     std::uint64_t key = 0;
     std::uint32_t pair_index = 0;
     std::uint64_t bytes = 0;
+    bool reducing = false;  // where it arrives, in place of being copied first
   } arriving;
 };
 
@@ -87,7 +88,11 @@ struct Executor::Op {
     std::array<RemoteBuffer, kPlanBuffersMax> buffers{};
     std::vector<std::uint32_t> held;  // sends that wait for the announcement
   };
-  std::vector<Remote> remotes;
+  std::vector<Remote> remotes;  // by rank, of an operation with large messages
+  Remote& remote(std::uint16_t rank, std::uint32_t ranks) {
+    if (remotes.empty()) remotes.resize(ranks);
+    return remotes[rank];
+  }
   OpState state = OpState::kRunning;
   bool begun = false;                     // only then it has a plan, and a receive its key
   bool near = false;                      // begun, and needs only ranks that share memory
@@ -98,6 +103,15 @@ struct Executor::Op {
   int source = kNobody;
   int failed_rank = kNobody;
   std::string reason;
+
+  // As new, but for memory that the next operation can use.
+  void clear() {
+    waits.clear(), done.clear(), posted.clear(), remotes.clear();
+    Op fresh;
+    fresh.waits = std::move(waits), fresh.done = std::move(done), fresh.posted = std::move(posted);
+    fresh.followers = std::move(followers), fresh.followers.clear();
+    *this = std::move(fresh);
+  }
 };
 
 }  // namespace openmrc::collectives

@@ -14,6 +14,7 @@ Plan::Plan(PlanConfig config) : config_(std::move(config)) {
   order_waits();
   pair_up();
   note_access();
+  find_reductions();
 }
 
 Plan Plan::with_peer(std::uint16_t rank) const {
@@ -102,6 +103,40 @@ void Plan::note_access() {
     const bool from = step.kind == StepKind::kSend || step.kind == StepKind::kReduce || step.kind == StepKind::kCopy;
     if (from) reads_[step.from_buffer] = true;
     if (step.kind != StepKind::kSend) writes_[step.into_buffer] = true;
+  }
+}
+
+void Plan::find_reductions() {
+  reduction_of_.assign(step_count(), kNoStep);
+  const std::uint8_t scratch = config_.scratch_buffer;
+  if (scratch >= config_.buffer_bytes.size()) return;
+  std::vector<std::uint64_t> begins, ends;  // of all that is read from scratch memory
+  const auto note = [&](std::uint8_t buffer, std::uint64_t offset, std::uint64_t bytes) {
+    if (buffer != scratch || bytes == 0) return;
+    begins.push_back(offset);
+    ends.push_back(offset + bytes);
+  };
+  for (const Step& step : config_.steps) {
+    const bool reduces = step.kind == StepKind::kReduce;
+    if (reduces || step.kind == StepKind::kSend || step.kind == StepKind::kCopy) {
+      note(step.from_buffer, step.from_offset, step.bytes);
+    }
+    if (reduces || step.kind == StepKind::kScale || step.kind == StepKind::kDivide) {
+      note(step.into_buffer, step.into_offset, step.bytes);
+    }
+  }
+  std::sort(begins.begin(), begins.end());
+  std::sort(ends.begin(), ends.end());
+  for (std::uint32_t i = 0; i < step_count(); ++i) {
+    const Step& step = config_.steps[i];
+    if (step.kind != StepKind::kReceive || step.into_buffer != scratch || step.bytes == 0 || after(i).size() != 1)
+      continue;
+    const Step& next = config_.steps[after(i).front()];
+    const bool reads = next.kind == StepKind::kReduce && next.from_buffer == scratch &&
+                       next.from_offset == step.into_offset && next.bytes == step.bytes;
+    const auto begun = std::lower_bound(begins.begin(), begins.end(), step.into_offset + step.bytes) - begins.begin();
+    const auto ended = std::upper_bound(ends.begin(), ends.end(), step.into_offset) - ends.begin();
+    if (reads && begun - ended == 1) reduction_of_[i] = after(i).front();
   }
 }
 

@@ -34,6 +34,8 @@ struct Step {
   std::uint64_t from_offset = 0, into_offset = 0, bytes = 0;
 };
 
+inline constexpr std::uint8_t kPlanBuffersMax = 4;
+
 // Steps wait for earlier steps only: `waits[i]` are pairs (step, step that it waits for).
 struct PlanConfig {
   std::uint32_t ranks = 1;
@@ -46,6 +48,7 @@ struct PlanConfig {
   std::uint8_t shifted_buffer = 0;
   bool offered = false;  // sends tell that they wait for the peer's buffers, so that it may choose among senders
   bool fence = false;    // begins when all operations of its group that were submitted before have ended
+  std::uint8_t scratch_buffer = kPlanBuffersMax;  // that nobody looks at afterwards; beyond the last one: none
   ElementType type = ElementType::kUint8;
   ReduceOp op = ReduceOp::kSum;
   double factor = 1;
@@ -53,8 +56,8 @@ struct PlanConfig {
   Call call{};  // what the plan is for
 };
 
-inline constexpr std::size_t kPlanBuffersMax = 4;
 inline constexpr std::size_t kPlanStepsMax = 1U << 20;
+inline constexpr std::uint32_t kNoStep = ~0U;
 inline constexpr std::uint32_t kPlanPairsMax = 1U << 16;  // sends to one peer, and receives from it
 
 // Shared with Python by one count: letting go of a plan never takes Python's lock, which a fork holds while it waits for
@@ -75,6 +78,9 @@ class Plan : public std::enable_shared_from_this<Plan> {
   std::span<const std::uint32_t> after(std::uint32_t step) const;  // steps that wait for this one
   const std::vector<std::uint32_t>& wait_counts() const { return wait_counts_; }
   std::uint32_t pair_index(std::uint32_t step) const { return pair_index_[step]; }
+  // Of a receive into scratch memory that one reduction alone reads: this one, which can take its operand from where the
+  // message arrives. kNoStep: it cannot.
+  std::uint32_t reduction_of(std::uint32_t receive) const { return reduction_of_[receive]; }
   // Receives from a rank in order, by step.
   std::span<const std::uint32_t> receives(std::uint32_t peer) const { return receives_[peer]; }
   std::uint64_t largest_receive(std::uint32_t peer) const { return largest_receive_[peer]; }
@@ -90,10 +96,11 @@ class Plan : public std::enable_shared_from_this<Plan> {
   void order_waits();
   void pair_up();
   void note_access();
+  void find_reductions();
 
   PlanConfig config_;
   std::vector<std::uint32_t> wait_counts_, after_first_, after_;
-  std::vector<std::uint32_t> pair_index_;
+  std::vector<std::uint32_t> pair_index_, reduction_of_;
   std::vector<std::vector<std::uint32_t>> receives_;
   std::vector<std::uint64_t> largest_receive_;
   std::array<std::uint64_t, kPlanBuffersMax> largest_receive_into_{};

@@ -1,5 +1,5 @@
-// What ranks on one host have instead of QPs: for each traffic class a ring in each direction, in memory that the reader
-// made, and the peer's doorbells.
+// Replacement of the QPs between ranks on one host: for each traffic class a ring and cells for small messages in each
+// direction, in memory that the reader made, and the peer's doorbells.
 #pragma once
 
 #include <array>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "collectives/shared_cells.hpp"
 #include "collectives/shared_memory.hpp"
 #include "collectives/shared_ring.hpp"
 
@@ -32,9 +33,10 @@ class SharedLink {
   // Nobody else opens our side from now on.
   void hide() { incoming_.hide(); }
 
-  // As RingWriter::put(); wakes who sleeps.
+  // As RingWriter::put(), or in a cell where one is free; wakes who sleeps.
   RingAnswer put(std::uint32_t lane, const RingHead& head, const void* data);
   RingReader& reader(std::uint32_t lane) { return readers_[lane]; }
+  CellReader& cells(std::uint32_t lane) { return cell_readers_[lane]; }
   // A message was taken; wakes who sleeps at the other side if it has waited for room.
   void pop(std::uint32_t lane);
   // Asks the peer to ring when it writes or makes room. True: there is something already.
@@ -48,6 +50,8 @@ class SharedLink {
   SharedMemory incoming_, outgoing_;
   std::vector<RingReader> readers_;
   std::vector<RingWriter> writers_;
+  std::vector<CellReader> cell_readers_;
+  std::vector<CellWriter> cell_writers_;
   std::array<RemoteDoorbell, kSleepers> doorbells_;
 };
 

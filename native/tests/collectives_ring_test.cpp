@@ -183,7 +183,64 @@ TEST_CASE(collectives_links_open_what_was_offered_and_nothing_else) {
   CHECK(::read(bells[1].fd(), &rung, 1) == 1 && ::read(bells[0].fd(), &rung, 1) < 0);
   CHECK(one.sleep(Sleeper::kWaiter));
   RingMessage message;
+  CHECK(one.reader(1).look() == RingAnswer::kNothing && one.cells(1).next(message) == RingAnswer::kOk);
+  CHECK(std::memcmp(message.data, &word, sizeof word) == 0);
+  one.cells(1).pop();
+  CHECK(!one.sleep(Sleeper::kWaiter));
+  CHECK(other.put(1, head_of(MessageHead::kPart, sizeof word), &word) == RingAnswer::kOk);
+  CHECK(one.sleep(Sleeper::kWaiter));
   CHECK(one.reader(1).look() == RingAnswer::kOk && one.reader(1).next(message) == RingAnswer::kOk);
   CHECK(std::memcmp(message.data, &word, sizeof word) == 0);
   one.pop(1);
+}
+
+TEST_CASE(collectives_links_use_the_ring_while_no_cell_is_free) {
+  SharedLink one(1), other(1);
+  std::array<Doorbell, kSleepers> bells, other_bells;
+  CHECK(other.open({one.memory(), {bells[0].file(), bells[1].file()}}));
+  CHECK(one.open({other.memory(), {other_bells[0].file(), other_bells[1].file()}}));
+  std::array<std::uint8_t, kCellBytesMax + 1> data{};
+  const auto put = [&](std::uint64_t key, std::uint32_t bytes) {
+    CHECK(other.put(0, {{key, MessageHead::kData, 0, bytes, 0}, 0}, data.data()) == RingAnswer::kOk);
+  };
+  RingMessage message;
+  for (std::uint64_t key = 0; key < 3 * kCells; ++key) {
+    put(key, static_cast<std::uint32_t>(kCellBytesMax));
+    put(key, static_cast<std::uint32_t>(kCellBytesMax) + 1);  // too large for a cell
+    CHECK(one.cells(0).next(message) == RingAnswer::kOk && message.head.message.key == key);
+    one.cells(0).pop();
+    CHECK(one.cells(0).next(message) == RingAnswer::kNothing);
+    CHECK(one.reader(0).look() == RingAnswer::kOk && one.reader(0).next(message) == RingAnswer::kOk);
+    CHECK(message.head.message.key == key && message.head.message.bytes == kCellBytesMax + 1);
+    one.pop(0);
+  }
+  for (std::uint64_t key = 0; key < kCells + 3; ++key) put(key, 8);
+  for (std::uint64_t key = 0; key < kCells; ++key) {
+    CHECK(one.cells(0).next(message) == RingAnswer::kOk && message.head.message.key == key);
+    one.cells(0).pop();
+  }
+  CHECK(one.cells(0).next(message) == RingAnswer::kNothing && one.reader(0).look() == RingAnswer::kOk);
+  for (std::uint64_t key = kCells; key < kCells + 3; ++key) {
+    CHECK(one.reader(0).next(message) == RingAnswer::kOk && message.head.message.key == key);
+    one.pop(0);
+  }
+}
+
+TEST_CASE(collectives_cells_of_a_writer_that_breaks_the_rules_are_refused) {
+  struct alignas(64) Area {
+    std::array<Cell, kCells> cells;
+  };
+  static_assert(sizeof(Area) == kCellAreaBytes);
+  const auto answer = [](std::uint64_t number, std::uint32_t bytes) {
+    const auto area = std::make_unique<Area>();
+    CellReader reader(reinterpret_cast<std::uint8_t*>(area.get()));
+    area->cells[0].head.bytes = bytes;
+    area->cells[0].number = number;
+    RingMessage message;
+    return reader.next(message);
+  };
+  const auto longest = static_cast<std::uint32_t>(kCellBytesMax);
+  CHECK(answer(1, longest) == RingAnswer::kOk && answer(0, longest + 1) == RingAnswer::kNothing);
+  CHECK(answer(1, longest + 1) == RingAnswer::kBroken && answer(1, ~0U) == RingAnswer::kBroken);
+  CHECK(answer(2, 8) == RingAnswer::kBroken && answer(~0ULL, 8) == RingAnswer::kBroken);
 }

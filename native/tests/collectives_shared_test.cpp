@@ -1,11 +1,14 @@
 // Executors that share memory, in one process; and what a peer can write into it, played by a bare link.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/executor.hpp"
@@ -244,4 +247,75 @@ TEST_CASE(collectives_shared_memory_takes_a_message_that_its_sender_gave_up) {
   CHECK(liar.link.put(0, {{8, part, 0, 10'000, 0}, 0}, data.data()) == RingAnswer::kOk);
   CHECK(executor.wait(other, kPatienceNs) == OpState::kDone && into == data);
   CHECK(executor.state(op) == OpState::kRunning && executor.stats().protocol_errors == 0);
+}
+
+// The operand is combined from where it arrives, unless somebody else reads it, or the reduction has to wait.
+TEST_CASE(collectives_shared_memory_reduces_straight_from_where_messages_arrive) {
+  struct Round {
+    std::uint64_t bytes;
+    bool scratch, also_copied, late;
+    bool in_place;
+  };
+  const std::uint64_t large = 2 * kRingBytes + 8;
+  for (const Round& round : {Round{40, true, false, false, true}, Round{4000, true, false, false, true},
+                             Round{large, true, false, false, true}, Round{40, false, false, false, false},
+                             Round{large, false, false, false, false}, Round{large, true, true, false, false},
+                             Round{40, true, false, true, false}, Round{large, true, false, true, false}}) {
+    Pair pair;
+    PlanConfig config;
+    config.ranks = 2;
+    config.type = ElementType::kInt64;
+    config.buffer_bytes = {round.bytes, 2 * round.bytes};
+    if (round.scratch) config.scratch_buffer = 1;
+    config.steps = {{StepKind::kReceive, false, 0, 1, 0, 0, 0, round.bytes},
+                    {StepKind::kReceive, false, 0, 1, 0, 0, round.bytes, round.bytes},
+                    {StepKind::kReduce, false, 1, 0, 0, 0, 0, round.bytes},
+                    {StepKind::kReduce, false, 1, 0, 0, round.bytes, 0, round.bytes}};
+    // Late: the message that comes first is the operand of the reduction that comes last.
+    const std::uint32_t first = round.late ? 1 : 0;
+    config.waits = {{2, first}, {3, 1 - first}, {3, 2}};
+    if (round.late) std::swap(config.steps[2].from_offset, config.steps[3].from_offset);
+    if (round.also_copied) {
+      config.buffer_bytes.push_back(round.bytes);
+      for (const std::uint64_t offset : {std::uint64_t{0}, round.bytes}) {
+        config.steps.push_back({StepKind::kCopy, false, 1, 2, 0, offset, 0, round.bytes});
+        config.waits.emplace_back(static_cast<std::uint32_t>(config.steps.size() - 1), 3);
+      }
+    }
+    const std::size_t count = round.bytes / 8;
+    std::vector<std::int64_t> into(count, 3), scratch(2 * count, -1), copied(count), from(2 * count, 5);
+    std::fill(from.begin() + static_cast<std::ptrdiff_t>(count), from.end(), 7);
+    const auto memory = [](std::vector<std::int64_t>& words) {
+      return Memory{reinterpret_cast<std::uint8_t*>(words.data()), words.size() * 8};
+    };
+    const std::array<Memory, 3> buffers{memory(into), memory(scratch), memory(copied)};
+    const std::array<Memory, 1> sent{memory(from)};
+    const OpId received =
+        pair[1].submit(std::make_shared<Plan>(config), 7, 0, std::span(buffers).first(config.buffer_bytes.size()));
+    const OpId sending = pair[0].submit(messages(1, StepKind::kSend, 2, round.bytes), 7, 0, sent);
+    CHECK(pair[1].wait(received, kPatienceNs) == OpState::kDone &&
+          pair[0].wait(sending, kPatienceNs) == OpState::kDone);
+    CHECK(into == std::vector<std::int64_t>(count, 15) && pair[1].stats().reduced_bytes == 2 * round.bytes);
+    const bool untouched = scratch == std::vector<std::int64_t>(2 * count, -1);
+    CHECK(untouched == round.in_place);
+  }
+}
+
+TEST_CASE(collectives_shared_memory_refuses_half_an_element_of_what_is_reduced_at_once) {
+  Liar liar;
+  PlanConfig config;
+  config.ranks = 2;
+  config.type = ElementType::kInt64;
+  config.buffer_bytes = {10'000, 10'000};
+  config.scratch_buffer = 1;
+  config.steps = {{StepKind::kReceive, false, 0, 1, 1, 0, 0, 10'000},
+                  {StepKind::kReduce, false, 1, 0, 0, 0, 0, 10'000}};
+  config.waits = {{1, 0}};
+  std::vector<std::uint8_t> into(10'000), scratch(10'000), data(10'000);
+  const std::array<Memory, 2> buffers{Memory{into.data(), into.size()}, Memory{scratch.data(), scratch.size()}};
+  Executor& executor = *liar.rank.executor;
+  const OpId op = executor.submit(std::make_shared<Plan>(config), 7, 0, buffers);
+  CHECK(liar.link.put(0, {{7, MessageHead::kPart, 0, 4001, 0}, 5999}, data.data()) == RingAnswer::kOk);
+  CHECK(executor.wait(op, kPatienceNs) == OpState::kFailed && executor.stats().protocol_errors == 1);
+  CHECK(contains(executor.failure(op).second, "cut an element"));
 }

@@ -324,9 +324,9 @@ def test_gather_and_scatter_meet_at_the_root(ranks: int, count: int, seed: int, 
         np.testing.assert_array_equal(got(machine, rank, 1, count), numbers(rank, count))
 
 
-@given(ranks=st.integers(2, 17), seed=st.integers(0, 2**32), data=st.data())
-def test_no_rank_leaves_a_barrier_before_all_have_come(ranks: int, seed: int, data: st.DataObject):
-    schedules = [schedule_of(Request("barrier", rank, ranks, (0,))) for rank in range(ranks)]
+@given(ranks=st.integers(2, 17), one_host=st.booleans(), seed=st.integers(0, 2**32), data=st.data())
+def test_no_rank_leaves_a_barrier_before_all_have_come(ranks: int, one_host: bool, seed: int, data: st.DataObject):
+    schedules = [schedule_of(Request("barrier", rank, ranks, (0,), one_host=one_host)) for rank in range(ranks)]
     late = data.draw(st.integers(0, ranks - 1))
     machine = Machine(schedules, seed, "<i4", ranks)
     may = machine.may
@@ -343,6 +343,25 @@ def test_little_takes_few_rounds_and_much_takes_few_bytes():
     assert choose(Request("all_reduce", 0, 6, (256 << 10,))) == "ring"
     assert choose(Request("all_reduce", 0, 4, (64 << 20,))) == "ring"
     assert choose(Request("broadcast", 0, 4, (64,))) == "tree"
+
+
+def test_ranks_of_one_host_take_fewer_rounds():
+    def chosen(ranks: int, size: int) -> str:
+        return choose(Request("all_reduce", 0, ranks, (size,), one_host=True))
+
+    assert [chosen(4, size) for size in (8, 256, 257, 32 << 10)] == ["direct", "direct", "doubling", "doubling"]
+    assert [chosen(4, size) for size in (8 << 20, (8 << 20) + 4)] == ["halving", "ring"]
+    assert [chosen(8, 8), chosen(9, 8)] == ["direct", "doubling"]
+    rounds = [schedule_of(Request("barrier", 0, ranks, (0,), one_host=True)).steps for ranks in (8, 9)]
+    assert [max(len(step.waits) for step in steps) for steps in rounds] == [0, 3]
+
+
+def test_only_scratch_memory_is_named_as_such():
+    """Of an operation's own buffers everything is looked at when it is done."""
+    for kind, sizes in (("all_reduce", (64,)), ("reduce_scatter", (64, 16)), ("reduce", (64,))):
+        assert schedule_of(Request(kind, 0, 4, sizes, ElementType.INT32)).scratch == len(sizes)
+    for kind, sizes in (("all_gather", (16, 64)), ("broadcast", (64,)), ("barrier", (0,))):
+        assert schedule_of(Request(kind, 0, 4, sizes)).scratch is None
 
 
 def test_sites_are_used_where_bytes_count():

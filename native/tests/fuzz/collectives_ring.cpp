@@ -1,13 +1,14 @@
-// A ring in shared memory whose other end breaks every rule: the input says what each end does by the rules, and what is
+// A ring and cells in shared memory whose other end breaks every rule: the input says what each end does by the rules, and what is
 // written over the positions and records meanwhile. Nothing outside of the memory may be read or written, and what the
 // reader gives must lie inside of it.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <vector>
 
-#include "collectives/shared_ring.hpp"
+#include "collectives/shared_cells.hpp"
 #include "tests/fuzz/script.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -32,7 +33,9 @@ class Game {
 
   // False: an end has given up the other one.
   bool move(Script& script) {
-    switch (script.byte() % 6) {
+    switch (script.byte() % 8) {
+      case 6:
+        return move_cells(script);
       case 0:
         return writer_.put(head(script), data_.data()) != RingAnswer::kBroken;
       case 1:
@@ -60,6 +63,39 @@ class Game {
   }
 
  private:
+  struct alignas(kRecordAlignment) Cells {
+    std::array<Cell, kCells> cells;
+  };
+  static_assert(sizeof(Cells) == kCellAreaBytes);
+
+  bool move_cells(Script& script) {
+    RingMessage message;
+    switch (script.byte() % 4) {
+      case 0: {
+        MessageHead any = head(script).message;
+        any.bytes %= kCellBytesMax + 1;
+        cell_writer_.put(any, data_.data());
+        return true;
+      }
+      case 1:
+        cells_->cells[script.byte() % kCells].number = script.byte();
+        return true;
+      case 2:
+        cells_->cells[script.byte() % kCells].head.bytes = static_cast<std::uint32_t>(script.word());
+        return true;
+      default:
+        cell_reader_.filled();
+        const RingAnswer answer = cell_reader_.next(message);
+        if (answer != RingAnswer::kOk) return answer != RingAnswer::kBroken;
+        const auto* begin = reinterpret_cast<const std::uint8_t*>(cells_.get());
+        const std::uint32_t length = message.head.message.bytes;
+        require(message.data >= begin && message.data + length <= begin + sizeof(Cells));
+        std::memcpy(data_.data(), message.data, length);
+        cell_reader_.pop();
+        return true;
+    }
+  }
+
   std::uint8_t* bytes() { return reinterpret_cast<std::uint8_t*>(area_.get()); }
   static RingHead head(Script& script) {
     const auto bytes = static_cast<std::uint32_t>(script.word() % (kPartBytesMax + 1));
@@ -80,6 +116,9 @@ class Game {
   }
 
   std::unique_ptr<Area> area_;
+  std::unique_ptr<Cells> cells_ = std::make_unique<Cells>();
+  CellWriter cell_writer_{reinterpret_cast<std::uint8_t*>(cells_.get())};
+  CellReader cell_reader_{reinterpret_cast<std::uint8_t*>(cells_.get())};
   RingWriter writer_;
   RingReader reader_;
   std::vector<std::uint8_t> data_;

@@ -44,6 +44,7 @@ class Plan:
         arg10: bool,
         arg11: bool,
         arg12: tuple[int, int, int, int, int, int],
+        arg13: int,
         /,
     ) -> None: ...
     @property

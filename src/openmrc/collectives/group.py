@@ -56,6 +56,7 @@ class Group:
         self.rank, self.size = members.index(world.rank), len(members)
         self.sites = sites_of_group(world.sites, members)
         """Which of our ranks stand together; empty: all on one site, or each on its own."""
+        self._one_host = any(set(members) <= set(host) for host in world.hosts)
         base = _key_base((name, members))
         self._calls = native.Calls(world.executor, name, base, View, failure_of, lateness_of)
         self._lock = threading.Lock()
@@ -72,7 +73,7 @@ class Group:
             kind: Such as "all_reduce".
             nbytes: Size of its `buffer`, in bytes.
         """
-        return choose(Request(kind, self.rank, self.size, (nbytes,), sites=self.sites))
+        return choose(Request(kind, self.rank, self.size, (nbytes,), sites=self.sites, one_host=self._one_host))
 
     # --- collectives
 
@@ -295,9 +296,9 @@ class Group:
             self._plans.move_to_end(wanted)
             return planned
         kind, sizes, element, op, root, algorithm, parts, factor = wanted
-        request = Request(
-            kind, self.rank, self.size, sizes, element, op, root, algorithm, parts, float(factor), self.sites
-        )
+        own = self.rank, self.size
+        near = self.sites, self._one_host
+        request = Request(kind, *own, sizes, element, op, root, algorithm, parts, float(factor), *near)
         plan = schedules.plan_of(request, self.members, self.world.size)
         needed = plan.buffer_bytes
         planned = _Planned(plan, choose(request), needed[-1] if len(needed) > len(sizes) else None)

@@ -70,6 +70,7 @@ class Schedule:
         shifts: Where in `shifted_buffer` a sender's offset 0 is, by rank; where senders do not know our layout.
         shifted_buffer: The number of that buffer.
         offered: Sends of much tell the receiver that they wait, which may have to choose among senders.
+        scratch: The number of the buffer that nobody looks at when the operation is done; None: there is none.
         fence: Begins when all operations of its group that were started before have ended.
     """
 
@@ -81,6 +82,7 @@ class Schedule:
     shifted_buffer: int = 0
     offered: bool = False
     fence: bool = False
+    scratch: int | None = None
 
     def send(self, peer: int, source: Place, into: Place, length: int, after: Iterable[int] = ()) -> int:
         """Bytes of an own buffer into a buffer of the peer; done when the own bytes may change. The step's number."""
@@ -172,4 +174,5 @@ class Schedule:
         sizes = list(self.buffer_bytes)
         shifted = shifts, self.shifted_buffer
         begin = self.offered, self.fence
-        return native.Plan(count, rows, waits, sizes, *numbers, factor, divisor, *shifted, *begin, call)
+        scratch = len(sizes) if self.scratch is None else self.scratch
+        return native.Plan(count, rows, waits, sizes, *numbers, factor, divisor, *shifted, *begin, call, scratch)

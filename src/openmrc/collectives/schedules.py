@@ -11,6 +11,7 @@ from openmrc.collectives.algorithms.direct import (
     direct_all_gather,
     direct_all_reduce,
     direct_all_to_all,
+    direct_barrier,
     direct_gather,
     direct_scatter,
     dissemination_barrier,
@@ -47,6 +48,10 @@ __all__ = ["ALGORITHMS", "Request", "call_of", "choose", "plan_of", "schedule_of
 
 CHUNK_BYTES = 512 << 10
 LITTLE_BYTES = 32 << 10
+# In memory that ranks share a message costs less than a further round, in which ranks take turns on their processors.
+ONE_ROUND_BYTES = 256
+ONE_ROUND_RANKS = 8
+MIDDLE_BYTES_ON_ONE_HOST = 8 << 20
 MIDDLE_BYTES = 1 << 20
 HALVING_RANKS_MIN = 4
 WHOLE_BYTES_MAX = 64 << 20  # larger reductions go segment by segment, for the sake of scratch memory
@@ -67,6 +72,7 @@ class Request:
     """One rank's call of a collective, as far as the schedule depends on it. Sizes in bytes, by buffer.
 
     `sites`: which ranks stand together; every rank is in one of them. Empty: no matter.
+    `one_host`: all ranks are on one host, and share memory there.
     """
 
     kind: str
@@ -80,6 +86,7 @@ class Request:
     parts: tuple[tuple[int, ...], ...] = ()
     factor: float = 1.0
     sites: tuple[tuple[int, ...], ...] = ()
+    one_host: bool = False
 
 
 def choose(request: Request) -> str:
@@ -102,14 +109,21 @@ def choose(request: Request) -> str:
     if not known:
         return "direct"
     size = request.buffer_bytes[0]
+    if _in_one_round(request) and size <= ONE_ROUND_BYTES and request.kind == "all_reduce":
+        return "direct"
     if size <= LITTLE_BYTES:
         return _FOR_LITTLE.get(request.kind, known[0])
     if len(request.sites) > 1 and "hierarchical" in known:
         return "hierarchical"
     halves = request.ranks >= HALVING_RANKS_MIN and request.ranks & (request.ranks - 1) == 0
-    if halves and size <= MIDDLE_BYTES and "halving" in known:
+    middle = MIDDLE_BYTES_ON_ONE_HOST if request.one_host else MIDDLE_BYTES
+    if halves and size <= middle and "halving" in known:
         return "halving"
     return known[0]
+
+
+def _in_one_round(request: Request) -> bool:
+    return request.one_host and request.ranks <= ONE_ROUND_RANKS
 
 
 def plan_of(request: Request, members: Sequence[int], world: int) -> native.Plan:
@@ -147,7 +161,10 @@ def schedule_of(request: Request) -> Schedule:
     Raises:
         ConfigError: an algorithm that this collective does not have.
     """
-    return _WRITERS[request.kind](request, choose(request))
+    schedule = _WRITERS[request.kind](request, choose(request))
+    if len(schedule.buffer_bytes) > len(request.buffer_bytes):
+        schedule.scratch = len(request.buffer_bytes)
+    return schedule
 
 
 def _all_reduce(request: Request, algorithm: str) -> Schedule:
@@ -320,7 +337,10 @@ def _recv(request: Request, _algorithm: str) -> Schedule:
 
 def _barrier(request: Request, _algorithm: str) -> Schedule:
     schedule = Schedule(request.rank, request.ranks, (0,), fence=True)
-    dissemination_barrier(schedule)
+    if _in_one_round(request):
+        direct_barrier(schedule)
+    else:
+        dissemination_barrier(schedule)
     return schedule
 
 

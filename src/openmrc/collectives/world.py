@@ -120,6 +120,8 @@ class World:
         """Which ranks stand together."""
         self.neighbours: tuple[int, ...] = ()
         """Ranks that this one shares memory with."""
+        self.hosts: tuple[tuple[int, ...], ...] = ()
+        """The ranks of each host, as all ranks know them."""
         self._host = identify_host(host) if shared_memory else None
         self._name = name
         self._timeout_s = timeout_s
@@ -325,6 +327,7 @@ class World:
         self._links = {(rank, lane): link for rank, lanes in links.items() for lane, link in enumerate(lanes)}
         hosts = hosts_of_ranks({self.rank: self._host} | {rank: card.host for rank, card in cards.items()})
         own_host = next(ranks for ranks in hosts if self.rank in ranks)
+        self.hosts = hosts
         if len(own_host) > 1:
             self._share_memory(meeting, [rank for rank in own_host if rank != self.rank])
         # By what all ranks know of all, so that all have the same: not by who could open whose memory.

@@ -11,6 +11,7 @@ __all__ = [
     "direct_all_gather",
     "direct_all_reduce",
     "direct_all_to_all",
+    "direct_barrier",
     "direct_gather",
     "direct_scatter",
     "dissemination_barrier",
@@ -106,6 +107,15 @@ def direct_scatter(schedule: Schedule, source: int, into: int, length: int, root
                 schedule.copy(Place(into, chunk.offset), part, chunk.bytes)
             else:
                 schedule.send(peer, part, Place(into, chunk.offset), chunk.bytes)
+
+
+def direct_barrier(schedule: Schedule) -> None:
+    """In one round: everybody hears from everybody."""
+    ranks, rank = schedule.ranks, schedule.rank
+    for distance in range(1, ranks):
+        schedule.send((rank + distance) % ranks, Place(0), Place(0), 0)
+    for distance in range(1, ranks):
+        schedule.receive((rank - distance) % ranks, Place(0), 0)
 
 
 def dissemination_barrier(schedule: Schedule) -> None:
