@@ -179,7 +179,7 @@ class Outage:
 
 
 class Device:
-    """A software MRC NIC: sockets, one I/O thread, the engine.
+    """A software MRC NIC: sockets, I/O threads, the engine.
 
     Args:
         ports: One per plane: `Port` objects or text "ADDRESS[%INTERFACE][@ADVERTISE]". None with `paths`.

@@ -133,7 +133,8 @@ _KERNEL = {
     ),
 }
 _OWN = {
-    "seal": r"openmrc::wire::(\(anonymous namespace\)::)?(icrc|crc32|FlowIcrc|update_|fold|combine|masked).*",
+    "seal": r"openmrc::(seal|intact)\(.*"
+    r"|openmrc::wire::(\(anonymous namespace\)::)?(icrc|crc32|FlowIcrc|update_|fold|combine|masked).*",
     "python": r"openmrc::bindings::.*|nanobind::.*|nb_.*|PyInit_.*",
     "driver": r"openmrc::nic::.*|openmrc::collectives::.*|std::.*|void std::.*",
     "engine": r"openmrc::.*|(bool|void|unsigned .*|auto) openmrc::.*",

@@ -10,7 +10,7 @@ from openmrc.live.processor import read_times
 
 __all__ = ["ThreadTime", "spent", "thread_times"]
 
-_IO_THREAD = "openmrc-io"
+_IO_THREAD = "openmrc-io"  # the first; the others end with a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ThreadTime:
     @property
     def is_io(self) -> bool:
         """Whether it is the I/O thread of a device."""
-        return self.thread == _IO_THREAD
+        return self.thread.startswith(_IO_THREAD)
 
 
 def thread_times(pids: Mapping[str, int]) -> dict[tuple[str, int], ThreadTime]:

@@ -230,9 +230,10 @@ void check_memory(const at::Tensor& tensor) {
     TORCH_CHECK_TYPE(false, "mrc: a tensor of class ", name,
                      " has no memory of its own that could be sent; pass the torch.Tensor that it wraps");
   }
-  TORCH_CHECK_VALUE(tensor.device().is_cpu(), "mrc: a tensor is on ", tensor.device(),
-                    "; this backend moves tensors of the CPU: copy it with .cpu() first, or give accelerators a backend of "
-                    "their own, as init_process_group(\"cpu:mrc,cuda:nccl\") does");
+  TORCH_CHECK_VALUE(
+      tensor.device().is_cpu(), "mrc: a tensor is on ", tensor.device(),
+      "; this backend moves tensors of the CPU: copy it with .cpu() first, or give accelerators a backend of "
+      "their own, as init_process_group(\"cpu:mrc,cuda:nccl\") does");
   if (tensor.layout() != c10::kStrided) return;
   TORCH_CHECK_VALUE(!tensor.is_neg() && !tensor.is_conj(),
                     "mrc: a tensor is a lazy negative or conjugate; pass .resolve_neg() or .resolve_conj() of it");
