@@ -10,7 +10,7 @@ import openmrc
 from openmrc import errors, events
 from openmrc.verbs import events as verbs_events
 
-VERBS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "verbs.md"
+EVENTS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "events.md"
 
 
 def test_every_promised_name_is_there() -> None:
@@ -37,7 +37,8 @@ def test_every_event_can_be_imported_from_the_short_module() -> None:
 
 
 def test_the_page_lists_every_event_with_its_fields() -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", VERBS_PAGE.read_text(), re.MULTILINE))
+    sections = {part.split("\n", 1)[0]: part for part in EVENTS_PAGE.read_text().split("\n## ")}
     for kind in events.Event.__subclasses__():
-        listed = re.findall(r"`(\w+)`", rows[kind.name])
+        assert f"\n`{kind.name}`. " in sections[kind.__name__]
+        listed = re.findall(r"^\| `(\w+)` \|", sections[kind.__name__], re.MULTILINE)
         assert listed == [field.name for field in fields(kind) if field.name != "time_ns"], kind.name
