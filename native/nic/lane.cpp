@@ -12,7 +12,7 @@ namespace openmrc::nic {
 Lane::Lane(std::unique_ptr<Port> port, const Address& local) : port_(std::move(port)), local_(local) {}
 
 void Lane::push(std::unique_ptr<TxBurst>& burst) {
-  MRC_ASSERT(has_room() && burst->count > 0);
+  MRC_ASSERT(bursts() < kBursts && burst->count > 0);
   const std::uint32_t number = pushed_.load(std::memory_order_relaxed);
   Slot& free = slot(number);
   std::swap(free.burst, burst);

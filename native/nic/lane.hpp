@@ -25,11 +25,8 @@ class Lane {
 
   // --- under the engine's lock
 
-  bool has_room() const {
-    return !blocked() && !closed() &&
-           pushed_.load(std::memory_order_relaxed) - sent_.load(std::memory_order_acquire) < kBursts;
-  }
-  // Takes the burst, and leaves an empty one in its place.
+  bool has_room() const { return !blocked() && !closed() && bursts() < kBursts; }
+  // Takes the burst, and leaves an empty one in its place. The lane had room; meanwhile it may have been blocked or closed.
   void push(std::unique_ptr<TxBurst>& burst);
 
   // --- without it
@@ -67,6 +64,9 @@ class Lane {
     bool sealed = false;
   };
 
+  std::uint32_t bursts() const {
+    return pushed_.load(std::memory_order_relaxed) - sent_.load(std::memory_order_acquire);
+  }
   Slot& slot(std::uint32_t number) { return slots_[number % kBursts]; }
   bool empty() const { return pushed_.load(std::memory_order_acquire) == sent_.load(std::memory_order_relaxed); }
   bool send_front();  // false: the port is blocked

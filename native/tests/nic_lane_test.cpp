@@ -103,6 +103,20 @@ TEST_CASE(nic_lane_stops_at_the_limit_and_at_a_blocked_port) {
   CHECK(!bench.lane.blocked() && bench.lane.has_room());
 }
 
+// Another thread may find the port blocked between the look for room and the push.
+TEST_CASE(nic_lane_keeps_a_burst_that_comes_while_the_port_is_blocked) {
+  Bench bench;
+  bench.port.room = 1;
+  bench.push(0);
+  CHECK(bench.send() == Lane::Sent::kBlocked);
+  bench.push(1);
+  CHECK(bench.send() == Lane::Sent::kAll && bench.port.sent.empty());
+  bench.port.room = -1;
+  std::uint32_t bursts_max = 100;
+  CHECK(bench.lane.retry(bursts_max) == Lane::Sent::kAll);
+  CHECK(bench.port.sent == std::vector<std::uint32_t>({0, 1}));
+}
+
 TEST_CASE(nic_lane_drops_what_reads_this_memory_alone) {
   const std::vector<std::uint8_t> kept(8), gone(8);
   Bench bench;
