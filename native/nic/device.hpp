@@ -188,7 +188,8 @@ class Device {
   std::uint32_t poll(Readable readable);
   Received receive(Readable readable, Arrivals& arrivals);
   Received receive_from(PortId id, Readable readable, Arrivals& arrivals);
-  bool send_out();  // sends the bursts that were planned; true: stopped at a limit
+  bool send_out();        // sends the bursts that were planned; true: stopped at a limit
+  bool has_room_again();  // in lanes that were full when there may have been more to plan
   void retry_blocked();
   void block(PortId id);
   // Takes down the ports whose interface is gone, and up again those whose interface is back.

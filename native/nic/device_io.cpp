@@ -363,8 +363,7 @@ void Device::plan(Outgoing what, std::uint32_t& bursts_max, TimePs now) {
     }
     // A lane that is full now may have room as soon as this is looked at: then it is for us to go on.
     const PortMask full = full_ports();
-    starved_.store(full);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    starved_.exchange(full);
     if ((free_ports() & full) == 0) return;
   }
 }
@@ -385,9 +384,11 @@ bool Device::send_out() {
     const Guard guard(lock_);
     note_faults();
   }
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   return limit;
 }
+
+// Planning that found a lane full comes before this and is seen, or comes after it and sees the room.
+bool Device::has_room_again() { return (starved_.fetch_or(0) & free_ports()) != 0; }
 
 bool Device::flush(Guard& guard, std::uint32_t bursts_max, Outgoing what) {
   while (bursts_max > 0) {
@@ -409,7 +410,7 @@ void Device::finish(Guard& guard, std::uint32_t bursts_max, Outgoing what) {
     wake_for_timers(/*more=*/bursts_max == 0);
     guard.unlock();
     const bool limit = send_out();
-    const bool again = !limit && bursts_max > 0 && (starved_ & free_ports()) != 0;
+    const bool again = !limit && bursts_max > 0 && has_room_again();
     if (!again && !limit) return;
     guard.lock();
     if (limit) return wake_for_timers(/*more=*/true);

@@ -32,13 +32,13 @@ bool Lane::send_front() {
 }
 
 // A thread that finds the lock taken leaves its burst to the other one, which looks once more after it gave the lock back.
-// The fences order what each of them wrote before what it reads.
+// Of two threads that change `order_`, the later one sees what the earlier one did before: either the first finds the lock
+// free, or the second finds the burst.
 Lane::Sent Lane::send(std::uint32_t& bursts_max) {
   for (;;) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    order_.fetch_add(1, std::memory_order_acq_rel);
     if (!waiting()) return Sent::kAll;
     const std::unique_lock guard(sending_, std::try_to_lock);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (!guard.owns_lock()) return Sent::kAll;
     while (waiting()) {
       if (bursts_max == 0) return Sent::kLimit;

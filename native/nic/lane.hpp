@@ -76,6 +76,7 @@ class Lane {
   Address local_;
   std::array<Slot, kBursts> slots_;
   std::atomic<std::uint32_t> pushed_{0}, sent_{0};  // bursts since the beginning
+  std::atomic<std::uint32_t> order_{0};             // of threads that come and go
   std::atomic<bool> blocked_{false}, closed_{false};
   std::mutex receiving_, sending_;
 };

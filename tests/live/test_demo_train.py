@@ -66,8 +66,9 @@ def test_gloo_trains_on_one_plane_of_the_same_bed(tmp_path: Path):
         pytest.skip(f"a test bed needs root: {why}")
     record, page, _ = train(tmp_path, "--place", "testbed")
     check_mrc(record)
-    gloo = record["runs"][2]
-    assert gloo["name"] == "gloo"
+    whole, gloo = record["runs"][2:]
+    assert (whole["name"], gloo["name"]) == ("gloo-whole", "gloo")
+    assert whole["finished"] and len(whole["steps"]) == whole["wanted"] and not whole["faults"]
     assert gloo["planes_rx"][0]["bytes"][-1] > 0
     assert sum(series["bytes"][-1] for series in gloo["planes_rx"][1:]) < gloo["planes_rx"][0]["bytes"][-1] / 10
     assert page.count("<svg") == 6
