@@ -1,6 +1,8 @@
 // Datagrams that the kernel hands over in one piece.
+#include <algorithm>
 #include <vector>
 
+#include "engine/seal.hpp"
 #include "tests/pair.hpp"
 
 namespace openmrc::test {
@@ -87,6 +89,60 @@ TEST_CASE(engine_train_may_be_for_several_qps) {
   train.arrive(pair);
   CHECK(pair.engine(1).drops().unknown_qp == 1);
   CHECK(pair.stats(1).received_packets == 2);
+}
+
+// A driver does this part of the engine's work outside its lock.
+TEST_CASE(engine_train_sealed_by_the_driver_is_that_of_the_engine) {
+  Pair pair;
+  pair.connect();
+  CHECK(pair.write(0, 1, kBytes, kTarget) == Status::kOk);
+  TxBurst burst;
+  CHECK(pair.engine(0).poll_transmit(pair.now, 1, kBurstPacketsMax, burst));
+  CHECK(burst.count == 8 && burst.packets[7].payload_bytes == 300);
+  TxBurst again = burst;
+  for (std::uint32_t i = 0; i < again.count; ++i) {
+    again.packets[i].trailer.fill(0);
+    again.packets[i].seam.fill(0);
+  }
+  seal(again, Pair::address(0, burst.port));
+  for (std::uint32_t i = 0; i < burst.count; ++i) {
+    const TxPacket& packet = burst.packets[i];
+    CHECK(again.packets[i].trailer == packet.trailer);
+    const std::size_t seam = i == 0 ? 0 : burst.packets[i - 1].trailer_bytes;
+    CHECK(std::equal(packet.seam.end() - static_cast<std::ptrdiff_t>(seam), packet.seam.end(),
+                     again.packets[i].seam.end() - static_cast<std::ptrdiff_t>(seam)));
+  }
+}
+
+TEST_CASE(engine_train_is_intact_until_any_of_its_bytes_changes) {
+  Pair pair;
+  pair.connect();
+  Train train = first_burst(pair);
+  wire::FlowIcrc icrc;
+  const auto whole = [&] {
+    train.datagram.bytes = train.bytes;
+    return intact(train.datagram, train.step, Pair::address(1, train.datagram.port), 4791, icrc);
+  };
+  CHECK(whole());
+  for (std::size_t at = 5; at < train.bytes.size(); at += 97) {
+    train.bytes[at] ^= 0x10;
+    CHECK(!whole());
+    train.bytes[at] ^= 0x10;
+  }
+  CHECK(whole());
+  train.bytes.pop_back();
+  CHECK(!whole());
+}
+
+TEST_CASE(engine_train_that_the_driver_checked_is_not_checked_again) {
+  Pair pair;
+  pair.connect();
+  Train train = first_burst(pair);
+  train.bytes.back() ^= 1;
+  train.datagram.checked = true;
+  train.arrive(pair);
+  CHECK(pair.engine(1).drops().bad_icrc == 0);
+  CHECK(pair.stats(1).received_packets == 8);
 }
 
 }  // namespace openmrc::test
