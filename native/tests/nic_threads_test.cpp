@@ -96,7 +96,7 @@ TEST_CASE(nic_threads_and_polling_threads_take_turns) {
 TEST_CASE(nic_threads_let_go_of_deregistered_memory_and_downed_ports) {
   Pair pair(several(0), several(1));
   std::vector<std::uint8_t> source(256U << 10, 0x5A);
-  for (int round = 0; round < 8; ++round) {
+  for (std::uint32_t round = 0; round < 8; ++round) {
     std::uint32_t key = 0;
     CHECK(pair.a.device.register_memory(source.data(), source.size(), kLocalRead, key) == Status::kOk);
     const PortId port = static_cast<PortId>(round % kPorts);
