@@ -189,6 +189,7 @@ void Device::turn(IoThread& io, Readable readable) {
   run_timer(enter());
   io.more = flush(guard, kBurstsPerTurn, Outgoing::kEverything);
   collect();
+  if (received.refused) note_faults();
   const TimePs patience = engine_->patience();
   const Moderation::Look look{now_ns(), received.datagrams, received.bytes, arrivals.waited()};
   io.pause = io.moderation.pause(look, patience == kNever ? kNeverNs : patience / kPsPerNs);
@@ -262,12 +263,13 @@ std::uint32_t Device::poll(Readable readable) {
     retry_blocked();
     Arrivals arrivals(*this, poll_receiver_, /*answer=*/false);
     received = receive(readable, arrivals);
-    poll_refused_ = received.refused;
+    if (poll_refused_ != received.refused) poll_refused_ = received.refused;
   }
   Guard guard(lock_);
   ++stats_.progress_calls;
   const TimePs now = enter();
   const bool timer = run_timer(now);
+  if (received.refused) note_faults();
   answer_polled(guard, received, timer, now);
   return received.datagrams;
 }
@@ -346,8 +348,7 @@ PortMask Device::free_ports() const {
 PortMask Device::full_ports() const {
   PortMask full = 0;
   for (PortId id = 0; id < lanes_.size(); ++id) {
-    const Lane& lane = *lanes_[id];
-    if (!lane.blocked() && !lane.closed() && !lane.has_room()) full |= PortMask{1} << id;
+    if (lanes_[id]->full()) full |= PortMask{1} << id;
   }
   return full;
 }
@@ -363,7 +364,7 @@ void Device::plan(Outgoing what, std::uint32_t& bursts_max, TimePs now) {
     }
     // A lane that is full now may have room as soon as this is looked at: then it is for us to go on.
     const PortMask full = full_ports();
-    starved_.exchange(full);
+    if (full != 0 || starved_.load(std::memory_order_relaxed) != 0) starved_.exchange(full);
     if ((free_ports() & full) == 0) return;
   }
 }
@@ -446,7 +447,7 @@ void Device::block(PortId id) {
 }
 
 void Device::retry_blocked() {
-  paused_ = false;
+  if (paused_) paused_ = false;  // a store costs polling threads more than a look
   for (PortId id = 0; id < lanes_.size(); ++id) {
     if (!lanes_[id]->blocked()) continue;
     std::uint32_t bursts_max = kBurstsPerTurn;

@@ -72,14 +72,15 @@ def main() -> None:
             thread.start()
             client = openmrc.connect(a, listener.address, settings=quick, timeout_s=5)
             thread.join()
-        reader = a.subscribe()
+        readers = [a.subscribe(), b.subscribe()]
         refuse(calls, error)
         outcome, words, number = "written", "", None
         try:
             client.write(data).wait(10)
         except OpenmrcError as refused:
             outcome, words, number = type(refused).__name__, str(refused), getattr(refused, "errno", None)
-        refusals = {one.errno for one in reader.wait(1) + reader.poll() if one.name == "port_refused"}  # type: ignore[attr-defined]
+        events = [event for reader in readers for event in reader.wait(1) + reader.poll()]
+        refusals = {event.errno for event in events if event.name == "port_refused"}  # type: ignore[attr-defined]
         before = a.statistics().turns
         time.sleep(0.3)  # idle, and not turning: nothing is waited for
         turns = a.statistics().turns - before

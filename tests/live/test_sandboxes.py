@@ -49,7 +49,8 @@ def test_a_refusal_to_send_is_named_by_an_event_and_does_not_spin(error: int) ->
     assert result["turns"] < TURNS_MAX
 
 
-def test_a_refusal_to_receive_does_not_spin() -> None:
+def test_a_refusal_to_receive_is_named_by_an_event_and_does_not_spin() -> None:
     result = run(errno.EACCES, "recvmsg", "recvmmsg")
     assert result["outcome"] != "written"
+    assert errno.EACCES in result["refusals"]
     assert result["turns"] < TURNS_MAX
