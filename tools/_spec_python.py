@@ -146,7 +146,7 @@ def api_words(one: Field) -> str:
 
 
 def range_words(one: Field, spec: Spec) -> str:
-    """What a field allows, in words; empty where its type says it."""
+    """Allowed values of a field in words; empty where its type is enough."""
     if one.type in spec.enumerations or isinstance(one.choices, str):
         return ""
     if one.choices:

@@ -36,9 +36,9 @@
 
 namespace openmrc::nic {
 
-// The engine's lock. The I/O thread, which takes it again and again, lets others go first. In a forked child, where the
+// A lock of a device. The I/O threads, which take it again and again, let others go first. In a forked child, where the
 // engine's sockets and thread are missing, it cannot be taken: lock() throws ForkedError.
-class EngineLock {
+class DeviceLock {
  public:
   void lock() {
     check();
@@ -172,7 +172,7 @@ class Device {
     TimeNs waited() const { return waited_; }
 
    private:
-    std::unique_lock<EngineLock> guard_;
+    std::unique_lock<DeviceLock> guard_;
     TimeNs waited_ = 0;
   };
 
@@ -204,7 +204,7 @@ class Device {
 
   // --- under the lock
 
-  using Guard = std::unique_lock<EngineLock>;
+  using Guard = std::unique_lock<DeviceLock>;
 
   // The engine's time, at the beginning of what is done under one lock: sets its clock back when that is due.
   TimePs enter();
@@ -237,7 +237,7 @@ class Device {
   bool arm(Waker& waker);
 
   Settings settings_;
-  EngineLock turns_, lock_;
+  DeviceLock turns_, lock_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unique_ptr<Engine> engine_;
   EngineClock clock_{now_ns()};

@@ -1,4 +1,4 @@
-// How many I/O threads of a device are at work. One, while it keeps up: each further one costs wake-ups, and batches become
+// Number of I/O threads of a device at work. One, while it keeps up: each further one costs wake-ups, and batches become
 // smaller. Where a thread is busy all the time the next one is tried, and kept if the device then moves more bytes.
 #pragma once
 

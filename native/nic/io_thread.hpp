@@ -1,4 +1,4 @@
-// What one I/O thread of a device waits for and keeps to itself. Device::run() is its loop.
+// State of one I/O thread of a device: its descriptors, buffers, load and next wake-up. Device::run() is its loop.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace openmrc::nic {
 
-// What a thread needs for receiving.
+// Buffers and state of a thread that receives.
 struct Receiver {
   ReceiveBuffers buffers;
   wire::FlowIcrc icrc;
@@ -53,7 +53,6 @@ struct IoThread {
   FileDescriptor epoll;  // of its ports, and of `wake`
   FileDescriptor wake;
   std::atomic<TimeNs> sleeping_until{0};  // 0: awake
-  bool running = false;                   // it will look for something to send; under the engine's lock
   Receiver receiver;
   Moderation moderation;
   LoadMeter load;

@@ -25,7 +25,8 @@ class Lane {
 
   // --- under the engine's lock
 
-  bool has_room() const { return !blocked() && !closed() && bursts() < kBursts; }
+  bool has_room() const { return open() && bursts() < kBursts; }
+  bool full() const { return open() && bursts() == kBursts; }
   // Takes the burst, and leaves an empty one in its place. The lane had room; meanwhile it may have been blocked or closed.
   void push(std::unique_ptr<TxBurst>& burst);
 
@@ -39,7 +40,7 @@ class Lane {
   // Sends, at most `bursts_max`, which it counts down.
   Sent send(std::uint32_t& bursts_max);
   bool blocked() const { return blocked_.load(std::memory_order_relaxed); }
-  bool waiting() const { return !blocked() && !closed() && !empty(); }
+  bool waiting() const { return open() && !empty(); }
   // After kBlocked.
   Sent retry(std::uint32_t& bursts_max);
   // Gives up every burst that waits, or those that point into this memory.
@@ -64,6 +65,7 @@ class Lane {
     bool sealed = false;
   };
 
+  bool open() const { return !blocked() && !closed(); }
   std::uint32_t bursts() const {
     return pushed_.load(std::memory_order_relaxed) - sent_.load(std::memory_order_acquire);
   }

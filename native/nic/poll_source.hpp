@@ -1,4 +1,4 @@
-// What a descriptor of a device's epoll instances stands for.
+// Tags of the descriptors in a device's epoll instances.
 #pragma once
 
 #include <sys/epoll.h>

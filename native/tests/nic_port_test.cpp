@@ -30,7 +30,7 @@ struct Kind {
 constexpr std::array<Kind, 3> kKinds{
     {{"sockets", true, true}, {"sockets, single", true, false}, {"pipe", false, false}}};
 
-// What a sink got, with the bytes copied.
+// A datagram that a sink took, with its bytes copied.
 struct Arrived {
   nic::Train train;
   std::vector<std::uint8_t> bytes;

@@ -37,7 +37,7 @@ def no_hook(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def uncaught(error: BaseException) -> None:
-    """What Python does at the end of a program that raises this."""
+    """Output of Python at the end of a program that raises this."""
     try:
         raise error
     except BaseException as raised:

@@ -82,7 +82,7 @@ enum class EvCause : std::uint8_t {
   kController = 9,  // `deny_ev` or `enable_ev`.
 };
 
-// How congestion shows on the planes of a QP.
+// Signal of congestion on the planes of a QP.
 enum class PathSignal : std::uint8_t {
   kMarks = 0,     // ECN marks and trimming: one controller for the QP, as MRC is published.
   kDelay = 1,     // Queueing delay and losses, plane by plane (extension).

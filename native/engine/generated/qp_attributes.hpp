@@ -41,7 +41,7 @@ struct QpToInit {
   std::string controller = "nscc";
   // Its parameters.
   CcConfig cc = {};
-  // How congestion shows on the planes. With DELAY and DISCOVER timestamps count 1 us, whatever
+  // Signal of congestion on the planes. With DELAY and DISCOVER timestamps count 1 us, whatever
   // `timestamp_resolution_ns` is, and a selector that keeps to one path (`single`) leaves the QP at MARKS.
   PathSignal signal = PathSignal::kMarks;
   // Bytes in flight on one plane at most, unless the path itself holds more; below the receive buffer of the peer's

@@ -40,7 +40,7 @@ class QpSettingsFields(Record):
     which fills any queue.
     """
     signal: str = "auto"
-    """How congestion shows: `marks` (ECN and trimming, as MRC is published), `delay` (queueing delay and losses, plane
+    """Signal of congestion: `marks` (ECN and trimming, as MRC is published), `delay` (queueing delay and losses, plane
     by plane, for switches that do not mark), `discover` (by delay, until a plane is seen to mark), or `auto`: `marks`
     where a path file or `trimming` describes a fabric made for MRC, or where `controller` is not `nscc`, `discover`
     elsewhere. Auto, marks, delay or discover.

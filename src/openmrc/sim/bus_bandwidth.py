@@ -31,7 +31,7 @@ def bus_bandwidths(workload: Mapping[str, Any] | Sequence[Mapping[str, Any]], fl
     found: dict[str, float | None] = {}
     for settings in map(parse_workload, specs):
         job = settings.job or settings.name
-        if job in found:  # two jobs of one name are told apart nowhere
+        if job in found:  # the table of flows does not distinguish jobs of one name
             del found[job]
         elif isinstance(settings, _Collective):
             found[job] = _bandwidth(settings, flows, flows["job"] == job)

@@ -87,7 +87,7 @@ class ToInit(Record):
     skip_lapse_us: int = 0
     """An EV in SKIP becomes GOOD after so long out of use at the latest; 0: when its turn comes. 0 to 60,000,000."""
     signal: PathSignal = PathSignal.MARKS
-    """How congestion shows on the planes. With DELAY and DISCOVER timestamps count 1 us, whatever
+    """Signal of congestion on the planes. With DELAY and DISCOVER timestamps count 1 us, whatever
     `timestamp_resolution_ns` is, and a selector that keeps to one path (`single`) leaves the QP at MARKS.
     """
     plane_buffer_bytes: int = 0

@@ -157,7 +157,7 @@ class EvCause(IntEnum):
 
 
 class PathSignal(IntEnum):
-    """How congestion shows on the planes of a QP."""
+    """Signal of congestion on the planes of a QP."""
 
     MARKS = 0
     """ECN marks and trimming: one controller for the QP, as MRC is published."""

@@ -85,7 +85,7 @@ class Outcome:
 
     @property
     def recovery(self) -> str:
-        """How long after the end of the last fault goodput was back; where that cannot be said, the reason."""
+        """Time from the end of the last fault until goodput was back; where there is none, the reason."""
         summary, begun = self.summary, [fault for fault in self.faults if fault.start_s < self.end_s]
         if summary is None:
             return ""
