@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
 #include <string>
 
 #include "engine/seal.hpp"
@@ -480,11 +481,8 @@ void Device::collect() {
     const auto found = cq_wakers_.find(cq);
     if (found != cq_wakers_.end()) found->second->signal(waits_);
   }
-  std::array<Event, 64> events;
-  while (const std::size_t count = engine_->poll_events(events)) {
-    for (std::size_t i = 0; i < count; ++i) {
-      publish({clock_.monotonic(events[i].time), events[i]});
-    }
+  while (const std::size_t count = engine_->poll_events(polled_events_)) {
+    for (const Event& event : std::span(polled_events_).first(count)) publish({clock_.monotonic(event.time), event});
   }
   EndpointResult result;
   while (engine_->poll_endpoint_result(result)) {
