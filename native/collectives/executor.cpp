@@ -24,38 +24,14 @@ namespace {
 using nic::now_ns;
 using nic::TimeNs;
 
-constexpr std::uint64_t kGenerationMask = (1ULL << (64 - 16 - kStepBits)) - 1;
 constexpr std::size_t kBatch = 64;
 constexpr std::uint32_t kOwedMax = kCreditReceives / 2;  // receives that may be missing: those for data are there
 constexpr const char* kNoRegion = "the device does not take more memory regions";
 constexpr int kNapMs = 100, kShortNapMs = 1;
-// So soon after the call, so many times in a row, makes the next waits likely.
-constexpr TimeNs kPromptWait = 100 * nic::kNsPerUs;
-constexpr std::uint32_t kPromptWaits = 16;
 // An operation that has waited so long compares its call with those of the ranks that it waits for.
 constexpr std::int64_t kLongWaitNs = 50'000'000;
 // With larger messages the time on the way counts, not who wakes when.
 constexpr std::size_t kPolledBytesMax = 64U << 10;
-
-// Memory of operations that are over, for the next ones.
-constexpr std::size_t kSpareOps = 64;
-
-// With the memory of an element that was taken out before, if there is one.
-template <typename Set>
-void insert(Set& set, typename Set::node_type& spare, const typename Set::key_type& value) {
-  if (spare.empty()) {
-    set.insert(value);
-  } else {
-    spare.value() = value;
-    set.insert(std::move(spare));
-  }
-}
-
-std::shared_ptr<const Plan> plan_of_nothing(std::uint32_t ranks) {
-  PlanConfig config;
-  config.ranks = ranks;
-  return std::make_shared<const Plan>(std::move(config));
-}
 
 }  // namespace
 
@@ -65,8 +41,7 @@ Executor::Executor(std::shared_ptr<nic::Device> device, CqId cq, const ExecutorS
       settings_(settings),
       mailbox_(settings.ranks, settings.lanes),
       outbox_(settings.ranks, settings.lanes),
-      begun_(settings.lanes),
-      nothing_(plan_of_nothing(settings.ranks)) {
+      operations_(settings.ranks, settings.lanes) {
   MRC_ASSERT(settings.rank < settings.ranks && settings.lanes > 0 && settings.recv_depth > 2 * kSlots);
   const auto guard = enter();  // a fork waits until the executor is whole
   for (std::uint16_t rank = 0; rank < settings.ranks; ++rank) {
@@ -120,10 +95,9 @@ void Executor::connect(std::uint16_t rank, std::span<const std::uint32_t> qps, s
 OpId Executor::submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::uint8_t lane,
                       std::span<const Memory> buffers) {
   const auto guard = enter();
-  const std::shared_ptr<Op> op = make_op(lane, buffers);
+  const std::shared_ptr<Operation> op = operations_.make(lane, buffers);
   op->key = key;
-  submitted_ = now_ns();
-  order(*op, *plan);
+  admit(*op, *plan);
   if (op->earlier > 0) {
     op->next_plan = std::move(plan);
   } else {
@@ -133,31 +107,21 @@ OpId Executor::submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::
   return op->id;
 }
 
-void Executor::begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key) {
-  MRC_ASSERT(!op.begun && plan->config().ranks == settings_.ranks);
+void Executor::admit(Operation& op, const Plan& plan) {
+  forecast_.submitted(now_ns());
+  precedence_.order(op, plan);
+  ++stats_.ops;
+  if (op.earlier > 0) ++stats_.delayed_ops;
+}
+
+void Executor::begin(Operation& op, std::shared_ptr<const Plan> plan, std::uint64_t key) {
+  MRC_ASSERT(plan->config().ranks == settings_.ranks);
   for (std::size_t i = 0; i < plan->config().buffer_bytes.size(); ++i) {
     MRC_ASSERT(op.buffers[i].bytes >= plan->config().buffer_bytes[i]);
   }
-  op.begun = true;
-  insert(begun_[op.lane], spare_begun_, op.id);
-  op.key = key;
-  op.plan = std::move(plan);
-  op.waits = op.plan->wait_counts();
-  op.left = op.plan->step_count();
-  op.near = std::all_of(peers_.begin(), peers_.end(),
-                        [&](const auto& peer) { return peer->shares || !op.plan->talks_to(peer->rank); });
-  near_ += op.near ? 1 : 0;
-  op.done.assign(op.left, false);
-  op.posted.assign(op.left, false);
-  if (spare_slot_.empty()) {
-    slots_by_key_[key] = op.slot;
-  } else {
-    spare_slot_.key() = key;
-    auto inserted = slots_by_key_.insert(std::move(spare_slot_));
-    inserted.position->second = op.slot;
-    spare_slot_ = std::move(inserted.node);
-  }
-  dead_keys_.erase(key);
+  const bool near = std::all_of(peers_.begin(), peers_.end(),
+                                [&plan](const auto& peer) { return peer->shares || !plan->talks_to(peer->rank); });
+  operations_.begin(op, std::move(plan), key, near);
   if (stop_) return end(op, OpState::kFailed, kNobody, kClosed);
   for (const std::unique_ptr<Peer>& peer : peers_) {
     // Its part may be here already.
@@ -174,42 +138,15 @@ void Executor::begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key
   take_early(op);
   work();
   for (const std::unique_ptr<Peer>& peer : peers_) {
-    if (!peer->failed || op.state != OpState::kRunning || !needs(op, peer->rank)) continue;
+    if (!peer->failed || op.state != OpState::kRunning || !op.needs(peer->rank)) continue;
     end(op, OpState::kFailed, peer->culprit, peer->reason);
   }
   work();
 }
 
-std::shared_ptr<Executor::Op> Executor::make_op(std::uint8_t lane, std::span<const Memory> buffers) {
-  MRC_ASSERT(lane < settings_.lanes && buffers.size() <= kPlanBuffersMax);
-  std::shared_ptr<Op> op;
-  if (spare_ops_.empty()) {
-    op = std::make_shared<Op>();
-  } else {
-    op = std::move(spare_ops_.back());
-    spare_ops_.pop_back();
-  }
-  if (free_slots_.empty()) {
-    if (ops_.size() == kOpSlotsMax) throw std::runtime_error("too many operations at once");
-    op->slot = static_cast<std::uint32_t>(ops_.size());
-    ops_.emplace_back();
-  } else {
-    op->slot = free_slots_.back();
-    free_slots_.pop_back();
-  }
-  ops_[op->slot] = op;
-  op->id = (next_generation_++ & kGenerationMask) << 16 | op->slot;
-  op->lane = lane;
-  op->plan = nothing_;
-  std::copy(buffers.begin(), buffers.end(), op->buffers.begin());
-  ++stats_.ops;
-  ++running_;
-  return op;
-}
-
 // Large messages are read and written in place by the device: buffers that such a message is received into are open to
 // the peers, all others are only read.
-bool Executor::enlist_buffers(Op& op) {
+bool Executor::enlist_buffers(Operation& op) {
   const auto by_device = [&](const auto& peer) { return !peer->shares && op.plan->talks_to(peer->rank); };
   if (std::none_of(peers_.begin(), peers_.end(), by_device)) return true;
   if (!op.plan->receives_more_than(kEagerBytesMax) && !op.plan->sends_more_than(kEagerBytesMax)) return true;
@@ -225,7 +162,7 @@ bool Executor::enlist_buffers(Op& op) {
   return true;
 }
 
-void Executor::take_early(Op& op) {
+void Executor::take_early(Operation& op) {
   for (const std::unique_ptr<Peer>& peer : peers_) {
     const auto found = peer->early.find(op.key);
     if (found == peer->early.end()) continue;
@@ -239,7 +176,7 @@ void Executor::take_early(Op& op) {
 }
 
 // Tells those that will write into our buffers where these are.
-void Executor::announce(Op& op) {
+void Executor::announce(Operation& op) {
   for (const std::unique_ptr<Peer>& peer : peers_) {
     if (op.plan->largest_receive(peer->rank) <= kEagerBytesMax || peer->failed) continue;
     std::array<RemoteBuffer, kPlanBuffersMax> own{};
@@ -256,7 +193,7 @@ void Executor::announce(Op& op) {
 
 OpState Executor::state(OpId id) {
   const auto guard = enter();
-  Op* op = find(id);
+  Operation* op = operations_.find(id);
   if (op == nullptr) return OpState::kUnknown;
   if (op->state == OpState::kRunning) drive();
   return op->state;
@@ -264,27 +201,28 @@ OpState Executor::state(OpId id) {
 
 OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
   auto guard = enter();
-  const std::shared_ptr<Op> op = share(id);  // another thread may release it while we wait
+  const std::shared_ptr<Operation> op = operations_.share(id);  // another thread may release it while we wait
   return op == nullptr ? OpState::kUnknown : await(guard, op, timeout_ns);
 }
 
 OpState Executor::finish(OpId id, std::int64_t timeout_ns, bool& released) {
   auto guard = enter();
-  std::shared_ptr<Op> op = share(id);
+  std::shared_ptr<Operation> op = operations_.share(id);
   if (op == nullptr) return OpState::kUnknown;
   const OpState state = await(guard, op, timeout_ns);
   if (state != OpState::kDone) return state;
   op.reset();
   // Another thread may have released it, and others have its slot by now.
-  Op* left = find(id);
+  Operation* left = operations_.find(id);
   released = left == nullptr || forget(*left);
   return state;
 }
 
-OpState Executor::await(std::unique_lock<std::mutex>& guard, const std::shared_ptr<Op>& op, std::int64_t timeout_ns) {
+OpState Executor::await(std::unique_lock<std::mutex>& guard, const std::shared_ptr<Operation>& op,
+                        std::int64_t timeout_ns) {
   if (op->state != OpState::kRunning) return op->state;
   const TimeNs begun = now_ns();
-  expect_waits(begun);
+  if (forecast_.waited(begun)) doorbell(Sleeper::kThread).ring();  // its naps are short from now on
   ++spinners_;
   stop_watching();
   spin(guard, *op, begun, timeout_ns);
@@ -307,7 +245,7 @@ OpState Executor::await(std::unique_lock<std::mutex>& guard, const std::shared_p
 }
 
 // Until the operation has ended, nothing has come for the time to spin, or the timeout is over.
-void Executor::spin(std::unique_lock<std::mutex>& guard, const Op& op, TimeNs begun, std::int64_t timeout_ns) {
+void Executor::spin(std::unique_lock<std::mutex>& guard, const Operation& op, TimeNs begun, std::int64_t timeout_ns) {
   TimeNs idle_since = begun, now = begun;
   const Plan& plan = op.next_plan == nullptr ? *op.plan : *op.next_plan;
   const bool small = !plan.receives_more_than(kPolledBytesMax) && !plan.sends_more_than(kPolledBytesMax);
@@ -315,7 +253,7 @@ void Executor::spin(std::unique_lock<std::mutex>& guard, const Op& op, TimeNs be
     const TimeNs idle = now - idle_since;
     if (idle > settings_.spin || (timeout_ns >= 0 && now - begun > timeout_ns)) return;
     const bool polls = (small || op.near) && idle < settings_.poll;
-    const bool something = polls && all_near() ? poll_shared(guard) : poll_all(guard, polls);
+    const bool something = polls && operations_.all_near() ? poll_shared(guard) : poll_all(guard, polls);
     if (op.state != OpState::kRunning) return;
     now = now_ns();
     if (something) idle_since = now;
@@ -324,7 +262,7 @@ void Executor::spin(std::unique_lock<std::mutex>& guard, const Op& op, TimeNs be
 
 // One look at the device and at shared memory, or asleep until something comes. True: something came.
 bool Executor::poll_all(std::unique_lock<std::mutex>& guard, bool polls) {
-  const bool near = all_near();
+  const bool near = operations_.all_near();
   const bool sleeps = !polls && !sleep_shared(Sleeper::kWaiter);
   const std::uint64_t taken = stats_.shared_messages;
   guard.unlock();
@@ -352,7 +290,7 @@ std::uint32_t Executor::await_anything() {
 
 std::pair<int, std::string> Executor::failure(OpId id) {
   const auto guard = enter();
-  const Op* op = find(id);
+  const Operation* op = operations_.find(id);
   if (op == nullptr) return {kNobody, ""};
   return {op->failed_rank, op->reason};
 }
@@ -364,23 +302,14 @@ bool Executor::faulty(std::uint16_t rank) {
 
 bool Executor::release(OpId id) {
   const auto guard = enter();
-  Op* op = find(id);
+  Operation* op = operations_.find(id);
   return op == nullptr || forget(*op);
 }
 
-bool Executor::forget(Op& op) {
+bool Executor::forget(Operation& op) {
   if (op.reading > 0) drive();  // the thread does so for operations that run, not for one that is over
   if (op.state == OpState::kRunning || !settled(op)) return false;
-  if (op.state == OpState::kFailed && op.begun) {
-    dead_keys_.insert(op.key);
-    slots_by_key_.erase(op.key);
-  }
-  free_slots_.push_back(op.slot);
-  const std::shared_ptr<Op> gone = std::move(ops_[op.slot]);
-  if (gone.use_count() == 1 && spare_ops_.size() < kSpareOps) {
-    gone->clear();
-    spare_ops_.push_back(gone);
-  }
+  operations_.forget(op);
   return true;
 }
 
@@ -396,25 +325,13 @@ void Executor::fail_peer(std::uint16_t rank, const std::string& reason, bool lef
 
 // A rank that leaves has all that was sent to it; its last acknowledgements may be behind its goodbye, or lost.
 void Executor::take_leave(std::uint16_t rank) {
-  for (const std::shared_ptr<Op>& op : ops_) {
-    if (op == nullptr || op->state != OpState::kRunning) continue;
-    for (std::uint32_t i = 0; i < op->plan->step_count(); ++i) {
-      const Step& step = op->plan->step(i);
-      if (step.kind == StepKind::kSend && step.peer == rank && op->posted[i] && !op->done[i]) finish(*op, i);
+  operations_.for_running([&](Operation& op) {
+    for (std::uint32_t i = 0; i < op.plan->step_count(); ++i) {
+      const Step& step = op.plan->step(i);
+      if (step.kind == StepKind::kSend && step.peer == rank && op.posted[i] && !op.done[i]) finish(op, i);
     }
-  }
+  });
   work();
-}
-
-// Whether something with this rank is still to happen; a rank that has done its part may go.
-bool Executor::needs(const Op& op, std::uint16_t rank) const {
-  if (!op.plan->talks_to(rank)) return false;
-  for (std::uint32_t i = 0; i < op.plan->step_count(); ++i) {
-    const Step& step = op.plan->step(i);
-    const bool talks = step.kind == StepKind::kSend || step.kind == StepKind::kReceive;
-    if (talks && step.peer == rank && !op.done[i]) return true;
-  }
-  return false;
 }
 
 void Executor::fail(Peer& peer, const std::string& reason, int culprit) {
@@ -422,11 +339,9 @@ void Executor::fail(Peer& peer, const std::string& reason, int culprit) {
   peer.failed = true;
   peer.culprit = culprit == kNobody ? peer.rank : culprit;
   peer.reason = reason;
-  for (const std::shared_ptr<Op>& op : ops_) {
-    if (op != nullptr && op->state == OpState::kRunning && needs(*op, peer.rank)) {
-      end(*op, OpState::kFailed, peer.culprit, reason);
-    }
-  }
+  operations_.for_running([&](Operation& op) {
+    if (op.needs(peer.rank)) end(op, OpState::kFailed, peer.culprit, reason);
+  });
   match_all();
 }
 
@@ -457,9 +372,7 @@ void Executor::close() {
     const auto guard = enter();
     if (stop_) return;
     stop_ = true;
-    for (const std::shared_ptr<Op>& op : ops_) {
-      if (op != nullptr && op->state == OpState::kRunning) end(*op, OpState::kFailed, kNobody, kClosed);
-    }
+    operations_.for_running([this](Operation& op) { end(op, OpState::kFailed, kNobody, kClosed); });
     something_done_.notify_all();
   }
   const std::uint64_t one = 1;
@@ -472,39 +385,28 @@ ExecutorStats Executor::stats() {
   return stats_;
 }
 
-Executor::Op* Executor::find(OpId id) {
-  const auto slot = static_cast<std::uint32_t>(id & 0xFFFFU);
-  return slot < ops_.size() && ops_[slot] != nullptr && ops_[slot]->id == id ? ops_[slot].get() : nullptr;
+OpId Executor::user_of(const void* base, std::uint64_t bytes, bool writes) {
+  const std::unique_lock guard(mutex_);
+  return precedence_.user_of(base, bytes, writes);
 }
 
-std::shared_ptr<Executor::Op> Executor::share(OpId id) {
-  return find(id) == nullptr ? nullptr : ops_[static_cast<std::uint32_t>(id & 0xFFFFU)];
+bool Executor::delayed(OpId id) {
+  const auto guard = enter();
+  const Operation* op = operations_.find(id);
+  return op != nullptr && op->state == OpState::kRunning && op->earlier > 0;
 }
 
-Executor::Op* Executor::by_key(std::uint64_t key) {
-  const auto found = slots_by_key_.find(key);
-  return found == slots_by_key_.end() ? nullptr : ops_[found->second].get();
-}
-
-void Executor::end(Op& op, OpState state, int rank, const std::string& reason) {
+void Executor::end(Operation& op, OpState state, int rank, const std::string& reason) {
   if (op.state != OpState::kRunning) return;
-  op.state = state;
-  op.failed_rank = rank;
-  op.reason = reason;
-  claims_.remove(op.id);
-  spare_begun_ = begun_[op.lane].extract(op.id);
-  let_followers_go(op);
-  // What peers still send for one that failed is known and dropped.
-  if (state == OpState::kDone) spare_slot_ = slots_by_key_.extract(op.key);
-  --running_;
-  near_ -= op.near ? 1 : 0;
+  operations_.end(op, state, rank, reason);
+  precedence_.ended(op);
   settled(op);
   something_done_.notify_all();
 }
 
 // Gives the buffers back as soon as no posted send reads from them, and nobody writes into them: peers do not know yet
 // that an operation failed here, and a write that is refused would break the connection to one that is well.
-bool Executor::settled(Op& op) {
+bool Executor::settled(Operation& op) {
   if (!stop_ && !device_->closed()) {
     if (op.reading > 0) return false;
     const auto writes = [&](const std::unique_ptr<Peer>& peer) {
@@ -561,16 +463,16 @@ void Executor::run() {
     if (fds[1].revents != 0) doorbell(Sleeper::kThread).clear();
     const std::unique_lock guard(mutex_);
     if (stop_) return;
-    doubt_waits();
-    if (spinners_ == 0 && running_ > 0 && !waits_expected_) drive();
+    forecast_.doubt(now_ns(), stats_.ops, spinners_ == 0 && operations_.running() > 0);
+    if (spinners_ == 0 && operations_.running() > 0 && !forecast_.waits_expected()) drive();
     watch_later();
-    nap_ms = waits_expected_ ? kShortNapMs : kNapMs;
+    nap_ms = forecast_.waits_expected() ? kShortNapMs : kNapMs;
   }
 }
 
 // The thread shall wake at the next completion or message in shared memory, unless somebody polls.
 void Executor::watch() {
-  while (spinners_ == 0 && running_ > 0 && !device_->closed()) {
+  while (spinners_ == 0 && operations_.running() > 0 && !device_->closed()) {
     watches_ = true;
     if (!device_->listen_cq(cq_) && !sleep_shared(Sleeper::kThread)) return;
     drive();
@@ -583,29 +485,9 @@ void Executor::stop_watching() {
   stay_awake(Sleeper::kThread);
 }
 
-// After a new operation. Programs that wait at once for each have no need of the thread, and to have it watch costs more
-// than a short operation; for operations that nobody waits for after all it looks by time.
+// After a new operation. For those that nobody waits for after all the thread looks by time.
 void Executor::watch_later() {
-  if (!waits_expected_) watch();
-}
-
-void Executor::expect_waits(TimeNs now) {
-  if (now - submitted_ > kPromptWait) {
-    prompt_waits_ = 0;
-    waits_expected_ = false;
-  } else if (!waits_expected_ && ++prompt_waits_ == kPromptWaits) {
-    waits_expected_ = true;
-    doorbell(Sleeper::kThread).ring();  // its naps are short from now on
-  }
-}
-
-// Nobody waits for what runs, or nothing has been started for a nap.
-void Executor::doubt_waits() {
-  const bool idle = std::exchange(ops_before_nap_, stats_.ops) == stats_.ops;
-  const bool missed = spinners_ == 0 && running_ > 0 && now_ns() - submitted_ > kPromptWait;
-  if (!idle && !missed) return;
-  prompt_waits_ = 0;
-  waits_expected_ = false;
+  if (!forecast_.waits_expected()) watch();
 }
 
 void Executor::drive() {
@@ -630,7 +512,7 @@ void Executor::handle(const Completion& done) {
   Peer& peer = *peers_[found->second.first];
   Lane& lane = peer.lanes[found->second.second];
   if (done.opcode == WcOpcode::kWrite) {
-    Op* op = take_back(lane, done.wr_id);
+    Operation* op = take_back(lane, done.wr_id);
     if (op != nullptr) {
       const auto step = static_cast<std::uint32_t>(done.wr_id & kStepMask);
       if (done.status == WcStatus::kSuccess && op->state == OpState::kRunning && !op->done[step]) finish(*op, step);

@@ -19,7 +19,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -27,9 +26,11 @@
 
 #include "collectives/inbox.hpp"
 #include "collectives/mailbox.hpp"
-#include "collectives/memory_claims.hpp"
+#include "collectives/operations.hpp"
 #include "collectives/plan.hpp"
+#include "collectives/precedence.hpp"
 #include "collectives/shared_link.hpp"
+#include "collectives/wait_forecast.hpp"
 #include "nic/device.hpp"
 #include "nic/fork.hpp"
 
@@ -47,14 +48,6 @@ struct ExecutorSettings {
   nic::TimeNs spin = 2 * nic::kNsPerMs, poll = 0;
   DomainId domain = 0;  // of the QPs, and of all memory that peers write to
 };
-
-struct Memory {
-  std::uint8_t* base = nullptr;
-  std::uint64_t bytes = 0;
-};
-
-using OpId = std::uint64_t;
-enum class OpState : std::uint8_t { kRunning = 0, kDone = 1, kFailed = 2, kUnknown = 3 };
 
 struct ExecutorStats {
   std::uint64_t ops = 0, slot_messages = 0, direct_messages = 0, early_messages = 0, reduced_bytes = 0,
@@ -127,7 +120,6 @@ class Executor {
  private:
   struct Lane;
   struct Peer;
-  struct Op;
   struct Ready {
     std::uint32_t op_slot;
     OpId op;
@@ -141,11 +133,9 @@ class Executor {
   void watch();
   void stop_watching();
   void watch_later();
-  void expect_waits(nic::TimeNs now);
-  void doubt_waits();
-  OpState await(std::unique_lock<std::mutex>& guard, const std::shared_ptr<Op>& op, std::int64_t timeout_ns);
-  bool forget(Op& op);
-  void spin(std::unique_lock<std::mutex>& guard, const Op& op, nic::TimeNs begun, std::int64_t timeout_ns);
+  OpState await(std::unique_lock<std::mutex>& guard, const std::shared_ptr<Operation>& op, std::int64_t timeout_ns);
+  bool forget(Operation& op);
+  void spin(std::unique_lock<std::mutex>& guard, const Operation& op, nic::TimeNs begun, std::int64_t timeout_ns);
   bool poll_all(std::unique_lock<std::mutex>& guard, bool polls);
   bool poll_shared(std::unique_lock<std::mutex>& guard);
   std::uint32_t await_anything();
@@ -156,11 +146,11 @@ class Executor {
   void check_credit(Peer& peer, const Lane& lane);
   void handle_message(Peer& peer, Lane& lane, std::uint32_t slot);
   void take_message(Peer& peer, const MessageHead& head, const std::uint8_t* data);
-  void compare_calls(Op& op);
-  bool agrees(const Op& op, Peer& peer, const MessageHead& head);
-  void take(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
-  void take_data(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
-  void take_announcement(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
+  void compare_calls(Operation& op);
+  bool agrees(const Operation& op, Peer& peer, const MessageHead& head);
+  void take(Operation& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
+  void take_data(Operation& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
+  void take_announcement(Operation& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data);
   void handle_direct(Peer& peer, std::uint32_t immediate);
   void protocol_error(Peer& peer, const std::string& what);
   void take_leave(std::uint16_t rank);
@@ -168,57 +158,50 @@ class Executor {
   void give_back(Peer& peer, Lane& lane);
   void post_receives(std::uint32_t owed);
   void work();  // starts steps until none is ready
-  void start(Op& op, std::uint32_t step);
-  void compute(Op& op, const Step& step);
-  bool reduces_now(const Op& op, std::uint32_t receive) const;
-  void reduce_from(Op& op, std::uint32_t receive, std::uint64_t offset, const std::uint8_t* data, std::uint64_t bytes);
-  void finish_receive(Op& op, std::uint32_t receive, bool reduced);
-  bool offer(Op& op, std::uint32_t step);
-  bool send_small(Op& op, std::uint32_t step);
-  bool send_direct(Op& op, std::uint32_t step);
+  void start(Operation& op, std::uint32_t step);
+  void compute(Operation& op, const Step& step);
+  bool reduces_now(const Operation& op, std::uint32_t receive) const;
+  void reduce_from(Operation& op, std::uint32_t receive, std::uint64_t offset, const std::uint8_t* data,
+                   std::uint64_t bytes);
+  void finish_receive(Operation& op, std::uint32_t receive, bool reduced);
+  bool offer(Operation& op, std::uint32_t step);
+  bool send_small(Operation& op, std::uint32_t step);
+  bool send_direct(Operation& op, std::uint32_t step);
   // `op`: whose message it is; none if it must go whatever else waits.
-  bool put_message(Peer& peer, Lane& lane, const Op* op, const MessageHead& head, const void* data);
+  bool put_message(Peer& peer, Lane& lane, const Operation* op, const MessageHead& head, const void* data);
   void forget_early(Peer& peer, const MessageHead& head);
   bool may_send(Peer& peer, const Lane& lane);
-  bool has_slot(Peer& peer, const Lane& lane, const Op* op);
+  bool has_slot(Peer& peer, const Lane& lane, const Operation* op);
   bool send_held(Peer& peer, Lane& lane, const Ready& next);
   void post(Lane& lane, const SendWr& wr);
   bool offer(Lane& lane, const SendWr& wr);
-  Op* take_back(Lane& lane, std::uint64_t wr_id);
+  Operation* take_back(Lane& lane, std::uint64_t wr_id);
   void resume(Peer& peer, Lane& lane);
-  void finish(Op& op, std::uint32_t step);
-  void end(Op& op, OpState state, int rank, const std::string& reason);
-  bool settled(Op& op);
+  void finish(Operation& op, std::uint32_t step);
+  void end(Operation& op, OpState state, int rank, const std::string& reason);
+  bool settled(Operation& op);
   bool flushed() const;
-  bool all_near() const { return near_ == running_; }
   bool take_shared();  // true: there was something
   void take_ring(Peer& peer, Lane& lane);
   void take_cells(Peer& peer, Lane& lane);
   void take_part(Peer& peer, Lane& lane, const RingHead& head, const std::uint8_t* data);
   bool put_shared(Peer& peer, const Lane& lane, const RingHead& head, const void* data);
-  bool send_parts(Op& op, std::uint32_t step);
+  bool send_parts(Operation& op, std::uint32_t step);
   bool sleep_shared(Sleeper sleeper);  // peers shall ring; true: something is there already
   void stay_awake(Sleeper sleeper);
   Doorbell& doorbell(Sleeper sleeper) { return doorbells_[static_cast<std::size_t>(sleeper)]; }
-  bool needs(const Op& op, std::uint16_t rank) const;
-  void announce(Op& op);
+  void announce(Operation& op);
   void enlist(std::uint8_t* base, std::uint64_t bytes, std::uint8_t access, std::uint32_t& key);
-  bool enlist_buffers(Op& op);
-  void take_early(Op& op);
-  std::shared_ptr<Op> make_op(std::uint8_t lane, std::span<const Memory> buffers);
-  void begin(Op& op, std::shared_ptr<const Plan> plan, std::uint64_t key);
-  void order(Op& op, const Plan& plan);
-  void follow(Op& op, Op& earlier);
-  void let_followers_go(Op& op);
+  bool enlist_buffers(Operation& op);
+  void take_early(Operation& op);
+  void admit(Operation& op, const Plan& plan);
+  void begin(Operation& op, std::shared_ptr<const Plan> plan, std::uint64_t key);
   void begin_due();
   void start_ready();
   void match(Inbox& inbox);
   void match_all();
   Inbox::Source* choose(Inbox& inbox);
   bool nobody_left(const Inbox& inbox) const;
-  Op* find(OpId id);
-  std::shared_ptr<Op> share(OpId id);
-  Op* by_key(std::uint64_t key);
 
   std::shared_ptr<nic::Device> device_;
   CqId cq_;
@@ -230,29 +213,15 @@ class Executor {
   std::condition_variable something_done_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::map<std::uint32_t, std::pair<std::uint16_t, std::uint8_t>> by_qp_;  // rank, lane
-  std::vector<std::shared_ptr<Op>> ops_;                                   // by op slot
-  std::vector<std::shared_ptr<Op>> spare_ops_;                             // over, their memory is used again
-  std::map<std::uint64_t, std::uint32_t> slots_by_key_;                    // operations that run or failed
-  std::map<std::uint64_t, std::uint32_t>::node_type spare_slot_;
-  std::set<std::uint64_t> dead_keys_;  // of failed ones that were released: what peers still send for them is dropped
-  std::vector<std::uint32_t> free_slots_;
-  std::vector<std::set<OpId>> begun_;  // operations that run, by lane
-  std::set<OpId>::node_type spare_begun_;
-  const std::shared_ptr<const Plan> nothing_;    // of operations that have not begun
+  Operations operations_;
+  Precedence precedence_{operations_};
+  WaitForecast forecast_;
   std::vector<std::shared_ptr<Inbox>> inboxes_;  // those in which receives wait
-  std::uint64_t next_generation_ = 1;
   std::deque<Ready> ready_;
-  MemoryClaims claims_;   // of operations that have not ended
-  std::deque<OpId> due_;  // operations that need not wait for an earlier one any more
   bool beginning_ = false;
   std::vector<std::pair<std::uint16_t, WcStatus>> broken_;  // QPs that failed since work() was last called
-  std::uint32_t running_ = 0, spinners_ = 0;
-  std::uint32_t near_ = 0;          // of those running
-  nic::TimeNs submitted_ = 0;       // the last operation
-  std::uint32_t prompt_waits_ = 0;  // operations in a row that somebody waited for at once
-  bool waits_expected_ = false;     // for the next operations, too
-  std::uint64_t ops_before_nap_ = 0;
-  bool watches_ = false;  // the thread, since nobody spins
+  std::uint32_t spinners_ = 0;                              // threads that wait and drive the device
+  bool watches_ = false;                                    // the thread, since nobody spins
   std::atomic<bool> stop_{false};
   ExecutorStats stats_;
   std::array<Doorbell, kSleepers> doorbells_;

@@ -4,7 +4,6 @@
 
 #include "collectives/executor_state.hpp"
 #include "engine/base/assert.hpp"
-#include "nic/clock.hpp"
 
 namespace openmrc::collectives {
 
@@ -12,21 +11,20 @@ OpId Executor::receive(const std::shared_ptr<Inbox>& inbox, int source, std::sha
                        std::uint8_t lane, std::span<const Memory> buffers) {
   const auto guard = enter();
   MRC_ASSERT(source == kAnySource || inbox->find(source) != nullptr);
-  const std::shared_ptr<Op> op = make_op(lane, buffers);
-  order(*op, *plan);
+  const std::shared_ptr<Operation> op = operations_.make(lane, buffers);
+  admit(*op, *plan);
   inbox->waiting_.push_back({op->id, source, std::move(plan)});
   match(*inbox);
   work();
   const bool listed = std::find(inboxes_.begin(), inboxes_.end(), inbox) != inboxes_.end();
   if (!inbox->waiting_.empty() && !listed) inboxes_.push_back(inbox);
-  submitted_ = nic::now_ns();
   watch_later();
   return op->id;
 }
 
 int Executor::source(OpId id) {
   const auto guard = enter();
-  const Op* op = find(id);
+  const Operation* op = operations_.find(id);
   return op == nullptr ? kNobody : op->source;
 }
 
@@ -35,7 +33,7 @@ int Executor::source(OpId id) {
 void Executor::match(Inbox& inbox) {
   while (!inbox.waiting_.empty()) {
     const Inbox::Waiting next = inbox.waiting_.front();
-    const std::shared_ptr<Op> op = share(next.op);
+    const std::shared_ptr<Operation> op = operations_.share(next.op);
     Inbox::Source* source = nullptr;
     if (op != nullptr && op->state == OpState::kRunning) {
       if (op->earlier > 0 && !stop_) return;  // its memory is in use

@@ -44,13 +44,13 @@ void Executor::take_message(Peer& peer, const MessageHead& head, const std::uint
       head.kind == MessageHead::kPart) {
     return protocol_error(peer, "it sent a message that cannot be read");
   }
-  Op* op = by_key(head.key);
+  Operation* op = operations_.by_key(head.key);
   if (op != nullptr) {
     if (op->state == OpState::kRunning) take(*op, peer.rank, head, data);
     return;
   }
   // A call is compared with one that has begun: whichever of the two begins last asks again.
-  if (dead_keys_.contains(head.key) || head.kind == MessageHead::kCall) return;
+  if (operations_.dead(head.key) || head.kind == MessageHead::kCall) return;
   // A ring in shared memory has no accounts of slots: there the number of messages is the limit.
   const bool bytes_over = !peer.shares && peer.early_bytes > kEarlyBytesMax + kEarlySlackBytes;
   if (bytes_over || peer.early_count > kEarlyMax + 8 * kSlots) {
@@ -65,7 +65,7 @@ void Executor::take_message(Peer& peer, const MessageHead& head, const std::uint
 }
 
 // False: the peer's call is another one, and both sides know from now on.
-bool Executor::agrees(const Op& op, Peer& peer, const MessageHead& head) {
+bool Executor::agrees(const Operation& op, Peer& peer, const MessageHead& head) {
   const Call& own = op.plan->config().call;
   if (std::memcmp(&head.call, &own, sizeof own) == 0) return true;
   const std::string differs = difference(head.call, own);
@@ -78,17 +78,17 @@ bool Executor::agrees(const Op& op, Peer& peer, const MessageHead& head) {
 }
 
 // Ranks whose calls differ may all wait for each other, so a rank that has waited long shows its call to those.
-void Executor::compare_calls(Op& op) {
+void Executor::compare_calls(Operation& op) {
   if (!op.begun || op.compared || op.plan->config().call.kind == 0) return;
   op.compared = true;
   for (const std::unique_ptr<Peer>& peer : peers_) {
-    if (peer->failed || !needs(op, peer->rank)) continue;
+    if (peer->failed || !op.needs(peer->rank)) continue;
     const MessageHead head{op.key, MessageHead::kCall, 0, 0, 0, op.plan->config().call};
     if (!put_message(*peer, peer->lanes[op.lane], &op, head, nullptr)) op.compared = false;  // at the next wait
   }
 }
 
-void Executor::take(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
+void Executor::take(Operation& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
   if (!agrees(op, *peers_[rank], head)) return;
   switch (head.kind) {
     case MessageHead::kData:
@@ -102,7 +102,7 @@ void Executor::take(Op& op, std::uint16_t rank, const MessageHead& head, const s
   }
 }
 
-void Executor::take_data(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
+void Executor::take_data(Operation& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
   const auto receives = op.plan->receives(rank);
   Peer& peer = *peers_[rank];
   if (head.pair_index >= receives.size()) return protocol_error(peer, "it sent more than the operation has");
@@ -122,13 +122,13 @@ void Executor::take_data(Op& op, std::uint16_t rank, const MessageHead& head, co
 
 // Whether a message can be combined from where it arrives: nothing else reads it, and all else that its reduction waits for
 // is there.
-bool Executor::reduces_now(const Op& op, std::uint32_t receive) const {
+bool Executor::reduces_now(const Operation& op, std::uint32_t receive) const {
   const std::uint32_t reduction = op.plan->reduction_of(receive);
   return reduction != kNoStep && op.waits[reduction] == 1;
 }
 
 // `offset`: in the message.
-void Executor::reduce_from(Op& op, std::uint32_t receive, std::uint64_t offset, const std::uint8_t* data,
+void Executor::reduce_from(Operation& op, std::uint32_t receive, std::uint64_t offset, const std::uint8_t* data,
                            std::uint64_t bytes) {
   const Plan& plan = *op.plan;
   const Step& step = plan.step(plan.reduction_of(receive));
@@ -138,7 +138,7 @@ void Executor::reduce_from(Op& op, std::uint32_t receive, std::uint64_t offset, 
          static_cast<std::size_t>(bytes / element_bytes(type)), step.reversed);
 }
 
-void Executor::finish_receive(Op& op, std::uint32_t receive, bool reduced) {
+void Executor::finish_receive(Operation& op, std::uint32_t receive, bool reduced) {
   if (!reduced) return finish(op, receive);
   const std::uint32_t reduction = op.plan->reduction_of(receive);
   op.done[receive] = true;
@@ -147,8 +147,8 @@ void Executor::finish_receive(Op& op, std::uint32_t receive, bool reduced) {
   finish(op, reduction);
 }
 
-void Executor::take_announcement(Op& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
-  Op::Remote& remote = op.remote(rank, settings_.ranks);
+void Executor::take_announcement(Operation& op, std::uint16_t rank, const MessageHead& head, const std::uint8_t* data) {
+  Operation::Remote& remote = op.remote(rank, settings_.ranks);
   Peer& peer = *peers_[rank];
   if (head.bytes != sizeof remote.buffers || head.op_slot >= kOpSlotsMax || remote.announced) {
     return protocol_error(peer, "it announced buffers that cannot be");
@@ -163,7 +163,7 @@ void Executor::take_announcement(Op& op, std::uint16_t rank, const MessageHead& 
 void Executor::handle_direct(Peer& peer, std::uint32_t immediate) {
   const std::uint32_t slot = immediate >> kPairBits, pair = immediate & kPairMask;
   ++stats_.direct_messages;
-  Op* op = slot < ops_.size() ? ops_[slot].get() : nullptr;
+  Operation* op = operations_.at(slot);
   if (op != nullptr && op->state == OpState::kFailed) return;
   const auto receives = op == nullptr ? std::span<const std::uint32_t>{} : op->plan->receives(peer.rank);
   if (pair >= receives.size() || op->done[receives[pair]]) {

@@ -11,8 +11,8 @@ void Executor::start_ready() {
   while (!ready_.empty()) {
     const Ready next = ready_.front();
     ready_.pop_front();
-    Op* op = ops_[next.op_slot].get();
-    if (op != nullptr && op->id == next.op && op->state == OpState::kRunning) start(*op, next.step);
+    Operation* op = operations_.at(next.op_slot, next.op);
+    if (op != nullptr && op->state == OpState::kRunning) start(*op, next.step);
   }
 }
 
@@ -26,11 +26,24 @@ void Executor::work() {
   begin_due();
 }
 
-void Executor::start(Op& op, std::uint32_t index) {
+void Executor::begin_due() {
+  if (std::exchange(beginning_, true)) return;  // the caller below goes on
+  while (const std::shared_ptr<Operation> op = precedence_.next_due()) {
+    if (op->next_plan != nullptr) {
+      begin(*op, std::exchange(op->next_plan, nullptr), op->key);
+    } else {
+      match_all();
+    }
+    start_ready();
+  }
+  beginning_ = false;
+}
+
+void Executor::start(Operation& op, std::uint32_t index) {
   const Step& step = op.plan->step(index);
   if (step.kind == StepKind::kSend) {
     Lane& lane = peers_[step.peer]->lanes[op.lane];
-    const bool first = lane.held.empty() || (!peers_[step.peer]->shares && op.id == *begun_[op.lane].begin());
+    const bool first = lane.held.empty() || (!peers_[step.peer]->shares && op.id == operations_.oldest(op.lane));
     const bool sent = first && (step.bytes <= kEagerBytesMax ? send_small(op, index) : send_direct(op, index));
     if (!sent) lane.held.push_back({op.slot, op.id, index});
     return;
@@ -39,7 +52,7 @@ void Executor::start(Op& op, std::uint32_t index) {
   finish(op, index);
 }
 
-void Executor::compute(Op& op, const Step& step) {
+void Executor::compute(Operation& op, const Step& step) {
   const PlanConfig& config = op.plan->config();
   std::uint8_t* into = op.buffers[step.into_buffer].base + step.into_offset;
   const std::uint8_t* from = op.buffers[step.from_buffer].base + step.from_offset;
@@ -64,7 +77,7 @@ void Executor::compute(Op& op, const Step& step) {
 }
 
 // False: no slot is free.
-bool Executor::send_small(Op& op, std::uint32_t index) {
+bool Executor::send_small(Operation& op, std::uint32_t index) {
   const Step& step = op.plan->step(index);
   Peer& peer = *peers_[step.peer];
   const MessageHead head{
@@ -77,11 +90,11 @@ bool Executor::send_small(Op& op, std::uint32_t index) {
 }
 
 // False: the peer has no receive left for it. Without an announcement it waits for that alone.
-bool Executor::send_direct(Op& op, std::uint32_t index) {
+bool Executor::send_direct(Operation& op, std::uint32_t index) {
   const Step& step = op.plan->step(index);
   Peer& peer = *peers_[step.peer];
   Lane& lane = peer.lanes[op.lane];
-  Op::Remote& remote = op.remote(step.peer, settings_.ranks);
+  Operation::Remote& remote = op.remote(step.peer, settings_.ranks);
   if (!remote.announced) {
     if (!offer(op, index)) return false;
     remote.held.push_back(index);
@@ -108,14 +121,14 @@ bool Executor::send_direct(Op& op, std::uint32_t index) {
 
 // Tells the peer that a send waits for its buffers, unless it has told them already: it may have to choose among senders.
 // False: no slot is free.
-bool Executor::offer(Op& op, std::uint32_t index) {
+bool Executor::offer(Operation& op, std::uint32_t index) {
   Peer& peer = *peers_[op.plan->step(index).peer];
   if (!op.plan->config().offered || op.plan->pair_index(index) > 0 || peer.early.contains(op.key)) return true;
   const MessageHead head{op.key, MessageHead::kOffer, 0, 0, 0, op.plan->config().call};
   return put_message(peer, peer.lanes[op.lane], &op, head, nullptr);
 }
 
-bool Executor::put_message(Peer& peer, Lane& lane, const Op* op, const MessageHead& head, const void* data) {
+bool Executor::put_message(Peer& peer, Lane& lane, const Operation* op, const MessageHead& head, const void* data) {
   if (peer.shares) return put_shared(peer, lane, {head, 0}, data);
   if (!may_send(peer, lane) || !has_slot(peer, lane, op)) return false;
   const auto slot = static_cast<std::uint32_t>(lane.slots_sent % kSlots);
@@ -142,11 +155,11 @@ bool Executor::may_send(Peer& peer, const Lane& lane) {
   return lane.immediates_sent - mailbox_.read_credit(peer.rank, lane.number).immediates < settings_.recv_depth;
 }
 
-bool Executor::has_slot(Peer& peer, const Lane& lane, const Op* op) {
+bool Executor::has_slot(Peer& peer, const Lane& lane, const Operation* op) {
   const std::uint64_t used = lane.slots_sent - mailbox_.read_credit(peer.rank, lane.number).slots;
   if (used + kReservedSlots < kSlots) return true;
-  const std::set<OpId>& begun = begun_[lane.number];
-  return used < kSlots && (op == nullptr || begun.empty() || op->id == *begun.begin());
+  const OpId oldest = operations_.oldest(lane.number);
+  return used < kSlots && (op == nullptr || oldest == 0 || op->id == oldest);
 }
 
 void Executor::post(Lane& lane, const SendWr& wr) {
@@ -163,9 +176,9 @@ bool Executor::offer(Lane& lane, const SendWr& wr) {
 }
 
 // The device has done with it: its buffer is not read any more. Null: it belongs to no operation.
-Executor::Op* Executor::take_back(Lane& lane, std::uint64_t wr_id) {
+Operation* Executor::take_back(Lane& lane, std::uint64_t wr_id) {
   ++lane.completed;
-  Op* op = wr_id == 0 ? nullptr : find(wr_id >> kStepBits);
+  Operation* op = wr_id == 0 ? nullptr : operations_.find(wr_id >> kStepBits);
   if (op != nullptr) --op->reading;
   return op;
 }
@@ -183,21 +196,21 @@ void Executor::resume(Peer& peer, Lane& lane) {
     lane.left_bytes = 0;
   }
   // The oldest operation may go before the others, which have used up their slots.
-  if (lane.held.empty() || peer.shares || begun_[lane.number].empty()) return;
-  const OpId oldest = *begun_[lane.number].begin();
+  const OpId oldest = operations_.oldest(lane.number);
+  if (lane.held.empty() || peer.shares || oldest == 0) return;
   std::erase_if(lane.held, [&](const Ready& next) { return next.op == oldest && send_held(peer, lane, next); });
 }
 
 // True: it is sent, or not to be sent any more.
 bool Executor::send_held(Peer& peer, Lane& lane, const Ready& next) {
-  Op* op = ops_[next.op_slot].get();
-  if (op == nullptr || op->id != next.op || op->state != OpState::kRunning) return true;
+  Operation* op = operations_.at(next.op_slot, next.op);
+  if (op == nullptr || op->state != OpState::kRunning) return true;
   MRC_ASSERT(&peer.lanes[op->lane] == &lane);
   const bool small = op->plan->step(next.step).bytes <= kEagerBytesMax;
   return small ? send_small(*op, next.step) : send_direct(*op, next.step);
 }
 
-void Executor::finish(Op& op, std::uint32_t index) {
+void Executor::finish(Operation& op, std::uint32_t index) {
   op.done[index] = true;
   for (const std::uint32_t next : op.plan->after(index)) {
     if (--op.waits[next] == 0) ready_.push_back({op.slot, op.id, next});

@@ -131,8 +131,8 @@ void Executor::take_cells(Peer& peer, Lane& lane) {
 
 void Executor::take_part(Peer& peer, Lane& lane, const RingHead& head, const std::uint8_t* data) {
   const MessageHead& part = head.message;
-  Op* op = by_key(part.key);
-  if (op == nullptr ? dead_keys_.contains(part.key) : op->state != OpState::kRunning) return;
+  Operation* op = operations_.by_key(part.key);
+  if (op == nullptr ? operations_.dead(part.key) : op->state != OpState::kRunning) return;
   if (op != nullptr && !agrees(*op, peer, part)) return;
   const auto receives = op == nullptr ? std::span<const std::uint32_t>{} : op->plan->receives(peer.rank);
   if (part.pair_index >= receives.size() || op->done[receives[part.pair_index]]) {
@@ -170,7 +170,7 @@ bool Executor::put_shared(Peer& peer, const Lane& lane, const RingHead& head, co
 }
 
 // False: the ring is full; the rest goes when there is room.
-bool Executor::send_parts(Op& op, std::uint32_t index) {
+bool Executor::send_parts(Operation& op, std::uint32_t index) {
   const Step& step = op.plan->step(index);
   Peer& peer = *peers_[step.peer];
   Lane& lane = peer.lanes[op.lane];

@@ -1,21 +1,14 @@
-// What the executor keeps of QPs, peers and operations, and how immediates and work request ids name them. Seen by the
-// executor's own files alone.
+// QPs and peers of the executor, and the flags of immediates. Seen by the executor's own files alone.
 #pragma once
 
 #include "collectives/executor.hpp"
 
 namespace openmrc::collectives {
 
-inline constexpr std::uint32_t kSlotFlag = 1U << 31;    // the immediate names a slot; else operation and receive
-inline constexpr std::uint32_t kCreditFlag = 1U << 30;  // with kSlotFlag: the peer's account has changed
-inline constexpr std::uint32_t kPairBits = 16, kPairMask = (1U << kPairBits) - 1;
-inline constexpr std::uint32_t kStepBits = 20, kStepMask = (1U << kStepBits) - 1;
-inline constexpr std::uint32_t kOpSlotsMax = 1U << (31 - kPairBits);
-inline constexpr int kNobody = -1;
+inline constexpr std::uint32_t kSlotFlag = 1U << 31;      // the immediate names a slot; else operation and receive
+inline constexpr std::uint32_t kCreditFlag = 1U << 30;    // with kSlotFlag: the peer's account has changed
 inline constexpr nic::TimeNs kNap = 200 * nic::kNsPerUs;  // longest sleep of a waiting thread between two looks
 inline constexpr const char* kClosed = "the group was closed";
-
-static_assert(kPlanStepsMax <= kStepMask + 1ULL && kPlanPairsMax <= kPairMask + 1ULL && kOpSlotsMax <= 1U << 16);
 
 // Of a peer's messages for operations that have not begun here. Beyond it the peer gets no slots back, until some begin.
 inline constexpr std::size_t kEarlyMax = 1U << 16;
@@ -68,50 +61,6 @@ struct Executor::Peer {
   std::map<std::uint64_t, std::vector<Early>> early;
   std::size_t early_count = 0, early_bytes = 0;
   bool too_early() const { return early_bytes > kEarlyBytesMax || early_count > kEarlyMax; }
-};
-
-struct Executor::Op {
-  OpId id = 0;
-  std::uint32_t slot = 0;
-  std::uint64_t key = 0;
-  std::uint8_t lane = 0;
-  std::shared_ptr<const Plan> plan;
-  std::array<Memory, kPlanBuffersMax> buffers{};
-  std::array<std::uint32_t, kPlanBuffersMax> keys{};
-  std::vector<std::uint32_t> waits;
-  std::vector<bool> done, posted;  // by step; posted: a direct send that the device has
-  std::uint32_t left = 0;
-  std::uint32_t reading = 0;  // posted sends that read from its buffers
-  struct Remote {
-    bool announced = false;
-    std::uint32_t op_slot = 0;
-    std::array<RemoteBuffer, kPlanBuffersMax> buffers{};
-    std::vector<std::uint32_t> held;  // sends that wait for the announcement
-  };
-  std::vector<Remote> remotes;  // by rank, of an operation with large messages
-  Remote& remote(std::uint16_t rank, std::uint32_t ranks) {
-    if (remotes.empty()) remotes.resize(ranks);
-    return remotes[rank];
-  }
-  OpState state = OpState::kRunning;
-  bool begun = false;                     // only then it has a plan, and a receive its key
-  bool near = false;                      // begun, and needs only ranks that share memory
-  bool compared = false;                  // with the calls of those that it waits for, after a long wait
-  std::shared_ptr<const Plan> next_plan;  // of one that waits for earlier operations, unless it is a receive
-  std::uint32_t earlier = 0;              // operations that it waits for before it begins
-  std::vector<OpId> followers;            // that wait for this one
-  int source = kNobody;
-  int failed_rank = kNobody;
-  std::string reason;
-
-  // As new, but for memory that the next operation can use.
-  void clear() {
-    waits.clear(), done.clear(), posted.clear(), remotes.clear();
-    Op fresh;
-    fresh.waits = std::move(waits), fresh.done = std::move(done), fresh.posted = std::move(posted);
-    fresh.followers = std::move(followers), fresh.followers.clear();
-    *this = std::move(fresh);
-  }
 };
 
 }  // namespace openmrc::collectives
