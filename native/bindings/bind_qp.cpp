@@ -211,9 +211,7 @@ void bind_qp(nb::module_& m) {
       .def("post_send", &post_send, Release())
       .def(
           "post_recv",
-          [](Device& self, std::uint32_t qp, std::uint64_t wr_id) {
-            return number(self.command([&](Engine& engine, TimePs) { return engine.post_recv(qp, wr_id); }));
-          },
+          [](Device& self, std::uint32_t qp, std::uint64_t wr_id) { return number(self.post_recv(qp, wr_id)); },
           Release())
       .def("ask_peer", qp_command([](Engine& e, TimePs, std::uint32_t qp) { return e.ask_peer(qp); }), Release())
       .def(

@@ -221,10 +221,9 @@ void Executor::post_receives(std::uint32_t owed) {
   for (const std::unique_ptr<Peer>& peer : peers_) {
     for (Lane& lane : peer->lanes) {
       if (lane.receives_owed <= owed) continue;
-      device_->command([&lane](Engine& engine, TimePs) {
-        while (lane.receives_owed > 0 && engine.post_recv(lane.qp, 0) == Status::kOk) --lane.receives_owed;
-        return 0;
-      });
+      std::uint32_t posted = 0;
+      device_->post_recvs(lane.qp, 0, lane.receives_owed, posted);
+      lane.receives_owed -= posted;
     }
   }
 }

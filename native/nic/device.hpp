@@ -117,6 +117,9 @@ class Device {
 
   Status post_send(std::uint32_t qp, const SendWr& wr);
   Status post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::size_t& posted);
+  Status post_recv(std::uint32_t qp, std::uint64_t wr_id);
+  // So many, all with this id; `posted` counts those that were taken.
+  Status post_recvs(std::uint32_t qp, std::uint64_t wr_id, std::uint32_t count, std::uint32_t& posted);
 
   // Drives sockets and timers from the calling thread; returns the datagrams received.
   std::uint32_t progress();

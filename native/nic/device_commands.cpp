@@ -153,6 +153,20 @@ Status Device::post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::si
   });
 }
 
+Status Device::post_recv(std::uint32_t qp, std::uint64_t wr_id) {
+  std::uint32_t posted = 0;
+  return post_recvs(qp, wr_id, 1, posted);
+}
+
+Status Device::post_recvs(std::uint32_t qp, std::uint64_t wr_id, std::uint32_t count, std::uint32_t& posted) {
+  const Guard guard(lock_);
+  for (posted = 0; posted < count; ++posted) {
+    const Status status = engine_->post_recv(qp, wr_id);
+    if (status != Status::kOk) return status;
+  }
+  return Status::kOk;
+}
+
 void Device::set_port_state(PortId port, bool up) {
   if (port >= lanes_.size()) return;
   const Turn mine(*this);
