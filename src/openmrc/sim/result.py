@@ -11,6 +11,7 @@ import numpy as np
 
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.sim.checks import Expectation, Failure, unmet
+from openmrc.sim.store import StoredRun, load_run, save_run
 from openmrc.sim.tables import Table
 
 __all__ = ["Result", "TransportResult"]
@@ -108,9 +109,8 @@ class Result:
             OpenmrcError: Polars is not installed.
             ConfigError: the folder holds something that is not a run.
         """
-        from openmrc.sim.store import save_run
-
-        return save_run(self, Path(folder))
+        tables = {each.name: each.tables for each in self}
+        return save_run(StoredRun(self.summary, self.settings, tables), Path(folder))
 
     @staticmethod
     def load(folder: str | Path) -> Result:
@@ -120,6 +120,17 @@ class Result:
             ConfigError: the folder holds no run.
             OpenmrcError: Polars is not installed.
         """
-        from openmrc.sim.store import load_run
-
-        return load_run(Path(folder))
+        summary, settings, tables = load_run(Path(folder))
+        return Result(
+            name=summary["name"],
+            seed=summary["seed"],
+            commit=summary["commit"],
+            scenario_hash=summary["scenario_hash"],
+            settings=settings,
+            transports={
+                name: TransportResult(name, figures, tables[name]) for name, figures in summary["transports"].items()
+            },
+            faults=tuple(summary["faults"]),
+            interrupted=summary["interrupted"],
+            command=summary["command"],
+        )

@@ -10,36 +10,46 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 
 from openmrc.errors import ConfigError
-from openmrc.sim.result import Result, TransportResult
 from openmrc.sim.tables import Table
 
-__all__ = ["check_free", "commit_of_code", "load_run", "save_run", "settings_text"]
+__all__ = ["StoredRun", "check_free", "commit_of_code", "load_run", "save_run", "settings_text"]
 
 SUMMARY, SETTINGS = "summary.json", "settings.yaml"
 
 
-def save_run(result: Result, folder: Path) -> Path:
+class StoredRun(NamedTuple):
+    """Contents of a run directory."""
+
+    summary: Mapping[str, Any]
+    """All figures, made of JSON's objects only; see `Result.summary`."""
+    settings: Any
+    tables: Mapping[str, Mapping[str, Table]]
+    """By transport, then by name."""
+
+
+def save_run(run: StoredRun, folder: Path) -> Path:
     """Write a run directory and give its path; see `Result.save`."""
     check_free(folder)
     _clear(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for transport in result:
-        place = folder / transport.name
+    for transport, tables in run.tables.items():
+        place = folder / transport
         place.mkdir()
-        for name, table in transport.tables.items():
+        for name, table in tables.items():
             table.write_parquet(place / f"{name}.parquet")
-    (folder / SETTINGS).write_text(settings_text(result.settings), encoding="utf-8")
+    (folder / SETTINGS).write_text(settings_text(run.settings), encoding="utf-8")
     # Last, so that a folder with a summary is a whole run.
-    (folder / SUMMARY).write_text(json.dumps(result.summary, indent=1) + "\n", encoding="utf-8")
+    (folder / SUMMARY).write_text(json.dumps(run.summary, indent=1) + "\n", encoding="utf-8")
     return folder
 
 
@@ -63,29 +73,15 @@ def _clear(folder: Path) -> None:
     summary.unlink()
 
 
-def load_run(folder: Path) -> Result:
+def load_run(folder: Path) -> StoredRun:
     """The run that a directory holds; see `Result.load`."""
     summary = _read_summary(folder)
     settings = YAML(typ="safe").load((folder / SETTINGS).read_text(encoding="utf-8"))
-    transports = {
-        name: TransportResult(
-            name,
-            figures,
-            {path.stem: Table.read_parquet(path) for path in sorted((folder / name).glob("*.parquet"))},
-        )
-        for name, figures in summary["transports"].items()
+    tables = {
+        transport: {path.stem: Table.read_parquet(path) for path in sorted((folder / transport).glob("*.parquet"))}
+        for transport in summary["transports"]
     }
-    return Result(
-        name=summary["name"],
-        seed=summary["seed"],
-        commit=summary["commit"],
-        scenario_hash=summary["scenario_hash"],
-        settings=settings,
-        transports=transports,
-        faults=tuple(summary["faults"]),
-        interrupted=summary["interrupted"],
-        command=summary["command"],
-    )
+    return StoredRun(summary, settings, tables)
 
 
 def _read_summary(folder: Path) -> dict[str, Any]:

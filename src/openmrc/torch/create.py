@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from openmrc.torch import native
@@ -12,7 +10,7 @@ from openmrc.torch.failures import RefusedError
 from openmrc.torch.job import Job
 from openmrc.torch.options import Options
 
-__all__ = ["backend_of", "create_backend"]
+__all__ = ["create_backend"]
 
 _default: Job | None = None
 
@@ -46,17 +44,4 @@ def create_backend(what: Any, options: Options | None) -> Any:
         _default = job
     group = job.group(ranks, f"group {what.group_id}")
     delegate = Delegate(job, group, what.store, timeout_s, options or Options(), owns_job=owns)
-    return backend_of(delegate, timeout_s, str(what.group_id), ranks)
-
-
-def backend_of(delegate: Delegate, timeout_s: float, name: str, ranks: Sequence[int]) -> Any:
-    """The native backend that calls a delegate.
-
-    Args:
-        delegate: Its operations.
-        timeout_s: As the delegate's.
-        name: Of the group, as torch knows it.
-        ranks: Members, in the default group's numbers.
-    """
-    timeout = timedelta(seconds=timeout_s)
-    return native.load().MrcBackend(delegate, delegate.rank, delegate.size, timeout, name, list(ranks))
+    return native.backend(delegate, timeout_s, str(what.group_id), ranks)

@@ -11,6 +11,7 @@ import torch
 
 from openmrc.collectives import Group, Work
 from openmrc.errors import ConfigError, ForkedError, InvalidStateError
+from openmrc.torch import native
 from openmrc.torch.failures import ProcessGroupError, RefusedError
 from openmrc.torch.job import Job
 from openmrc.torch.monitored_barrier import monitored_barrier
@@ -302,8 +303,6 @@ class Delegate:
     @_entry
     def split(self, store: Any, ranks: Sequence[int], timeout_s: float, name: str) -> Any:
         """A backend for some ranks, in this group's numbers, which these call at the same time; None for others."""
-        from openmrc.torch.create import backend_of
-
         if self._rank not in ranks:
             return None
         members = [self._group.members[rank] for rank in ranks]
@@ -311,7 +310,7 @@ class Delegate:
         timeout = timeout_s if timeout_s > 0 else self._timeout_s
         names = [self._job.ranks[member] for member in members]
         delegate = Delegate(self._job, group, store, timeout, self._options, owns_job=False)
-        return backend_of(delegate, timeout, name, names)
+        return native.backend(delegate, timeout, name, names)
 
     def start_coalescing(self) -> None:
         """From now on operations are collected."""

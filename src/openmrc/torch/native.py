@@ -15,6 +15,8 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Sequence
+from datetime import timedelta
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -24,7 +26,7 @@ from typing import Any
 from openmrc.errors import OpenmrcError
 from openmrc.variables import CACHE
 
-__all__ = ["NativeBuildError", "build", "compiler", "library_path", "load"]
+__all__ = ["NativeBuildError", "backend", "build", "compiler", "library_path", "load"]
 
 NAME = "openmrc_torch_backend"
 SOURCE = Path(__file__).parent / "csrc" / "backend.cpp"
@@ -46,6 +48,22 @@ def load() -> Any:
         NativeBuildError: there is no compiler, or it refused the source.
     """
     return _load(build())
+
+
+def backend(delegate: Any, timeout_s: float, name: str, ranks: Sequence[int]) -> Any:
+    """The native backend that calls a delegate.
+
+    Args:
+        delegate: Its operations, a `Delegate`.
+        timeout_s: As the delegate's.
+        name: Of the group, as torch knows it.
+        ranks: Members, in the default group's numbers.
+
+    Raises:
+        NativeBuildError: as for `load`.
+    """
+    timeout = timedelta(seconds=timeout_s)
+    return load().MrcBackend(delegate, delegate.rank, delegate.size, timeout, name, list(ranks))
 
 
 @cache
