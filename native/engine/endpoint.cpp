@@ -23,7 +23,7 @@ wire::Bth endpoint_bth(const EngineConfig& config, wire::Opcode opcode, std::uin
   wire::Bth bth;
   bth.opcode = opcode;
   bth.partition_key = config.partition_key;
-  bth.destination_qp = kEndpointQp;
+  bth.destination_qp = kEndpointQp;  // A.3.10
   bth.psn = id;
   return bth;
 }
@@ -34,7 +34,7 @@ std::uint32_t own_ev(const PortConfig& port, std::uint32_t wanted) {
   return port.evs[wanted % port.evs.size()];
 }
 
-// The response to a padded request is as large as that: the way back is tried, too, and nothing is amplified.
+// The response to a padded request is as large as that (X.3.1): the way back is tried, too, and nothing is amplified.
 std::uint32_t padding_of_response(std::uint32_t request_padding) {
   return request_padding - std::min(request_padding, kResponseGrowth);
 }
@@ -49,6 +49,7 @@ void EndpointOperations::add(const Request& request) {
   next_deadline_ = std::min(next_deadline_, request.deadline);
 }
 
+// A.12.2: EV probe.
 bool EndpointOperations::send_ev_probe(TimePs now, const Asker& asker, PeerId peer, const Ev& ev, TimePs timeout,
                                        std::uint32_t padding_bytes) {
   MRC_ASSERT(padding_bytes <= kProbePaddingMax && padding_bytes % 4 == 0);
@@ -67,6 +68,7 @@ bool EndpointOperations::send_ev_probe(TimePs now, const Asker& asker, PeerId pe
   return true;
 }
 
+// A.12.3: port status update.
 void EndpointOperations::send_port_status(TimePs now, PortMask ports_up) {
   // A newer status makes older ones that are still on their way worthless.
   std::erase_if(requests_, [&](const Request& request) {
@@ -93,7 +95,7 @@ void EndpointOperations::check_ports(TimePs now) {
   port_check_at_ = now + config_.port_check_interval;
 }
 
-// A status may have been forged, or its correction lost, and where no data flows nothing else would show it.
+// X.2.6. A status may have been forged, or its correction lost, and where no data flows nothing else would show it.
 void EndpointOperations::probe_down_ports(TimePs now, PortMask ports_up) {
   port_check_at_ = kNever;
   std::uint32_t left = kPortChecksMax;
@@ -126,7 +128,7 @@ Peer* EndpointOperations::handle_request(TimePs now, const RxDatagram& datagram,
   const std::uint16_t udp_port = packet.erth.udp_port == 0 ? config_.udp_port : packet.erth.udp_port;
   Peer* peer = peers_.by_address(datagram.port, datagram.source, udp_port);
   const bool status = packet.erth.op == wire::EndpointOp::kPortStatusUpdate;
-  if (peer == nullptr && (status || !config_.answer_strangers)) {
+  if (peer == nullptr && (status || !config_.answer_strangers)) {  // X.2.3
     ++unknown_peer_;
   } else if (status) {
     return take_port_status(now, *peer, datagram, packet, ports_up);
@@ -140,6 +142,7 @@ Peer* EndpointOperations::handle_request(TimePs now, const RxDatagram& datagram,
 
 void EndpointOperations::queue_response(TimePs now, Ration own, const RxDatagram& datagram,
                                         const wire::Packet& packet) {
+  // X.2.4: rations.
   const bool allowed =
       own.budget.has(now, own.interval, own.burst) && answers_.has(now, config_.answer_interval, kAnswersAtOnce);
   if (!allowed || responses_.size() >= kResponsesMax) {
@@ -165,13 +168,15 @@ void EndpointOperations::queue_response(TimePs now, Ration own, const RxDatagram
 
 Peer* EndpointOperations::take_port_status(TimePs now, Peer& peer, const RxDatagram& datagram,
                                            const wire::Packet& packet, PortMask ports_up) {
+  // X.2.1: nonce of a connection.
   const bool authentic = std::any_of(peer.users.begin(), peer.users.end(),
                                      [&](const QpContext* user) { return user->nonce_in == packet.erth.nonce; });
   if (!authentic) {
     ++wrong_nonce_;
     return nullptr;
   }
-  // The port that carries a status is up. A mask that says otherwise, such as an empty one, says nothing about the others.
+  // The port that carries a status is up (X.2.2). A mask that says otherwise, such as an empty one, says nothing about
+  // the others.
   if ((packet.erth.port_status_mask >> datagram.port & 1U) == 0) {
     ++contradictory_;
     return nullptr;
@@ -191,6 +196,7 @@ Peer* EndpointOperations::take_port_status(TimePs now, Peer& peer, const RxDatag
 
 Peer* EndpointOperations::handle_response(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
   const auto id = static_cast<std::uint16_t>(packet.bth.psn);
+  // X.2.5: answer to the asker.
   const auto found = std::find_if(requests_.begin(), requests_.end(), [&](const Request& request) {
     return request.wire_id == id && !request.unsent && request.op == packet.eeth.op &&
            request.nonce == packet.eeth.nonce && packet.payload_bytes == padding_of_response(request.padding_bytes);
@@ -205,7 +211,7 @@ Peer* EndpointOperations::handle_response(TimePs now, const RxDatagram& datagram
   EndpointResult answer = unanswered(*found);
   answer.answered = true;
   answer.marked = packet.eeth.marked;
-  answer.rtt = now - found->sent;
+  answer.rtt = now - found->sent;  // A.10.3
   if (packet.eeth.service_time_removed) {
     const auto held = static_cast<std::uint16_t>(packet.eeth.timestamp - timestamp_at(found->sent, kResolution));
     const TimePs service = held * timestamp_unit(kResolution);
@@ -303,8 +309,8 @@ bool EndpointOperations::build_response(TimePs now, PortMask free_ports, PortMas
   return true;
 }
 
-// A status goes over any port that is up at both ends, another one at each attempt, in the name of any connection, which
-// may have ended at the other side. False: not now.
+// A status goes over any port that is up at both ends, another one at each attempt, in the name of any connection,
+// which may have ended at the other side. False: not now.
 bool EndpointOperations::place_status(Request& request, const Peer& peer, PortMask possible) const {
   if (possible == 0) return false;
   std::vector<const QpContext*> connected;

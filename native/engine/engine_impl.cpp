@@ -51,11 +51,12 @@ bool EngineImpl::parse(const RxDatagram& datagram, wire::Packet& packet) {
   const bool trimmed = is_trimmed(datagram.traffic_class);
   const wire::ParseError error =
       wire::parse(datagram.bytes, trimmed ? wire::Extent::kTrimmed : wire::Extent::kWhole, packet);
-  if (error != wire::ParseError::kNone) {
+  if (error != wire::ParseError::kNone) {  // A.3.11
     ++drops.parse_errors[static_cast<std::size_t>(error)];
     return false;
   }
   packet.payload_bytes = static_cast<std::uint16_t>(packet.payload_bytes + datagram.phantom_bytes);
+  // A.3.8: ICRC; A.6.9: trimmed headers.
   const bool sealed = !trimmed || !(wire::is_data(packet.bth.opcode) || wire::is_rc_data(packet.bth.opcode));
   if (config.icrc && sealed && !datagram.checked) {
     icrc_.set_flow(datagram.source, config.ports[datagram.port].local, datagram.fields.source_port, config.udp_port);
@@ -64,7 +65,7 @@ bool EngineImpl::parse(const RxDatagram& datagram, wire::Packet& packet) {
       return false;
     }
   }
-  // The top bit of a partition key is the membership type, not part of the partition.
+  // The top bit of a partition key is the membership type, not part of the partition (A.15.1).
   if (((packet.bth.partition_key ^ config.partition_key) & 0x7FFF) != 0) {
     ++drops.wrong_partition_key;
     return false;
@@ -103,7 +104,7 @@ Qp* EngineImpl::deliver(TimePs now, const RxDatagram& datagram) {
     return nullptr;
   }
   Qp* qp = find(packet_.bth.destination_qp);
-  if (qp == nullptr) {
+  if (qp == nullptr) {  // A.15.2
     ++drops.unknown_qp;
     return nullptr;
   }
@@ -168,7 +169,7 @@ void EngineImpl::handle_port_state(TimePs now, PortId port, bool up) {
     qp->handle_ports(now);
     touch(*qp);
   }
-  endpoint.send_port_status(now, services.local_ports_up);
+  endpoint.send_port_status(now, services.local_ports_up);  // A.13.2
 }
 
 void EngineImpl::handle_timer(TimePs now) {
@@ -315,8 +316,8 @@ bool EngineImpl::poll_transmit(TimePs now, PortMask free_ports, std::uint32_t bu
 
 // --- QPs
 
-// An observer of a few QP numbers could compute the next ones from the state of the generator. A simulation, which gives no
-// secret, keeps the numbers that follow from its seed.
+// An observer of a few QP numbers could compute the next ones from the state of the generator. A simulation, which
+// gives no secret, keeps the numbers that follow from its seed.
 std::uint32_t EngineImpl::draw_qp_number() {
   constexpr std::uint32_t kCount = kPsnSpace - kQpNumberMin;
   if (!given(config.secret)) return kQpNumberMin + static_cast<std::uint32_t>(qpn_rng_.below(kCount));

@@ -1,8 +1,8 @@
 // How a packet's destination address is made from the peer's own address and the EV's selector (EV format SRV6).
 //
-// A rule serves the peers in its prefix: from its base, which says what all paths to them have in common, by copying bits
-// of the selector (which uplinks) and of the peer's address (which T0, which port). So a NIC needs a handful of rules,
-// however many peers and paths there are.
+// A rule serves the peers in its prefix: from its base, which says what all paths to them have in common, by copying
+// bits of the selector (which uplinks) and of the peer's address (which T0, which port). So a NIC needs a handful of
+// rules, however many peers and paths there are.
 #pragma once
 
 #include <cstddef>
@@ -26,14 +26,15 @@ struct PathRule {
   std::vector<PathCopy> copies;
 };
 
+// The destination address of a packet (C.2.1).
 class PathRules {
  public:
   static constexpr std::size_t kCopiesMax = 8;
   static constexpr unsigned kAddressBits = 128, kSelectorBits = 16;
 
   PathRules() = default;
-  // Throws std::invalid_argument: not IPv6, bits outside of what they are copied from or to, more than kCopiesMax copies,
-  // the same prefix twice.
+  // Throws std::invalid_argument: not IPv6, bits outside of what they are copied from or to, more than kCopiesMax
+  // copies, the same prefix twice.
   explicit PathRules(const std::vector<PathRule>& rules);
 
   bool empty() const { return rules_.empty(); }

@@ -1,4 +1,4 @@
-// Traffic classes (A.4) and ECN. The mapping of classes to DSCP values is configuration of the driver's edge.
+// Traffic classes (A.4) and ECN. Drivers write the DSCP of a class and read the class of a DSCP.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ constexpr std::uint8_t dscp_of(TrafficClass traffic_class) {
   return kDscp[static_cast<std::uint8_t>(traffic_class)];
 }
 
-// The class a received DSCP stands for; unknown values are ordinary data.
+// The class a received DSCP stands for; unknown values are ordinary data (A.4.4).
 constexpr TrafficClass traffic_class_of(std::uint8_t dscp) {
   switch (dscp) {
     case 4:

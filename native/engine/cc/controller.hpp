@@ -1,8 +1,8 @@
 // Congestion control of one QP: window based, clocked by SACKs (A.14). Integer arithmetic only.
 //
 // Order of calls: `on_sent` for every packet put on the wire; then, as feedback arrives, `on_ack` for each SACK,
-// `on_trim` for each TRIMMED / TRIMMED_LASTHOP NACK, `on_loss` for each packet inferred lost. `window_bytes` at any time;
-// the requester sends while inflight + packet <= window. Sizes are nominal: UDP length + 40 (A.3).
+// `on_trim` for each TRIMMED / TRIMMED_LASTHOP NACK, `on_loss` for each packet inferred lost. `window_bytes` at any
+// time; the requester sends while inflight + packet <= window. Sizes are nominal: UDP length + 40 (A.3).
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,8 @@ class CongestionController {
   virtual void hot_memory(HotMemory& /*memory*/) const {}
 };
 
-// Registered names: "nscc", "none", and what register_controller of custom_controller.hpp added. Returns nullptr for an
-// unknown name.
+// Registered names (A.14.15): "nscc", "none", and what register_controller of custom_controller.hpp added. Returns
+// nullptr for an unknown name.
 std::unique_ptr<CongestionController> make_controller(std::string_view name, const CcConfig& config);
 std::span<const std::string_view> controller_names();
 

@@ -16,7 +16,7 @@ constexpr std::uint64_t kNewBytesMax = std::uint64_t{1} << 40;
 
 Nscc::Nscc(const CcConfig& config)
     : params_(nscc::derive(config)), base_rtt_(params_.base_rtt), full_packet_base_rtt_(params_.base_rtt) {
-  // mrc: REQ-CC-INITIAL (A.14) start at line rate, or at the share of it that the incast hint leaves.
+  // Start at line rate (A.14.3), or at the share of it that the incast hint leaves (X.5.3).
   window_ = params_.initial_window_bytes;
 }
 
@@ -34,12 +34,12 @@ void Nscc::on_ack(TimePs now, const AckSample& ack) {
     return;
   }
   if (penalised_) end_penalty(sample.restore_cwnd);
-  // mrc: REQ-CC-LAST-HOP (A.14, ECN is off on the last hop) the fair increase above the target rests on marks: a packet
-  // that waited long and is not marked left a queue that drains. The port to a host does not mark. Once it has trimmed,
-  // the delay is its only signal below the trim threshold and counts as a mark, until the window is at its largest again.
+  // ECN is off on the last hop (A.14). The fair increase above the target rests on marks (X.5.1): a packet that waited
+  // long and is not marked left a queue that drains. The port to a host does not mark. Once it has trimmed, the delay
+  // is its only signal below the trim threshold and counts as a mark, until the window is at its largest again.
   if (last_hop_trimmed_ && delay >= params_.target_qdelay) sample.marked = true;
   if (quick_adapt(now, sample.inflight_bytes)) return;
-  // mrc: REQ-CC-IGNORE (A.14) marks on packets that were under way when quick adapt cut the window are its own cause.
+  // Marks (A.14.9) on packets that were under way when quick adapt cut the window are its own cause.
   if (bytes_to_ignore_ != 0) {
     bytes_to_ignore_ -= std::min(bytes_to_ignore_, sample.new_bytes);
     if (sample.marked) return;
@@ -73,11 +73,11 @@ CcStats Nscc::stats() const {
           .losses = losses_};
 }
 
-// Queueing delay of this feedback; the average where it has no sample of its own.
+// Queueing delay of this feedback (A.14.13); the average where it has no sample of its own.
 //
-// Every switch stores and forwards, so that a short packet is faster than a full one without any queue. Full packets are
-// compared with full packets only: otherwise the flow whose short packet found the path empty once would see delay for
-// ever where others see none, and would yield to them.
+// Every switch stores and forwards, so that a short packet is faster than a full one without any queue. Full packets
+// are compared with full packets only (X.5.2): otherwise the flow whose short packet found the path empty once would
+// see delay for ever where others see none, and would yield to them.
 TimePs Nscc::measure(TimePs now, const AckSample& sample) {
   if (sample.rtt <= 0) return average_delay_;
   const TimePs rtt = std::min(sample.rtt, nscc::kRttMax);
@@ -103,7 +103,7 @@ TimePs Nscc::measure(TimePs now, const AckSample& sample) {
   return delay;
 }
 
-// mrc: REQ-CC-QUADRANTS (A.14, decision table)
+// The decision table (A.14.4).
 void Nscc::steer(TimePs now, const AckSample& sample, TimePs delay) {
   if (!sample.marked && delay < params_.target_qdelay) {
     increase_proportional(sample.new_bytes, delay);
@@ -131,7 +131,7 @@ void Nscc::increase_fair(std::uint64_t new_bytes) {
   increase_q10_ += Wide{params_.fair_q10} * new_bytes;
 }
 
-// mrc: REQ-CC-FAST (A.14) after more than a window of bytes without delay.
+// After more than a window of bytes without delay (A.14.6).
 bool Nscc::increase_fast(std::uint64_t new_bytes, TimePs delay) {
   if (delay > params_.no_delay_tolerance) {
     undelayed_bytes_ = 0;
@@ -146,7 +146,7 @@ bool Nscc::increase_fast(std::uint64_t new_bytes, TimePs delay) {
   return true;
 }
 
-// mrc: REQ-CC-DECREASE (A.14) once per base RTT, and only when the average is above the target too.
+// Once per base RTT, and only when the average is above the target too (A.14.7).
 void Nscc::decrease(TimePs now) {
   if (average_delay_ <= params_.target_qdelay) return;
   if (decreased_ && now - last_decrease_ < params_.adjust_period) return;
@@ -160,7 +160,7 @@ void Nscc::decrease(TimePs now) {
   ++decreases_;
 }
 
-// mrc: REQ-CC-ADJUST (A.14) accumulated increase every adjust_period or adjust_bytes, eta once per period.
+// Accumulated increase every adjust_period or adjust_bytes, eta once per period (A.14.5).
 void Nscc::adjust(TimePs now, std::uint64_t new_bytes) {
   adjust_bytes_ += new_bytes;
   if (adjust_bytes_ < params_.adjust_bytes && now - last_adjust_ < params_.adjust_period) return;
@@ -175,9 +175,9 @@ void Nscc::adjust(TimePs now, std::uint64_t new_bytes) {
   last_adjust_ = now;
 }
 
-// mrc: REQ-CC-PENALTY (A.14). "In flight" is what was so before this SACK: then 64 in all SACKs of one RTT halves the
-// window and 127 leads to one packet per RTT. A packet of slack keeps what did not fit a whole packet from being lost to
-// the cap again and again.
+// The receiver's penalty (A.14.11). "In flight" is what was so before this SACK: then 64 in all SACKs of one RTT halves
+// the window and 127 leads to one packet per RTT. A packet of slack keeps what did not fit a whole packet from being
+// lost to the cap again and again.
 void Nscc::apply_penalty(const AckSample& sample) {
   if (!penalised_) {
     penalised_ = true;
@@ -192,6 +192,7 @@ void Nscc::apply_penalty(const AckSample& sample) {
   set_window(capped > cut ? capped - cut : 0);
 }
 
+// A.14.12: restore_cwnd.
 void Nscc::end_penalty(bool restore) {
   penalised_ = false;
   if (restore || penalty_restores_) set_window(std::max(window_, window_before_penalty_));
@@ -208,15 +209,15 @@ void Nscc::congestion(TimePs now, std::uint64_t bytes, std::uint64_t inflight_by
     bytes_to_ignore_ -= std::min(bytes_to_ignore_, bytes);
     return;
   }
-  set_window(window_ > bytes ? window_ - bytes : 0);
+  set_window(window_ > bytes ? window_ - bytes : 0);  // A.14.10
 }
 
-// mrc: REQ-CC-QUICK-ADAPT (A.14) once per base RTT + target: where hardly anything got through, fall to what did.
+// Once per base RTT + target: where hardly anything got through, fall to what did (A.14.8).
 bool Nscc::quick_adapt(TimePs now, std::uint64_t inflight_bytes) {
   if (now <= qa_end_) return false;
   const TimePs period = base_rtt_ + params_.target_qdelay;
-  // Silence says nothing about what the network achieves: it comes from an idle application or a stalled host. Judge the
-  // next period instead.
+  // Silence says nothing about what the network achieves: it comes from an idle application or a stalled host. Judge
+  // the next period instead.
   const bool stale = now - qa_end_ > period;
   const bool congested = qa_trigger_ || average_delay_ > params_.qa_threshold;
   const bool starved = achieved_ < params_.max_window_bytes >> params_.qa_gate_shift;
@@ -250,6 +251,7 @@ void Nscc::forget_increase() {
   fast_ = false;
 }
 
+// A.14.14: bounds.
 void Nscc::set_window(Wide bytes) {
   if (bytes > params_.max_window_bytes) bytes = params_.max_window_bytes;
   window_ = std::max(static_cast<std::uint64_t>(bytes), params_.mtu_bytes);

@@ -1,4 +1,4 @@
-// The quantities of NSCC derived from a CcConfig once (A.14): the published formulas in integers.
+// The quantities of NSCC derived from a CcConfig once (A.14.2): the published formulas in integers.
 #pragma once
 
 #include <cstdint>

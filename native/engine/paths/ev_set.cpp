@@ -57,7 +57,7 @@ EvSet::EvSet(std::span<const Ev> universe, const EvSetConfig& config, std::uniqu
   draw_active();
 }
 
-// mrc: REQ-PATHS-EQUAL (A.11) the same number of EVs on each plane, a random subset inside a plane.
+// The same number of EVs on each plane, a random subset inside a plane (A.11.1).
 void EvSet::draw_active() {
   std::array<std::vector<EvIndex>, kPortCountMax> of_port;
   for (std::size_t i = 0; i < entries_.size(); ++i) of_port[entries_[i].ev.port].push_back(static_cast<EvIndex>(i));
@@ -123,6 +123,7 @@ EvSet::OfPort EvSet::find_of_port(PortId port, EvIndex start) const {
   return found;
 }
 
+// A.11.3: chosen at transmission.
 EvIndex EvSet::next(TimePs now, PortMask free_ports, EvIndex avoid) {
   const PortMask usable = usable_ports_ & ready_ports_;
   Search search{.now = now, .eligible = free_ports & usable, .avoid = avoid};
@@ -181,10 +182,10 @@ EvIndex EvSet::next_pinned(TimePs now, PortMask free_ports) {
   return kNoEv;
 }
 
-// A position on an eligible port whose EV `takes` refused.
-// mrc: REQ-PATHS-SKIP-RESET (section 11.2.2) the first SKIP EV passed is reset to GOOD but not used for this packet, one
-// reset a packet, unless the rotation finds nothing but SKIP. Whether it would is known from the counts, so the search
-// need not go all the way round. Positions on ports that are not eligible are not passed: they were no candidates.
+// A position on an eligible port whose EV `takes` refused. The first SKIP EV passed is reset to GOOD but not used for
+// this packet, one reset a packet (A.11.7), unless the rotation finds nothing but SKIP (A.11.8). Whether it would is
+// known from the counts, so the search need not go all the way round. Positions on ports that are not eligible are not
+// passed: they were no candidates.
 bool EvSet::try_slot(Search& search, const Slot& slot) {
   if (slot.state != EvState::kSkip || slot.ev == search.avoid) return false;
   const EvIndex index = slot.ev;
@@ -206,8 +207,8 @@ bool EvSet::try_slot(Search& search, const Slot& slot) {
   return nothing_else;
 }
 
-// Turns that eligible ports missed while they were busy come first, so that a wrap still uses every EV once when a driver
-// offers ports one at a time.
+// Turns that eligible ports missed while they were busy come first, so that a wrap still uses every EV once when a
+// driver offers ports one at a time.
 bool EvSet::try_deferred(Search& search) {
   for (;;) {
     const PortMask ports = deferred_ports_ & search.eligible;
@@ -258,11 +259,12 @@ bool EvSet::good_left(PortMask ports, EvIndex avoid) const {
   return good != 0;
 }
 
+// A.11.9: lapse of SKIP.
 bool EvSet::lapsed(TimePs now, EvIndex index) const {
   return config_.skip_lapse > 0 && now - skip_since_[index] >= config_.skip_lapse;
 }
 
-// mrc: REQ-PATHS-HALF-MARKED (A.11, the UEC alternative) marks on most paths no longer tell paths apart.
+// Marks on most paths no longer tell paths apart (A.11.16).
 bool EvSet::half_marked() const { return config_.half_marked_rule && 2 * marked_count_ > active_count_; }
 
 void EvSet::hot_memory(HotMemory& memory) const {

@@ -32,8 +32,8 @@ constexpr EvCause cause_of(EvFeedback feedback) {
 
 }  // namespace
 
-// mrc: REQ-PATHS-STATES (A.11, state machine). ASSUMED_BAD and DENIED do not listen to feedback: only probes and the
-// controller lead out of them. A mark on an EV that is SKIP already changes nothing, so marks do not extend the penalty.
+// ASSUMED_BAD and DENIED do not listen to feedback (A.11.10): only probes and the controller lead out of them. A mark
+// on an EV that is SKIP already changes nothing, so marks do not extend the penalty (A.11.6).
 void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
   MRC_ASSERT(ev < entries_.size());
   if (entries_[ev].slot != kNoSlot) selector_->on_feedback(now, entries_[ev].slot, feedback);
@@ -45,7 +45,7 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
     case EvFeedback::kSkipOnce:
     case EvFeedback::kTrimmed:
       release(ev);
-      if (state == EvState::kGood) set_state(now, ev, EvState::kSkip, cause_of(feedback));
+      if (state == EvState::kGood) set_state(now, ev, EvState::kSkip, cause_of(feedback));  // A.11.4
       return;
     case EvFeedback::kAlwaysSkip:
     case EvFeedback::kLost:
@@ -58,7 +58,7 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
         hold(now, ev);
         return;
       }
-      retire(now, ev, EvState::kAssumedBad, cause_of(feedback));
+      retire(now, ev, EvState::kAssumedBad, cause_of(feedback));  // A.11.5
       arm_probe(now + config_.probe_interval, ev);
       return;
   }
@@ -66,6 +66,7 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
 
 EvIndex EvSet::next_probe(TimePs now, PortMask free_ports) {
   if (now < next_probe_time_) return kNoEv;
+  // X.6.2: a bound per interval.
   if (now >= probes_since_ + config_.probe_interval) {
     probes_since_ = now;
     probes_unanswered_ = 0;
@@ -90,9 +91,10 @@ void EvSet::on_probe_answer(TimePs now, EvIndex ev, bool marked) {
   Entry& entry = entries_[ev];
   release(ev);
   if (entry.state != EvState::kAssumedBad) return;
-  if (++entry.probe_successes < config_.probe_successes) return;
+  if (++entry.probe_successes < config_.probe_successes) return;  // A.11.11
   disarm_probe(ev);
   ++stats_.revived;
+  // A.11.12: marked answer.
   const bool to_skip = marked && !config_.marked_probe_revives_to_good;
   revive(now, ev, to_skip ? EvState::kSkip : EvState::kGood, EvCause::kProbe);
 }
@@ -111,6 +113,7 @@ void EvSet::set_usable_ports(TimePs /*now*/, PortMask ports) {
   refresh_probe_time();
 }
 
+// A.11.13: controller.
 bool EvSet::deny(TimePs now, std::uint32_t ev_value) {
   const EvIndex ev = find(ev_value);
   if (ev == kNoEv) return false;
@@ -144,10 +147,11 @@ void EvSet::set_state(TimePs now, EvIndex index, EvState state, EvCause cause) {
     if (!skip_since_.empty()) skip_since_[index] = now;
   }
   if (state == EvState::kAssumedBad) ++stats_.to_assumed_bad;
+  // F.2.6: EV events.
   if (events_ != nullptr) events_->emit(ev_state_event(now, qp_, entry.ev.port, entry.ev.value, state, cause));
 }
 
-// Takes an EV out of use. mrc: REQ-PATHS-REPLACE (A.11) the replacement comes from the backup of the same plane.
+// Takes an EV out of use. The replacement comes from the backup of the same plane (A.11.14).
 void EvSet::retire(TimePs now, EvIndex index, EvState state, EvCause cause) {
   Entry& entry = entries_[index];
   const std::uint16_t position = entry.slot;
@@ -185,7 +189,7 @@ void EvSet::revive(TimePs now, EvIndex index, EvState state, EvCause cause) {
   }
 }
 
-// mrc: REQ-PATHS-FLOOR (A.11, min_active). Only EVs on ports that are up count as usable: the others carry nothing.
+// min_active (A.11.15). Only EVs on ports that are up count as usable: the others carry nothing.
 bool EvSet::at_floor(EvIndex index) const {
   const Entry& entry = entries_[index];
   if (entry.slot == kNoSlot || (usable_ports_ & bit_of(entry.ev.port)) == 0) return false;
@@ -200,8 +204,8 @@ bool EvSet::trusted(EvIndex index) const {
   return carries_data(entries_[index].state) && (held_count_ == 0 || !held_[index]);
 }
 
-// An EV that the floor holds is probed like ASSUMED_BAD ones: where every EV of a set is held, probes alone find out which of
-// them work while the retry timer backs off.
+// An EV that the floor holds is probed like ASSUMED_BAD ones (X.6.1): where every EV of a set is held, probes alone
+// find out which of them work while the retry timer backs off.
 void EvSet::hold(TimePs now, EvIndex index) {
   held_.resize(entries_.size());
   if (held_[index]) return;

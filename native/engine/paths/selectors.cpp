@@ -16,7 +16,7 @@ class StatelessFeedback : public EvSelector {
   void on_feedback(TimePs, std::uint32_t, EvFeedback) override {}
 };
 
-// Pseudo-random rotation, redrawn at each wrap so that QPs do not synchronise (A.11).
+// Pseudo-random rotation, redrawn at each wrap so that QPs do not synchronise (A.11.2).
 class MrcRotation final : public StatelessFeedback {
  public:
   explicit MrcRotation(Rng rng) : rotation_(rng) {}

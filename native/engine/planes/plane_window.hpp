@@ -1,8 +1,9 @@
 // Window and pacing of one plane whose switches do not mark: steered by queueing delay, delivery rate and losses.
 //
-// Where the queue shows up in the round trip, the window follows FAST's law towards a small queue. Where the buffer is too
-// short for that, the rate stays just below the one that overflowed it and looks higher in short pulses. Losses are judged
-// in blocks: if slowing down does not cure them, they are not congestion (docs/decisions/0063-planes-that-do-not-mark.md).
+// Where the queue shows up in the round trip, the window follows FAST's law towards a small queue. Where the buffer is
+// too short for that, the rate stays just below the one that overflowed it and looks higher in short pulses. Losses are
+// judged in blocks: if slowing down does not cure them, they are not congestion (X.4.3,
+// docs/decisions/0063-planes-that-do-not-mark.md).
 #pragma once
 
 #include <cstdint>

@@ -15,6 +15,7 @@ constexpr TimePs kPatienceRtts = 3;
 constexpr std::ptrdiff_t kAskedMax = 64;     // questions of the application without an answer: older ones are forgotten
 constexpr std::uint8_t kStateProbesMax = 3;  // without any progress: question or answer may take a path that is dead
 
+// A.2.2: cut by the payload MTU.
 wire::Opcode data_opcode(bool first, bool last, bool immediate) {
   if (first && last) return immediate ? wire::Opcode::kWriteOnlyImm : wire::Opcode::kWriteOnly;
   if (last) return immediate ? wire::Opcode::kWriteLastImm : wire::Opcode::kWriteLast;
@@ -46,7 +47,7 @@ void MrcRequester::start(TimePs now, const QpToRts& attributes) {
   rtt_.start(base_rtt, losses_told ? kPatienceRtts * base_rtt : 0);
   window_psns_ = attributes.mpr_units * kMprUnitPsns;
   wimm_max_ = attributes.wimm_max;
-  // A peer that does not report trimmed packets must not get any (A.6).
+  // A peer that does not report trimmed packets must not get any (A.6.8, A.4.1).
   const bool trimmable = context_.capabilities.trim_nack && attributes.trimmable;
   data_class_ = trimmable ? TrafficClass::kTrimmable : TrafficClass::kNoTrim;
   resolution_ =
@@ -74,7 +75,7 @@ void MrcRequester::handle_ports(TimePs now) {
   const PortMask usable = context_.usable_ports();
   context_.ev_set->set_usable_ports(now, usable);
   if (planes_ != nullptr) planes_->set_usable(now, usable);
-  // What is under way on a port that went down is lost, and the paths behind the port are not to blame.
+  // What is under way on a port that went down is lost, and the paths behind the port are not to blame (A.13.1).
   for (Psn psn = window_.first(); psn < window_.end(); ++psn) {
     SendRecord& record = window_.record(psn);
     if (record.state != SendState::kInFlight) continue;
@@ -93,8 +94,8 @@ void MrcRequester::fill(QpStats& stats) const {
 
 // --- timers
 
-// Nothing is under way, and all that keeps the next packet is a port of ours that is busy, or the pace of a plane: the peer
-// cannot answer what it has not got.
+// Nothing is under way, and all that keeps the next packet is a port of ours that is busy, or the pace of a plane: the
+// peer cannot answer what it has not got.
 bool MrcRequester::waits_for_port() const {
   if (!window_.flight_empty() || (window_.lost() == 0 && !new_data_ready())) return false;
   const PortMask planes = planes_ == nullptr ? ~PortMask{0} : planes_->not_silent();
@@ -109,16 +110,17 @@ TimePs MrcRequester::retry_deadline() const {
   return base + retry_.wait(rtt_.high()) + (waits_for_port() ? kPortPatience : 0);
 }
 
-// Well before the retry timer, ask the receiver what it has: the answer shows what is missing at the end of a burst,
-// where no later packet would, and repeats a transport ACK that got lost.
+// Well before the retry timer (A.9.9), ask the receiver what it has: the answer shows what is missing at the end of a
+// burst, where no later packet would, and repeats a transport ACK that got lost.
 TimePs MrcRequester::state_probe_time() const {
   if (queue_.empty() || state_probe_due_ || state_probes_ >= kStateProbesMax || waits_for_port()) return kNever;
   if (planes_ != nullptr && !window_.flight_empty()) return kNever;  // planes are asked one by one
   const TimePs heard = std::max(last_sent_, quiet_since_);
   TimePs wait = 2 * rtt_.high();
   if (window_.lost() > 0) {
-    // The repair brings a SACK. Where the window is shut by packets that no SACK has reported, nothing else would: trims
-    // shrank it, and those packets may have arrived without causing a SACK. The oldest is known to be due for one.
+    // The repair brings a SACK. Where the window is shut by packets that no SACK has reported, nothing else would:
+    // trims shrank it, and those packets may have arrived without causing a SACK. The oldest is known to be due for
+    // one.
     if (may_send(full_nominal_bytes())) return kNever;
     if (state_probes_ == 0) return window_.record(window_.oldest()).sent + rtt_.high();
     wait = rtt_.high();
@@ -199,13 +201,15 @@ void MrcRequester::declare_lost(TimePs now, Psn psn, EvFeedback feedback) {
 
 // --- what may be sent
 
+// A.7.1: maximum PSN range.
 Psn MrcRequester::window_end() const { return window_.first() - 1 + window_psns_; }
 
 bool MrcRequester::may_send(std::uint64_t bytes) const {
-  // With nothing in flight one packet may always go: no feedback could open the window otherwise.
+  // A.14.1. With nothing in flight one packet may always go: no feedback could open the window otherwise.
   return window_.flight_empty() || window_.in_flight_bytes() + bytes <= context_.cc->window_bytes();
 }
 
+// A.7.4: WRITE_IMM in flight.
 bool MrcRequester::wimm_blocked(const Wqe& wqe) const {
   return wqe.wr.opcode == WrOpcode::kWriteImm && wimm_unfinished_ >= wimm_max_;
 }
@@ -218,8 +222,8 @@ std::uint32_t MrcRequester::packet_nominal_bytes(const Wqe& wqe, Psn psn) const 
 
 std::uint32_t MrcRequester::full_nominal_bytes() const { return data_nominal_bytes(context_.payload_mtu, false); }
 
-// A SACK is asked for where the sender runs dry: at the end of what is posted, and now and then while a window is full.
-// A few small packets are not worth one: the transport ACK of their messages says the same.
+// A SACK is asked for where the sender runs dry (A.5.7): at the end of what is posted, and now and then while a window
+// is full. A few small packets are not worth one: the transport ACK of their messages says the same.
 bool MrcRequester::wants_ack(Psn psn, std::uint32_t bytes) {
   const Psn next = psn + 1;
   if (next >= queue_.end_psn()) return window_.in_flight() >= kFewPackets || bytes >= kSmallBytes;
@@ -247,7 +251,7 @@ BuildResult MrcRequester::build(TimePs now, PortMask free_ports, std::uint32_t b
     const BuildResult built = build_on_plane(now, free_ports, burst_max, burst);
     return built == BuildResult::kNothing ? probe : built;
   }
-  if (window_.lost() > 0) {
+  if (window_.lost() > 0) {  // A.9.2
     const BuildResult repaired = build_retransmission(now, free_ports, burst_max, burst);
     if (repaired != BuildResult::kNothing) return repaired;
   }
@@ -266,6 +270,7 @@ bool MrcRequester::last_probe_over(TimePs now, EvIndex ev) {
   return true;
 }
 
+// Questions of the application (X.6.3) and our own.
 void MrcRequester::begin_question(Probe& probe) {
   if (asked_) {
     asked_ = false;
@@ -330,8 +335,9 @@ void MrcRequester::add_data(TimePs now, BurstBuilder& builder, const Wqe& wqe, P
   packet.bth.ack_request = ack_request;
   packet.bth.rtx = record.transmissions > 0;
   packet.bth.ts = true;
-  packet.meth = {wqe.rqmsn, wqe.msn};
-  packet.tseth = {timestamp_at(now, resolution_), resolution_};
+  packet.meth = {wqe.rqmsn, wqe.msn};                            // A.3.3
+  packet.tseth = {timestamp_at(now, resolution_), resolution_};  // A.3.4
+  // A.3.2: self-placing packets.
   packet.reth = {wqe.wr.remote_address + offset, wqe.wr.rkey, static_cast<std::uint32_t>(wqe.wr.length_bytes)};
   packet.immdt = {wqe.wr.immediate};
   builder.add_data(packet, wqe.local == nullptr ? nullptr : wqe.local + offset, payload);
@@ -345,8 +351,8 @@ void MrcRequester::add_data(TimePs now, BurstBuilder& builder, const Wqe& wqe, P
   last_sent_ = now;
 }
 
-// After a timeout another plane comes first: where a whole plane is silent, its many EVs must not be tried one by one,
-// each for twice as long as the one before.
+// Another EV than that of the lost copy (A.9.3). After a timeout another plane comes first: where a whole plane is
+// silent, its many EVs must not be tried one by one, each for twice as long as the one before.
 EvIndex MrcRequester::repair_ev(TimePs now, PortMask free_ports, EvIndex lost_on) {
   if (retry_.consecutive() > 0 && lost_on != kNoEv) {
     const PortMask others = free_ports & ~(PortMask{1} << context_.ev_set->ev(lost_on).port);
@@ -358,12 +364,14 @@ EvIndex MrcRequester::repair_ev(TimePs now, PortMask free_ports, EvIndex lost_on
 
 BuildResult MrcRequester::build_retransmission(TimePs now, PortMask free_ports, std::uint32_t burst_max,
                                                TxBurst& burst) {
-  Psn psn = window_.next_lost(window_.first());
+  Psn psn = window_.next_lost(window_.first());  // A.9.1, A.9.2
+  // A.9.4: repairs within the window.
   if (psn >= window_end() || !may_send(window_.record(psn).nominal_bytes)) return BuildResult::kNothing;
   const EvIndex lost_on = window_.record(psn).ev;
   const EvIndex ev = repair_ev(now, free_ports, lost_on);
   if (ev == kNoEv) return no_ev(free_ports);
   const Ev& path = context_.ev_set->ev(ev);
+  // A.4.2: class of retransmissions.
   const TrafficClass repair = data_class_ == TrafficClass::kTrimmable ? TrafficClass::kTrimmableRetx : data_class_;
   BurstBuilder builder = burst_to_peer(burst, context_, path.port, path.value, repair);
   std::uint32_t first_bytes = 0;

@@ -31,6 +31,7 @@ void MrcRequester::handle_acknowledgement(TimePs now, const RxDatagram& datagram
   window_.release_if_idle();
 }
 
+// A.3.9: context ids.
 bool MrcRequester::context_matches(std::uint16_t source, std::uint16_t destination) {
   if (source == context_.remote_context() && destination == context_.local_context()) return true;
   ++context_.stats.stale_packets;
@@ -45,7 +46,7 @@ void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& pack
   const Psn cack = extend24(seth.cack_psn, window_.first() - 1);
   const Psn base = cack + static_cast<Psn>(static_cast<std::int64_t>(seth.sack_offset));
   if (cack >= window_.end()) {
-    ++context_.stats.stale_packets;  // acknowledges what was never sent
+    ++context_.stats.stale_packets;  // acknowledges what was never sent (A.15.3)
     return;
   }
   ++context_.stats.sacks_received;
@@ -77,6 +78,7 @@ void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& pack
 
   if (current) {
     note_port_status(seth.port_status, port);
+    // A.7.3: dynamic MPR.
     if (context_.capabilities.dynamic_mpr && seth.mpr_units > 0) window_psns_ = seth.mpr_units * kMprUnitPsns;
   }
   sample.inflight_bytes = window_.in_flight_bytes();
@@ -91,12 +93,13 @@ void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& pack
   detect_losses(now);
 }
 
-// Service time removed: the receiver moves the echoed timestamp forward by the time it held the packet, so what the
-// echo is ahead of our own record of the sending is its service time. Our record has no 16-bit wrap to resolve.
+// Service time removed (A.10.1): the receiver moves the echoed timestamp forward by the time it held the packet, so
+// what the echo is ahead of our own record of the sending is its service time. Our record has no 16-bit wrap to
+// resolve.
 //
-// mrc: REQ-CC-REPEATED-SAMPLE (A.10) the echo also shows which copy of a repeated packet arrived: that of an earlier copy
-// lies behind our record, so that the difference wraps around. Congestion control needs these samples: where most packets
-// are trimmed, it would otherwise steer by the delay of a queue that is long gone. Loss detection does without them.
+// The echo also shows which copy of a repeated packet arrived (A.10.2): that of an earlier copy lies behind our record,
+// so that the difference wraps around. Congestion control needs these samples: where most packets are trimmed, it would
+// otherwise steer by the delay of a queue that is long gone. Loss detection does without them.
 TimePs MrcRequester::sample_rtt(TimePs now, const wire::Packet& packet, Psn trigger) {
   if (!window_.contains(trigger)) return 0;
   const SendRecord& record = window_.record(trigger);
@@ -183,7 +186,7 @@ void MrcRequester::acknowledge_below(TimePs now, Psn end) {
   context_.peer->answered = true;
   for (Psn psn = window_.first(); psn < end; ++psn) acknowledge(now, psn);
   window_.advance(end);
-  retry_.progress();
+  retry_.progress();  // A.9.7
   last_timeout_ = kLongAgo;
   quiet_since_ = now;
 }
@@ -196,8 +199,8 @@ void MrcRequester::acknowledge_bitmap(TimePs now, Psn base, std::uint64_t bitmap
   }
 }
 
-// 0: the SACK carries no status. The port that carried the SACK is up: a status that says otherwise says nothing about the
-// others. Peers that share no port with us could not have sent it.
+// 0: the SACK carries no status (X.1.1). The port that carried the SACK is up: a status that says otherwise says
+// nothing about the others. Peers that share no port with us could not have sent it.
 void MrcRequester::note_port_status(std::uint8_t port_status, PortId port) {
   if (port_status == 0) return;
   if (port < 8 && (port_status >> port & 1U) == 0) {
@@ -211,8 +214,9 @@ void MrcRequester::note_port_status(std::uint8_t port_status, PortId port) {
   context_.services.peer_ports_changed = context_.peer;
 }
 
-// A packet is lost when one that was sent later has arrived and longer has passed than the slowest path takes. Where
-// congestion does not lose packets silently, a path may have become slower than all before: more must speak against it.
+// A packet is lost when one that was sent later has arrived and longer has passed than the slowest path takes (A.9.5);
+// what a bitmap leaves out is none the worse for it (A.5.2). Where congestion does not lose packets silently, a path
+// may have become slower than all before: more must speak against it.
 void MrcRequester::detect_losses(TimePs now) {
   const TimePs overdue = std::min(now - rtt_.loss_delay(), latest_delivered_ - 1);
   const TimePs dead = now - rtt_.dead_path_delay();
@@ -246,7 +250,7 @@ void MrcRequester::handle_nack(TimePs now, const wire::Packet& packet) {
   ++context_.stats.nacks_received;
   const Psn psn = extend24(neth.nack_psn, window_.first());
   if (neth.reason == wire::NackReason::kUnexpectedEvent) {
-    // It ends the QP, so it has to name a packet that was sent and not acknowledged.
+    // It ends the QP (A.6.6), so it has to name a packet that was sent and not acknowledged.
     if (window_.contains(psn) && window_.record(psn).state != SendState::kAcked) {
       context_.fail(QpErrorCause::kUnexpectedEvent);
     } else {
@@ -261,8 +265,8 @@ void MrcRequester::handle_nack(TimePs now, const wire::Packet& packet) {
     return;
   }
   SendRecord& record = window_.record(psn);
-  // The echo shows which copy it was where the EV does not, as in `sample_rtt`: a network that duplicates packets would
-  // otherwise turn each into a repeat, and each repeat into more of them.
+  // The echo shows which copy it was where the EV does not (A.6.7), as in `sample_rtt`: a network that duplicates
+  // packets would otherwise turn each into a repeat, and each repeat into more of them.
   const auto ahead = static_cast<std::int16_t>(neth.timestamp - timestamp_at(record.sent, resolution_));
   if (record.transmissions > 1 && ahead < 0) {
     ++context_.stats.stale_packets;
@@ -270,18 +274,18 @@ void MrcRequester::handle_nack(TimePs now, const wire::Packet& packet) {
   }
   const bool last_hop = neth.reason == wire::NackReason::kTrimmedLastHop;
   if (!last_hop && neth.reason != wire::NackReason::kTrimmed) {
-    // Want of resources at the receiver: the retry timer repeats it and counts, and no path is to blame.
+    // Want of resources at the receiver (A.6.4): it is repeated as a lost one, and no path is to blame.
     record.path_blameless = true;
     return;
   }
   ++context_.stats.trims_received;
   const std::uint32_t bytes = record.nominal_bytes;
-  window_.leave_flight(psn, SendState::kLost);
+  window_.leave_flight(psn, SendState::kLost);  // A.6.2
   quiet_since_ = now;
   const PortId plane = context_.ev_set->ev(ev).port;
   if (planes_ != nullptr) planes_->trimmed(plane, bytes);
   if (planes_ != nullptr && !planes_->marking(plane)) return;
-  if (!last_hop) context_.ev_set->on_feedback(now, ev, EvFeedback::kTrimmed);
+  if (!last_hop) context_.ev_set->on_feedback(now, ev, EvFeedback::kTrimmed);  // A.6.3
   context_.cc->on_trim(now, bytes, window_.in_flight_bytes(), last_hop);
 }
 
@@ -302,6 +306,7 @@ void MrcRequester::handle_transport_ack(TimePs now, const wire::Packet& packet) 
   if (nak) refused(packet.aeth.syndrome);
 }
 
+// A.1.2: two layers of acknowledgement.
 void MrcRequester::complete_up_to(std::uint64_t completed) {
   while (queue_.completed() < completed && !queue_.empty()) {
     const Wqe& front = queue_.front();

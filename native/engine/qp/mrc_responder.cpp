@@ -8,7 +8,7 @@
 namespace openmrc {
 namespace {
 
-// Every packet counts at least this much towards the byte trigger (A.5).
+// Every packet counts at least this much towards the byte trigger (A.5.3).
 constexpr std::uint32_t kTriggerBytesMin = 1024;
 
 }  // namespace
@@ -28,7 +28,7 @@ void MrcResponder::start(TimePs, const QpToRtr& attributes) {
 }
 
 bool MrcResponder::set_window(std::uint8_t mpr_units) {
-  if (mpr_units == 0 || mpr_units * kMprUnitPsns > window_psns_max_) return false;
+  if (mpr_units == 0 || mpr_units * kMprUnitPsns > window_psns_max_) return false;  // A.7.3
   mpr_units_ = mpr_units;
   return true;
 }
@@ -52,14 +52,14 @@ void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wir
   }
   ++context_.stats.received_packets;
   context_.stats.received_bytes += packet.payload_bytes;
-  if (psn > cack_ && psn - cack_ >= window_psns_max_) {
+  if (psn > cack_ && psn - cack_ >= window_psns_max_) {  // A.7.2, A.6.5
     ++context_.stats.out_of_window_packets;
     if (nack_out_of_window_) queue_nack(now, datagram, packet, psn, wire::NackReason::kPsnOutOfWindow);
     return;
   }
   const bool duplicate = is_duplicate(psn);
   if (duplicate) {
-    ++context_.stats.duplicate_packets;
+    ++context_.stats.duplicate_packets;  // A.5.8
     // The sender may be repeating itself because the transport ACK was lost.
     if (psn <= cack_) {
       ack_due_ = true;
@@ -72,7 +72,7 @@ void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wir
   const bool marked = datagram.ecn == Ecn::kCe;
   const auto nominal = nominal_bytes(static_cast<std::uint32_t>(packet.header_bytes) + packet.payload_bytes +
                                      packet.bth.pad_bytes + static_cast<std::uint32_t>(wire::kIcrcBytes));
-  if (!duplicate) rcvd_bytes_ += nominal;
+  if (!duplicate) rcvd_bytes_ += nominal;  // A.5.10
   ++unreported_packets_;
   advance();
   // In place: a copy just after so many short stores would wait for all of them.
@@ -80,11 +80,14 @@ void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wir
   sack.arrived = now;
   sack.waited = datagram.waited;
   sack.trigger = psn;
+  // A.3.7: echo of the entropy.
   sack.entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
   sack.timestamp = packet.tseth.timestamp;
   sack.resolution = packet.tseth.resolution;
+  // A.5.5: mark.
   sack.mark = marked ? wire::SackMark::kSkipOnce : wire::SackMark::kNone;
   sack.port = datagram.port;
+  // A.5.4: triggers at once.
   const bool at_once = packet.bth.ack_request || marked || packet.bth.rtx || duplicate;
   note_arrival(sack, std::max(nominal, kTriggerBytesMin), at_once);
   ++inbound_since_probe_;
@@ -97,7 +100,7 @@ void MrcResponder::handle_probe(TimePs now, const RxDatagram& datagram, const wi
     ++context_.stats.stale_packets;
     return;
   }
-  ++context_.stats.probes_received;
+  ++context_.stats.probes_received;  // A.5.9, A.12.1
   const wire::SackMark mark = datagram.ecn == Ecn::kCe ? wire::SackMark::kSkipOnce : wire::SackMark::kNone;
   const std::uint32_t entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
   const PendingSack answer{.arrived = now,
@@ -120,16 +123,18 @@ void MrcResponder::handle_probe(TimePs now, const RxDatagram& datagram, const wi
 
 void MrcResponder::handle_trimmed(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, Psn psn) {
   ++context_.stats.trimmed_packets;
+  // A.6.1: a trimmed packet is NACKed; A.6.8: negotiated.
   if (!context_.capabilities.trim_nack || psn <= cack_ || psn - cack_ >= window_psns_max_ || is_duplicate(psn)) return;
   const bool last_hop = datagram.traffic_class == TrafficClass::kTrimmedLastHop;
   queue_nack(now, datagram, packet, psn, last_hop ? wire::NackReason::kTrimmedLastHop : wire::NackReason::kTrimmed);
 }
 
-// Checks and places one new packet. False: refused or dropped.
+// Checks and places one new packet, on arrival (A.8.1). False: refused or dropped.
 bool MrcResponder::accept(const wire::Packet& packet, const RxDatagram& datagram, Psn psn) {
   const bool last = wire::is_last(packet.bth.opcode);
   const bool whole = last && wire::is_first(packet.bth.opcode);
   const std::uint32_t bytes = packet.payload_bytes;
+  // A.2.2: cut by the payload MTU.
   const bool well_formed = (last ? bytes <= context_.payload_mtu : bytes == context_.payload_mtu) &&
                            (whole ? bytes == packet.reth.dma_length : bytes < packet.reth.dma_length);
   if (!well_formed) {
@@ -157,7 +162,7 @@ bool MrcResponder::accept(const wire::Packet& packet, const RxDatagram& datagram
 }
 
 bool MrcResponder::keep_immediate(const wire::Packet& packet, Psn psn) {
-  if (immediates_.size() >= wimm_max_) {
+  if (immediates_.size() >= wimm_max_) {  // A.7.5
     nacks_.clear();
     PendingNack nack;
     nack.psn = psn;
@@ -175,7 +180,7 @@ bool MrcResponder::keep_immediate(const wire::Packet& packet, Psn psn) {
 }
 
 // Moves the cumulative acknowledgement over everything received without a hole, stopping at each message with an
-// immediate: that one is delivered, or refused, before anything behind it counts.
+// immediate: that one is delivered, or refused, before anything behind it counts (A.8.3).
 void MrcResponder::advance() {
   while (ooo_ > 0 && !refused_) {
     const Psn stop = immediates_.empty() ? cack_ + ooo_ : std::min(cack_ + ooo_, immediates_.front().psn);
@@ -197,7 +202,7 @@ void MrcResponder::advance() {
 void MrcResponder::deliver_immediate() {
   const Immediate immediate = immediates_.front();
   immediates_.erase(immediates_.begin());
-  QpErrorCause cause = QpErrorCause::kNoReceivePosted;
+  QpErrorCause cause = QpErrorCause::kNoReceivePosted;  // A.8.4
   if (!context_.receives.empty()) {
     const Completion completion{context_.receives.front(), immediate.bytes,    context_.qpn,
                                 immediate.value,           WcStatus::kSuccess, WcOpcode::kRecvWriteImm};
@@ -212,7 +217,7 @@ void MrcResponder::deliver_immediate() {
   context_.fail(cause);
 }
 
-// --- refusals: the NAK waits until everything before the refused packet has arrived, as RC would have it
+// --- refusals: the NAK waits until everything before the refused packet has arrived, as RC would have it (A.8.7)
 
 void MrcResponder::refuse(Psn psn, wire::AethSyndrome syndrome, QpErrorCause cause) {
   if (refusal_.cause == QpErrorCause::kNone || psn < refusal_.psn) refusal_ = {psn, syndrome, cause};

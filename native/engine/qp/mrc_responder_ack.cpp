@@ -27,7 +27,7 @@ std::int16_t offset16(Psn psn, Psn reference) {
 
 }  // namespace
 
-// Counts towards the byte trigger, of the plane or of all; of the plane, `sack` is its latest.
+// Counts towards the byte trigger (A.5.3), of the plane (X.4.5) or of all; of the plane, `sack` is its latest.
 void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bool at_once) {
   if (arrivals_.empty()) {
     trigger_bytes_ += bytes;
@@ -51,9 +51,9 @@ void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bo
   queue_sack(sack);
 }
 
-// News of a plane that takes much longer than another one travel over that one: the sender would otherwise hear of packets
-// in another order than they arrived in, and take what it hears of last for lost. Clocks of the two ends need not agree: the
-// planes are compared with each other.
+// News of a plane that takes much longer than another one travel over that one: the sender would otherwise hear of
+// packets in another order than they arrived in, and take what it hears of last for lost. Clocks of the two ends need
+// not agree: the planes are compared with each other.
 void MrcResponder::note_transit(const PendingSack& sack) {
   PlaneArrivals& own = arrivals_[sack.port];
   const std::int64_t near = sack.arrived - own.heard > kTransitLife  ? transit_reference_
@@ -110,6 +110,7 @@ void MrcResponder::tell_overdue_planes(TimePs now) {
 void MrcResponder::queue_sack(const PendingSack& sack) {
   if (pending_sack_) {
     const bool one_plane = arrivals_.empty() || pending_.port == sack.port;
+    // A.5.5: mark.
     const bool mergeable = pending_.mark == wire::SackMark::kNone && sack.mark == wire::SackMark::kNone &&
                            !pending_.probe && !sack.probe && unreported_packets_ < kUnreportedMax && one_plane;
     if (!mergeable) {
@@ -122,8 +123,8 @@ void MrcResponder::queue_sack(const PendingSack& sack) {
 }
 
 // Decides what the bitmap tells: the top of the window, so that most PSNs are told of twice; but from the lowest PSN on
-// that no SACK has told of yet, where that is further down, since nothing would ever tell of it otherwise. Answers to
-// probes start at the oldest gap, which is what the sender repairs first.
+// that no SACK has told of yet (A.5.6), where that is further down, since nothing would ever tell of it otherwise.
+// Answers to probes start at the oldest gap, which is what the sender repairs first.
 void MrcResponder::take_stock(PendingSack& sack) {
   unreported_packets_ = 0;
   sack.cack = cack_;
@@ -136,7 +137,7 @@ void MrcResponder::take_stock(PendingSack& sack) {
   }
   const auto known = static_cast<std::uint32_t>(std::min<Psn>(end - sack.base, kSackBitmapBits));
   const std::uint64_t mask = known == kSackBitmapBits ? ~0ULL : (1ULL << known) - 1;
-  sack.bitmap = received_.window64(sack.base) & mask;
+  sack.bitmap = received_.window64(sack.base) & mask;  // A.5.1
   untold_.clear_range(sack.base, known);
 }
 
@@ -183,7 +184,8 @@ void MrcResponder::handle_timer(TimePs now) {
   if (next_reverse_probe_ > now) return;
   next_reverse_probe_ = kNever;
   const TimePs interval = context_.services.config.reverse_probe_interval;
-  if (inbound_since_probe_ < context_.services.config.reverse_probe_packets) return;  // the next arrival arms it again
+  // A.11.18; the next arrival arms it again.
+  if (inbound_since_probe_ < context_.services.config.reverse_probe_packets) return;
   inbound_since_probe_ = 0;
   const PortMask usable = context_.usable_ports();
   const TimePs patience = std::max(interval, 3 * context_.cc->stats().base_rtt);
@@ -201,12 +203,13 @@ void MrcResponder::handle_timer(TimePs now) {
 
 std::uint16_t MrcResponder::echo(TimePs now, TimePs arrived, std::uint16_t timestamp,
                                  wire::TimestampResolution resolution) const {
-  if (!context_.capabilities.service_time) return timestamp;
+  if (!context_.capabilities.service_time) return timestamp;  // A.10.1
   const TimePs held = (now - arrived) / timestamp_unit(resolution);
   return static_cast<std::uint16_t>(timestamp + std::min<TimePs>(held, UINT16_MAX));
 }
 
-// On clocks that differ by a constant, and a little more every second: the sender compares transit times with each other.
+// X.4.6. On clocks that differ by a constant, and a little more every second: the sender compares transit times with
+// each other.
 std::uint16_t MrcResponder::transit_of(const PendingSack& sack) {
   return static_cast<std::uint16_t>(timestamp_at(sack.arrived - sack.waited, sack.resolution) - sack.timestamp);
 }
@@ -222,9 +225,11 @@ wire::Packet MrcResponder::sack_packet(TimePs now, const PendingSack& sack) cons
   seth.source_context = context_.local_context();
   seth.destination_context = context_.remote_context();
   if (context_.services.config.ports.size() <= 8) {
+    // X.1.1: byte 12 of the SETH.
     seth.port_status = static_cast<std::uint8_t>(context_.services.local_ports_up);
   }
   seth.cack_psn = wire_psn(sack.cack);
+  // A.7.3: dynamic MPR.
   seth.mpr_units = context_.capabilities.dynamic_mpr ? mpr_units_ : std::uint8_t{0};
   seth.sack_offset = offset16(sack.base, sack.cack);
   seth.bitmap = sack.bitmap;

@@ -5,7 +5,7 @@
 
 namespace openmrc {
 
-// Bytes that congestion control counts for a datagram: UDP length + 40 (A.3, "Nominal packet size").
+// Bytes that congestion control counts for a datagram: UDP length + 40 (A.3.5).
 constexpr std::uint32_t nominal_bytes(std::uint32_t datagram_bytes) { return datagram_bytes + 8 + 40; }
 
 class BurstBuilder {

@@ -1,4 +1,4 @@
-// Puts payloads where their RETH says, if key, protection domain, bounds and permission allow (A.8, A.15).
+// Puts payloads where their RETH says, if key, protection domain, bounds and permission allow (A.8.2).
 #pragma once
 
 #include <cstdint>

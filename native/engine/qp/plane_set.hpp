@@ -1,7 +1,9 @@
-// The planes of one QP where switches do not mark: each with a window and pacing of its own, and an order of sending.
+// The planes of one QP where switches do not mark: each with a window and pacing of its own (X.4.1), and an order of
+// sending.
 //
-// Says on which plane the next packets go, which packets are lost, and which planes are silent. Loss is judged per plane: a
-// plane keeps its packets in order, or nearly, so a packet is lost when later ones of the same plane have arrived.
+// Says on which plane the next packets go, which packets are lost, and which planes are silent (X.4.4). Loss is judged
+// per plane (X.4.3): a plane keeps its packets in order, or nearly, so a packet is lost when later ones of the same
+// plane have arrived.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +21,7 @@ namespace openmrc {
 
 class PlaneSet {
  public:
-  // `discover`: planes that turn out to mark are left to the QP's congestion controller.
+  // `discover`: planes that turn out to mark are left to the QP's congestion controller (X.4.2).
   PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::uint32_t packet_bytes, std::int64_t buffer_bytes);
 
   // --- sending
@@ -71,7 +73,8 @@ class PlaneSet {
   // True: the plane was silent and is not any more. `rtt`: of the question, service time removed, with the answer
   // coming back over `via`.
   bool answered(TimePs now, PortId plane, std::uint32_t order, TimePs rtt, PortId via);
-  // Much is about to be sent: planes that have carried nothing lately are asked first, so that an idle round trip is known.
+  // Much is about to be sent: planes that have carried nothing lately are asked first, so that an idle round trip is
+  // known.
   void begin_work(TimePs now);
   void set_usable(TimePs now, PortMask usable);
   PortMask not_silent() const;

@@ -53,7 +53,7 @@ void Qp::announce(TimePs now) const {
   context_.services.events.emit(qp_state_event(now, context_.qpn, context_.state, context_.error));
 }
 
-// --- states
+// --- states (F.1.1)
 
 Status Qp::to_init(TimePs now, const QpToInit& attributes) {
   if (context_.state != QpState::kReset) return Status::kInvalidState;
@@ -130,13 +130,13 @@ void Qp::to_error(TimePs now, QpErrorCause cause) {
 // Either half may have found a reason to end the QP during the call that just returned.
 void Qp::settle(TimePs now) {
   if (context_.failure == QpErrorCause::kNone || context_.state == QpState::kError) return;
-  if (context_.failure == QpErrorCause::kCqOverrun) {
+  if (context_.failure == QpErrorCause::kCqOverrun) {  // F.1.7
     context_.services.events.emit(cq_overrun_event(now, context_.qpn));
   }
   to_error(now, context_.failure);
 }
 
-// --- work
+// --- work (F.1.6)
 
 Status Qp::post_send(TimePs now, const SendWr& wr) {
   if (context_.state != QpState::kRts) return Status::kInvalidState;
@@ -163,12 +163,12 @@ void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packe
   }
   const auto& ports = context_.peer->ports;
   if (datagram.port >= ports.size() || datagram.source != ports[datagram.port]) {
-    ++drops.wrong_source;
+    ++drops.wrong_source;  // A.15.2
     return;
   }
   const wire::Opcode opcode = packet.bth.opcode;
   if (is_rc(opcode) != (context_.init.transport == Transport::kRc)) {
-    ++drops.wrong_transport;
+    ++drops.wrong_transport;  // A.1.4
     return;
   }
   context_.heard = now;

@@ -1,4 +1,4 @@
-// The sending half of the fallback: RoCEv2 RC WRITE on a single path, go-back-N.
+// The sending half of the fallback: RoCEv2 RC WRITE on a single path, go-back-N (X.8.1).
 #pragma once
 
 #include "engine/qp/halves.hpp"

@@ -1,4 +1,5 @@
-// The mandatory retransmission timer: a number of constant timeouts, then exponential back-off, then the QP fails (A.9).
+// The mandatory retransmission timer: a number of constant timeouts, then exponential back-off, then the QP fails
+// (A.9.6).
 #pragma once
 
 #include <algorithm>
@@ -8,8 +9,8 @@
 
 namespace openmrc {
 
-// Longer by so much while a busy port of our own keeps the next packet, and the peer owes nothing: a port that refuses for
-// ever has to end the QP all the same.
+// Longer by so much while a busy port of our own keeps the next packet, and the peer owes nothing: a port that refuses
+// for ever has to end the QP all the same.
 inline constexpr TimePs kPortPatience = 250 * kPsPerMs;
 
 class RetryTimer {
@@ -23,7 +24,7 @@ class RetryTimer {
   }
 
   // Time to wait before the next timeout. A path longer than the base timer must not time out all its packets, so the
-  // longest round trip seen lately is the least that is waited.
+  // longest round trip seen lately is the least that is waited (A.9.8).
   TimePs wait(TimePs rtt_high) const {
     const TimePs base = std::max(base_, rtt_high + rtt_high / 2);
     if (consecutive_ < linear_) return base;

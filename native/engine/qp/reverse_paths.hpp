@@ -1,8 +1,8 @@
-// The reverse EV set of a QP: one EV per plane for SACKs, NACKs and ACKs (A.11, "Reverse path for SACKs").
+// The reverse EV set of a QP: one EV per plane for SACKs, NACKs and ACKs (A.11.17).
 //
 // A few EVs per plane take turns, so that one dead path costs a share of the SACKs, which repeat each other, and never
-// all of them. In two-way traffic our own data shows which EVs work: every unmarked SACK puts its EV into the set. While
-// traffic is inbound only, EV probes with random EVs do: an answered one enters the set, an unanswered one keeps
+// all of them. In two-way traffic our own data shows which EVs work: every unmarked SACK puts its EV into the set.
+// While traffic is inbound only, EV probes with random EVs do: an answered one enters the set, an unanswered one keeps
 // the plane out of use for control packets until another is answered. A sender that repeats itself or asks for our
 // state has not heard us: its plane's set is drawn anew.
 #pragma once
@@ -31,7 +31,7 @@ class ReversePaths {
   void suspect(const EvSet& set, PortId port);
   // `index` was seen working outbound.
   void confirm(TimePs now, const EvSet& set, EvIndex index);
-  // After the controller denied an EV: what it used to carry takes another.
+  // After the controller denied an EV (A.11.19): what it used to carry takes another.
   void leave_denied(const EvSet& set);
 
   // A random EV of `port` to probe.

@@ -48,6 +48,7 @@ void SendQueue::complete_front() {
   finish(WcStatus::kSuccess);
 }
 
+// A.8.6: sends complete in order.
 void SendQueue::fail_all(WcStatus status) {
   while (!wqes_.empty()) {
     finish(status);

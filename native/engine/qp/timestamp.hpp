@@ -1,4 +1,4 @@
-// The 16-bit transmit timestamps of TSETH, PETH and ERTH.
+// The 16-bit transmit timestamps of TSETH, PETH and ERTH (A.3.4).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr std::uint16_t timestamp_at(TimePs now, wire::TimestampResolution resol
   return static_cast<std::uint16_t>(now / timestamp_unit(resolution));
 }
 
-// A round trip of at most `elapsed`, of which `echoed` is the rest after whole `range`s.
+// X.4.7. A round trip of at most `elapsed`, of which `echoed` is the rest after whole `range`s.
 constexpr TimePs latest_round_trip(TimePs elapsed, TimePs echoed, TimePs range) {
   const TimePs rounding = 2 * kPsPerUs;  // both timestamps are cut off
   return echoed + std::max<TimePs>(elapsed + rounding - echoed, 0) / range * range;

@@ -1,4 +1,4 @@
-// Where an entropy value (EV) sits in a datagram: the one place that knows (A.3, F.2).
+// Where an entropy value (EV) sits in a datagram: the one place that knows (A.3.6, F.2).
 #pragma once
 
 #include <cstdint>

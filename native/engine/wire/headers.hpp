@@ -1,4 +1,4 @@
-// MRC and RoCEv2 headers as values (protocol.md A.2, A.3). Layouts live in layout.hpp, nowhere else.
+// MRC and RoCEv2 headers as values (protocol A.2, A.3). Layouts live in layout.hpp, nowhere else.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Where every field of every header sits. The bit tables are in docs/reference/wire.md; this file is their only code.
+// Where every field of every header sits (A.3.1). The bit tables are in docs/reference/wire.md; this file is their only
+// code.
 //
 // `put` writes all bytes of a header (reserved bits zero, values cut to the width of their field); `get` reads fields
 // and ignores reserved bits. A `get` that can meet a value outside its enum returns the ParseError; the caller has
@@ -259,6 +260,7 @@ inline void put(const Aeth& aeth, std::uint8_t* out) {
 inline ParseError get(const std::uint8_t* in, bool any_credits, Aeth& aeth) {
   const std::uint32_t word = load_be32(in);
   auto syndrome = static_cast<AethSyndrome>(word >> 24);
+  // A.1.3: credits mean nothing here; RC peers send them.
   if (any_credits && (word >> 24) <= kAckCreditMask) syndrome = AethSyndrome::kAck;
   switch (syndrome) {
     case AethSyndrome::kAck:

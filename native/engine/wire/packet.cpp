@@ -25,7 +25,7 @@ enum class Kind : std::uint8_t {
   kProbe,
 };
 
-// What follows the BTH, without the optional TSETH.
+// What follows the BTH, without the optional TSETH: the stack of each opcode (A.2.1), none for all others (A.1.1).
 struct Stack {
   Kind kind = Kind::kUnknown;
   std::uint8_t bytes = 0;
@@ -64,7 +64,7 @@ static_assert(kBthBytes + kSethBytes + kCcStateBytes <= kHeaderBytesMax);
 static_assert(kBthBytes + kEethBytes <= kHeaderBytesMax);
 static_assert(kBthBytes + kMethBytes + kTsethBytes + kRethBytes + kImmDtBytes <= kHeaderBytesMax);
 
-// RETH, then ImmDt, of a data packet, as far as they are there; returns the offset behind what was read.
+// RETH, then ImmDt, of a data packet, as far as they are there (A.6.9); returns the offset behind what was read.
 std::size_t get_placement(std::span<const std::uint8_t> datagram, Stack stack, std::size_t offset, Packet& packet) {
   if (stack.reth) {
     if (datagram.size() - offset < kRethBytes) {

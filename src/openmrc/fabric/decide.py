@@ -253,7 +253,7 @@ def _sizes(file: FabricFile, shape: Shape) -> _Sizes:
 
 
 def _settings(file: FabricFile, shape: Shape, pfc: Pfc | None) -> PlaneSettings:
-    """Thresholds by the bandwidth-delay product of a port, as UEC recommends for a plane (protocol notes, A.14)."""
+    """Thresholds by the bandwidth-delay product of a port, as UEC recommends for a plane (protocol A.14)."""
     rates, delays = _rates_and_delays(file)
     ports = {kind: _port(file, kind, _sizes(file, shape), delays) for kind in PORT_TIERS}
     if pfc is not None and file.queue_bytes is None:

@@ -1,4 +1,4 @@
-"""The paper's test beds (paper notes, D.1) as far as they are published, and what had to be chosen.
+"""The paper's test beds (protocol D.1) as far as they are published, and what had to be chosen.
 
 Cluster B's delays are set from its two published latencies: 1.45 us for two more hops and 5.09 us below one T0 give
 0.711 us a link (switch included; 14 ns more are the packet's own time on the wire) and 1.82 us in each NIC.

@@ -1,4 +1,4 @@
-"""Bandwidth and latency between two hosts (paper notes, D.2), and send/recv around many (Figure 15)."""
+"""Bandwidth and latency between two hosts (protocol D.2), and send/recv around many (Figure 15)."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ US, MS = 10**6, 10**9
 
 
 class NsccSection(Section):
-    """Parameters of NSCC; 0: the published formula (protocol notes, A.14)."""
+    """Parameters of NSCC; 0: the published formula (protocol A.14)."""
 
     max_cwnd_bytes: Size = 0
     target_qdelay: TimeNs = Field(default=0, serialization_alias="target_qdelay_ns")

@@ -1,4 +1,4 @@
-"""A path as a destination address: the uSIDs of the switches on the way, then that of the NIC port.
+"""A path as a destination address (protocol C.1.1): the uSIDs of the switches on the way, then that of the NIC port.
 
 Two tiers: T0, T1, T0, NIC. Three tiers: T0, T1, T2, T1, T0, NIC, and inside a pod as with two. Behind one T0: T0, NIC.
 The selector, up to 16 bits of an EV, says which uplinks: that of the T0 first, then that of the T1.
@@ -50,7 +50,7 @@ def unpack(address: IPv6Address) -> list[int]:
 def shifted(address: IPv6Address) -> list[IPv6Address]:
     """The address as each switch on the way leaves it, in order: its own uSID is gone, the rest moved up.
 
-    The last one is where the packet arrives, the block and the NIC port's uSID. (protocol C.1, C.3)
+    The last one is where the packet arrives, the block and the NIC port's uSID. (protocol C.1.2, C.3.1)
     """
     block, value = int(address) >> _LIST_BITS << _LIST_BITS, int(address) & ((1 << _LIST_BITS) - 1)
     left = []

@@ -1,4 +1,4 @@
-"""Probe paths: out from a NIC and back to the same NIC port, over links that the sender chooses. (protocol C.5)
+"""Probe paths: out from a NIC and back to the same NIC port, over links that the sender chooses. (protocol C.5.1)
 
 No switch can send such a packet another way, so a probe that does not come back says that one of its links or switches
 does not forward. Of the probes of a plane, the one to the T0 tests the NIC's own link; each of the others adds one

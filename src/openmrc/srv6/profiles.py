@@ -1,4 +1,4 @@
-"""EV format profile and generated EV profiles that expand to a fabric's path addresses. (protocol C.2, F.2, F.3)
+"""EV format profile and generated EV profiles that expand to a fabric's path addresses. (protocol C.2.3, F.2, F.3)
 
 A row is one generated profile: the uSID list with the destination in it, and masks where bits of the compact EV go.
 Expansion reads each bit of a compact EV once. With two tiers that is enough: the uplink number stands in the T1's uSID

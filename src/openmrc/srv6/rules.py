@@ -1,4 +1,5 @@
 """How a NIC makes the destination address of a packet from the peer's address and the EV: the NIC's path file.
+(protocol C.2.1, C.2.2)
 
 A rule says: for peers in `prefix`, start from `base` and copy bits, from the selector (the high half of the EV) or from
 the peer's own address, to places in the address. The most specific rule wins. Bits count from the left, the top bit of

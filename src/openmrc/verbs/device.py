@@ -155,7 +155,7 @@ class QpHint:
             raise ConfigError("hint.vendor_data", f"{len(self.vendor_data)} bytes", "at most 128 bytes")
 
     def close(self) -> None:
-        """Destroys the hint.
+        """Destroys the hint. (protocol F.1.5)
 
         Raises:
             BusyError: QPs made with it still exist.

@@ -2,7 +2,7 @@
 
 An EV format divides the expanded EV (at most 256 bits: addresses and headers fields) into fields. An EV profile gives
 some of these fields an initial value and a mask. Expanding takes bits from a compact EV, most significant first, and
-puts them where the masks have ones. (protocol.md F.2, F.3)
+puts them where the masks have ones. (protocol F.2.3, F.3)
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class EvProfileField:
         return (1 << self.taken_bits) - 1 if self.maximum is None else self.maximum
 
     def value(self, taken: int) -> int:
-        """Field value with the bits of `taken` on the ones of the mask, highest on highest.
+        """Field value with the bits of `taken` on the ones of the mask, highest on highest. (protocol F.3.4)
 
         Raises:
             ConfigError: `taken` is below the minimum or above the maximum.
@@ -136,7 +136,7 @@ class EvProfileField:
 
 
 def expand_ev(ev_format: EvFormat, fields: Sequence[EvProfileField], compact: bytes) -> bytes:
-    """Expanded EV of 32 bytes, zero behind the last field. (protocol.md F.3)
+    """Expanded EV of 32 bytes, zero behind the last field. (protocol F.3.1, F.3.3)
 
     Args:
         ev_format: The fields of the expanded EV.
@@ -170,6 +170,8 @@ def expand_ev(ev_format: EvFormat, fields: Sequence[EvProfileField], compact: by
 
 def generate_evs(ev_format: EvFormat, fields: Sequence[EvProfileField], count: int | None = None) -> Iterator[bytes]:
     """Expanded EVs of all numbers that the ranges of the fields allow, each once; the last field changes fastest.
+
+    (protocol F.3.5)
 
     Args:
         ev_format: The fields of the expanded EV.
@@ -215,6 +217,7 @@ def ev_value(ev_format: EvFormat, expanded: bytes) -> int:
     return int.from_bytes(expanded[:4], "big")
 
 
+# F.3.2: checks.
 def _check_fit(ev_format: EvFormat, fields: Sequence[EvProfileField]) -> None:
     if len(fields) > len(ev_format.widths):
         raise ConfigError("fields", len(fields), f"at most {len(ev_format.widths)}, the format has no more")

@@ -1,6 +1,7 @@
 """The controller's side of a device: EV format, EV and CC profiles by 64-bit id, and probes of single paths.
 
 Profiles move INIT -> OFFLINE -> ONLINE and back. A QP may be given a profile that is ONLINE, and keeps it ONLINE.
+(protocol F.2.1)
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class EvFormatProfile(_Profile):
 
 
 class EvProfile(_Profile):
-    """Which paths a QP may use: made by `Controller.create_ev_profile`."""
+    """Which paths a QP may use: made by `Controller.create_ev_profile`. (protocol F.2.2, F.2.4)"""
 
     def __init__(
         self,
@@ -202,7 +203,7 @@ class EvProfile(_Profile):
 
 
 class CcProfile(_Profile):
-    """Congestion control and its parameters: made by `Controller.create_cc_profile`."""
+    """Congestion control and its parameters: made by `Controller.create_cc_profile`. (protocol F.2.5)"""
 
     def __init__(self, controller: Controller, profile_id: int, algorithm: str | None, config: CcConfig) -> None:
         super().__init__(controller, profile_id)

@@ -1,7 +1,7 @@
 """The configuration of a node, by arithmetic on the fabric's shape: which neighbour is behind which port.
 
 A T0 knows the T1s of its pod and its NIC ports, a T1 the T0s of its pod and its T2s, a T2 one T1 in each pod: that is
-every uSID that can be next after a shift (protocol C.1). The NIC ports' own addresses are routed beside them, down by
+every uSID that can be next after a shift (protocol C.1.2). The NIC ports' own addresses are routed beside them, down by
 exact prefix and up over all uplinks, so that paths by hash (EV format UDP) work on the same switches.
 
 Neighbours of a kind have consecutive uSIDs, as the last number in a uSID is at its low end.
