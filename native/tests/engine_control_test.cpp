@@ -56,6 +56,7 @@ bool answered(Pair& pair, int questions) {
   return pair.engine(0).qp_answered(pair.qp[0]) >= asked;
 }
 
+// proves X.6.3
 TEST_CASE(control_03_an_idle_qp_answers_a_question_and_a_dead_one_does_not) {
   Pair pair;
   CHECK(pair.engine(0).ask_peer(pair.qp[0]) == Status::kInvalidState);
@@ -71,6 +72,7 @@ TEST_CASE(control_03_an_idle_qp_answers_a_question_and_a_dead_one_does_not) {
   CHECK(pair.state(0) == QpState::kRts);  // questions alone cost no retries
 }
 
+// proves A.12.1
 TEST_CASE(control_04_an_answer_that_comes_after_the_next_questions_counts) {
   PairOptions options;
   options.delay = 30 * kPsPerMs;
@@ -106,6 +108,7 @@ TEST_CASE(control_06_the_rc_fallback_has_no_questions) {
 
 // An empty mask is a SACK without a port status. One that excludes the port it came by is a mistake of the peer: counted, and
 // no reason to leave the other ports.
+// proves X.1.1
 TEST_CASE(control_07_a_port_status_that_contradicts_its_own_sack_is_counted_and_ignored) {
   PairOptions options;
   options.planes = 2;

@@ -35,6 +35,7 @@ EndpointResult probe(Crowd& crowd, std::size_t from, PeerId peer) {
 
 // --- port status
 
+// proves X.2.1
 TEST_CASE(endpoint_01_a_forged_port_status_changes_nothing) {
   Two two;
   CHECK(two.write(two.link, 0, 5000, 0) == Status::kOk);
@@ -49,6 +50,7 @@ TEST_CASE(endpoint_01_a_forged_port_status_changes_nothing) {
   CHECK(two.engine(0).drops().wrong_nonce == 6);
 }
 
+// proves A.12.3
 TEST_CASE(endpoint_02_a_true_port_status_is_believed_and_its_correction_too) {
   Two two;
   two.engine(1).handle_port_state(two.now, 1, false);
@@ -74,6 +76,7 @@ std::uint32_t nonce_in(const Crowd::Datagram& status) {
   return packet.erth.nonce;
 }
 
+// proves X.2.2
 TEST_CASE(endpoint_03_the_port_that_carries_a_status_is_up) {
   Two two;
   const std::uint32_t nonce = nonce_in(captured_status(two, 0, false));
@@ -93,6 +96,7 @@ TEST_CASE(endpoint_03_the_port_that_carries_a_status_is_up) {
   CHECK(two.seen_by_0() == 2);
 }
 
+// proves X.2.2
 TEST_CASE(endpoint_04_a_status_that_leaves_no_common_port_is_not_believed) {
   Two two;
   const std::uint32_t nonce = nonce_in(captured_status(two, 1, false));
@@ -106,6 +110,7 @@ TEST_CASE(endpoint_04_a_status_that_leaves_no_common_port_is_not_believed) {
   CHECK((two.seen_by_0() & two.engine(0).ports_up()) != 0);
 }
 
+// proves X.2.6
 TEST_CASE(endpoint_05_an_idle_connection_finds_out_that_a_port_is_up) {
   Two two;
   const std::uint32_t nonce = nonce_in(captured_status(two, 1, false));
@@ -119,6 +124,7 @@ TEST_CASE(endpoint_05_an_idle_connection_finds_out_that_a_port_is_up) {
   CHECK(two.seen_by_0() == kBoth);
 }
 
+// proves X.2.6
 TEST_CASE(endpoint_06_a_port_that_is_down_stays_down_at_one_probe_a_second) {
   Two two;
   two.engine(1).handle_port_state(two.now, 1, false);
@@ -129,6 +135,7 @@ TEST_CASE(endpoint_06_a_port_that_is_down_stays_down_at_one_probe_a_second) {
   CHECK(two.sent - before >= 9 && two.sent - before <= 11);
 }
 
+// proves X.2.2
 TEST_CASE(endpoint_07_an_older_status_that_comes_late_is_ignored) {
   Two two;
   const Crowd::Datagram down = captured_status(two, 1, false);
@@ -160,6 +167,7 @@ TEST_CASE(endpoint_10_probes_of_each_rank_of_a_host_are_answered) {
   for (std::size_t rank = 1; rank <= 3; ++rank) CHECK(probe(crowd, 0, crowd.know(0, rank)).answered);
 }
 
+// proves X.2.1
 TEST_CASE(endpoint_11_a_port_status_is_that_of_its_sender) {
   Crowd crowd;
   crowd.add(1, kUdp);
@@ -172,6 +180,7 @@ TEST_CASE(endpoint_11_a_port_status_is_that_of_its_sender) {
   CHECK(crowd.engine(0).peer_ports_up(crowd.know(0, 3)) == kBoth);
 }
 
+// proves X.2.5
 TEST_CASE(endpoint_12_the_answer_to_another_rank_is_no_answer) {
   Two two;
   CHECK(two.engine(0).send_ev_probe(two.now, two.peer, 0, 0xC000, 5, kPsPerMs) == Status::kOk);
@@ -193,6 +202,7 @@ TEST_CASE(endpoint_12_the_answer_to_another_rank_is_no_answer) {
   CHECK(two.engine(0).poll_endpoint_result(result) && result.answered);
 }
 
+// proves X.3.1
 TEST_CASE(endpoint_13_a_padded_probe_is_answered_in_its_size) {
   for (const std::uint32_t padding : {4U, 20U, 1400U, kProbePaddingMax}) {
     Two two;
@@ -210,6 +220,7 @@ TEST_CASE(endpoint_13_a_padded_probe_is_answered_in_its_size) {
   }
 }
 
+// proves X.3.1
 TEST_CASE(endpoint_14_a_small_answer_to_a_padded_probe_is_none) {
   Two two;
   CHECK(two.engine(0).send_ev_probe(two.now, two.peer, 0, 0xC000, 5, kPsPerMs, 1400) == Status::kOk);
@@ -283,6 +294,7 @@ TEST_CASE(endpoint_22_an_address_that_never_answered_gets_one_datagram_a_flap) {
   CHECK(crowd.sent == kClaims);
 }
 
+// proves A.12.3
 TEST_CASE(endpoint_23_a_peer_that_answered_is_told_again_until_it_answers) {
   Two two;
   CHECK(two.write(two.link, 0, 5000, 0) == Status::kOk);
@@ -314,6 +326,7 @@ TEST_CASE(endpoint_24_the_table_of_peers_is_bounded) {
 
 // --- how many answers
 
+// proves X.2.3
 TEST_CASE(endpoint_30_strangers_are_not_answered) {
   Two two;
   for (std::uint16_t i = 0; i < 100; ++i) {
@@ -324,6 +337,7 @@ TEST_CASE(endpoint_30_strangers_are_not_answered) {
   CHECK(two.engine(0).drops().unknown_peer == 200);
 }
 
+// proves X.2.4
 TEST_CASE(endpoint_31_a_peer_gets_a_bounded_number_of_answers) {
   Two two;
   constexpr int kProbes = 300'000;  // within a second
@@ -338,6 +352,7 @@ TEST_CASE(endpoint_31_a_peer_gets_a_bounded_number_of_answers) {
   CHECK(two.engine(0).drops().unanswered_probes == kProbes - two.sent);
 }
 
+// proves X.2.4
 TEST_CASE(endpoint_32_answers_come_after_data) {
   Two two;
   two.deliver(two.forge(2, 0, 0, Crowd::request(EndpointOp::kEvProbe, kUdp, 0, 1)));
@@ -348,6 +363,7 @@ TEST_CASE(endpoint_32_answers_come_after_data) {
   CHECK(two.flying[1].bytes[0] == static_cast<std::uint8_t>(wire::Opcode::kEndpointResponse));
 }
 
+// proves X.2.4
 TEST_CASE(endpoint_33_but_do_not_wait_for_ever) {
   Two two;
   two.deliver(two.forge(2, 0, 0, Crowd::request(EndpointOp::kEvProbe, kUdp, 0, 1)));

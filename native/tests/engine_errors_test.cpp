@@ -19,6 +19,7 @@ bool all_flushed(const std::vector<Completion>& completions, std::size_t from) {
   return true;
 }
 
+// proves A.8.6, A.9.6
 TEST_CASE(error_01_retries_run_out_and_everything_is_flushed_in_order) {
   PairOptions options;
   options.linear_retries = 2;
@@ -41,6 +42,7 @@ TEST_CASE(error_01_retries_run_out_and_everything_is_flushed_in_order) {
   CHECK(pair.state(1) == QpState::kRts);
 }
 
+// proves A.8.4
 TEST_CASE(error_02_write_imm_without_a_receive) {
   Pair pair;
   pair.connect(1);
@@ -82,6 +84,7 @@ void refused(const SendWr& bad, bool late_naks) {
   CHECK(std::equal(before.begin(), before.begin() + kTarget, pair.memory[1].begin()));
 }
 
+// proves A.8.2, A.8.7
 TEST_CASE(error_03_wrong_key) {
   Pair pair;
   SendWr wr = pair.work(2, 2000, kTarget + 5000);
@@ -90,6 +93,7 @@ TEST_CASE(error_03_wrong_key) {
   refused(wr, true);
 }
 
+// proves A.8.2
 TEST_CASE(error_04_out_of_bounds) {
   Pair pair;
   refused(pair.work(2, 2000, pair.options.memory_bytes - 1999), false);
@@ -111,6 +115,7 @@ TEST_CASE(error_05_deregistered_under_a_writer) {
   CHECK(pair.engine(0).deregister_memory(Pair::kKey) == Status::kOk);
 }
 
+// proves A.8.2
 TEST_CASE(error_06_no_permission_to_write) {
   Pair pair;
   std::vector<std::uint8_t> secret(1000, 1);
@@ -124,6 +129,7 @@ TEST_CASE(error_06_no_permission_to_write) {
   CHECK(secret == std::vector<std::uint8_t>(1000, 1));
 }
 
+// proves A.15.1
 TEST_CASE(error_07_wrong_partition_key) {
   PairOptions options;
   options.partition_key = {0xFFFF, 0x8001};
@@ -138,6 +144,7 @@ TEST_CASE(error_07_wrong_partition_key) {
   CHECK(!pair.landed(0, 100, kTarget));
 }
 
+// proves A.15.2
 TEST_CASE(error_08_unknown_qp_and_strange_source) {
   Pair pair;
   pair.connect();
@@ -163,6 +170,7 @@ TEST_CASE(error_08_unknown_qp_and_strange_source) {
   CHECK(pair.stats(1).received_packets == 0);
 }
 
+// proves F.1.7
 TEST_CASE(error_09_cq_overrun) {
   PairOptions options;
   options.cq_capacity = 4;
@@ -178,6 +186,7 @@ TEST_CASE(error_09_cq_overrun) {
   CHECK(told);
 }
 
+// proves A.6.6, A.7.5
 TEST_CASE(error_10_rogue_peer_exceeds_the_wimm_limit) {
   PairOptions options;
   options.wimm_max = 2;
@@ -202,6 +211,7 @@ TEST_CASE(error_10_rogue_peer_exceeds_the_wimm_limit) {
   CHECK(pair.error(0) == QpErrorCause::kUnexpectedEvent);
 }
 
+// proves A.13.2
 TEST_CASE(error_11_a_port_that_goes_down_is_left_at_both_ends) {
   Pair pair;
   pair.connect();
@@ -231,6 +241,7 @@ TEST_CASE(error_11_a_port_that_goes_down_is_left_at_both_ends) {
   CHECK(on_port_3 > 20);
 }
 
+// proves A.7.3
 TEST_CASE(error_12_a_smaller_receive_window_pauses_new_packets) {
   PairOptions options;
   options.mpr_units = 4;
@@ -254,6 +265,7 @@ TEST_CASE(error_12_a_smaller_receive_window_pauses_new_packets) {
   CHECK(pair.engine(1).set_receive_window(pair.qp[1], 5) != Status::kOk);
 }
 
+// proves A.14.11
 TEST_CASE(error_13_the_receivers_penalty_shrinks_the_window) {
   PairOptions options;
   options.controller = "nscc";
@@ -275,6 +287,7 @@ TEST_CASE(error_13_the_receivers_penalty_shrinks_the_window) {
   CHECK(after.window_bytes <= before.window_bytes / 2);
 }
 
+// proves F.1.1
 TEST_CASE(error_14_states_and_commands) {
   Pair pair;
   const std::uint32_t qp = pair.qp[0];
@@ -337,6 +350,7 @@ TEST_CASE(error_15_the_peer_is_gone_and_comes_back_as_someone_else) {
   CHECK(pair.engine(1).drops().unknown_qp > 0);
 }
 
+// proves A.11.13
 TEST_CASE(error_16_denied_evs_carry_nothing) {
   Pair pair;
   pair.connect();
@@ -358,6 +372,7 @@ TEST_CASE(error_16_denied_evs_carry_nothing) {
   CHECK(on_plane_0 > 20);
 }
 
+// proves A.10.3, A.12.2
 TEST_CASE(error_17_ev_probes_are_answered_or_time_out) {
   Pair pair;
   CHECK(pair.engine(0).send_ev_probe(pair.now, pair.peer(0), 1, 0xC101, 7, kPsPerMs) == Status::kOk);
@@ -371,6 +386,7 @@ TEST_CASE(error_17_ev_probes_are_answered_or_time_out) {
   CHECK(!result.answered && result.request_id == 8);
 }
 
+// proves A.11.19
 TEST_CASE(error_18_control_packets_leave_denied_evs_too) {
   Pair pair;
   pair.connect();
@@ -392,6 +408,7 @@ TEST_CASE(error_18_control_packets_leave_denied_evs_too) {
   CHECK(denied == 0);
 }
 
+// proves A.15.3
 TEST_CASE(error_19_a_nak_from_before_the_window_ends_nothing) {
   Pair pair;
   pair.connect();
@@ -417,6 +434,7 @@ TEST_CASE(error_19_a_nak_from_before_the_window_ends_nothing) {
 }
 
 // What a switch cannot trim has an ICRC in every traffic class.
+// proves A.6.9
 TEST_CASE(error_20_a_trimmed_class_does_not_save_control_packets_from_the_icrc) {
   for (const Opcode opcode : {Opcode::kAck, Opcode::kSack, Opcode::kNack, Opcode::kProbe}) {
     Pair pair;
@@ -438,6 +456,7 @@ TEST_CASE(error_20_a_trimmed_class_does_not_save_control_packets_from_the_icrc) 
   }
 }
 
+// proves A.6.6
 TEST_CASE(error_21_a_nack_of_nothing_that_was_sent_ends_nothing) {
   Pair pair;
   pair.connect();
@@ -459,6 +478,7 @@ TEST_CASE(error_21_a_nack_of_nothing_that_was_sent_ends_nothing) {
 
 // A forged copy of a packet that is still missing is refused once everything before it has come; if the true one comes
 // first, the refusal is void, and a later one must still be noticed.
+// proves A.8.7
 TEST_CASE(error_22_a_refusal_that_came_to_nothing_does_not_hide_the_next_one) {
   Pair pair;
   pair.connect();

@@ -62,6 +62,7 @@ void recover(const PairOptions& options, int first_sender, int last_sender) {
   }
 }
 
+// proves X.6.1
 TEST_CASE(a_dead_ev_that_the_floor_holds_does_not_take_every_answer) {
   for (const PathSignal signal : {PathSignal::kMarks, PathSignal::kDelay, PathSignal::kDiscover}) {
     for (const std::uint32_t planes : {1U, 2U, 4U}) {

@@ -60,6 +60,7 @@ TEST_CASE(loss_03_only_the_last_packet) {
   CHECK(pair.stats(0).retransmitted_packets == 1);
 }
 
+// proves A.9.1, A.9.3
 TEST_CASE(loss_04_only_the_first_packet_on_another_ev) {
   Pair pair;
   pair.connect();
@@ -92,6 +93,7 @@ TEST_CASE(loss_05_every_third_packet_both_ways) {
   }
 }
 
+// proves A.8.5
 TEST_CASE(loss_06_psn_wraps_inside_a_message) {
   PairOptions options;
   options.psn = {kPsnSpace - 10, kPsnSpace - 1};
@@ -110,6 +112,7 @@ TEST_CASE(loss_06_psn_wraps_inside_a_message) {
   CHECK(pair.stats(0).retransmitted_packets == 2);
 }
 
+// proves A.8.3
 TEST_CASE(loss_07_everything_twice) {
   Pair pair;
   pair.connect();
@@ -140,6 +143,7 @@ TEST_CASE(loss_08_a_packet_overtaken_by_more_than_the_bitmap) {
   CHECK(pair.sends[0].size() == 1);
 }
 
+// proves A.6.1, A.6.2
 TEST_CASE(loss_09_trimmed_packets_come_again_without_a_timeout) {
   Pair pair;
   pair.connect();
@@ -161,6 +165,7 @@ TEST_CASE(loss_09_trimmed_packets_come_again_without_a_timeout) {
   CHECK(pair.stats(0).timeouts == 0);
 }
 
+// proves A.10.2
 TEST_CASE(loss_16_a_repeated_packet_gives_a_round_trip_sample) {
   Pair pair;
   pair.connect();
@@ -178,6 +183,7 @@ TEST_CASE(loss_16_a_repeated_packet_gives_a_round_trip_sample) {
   CHECK(pair.stats(0).last_rtt < 3 * pair.options.delay);
 }
 
+// proves A.10.2
 TEST_CASE(loss_17_a_late_first_copy_gives_no_sample_of_the_second) {
   Pair pair;
   pair.connect();
@@ -201,6 +207,7 @@ TEST_CASE(loss_17_a_late_first_copy_gives_no_sample_of_the_second) {
   CHECK(pair.stats(0).last_rtt < 4 * pair.options.delay);
 }
 
+// proves X.5.2
 TEST_CASE(loss_18_a_short_packet_that_is_faster_is_no_sign_of_queues) {
   PairOptions options;
   options.controller = "nscc";
@@ -268,6 +275,7 @@ TEST_CASE(loss_11_silent_plane_is_left_and_taken_again) {
   CHECK(on_plane_2 > 20);
 }
 
+// proves A.11.4
 TEST_CASE(loss_12_a_mark_moves_load_and_loses_nothing) {
   Pair pair;
   pair.connect();
@@ -286,6 +294,7 @@ TEST_CASE(loss_12_a_mark_moves_load_and_loses_nothing) {
   CHECK(pair.stats(0).retransmitted_packets == 0);
 }
 
+// proves A.3.8
 TEST_CASE(loss_13_corruption_is_loss) {
   Pair pair;
   pair.connect();
@@ -303,6 +312,7 @@ TEST_CASE(loss_13_corruption_is_loss) {
   CHECK(pair.engine(1).drops().bad_icrc == static_cast<std::uint64_t>(broken));
 }
 
+// proves A.8.1, A.8.3
 TEST_CASE(loss_14_write_imm_waits_for_earlier_writes) {
   Pair pair;
   pair.connect();
@@ -347,6 +357,7 @@ TEST_CASE(loss_15_paths_come_back_although_the_round_trip_is_longer_than_the_pro
 }
 
 // Where the repeat takes the same path, the EV does not tell copies apart: the timestamp does.
+// proves A.6.7
 TEST_CASE(loss_19_a_nack_that_comes_again_repeats_nothing) {
   PairOptions options;
   options.planes = 1;

@@ -40,6 +40,7 @@ void refuses_a_key_of_another_domain(Transport transport) {
   CHECK(memory[1] == std::vector<std::uint8_t>(4096, 1));
 }
 
+// proves A.8.2
 TEST_CASE(protection_01_a_write_into_another_domain_is_refused) {
   refuses_a_key_of_another_domain(Transport::kMrc);
   refuses_a_key_of_another_domain(Transport::kRc);

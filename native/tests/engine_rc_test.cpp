@@ -37,6 +37,7 @@ TEST_CASE(rc_01_any_size_in_order) {
   CHECK(pair.stats(0).retransmitted_packets == 0);
 }
 
+// proves X.8.1
 TEST_CASE(rc_02_one_loss_repeats_everything_behind_it) {
   Pair pair(rc());
   pair.connect();

@@ -22,6 +22,7 @@ struct Ring : EvSetFixture {
   std::vector<EvIndex> order;
 };
 
+// proves A.11.7
 TEST_CASE(ev_search_resets_the_first_skip_it_passes_and_uses_the_next_good) {
   Ring f(4);
   f.skip(0);
@@ -34,6 +35,7 @@ TEST_CASE(ev_search_resets_the_first_skip_it_passes_and_uses_the_next_good) {
   CHECK(f.next() == f.order[0]);  // back in turn one lap later
 }
 
+// proves A.11.7
 TEST_CASE(ev_search_resets_at_most_one_skip_a_packet) {
   Ring f(5);
   f.skip(0);
@@ -50,6 +52,7 @@ TEST_CASE(ev_search_resets_at_most_one_skip_a_packet) {
   CHECK(f.at(2) == EvState::kSkip);
 }
 
+// proves A.11.8
 TEST_CASE(ev_search_uses_what_it_reset_when_all_is_skip) {
   Ring f(4);
   for (std::uint32_t i = 0; i < 4; ++i) f.skip(i);
@@ -68,6 +71,7 @@ TEST_CASE(ev_search_with_a_single_ev_always_progresses) {
   CHECK(f.next(kAllPorts, f.order[0]) == f.order[0]);
 }
 
+// proves A.11.6
 TEST_CASE(ev_search_repeated_marks_do_not_extend_the_penalty) {
   Ring f(3);
   f.skip(0);
@@ -78,6 +82,7 @@ TEST_CASE(ev_search_repeated_marks_do_not_extend_the_penalty) {
   CHECK(f.next() == f.order[0]);
 }
 
+// proves A.11.9
 TEST_CASE(ev_search_skip_lapses_by_time_when_configured) {
   Ring f(3, {.active_per_port = 3, .skip_lapse = 100});
   f.now = 1000;
@@ -125,6 +130,7 @@ TEST_CASE(ev_search_avoiding_an_inactive_ev_is_harmless) {
   CHECK(f.next(kAllPorts, f.order[0]) == f.order[1]);
 }
 
+// proves A.11.3
 TEST_CASE(ev_search_offers_only_free_and_usable_ports) {
   EvSetFixture f(universe_of(4, 8), {.active_per_port = 8});
   for (PortId port = 0; port < 4; ++port) {

@@ -14,6 +14,7 @@ using namespace openmrc::test;
 constexpr EvFeedback kAllFeedback[] = {EvFeedback::kDelivered, EvFeedback::kSkipOnce, EvFeedback::kAlwaysSkip,
                                        EvFeedback::kTrimmed,   EvFeedback::kLost,     EvFeedback::kTimeout};
 
+// proves A.11.1
 TEST_CASE(ev_set_draws_the_same_number_on_each_port) {
   std::vector<Ev> universe = universe_of(4, 20);
   universe.resize(4 * 20 - 13);  // port 3 has seven
@@ -32,6 +33,7 @@ TEST_CASE(ev_set_draw_depends_on_the_seed_only) {
   CHECK(first != EvSetFixture(universe, config, "mrc", 6).active());
 }
 
+// proves A.11.1
 TEST_CASE(ev_set_draw_reaches_every_ev) {
   std::set<EvIndex> seen;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
@@ -69,6 +71,7 @@ TEST_CASE(ev_set_finds_every_value_and_nothing_else) {
   CHECK(f.set.find(0xFFFFFFFF) == kNoEv);
 }
 
+// proves A.11.4, F.2.6
 TEST_CASE(ev_state_good_to_skip_on_ecn_and_on_trim) {
   for (const auto& [feedback, cause] :
        {std::pair{EvFeedback::kSkipOnce, EvCause::kEcn}, std::pair{EvFeedback::kTrimmed, EvCause::kTrimmed}}) {
@@ -87,6 +90,7 @@ TEST_CASE(ev_state_good_to_skip_on_ecn_and_on_trim) {
   }
 }
 
+// proves A.11.5
 TEST_CASE(ev_state_good_and_skip_to_assumed_bad) {
   for (const auto& [feedback, cause] :
        {std::pair{EvFeedback::kAlwaysSkip, EvCause::kAlwaysSkip}, std::pair{EvFeedback::kLost, EvCause::kLoss},
@@ -117,6 +121,7 @@ TEST_CASE(ev_state_delivery_changes_nothing) {
   CHECK(f.log.events.empty());
 }
 
+// proves A.11.10
 TEST_CASE(ev_state_assumed_bad_and_denied_ignore_feedback) {
   EvSetFixture f(universe_of(1, 4), {.active_per_port = 4, .min_active = 0});
   f.feed(0, EvFeedback::kLost);
@@ -131,6 +136,7 @@ TEST_CASE(ev_state_assumed_bad_and_denied_ignore_feedback) {
   CHECK(f.log.events.empty());
 }
 
+// proves A.11.14
 TEST_CASE(ev_replacement_comes_from_the_same_port) {
   EvSetFixture f(universe_of(4, 8), {.active_per_port = 4});
   const EvIndex ev = f.active()[5];
@@ -164,6 +170,7 @@ TEST_CASE(ev_replacement_prefers_good_backups_and_takes_skip_ones) {
   CHECK(f.state(backups[0]) == EvState::kGood);
 }
 
+// proves A.11.14
 TEST_CASE(ev_vacancies_are_not_chosen_and_are_filled_by_revived_evs) {
   EvSetFixture f(universe_of(2, 2), {.active_per_port = 2});
   f.feed(0, EvFeedback::kLost);
@@ -189,6 +196,7 @@ TEST_CASE(ev_revived_after_replacement_goes_to_the_backup_set) {
   CHECK(f.active()[0] == first);  // and is there when it is needed
 }
 
+// proves A.11.15
 TEST_CASE(ev_floor_keeps_the_last_usable_evs) {
   EvSetFixture f(universe_of(2, 3), {.active_per_port = 2, .min_active = 2});
   for (int round = 0; round < 3; ++round) {
@@ -230,6 +238,7 @@ TEST_CASE(ev_that_the_floor_held_is_trusted_again_after_its_own_probes) {
   CHECK(f.set.enable(f.now, f.set.ev(1).value) && f.set.trusted(1));
 }
 
+// proves X.6.1
 TEST_CASE(ev_that_the_floor_holds_is_probed_until_something_arrives_by_it) {
   EvSetFixture f(universe_of(1, 2), {.active_per_port = 2, .min_active = 2, .probe_interval = 5 * kPsPerMs});
   CHECK(f.set.next_probe_time() == kNever);
@@ -248,6 +257,7 @@ TEST_CASE(ev_that_the_floor_holds_is_probed_until_something_arrives_by_it) {
   CHECK(f.set.stats().revived == 0 && f.set.stats().to_assumed_bad == 0);
 }
 
+// proves A.11.15
 TEST_CASE(ev_floor_counts_only_ports_that_are_up) {
   EvSetFixture f(universe_of(2, 2), {.active_per_port = 2, .min_active = 1});
   f.set.set_usable_ports(f.now, 0b01);
@@ -259,6 +269,7 @@ TEST_CASE(ev_floor_counts_only_ports_that_are_up) {
   CHECK(f.state(2) == EvState::kAssumedBad);
 }
 
+// proves A.11.11
 TEST_CASE(ev_probe_schedule_and_success_count) {
   EvSetFixture f(universe_of(1, 3),
                  {.active_per_port = 3, .min_active = 0, .probe_successes = 2, .probe_interval = 5 * kPsPerMs});
@@ -290,6 +301,7 @@ TEST_CASE(ev_probe_schedule_and_success_count) {
   CHECK(f.set.next_probe(25 * kPsPerMs) == kNoEv);  // the revived one is not probed any more
 }
 
+// proves X.6.2
 TEST_CASE(ev_probes_that_nobody_answers_are_few) {
   EvSetFixture f(universe_of(1, 64), {.active_per_port = 64, .min_active = 0, .probe_successes = 1});
   for (EvIndex ev = 0; ev < 64; ++ev) f.feed(ev, EvFeedback::kTimeout);
@@ -318,6 +330,7 @@ TEST_CASE(ev_probes_that_nobody_answers_are_few) {
   CHECK(probed.size() >= 60);
 }
 
+// proves A.11.12
 TEST_CASE(ev_marked_probe_answer_revives_to_skip_or_good_by_configuration) {
   for (const bool to_good : {false, true}) {
     EvSetFixture f(universe_of(1, 2), {.active_per_port = 2, .marked_probe_revives_to_good = to_good});
@@ -339,6 +352,7 @@ TEST_CASE(ev_probe_answers_mean_nothing_to_other_states) {
   CHECK(f.log.events.empty());
 }
 
+// proves A.11.11
 TEST_CASE(ev_probe_successes_count_from_the_demotion) {
   EvSetFixture f(universe_of(1, 2), {.active_per_port = 2, .probe_successes = 3});
   for (int i = 0; i < 2; ++i) f.set.on_probe_answer(f.now, 0, false);  // while GOOD
@@ -367,6 +381,7 @@ TEST_CASE(ev_probes_wait_for_ports_that_are_down) {
   CHECK(f.set.next_probe(200 * interval) == 0);
 }
 
+// proves A.11.13
 TEST_CASE(ev_deny_from_any_state_and_only_enable_leads_back) {
   for (int from = 0; from < 4; ++from) {
     EvSetFixture f(universe_of(1, 4), {.active_per_port = 2, .min_active = 0});

@@ -8,6 +8,7 @@ namespace openmrc {
 using wire::EvFields;
 using wire::EvFormat;
 
+// proves A.3.6
 TEST_CASE(ev_low_half_is_the_source_port) {
   CHECK((wire::fields_of_ev(0x0001C123, EvFormat::kStev) == EvFields{0xC123, 1}));
   CHECK((wire::fields_of_ev(0x0001C123, EvFormat::kSrv6) == EvFields{0xC123, 1}));
@@ -25,6 +26,7 @@ TEST_CASE(ev_survives_the_way_through_the_fields) {
   }
 }
 
+// proves A.3.6
 TEST_CASE(ev_of_a_port_only_format_has_zeros_for_the_rest) {
   CHECK(wire::ev_of_fields({0xC123, 0xBEEF}, EvFormat::kUdp) == 0x0000C123);
 }

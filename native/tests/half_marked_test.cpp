@@ -27,6 +27,7 @@ int marked_used(const std::map<EvIndex, int>& count, EvIndex marked) {
   return used;
 }
 
+// proves A.11.16
 TEST_CASE(half_marked_rule_passes_over_nothing_above_half) {
   EvSetFixture with = marked_fixture(true, 16);
   // Each position is used in its turn until no more than half are marked.
@@ -35,6 +36,7 @@ TEST_CASE(half_marked_rule_passes_over_nothing_above_half) {
   CHECK(marked_used(count, 16) == 8);
 }
 
+// proves A.11.16
 TEST_CASE(half_marked_rule_ends_where_half_are_marked) {
   EvSetFixture with = marked_fixture(true, 8);
   EvSetFixture without = marked_fixture(false, 8);

@@ -106,6 +106,7 @@ TEST_CASE(crc32_of_pieces_is_crc32_of_the_whole) {
 }
 
 // A congestion notification packet captured on a ConnectX-4 Lx, as published with scapy's RoCE tests.
+// proves A.3.8
 TEST_CASE(icrc_rules_hold_for_a_packet_of_a_hardware_nic) {
   const std::vector<std::uint8_t> packet = {0x45, 0xc2, 0x00, 0x3c, 0x71, 0x8c, 0x40, 0x00, 0x40, 0x11, 0x91, 0x61,
                                             0x0a, 0x00, 0x11, 0x01, 0x0a, 0x00, 0x12, 0x01, 0x00, 0x00, 0x12, 0xb7,
@@ -169,6 +170,7 @@ TEST_CASE(icrc_follows_the_rules_for_ipv6) {
   CHECK(wire::icrc(flow, bytes.first(36), bytes.subspan(36, 300), 0) == ~crc32_by_bits(wire::kCrc32Start, masked));
 }
 
+// proves A.3.8
 TEST_CASE(icrc_matches_only_the_untouched_datagram) {
   const wire::Flow flow{ipv6(1), ipv6(2), 50'000, 4791};
   for (const std::size_t payload_bytes : {0U, 1U, 5U, 60U, 700U}) {

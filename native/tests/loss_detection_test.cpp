@@ -29,6 +29,7 @@ PairOptions trimming_plane() {
   return options;
 }
 
+// proves A.5.2, A.9.5
 TEST_CASE(a_path_that_turns_slow_is_not_taken_for_dead) {
   Pair pair(trimming_plane());
   pair.connect();
@@ -49,6 +50,28 @@ TEST_CASE(a_path_that_turns_slow_is_not_taken_for_dead) {
   CHECK(pair.landed(0, 200'000, kTarget));
 }
 
+// Without trims: what others overtake counts as lost after 1.25 of the largest round trip, not at once.
+// proves A.5.2, A.9.5
+TEST_CASE(an_overtaken_packet_is_waited_for_as_long_as_the_slowest_path_takes) {
+  for (const TimePs late : {2 * kPsPerUs, 60 * kPsPerUs}) {
+    PairOptions options;
+    options.sack_bytes = 1;
+    Pair pair(options);
+    pair.connect();
+    CHECK(pair.write(0, 1, 20'000, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 1));
+    pair.filter = [&](int from, const wire::Packet& packet, Flying& flying) {
+      if (from == 0 && packet.bth.opcode == wire::Opcode::kWriteFirst && !packet.bth.rtx) flying.arrival += late;
+      return Fate::kPass;
+    };
+    CHECK(pair.write(0, 2, 20'000, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 2));
+    CHECK(pair.stats(0).losses_inferred == (late == 2 * kPsPerUs ? 0U : 1U));
+    CHECK(pair.stats(0).timeouts == 0);
+  }
+}
+
+// proves A.9.5
 TEST_CASE(a_later_arrival_on_the_same_path_proves_a_loss_at_once) {
   Pair pair(trimming_plane());
   pair.connect();
@@ -69,6 +92,7 @@ TEST_CASE(a_later_arrival_on_the_same_path_proves_a_loss_at_once) {
   CHECK(pair.stats(0).retransmitted_packets == 1);
 }
 
+// proves A.9.5
 TEST_CASE(a_dead_path_is_left_after_three_base_rtts) {
   Pair pair(trimming_plane());
   pair.connect();
@@ -87,6 +111,7 @@ TEST_CASE(a_dead_path_is_left_after_three_base_rtts) {
   CHECK(pair.stats(0).timeouts == 0);
 }
 
+// proves A.9.9
 TEST_CASE(arrivals_that_shut_the_window_untold_are_asked_for_before_the_retry_timer) {
   PairOptions options = trimming_plane();
   options.sack_bytes = 65'536;
@@ -109,6 +134,7 @@ TEST_CASE(arrivals_that_shut_the_window_untold_are_asked_for_before_the_retry_ti
   CHECK(pair.landed(0, 50'000, kTarget));
 }
 
+// proves A.5.7
 TEST_CASE(the_last_packet_that_a_window_has_room_for_asks_for_a_sack) {
   PairOptions options = trimming_plane();
   options.sack_bytes = 65'536;
@@ -137,6 +163,7 @@ TEST_CASE(one_dead_reverse_path_does_not_silence_a_receiver) {
   CHECK(timed_out <= 1);
 }
 
+// proves A.1.2
 TEST_CASE(a_lost_transport_ack_is_asked_for_more_than_once) {
   Pair pair(trimming_plane());
   pair.connect();
@@ -164,6 +191,7 @@ TEST_CASE(rtt_high_follows_acknowledgements_up_to_twice_the_smoothed_round_trip)
   CHECK(rtt.dead_path_delay() == 25 * kPsPerUs);
 }
 
+// proves A.11.17
 TEST_CASE(reverse_paths_take_turns_and_the_first_seen_working_replaces_what_was_drawn) {
   test::EvSetFixture fixture(test::universe_of(1, 16));
   ReversePaths paths;
@@ -216,6 +244,7 @@ TEST_CASE(reverse_paths_pass_over_one_that_own_data_finds_dead_later) {
   for (int i = 0; i < 8; ++i) CHECK(paths.choose(fixture.set, 1, 1, 0, ev) && ev.value != dead.value);
 }
 
+// proves A.11.17
 TEST_CASE(reverse_paths_avoid_what_own_data_found_dead) {
   test::EvSetFixture fixture(test::universe_of(1, 4), {.active_per_port = 4});
   for (std::uint32_t value : {0U, 1U, 3U}) fixture.feed(fixture.set.find(value), EvFeedback::kLost);
@@ -226,6 +255,22 @@ TEST_CASE(reverse_paths_avoid_what_own_data_found_dead) {
   fixture.set.deny(0, 2);
   paths.suspect(fixture.set, 0);
   CHECK(paths.choose(fixture.set, 1, 1, 0, ev) && ev.value != 2);
+}
+
+// proves A.11.19
+TEST_CASE(reverse_paths_leave_denied_evs) {
+  test::EvSetFixture fixture(test::universe_of(1, 16));
+  ReversePaths paths;
+  paths.start(fixture.set, 1, Rng(3));
+  std::set<std::uint32_t> used;
+  Ev ev;
+  for (int i = 0; i < 16; ++i) {
+    CHECK(paths.choose(fixture.set, 1, 1, 0, ev));
+    used.insert(ev.value);
+  }
+  for (const std::uint32_t value : used) CHECK(fixture.set.deny(0, value));
+  paths.leave_denied(fixture.set);
+  for (int i = 0; i < 16; ++i) CHECK(paths.choose(fixture.set, 1, 1, 0, ev) && !used.contains(ev.value));
 }
 
 }  // namespace

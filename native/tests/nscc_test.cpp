@@ -40,6 +40,7 @@ struct Driver {
   std::uint64_t inflight = 100'000;
 };
 
+// proves A.14.2
 TEST_CASE(nscc_parameters_follow_the_published_formulas) {
   const nscc::Params p = nscc::derive(reference());
   CHECK(p.bdp_bytes == 150'000);
@@ -55,6 +56,7 @@ TEST_CASE(nscc_parameters_follow_the_published_formulas) {
   CHECK(p.no_delay_tolerance == kPsPerUs);
 }
 
+// proves A.14.2
 TEST_CASE(nscc_parameters_with_trimming) {
   CcConfig config = reference();
   config.trimming = true;
@@ -64,6 +66,7 @@ TEST_CASE(nscc_parameters_with_trimming) {
   CHECK(p.proportional_q10 == 3 * kMtu * 1024);  // scaling_b = 0.75
 }
 
+// proves A.14.2
 TEST_CASE(nscc_parameters_scale_with_the_bdp) {
   CcConfig config = reference();
   config.link_rate_bps = 800 * kGbps;
@@ -88,6 +91,7 @@ TEST_CASE(nscc_parameters_can_all_be_set) {
   CHECK(p.adjust_period == 7 && p.adjust_bytes == 8 && p.no_delay_tolerance == 9);
 }
 
+// proves X.5.4
 TEST_CASE(nscc_parameters_of_slow_networks) {
   // A software transport's 1 Gb/s and 2 ms: the published gain would add 18 BDPs in one RTT.
   CcConfig config{.mtu_bytes = kMtu, .link_rate_bps = kGbps, .base_rtt = 2 * kPsPerMs};
@@ -100,12 +104,14 @@ TEST_CASE(nscc_parameters_of_slow_networks) {
   CHECK(nscc::derive({.mtu_bytes = kMtu, .max_cwnd_bytes = 1}).max_window_bytes == kMtu);
 }
 
+// proves A.14.3
 TEST_CASE(nscc_starts_at_line_rate) {
   const Driver d;
   CHECK(d.window() == 225'000);
   CHECK(d.cc.stats().max_window_bytes == 225'000);
 }
 
+// proves X.5.3
 TEST_CASE(nscc_starts_with_its_share_of_an_incast_that_is_announced) {
   CcConfig config = reference();
   config.incast_degree = 9;
@@ -115,6 +121,7 @@ TEST_CASE(nscc_starts_with_its_share_of_an_incast_that_is_announced) {
   CHECK(Driver(config).window() == kMtu);
 }
 
+// proves A.14.13
 TEST_CASE(nscc_base_rtt_is_the_smallest_sample) {
   Driver d;
   CHECK(d.cc.stats().base_rtt == kRtt);
@@ -126,6 +133,7 @@ TEST_CASE(nscc_base_rtt_is_the_smallest_sample) {
   CHECK(d.cc.stats().base_rtt == 10 * kPsPerUs);
 }
 
+// proves A.14.4
 TEST_CASE(nscc_quadrant_unmarked_below_target_increases_proportionally) {
   const auto grown = [](TimePs delay) {
     Driver d;
@@ -144,6 +152,7 @@ TEST_CASE(nscc_quadrant_unmarked_below_target_increases_proportionally) {
   CHECK(at_half > kMtu * 14 / 10 && at_half < kMtu * 17 / 10);
 }
 
+// proves A.14.4
 TEST_CASE(nscc_quadrant_unmarked_at_target_increases_fairly) {
   Driver d;
   d.shrink_to(20 * kMtu);
@@ -153,6 +162,7 @@ TEST_CASE(nscc_quadrant_unmarked_at_target_increases_fairly) {
   CHECK(d.window() > before + 3 * kMtu && d.window() < before + 5 * kMtu);  // 0.8 RTT of 5 MTU
 }
 
+// proves A.14.4
 TEST_CASE(nscc_quadrant_marked_below_target_does_nothing_but_eta) {
   Driver d;
   d.shrink_to(20 * kMtu);
@@ -163,6 +173,7 @@ TEST_CASE(nscc_quadrant_marked_below_target_does_nothing_but_eta) {
   CHECK(after.window_bytes <= before.window_bytes + 614 * 2 && after.window_bytes >= before.window_bytes);
 }
 
+// proves A.14.4, A.14.7
 TEST_CASE(nscc_quadrant_marked_at_target_decreases_by_the_average) {
   Driver d;
   d.acks(400, 2 * kRtt);  // average reaches 2 x target
@@ -174,6 +185,7 @@ TEST_CASE(nscc_quadrant_marked_at_target_decreases_by_the_average) {
   CHECK(d.window() >= before * 598 / 1000 && d.window() <= before * 602 / 1000);
 }
 
+// proves A.14.7
 TEST_CASE(nscc_decrease_is_bounded_by_max_md_jump) {
   Driver d;
   d.acks(400, 40 * kRtt);
@@ -183,6 +195,7 @@ TEST_CASE(nscc_decrease_is_bounded_by_max_md_jump) {
   CHECK(d.window() == before / 2);
 }
 
+// proves A.14.7
 TEST_CASE(nscc_decrease_needs_the_average_above_target) {
   Driver d;
   d.acks(100, 0);
@@ -191,6 +204,7 @@ TEST_CASE(nscc_decrease_needs_the_average_above_target) {
   CHECK(d.window() == 225'000);
 }
 
+// proves A.14.7
 TEST_CASE(nscc_decreases_once_per_base_rtt) {
   Driver d;
   d.acks(400, 2 * kRtt);
@@ -200,6 +214,7 @@ TEST_CASE(nscc_decreases_once_per_base_rtt) {
   CHECK(d.cc.stats().decreases == 2);
 }
 
+// proves A.14.13
 TEST_CASE(nscc_average_follows_within_an_rtt_and_ignores_single_spikes) {
   Driver d;
   d.acks(100, 0);
@@ -244,6 +259,7 @@ TEST_CASE(nscc_without_a_sample_the_average_decides) {
   CHECK(d.cc.stats().fair == before.fair + 1);
 }
 
+// proves A.14.5
 TEST_CASE(nscc_adjusts_every_adjust_bytes_or_period) {
   Driver d;
   d.shrink_to(20 * kMtu);
@@ -260,6 +276,7 @@ TEST_CASE(nscc_adjusts_every_adjust_bytes_or_period) {
   CHECK(d.window() > by_bytes);
 }
 
+// proves A.14.5
 TEST_CASE(nscc_eta_comes_once_per_period) {
   CcConfig config = reference();
   config.fi_permille = 0;
@@ -270,6 +287,7 @@ TEST_CASE(nscc_eta_comes_once_per_period) {
   CHECK(d.window() >= before + 4 * 614 && d.window() <= before + 5 * 614 + 5);
 }
 
+// proves A.14.6
 TEST_CASE(nscc_fast_increase_after_a_window_without_delay) {
   Driver d;
   d.shrink_to(10 * kMtu);
@@ -286,6 +304,7 @@ TEST_CASE(nscc_fast_increase_after_a_window_without_delay) {
   CHECK(d.cc.stats().fast == before.fast + 1);
 }
 
+// proves A.14.6
 TEST_CASE(nscc_fast_increase_ends_with_a_mark_or_a_loss) {
   for (const bool loss : {false, true}) {
     Driver d;
@@ -303,6 +322,7 @@ TEST_CASE(nscc_fast_increase_ends_with_a_mark_or_a_loss) {
   }
 }
 
+// proves A.14.10
 TEST_CASE(nscc_trims_and_losses_take_their_packet) {
   Driver d;
   d.ack(0);
@@ -328,6 +348,7 @@ struct Starved : Driver {
   }
 };
 
+// proves A.14.8
 TEST_CASE(nscc_quick_adapt_on_loss_falls_to_what_was_achieved) {
   Starved d;
   CHECK(d.cc.stats().quick_adapts == 0);
@@ -343,6 +364,7 @@ CcConfig with_trimming() {
   return config;
 }
 
+// proves X.5.1
 TEST_CASE(nscc_delay_counts_as_a_mark_once_the_last_hop_has_trimmed) {
   Driver d(with_trimming());
   d.shrink_to(20 * kMtu);
@@ -369,6 +391,7 @@ TEST_CASE(nscc_delay_is_no_mark_without_a_trim_on_the_last_hop) {
   }
 }
 
+// proves X.5.1
 TEST_CASE(nscc_last_hop_trim_is_forgotten_at_the_largest_window) {
   Driver d(with_trimming());
   d.shrink_to(40 * kMtu);
@@ -379,6 +402,7 @@ TEST_CASE(nscc_last_hop_trim_is_forgotten_at_the_largest_window) {
   CHECK(d.cc.stats().fair == 10);
 }
 
+// proves X.5.2
 TEST_CASE(nscc_full_packets_are_not_compared_with_short_ones) {
   constexpr TimePs kFaster = kPsPerUs;  // what a short packet saves at the switches
   Driver d;
@@ -395,6 +419,7 @@ TEST_CASE(nscc_full_packets_are_not_compared_with_short_ones) {
   CHECK(d.cc.stats().average_delay >= kFaster / 3);
 }
 
+// proves A.14.8
 TEST_CASE(nscc_quick_adapt_on_trim_and_on_delay) {
   Starved trimmed;
   trimmed.cc.on_trim(trimmed.now, kMtu, 200'000, true);
@@ -410,6 +435,7 @@ TEST_CASE(nscc_quick_adapt_on_trim_and_on_delay) {
   CHECK(with_trimming.cc.stats().quick_adapts == 0);  // there, the delay is no trigger
 }
 
+// proves A.14.8
 TEST_CASE(nscc_quick_adapt_needs_starvation) {
   Driver d;
   for (int i = 0; i < 20; ++i) {
@@ -439,6 +465,7 @@ TEST_CASE(nscc_quick_adapt_does_not_judge_silence) {
   CHECK(d.window() > 200'000);
 }
 
+// proves A.14.9
 TEST_CASE(nscc_quick_adapt_ignores_marks_and_trims_of_what_was_under_way) {
   Starved d;
   d.inflight = 25 * kMtu;
@@ -456,6 +483,7 @@ TEST_CASE(nscc_quick_adapt_ignores_marks_and_trims_of_what_was_under_way) {
   CHECK(d.cc.stats().decreases > decreases);  // afterwards marks count again
 }
 
+// proves A.14.11
 TEST_CASE(nscc_penalty_64_for_one_rtt_halves_the_window) {
   Driver d;
   d.ack(0);
@@ -470,6 +498,7 @@ TEST_CASE(nscc_penalty_64_for_one_rtt_halves_the_window) {
   CHECK(d.window() > 225'000 * 48 / 100 && d.window() < 225'000 * 52 / 100);
 }
 
+// proves A.14.11
 TEST_CASE(nscc_penalty_127_tends_to_one_packet) {
   Driver d;
   std::uint64_t inflight = d.window();
@@ -483,12 +512,14 @@ TEST_CASE(nscc_penalty_127_tends_to_one_packet) {
   CHECK(d.window() >= kMtu && d.window() < 2 * kMtu);
 }
 
+// proves A.14.11
 TEST_CASE(nscc_penalty_caps_the_window_at_what_is_in_flight) {
   Driver d;
   d.cc.on_ack(++d.now, {.new_bytes = kMtu, .inflight_bytes = 10 * kMtu, .rtt = kRtt, .rcv_cwnd_pen = 1});
   CHECK(d.window() == 12 * kMtu - kMtu / 128);
 }
 
+// proves A.14.12
 TEST_CASE(nscc_restore_cwnd_brings_the_earlier_window_back) {
   for (const bool restore : {false, true}) {
     Driver d;
@@ -504,6 +535,7 @@ TEST_CASE(nscc_restore_cwnd_brings_the_earlier_window_back) {
   }
 }
 
+// proves A.14.11
 TEST_CASE(nscc_penalty_can_be_ignored) {
   CcConfig config = reference();
   config.ignore_rcv_penalty = true;
@@ -514,6 +546,7 @@ TEST_CASE(nscc_penalty_can_be_ignored) {
   CHECK(d.window() == 225'000);
 }
 
+// proves A.14.14
 TEST_CASE(nscc_window_stays_in_bounds_whatever_is_fed) {
   constexpr std::uint64_t kRates[] = {0, 1'000'000, kGbps, 100 * kGbps, 800 * kGbps, UINT64_MAX};
   constexpr TimePs kRtts[] = {-5, 0, 1, kPsPerUs, kRtt, 50 * kPsPerMs, 5 * kPsPerSecond, kNever};
@@ -569,6 +602,7 @@ TEST_CASE(nscc_same_inputs_same_window) {
   CHECK(windows[0] == windows[1]);
 }
 
+// proves A.14.15
 TEST_CASE(controllers_are_registered_by_name) {
   const auto names = controller_names();
   for (const std::string_view name : {"nscc", "none"}) {
@@ -578,6 +612,7 @@ TEST_CASE(controllers_are_registered_by_name) {
   CHECK(make_controller("dctcp", reference()) == nullptr);
 }
 
+// proves A.14.15
 TEST_CASE(controller_none_never_limits) {
   const auto cc = make_controller("none", {});
   for (int i = 0; i < 100; ++i) cc->on_loss(i, 1 << 20, 1 << 20);

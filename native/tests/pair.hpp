@@ -41,6 +41,9 @@ struct PairOptions {
   TimePs delay = 5 * kPsPerUs;
   TimePs probe_interval = kPsPerMs;
   std::uint16_t min_active = 1;
+  bool nack_out_of_window = true;
+  bool trimmable = true;
+  std::uint16_t timestamp_resolution_ns = 128;
 };
 
 // A packet between the engines, as the filter sees it and may change it.
@@ -122,6 +125,7 @@ class Pair {
     rtr.wimm_max_dest = options.wimm_max;
     rtr.capabilities = options.capabilities;
     rtr.sack_bytes = options.sack_bytes;
+    rtr.nack_out_of_window = options.nack_out_of_window;
     return rtr;
   }
   QpToRts to_rts(int end) const {
@@ -132,6 +136,8 @@ class Pair {
     rts.timeout_exponent = options.timeout_exponent;
     rts.linear_retries = options.linear_retries;
     rts.exponential_retries = options.exponential_retries;
+    rts.trimmable = options.trimmable;
+    rts.timestamp_resolution_ns = options.timestamp_resolution_ns;
     return rts;
   }
   // Both QPs to RTS, with `receives` posted at each.
@@ -224,13 +230,15 @@ class Pair {
     const std::size_t header_bytes = wire::encode_headers(packet, headers);
     flying.bytes.assign(headers.begin(), headers.begin() + static_cast<std::ptrdiff_t>(header_bytes));
     flying.bytes.insert(flying.bytes.end(), payload.begin(), payload.end());
-    flying.bytes.resize(flying.bytes.size() + packet.bth.pad_bytes);
+    for (std::uint8_t pad = 0; pad < packet.bth.pad_bytes; ++pad) flying.bytes.push_back(0);
     const wire::Flow flow{address(from, 0), address(1 - from, 0), flying.fields.source_port, 4791};
     const std::uint32_t crc = wire::icrc(flow, {headers.data(), header_bytes}, payload, packet.bth.pad_bytes);
     for (unsigned i = 0; i < 4; ++i) flying.bytes.push_back(static_cast<std::uint8_t>(crc >> (8 * i)));
     return flying;
   }
 
+  // Context id of the QP at `end`, as its packets and answers to it have it.
+  std::uint16_t context(int end) const { return static_cast<std::uint16_t>(qp[at(end)] ^ (qp[at(end)] >> 8)); }
   QpStats stats(int end) {
     QpStats result;
     CHECK(engine(end).qp_stats(qp[at(end)], result));

@@ -41,6 +41,7 @@ TEST_CASE(an_acknowledgement_of_a_packet_that_is_no_longer_on_record_gives_no_ro
   CHECK(set.round_trip(kNow + kPsPerMs, 0, 20, kPsPerMs, kRange) == 0);
 }
 
+// proves X.4.7
 TEST_CASE(a_round_trip_is_told_beyond_the_range_of_timestamps) {
   constexpr TimePs kRange = 65'536 * kPsPerUs;
   CHECK(latest_round_trip(70 * kPsPerMs, 70 * kPsPerMs - kRange, kRange) == 70 * kPsPerMs);
@@ -63,6 +64,7 @@ TEST_CASE(planes_between_sites_are_filled_without_losses) {
   CHECK(run(drifting, 6 * kPsPerSecond).share >= 0.97);
 }
 
+// proves X.4.7
 TEST_CASE(round_trips_of_more_than_one_range_of_timestamps_are_measured) {
   PlainOptions options = sites(50 * kPsPerMs);
   Stream stream(options);

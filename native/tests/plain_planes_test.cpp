@@ -38,6 +38,7 @@ TEST_CASE(jumbo_frames_fill_planes_with_short_queues) {
   CHECK(result.queued <= 3 * kPsPerMs);
 }
 
+// proves X.4.1
 TEST_CASE(unequal_planes_add_up) {
   const Result four = run(planes({plane(500, 256), plane(500, 256), plane(250, 256), plane(100, 64)}));
   CHECK(four.share >= 0.95);
@@ -74,6 +75,7 @@ TEST_CASE(a_long_buffer_stays_short) {
   CHECK(result.queued <= 5 * kPsPerMs);
 }
 
+// proves X.4.3
 TEST_CASE(random_loss_is_not_congestion) {
   std::vector<PlainLink> links(4, plane(500, 256));
   links[0].loss_ppm = 10'000;
@@ -92,6 +94,7 @@ TEST_CASE(a_plane_that_loses_a_third_does_not_come_to_a_stand) {
   }
 }
 
+// proves X.4.1
 TEST_CASE(planes_of_unequal_delay_add_up) {
   const Result result = run(planes({plane(300, 256, 100 * kPsPerUs), plane(300, 256, 2'500 * kPsPerUs),
                                     plane(300, 256, 10 * kPsPerMs), plane(300, 256, 15 * kPsPerMs)}));
@@ -110,6 +113,7 @@ TEST_CASE(a_slow_plane_does_not_take_the_acknowledgements_of_a_quick_one) {
   }
 }
 
+// proves X.4.4
 TEST_CASE(a_silent_plane_costs_its_share_and_no_pause) {
   Stream stream(planes({4, plane(500, 256)}));
   PlainNetwork& network = stream.network;
@@ -220,6 +224,7 @@ TEST_CASE(patience_ends_with_the_work) {
   CHECK(network.engine(0).patience() == kNever);
 }
 
+// proves X.4.2
 TEST_CASE(planes_that_mark_are_left_to_the_controller) {
   // Marks begin at a quarter of the buffer, which the target delay exceeds.
   std::vector<PlainLink> links{plane(500, 64), plane(500, 256)};

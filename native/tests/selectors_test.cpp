@@ -44,6 +44,7 @@ TEST_CASE(selectors_stay_in_range) {
   }
 }
 
+// proves A.11.2
 TEST_CASE(selector_mrc_wraps_are_permutations_redrawn_each_time) {
   for (const std::uint32_t count : {1U, 2U, 3U, 7U, 12U, 30U, 64U, 96U, 128U, 210U, 256U}) {
     const auto selector = make_ev_selector("mrc", Rng(count));
@@ -57,6 +58,7 @@ TEST_CASE(selector_mrc_wraps_are_permutations_redrawn_each_time) {
   }
 }
 
+// proves A.11.2
 TEST_CASE(selector_mrc_of_two_qps_do_not_synchronise) {
   const auto first = make_ev_selector("mrc", Rng(1));
   const auto second = make_ev_selector("mrc", Rng(2));

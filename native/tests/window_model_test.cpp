@@ -113,6 +113,7 @@ TEST_CASE(send_window_agrees_with_a_map_of_packets) {
 }
 
 // Whatever is lost on the way: a SACK acknowledges exactly packets that arrived, and its cumulative PSN covers no hole.
+// proves A.5.1
 TEST_CASE(sacks_tell_the_truth) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     Rng rng(seed);

@@ -108,6 +108,7 @@ TEST_CASE(wire_ev_probes_may_be_padded_by_words) {
   }
 }
 
+// proves A.6.9
 TEST_CASE(wire_trimmed_data_keeps_what_survived) {
   for (const Opcode opcode : test::kAllOpcodes) {
     if (!carries_payload(opcode)) continue;
@@ -149,6 +150,7 @@ TEST_CASE(wire_control_is_whole_in_a_trimmed_class_too) {
   }
 }
 
+// proves A.1.1
 TEST_CASE(wire_unknown_opcodes_are_refused) {
   for (unsigned code = 0; code < 256; ++code) {
     const auto opcode = static_cast<Opcode>(code);
@@ -234,6 +236,7 @@ TEST_CASE(wire_bad_endpoint_operations_are_refused) {
   }
 }
 
+// proves A.1.3
 TEST_CASE(wire_credits_count_only_in_rc_acknowledgements) {
   for (unsigned syndrome = 0; syndrome < 256; ++syndrome) {
     const bool nak = syndrome >= 0x60 && syndrome <= 0x63;
@@ -273,6 +276,7 @@ TEST_CASE(wire_oversized_datagram_is_refused) {
   CHECK(error_of(bytes) == ParseError::kUnexpectedPayload);
 }
 
+// proves A.3.10
 TEST_CASE(wire_encode_settles_what_the_opcode_fixes) {
   std::uint8_t out[kHeaderBytesMax + wire::kIcrcBytes] = {};
   Packet received;
@@ -306,6 +310,7 @@ TEST_CASE(wire_fields_wider_than_their_place_do_not_spill) {
   CHECK(test::same_headers(plain, received));
 }
 
+// proves A.3.1
 TEST_CASE(wire_reserved_bits_are_ignored) {
   auto bytes = valid(Opcode::kWriteFirst);
   Packet before;

@@ -90,6 +90,7 @@ def to_rts(qp: QueuePair) -> None:
 # --- states and attributes
 
 
+# proves F.1.1
 def test_states_are_entered_in_order_and_only_so(qp):
     for wrong in (ToRtr(**RTR), ToRts(sq_psn=1)):
         with pytest.raises(InvalidStateError):
@@ -105,6 +106,7 @@ def test_states_are_entered_in_order_and_only_so(qp):
     to_rts(qp)
 
 
+# proves F.1.3
 @pytest.mark.parametrize(
     "name",
     [
@@ -126,6 +128,7 @@ def test_attributes_of_standard_verbs_are_refused_with_a_hint(step, name):
     assert caught.value.errno == errno.EINVAL
 
 
+# proves F.1.2
 @pytest.mark.parametrize(
     ("step", "name", "home"),
     [
@@ -140,6 +143,7 @@ def test_an_attribute_at_the_wrong_step_names_the_right_one(step, name, home):
         step(**{name: 1})
 
 
+# proves F.1.4
 @pytest.mark.parametrize(
     ("step", "values", "field"),
     [
@@ -173,6 +177,7 @@ def test_a_peer_address_that_is_none_is_refused(qp, value):
 # --- work
 
 
+# proves F.1.6
 def test_posting_needs_the_right_state(qp, context):
     region = qp.pd.register(bytearray(64))
     wr = SendWr(region=region, remote_address=0, rkey=1)
@@ -192,6 +197,7 @@ def test_a_peer_is_asked_in_rts_alone_and_its_silence_counted(qp):
     assert qp._native.ask_peer(0xFFFFFF) != 0
 
 
+# proves F.1.6
 def test_queues_hold_what_was_asked_and_no_more(qp):
     to_rts(qp)
     region = qp.pd.register(bytearray(64))
@@ -215,6 +221,7 @@ def test_queues_hold_what_was_asked_and_no_more(qp):
     region.close()
 
 
+# proves F.1.6
 @pytest.mark.parametrize(("offset", "length"), [(-1, 1), (65, 0), (0, 65), (64, 1), (0, -1)])
 def test_a_range_outside_the_region_is_refused(qp, offset, length):
     to_rts(qp)
@@ -237,6 +244,7 @@ def test_a_completion_queue_in_use_is_busy(context):
     cq.close()
 
 
+# proves F.1.5
 def test_a_hint_in_use_is_busy(context):
     hint = context.create_qp_hint(qps_per_peer=2, incast_degree=3)
     cq = context.create_cq(4)
@@ -339,6 +347,7 @@ def test_link_state_is_read_from_the_kernel(device):
 # --- profiles
 
 
+# proves F.2.1
 def test_profiles_move_one_step_at_a_time(device):
     profile = device.controller.create_cc_profile(1)
     with pytest.raises(InvalidStateError):
@@ -351,6 +360,7 @@ def test_profiles_move_one_step_at_a_time(device):
     assert caught.value.errno == errno.ENOENT
 
 
+# proves F.2.1
 def test_a_profile_that_is_not_online_is_refused_and_one_in_use_is_busy(device, qp):
     profile = device.controller.create_ev_profile(2, active_per_port=2)
     with pytest.raises(InvalidStateError, match="ONLINE"):
@@ -366,6 +376,7 @@ def test_a_profile_that_is_not_online_is_refused_and_one_in_use_is_busy(device, 
     device.controller.destroy(profile)
 
 
+# proves F.2.2, F.2.4
 def test_explicit_profiles_hold_just_those_paths(device):
     mine = [value for value, _port in device.evs()][:3]
     profile = device.controller.create_ev_profile(3, EvProfileMode.EXP, evs=mine, active_per_port=1)
@@ -384,6 +395,7 @@ def test_explicit_profiles_hold_just_those_paths(device):
     device.controller.destroy(profile)
 
 
+# proves F.2.2
 def test_generated_profiles_expand_the_format(device):
     first = min(value for value, port in device.evs() if port == 0)
     layout = device.controller.create_ev_format_profile(4, EvFormatMode.UDP, [16])
@@ -400,6 +412,7 @@ def test_generated_profiles_expand_the_format(device):
     device.controller.destroy(layout)
 
 
+# proves F.2.2
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
@@ -417,6 +430,7 @@ def test_profile_arguments_are_checked_by_name(device, arguments, field):
     assert caught.value.field == field
 
 
+# proves F.2.5
 def test_congestion_control_has_the_published_names(device):
     assert device.controller.create_cc_profile(10, "uet-1.0-nscc").controller_name == "nscc"
     assert device.controller.create_cc_profile(11, None).controller_name == "none"

@@ -158,6 +158,7 @@ def test_ipv6_with_both_ev_formats(ev_format):
             assert (used == {0}) == (ev_format == "udp")
 
 
+# proves X.7.1
 @pytest.mark.parametrize("payload_mtu", [256, 1024, 1404, 8192])
 def test_payload_mtu_is_what_both_agreed(devices, payload_mtu):
     target = bytearray(100_000)

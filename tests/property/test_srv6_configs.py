@@ -197,6 +197,7 @@ def port_of(shape: Shape, nic: int, plane: int) -> tuple[str, int]:
     return f"host{host}", own * shape.planes + plane
 
 
+# proves C.1.2
 @given(shapes())
 def test_each_path_passes_the_planned_switches_and_arrives(shape: Shape):
     plan = PathPlan.of(shape, AddressBlocks())
@@ -261,6 +262,7 @@ def test_ports_and_descriptions_are_those_of_the_cables(shape: Shape):
         assert said == {end: far for end, far in joined.items() if end[0] == node.name}
 
 
+# proves C.1.2
 @given(shapes())
 def test_tables_are_as_small_as_the_switch_has_neighbours(shape: Shape):
     plan = PathPlan.of(shape, AddressBlocks())

@@ -35,6 +35,7 @@ RULES = st.lists(
 )
 
 
+# proves C.2.1
 @given(RULES, ADDRESSES, st.integers(0, 65535))
 def test_the_nic_and_the_path_file_agree(rules: list[PathRule], peer: IPv6Address, selector: int):
     wanted = NicPaths((), tuple(rules)).destination(peer, selector)

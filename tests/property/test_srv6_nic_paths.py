@@ -53,6 +53,7 @@ def assert_rules_make(plan: PathPlan, paths: NicPaths, source: int, destination:
             assert paths.destination(plan.address(destination, port.plane), selector) == path.address
 
 
+# proves C.2.1
 @given(plans())
 def test_every_pair_and_selector_gets_the_address_of_its_path(plan):
     for source in range(plan.shape.hosts):
@@ -131,6 +132,7 @@ def test_a_read_way_goes_along_cables(plan, data):
             plan.read(address)
 
 
+# proves C.2.3
 @given(plans(), st.data())
 def test_generated_profiles_expand_to_the_addresses_of_the_plan(plan, data):
     source, destination = (data.draw(st.integers(0, plan.shape.hosts - 1)) for _ in range(2))
@@ -167,6 +169,7 @@ def test_the_ways_of_generated_addresses_are_their_selectors(plan, data):
         assert sorted(ways) == [(plane, selector) for selector in sorted(plan.selectors())]
 
 
+# proves C.5.1
 @given(plans(), st.data())
 def test_probes_come_back_over_every_uplink_once(plan, data):
     nic = data.draw(st.integers(0, plan.shape.hosts - 1))

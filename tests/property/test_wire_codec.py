@@ -174,6 +174,7 @@ def read(packet, headers):
     }
 
 
+# proves A.3.1
 @given(packets(), st.integers(0, 40))
 def test_bits_are_where_the_layout_table_puts_them(drawn, payload_bytes):
     opcode, values = drawn
@@ -234,6 +235,7 @@ def parse_or_error(datagram, trimmed):
         return None, str(error)
 
 
+# proves A.3.11
 @given(DATAGRAMS, st.booleans())
 def test_arbitrary_bytes_are_values_or_a_named_error(datagram, trimmed):
     packet, error = parse_or_error(datagram, trimmed)

@@ -35,6 +35,7 @@ def expand_by_characters(ev_format, fields, compact):
     return int(text.ljust(256, "0"), 2).to_bytes(32, "big")
 
 
+# proves F.3.1
 @given(profiles(), st.data())
 def test_expansion_equals_the_one_by_characters(profile, data):
     ev_format, fields = profile

@@ -22,6 +22,7 @@ DEMO = PathPlan.of(Shape(planes=4, hosts=4, hosts_per_t0=2, t1s=4), AddressBlock
 PODS = PathPlan.of(Shape(planes=2, hosts=11, hosts_per_t0=2, t1s=3, t0s_per_pod=3, t1_uplinks=2), AddressBlocks())
 
 
+# proves C.3.1
 def test_the_published_shift_example():
     start = IPv6Address("2001:db8:10:1000:11:104::")
     assert [str(one) for one in shifted(start)] == ["2001:db8:1000:11:104::", "2001:db8:11:104::", "2001:db8:104::"]
@@ -47,6 +48,7 @@ def copies_of(template_mask: IPv6Address, selector_mask: int) -> tuple[Copy, ...
     return tuple(runs)
 
 
+# proves C.2.2
 @pytest.mark.parametrize(
     ("template", "template_mask", "selector_mask", "selector", "expected"),
     [
@@ -68,6 +70,7 @@ def test_our_rules_can_say_what_the_published_path_file_says(
     assert rule.destination(IPv6Address("fd00::1"), selector) == IPv6Address(expected)
 
 
+# proves C.1.1
 def test_addresses_of_the_demo_fabric():
     path = DEMO.path(0, 3, 1, 2)
     assert str(path.address) == "fcbb:bb00:4002:8006:4003:e003::"
@@ -90,6 +93,7 @@ def test_no_rule_for_peers_that_the_fabric_does_not_have():
     assert paths.destination(IPv6Address("2001:db8::1"), 0) is None
 
 
+# proves C.1.1
 @pytest.mark.parametrize(
     ("address", "source", "why"),
     [
@@ -143,6 +147,7 @@ def test_more_switches_than_usids_are_refused():
         UsidPlan(Shape(planes=16, hosts=1 << 17, hosts_per_t0=64, t1s=64))
 
 
+# proves C.5.1
 def test_probe_paths_of_the_demo_fabric():
     probes = probe_paths(DEMO, 1, 1)
     assert [str(probe.address) for probe in probes] == [

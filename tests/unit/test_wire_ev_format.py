@@ -47,6 +47,7 @@ VECTORS = {
 }
 
 
+# proves F.3.1
 @pytest.mark.parametrize("name", VECTORS)
 def test_published_vectors(name):
     ev_format, fields, compact, expected = VECTORS[name]
@@ -61,6 +62,7 @@ def test_zeros_behind_the_compact_ev_change_nothing(name):
     assert expand_ev(ev_format, fields, compact.ljust(32, b"\0")) == expand_ev(ev_format, fields, compact)
 
 
+# proves F.3.4
 def test_full_32_bit_mask():
     assert expand_ev(EvFormat((32,)), (F(32, mask=0xFFFFFFFF),), bytes.fromhex("89abcdef"))[:4].hex() == "89abcdef"
 
@@ -69,6 +71,7 @@ def test_bits_of_the_mask_replace_initial_ones():
     assert expand_ev(EvFormat((8,)), (F(8, initial=0xFF, mask=0x0F),), b"\x20")[0] == 0xF2
 
 
+# proves F.3.3
 @pytest.mark.parametrize(
     ("compact", "allowed"),
     [
@@ -90,6 +93,7 @@ def test_compact_ev_outside_the_range():
             expand_ev(PAIR, fields, compact)
 
 
+# proves F.2.3
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
@@ -108,6 +112,7 @@ def test_bad_formats(arguments, field):
         EvFormat(**arguments)
 
 
+# proves F.3.2
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
@@ -128,6 +133,7 @@ def test_bad_profile_fields(arguments, field):
         EvProfileField(**arguments)
 
 
+# proves F.3.2
 def test_profile_that_does_not_fit_its_format():
     with pytest.raises(ConfigError, match="fields is 3"):
         expand_ev(PAIR, (FULL, FULL, FULL), bytes(6))
@@ -135,6 +141,7 @@ def test_profile_that_does_not_fit_its_format():
         expand_ev(EvFormat((16, 8)), (FULL, FULL), bytes(4))
 
 
+# proves F.3.5
 def test_generated_evs_cover_the_ranges_once():
     fields = (F(16, 0x1000, 0x3, maximum=2), F(16, 0xC000, 0xF, minimum=4, maximum=7))
     values = [ev_value(PAIR, expanded) for expanded in generate_evs(PAIR, fields)]

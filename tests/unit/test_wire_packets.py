@@ -43,12 +43,14 @@ def read(packet, values):
     }
 
 
+# proves A.2.1
 @pytest.mark.parametrize("name", REFERENCES)
 def test_reference_packets_encode(name):
     reference = REFERENCES[name]
     assert wire.encode_headers(build(reference["values"])).hex() == "".join(reference["headers"])
 
 
+# proves A.2.1
 @pytest.mark.parametrize("name", REFERENCES)
 def test_reference_packets_parse(name):
     reference = REFERENCES[name]
@@ -59,6 +61,7 @@ def test_reference_packets_parse(name):
     assert (packet.header_bytes, packet.payload_bytes) == (len(headers), 0)
 
 
+# proves A.2.1
 def test_there_is_a_reference_for_every_opcode():
     assert {reference["values"]["bth"]["opcode"] for reference in REFERENCES.values()} == {
         opcode.name for opcode in wire.Opcode
