@@ -22,13 +22,13 @@ test:  ## all tests: C++, seeded simulation, Python
 bench:  ## all benchmarks, one table
 	@$(PYTHON) tools/dev.py bench $(ARGS)
 
-lint:  ## formatting, types, layers; changes nothing
+lint:  ## formatting, types, layers, requirements; changes nothing
 	@$(PYTHON) tools/dev.py lint
 
 format:  ## rewrite the sources in the project's format
 	@$(PYTHON) tools/dev.py format
 
-spec:  ## write the sources and reference pages that spec/*.toml describes
+spec:  ## write the sources and reference pages that spec/*.toml describes, and the table of requirements
 	@$(PYTHON) tools/dev.py spec
 
 stub:  ## write src/openmrc/_native/*.pyi after a change to the bindings

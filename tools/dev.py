@@ -324,14 +324,15 @@ def task_bench(args: list[str]) -> None:
 
 
 def task_lint(_args: list[str]) -> None:
-    """Formatting, types, layers. Changes nothing."""
-    steps = Steps(8)
+    """Formatting, types, layers, requirements. Changes nothing."""
+    steps = Steps(9)
     env = set_up(steps)
     steps.show("ruff check", ["ruff", "check", "."], env)
     steps.show("ruff format", ["ruff", "format", "--check", "."], env)
     steps.show("mypy", ["mypy"], env)
     steps.show("layers of the Python package", ["lint-imports", "--no-logo"], {**env, "PYTHONPATH": "src"})
     steps.show("clang-format", ["clang-format", "--dry-run", "-Werror", *map(str, cpp_files())], env)
+    steps.show("requirements", [str(PYTHON), "tools/requirements.py", "--check"], env)
 
 
 def task_format(_args: list[str]) -> None:
@@ -343,10 +344,11 @@ def task_format(_args: list[str]) -> None:
 
 
 def task_spec(_args: list[str]) -> None:
-    """Write the sources and reference pages that spec/*.toml describes."""
-    steps = Steps(4)
+    """Write the sources and reference pages that spec/*.toml describes, and the table of requirements."""
+    steps = Steps(5)
     env = set_up(steps)
     steps.show("spec", [str(PYTHON), "tools/spec.py"], env)
+    steps.show("requirements", [str(PYTHON), "tools/requirements.py"], env)
 
 
 def task_stub(_args: list[str]) -> None:
