@@ -154,18 +154,22 @@ TEST_CASE(error_08_unknown_qp_and_strange_source) {
   packet.reth = {kTarget, Pair::kKey, 4};
   pair.deliver(pair.forge(0, packet, {1, 2, 3, 4}));
   CHECK(pair.engine(1).drops().unknown_qp == 1);
-  // The right QP, but from an address that is not the peer's.
+  // The right QP, but from an address that is not that of the peer's port.
   packet.bth.destination_qp = 0;
   packet.bth.psn = pair.options.psn[0];
-  Flying stranger = pair.forge(1, packet, {1, 2, 3, 4});
-  stranger.bytes[7] = static_cast<std::uint8_t>(pair.qp[1]);
-  stranger.to = 1;
+  Flying stranger = pair.forge(0, packet, {1, 2, 3, 4});
+  const wire::Flow flow{Pair::address(0, 3), Pair::address(1, 0), stranger.fields.source_port, 4791};
+  const std::uint32_t crc = wire::icrc(flow, {stranger.bytes.data(), stranger.bytes.size() - 4}, {}, 0);
+  for (std::size_t i = 0; i < 4; ++i) {
+    stranger.bytes[stranger.bytes.size() - 4 + i] = static_cast<std::uint8_t>(crc >> (8 * i));
+  }
   const std::vector<std::uint8_t> before = pair.memory[1];
   RxDatagram rx;
   rx.source = Pair::address(0, 3);
   rx.fields = stranger.fields;
   rx.bytes = stranger.bytes;
   pair.engine(1).handle_datagram(pair.now, rx);
+  CHECK(pair.engine(1).drops().wrong_source == 1 && pair.engine(1).drops().bad_icrc == 0);
   CHECK(pair.memory[1] == before);
   CHECK(pair.stats(1).received_packets == 0);
 }
@@ -474,6 +478,21 @@ TEST_CASE(error_21_a_nack_of_nothing_that_was_sent_ends_nothing) {
     CHECK(pair.state(0) == QpState::kRts);
   }
   CHECK(pair.stats(0).nacks_received == 4 && pair.stats(0).stale_packets == 4);
+  pair.pump();
+  wire::Packet sack;
+  sack.bth.opcode = Opcode::kSack;
+  sack.seth.source_context = packet.neth.source_context;
+  sack.seth.destination_context = packet.neth.destination_context;
+  sack.seth.cack_psn = pair.options.psn[0] + 4;
+  sack.seth.sack_offset = 1;
+  sack.seth.bitmap = 0b100;
+  pair.deliver(pair.forge(1, sack));
+  packet.neth.nack_psn = pair.options.psn[0] + 7;  // which has arrived
+  pair.deliver(pair.forge(1, packet));
+  CHECK(pair.state(0) == QpState::kRts);
+  ++packet.neth.nack_psn;
+  pair.deliver(pair.forge(1, packet));
+  CHECK(pair.state(0) == QpState::kError);
 }
 
 // A forged copy of a packet that is still missing is refused once everything before it has come; if the true one comes

@@ -82,7 +82,7 @@ TEST_CASE(ev_search_repeated_marks_do_not_extend_the_penalty) {
   CHECK(f.next() == f.order[0]);
 }
 
-// proves A.11.9
+// proves A.11.6, A.11.9
 TEST_CASE(ev_search_skip_lapses_by_time_when_configured) {
   Ring f(3, {.active_per_port = 3, .skip_lapse = 100});
   f.now = 1000;

@@ -65,7 +65,9 @@ TEST_CASE(an_overtaken_packet_is_waited_for_as_long_as_the_slowest_path_takes) {
       return Fate::kPass;
     };
     CHECK(pair.write(0, 2, 20'000, kTarget) == Status::kOk);
-    CHECK(pair.run_until_sends(0, 2));
+    pair.run_for(kPsPerUs);
+    CHECK(pair.write(0, 3, 1000, kTarget + 30'000) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 3));
     CHECK(pair.stats(0).losses_inferred == (late == 2 * kPsPerUs ? 0U : 1U));
     CHECK(pair.stats(0).timeouts == 0);
   }
@@ -233,6 +235,7 @@ TEST_CASE(reverse_paths_learn_how_long_a_probe_takes) {
   CHECK(paths.patience(0, kInterval) == 180 * kPsPerMs);
 }
 
+// proves A.11.17
 TEST_CASE(reverse_paths_pass_over_one_that_own_data_finds_dead_later) {
   test::EvSetFixture fixture(test::universe_of(1, 4), {.active_per_port = 4});
   ReversePaths paths;
@@ -271,6 +274,16 @@ TEST_CASE(reverse_paths_leave_denied_evs) {
   for (const std::uint32_t value : used) CHECK(fixture.set.deny(0, value));
   paths.leave_denied(fixture.set);
   for (int i = 0; i < 16; ++i) CHECK(paths.choose(fixture.set, 1, 1, 0, ev) && !used.contains(ev.value));
+}
+
+// proves A.11.18
+TEST_CASE(reverse_paths_take_the_ev_whose_probe_was_answered) {
+  test::EvSetFixture fixture(test::universe_of(1, 16));
+  ReversePaths paths;
+  paths.start(fixture.set, 1, Rng(3));
+  paths.on_probe_result(0, fixture.set, {9, 0}, kPsPerUs);
+  Ev ev;
+  for (int i = 0; i < 8; ++i) CHECK(paths.choose(fixture.set, 1, 1, 0, ev) && ev.value == 9);
 }
 
 }  // namespace

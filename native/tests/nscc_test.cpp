@@ -444,6 +444,12 @@ TEST_CASE(nscc_quick_adapt_needs_starvation) {
   }
   CHECK(d.cc.stats().quick_adapts == 0);
   CHECK(d.window() > 100'000);
+  Driver third;  // of the largest window in each period: much less than the window, and more than an eighth
+  for (int i = 0; i < 300; ++i) {
+    if (i == 90) third.cc.on_loss(third.now, kMtu, third.inflight);
+    third.ack(0, false, kMtu / 4);
+  }
+  CHECK(third.cc.stats().quick_adapts == 0 && third.cc.stats().losses == 1);
 }
 
 TEST_CASE(nscc_quick_adapt_can_be_disabled) {
