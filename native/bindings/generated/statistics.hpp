@@ -129,7 +129,6 @@ inline nb::dict to_dict(const DropStats& stats) {
   out["unknown_qp"] = stats.unknown_qp;
   out["wrong_source"] = stats.wrong_source;
   out["qp_not_ready"] = stats.qp_not_ready;
-  out["wrong_context"] = stats.wrong_context;
   out["unknown_peer"] = stats.unknown_peer;
   out["wrong_transport"] = stats.wrong_transport;
   out["events_dropped"] = stats.events_dropped;

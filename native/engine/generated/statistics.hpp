@@ -207,8 +207,6 @@ struct DropStats {
   std::uint64_t wrong_source = 0;
   // To a QP that is not in RTR or RTS.
   std::uint64_t qp_not_ready = 0;
-  // Of a former incarnation of the peer.
-  std::uint64_t wrong_context = 0;
   // Endpoint operations of senders that are no peer.
   std::uint64_t unknown_peer = 0;
   // MRC to an RC QP, or the reverse.

@@ -244,8 +244,6 @@ class DropStatistics:
     """Not from an address of the QP's peer."""
     qp_not_ready: int
     """To a QP that is not in RTR or RTS."""
-    wrong_context: int
-    """Of a former incarnation of the peer."""
     unknown_peer: int
     """Endpoint operations of senders that are no peer."""
     wrong_transport: int
