@@ -1,8 +1,10 @@
-// A test registry of forty lines: the C++ tests build on a machine that has a compiler and nothing else.
+// A test registry of fifty lines: the C++ tests build on a machine that has a compiler and nothing else.
 #pragma once
 
 #include <cstdio>
 #include <vector>
+
+#include "tests/check_values.hpp"
 
 namespace openmrc::test {
 
@@ -25,9 +27,15 @@ struct Registration {
   Registration(const char* name, void (*run)()) { cases().push_back({name, run}); }
 };
 
-inline void check_failed(const char* expression, const char* file, int line) {
+// Of a compound expression, `values` are those of the first comparison, where that one is false.
+inline std::string failed_check(const char* expression, const Values& values, const char* file, int line) {
+  std::string text = std::string(file) + ':' + std::to_string(line) + ": CHECK(" + expression + ") failed";
+  return values.text().empty() ? text : text + ": " + values.text();
+}
+
+inline void report(const std::string& failure) {
   ++failures();
-  std::fprintf(stderr, "%s:%d: CHECK(%s) failed\n", file, line, expression);
+  std::fprintf(stderr, "%s\n", failure.c_str());
 }
 
 }  // namespace openmrc::test
@@ -37,7 +45,9 @@ inline void check_failed(const char* expression, const char* file, int line) {
   static const ::openmrc::test::Registration registration_of_##name(#name, &name); \
   static void name()
 
-#define CHECK(expression)                                                              \
-  do {                                                                                 \
-    if (!(expression)) ::openmrc::test::check_failed(#expression, __FILE__, __LINE__); \
+#define CHECK(expression)                                                                                       \
+  do {                                                                                                          \
+    ::openmrc::test::Values values_of_check;                                                                    \
+    if (!static_cast<bool>(values_of_check <= expression))                                                      \
+      ::openmrc::test::report(::openmrc::test::failed_check(#expression, values_of_check, __FILE__, __LINE__)); \
   } while (false)

@@ -158,7 +158,7 @@ class Network {
       }
       Outbound out;
       if (free == 0 || !nic.endpoint->poll_transmit(now, free, nic.paused, out)) break;
-      CHECK((free >> out.port) & 1);
+      CHECK((free >> out.port & 1) != 0);
       CHECK(out.packet.traffic_class == TrafficClass::kControl || !((nic.paused >> out.port) & 1));
       nic.busy[out.port] = now + transmit_time(out.packet.bytes);
       out.packet.source_host = host;

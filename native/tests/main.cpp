@@ -1,18 +1,90 @@
-// Runs every TEST_CASE linked in, or those whose name contains the first argument.
+// Usage: openmrc_tests [--jobs N] [TEXT]    Runs every TEST_CASE linked in, or those whose name contains TEXT, in N
+// processes that share the cases.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "tests/check.hpp"
 
-int main(int argc, char** argv) {
-  int run = 0;
-  for (const auto& test : openmrc::test::cases()) {
-    if (argc > 1 && std::strstr(test.name, argv[1]) == nullptr) continue;
-    const int before = openmrc::test::failures();
-    test.run();
-    ++run;
-    if (openmrc::test::failures() != before) std::fprintf(stderr, "FAILED %s\n", test.name);
+namespace {
+
+constexpr int kJobsMax = 256;
+
+struct Options {
+  int jobs = 1;
+  const char* text = "";
+};
+
+// Shared by all processes.
+struct Progress {
+  std::atomic<std::size_t> next_case = 0;
+  std::atomic<int> run = 0;
+  std::atomic<int> failures = 0;
+};
+
+bool parse(int argc, char** argv, Options& options) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--jobs") == 0 && i + 1 < argc) {
+      options.jobs = std::atoi(argv[++i]);
+    } else {
+      options.text = argv[i];
+    }
   }
-  std::printf("%d cases, %d failed checks\n", run, openmrc::test::failures());
-  return run == 0 || openmrc::test::failures() != 0 ? 1 : 0;
+  return options.jobs >= 1 && options.jobs <= kJobsMax;
+}
+
+void run_cases(const char* text, Progress& progress) {
+  const auto& cases = openmrc::test::cases();
+  for (std::size_t i = progress.next_case++; i < cases.size(); i = progress.next_case++) {
+    if (std::strstr(cases[i].name, text) == nullptr) continue;
+    const int before = openmrc::test::failures();
+    cases[i].run();
+    ++progress.run;
+    if (openmrc::test::failures() != before) std::fprintf(stderr, "FAILED %s\n", cases[i].name);
+  }
+  progress.failures += openmrc::test::failures();
+}
+
+// Whether all processes reached their ends; one that crashed has written why.
+bool run_in_processes(const Options& options, Progress& progress) {
+  for (int i = 0; i < options.jobs; ++i) {
+    const pid_t child = ::fork();
+    if (child < 0) std::abort();
+    if (child == 0) {
+      run_cases(options.text, progress);
+      std::exit(0);  // not _exit: a sanitizer looks for leaks here
+    }
+  }
+  bool all = true;
+  for (int status = 0; ::wait(&status) > 0;) all = all && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  if (!parse(argc, argv, options)) {
+    std::fprintf(stderr, "--jobs takes 1 to %d\n", kJobsMax);
+    return 2;
+  }
+  void* memory = ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  auto& progress = *new (memory) Progress;
+  bool ended = true;
+  if (options.jobs == 1) {
+    run_cases(options.text, progress);
+  } else {
+    ended = run_in_processes(options, progress);
+  }
+  std::printf("%d cases, %d failed checks%s\n", progress.run.load(), progress.failures.load(),
+              ended ? "" : ", and a process that ended in the middle of a case");
+  return ended && progress.run > 0 && progress.failures == 0 ? 0 : 1;
 }

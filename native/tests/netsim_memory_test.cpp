@@ -51,7 +51,8 @@ TEST_CASE(netsim_elements_of_slabs_stay_where_they_are) {
   std::vector<std::uint64_t*> places;
   while (slabs.size() < 300'000) {
     const std::uint32_t before = slabs.size();
-    CHECK(before + slabs.grow() == slabs.size());
+    const auto grown = slabs.grow();
+    CHECK(before + grown == slabs.size());
     for (std::uint32_t i = before; i < slabs.size(); ++i) {
       slabs[i] = std::uint64_t{i} * 3;
       places.push_back(&slabs[i]);
