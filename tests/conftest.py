@@ -7,8 +7,10 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import own_namespace
 import pytest
 from hypothesis import HealthCheck, settings
+from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # hooks
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -24,6 +26,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 # that interrupt them would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Namespaces for each process that runs tests: a worker, or this one where there are no workers."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        own_namespace.enter()
 
 
 @pytest.fixture(autouse=True)

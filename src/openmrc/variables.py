@@ -35,7 +35,7 @@ VARIABLES: Mapping[str, str] = {
 """Variables for users, with the meaning of each."""
 
 _INTERNAL = (PARENT, KEEPER)  # set by openmrc for its own child processes
-_OF_THE_TESTS = ("OPENMRC_SCENARIOS", "OPENMRC_TEST_BUILD")
+_OF_THE_TESTS = ("OPENMRC_SCENARIOS", "OPENMRC_TEST_BUILD", "OPENMRC_TEST_PROCESS", "OPENMRC_TEST_SKIPS")
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from own_ports import UDP_PORT
 
 from _spec_model import INTEGERS, Field, load
 from openmrc import _native
@@ -145,7 +146,7 @@ def test_records_are_frozen_and_compare_by_value():
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[Device]:
-    with Device(["127.0.0.73"], evs_per_port=4) as opened:
+    with Device(["127.0.0.73"], udp_port=UDP_PORT, evs_per_port=4) as opened:
         yield opened
 
 
@@ -195,7 +196,7 @@ def test_values_reach_the_engine(qp):
 
 
 def test_a_device_takes_its_settings_by_keyword_and_shows_those_in_force():
-    with Device(["127.0.0.74"], evs_per_port=3, seed=-1, ev_format="udp") as device:
+    with Device(["127.0.0.74"], udp_port=UDP_PORT, evs_per_port=3, seed=-1, ev_format="udp") as device:
         settings = device.settings
         assert (settings.evs_per_port, settings.burst_packets, settings.ev_format) == (3, 8, EvFormatMode.UDP)
         assert settings.seed == (1 << 64) - 1

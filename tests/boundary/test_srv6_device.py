@@ -9,6 +9,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 import numpy as np
 import pytest
+from own_ports import UDP_PORT
 
 from openmrc import Device, connect, listen
 from openmrc.errors import ConfigError, DeviceError, HandshakeError
@@ -32,7 +33,7 @@ def copied(source: str, at: int, bits: int, to: int) -> NicPaths:
 
 
 def test_a_path_file_is_all_that_a_device_needs():
-    with Device(paths=paths(rate_bps=25_000_000_000), udp_port=4811) as device:
+    with Device(paths=paths(rate_bps=25_000_000_000), udp_port=UDP_PORT) as device:
         assert device.ev_format is EvFormatMode.SRV6
         assert device.ports[0].rate_bps == 25_000_000_000
         assert device.burst_packets == 1
@@ -44,7 +45,7 @@ def test_a_path_file_is_all_that_a_device_needs():
 
 
 def test_evs_go_through_all_paths_before_they_repeat_one():
-    with Device(paths=paths(), udp_port=4811, evs_per_port=4, first_source_port=50000) as device:
+    with Device(paths=paths(), udp_port=UDP_PORT, evs_per_port=4, first_source_port=50000) as device:
         assert [(value >> 16, value & 0xFFFF) for value, _ in device.evs()] == [
             (0, 50000), (1, 50000), (5, 50000), (0, 50001),
         ]  # fmt: skip
@@ -52,7 +53,7 @@ def test_evs_go_through_all_paths_before_they_repeat_one():
 
 def test_with_fewer_evs_than_paths_the_seed_draws_which():
     def drawn(seed: int) -> set[int]:
-        with Device(paths=paths(selectors=tuple(range(200))), udp_port=4811, evs_per_port=16, seed=seed) as device:
+        with Device(paths=paths(selectors=tuple(range(200))), udp_port=UDP_PORT, evs_per_port=16, seed=seed) as device:
             return {value >> 16 for value, _ in device.evs()}
 
     assert drawn(1) == drawn(1)
@@ -61,7 +62,7 @@ def test_with_fewer_evs_than_paths_the_seed_draws_which():
 
 
 def test_many_paths_are_as_many_evs_as_a_device_may_have():
-    with Device(paths=paths(selectors=tuple(range(65536))), udp_port=4811) as device:
+    with Device(paths=paths(selectors=tuple(range(65536))), udp_port=UDP_PORT) as device:
         assert len({value >> 16 for value, _ in device.evs()}) == len(device.evs()) == 1024
 
 
@@ -76,15 +77,15 @@ def test_what_is_written_over_srv6_arrives_and_without_offloads():
     memory = np.zeros(1 << 20, dtype=np.uint8)
     message = np.random.default_rng(3).integers(0, 256, len(memory), dtype=np.uint8)
     with (
-        Device(paths=paths(), udp_port=4812) as near,
-        Device(paths=paths(), udp_port=4813) as far,
+        Device(paths=paths(), udp_port=UDP_PORT + 1) as near,
+        Device(paths=paths(), udp_port=UDP_PORT + 2) as far,
         listen(far, "[::1]:0", region=memory) as listener,
     ):
         with ThreadPoolExecutor() as pool:
             accepting = pool.submit(listener.accept, timeout_s=10)
             connection = connect(near, listener.address)
         with accepting.result(), connection:
-            assert [one.answered for one in near.controller.probe(Peer(("::1",), 4813))] == [True] * 33
+            assert [one.answered for one in near.controller.probe(Peer(("::1",), UDP_PORT + 2))] == [True] * 33
             assert connection.agreed["payload_mtu"] == 4096
             connection.write(message).wait(timeout_s=10)
             assert np.array_equal(memory, message)
@@ -92,13 +93,13 @@ def test_what_is_written_over_srv6_arrives_and_without_offloads():
         socket = near.statistics().ports[0].socket
         assert not socket.segmentation_offload
         assert not far.statistics().ports[0].socket.receive_offload
-        assert not any(one.answered for one in near.controller.probe(Peer(("::1",), 4813), timeout_s=0.05))
+        assert not any(one.answered for one in near.controller.probe(Peer(("::1",), UDP_PORT + 2), timeout_s=0.05))
 
 
 def test_a_peer_that_no_rule_knows_is_an_error_before_anything_is_sent():
     stranger = PathRule(IPv6Network("fd00::/16"), LOOPBACK)
-    with Device(paths=paths(stranger), udp_port=4811) as device:
-        peer = Peer(("::1",), 4812)
+    with Device(paths=paths(stranger), udp_port=UDP_PORT) as device:
+        peer = Peer(("::1",), UDP_PORT + 1)
         with pytest.raises(DeviceError, match="no way from ::1 to ::1: no path rule knows the peer"):
             device.path_mtu_bytes(peer)
         assert not any(one.answered for one in device.controller.probe(peer, timeout_s=0.01))
@@ -109,8 +110,8 @@ def test_a_peer_that_no_rule_knows_is_an_error_before_anything_is_sent():
 
 def test_both_ends_must_have_the_same_ev_format():
     with (
-        Device(paths=paths(), udp_port=4812) as near,
-        Device(["::1"], ev_format="stev", udp_port=4813, evs_per_port=4) as far,
+        Device(paths=paths(), udp_port=UDP_PORT + 1) as near,
+        Device(["::1"], ev_format="stev", udp_port=UDP_PORT + 2, evs_per_port=4) as far,
         listen(far, "[::1]:0") as listener,
     ):
         with ThreadPoolExecutor() as pool:
@@ -122,7 +123,7 @@ def test_both_ends_must_have_the_same_ev_format():
 
 
 def test_only_paths_of_the_path_file_can_be_in_a_profile():
-    with Device(paths=paths(), udp_port=4811) as device:
+    with Device(paths=paths(), udp_port=UDP_PORT) as device:
         source_port = device.evs()[0][0] & 0xFFFF
         with pytest.raises(ConfigError, match="evs"):
             device.controller.create_ev_profile(1, EvProfileMode.EXP, evs=[2 << 16 | source_port])
@@ -163,5 +164,5 @@ def test_only_paths_of_the_path_file_can_be_in_a_profile():
 )
 def test_what_cannot_be_a_path_is_refused_by_name(settings, field):
     with pytest.raises(ConfigError) as caught:
-        Device(udp_port=4811, **settings)
+        Device(udp_port=UDP_PORT, **settings)
     assert caught.value.field == field

@@ -6,6 +6,7 @@ import errno
 from collections.abc import Iterator
 
 import pytest
+from own_ports import UDP_PORT
 
 from openmrc import _native
 from openmrc.connection import QpSettings
@@ -63,7 +64,7 @@ RTR = {"peer": PEER, "destination_qp": 0x1234, "rq_psn": 7}
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[Device]:
-    with Device(["127.0.0.71", "127.0.0.72"], evs_per_port=4) as opened:
+    with Device(["127.0.0.71", "127.0.0.72"], udp_port=UDP_PORT, evs_per_port=4) as opened:
         yield opened
 
 
@@ -319,7 +320,7 @@ def test_port_text_has_interface_and_advertised_address():
 def test_the_rate_of_a_port_is_the_lesser_of_what_is_known():
     guess = port_rate_bps(Port("127.0.0.1"))
     with Device(
-        [Port("127.0.0.1", rate_bps=guess * 2), Port("127.0.0.2", "lo", rate_bps=1000)], udp_port=4791
+        [Port("127.0.0.1", rate_bps=guess * 2), Port("127.0.0.2", "lo", rate_bps=1000)], udp_port=UDP_PORT
     ) as device:
         assert [port_rate_bps(port) for port in device.ports] == [guess * 2, 1000]
         assert rate_of(device, QpSettings()) == guess * 2 + 1000

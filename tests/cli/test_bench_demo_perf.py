@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from own_ports import UDP_PORT
 
 pytestmark = pytest.mark.live
-
-UDP_PORT = "4981"
 
 
 def openmrc(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -161,7 +160,10 @@ def server() -> Iterator[str]:
     """A perf server on loopback for two clients; its TCP port."""
     command = [sys.executable, "-m", "openmrc.cli.main", "perf", "serve", "--ports", "127.81.0.1,127.81.1.1"]
     process = subprocess.Popen(
-        [*command, "--port", "0", "--udp-port", UDP_PORT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "--port", "0", "--udp-port", str(UDP_PORT)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -174,7 +176,7 @@ def server() -> Iterator[str]:
 
 
 def test_perf_measures_bandwidth_and_latency(server: str, tmp_path: Path):
-    common = ("127.0.0.1", "--port", server, "--udp-port", UDP_PORT, "--iterations", "64")
+    common = ("127.0.0.1", "--port", server, "--udp-port", str(UDP_PORT), "--iterations", "64")
     write = openmrc("perf", "write", *common, "--json", str(tmp_path / "write.json"))
     assert write.returncode == 0, write.stderr
     assert "BW average[Gb/s]" in write.stdout
@@ -217,6 +219,6 @@ def test_perf_without_a_server_says_which_address_and_ends_with_1():
 
 
 def test_perf_refuses_another_number_of_ports(server: str):
-    done = openmrc("perf", "write", "127.0.0.1", "--port", server, "--udp-port", UDP_PORT, "--ports", "127.81.0.9")
+    done = openmrc("perf", "write", "127.0.0.1", "--port", server, "--udp-port", str(UDP_PORT), "--ports", "127.81.0.9")
     assert done.returncode == 2
     assert "2 addresses" in one_line(done.stderr)

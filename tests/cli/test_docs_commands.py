@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from own_ports import TCP_PORT, UDP_PORT, on_own_ports
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -31,10 +32,11 @@ def write_files_of(page: Path, folder: Path) -> None:
 
 
 def argv_of(command: str) -> list[str]:
-    """The command with this interpreter, so that no installed script is needed."""
+    """The command with this interpreter and, where it names ports by default, with those of this test process."""
     words = shlex.split(command)
     program = {"openmrc": [sys.executable, "-m", "openmrc.cli.main"], "python": [sys.executable]}
-    return [*program[words[0]], *words[1:]]
+    ports = ["--port", str(TCP_PORT), "--udp-port", str(UDP_PORT)] if words[:2] == ["openmrc", "perf"] else []
+    return [*program[words[0]], *words[1:], *ports]
 
 
 @pytest.mark.timeout(180)
@@ -70,7 +72,7 @@ def test_commands_of_a_page_work_as_printed(repository: Path, tmp_path: Path, pa
 
 def test_the_two_programs_of_the_tutorial_work_together(repository: Path):
     text = (repository / "docs" / "tutorial.md").read_text()
-    offers, writes = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    offers, writes = map(on_own_ports, re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
     with subprocess.Popen([sys.executable, "-c", offers], stdout=subprocess.PIPE, text=True) as listener:
         try:
             for _ in range(50):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from own_ports import UDP_PORT
 
 from openmrc.errors import ConfigError
 from openmrc.verbs import Device, Peer
 
 pytestmark = pytest.mark.live
-
-UDP_PORT = 4993
 
 
 @pytest.mark.parametrize(

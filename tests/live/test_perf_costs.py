@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from own_ports import UDP_PORT
 
 from openmrc import Device
 from openmrc.live.perf import PerfClient, PerfServer
@@ -15,7 +16,6 @@ from openmrc.live.perf_wire import Lines, PerfOptions
 
 pytestmark = pytest.mark.live
 
-UDP_PORT = 4983
 SIZE = 1 << 20
 
 

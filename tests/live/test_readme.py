@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from own_ports import on_own_ports
 
 pytestmark = pytest.mark.live
 
@@ -18,6 +19,7 @@ def test_one_program_writes_into_the_memory_of_the_other(repository: Path) -> No
     offers, writes = (
         next(block for block in blocks if word in block) for word in ("openmrc.listen", "openmrc.connect")
     )
+    offers, writes = on_own_ports(offers), on_own_ports(writes)
     with subprocess.Popen([sys.executable, "-c", offers], stdout=subprocess.PIPE, text=True) as listener:
         try:
             writer = connect_when_it_listens(writes, listener)

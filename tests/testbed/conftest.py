@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -27,6 +28,13 @@ def needs_namespaces() -> None:
     pytest.importorskip("pyroute2", reason="the extra `testbed` is not installed")
     if not namespaces_allowed():
         pytest.skip("network namespaces need root")
+
+
+@pytest.fixture(scope="session")
+def needs_data_plane(needs_namespaces: None) -> None:
+    """Skips where the data plane cannot be compiled; that it cannot be loaded is a failure."""
+    if shutil.which("clang") is None:
+        pytest.skip("the data plane needs clang")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -12,9 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from openmrc.cli.main import main
 from openmrc.testbed import TestBed, namespaces, state
+
+OWN_VARIABLE = "OPENMRC_TEST_PROCESS"
 
 pytestmark = pytest.mark.root
 
@@ -104,11 +108,11 @@ def test_a_bed_in_a_user_namespace_is_entered_by_every_command_and_seen_by_nobod
 
 
 def test_a_rootless_up_that_fails_ends_its_keeper(
-    fabric_file: Path, bed_name: str, left_of: Callable[[str], list[str]]
+    fabric_file: Path, bed_name: str, left_of: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ):
     from openmrc.testbed import rootless
 
-    before = sleepers()
+    monkeypatch.setenv(OWN_VARIABLE, str(os.getpid()))
     program = (
         "from openmrc.testbed import kernel, TestBedError\n"
         "def fail(*_): raise TestBedError('injected')\n"
@@ -117,6 +121,7 @@ def test_a_rootless_up_that_fails_ends_its_keeper(
         f"main(['testbed', 'up', {str(fabric_file)!r}, '--name', {bed_name!r}])\n"
     )
     keeper = rootless.start_keeper()
+    until(lambda: sleepers() == {str(keeper)})
     try:
         command = [
             *rootless.entry(keeper),
@@ -132,15 +137,17 @@ def test_a_rootless_up_that_fails_ends_its_keeper(
         rootless.end_keeper(keeper)
     assert left_of(bed_name) == []
     openmrc("up", fabric_file, "--name", "Not A Name", "--rootless", code=2)
-    assert sleepers() == before
+    assert sleepers() == set()
 
 
 def sleepers() -> set[str]:
-    """Keepers that are there."""
+    """Keepers that descend from this test, which they have the environment of."""
+    own = f"{OWN_VARIABLE}={os.getpid()}".encode()
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if (folder / "cmdline").read_bytes() == b"sleep\0infinity\0":
+            asleep = (folder / "cmdline").read_bytes() == b"sleep\0infinity\0"
+            if asleep and own in (folder / "environ").read_bytes().split(b"\0"):
                 found.add(folder.name)
         except OSError:
             continue
@@ -161,11 +168,10 @@ def test_ctrl_c_during_up_leaves_nothing_behind(tmp_path: Path, bed_name: str, l
 
 
 def test_a_fault_with_a_time_ends_with_its_command_and_another_stays(
-    here: Callable[..., str], fabric_file: Path, bed_name: str
+    needs_data_plane: None, here: Callable[..., str], fabric_file: Path, bed_name: str
 ):
     made = json.loads(here("up", fabric_file, "--name", bed_name, "--json"))
-    if not made["data_plane"]:
-        pytest.skip(made["data_plane_missing"])
+    assert made["data_plane"], made["data_plane_missing"]
     assert "repaired" in here("fault", "--name", bed_name, "plane 0 blackhole for 50ms")
     assert here("fault", "--name", bed_name) == "nothing is broken\n"
     here("fault", "--name", bed_name, "t1", "1", "loss", "5%")

@@ -21,12 +21,13 @@ from openmrc.srv6.paths import PathPlan
 
 pytestmark = pytest.mark.root
 
-PREFIX = "dcfg-"
+PREFIX = f"dcfg{os.getpid()}-"
 UDP_PORT = 4791
 TIMEOUT_S = 30
 QUIET_S = 0.3
 
-# Both ends in one program: `receive` says READY when its sockets are open and then what arrives where.
+# Both ends in one program: `receive` says READY when its sockets are open, and what arrived where some silence after
+# the end of its input, which means that everything has been sent.
 PROGRAM = """
 import json, select, socket, sys
 task = json.loads(sys.argv[1])
@@ -43,8 +44,11 @@ if "send" in task:
 else:
     sockets = [opened(address, task["port"]) for address in task["receive"]]
     print("READY", flush=True)
-    arrived = []
-    while ready := select.select(sockets, [], [], task["quiet_s"])[0]:
+    arrived, sending = [], [sys.stdin]
+    while ready := select.select(sockets + sending, [], [], None if sending else task["quiet_s"])[0]:
+        if sys.stdin in ready:
+            ready.remove(sys.stdin)
+            sending.clear()
         arrived += [(one.getsockname()[0], one.recv(2048).decode()) for one in ready]
     print(json.dumps(arrived))
 """
@@ -110,7 +114,7 @@ class Cabled:
         addresses = [str(way(destination, plane)) for way in ways for plane in range(self.fabric.planes)]
         task = {"receive": addresses, "port": UDP_PORT, "quiet_s": QUIET_S}
         command = inside(self.host_of(destination), sys.executable, "-c", PROGRAM, json.dumps(task))
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as receiver:
             assert receiver.stdout is not None
             assert receiver.stdout.readline() == "READY\n"
             for host in {packet.host for packet in sent}:
@@ -158,21 +162,14 @@ FABRICS = {
 
 
 @pytest.fixture(params=FABRICS, scope="module")
-def cabled(request: pytest.FixtureRequest) -> Iterator[Cabled]:
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root")
+def cabled(needs_namespaces: None, request: pytest.FixtureRequest) -> Iterator[Cabled]:
     fabric = make_fabric(name="cabled", rate="1Gbit", **FABRICS[request.param])
     scripts = {path.split("/")[1].removesuffix(".sh"): text for path, text in texts_of(fabric)}
     nodes = [name for name in scripts if not name.endswith("-encap")]
     made: list[str] = []
     try:
         for node in nodes:
-            try:
-                ip("netns", "add", PREFIX + node)
-            except (OSError, subprocess.CalledProcessError) as error:
-                if made:
-                    raise
-                pytest.skip(f"no network namespaces here: {getattr(error, 'stderr', error)}")
+            ip("netns", "add", PREFIX + node)
             made.append(node)
         for cable in cables(fabric):
             lower, upper = cable.lower, cable.upper

@@ -10,6 +10,7 @@ from ipaddress import ip_interface
 from pathlib import Path
 
 import pytest
+from own_ports import UDP_PORT
 
 from openmrc.doctor import bed, firewall, machine, ports, sockets, srv6
 from openmrc.doctor.ethtool import Feature, decode, features
@@ -135,7 +136,7 @@ def test_open_files(port_count: int, limit: int, expected: tuple[Verdict, str | 
 
 
 def test_as_many_sockets_as_a_device_opens():
-    with Device(["127.0.0.1", "127.0.0.2"], udp_port=14792) as device:
+    with Device(["127.0.0.1", "127.0.0.2"], udp_port=UDP_PORT) as device:
         evs = device.query().evs_per_port
     assert machine.check_files(2, 1024).numbers["sockets_per_device"] == 2 * (evs + 1)
 
@@ -327,9 +328,9 @@ def test_udp_port():
 
 
 def test_udp_port_of_this_host():
-    assert sockets.port_error(Port("127.0.0.1"), 14793) == 0
-    with Device(["127.0.0.1"], udp_port=14793, evs_per_port=1):
-        assert sockets.port_error(Port("127.0.0.1"), 14793) == errno.EADDRINUSE
+    assert sockets.port_error(Port("127.0.0.1"), UDP_PORT) == 0
+    with Device(["127.0.0.1"], udp_port=UDP_PORT, evs_per_port=1):
+        assert sockets.port_error(Port("127.0.0.1"), UDP_PORT) == errno.EADDRINUSE
     assert sockets.port_error(Port("192.0.2.200")) == errno.EADDRNOTAVAIL
 
 
@@ -569,17 +570,17 @@ def test_answers_of_a_peer(answer: PlaneAnswer, verdict: Verdict):
 
 
 def test_a_peer_is_asked_on_every_plane():
-    with Device(["127.31.1.1", "127.31.1.2"], udp_port=14794, evs_per_port=8, answer_strangers=True):
+    with Device(["127.31.1.1", "127.31.1.2"], udp_port=UDP_PORT, evs_per_port=8, answer_strangers=True):
         near = [Port("127.31.2.1"), Port("127.31.2.2"), Port("127.31.2.3")]
-        answers = probe_peer(near, ["127.31.1.1", "127.31.1.2"], udp_port=14794)
-        silent = probe_peer(near, ["127.31.1.9"], udp_port=14794)
+        answers = probe_peer(near, ["127.31.1.1", "127.31.1.2"], udp_port=UDP_PORT)
+        silent = probe_peer(near, ["127.31.1.9"], udp_port=UDP_PORT)
     assert [(one.plane, one.local, one.answered) for one in answers] == [(0, "127.31.2.1", 8), (1, "127.31.2.2", 8)]
     assert silent[0].answered == 0
 
 
 def test_the_largest_packets_that_arrive_are_found_on_every_plane():
-    with Device(["127.31.1.1"], udp_port=14794, evs_per_port=8, answer_strangers=True):
-        (answer,) = probe_peer([Port("127.31.2.1")], ["127.31.1.1"], udp_port=14794)
+    with Device(["127.31.1.1"], udp_port=UDP_PORT, evs_per_port=8, answer_strangers=True):
+        (answer,) = probe_peer([Port("127.31.2.1")], ["127.31.1.1"], udp_port=UDP_PORT)
     assert (answer.full_bytes, answer.arriving_bytes) == (8264, 8264)
 
 
@@ -642,20 +643,20 @@ def test_marks_are_counted_where_planes_are_not_controlled_one_by_one():
 
 
 def test_without_a_server_nothing_is_measured_and_the_finding_says_why():
-    load = load_peer([Port("127.31.2.1")], ["127.31.1.1"], udp_port=14794, tcp_port=9)
+    load = load_peer([Port("127.31.2.1")], ["127.31.1.1"], udp_port=UDP_PORT, tcp_port=9)
     (stream,) = check_load(load, ["127.31.1.1"])
     assert (stream.verdict, stream.command) == (OPTIONAL, "openmrc perf serve --ports 127.31.1.1")
     assert "127.31.1.1:9" in stream.sentence
 
 
 def test_a_device_that_does_not_serve_strangers_is_silent():
-    with Device(["127.31.1.1"], udp_port=14794, evs_per_port=8):
-        (answer,) = probe_peer([Port("127.31.2.1")], ["127.31.1.1"], udp_port=14794)
+    with Device(["127.31.1.1"], udp_port=UDP_PORT, evs_per_port=8):
+        (answer,) = probe_peer([Port("127.31.2.1")], ["127.31.1.1"], udp_port=UDP_PORT)
     assert answer.answered == 0
 
 
 def test_a_peer_cannot_be_asked_from_an_address_of_another():
-    (answer,) = probe_peer([Port("192.0.2.200")], ["192.0.2.201"], udp_port=14794)
+    (answer,) = probe_peer([Port("192.0.2.200")], ["192.0.2.201"], udp_port=UDP_PORT)
     assert answer.error
 
 

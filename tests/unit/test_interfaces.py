@@ -7,6 +7,7 @@ import struct
 from ipaddress import ip_interface
 
 import pytest
+from own_ports import UDP_PORT
 
 from openmrc.errors import ConfigError
 from openmrc.verbs.device import Device, Port
@@ -137,7 +138,7 @@ def test_this_host_has_a_loopback_interface_that_programs_may_use():
 
 
 def test_what_is_chosen_makes_a_device():
-    with Device(choose_ports().ports, udp_port=14791, evs_per_port=2) as device:
+    with Device(choose_ports().ports, udp_port=UDP_PORT, evs_per_port=2) as device:
         assert device.ports == choose_ports().ports
 
 

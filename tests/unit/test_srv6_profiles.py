@@ -6,6 +6,7 @@ import dataclasses
 from ipaddress import IPv6Address
 
 import pytest
+from own_ports import UDP_PORT
 
 from openmrc.errors import ConfigError, DeviceError
 from openmrc.fabric.blocks import AddressBlocks
@@ -131,9 +132,9 @@ def test_a_real_device_takes_a_generated_profile():
     here = IPv6Address("::1")
     ports = tuple(dataclasses.replace(port, address=here, receive=here) for port in paths.ports)
     try:
-        device = Device(paths=NicPaths(ports, paths.rules), udp_port=24791, evs_per_port=6)
+        device = Device(paths=NicPaths(ports, paths.rules), udp_port=UDP_PORT, evs_per_port=6)
     except DeviceError as error:
-        pytest.skip(f"no IPv6 loopback: {error}")
+        pytest.skip(f"this machine has no IPv6 loopback: {error}")
     with device:
         (row,) = ev_rows(plan, 0, 2, 0)
         layout = device.controller.create_ev_format_profile(1, EvFormatMode.SRV6, EV_FORMAT.widths)
