@@ -6,10 +6,10 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ROOT / "fabrics" / "small.yaml"
@@ -59,9 +59,7 @@ def test_interrupted_it_leaves_whole_files(tmp_path: Path) -> None:
     with subprocess.Popen(
         command(design, "--out", "configs"), cwd=tmp_path, stderr=subprocess.PIPE, text=True
     ) as running:
-        until = time.monotonic() + 60
-        while not list(tmp_path.rglob("*.sh")) and time.monotonic() < until:
-            time.sleep(0.05)
+        until(lambda: list(tmp_path.rglob("*.sh")))
         running.send_signal(signal.SIGINT)
         said = running.communicate(timeout=60)[1]
     assert running.returncode == 130

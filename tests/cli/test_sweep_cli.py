@@ -6,11 +6,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import polars as pl
 import pytest
+from waiting import until
 
 from openmrc.analysis.sim_sweep_plots import draw_sweep, sweep_lines
 from openmrc.errors import ConfigError
@@ -125,10 +125,7 @@ def test_ctrl_c_ends_it_quietly_and_the_same_command_goes_on(folder):
     (folder / "sweep.yaml").write_text(SWEEP.replace("seeds: 2", "seeds: 12").partition("plots")[0])
     runs = folder / "planes.sweep" / "runs"
     with subprocess.Popen(command("sweep.yaml"), cwd=folder, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
-        while len(list(runs.glob("*.json"))) < 5:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: len(list(runs.glob("*.json"))) >= 5)
         process.send_signal(signal.SIGINT)
         _, complaints = process.communicate(timeout=30)
     assert process.returncode == 130

@@ -11,7 +11,6 @@ import contextlib
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import openmrc
@@ -19,7 +18,6 @@ from openmrc.verbs import Access, Device, Event, LinkCarrier
 
 BYTES = 50_000
 PLANES = (0, 1)
-PATIENCE_S = 15.0
 
 
 def ip(*words: object) -> None:
@@ -63,17 +61,18 @@ class NearEnd:
         self.events: list[Event] = []
         self.reader = own.subscribe()
         self.writes = 0
+        self.steps: list[str] = []
 
-    def write_until(self, over: Callable[[], bool]) -> bool:
-        """Transfers until the condition holds; False: it never did."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
+    def write_until(self, step: str, over: Callable[[], bool]) -> None:
+        """Transfers until the condition holds; whoever started this program limits its time."""
+        print(f"waiting for: {step}", file=sys.stderr, flush=True)
+        while True:
             self.client.write(bytearray([self.writes % 256]) * BYTES).wait(10)
             self.writes += 1
             self.events += self.reader.poll()
             if over():
-                return True
-        return False
+                self.steps.append(step)
+                return
 
     def saw(self, plane: int, up: bool, learned: bool) -> Callable[[], bool]:
         def seen() -> bool:
@@ -103,26 +102,26 @@ def near_end(udp_port: int, carrier: bool) -> None:
 
 def exercise(own: Device, client: openmrc.Connection, far_pid: int) -> dict[str, object]:
     near = NearEnd(own, client)
-    near.write_until(lambda: near.writes >= 5)
-    result: dict[str, object] = {}
+    near.write_until("writes", lambda: near.writes >= 5)
     for plane in PLANES:
         near.events.clear()
         ip("link", "del", f"a{plane}")
         # The other plane, which has been removed before, carries everything now.
-        result[f"down {plane}"] = near.write_until(near.saw(plane, up=False, learned=False))
-        result[f"down there {plane}"] = near.write_until(near.saw(plane, up=False, learned=True))
+        near.write_until(f"down {plane}", near.saw(plane, up=False, learned=False))
+        near.write_until(f"down there {plane}", near.saw(plane, up=False, learned=True))
         near.events.clear()
         lay(plane, far_pid)
-        result[f"up {plane}"] = near.write_until(near.saw(plane, up=True, learned=False))
-        result[f"up there {plane}"] = near.write_until(near.saw(plane, up=True, learned=True))
+        near.write_until(f"up {plane}", near.saw(plane, up=True, learned=False))
+        near.write_until(f"up there {plane}", near.saw(plane, up=True, learned=True))
     before = [port.socket.sent_bytes for port in own.statistics().ports]
-    both = near.write_until(
+    near.write_until(
+        "both planes carry",
         lambda: all(
             now.socket.sent_bytes > was + BYTES for now, was in zip(own.statistics().ports, before, strict=True)
-        )
+        ),
     )
     refused = [one.to_dict() for one in near.reader.poll() + near.events if one.name == "port_refused"]
-    return result | {"both planes carry": both, "writes": near.writes, "refused": refused}
+    return {"steps": near.steps, "writes": near.writes, "refused": refused}
 
 
 if __name__ == "__main__":

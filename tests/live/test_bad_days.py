@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from own_ports import UDP_PORT
+from waiting import until
 
 from openmrc.errors import OpenmrcError
 from openmrc.live.plan import RunPlan
@@ -74,14 +75,10 @@ def command() -> Iterator[object]:
 
 def wait_for_children(process: subprocess.Popen[str], count: int) -> set[int]:
     """The descendants of a command once it has so many."""
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        found = descendants(process.pid)
-        if len(found) >= count:
-            return found
+    while len(found := descendants(process.pid)) < count:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    raise AssertionError("the command never started its processes")
+    return found
 
 
 @pytest.mark.parametrize(
@@ -104,10 +101,7 @@ def test_an_interrupt_ends_everything_with_130(command, tmp_path, arguments, chi
     _, errors = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
     assert "Traceback" not in errors
-    end = time.monotonic() + 10
-    while any(alive(pid) for pid in family) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert [pid for pid in family if alive(pid)] == []
+    until(lambda: not any(map(alive, family)))
     assert not list(tmp_path.iterdir())
 
 

@@ -39,9 +39,12 @@ def assert_healthy(result: dict[str, float]) -> None:
 
 
 def test_transfers_go_on_while_the_monotonic_clock_passes_106_days() -> None:
-    offset = int(OVERFLOW_S - time.clock_gettime(time.CLOCK_MONOTONIC)) - 2  # two seconds for Python to start in
-    result = run_at(offset, OVERFLOW_S + 0.2)
-    assert_healthy(result)
+    for lead_s in (2, 8, 25):  # for Python to start in, which takes longer on a busy machine
+        offset = int(OVERFLOW_S - time.clock_gettime(time.CLOCK_MONOTONIC)) - lead_s
+        result = run_at(offset, OVERFLOW_S + 0.2)
+        assert_healthy(result)
+        if result["began"] < OVERFLOW_S:
+            break
     assert result["began"] < OVERFLOW_S < result["ended"], "the clock passed the limit in the middle"
 
 

@@ -6,12 +6,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from own_ports import UDP_PORT
+from waiting import until
 
 from openmrc.emulate import ControlClient, EmulatedFabric
 from openmrc.errors import ConfigError, DeviceError, PeerError, PeerUnreachableError
@@ -233,7 +233,7 @@ def test_a_black_hole_is_silent_and_a_repair_ends_it(hosts: Any) -> None:
         a, b = hosts(fabric, 0), hosts(fabric, 2)
         a0, b0 = hosts(fabric, 0, 1), hosts(fabric, 2, 1)
         number = fabric.inject("plane 0 blackhole")
-        wait_until(lambda: bool(events))
+        until(lambda: bool(events))
         a.send(b, b"lost")
         a0.send(b0, b"other plane")
         assert b0.receive() is not None
@@ -242,7 +242,7 @@ def test_a_black_hole_is_silent_and_a_repair_ends_it(hosts: Any) -> None:
         a.send(b, b"again")
         assert b.receive() is not None
         assert not [event for event in events if event["event"] == "carrier"]
-        wait_until(lambda: events[-1]["event"] == "fault" and events[-1]["state"] == "repaired")
+        until(lambda: events[-1]["event"] == "fault" and events[-1]["state"] == "repaired")
         assert sum(one.drop_blackhole for one in fabric.statistics().links) == 1
 
 
@@ -251,7 +251,7 @@ def test_a_link_that_goes_down_with_notice_takes_and_gives_back_the_carrier() ->
     with EmulatedFabric(small()) as fabric:
         fabric.subscribe(events.append)
         fabric.inject("host 1 plane 1 down for 50ms")
-        wait_until(lambda: len(events) == 4)
+        until(lambda: len(events) == 4)
         carriers = [(event["host"], event["port"], event["up"]) for event in events if event["event"] == "carrier"]
         assert carriers == [(1, 1, False), (1, 1, True)]
         assert fabric.carriers() == [[True, True]] * 3
@@ -260,7 +260,7 @@ def test_a_link_that_goes_down_with_notice_takes_and_gives_back_the_carrier() ->
 def test_a_switch_down_notifies_exactly_its_hosts() -> None:
     with EmulatedFabric(small()) as fabric:
         fabric.inject("t0 0 plane 0 down")
-        wait_until(lambda: not fabric.carriers()[0][0])
+        until(lambda: not fabric.carriers()[0][0])
         assert fabric.carriers() == [[False, True], [False, True], [True, True]]
         assert fabric.inject("repair all") == 1
         assert fabric.carriers() == [[True, True]] * 3
@@ -283,7 +283,7 @@ def test_each_fault_does_to_packets_what_its_word_says(hosts: Any, fault: str, a
     with EmulatedFabric(small(seed=7)) as fabric:
         a, b = hosts(fabric, 0), hosts(fabric, 2)
         fabric.inject(fault)
-        wait_until(lambda: fabric.statistics().active_faults == (1,))
+        until(lambda: fabric.statistics().active_faults == (1,))
         for n in range(200):
             a.send(b, bytes(100), ev=EV + n % 2)
         got = [data for data, _, _ in b.receive_all()]
@@ -297,7 +297,7 @@ def test_reordering_lets_later_packets_overtake(hosts: Any) -> None:
     with EmulatedFabric(small(seed=3)) as fabric:
         a, b = hosts(fabric, 0), hosts(fabric, 2)
         fabric.inject("plane 0 reorder 20% 2ms")
-        wait_until(lambda: fabric.statistics().active_faults == (1,))
+        until(lambda: fabric.statistics().active_faults == (1,))
         for n in range(200):
             a.send(b, bytes([n]) * 200)
         order = [data[0] for data, _, _ in b.receive_all()]
@@ -309,7 +309,7 @@ def test_faults_of_the_fabric_file_strike_by_themselves() -> None:
     with EmulatedFabric(small(faults=["plane 1 down at 20ms for 50ms"])) as fabric:
         events: list[dict[str, Any]] = []
         fabric.subscribe(events.append)
-        wait_until(lambda: [event["state"] for event in events if event["event"] == "fault"] == ["begins", "ends"])
+        until(lambda: [event["state"] for event in events if event["event"] == "fault"] == ["begins", "ends"])
         begins, ends = (event["time_ns"] for event in events if event["event"] == "fault")
         assert ends - begins == 50_000_000
 
@@ -318,8 +318,8 @@ def test_a_scheduled_repair_ends_what_it_names() -> None:
     with EmulatedFabric(small()) as fabric:
         fabric.inject("host 0 plane 0 down")
         assert fabric.inject("repair plane 0 at 50ms") == 0
-        wait_until(lambda: not fabric.carriers()[0][0])
-        wait_until(lambda: fabric.carriers()[0][0])
+        until(lambda: not fabric.carriers()[0][0])
+        until(lambda: fabric.carriers()[0][0])
 
 
 def test_what_the_fabric_does_not_have_cannot_break() -> None:
@@ -356,7 +356,7 @@ def test_control_channel_describes_injects_counts_and_tells(hosts: Any) -> None:
             assert (description["planes"], description["hosts"]) == (2, 3)
             assert description["ports"][2][1] == str(fabric.ports(2)[1])
             client.inject("host 2 plane 0 down")
-            wait_until(lambda: not fabric.carriers()[2][0])
+            until(lambda: not fabric.carriers()[2][0])
             watcher.subscribe(host=2)
             first = watcher.next_event(5)
             assert first is not None
@@ -430,10 +430,3 @@ def test_stop_in_the_middle_of_traffic_leaves_nothing_behind(hosts: Any) -> None
     fabric.stop()
     fabric.stop()
     assert threading.active_count() == before
-
-
-def wait_until(condition: Any, limit_s: float = 10.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.005)

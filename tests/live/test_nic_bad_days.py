@@ -10,11 +10,11 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 from own_ports import UDP_PORT
+from waiting import until
 
 import openmrc
 from openmrc.connection import Connection, QpSettings
@@ -60,16 +60,6 @@ def devices() -> Iterator[tuple[Device, Device]]:
         Device(["127.0.0.41", "127.0.0.42"], udp_port=UDP_PORT) as b,
     ):
         yield a, b
-
-
-def eventually(condition, timeout_s: float = 10.0) -> bool:
-    """Whether the condition became true; bounded, so that a failure ends."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.005)
-    return True
 
 
 def test_two_devices_on_one_port_is_a_clear_error():
@@ -165,7 +155,7 @@ def test_a_peer_that_closes_ends_everything_that_waits(devices):
         assert isinstance(waiting[0], WorkError)
         assert waiting[0].status == "WR_FLUSH_ERR"
         assert server.qp.state is QpState.ERR
-        assert eventually(lambda: any(isinstance(one, PeerLost) for one in events.poll()) or server.peer_lost)
+        until(lambda: any(isinstance(one, PeerLost) for one in events.poll()) or server.peer_lost)
     server.close()
 
 
@@ -206,7 +196,7 @@ def test_old_packets_of_a_restarted_peer_are_counted_and_ignored(devices):
     old_qp = server.qp.qp_num
     server.close()
     # The old peer's packets keep coming to a QP that no longer exists.
-    eventually(lambda: client.qp.state is QpState.ERR)
+    until(lambda: client.qp.state is QpState.ERR)
     fresh, fresh_server = pair(a, b, target)
     before = b.statistics().drops.unknown_qp
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
@@ -216,7 +206,7 @@ def test_old_packets_of_a_restarted_peer_are_counted_and_ignored(devices):
     fresh.write(bytearray(b"y" * 1000)).wait(20)
     assert target == b"y" * 1000
     drops = b.statistics().drops
-    assert eventually(lambda: b.statistics().drops.unknown_qp + b.statistics().drops.bad_icrc > before), drops
+    until(lambda: b.statistics().drops.unknown_qp + b.statistics().drops.bad_icrc > before), drops
     for one in (client, fresh, fresh_server):
         one.close()
 
@@ -274,7 +264,7 @@ def test_a_write_that_is_not_allowed_is_refused_and_fails_the_qp(devices, what):
     assert [one.status for one in done] == [WcStatus.REM_ACCESS_ERR]
     assert client.qp.state is QpState.ERR
     assert client.qp.error_cause is QpErrorCause.REMOTE_ACCESS
-    assert eventually(lambda: server.qp.error_cause is QpErrorCause.ACCESS_VIOLATION)
+    until(lambda: server.qp.error_cause is QpErrorCause.ACCESS_VIOLATION)
     assert not any(target[:4000])
     for one in (client, server, region, source):
         one.close()
@@ -329,8 +319,8 @@ def test_a_full_completion_queue_fails_the_qp_and_is_an_event(devices):
             except InvalidStateError:
                 break  # the overrun has already happened
         seen: list[object] = []
-        assert eventually(lambda: seen.extend(events.poll()) or any(isinstance(one, CqOverrun) for one in seen))
-        assert eventually(lambda: qp.state is QpState.ERR)
+        until(lambda: seen.extend(events.poll()) or any(isinstance(one, CqOverrun) for one in seen))
+        until(lambda: qp.state is QpState.ERR)
     qp.close()
     peer_qp.close()
     source.close()
@@ -344,7 +334,7 @@ def test_a_port_without_carrier_is_left_and_used_again(devices):
         a.set_port_state(0, up=False)
         assert a.ports_up() == [False, True]
         seen: list[object] = []
-        assert eventually(
+        until(
             lambda: (
                 seen.extend(events.poll())
                 or any(isinstance(one, PortStateChanged) and one.learned and not one.up for one in seen)
@@ -372,9 +362,9 @@ def test_a_fabrics_carrier_feed_sets_ports(devices):
             ):
                 sender.sendall(json.dumps(record).encode() + b"\n")
             sender.sendall(b"no json\n")
-            assert eventually(lambda: devices[0].ports_up() == [True, False])
+            until(lambda: devices[0].ports_up() == [True, False])
             sender.sendall(b'{"event": "carrier", "host": 3, "port": 1, "up": true}\n')
-            assert eventually(lambda: devices[0].ports_up() == [True, True])
+            until(lambda: devices[0].ports_up() == [True, True])
 
 
 def test_a_denied_path_carries_nothing_until_enabled(devices):
@@ -386,7 +376,7 @@ def test_a_denied_path_carries_nothing_until_enabled(devices):
         profile.deny(victim)
         assert {one.value: one.state for one in client.qp.ev_states()}[victim] is EvState.DENIED
         seen: list[object] = []
-        assert eventually(lambda: seen.extend(events.poll()) or any(isinstance(one, EvStateChanged) for one in seen))
+        until(lambda: seen.extend(events.poll()) or any(isinstance(one, EvStateChanged) for one in seen))
         profile.enable(victim)
         assert {one.value: one.state for one in profile.query()}[victim] is not EvState.DENIED
     client.close()
@@ -410,9 +400,7 @@ def test_states_are_events_and_json_lines(devices):
         client.close()
         server.close()
         seen: list[QpStateChanged] = []
-        eventually(
-            lambda: seen.extend(one for one in events.poll() if isinstance(one, QpStateChanged)) or len(seen) >= 4
-        )
+        until(lambda: seen.extend(one for one in events.poll() if isinstance(one, QpStateChanged)) or len(seen) >= 4)
         assert [one.state for one in seen] == [QpState.INIT, QpState.RTR, QpState.RTS, QpState.ERR]
         assert json.loads(seen[-1].to_json())["cause"] == "FLUSHED"
 

@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from openmrc.live.supervise import ChildError, Family
 
@@ -48,14 +48,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def wait_gone(pid: int, limit_s: float = 10.0) -> bool:
-    """Whether a process ends within a generous limit."""
-    end = time.monotonic() + limit_s
-    while alive(pid) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not alive(pid)
 
 
 def test_messages_go_both_ways_and_prints_do_not_mix_in(module: str):
@@ -98,7 +90,7 @@ def test_a_child_that_ended_before_anyone_looked_is_told_once(module: str, wait:
         child = family.spawn("host 3", module)
         family.expect(child, "ready", 20)
         os.kill(child.pid, signal.SIGKILL)
-        assert wait_gone(child.pid)
+        until(lambda: not alive(child.pid))
         with pytest.raises(ChildError, match="host 3: was ended by signal 9"):
             family.messages(20) if wait == "messages" else family.expect(child, "echo", 20)
 
@@ -116,7 +108,7 @@ def test_leaving_the_block_ends_even_a_child_that_hangs(module: str):
         pid = family.expect(child, "ready", 20)["ready"]
         child.send({"hang": True})
         assert alive(pid)
-    assert wait_gone(pid)
+    until(lambda: not alive(pid))
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -136,7 +128,7 @@ def test_children_die_with_their_parent(module: str, how: signal.Signals):
         assert alive(pid)
         parent.send_signal(how)
         parent.wait(20)
-        assert wait_gone(pid)
+        until(lambda: not alive(pid))
     finally:
         parent.kill()
         parent.wait()

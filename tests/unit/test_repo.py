@@ -219,3 +219,15 @@ def test_links_between_documents_lead_somewhere() -> None:
         return [link for link in links if not (path.parent / link).exists()]
 
     assert not failing(DOCUMENTS, problem)
+
+
+def test_no_test_asserts_elapsed_time() -> None:
+    """A busy machine would break it: counters, the order of events or virtual time show the same."""
+    clocks = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns"}
+
+    def problem(path: Path) -> list[int]:
+        checks = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
+        called = ((one, node.func) for one in checks for node in ast.walk(one.test) if isinstance(node, ast.Call))
+        return [one.lineno for one, what in called if isinstance(what, ast.Attribute) and what.attr in clocks]
+
+    assert not failing(inside(PYTHON, "tests"), problem)

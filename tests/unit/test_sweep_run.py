@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections import Counter
 from pathlib import Path
 
 import polars as pl
 import pytest
+from waiting import until
 
 from openmrc.errors import ConfigError, OpenmrcError
 from openmrc.sim.sweep import Sweep, SweepProgress
@@ -136,10 +136,7 @@ def test_a_sweep_that_was_stopped_goes_on_where_it_was(tmp_path, task, blow, cod
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(text))
     with subprocess.Popen([sys.executable, program], stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
-        while len(list(out.glob("runs/*.json"))) < 4:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: len(list(out.glob("runs/*.json"))) >= 4)
         helpers = children(process.pid)
         process.send_signal(blow)
         _, complaints = process.communicate(timeout=30)
@@ -147,9 +144,7 @@ def test_a_sweep_that_was_stopped_goes_on_where_it_was(tmp_path, task, blow, cod
     assert "Traceback" not in complaints
     kept = {path.stem for path in out.glob("runs/*.json")}
     assert 4 <= len(kept) < 24
-    while any(map(running, helpers)):  # workers do not outlive the sweep
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: not any(map(running, helpers)))  # workers do not outlive the sweep
     if blow is signal.SIGINT:
         assert pl.read_parquet(out / "results.parquet").height == len(kept)
 
