@@ -61,7 +61,7 @@ def test_without_perf_threads_are_accounted_for(tmp_path: Path):
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
 def test_with_perf_functions_are_sampled_and_drawn(tmp_path: Path):
     if (why := perf_allowed()) is not None:
-        pytest.skip(why)
+        pytest.skip(f"this kernel does not let perf sample: {why}")
     done = run(
         "--seconds", "1", "--sampler", "perf", "--json", str(tmp_path / "p.json"), "--html", str(tmp_path / "p.html")
     )
@@ -86,7 +86,7 @@ def test_with_perf_functions_are_sampled_and_drawn(tmp_path: Path):
 def test_where_the_kernel_may_not_be_sampled_its_time_is_that_of_the_threads(tmp_path: Path):
     """As for users without privileges: neither the whole machine nor the kernel."""
     if (why := perf_allowed()) is not None:
-        pytest.skip(why)
+        pytest.skip(f"this kernel does not let perf sample: {why}")
     perf = tmp_path / "perf"
     refuse = "*' -a '*) echo Error: >&2; echo not for you >&2; exit 255;;"
     restrict = f"'record '*) shift; exec {shutil.which('perf')} record -e cpu-clock:u \"$@\";;"

@@ -83,7 +83,9 @@ def test_ranks_that_may_not_open_each_others_files_use_qps(confinements: Sequenc
     assert neighbours(run(confinements)) == [[], []]
 
 
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="system call numbers of other machines")
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "aarch64"), reason="this machine has other system call numbers"
+)
 @pytest.mark.parametrize("how", ["sandboxed", "no-proc"])
 def test_a_rank_that_cannot_create_memory_or_know_its_host_uses_qps(how: str):
     assert neighbours(run([[], [how]])) == [[], []]

@@ -15,7 +15,9 @@ from own_ports import UDP_PORT
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="system call numbers of other machines"),
+    pytest.mark.skipif(
+        platform.machine() not in ("x86_64", "aarch64"), reason="this machine has other system call numbers"
+    ),
 ]
 TURNS_MAX = 1000  # of a thread that rests for a millisecond at a time; one that spins makes a hundred times as many
 

@@ -15,7 +15,6 @@ from openmrc.fabric.cabling import Node
 from openmrc.testbed import namespaces
 from openmrc.testbed.bed import TestBed
 from openmrc.testbed.dataplane import DataPlane
-from openmrc.testbed.errors import TestBedError
 from openmrc.testbed.faults import BedFaults, FaultPlayer
 
 pytestmark = pytest.mark.root
@@ -27,14 +26,9 @@ FABRIC = make_fabric(
 
 
 @pytest.fixture(scope="module")
-def bed() -> Iterator[TestBed]:
-    try:
-        found = TestBed.up(FABRIC, f"gbpf-{os.getpid()}")
-    except TestBedError as error:
-        pytest.skip(str(error))
-    with found:
-        if found.state.data_plane is None:
-            pytest.skip(found.state.data_plane_missing)
+def bed(needs_data_plane: None) -> Iterator[TestBed]:
+    with TestBed.up(FABRIC, f"gbpf-{os.getpid()}") as found:
+        assert found.state.data_plane is not None, found.state.data_plane_missing
         yield found
 
 

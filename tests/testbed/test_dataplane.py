@@ -17,9 +17,8 @@ import pytest
 
 from openmrc._native import wire
 from openmrc.testbed import namespaces
-from openmrc.testbed.dataplane import DataPlane, DataPlaneUnavailableError, PortEffects, PortSettings, queue_drops
+from openmrc.testbed.dataplane import DataPlane, PortEffects, PortSettings, queue_drops
 from openmrc.testbed.dataplane_queue import burst_bytes
-from openmrc.testbed.errors import TestBedError
 from openmrc.testbed.netlink import Netlink
 from openmrc.testing import packets
 
@@ -78,18 +77,15 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def wired() -> Iterator[tuple[DataPlane, list[str]]]:
+def wired(needs_data_plane: None) -> Iterator[tuple[DataPlane, list[str]]]:
     names = [f"gbpf-{os.getpid()}-{end}" for end in "asb"]
     with contextlib.ExitStack() as stack:
-        try:
-            for name in names:
-                namespaces.create(name)
-                stack.callback(namespaces.remove, name)
-                with namespaces.inside(name):  # reports of multicast groups, which come before the tests then
-                    Path("/proc/sys/net/ipv6/conf/default/mldv2_unsolicited_report_interval").write_text("1")
-            plane = stack.enter_context(DataPlane.load(NUMBERS))
-        except (TestBedError, DataPlaneUnavailableError) as error:
-            pytest.skip(str(error))
+        for name in names:
+            namespaces.create(name)
+            stack.callback(namespaces.remove, name)
+            with namespaces.inside(name):  # reports of multicast groups, which come before the tests then
+                Path("/proc/sys/net/ipv6/conf/default/mldv2_unsolicited_report_interval").write_text("1")
+        plane = stack.enter_context(DataPlane.load(NUMBERS))
         _wire(*names)
         with Netlink(names[0]) as first:
             plane.attach(first, [("ea", _index(names[0], "ea"), 1, FAST)])

@@ -157,13 +157,12 @@ def test_no_route_changes_on_its_own_when_a_far_link_fails(bed: TestBed):
     assert kernel_routes(bed) == before
 
 
-def test_no_route_changes_anywhere_while_a_switch_is_silently_dead(needs_namespaces: None, bed_fabric: Fabric):
+def test_no_route_changes_anywhere_while_a_switch_is_silently_dead(needs_data_plane: None, bed_fabric: Fabric):
     """By a netlink monitor in every namespace, with traffic that meets the dead switch."""
     from openmrc.testbed.faults import BedFaults
 
     with TestBed.up(bed_fabric, f"t{os.getpid()}-monitored") as bed, contextlib.ExitStack() as stack:
-        if bed.state.data_plane is None:
-            pytest.skip(bed.state.data_plane_missing)
+        assert bed.state.data_plane is not None, bed.state.data_plane_missing
         monitors = {node: stack.enter_context(route_monitor(bed, node)) for node in bed.layout.nodes()}
         faults = BedFaults(bed)
         source, destination = Node("host", 0), Node("host", 2)

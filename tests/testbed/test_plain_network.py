@@ -133,7 +133,7 @@ def test_mptcp_uses_every_plane(bed: PlainBed) -> None:
         with namespaces.inside(bed.hosts[0]):
             source = socket.socket(socket.AF_INET, socket.SOCK_STREAM, MPTCP)
     except OSError as error:
-        pytest.skip(f"MPTCP: {error}")
+        pytest.skip(f"this kernel has no MPTCP: {error}")
     before = taken(bed, SLOW)
     with listener, source:
         listener.bind(("", 0))  # other planes join through it, at their own addresses

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from openmrc.errors import OpenmrcError
 from openmrc.fabric import make_fabric
 from openmrc.fabric.cabling import Node, up_t1s
 from openmrc.srv6 import nic_paths
@@ -28,15 +27,11 @@ TALL = {"tiers": 3, "t0s_per_pod": 1, "t1_uplinks": 2}
 
 
 @pytest.fixture(scope="module", params=[{}, TALL], ids=["two tiers", "three tiers"])
-def bed(request) -> Iterator[TestBed]:
+def bed(needs_namespaces: None, request) -> Iterator[TestBed]:
     fabric = make_fabric(
         name="profiles", planes=2, hosts=2, hosts_per_t0=1, t1s=2, rate="100Mbit", trim="off", **request.param
     )
-    try:
-        made = TestBed.up(fabric, "c-profiles", clean=True, data_plane=False)
-    except OpenmrcError as error:
-        pytest.skip(f"no test bed: {error}")
-    with made:
+    with TestBed.up(fabric, f"c-profiles-{os.getpid()}", data_plane=False) as made:
         yield made
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
-from openmrc.errors import OpenmrcError
 from openmrc.fabric import make_fabric
 from openmrc.fabric.cabling import Node
 from openmrc.srv6 import probe_paths
@@ -44,13 +44,9 @@ print(count)
 
 
 @pytest.fixture(scope="module")
-def bed() -> Iterator[TestBed]:
+def bed(needs_namespaces: None) -> Iterator[TestBed]:
     fabric = make_fabric(name="probes", planes=2, hosts=4, hosts_per_t0=2, t1s=2, rate="100Mbit", trim="off")
-    try:
-        made = TestBed.up(fabric, "c-probes", clean=True, data_plane=False)
-    except OpenmrcError as error:
-        pytest.skip(f"no test bed: {error}")
-    with made:
+    with TestBed.up(fabric, f"c-probes-{os.getpid()}", data_plane=False) as made:
         yield made
 
 
