@@ -6,6 +6,7 @@ Runs before any package is there, so it uses the standard library only and must 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ GCC_MIN, CLANG_MIN = 12, 14
 NINJA_COUNT = re.compile(rb"\[(\d+)/(\d+)\]")
 HEARTBEAT_S = 15.0
 SIM_SEEDS = 2000
+WORKERS_MAX = 16
 
 
 class StopError(Exception):
@@ -158,11 +160,23 @@ class Steps:
 
     def show(self, title: str, command: list[str], env: dict[str, str] | None = None) -> None:
         """Run a command whose output is what the user came for."""
+        self.show_all(title, [command], env)
+
+    def show_all(self, title: str, commands: list[list[str]], env: dict[str, str] | None = None) -> None:
+        """Run commands at once; all of them end before the first failure ends the task."""
         say(self.head(title))
         started = time.monotonic()
-        code = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
-        if code:
-            raise SystemExit(code if code > 0 else 128 - code)
+        running = [subprocess.Popen(command, cwd=ROOT, env=env) for command in commands]
+        try:
+            codes = [process.wait() for process in running]
+        except BaseException:
+            for process in running:
+                process.terminate()
+                process.wait()
+            raise
+        failed = next((code for code in codes if code), 0)
+        if failed:
+            raise SystemExit(failed if failed > 0 else 128 - failed)
         say(f"      done in {time.monotonic() - started:.1f} s")
 
 
@@ -192,6 +206,11 @@ def requirements() -> list[str]:
     for group in ("build", "test", "lint"):
         wanted += project["dependency-groups"][group]
     return sorted(set(wanted))
+
+
+def check_requirements() -> list[str]:
+    """Packages that only `make check` needs."""
+    return list(read_pyproject()["project"]["optional-dependencies"]["ray"])
 
 
 def digest(lines: list[str]) -> str:
@@ -255,14 +274,17 @@ def set_up(steps: Steps) -> dict[str, str]:
         write_stamp("python", python)
     else:
         steps.done("environment .venv", "there")
-    wanted = requirements()
-    if stamp_says("packages", digest(wanted)):
-        steps.done("packages", "there")
-    else:
-        pip = [str(PYTHON), "-m", "pip", "install"]
-        steps.run(f"packages ({len(wanted)} and what they need)", "packages", [[*pip, *wanted]], env)
-        write_stamp("packages", digest(wanted))
+    install(steps, env, "packages", requirements())
     return env
+
+
+def install(steps: Steps, env: dict[str, str], name: str, wanted: list[str]) -> None:
+    if stamp_says(name, digest(wanted)):
+        steps.done(name, "there")
+        return
+    pip = [str(PYTHON), "-m", "pip", "install"]
+    steps.run(f"{name} ({len(wanted)} and what they need)", name, [[*pip, *wanted]], env)
+    write_stamp(name, digest(wanted))
 
 
 def build_extension(steps: Steps, env: dict[str, str]) -> None:
@@ -301,18 +323,45 @@ def task_demo(args: list[str]) -> None:
     steps.show("demo", [str(VENV / "bin" / "openmrc"), "demo", *args], env)
 
 
+def simulate(steps: Steps, folder: Path) -> None:
+    """Run the seeds, an equal share on each core."""
+    shares = os.cpu_count() or 1
+    ends = [SIM_SEEDS * share // shares for share in range(shares + 1)]
+    program = str(folder / "openmrc_sim")
+    commands = [[program, "--seeds", f"{begin}..{end}"] for begin, end in itertools.pairwise(ends)]
+    steps.show_all(f"simulation of {SIM_SEEDS} seeds", commands)
+
+
+def pytest_in_workers(selected: str) -> list[str]:
+    """The command that runs the tests of a marker expression; most of them wait, so cores have two workers each."""
+    workers = min(2 * (os.cpu_count() or 1), WORKERS_MAX)
+    return [str(PYTHON), "-m", "pytest", "-q", "-n", str(workers), "--dist", "worksteal", "-m", selected]
+
+
 def task_test(args: list[str]) -> None:
-    """All tests: C++, seeded simulation, Python. Arguments go to pytest."""
+    """The tests for every change: C++, seeded simulation, Python but for slow ones. Arguments go to pytest."""
     steps = Steps(6 if args else 8)
     env = set_up(steps)
     build_extension(steps, env)
     folder = build_tests(steps, env)
     env["OPENMRC_TEST_BUILD"] = str(folder)
-    if not args:
-        steps.show("C++ tests", [str(folder / "openmrc_tests")], env)
-        seeds = [str(folder / "openmrc_sim"), "--seeds", f"0..{SIM_SEEDS}"]
-        steps.show(f"simulation of {SIM_SEEDS} seeds", seeds, env)
-    steps.show("Python tests", [str(PYTHON), "-m", "pytest", *(args or ["-q"])], env)
+    if args:
+        steps.show("Python tests", [str(PYTHON), "-m", "pytest", *args], env)
+        return
+    steps.show("C++ tests", [str(folder / "openmrc_tests"), "--jobs", str(os.cpu_count() or 1)], env)
+    simulate(steps, folder)
+    steps.show("Python tests but for slow ones", pytest_in_workers("not slow"), env)
+
+
+def task_check(_args: list[str]) -> None:
+    """The tests that `make test` leaves out: slow Python tests."""
+    steps = Steps(7)
+    env = set_up(steps)
+    install(steps, env, "packages-check", check_requirements())
+    build_extension(steps, env)
+    folder = build_tests(steps, env)
+    env["OPENMRC_TEST_BUILD"] = str(folder)
+    steps.show("slow Python tests", pytest_in_workers("slow"), env)
 
 
 def task_bench(args: list[str]) -> None:
@@ -325,13 +374,14 @@ def task_bench(args: list[str]) -> None:
 
 def task_lint(_args: list[str]) -> None:
     """Formatting, types, layers, requirements. Changes nothing."""
-    steps = Steps(9)
+    steps = Steps(7)
     env = set_up(steps)
     steps.show("ruff check", ["ruff", "check", "."], env)
     steps.show("ruff format", ["ruff", "format", "--check", "."], env)
-    steps.show("mypy", ["mypy"], env)
-    steps.show("layers of the Python package", ["lint-imports", "--no-logo"], {**env, "PYTHONPATH": "src"})
-    steps.show("clang-format", ["clang-format", "--dry-run", "-Werror", *map(str, cpp_files())], env)
+    formats = ["clang-format", "--dry-run", "-Werror", *map(str, cpp_files())]
+    layers = ["lint-imports", "--no-logo"]
+    both = {**env, "PYTHONPATH": "src"}
+    steps.show_all("mypy; clang-format; layers of the Python package", [["mypy"], formats, layers], both)
     steps.show("requirements", [str(PYTHON), "tools/requirements.py", "--check"], env)
 
 
@@ -365,6 +415,7 @@ TASKS = {
     "build": task_build,
     "demo": task_demo,
     "test": task_test,
+    "check": task_check,
     "bench": task_bench,
     "lint": task_lint,
     "format": task_format,

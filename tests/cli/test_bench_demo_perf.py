@@ -51,6 +51,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "words"), REFUSED, ids=[" ".join(case[0][:6]) for case in REFUSED])
 def test_a_mistake_is_one_sentence_and_exit_code_2(arguments: tuple[str, ...], words: tuple[str, ...]):
     done = openmrc(*arguments)
@@ -61,6 +62,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(arguments: tuple[str, ...], w
         assert word in said
 
 
+@pytest.mark.slow
 def test_bench_writes_every_key_the_issue_names(tmp_path: Path):
     path = tmp_path / "result.json"
     done = openmrc(
@@ -127,6 +129,7 @@ def test_unshaped_bench_compares_with_tcp(tmp_path: Path):
     assert "CPU of the machine" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_demo_leaves_a_report_that_stands_alone(tmp_path: Path):
     done = openmrc(
         "demo",
@@ -175,6 +178,7 @@ def server() -> Iterator[str]:
         process.communicate()
 
 
+@pytest.mark.slow
 def test_perf_measures_bandwidth_and_latency(server: str, tmp_path: Path):
     common = ("127.0.0.1", "--port", server, "--udp-port", str(UDP_PORT), "--iterations", "64")
     write = openmrc("perf", "write", *common, "--json", str(tmp_path / "write.json"))
@@ -218,6 +222,7 @@ def test_perf_without_a_server_says_which_address_and_ends_with_1():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_perf_refuses_another_number_of_ports(server: str):
     done = openmrc("perf", "write", "127.0.0.1", "--port", server, "--udp-port", str(UDP_PORT), "--ports", "127.81.0.9")
     assert done.returncode == 2

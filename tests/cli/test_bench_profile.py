@@ -40,6 +40,7 @@ def perf_allowed() -> str | None:
     return None
 
 
+@pytest.mark.slow
 def test_without_perf_threads_are_accounted_for(tmp_path: Path):
     (tmp_path / "bin").mkdir()
     done = run("--seconds", "1", "--json", str(tmp_path / "out.json"), "--tcp", path=str(tmp_path / "bin"))
@@ -58,6 +59,7 @@ def test_without_perf_threads_are_accounted_for(tmp_path: Path):
     assert "I/O thread" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
 def test_with_perf_functions_are_sampled_and_drawn(tmp_path: Path):
     if (why := perf_allowed()) is not None:
@@ -82,6 +84,7 @@ def test_with_perf_functions_are_sampled_and_drawn(tmp_path: Path):
     assert page.count("<svg") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
 def test_where_the_kernel_may_not_be_sampled_its_time_is_that_of_the_threads(tmp_path: Path):
     """As for users without privileges: neither the whole machine nor the kernel."""
@@ -105,6 +108,7 @@ def test_where_the_kernel_may_not_be_sampled_its_time_is_that_of_the_threads(tmp
     assert mrc["stages_cpu_seconds_per_gb"] == pytest.approx(mrc["cpu_seconds_per_gb"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -130,6 +134,7 @@ def test_a_perf_that_was_asked_for_and_is_missing_is_refused(tmp_path: Path):
     assert "--sampler is 'perf'; allowed: auto or counters on this machine (hint: perf is not installed)" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_command_that_is_ended_leaves_no_process(tmp_path: Path, how: signal.Signals):
     environment = os.environ | {"TMPDIR": str(tmp_path)}

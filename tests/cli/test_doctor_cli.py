@@ -99,6 +99,7 @@ def test_mistakes_end_with_2(capsys: pytest.CaptureFixture[str], arguments: list
     assert error.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_commands_of_the_guide(repository: Path, tmp_path: Path) -> None:
     page = (repository / "docs" / "guides" / "doctor.md").read_text()
     blocks = re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL)

@@ -119,6 +119,7 @@ def test_every_option_for_a_path_is_among_those_tested_here():
     assert options_for_paths() - tested - read == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["run", "engine", "sim", "ordinary", "live", "_ordinary_sim"])
 def test_benchmarks_refuse_a_file_that_cannot_be_written(program, tmp_path):
     done = subprocess.run(

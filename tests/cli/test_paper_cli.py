@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from openmrc.paper import experiments
 
 
@@ -24,6 +26,7 @@ def test_the_list_names_every_figure_and_runs_nothing() -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()] == [each.figure for each in experiments()]
 
 
+@pytest.mark.slow
 def test_a_figure_that_is_not_there_is_named_with_what_there_is() -> None:
     done = openmrc("9z")
     assert done.returncode == 2
@@ -32,6 +35,7 @@ def test_a_figure_that_is_not_there_is_named_with_what_there_is() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_ends_in_a_table_a_page_pictures_and_json(tmp_path: Path) -> None:
     done = openmrc(
         "12", "10", "--quick", "--workers", "2", "--out", str(tmp_path), "--json", str(tmp_path / "all.json")
@@ -52,6 +56,7 @@ def test_a_run_ends_in_a_table_a_page_pictures_and_json(tmp_path: Path) -> None:
     assert all(number["met"] for each in found["findings"] for number in each["numbers"])
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_it_without_a_table_of_half_runs() -> None:
     command = [sys.executable, "-m", "openmrc.cli.main", "paper", "16", "--workers", "2"]
     with subprocess.Popen(

@@ -147,6 +147,7 @@ def guide(repository: Path) -> str:
     return (repository / "docs" / "guides" / "plan.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_guide_prints_what_its_commands_print(repository: Path, tmp_path: Path) -> None:
     text = guide(repository)
     for name, content in re.findall(r"`([\w-]+\.yaml)`[^`]*\n\n```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL):

@@ -35,6 +35,7 @@ def test_json_on_stdout_stays_json(tmp_path: Path) -> None:
     assert len(list((tmp_path / "configs").rglob("*.sh"))) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_readmes_plans_work_as_printed(repository: Path, tmp_path: Path):
     text = (repository / "README.md").read_text()
     commands = re.findall(r"^\$ openmrc (plan .*)$", text, re.MULTILINE)

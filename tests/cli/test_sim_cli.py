@@ -33,6 +33,7 @@ def openmrc(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*OPENMRC, *arguments], cwd=folder, capture_output=True, text=True, timeout=100)
 
 
+@pytest.mark.slow
 def test_a_run_prints_a_table_and_leaves_a_run_directory(folder: Path) -> None:
     done = openmrc(folder, "sim", "run", "tiny.yaml", "--check")
     assert done.returncode == 0, done.stderr
@@ -44,6 +45,7 @@ def test_a_run_prints_a_table_and_leaves_a_run_directory(folder: Path) -> None:
     assert result.command == "openmrc sim run tiny.yaml --check"
 
 
+@pytest.mark.slow
 def test_options_choose_transport_seed_settings_and_places(folder: Path) -> None:
     done = openmrc(
         folder,
@@ -67,6 +69,7 @@ def test_a_run_says_where_a_fault_acts_in_all_planes_and_the_bus_bandwidth_of_co
     assert "bus bandwidth" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_bound_that_is_not_met_is_exit_code_1_only_when_asked(folder: Path) -> None:
     (folder / "tiny.yaml").write_text(SCENARIO.replace("<= 3", "<= 1"))
     assert openmrc(folder, "sim", "run", "tiny.yaml").returncode == 0
@@ -86,6 +89,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_named_with_its_place_and_exit_code_2(folder: Path, name: str) -> None:
     more, options, place, hint = MISTAKES[name]
@@ -103,6 +107,7 @@ def test_a_file_that_is_not_there_is_one_sentence(folder: Path) -> None:
     assert "No such file" in done.stderr
 
 
+@pytest.mark.slow
 def test_more_memory_than_there_is_is_refused_before_it_starts(folder: Path) -> None:
     (folder / "tiny.yaml").write_text(
         "fabric: {planes: 16, hosts: 1048576, hosts_per_t0: 64, t1s: 4096, rate: 3.2Tbit, delay: 10ms}\n"
@@ -132,6 +137,7 @@ def test_ctrl_c_leaves_a_readable_partial_result(folder: Path) -> None:
     assert result["mrc"].summary["received_bytes"] > 0
 
 
+@pytest.mark.slow
 def test_a_report_is_made_of_run_directories(folder: Path) -> None:
     assert openmrc(folder, "sim", "run", "tiny.yaml").returncode == 0
     done = openmrc(folder, "sim", "report", "tiny.run")

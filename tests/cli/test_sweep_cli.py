@@ -48,6 +48,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_sweep_leaves_a_table_and_pictures_and_is_quick_the_second_time(folder):
     done = openmrc_sweep(folder, "sweep.yaml", "--workers", "2")
     assert done.returncode == 0, done.stderr
@@ -84,6 +85,7 @@ def test_a_failed_run_is_a_row_and_exit_code_1(folder):
     assert pl.read_parquet(folder / "here" / "results.parquet")["error"].str.contains("70").to_list() == [False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -121,6 +123,7 @@ def test_the_guide_works_as_printed(repository, tmp_path):
     assert (tmp_path / "p99.png").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_quietly_and_the_same_command_goes_on(folder):
     (folder / "sweep.yaml").write_text(SWEEP.replace("seeds: 2", "seeds: 12").partition("plots")[0])
     runs = folder / "planes.sweep" / "runs"

@@ -70,6 +70,7 @@ def test_ranks_of_any_user_share_memory_with_others_of_that_user():
     assert neighbours(run([["user"], ["user"]])) == [[1], [0]]
 
 
+@pytest.mark.slow
 @needs_root
 @pytest.mark.parametrize(
     "confinements",
@@ -91,6 +92,7 @@ def test_a_rank_that_cannot_create_memory_or_know_its_host_uses_qps(how: str):
     assert neighbours(run([[], [how]])) == [[], []]
 
 
+@pytest.mark.slow
 @needs_root
 @pytest.mark.parametrize("options", [["--mount-proc"], []], ids=["own /proc", "the /proc of the host"])
 def test_ranks_in_containers_with_their_own_processes_use_qps(options: Words):

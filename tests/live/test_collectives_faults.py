@@ -102,6 +102,7 @@ def planes(count: int) -> Fabric:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_the_bits_do_not_depend_on_planes_faults_or_the_order_of_packets(tmp_path: Path):
     expected, _ = over(None, tmp_path / "loopback")

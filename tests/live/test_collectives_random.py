@@ -140,6 +140,7 @@ def random_schedule(seed: int) -> Body:
     return body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_random_schedules_give_what_numpy_gives(tmp_path: Path, seed: int, shared: bool):

@@ -92,6 +92,7 @@ def traffic(group: Group, body: GroupBody) -> tuple[Any, dict[int, int], dict[st
     return answer, sent, world.statistics()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_every_collective_has_the_same_bits_and_sends_nothing_over_qps(tmp_path: Path, ranks: int):
     over_qps = run([None] * ranks, tmp_path / "qps", everything)

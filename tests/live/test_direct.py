@@ -38,6 +38,7 @@ def test_round_trips_of_mrc_and_udp_are_all_there():
     assert min(trips["udp"]) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("mtu", [1500, 9000])

@@ -21,6 +21,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("carrier", ["plain", "carrier"])
 def test_a_port_comes_back_with_an_interface_of_its_name(carrier: str) -> None:
     program = Path(__file__).with_name("interface_program.py")

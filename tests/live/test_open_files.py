@@ -39,6 +39,7 @@ def descriptors_left(number: int) -> Iterator[int]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0, 1, 2, 20, 66, 67, 68, 69])
 def test_a_device_without_descriptors_names_the_limit_and_the_way_out(left: int) -> None:
     before = len(open_files())

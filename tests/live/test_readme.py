@@ -30,6 +30,7 @@ def test_one_program_writes_into_the_memory_of_the_other(repository: Path) -> No
     assert output.split(maxsplit=1) == ["42", "[0 0 0 0 1]\n"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_the_simulation_runs_as_printed(repository: Path, tmp_path: Path) -> None:
     text = (repository / "README.md").read_text()

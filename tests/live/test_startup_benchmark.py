@@ -15,6 +15,7 @@ pytest.importorskip("torch", reason="the extra `torch` is not installed")
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 
+@pytest.mark.slow
 def test_a_start_of_ours_is_beside_one_of_gloo(tmp_path: Path) -> None:
     output = tmp_path / "rows.json"
     command = [sys.executable, str(PROGRAM), "--repeats", "1", "--only", "ranks_4", "--json", str(output)]

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -198,6 +199,7 @@ def port_of(shape: Shape, nic: int, plane: int) -> tuple[str, int]:
 
 
 # proves C.1.2
+@pytest.mark.slow
 @given(shapes())
 def test_each_path_passes_the_planned_switches_and_arrives(shape: Shape):
     plan = PathPlan.of(shape, AddressBlocks())
@@ -229,6 +231,7 @@ def test_plain_addresses_arrive_over_as_many_ways_as_there_are_paths(shape: Shap
             assert len(ways) == len(planned)
 
 
+@pytest.mark.slow
 @given(shapes(), st.data())
 def test_what_nobody_has_is_dropped(shape: Shape, data: st.DataObject):
     plan = PathPlan.of(shape, AddressBlocks())

@@ -117,6 +117,7 @@ def test_reconvergence_is_one_time_or_two_or_off() -> None:
         times({"down": "soon"})
 
 
+@pytest.mark.slow
 def test_rerouting_is_the_same_for_any_number_of_threads() -> None:
     scenario = sim.make_scenario(
         fabric=CLOS,

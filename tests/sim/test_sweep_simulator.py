@@ -37,6 +37,7 @@ def test_the_table_says_what_single_runs_say(tmp_path):
     assert roce["run"].n_unique() == 2  # a setting of MRC does not repeat them
 
 
+@pytest.mark.slow
 def test_seeds_matter_and_workers_do_not(tmp_path):
     frames = [
         Sweep(SCENARIO, {"workload.bytes": ["16KiB", "64KiB"]}, seeds=[1, 2], out=tmp_path / str(workers)).run(workers)

@@ -84,6 +84,7 @@ def test_up_status_exec_and_down_as_root(
     assert left_of(bed_name) == []
 
 
+@pytest.mark.slow
 def test_a_bed_in_a_user_namespace_is_entered_by_every_command_and_seen_by_nobody_else(
     fabric_file: Path, bed_name: str, left_of: Callable[[str], list[str]]
 ):
@@ -154,6 +155,7 @@ def sleepers() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_up_leaves_nothing_behind(tmp_path: Path, bed_name: str, left_of: Callable[[str], list[str]]):
     large = tmp_path / "large.yaml"
     large.write_text(FABRIC.replace("hosts: 2", "hosts: 8").replace("planes: 2", "planes: 4"))
@@ -182,6 +184,7 @@ def test_a_fault_with_a_time_ends_with_its_command_and_another_stays(
     here("down", bed_name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["docs/guides/testbed.md", "README.md"])
 def test_the_commands_of_a_page_work_as_printed(
     repository: Path, needs_namespaces: None, left_of: Callable[[str], list[str]], page: str

@@ -83,6 +83,7 @@ def test_perf_finds_each_planes_speed(bed: PlainBed, tmp_path: Path) -> None:
     assert row["retransmitted_share"] == pytest.approx(row["retransmitted_packets"] / row["sent_packets"])
 
 
+@pytest.mark.slow
 def test_the_payload_shrinks_to_what_arrives_on_every_plane(bed: PlainBed, tmp_path: Path) -> None:
     limit_frames(bed, 1, 1500)
     record, said = written(bed, tmp_path / "write.json")
@@ -100,6 +101,7 @@ def test_the_payload_shrinks_to_what_arrives_on_every_plane(bed: PlainBed, tmp_p
     assert found["peer under load", "stream"]["payload_mtu_bytes"] == 1428
 
 
+@pytest.mark.slow
 def test_the_doctor_measures_every_plane(bed: PlainBed) -> None:
     found = examined(bed)
     fast, slow = (found["peer under load", f"plane {plane}"] for plane in (0, 1))
@@ -112,6 +114,7 @@ def test_the_doctor_measures_every_plane(bed: PlainBed) -> None:
     assert slow["queue_delay_max_us"] >= slow["queue_delay_us"] > 0
 
 
+@pytest.mark.slow
 def test_the_doctor_names_a_silent_plane(bed: PlainBed) -> None:
     bed.silence(1)
     found = examined(bed)

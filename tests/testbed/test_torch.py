@@ -48,6 +48,7 @@ def start(bed: TestBed, rank: int, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_an_all_reduce_takes_the_srv6_paths_over_every_plane(bed: TestBed, tmp_path: Path):
     pytest.importorskip("torch")
     before = {(link.node, link.peer): link.packets for link in link_counters(bed)}

@@ -48,6 +48,7 @@ def from_any() -> list[str]:
     return wrong
 
 
+@pytest.mark.slow
 def test_messages_from_any_are_those_that_gloo_receives(run_ranks: Any):
     assert run_ranks("from_any", 4) == {rank: [] for rank in range(4)}
 

@@ -181,6 +181,7 @@ def compiled() -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_torch_compile_traces_collectives_as_one_graph(run_ranks: Any):
     assert run_ranks("compiled", 2) == {0: [True, True], 1: [True, True]}
 

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = [sys.executable, str(ROOT / "tools" / "distributed_test.py"), "--ranks", str(RANKS)]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_subset_passes_on_four_ranks(tmp_path: Path):
     file = tmp_path / "found.json"
@@ -30,6 +31,7 @@ def test_the_subset_passes_on_four_ranks(tmp_path: Path):
     assert {one["outcome"] for one in outcomes} == {"passed"}
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_ranks_and_lists_what_was_found(tmp_path: Path):
     file = tmp_path / "found.json"
     process = subprocess.Popen(
@@ -106,6 +108,7 @@ class WithoutRanks(Example):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_files_are_compared_with_mrc_in_the_place_of_gloo(tmp_path: Path):
     """The first difference is that a test asks for Gloo's own class; a test without ranks does not count as passed."""
@@ -130,6 +133,7 @@ def test_files_are_compared_with_mrc_in_the_place_of_gloo(tmp_path: Path):
     }
 
 
+@pytest.mark.slow
 def test_a_file_without_tests_is_named(tmp_path: Path):
     file = tmp_path / "test_nothing.py"
     file.write_text("import no_such_module\n")

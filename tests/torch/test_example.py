@@ -12,6 +12,7 @@ import pytest
 pytestmark = [pytest.mark.live]
 
 
+@pytest.mark.slow
 def test_an_unmodified_script_trains(repository: Path):
     script = repository / "examples" / "train_ddp.py"
     assert "openmrc" not in script.read_text()

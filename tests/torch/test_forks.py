@@ -31,6 +31,7 @@ def load() -> list[float]:
     return found
 
 
+@pytest.mark.slow
 def test_workers_of_a_data_loader(run_ranks: Any):
     expected = 2.0 * sum(index * index for index in range(16))
     assert run_ranks("load", 2) == {0: [expected] * 3, 1: [expected] * 3}

@@ -20,6 +20,7 @@ assert not hasattr(openmrc.torch, "nonsense")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("imports", "autoload"), [("import torch", "1"), ("import openmrc.torch", "1"), ("import openmrc.torch", "0")]
 )

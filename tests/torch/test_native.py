@@ -45,6 +45,7 @@ def test_the_wheel_contains_the_source(repository: Path, tmp_path: Path, monkeyp
     assert source == (repository / "src" / "openmrc" / "torch" / "csrc" / "backend.cpp").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_missing_compiler_is_named_with_a_remedy(tmp_path: Path):
     named = refusal(tmp_path, CXX="no-such-compiler")
     assert "takes a C++20 compiler, and CXX=no-such-compiler is not there. Install one" in named
@@ -69,6 +70,7 @@ def test_errors_of_the_compiler_are_shown_and_all_its_output_is_kept(tmp_path: P
     assert "noise" in log.read_text()
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path):
     (tmp_path / "file").touch()
     text = refusal(tmp_path, OPENMRC_CACHE=str(tmp_path / "file" / "cache"))
@@ -76,6 +78,7 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path):
     assert "set OPENMRC_CACHE to another" in text
 
 
+@pytest.mark.slow
 def test_processes_that_come_together_compile_once(tmp_path: Path):
     """One compiles, and the others wait for its lock until it is done."""
     cache, runs, gate = (tmp_path / name for name in ("cache", "runs", "gate"))

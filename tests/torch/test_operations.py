@@ -305,6 +305,7 @@ def everything() -> list[str]:
     return reductions() + movements() + layouts()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_every_operation_gives_what_gloo_gives(run_ranks: Any, ranks: int):
     assert run_ranks("everything", ranks) == {rank: [] for rank in range(ranks)}

@@ -63,6 +63,7 @@ def coalesced() -> list[str]:
     return wrong
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_coalesced_tensors_that_overlap_are_reduced_as_gloo_does(run_ranks: Any):
     assert run_ranks("coalesced", RANKS) == {rank: [] for rank in range(RANKS)}
@@ -132,6 +133,7 @@ def in_flight() -> list[int]:
     return wrong
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_operations_on_overlapping_views_give_what_one_after_the_other_gives(run_ranks: Any):
     assert run_ranks("in_flight", RANKS) == {rank: [] for rank in range(RANKS)}

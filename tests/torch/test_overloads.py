@@ -150,6 +150,7 @@ def overloads() -> list[str]:
     return wrong
 
 
+@pytest.mark.slow
 def test_every_overload_gives_what_gloo_gives(run_ranks: Any):
     assert len(declared()) > 30
     assert run_ranks("overloads", 2) == {0: [], 1: []}
@@ -184,6 +185,7 @@ def sparse() -> list[str]:
     return wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_sparse_sums_are_those_of_gloo(run_ranks: Any, ranks: int):
     assert run_ranks("sparse", ranks) == {rank: [] for rank in range(ranks)}

@@ -77,6 +77,7 @@ def run_schedules() -> list[Any]:
     return examples
 
 
+@pytest.mark.slow
 def test_random_schedules(run_ranks: Any):
     found = run_ranks("run_schedules", 3)
     assert found[0] == found[1] == found[2]

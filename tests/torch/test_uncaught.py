@@ -16,6 +16,7 @@ from openmrc.torch.uncaught import report_briefly
 MESSAGE = "openmrc.errors.ConfigError: OPENMRC_PORTS is 'nosuch0'; allowed: interfaces of this host"
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_torchrun_ends_with_the_message_and_without_the_way_through_torch(repository: Path):
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -105,6 +105,7 @@ def test_the_example_is_as_short_as_the_guide_says() -> None:
     assert len([line for line in policy.splitlines() if line.strip()]) < 40
 
 
+@pytest.mark.slow
 def test_the_example_runs_as_a_program() -> None:
     done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, timeout=100)
     assert done.stderr == ""

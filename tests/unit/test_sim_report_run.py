@@ -31,6 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return result.save(tmp_path_factory.mktemp("runs") / "dark")
 
 
+@pytest.mark.slow
 def test_the_page_says_what_the_files_say(folder, tmp_path):
     page = write_report([folder], tmp_path / "report").read_text()
     summary = json.loads((folder / "summary.json").read_text())

@@ -114,6 +114,7 @@ def test_a_larger_sweep_in_the_same_folder_runs_only_what_is_new(tmp_path, task)
     assert sum(count for line, count in log_of(tmp_path).items() if line.startswith("start")) == 3
 
 
+@pytest.mark.slow
 def test_failed_runs_are_rows_and_are_tried_again(tmp_path, task):
     sweep = Sweep(scenario(), {"work.x": [1, 13, 14, 15, 16, 2]}, out=tmp_path / "out", task=task)
     frame = sweep.run(workers=2)
@@ -129,6 +130,7 @@ def test_failed_runs_are_rows_and_are_tried_again(tmp_path, task):
     assert sorted(starts.values()) == [1, 1, 2, 2, 2, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("blow", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
 def test_a_sweep_that_was_stopped_goes_on_where_it_was(tmp_path, task, blow, code):
     out = tmp_path / "out"
@@ -173,6 +175,7 @@ def test_wrong_numbers_of_workers_are_refused(tmp_path, task):
         Sweep(scenario(), {"work.x": [1]}, out=tmp_path / "out", task=task).run(workers=0)
 
 
+@pytest.mark.slow
 def test_ray_gives_the_same_table(tmp_path, task, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
