@@ -350,18 +350,19 @@ def task_test(args: list[str]) -> None:
         return
     steps.show("C++ tests", [str(folder / "openmrc_tests"), "--jobs", str(os.cpu_count() or 1)], env)
     simulate(steps, folder)
-    steps.show("Python tests but for slow ones", pytest_in_workers("not slow"), env)
+    steps.show("Python tests but for slow ones", pytest_in_workers("not slow and not alone"), env)
 
 
 def task_check(_args: list[str]) -> None:
     """The tests that `make test` leaves out: slow Python tests."""
-    steps = Steps(7)
+    steps = Steps(8)
     env = set_up(steps)
     install(steps, env, "packages-check", check_requirements())
     build_extension(steps, env)
     folder = build_tests(steps, env)
     env["OPENMRC_TEST_BUILD"] = str(folder)
-    steps.show("slow Python tests", pytest_in_workers("slow"), env)
+    steps.show("slow Python tests", pytest_in_workers("slow and not alone"), env)
+    steps.show("Python tests that measure", [str(PYTHON), "-m", "pytest", "-q", "-m", "alone"], env)
 
 
 def task_bench(args: list[str]) -> None:

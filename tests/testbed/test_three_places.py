@@ -20,7 +20,7 @@ from openmrc.sim import load_scenario
 from openmrc.testbed import TestBed
 from openmrc.testbed.venue import BedVenue
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.root, pytest.mark.alone, pytest.mark.timeout(240)]
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "three_places.yaml"
 SHORTER = {
