@@ -321,7 +321,7 @@ def test_corruption_is_for_the_icrc_to_find(bench):
 
 
 def test_a_rate_cut_leaves_the_queue_and_counts_in_bytes(bench):
-    bench.configure(effects=PortEffects(rate_ppm=100_000))
+    bench.configure(effects=PortEffects(rate_ppm=20_000))
     bench.send(_numbered(100))
     bench.configure()  # or the rest would take its time
     got = bench.received()
