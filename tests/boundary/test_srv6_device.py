@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network
 import numpy as np
 import pytest
 from own_ports import UDP_PORT
+from waiting import until
 
 from openmrc import Device, connect, listen
 from openmrc.errors import ConfigError, DeviceError, HandshakeError
@@ -89,7 +90,8 @@ def test_what_is_written_over_srv6_arrives_and_without_offloads():
             assert connection.agreed["payload_mtu"] == 4096
             connection.write(message).wait(timeout_s=10)
             assert np.array_equal(memory, message)
-            assert Counter(value >> 16 for value in connection.qp.active_evs()) == {0: 11, 1: 11, 5: 11}
+            # A busy machine answers late, and paths that were given up for it come back.
+            until(lambda: Counter(value >> 16 for value in connection.qp.active_evs()) == {0: 11, 1: 11, 5: 11})
         socket = near.statistics().ports[0].socket
         assert not socket.segmentation_offload
         assert not far.statistics().ports[0].socket.receive_offload

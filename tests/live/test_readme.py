@@ -26,7 +26,7 @@ def test_one_program_writes_into_the_memory_of_the_other(repository: Path) -> No
             output, _ = listener.communicate(timeout=30)
         finally:
             listener.kill()
-    assert writer == 0
+    assert writer.returncode == 0, writer.stderr
     assert output.split(maxsplit=1) == ["42", "[0 0 0 0 1]\n"]
 
 
@@ -63,10 +63,10 @@ def test_the_simulation_runs_as_printed(repository: Path, tmp_path: Path) -> Non
     assert (tmp_path / "compare.run" / "report" / "fct.png").stat().st_size > 0
 
 
-def connect_when_it_listens(program: str, listener: subprocess.Popen[str]) -> int:
+def connect_when_it_listens(program: str, listener: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
     """Run the writer, again while nobody listens yet."""
     for _ in range(20):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
         if "PeerUnreachableError" not in done.stderr or listener.poll() is not None:
-            return done.returncode
-    return -1
+            break
+    return done
