@@ -3,12 +3,12 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help build demo test check bench lint format spec stub clean
+.PHONY: help build demo test check bench lint format spec stub docs docs-serve clean
 .NOTPARALLEL:
 
 help:  ## this list
 	@echo "make TARGET [ARGS=...]"
-	@sed -n 's/^\([a-z]*\):  ## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):  ## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
 
 build:  ## set up .venv and build the native engine
 	@$(PYTHON) tools/dev.py build
@@ -36,6 +36,12 @@ spec:  ## write the sources and reference pages that spec/*.toml describes, and 
 
 stub:  ## write src/openmrc/_native/*.pyi after a change to the bindings
 	@$(PYTHON) tools/dev.py stub
+
+docs:  ## the documentation as a site in build/docs/html
+	@$(PYTHON) tools/dev.py docs
+
+docs-serve:  ## build the site and serve it on this machine: ARGS="--port 8000"
+	@$(PYTHON) tools/dev.py docs-serve $(ARGS)
 
 clean:  ## remove .venv and build
 	rm -rf .venv build

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOGS = ROOT / "build" / "log"
+SITE = ROOT / "build" / "docs" / "html"
 TORCH_SOURCE = ROOT / "src" / "openmrc" / "torch" / "csrc"
 PYTHON_MIN = (3, 11)
 GCC_MIN, CLANG_MIN = 12, 14
@@ -29,7 +30,11 @@ WORKERS_MAX = 16
 
 
 class StopError(Exception):
-    """Something the user can put right; the message says how."""
+    """Something the user can put right; the message says how. `code` is the exit status."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def say(line: str, end: str = "\n") -> None:
@@ -402,6 +407,48 @@ def task_spec(_args: list[str]) -> None:
     steps.show("requirements", [str(PYTHON), "tools/requirements.py"], env)
 
 
+def task_docs(_args: list[str]) -> None:
+    """Build the documentation site in build/docs/html; every warning is an error."""
+    steps = Steps(6)
+    env = set_up(steps)
+    build_extension(steps, env)
+    install(steps, env, "packages-docs", list(read_pyproject()["dependency-groups"]["docs"]))
+    sphinx = [str(PYTHON), "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "-d", "build/docs/doctrees"]
+    steps.show("site", [*sphinx, ".", str(SITE)], env)
+    say(f"      {SITE.relative_to(ROOT)}/index.html")
+
+
+def task_docs_serve(args: list[str]) -> None:
+    """Build the site and serve it on this machine; --port N (default 8000, 0: any free one)."""
+    import functools
+    import http.server
+
+    port = port_of(args)
+    task_docs([])
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(SITE))
+    try:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        raise StopError(
+            f"--port: {port}: {error.strerror}; give another one: make docs-serve ARGS='--port 0'", 2
+        ) from None
+    say(f"http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)")
+    with server:
+        server.serve_forever()
+
+
+def port_of(args: list[str]) -> int:
+    """Port of `--port N` or `--port=N`."""
+    words = [part for arg in args for part in arg.split("=", 1)]
+    if not words:
+        return 8000
+    if len(words) != 2 or words[0] != "--port":
+        raise StopError(f"arguments: {' '.join(args)}: only --port N is allowed", 2)
+    if not (words[1].isascii() and words[1].isdigit() and int(words[1]) < 65536):
+        raise StopError(f"--port: {words[1]}: a number from 0 to 65535 is allowed; 0 takes any free port", 2)
+    return int(words[1])
+
+
 def task_stub(_args: list[str]) -> None:
     """Write src/openmrc/_native/*.pyi, the typed face of the extension, from the built extension."""
     steps = Steps(6)
@@ -422,20 +469,22 @@ TASKS = {
     "format": task_format,
     "spec": task_spec,
     "stub": task_stub,
+    "docs": task_docs,
+    "docs-serve": task_docs_serve,
 }
 
 
 def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in TASKS:
         for name, task in TASKS.items():
-            say(f"{name:8} {(task.__doc__ or '').strip()}")
+            say(f"{name:10} {(task.__doc__ or '').strip()}")
         return 0 if not arguments or arguments[0] in ("help", "-h", "--help") else 2
     try:
         require_python()
         TASKS[arguments[0]](arguments[1:])
     except StopError as stop:
         print(stop, file=sys.stderr)
-        return 1
+        return stop.code
     except KeyboardInterrupt:
         print("\nopenmrc: interrupted", file=sys.stderr)
         return 130
