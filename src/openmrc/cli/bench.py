@@ -45,7 +45,7 @@ def live(
     tcp: Annotated[bool, typer.Option(help="With --rate 0: also one TCP stream over the same pair.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeat a run with the seed that it printed.")] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", callback=writable_file, help="Write the result to this file.")
+        Path | None, typer.Option("--json", callback=writable_file, help="Write the result to this file; - is stdout.")
     ] = None,
 ) -> None:
     """One host writes to another as fast as it can, every byte is checked, and the numbers are printed."""
@@ -101,7 +101,7 @@ def profile(
     frequency: Annotated[int, typer.Option(help="Samples per second and processor.")] = 997,
     seed: Annotated[int | None, typer.Option(help="Repeat a run with the seed that it printed.")] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", callback=writable_file, help="Write the profile to this file.")
+        Path | None, typer.Option("--json", callback=writable_file, help="Write the profile to this file; - is stdout.")
     ] = None,
     html_file: Annotated[
         Path | None, typer.Option("--html", callback=writable_file, help="Write a page with pictures to this file.")
@@ -147,7 +147,7 @@ def scenario(
     beside: Annotated[bool, typer.Option("--simulated", help="Also simulate it, and show both.")] = False,
     seed: Annotated[int | None, typer.Option(min=0, help="In place of the scenario's seed.")] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", callback=writable_file, help="Write the results to this file.")
+        Path | None, typer.Option("--json", callback=writable_file, help="Write the results to this file; - is stdout.")
     ] = None,
 ) -> None:
     """Run the flows and faults of SCENARIO.yaml between real processes over the emulated fabric."""

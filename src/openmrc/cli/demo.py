@@ -27,7 +27,8 @@ def demo(
     context: typer.Context,
     report: Annotated[Path, typer.Option(help="The HTML report goes here.")] = Path("openmrc-demo.html"),
     json_file: Annotated[
-        Path | None, typer.Option("--json", callback=writable_file, help="Also everything recorded, as JSON.")
+        Path | None,
+        typer.Option("--json", callback=writable_file, help="Also everything recorded, as JSON; - is stdout."),
     ] = None,
     picture: Annotated[
         Path | None,
@@ -81,7 +82,8 @@ def train(
     quick: Annotated[bool, typer.Option("--quick", help="A tiny model and a short run.")] = False,
     plain: Annotated[bool, typer.Option(help="Lines instead of a bar.")] = False,
     json_file: Annotated[
-        Path | None, typer.Option("--json", callback=writable_file, help="Write everything recorded to this file.")
+        Path | None,
+        typer.Option("--json", callback=writable_file, help="Write everything recorded to this file; - is stdout."),
     ] = None,
     html_file: Annotated[
         Path | None, typer.Option("--html", callback=writable_file, help="Write a page with pictures to this file.")

@@ -42,12 +42,12 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in COMMANDS:
             command_app: typer.Typer = import_module(f"openmrc.cli.{args[0]}").app
-            command_app._add_completion = False  # offered once, if at all, not by every command
+            command_app._add_completion = False  # offered once, not by every command
             self.add_command(typer.main.get_command(command_app), args[0])
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
 for name, summary in COMMANDS.items():
     app.command(name=name, help=summary)(lambda: None)
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
 from argparse import ArgumentTypeError
+from contextlib import redirect_stdout
+from contextvars import ContextVar
 from pathlib import Path
+from typing import TextIO
 
 import typer
 
@@ -15,17 +19,30 @@ from openmrc.errors import ConfigError
 __all__ = ["check_file", "check_folder", "file_argument", "writable_file", "writable_folder", "write_file"]
 
 _ELSEWHERE = "--out names another folder"
+_data_output: ContextVar[TextIO | None] = ContextVar("_data_output", default=None)
 
 
-def writable_file(parameter: typer.CallbackParam, path: Path | None) -> Path | None:
+def writable_file(context: typer.Context, parameter: typer.CallbackParam, path: Path | None) -> Path | None:
     """Callback of an option for a file to write, None without one; "-" is stdout.
 
+    With "-" everything else that the command prints goes to stderr, so that stdout is that file and nothing more.
+
     Raises:
-        ConfigError: the file cannot be written.
+        ConfigError: the file cannot be written, or another option of the command writes to stdout already.
     """
     if path is not None:
         check_file(parameter.opts[0], path)
+        if str(path) == "-":
+            _reserve_stdout(context, parameter.opts[0])
     return path
+
+
+def _reserve_stdout(context: typer.Context, option: str) -> None:
+    if _data_output.get() is not None:
+        raise ConfigError(option, "-", "a file, as another option writes to stdout")
+    token = _data_output.set(sys.stdout)
+    context.call_on_close(lambda: _data_output.reset(token))
+    context.with_resource(redirect_stdout(sys.stderr))
 
 
 def check_file(option: str, path: Path) -> None:
@@ -97,7 +114,7 @@ def write_file(option: str, path: Path, text: str) -> None:
         ConfigError: the file cannot be written.
     """
     if str(path) == "-":
-        print(text, end="")
+        print(text, end="", file=_data_output.get() or sys.stdout)
         return
     try:
         path.write_text(text, encoding="utf-8")

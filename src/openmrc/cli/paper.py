@@ -36,7 +36,8 @@ def paper(
         ),
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", callback=writable_file, help="File for all findings with their numbers.")
+        Path | None,
+        typer.Option("--json", callback=writable_file, help="File for all findings with their numbers; - is stdout."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller and shorter, in about a minute.")] = False,
     workers: Annotated[

@@ -35,7 +35,9 @@ ServerPorts = Annotated[
 Size = Annotated[str | None, typer.Option("--size", "-s", help="One message size, such as 64KiB. Without: a sweep.")]
 Iterations = Annotated[int | None, typer.Option("--iterations", "-n", help="Messages per size.")]
 Transport = Annotated[str, typer.Option(help="auto, mrc, or rc for the single-path fallback.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", callback=writable_file, help="Write the rows to this file.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", callback=writable_file, help="Write the rows to this file; - is stdout.")
+]
 UdpPort = Annotated[int, typer.Option(help="UDP port of the local device.")]
 
 _BANDWIDTH_SWEEP = [1 << power for power in range(6, 24, 2)]

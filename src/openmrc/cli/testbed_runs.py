@@ -30,7 +30,7 @@ def run(
     ] = False,
     seed: Annotated[int | None, typer.Option(min=0, help="In place of the scenario's seed.")] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", callback=writable_file, help="Write the results to this file.")
+        Path | None, typer.Option("--json", callback=writable_file, help="Write the results to this file; - is stdout.")
     ] = None,
 ) -> None:
     """Run the flows and faults of SCENARIO.yaml between hosts of a test bed of its fabric, made for the run."""
@@ -69,7 +69,7 @@ def compare(
     only: Annotated[str, typer.Option(help="Some of mrc-srv6,mrc-udp,tcp,tcp-planes,mptcp,gloo,mpi.")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Of what MRC draws.")] = 1,
     json_file: Annotated[
-        Path | None, typer.Option("--json", callback=writable_file, help="Write the results to this file.")
+        Path | None, typer.Option("--json", callback=writable_file, help="Write the results to this file; - is stdout.")
     ] = None,
     html_file: Annotated[
         Path | None, typer.Option("--html", callback=writable_file, help="Write a page with pictures to this file.")
