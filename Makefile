@@ -3,7 +3,7 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help build demo test check bench lint format spec stub docs docs-serve clean
+.PHONY: help build demo test check bench lint format spec stub wheel docs docs-serve clean
 .NOTPARALLEL:
 
 help:  ## this list
@@ -36,6 +36,9 @@ spec:  ## write the sources and reference pages that spec/*.toml describes, and 
 
 stub:  ## write src/openmrc/_native/*.pyi after a change to the bindings
 	@$(PYTHON) tools/dev.py stub
+
+wheel:  ## a wheel in dist, tried out where there is no compiler; for another Python: ARGS="--python python3.12"
+	@$(PYTHON) tools/dev.py wheel $(ARGS)
 
 docs:  ## the documentation as a site in build/docs/html
 	@$(PYTHON) tools/dev.py docs

@@ -449,6 +449,40 @@ def port_of(args: list[str]) -> int:
     return int(words[1])
 
 
+def task_wheel(args: list[str]) -> None:
+    """Build a wheel into dist and try it out where there is no compiler; --python PROGRAM: for another Python."""
+    import _wheel
+
+    if args[:1] not in ([], ["--python"]) or len(args) not in (0, 2):
+        raise StopError(f"arguments: {' '.join(args)}: only --python PROGRAM is allowed", 2)
+    python = args[1] if args else sys.executable
+    try:
+        folder = _wheel.environment(python)
+    except ValueError as error:
+        raise StopError(str(error), 2) from None
+    steps = Steps(4)
+    env = child_env()
+    env["CXX"], version = find_compiler()
+    env["PATH"] = f"{folder / 'bin'}{os.pathsep}{env['PATH']}"
+    env["VIRTUAL_ENV"] = str(folder)
+    steps.done("compiler", version)
+    log = f"wheel-{folder.name}"
+    steps.run("wheel", log, _wheel.build_commands(folder, python, _wheel.build_packages(read_pyproject())), env)
+    try:
+        wheel = _wheel.tag(folder, env)
+        program = "compiled" if _wheel.has_program(wheel) else "not compiled, as there is no clang"
+        steps.done("platform", f"{wheel.relative_to(ROOT)}; eBPF program of the test bed: {program}")
+        say(steps.head("trial in a new environment without a compiler"))
+        _wheel.try_out(wheel, python)
+    except subprocess.CalledProcessError as error:
+        raise StopError(
+            f"{' '.join(error.cmd)}: exit status {error.returncode}\n{error.stdout}{error.stderr}"
+        ) from None
+    except RuntimeError as error:
+        raise StopError(str(error)) from None
+    say("      works")
+
+
 def task_stub(_args: list[str]) -> None:
     """Write src/openmrc/_native/*.pyi, the typed face of the extension, from the built extension."""
     steps = Steps(6)
@@ -469,6 +503,7 @@ TASKS = {
     "format": task_format,
     "spec": task_spec,
     "stub": task_stub,
+    "wheel": task_wheel,
     "docs": task_docs,
     "docs-serve": task_docs_serve,
 }

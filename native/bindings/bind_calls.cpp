@@ -247,9 +247,9 @@ class Calls {
     shape.element = Py_None;
     if (buffer.is_none()) return true;
     if (shape.type.is(view_)) {
-      address = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(buffer.ptr(), 0));
-      shape.bytes = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(buffer.ptr(), 1));
-      shape.element = PyTuple_GET_ITEM(buffer.ptr(), 2);
+      address = PyLong_AsUnsignedLongLong(PyTuple_GetItem(buffer.ptr(), 0));
+      shape.bytes = PyLong_AsUnsignedLongLong(PyTuple_GetItem(buffer.ptr(), 1));
+      shape.element = PyTuple_GetItem(buffer.ptr(), 2);
       return true;
     }
     constexpr int kWanted = PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE | PyBUF_FORMAT;

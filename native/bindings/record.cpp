@@ -94,7 +94,6 @@ void check_text(const FieldRule& field, PyObject* value) {
 
 // By name: the classes belong to packages above this one.
 void check_object(const FieldRule& field, PyObject* value) {
-  if (std::string_view(Py_TYPE(value)->tp_name) == field.type_name) return;
   for (const nb::handle base : nb::borrow<nb::tuple>(nb::handle(value).type().attr("__mro__"))) {
     if (nb::cast<std::string>(base.attr("__name__")) == field.type_name) return;
   }

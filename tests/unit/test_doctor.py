@@ -509,7 +509,7 @@ def test_data_plane(tmp_path: Path):
     user = host(tmp_path / "user", {"proc/self/status": "Name:\tpython\nCapEff:\t0000008000000000"})
     all_there = [seen(one) for one in bed.check_data_plane(root, which=lambda name: f"/bin/{name}", has=lambda _: True)]
     assert all_there == [(OK, None)] * 3
-    nothing = [seen(one) for one in bed.check_data_plane(root, which=lambda _: None, has=lambda _: False)]
+    nothing = [seen(one) for one in bed.check_data_plane(root, lambda _: None, lambda _: False, tmp_path / "absent")]
     assert nothing == [
         (OPTIONAL, f"sudo apt install {package}") for package in ("iproute2", "clang", "libbpf1")
     ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from openmrc.doctor.finding import Finding, Value, Verdict
 from openmrc.doctor.host import Host
@@ -15,6 +16,7 @@ __all__ = ["check_data_plane", "check_kernel", "check_namespaces", "has_library"
 _GROUP = "test bed"
 _CAP_NET_ADMIN, _CAP_SYS_ADMIN, _CAP_BPF = 12, 21, 39
 _LIBRARY = "libbpf.so.1"
+_PROGRAM_OF_WHEEL = Path(__file__).parents[1] / "testbed" / "bpf" / "switch.bpf.o"
 _REFUSALS = (
     ("kernel/unprivileged_userns_clone", 0, "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
     (
@@ -66,6 +68,7 @@ def check_data_plane(
     host: Host,
     which: Callable[[str], str | None] = shutil.which,
     has: Callable[[str], bool] = has_library,
+    program_of_wheel: Path = _PROGRAM_OF_WHEEL,
 ) -> Iterator[Finding]:
     """The programs and rights that marking and trimming take; without them a bed has plain queues."""
     for program, package, effect in (
@@ -74,7 +77,11 @@ def check_data_plane(
     ):
         path = which(program)
         numbers: dict[str, Value] = {"path": path}
-        if path is None:
+        if program == "clang" and program_of_wheel.exists():
+            numbers["compiled"] = True
+            sentence = "Not needed: this installation has the switches' eBPF program compiled."
+            yield Finding(_GROUP, program, Verdict.OK, sentence, numbers=numbers)
+        elif path is None:
             sentence = f"`{program}` is missing: {effect}."
             yield Finding(_GROUP, program, Verdict.OPTIONAL, sentence, f"sudo apt install {package}", numbers)
         else:

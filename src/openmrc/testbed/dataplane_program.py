@@ -1,4 +1,4 @@
-"""The eBPF program of a switch port: compiled by the distribution's clang, loaded by its libbpf.
+"""The eBPF program of a switch port: compiled in a wheel or by the distribution's clang, loaded by its libbpf.
 
 Both are there or they are not; what is missing is said in one sentence and the test bed goes on without.
 """
@@ -19,14 +19,15 @@ from typing import Any
 
 from openmrc.errors import OpenmrcError
 
-__all__ = ["DataPlaneUnavailableError", "Map", "compiled", "load_program"]
+__all__ = ["DataPlaneUnavailableError", "Map", "compiled", "load_program", "packaged"]
 
 _SOURCES = Path(__file__).parent / "bpf"
 _MAIN = "switch.bpf.c"
+_FLAGS = f"@{_SOURCES / 'compile.flags'}"
+_OF_WHEEL = _SOURCES / "switch.bpf.o"
 _LIBRARY = "libbpf.so.1"
 _PROGRAM = b"switch_port"
 _COMPILE_SECONDS = 60
-_COMPILE = ("-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3")
 _PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 
 
@@ -88,12 +89,20 @@ class Map:
             self._fd = -1
 
 
+def packaged() -> Path | None:
+    """The object file that the wheel brought; None: it was built without clang, or this is a source tree."""
+    return _OF_WHEEL if _OF_WHEEL.exists() else None
+
+
 def compiled() -> Path:
-    """The program as an object file, from the user's cache folder if it was compiled before.
+    """The program as an object file: of the wheel, or from the user's cache folder, or compiled now.
 
     Raises:
         DataPlaneUnavailableError: without clang, or when it fails.
     """
+    of_wheel = packaged()
+    if of_wheel is not None:
+        return of_wheel
     clang = shutil.which("clang")
     if clang is None:
         raise DataPlaneUnavailableError("clang is missing, which compiles the switches' eBPF program: install clang")
@@ -104,7 +113,7 @@ def compiled() -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             fresh = Path(folder) / "switch.o"
-            command = [clang, *_COMPILE, "-c", str(_SOURCES / _MAIN), "-o", str(fresh)]
+            command = [clang, _FLAGS, "-c", str(_SOURCES / _MAIN), "-o", str(fresh)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)
             if done.returncode != 0:
                 first = next(iter(done.stderr.splitlines()), f"exit status {done.returncode}")
@@ -175,7 +184,7 @@ def _unavailable(what: str) -> DataPlaneUnavailableError:
 
 
 def _sources_hash(clang: str) -> str:
-    found = hashlib.sha256(" ".join((clang, *_COMPILE)).encode())
+    found = hashlib.sha256(clang.encode())
     for source in sorted(_SOURCES.iterdir()):
         found.update(source.read_bytes())
     return found.hexdigest()[:16]
