@@ -143,7 +143,7 @@ def look_up(name: str, module: str | None) -> tuple[bool, Any]:
     """Whether a name of an annotation exists, from the root or in a module below `module`; and its value."""
     path, _, last = name.rpartition(".")
     for start in (path, _ALIASES.get(path, "")):
-        value = vars(imported(start)).get(last) if start and imported(start) else None
+        value = getattr(imported(start), last, None) if start else None  # some are loaded when they are asked for
         if value is not None:
             return True, value
     for loaded in ("openmrc", *sorted(sys.modules)):

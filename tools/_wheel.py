@@ -138,13 +138,13 @@ def try_test_bed(folder: Path, environ: dict[str, str], *, marks: bool) -> None:
     fabric = folder / "fabric.yaml"
     fabric.write_text("{name: wheel, planes: 2, hosts: 2, hosts_per_t0: 1, t1s: 2, rate: 100Mbit, delay: 10us}\n")
     bed = ["openmrc", "testbed"]
-    up, down = [*bed, "up", str(fabric)], [*bed, "down", "--name", "wheel"]
+    up, down = [*bed, "up", str(fabric)], [*bed, "down", "wheel"]
     options: dict[str, Any] = {"env": environ, "cwd": folder, "capture_output": True, "text": True, "timeout": TRIAL_S}
     print("      $ " + " ".join(up), flush=True)
+    done = subprocess.run(up, check=True, **options)
     try:
-        done = subprocess.run(up, check=True, **options)
         if marks and "plain queues" in done.stdout + done.stderr:
             raise RuntimeError(f"the wheel's eBPF program was not loaded:\n{done.stdout}{done.stderr}")
         subprocess.run([*bed, "exec", "--name", "wheel", "host0", "--", "ip", "-6", "route"], check=True, **options)
     finally:
-        subprocess.run(down, check=False, **options)
+        subprocess.run(down, check=True, **options)
