@@ -207,7 +207,9 @@ def requirements() -> list[str]:
     """All packages that a development environment has, from pyproject.toml."""
     project = read_pyproject()
     extras = project["project"]["optional-dependencies"]
-    wanted = list(project["project"]["dependencies"]) + extras["report"] + extras["sim"] + extras["testbed"]
+    wanted = (
+        list(project["project"]["dependencies"]) + extras["report"] + extras["sim"] + extras["testbed"] + extras["eval"]
+    )
     for group in ("build", "test", "lint"):
         wanted += project["dependency-groups"][group]
     return sorted(set(wanted))
