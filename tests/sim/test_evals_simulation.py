@@ -94,7 +94,7 @@ def test_training_beside_a_push_is_slower_and_beside_nothing_it_is_not(tmp_path:
     (slow,) = simulate_plan(plan_of(*crossing), ["mrc"], training=training)
     assert slow.phases[0].training_slowdown is not None
     assert slow.phases[0].training_slowdown > 1.3
-    assert "Training steps are up to" in conclusion([slow])
+    assert "Training steps take up to" in conclusion([slow])
     (free,) = simulate_plan(plan_of(push(0, 1, 20_000_000)), ["mrc"], training=training)
     assert free.phases[0].training_slowdown == pytest.approx(1.0, abs=0.01)
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "sim": "Simulate scenarios packet by packet, and make reports of what they found.",
     "paper": "The published experiments of the MRC paper, simulated and compared.",
     "sweep": "One scenario for many parameter values and seeds, into one table.",
+    "eval": "Evaluation campaigns as a workload: profile, size, plan, simulate.",
     "bench": "Both ends and the fabric on this machine, measured.",
     "doctor": "What this host offers, and what to change.",
 }

@@ -45,7 +45,7 @@ class Phase:
         scale: Their sizes were divided by this, and their times multiplied.
         finish_s: From the start of the first to the end of the last; None where one never ended.
         stretch: Sum of the times over the sum of what they would take alone.
-        training_slowdown: Of the training steps that the transfers met; None without training.
+        training_slowdown: Of training while the transfers run; None without, or where they are shorter than a step.
     """
 
     kind: str
@@ -247,17 +247,16 @@ def _at(ordered: Any, share: float) -> float | None:
     return float(ordered[max(math.ceil(share * len(ordered)) - 1, 0)]) if len(ordered) else None
 
 
-def _slowdown(beside: Mapping[str, Any], alone: Mapping[str, Any], until_ps: float) -> float | None:
-    """Time of the training steps that begin before the transfers end, over that of the same steps alone."""
+def _slowdown(beside: Mapping[str, Any], alone: Mapping[str, Any], transfers_ps: float) -> float | None:
+    """Factor by which training is slower while transfers run; None where these are shorter than a step."""
     if not len(beside["step"]) or (beside["received_ps"] < 0).any() or (alone["received_ps"] < 0).any():
         return None
-    steps = int(beside["step"].max()) + 1
-    ends = [np.zeros(steps), np.zeros(steps)]
-    for each, found in zip(ends, (beside, alone), strict=True):
-        np.maximum.at(each, found["step"], found["received_ps"])
-    starts = np.concatenate(([0.0], ends[0][:-1]))
-    met = max(int((starts < until_ps).sum()), 1)
-    return float(ends[0][met - 1] / ends[1][met - 1])
+    whole_ps, alone_ps = float(beside["received_ps"].max()), float(alone["received_ps"].max())
+    if transfers_ps < alone_ps / (int(alone["step"].max()) + 1):
+        return None
+    span_ps = min(transfers_ps, whole_ps)
+    progress_ps = span_ps - (whole_ps - alone_ps)  # what it did in that time, in time of training alone
+    return span_ps / max(progress_ps, 0.01 * span_ps)
 
 
 def _campaign(plan: PlanFile, transport: str, phases: tuple[Phase, ...]) -> Campaign:
@@ -297,7 +296,7 @@ def conclusion(campaigns: Sequence[Campaign]) -> str:
     ]
     most, least = max(shares.values()), min(shares.values())
     words = ", ".join(f"{share:.1%} with {name}" for name, share in shares.items())
-    beside = f" Training steps are up to {max(slowed):.1%} slower while transfers run." if slowed else ""
+    beside = f" Training steps take up to {1 + max(slowed):.2f} times as long while transfers run." if slowed else ""
     if most < NO_EFFECT and max(slowed, default=0.0) < NO_EFFECT:
         return f"The network does not matter here: it takes {words} of the campaign's time.{beside}"
     if most < NO_EFFECT:
