@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import suppress
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -103,6 +104,7 @@ def check_memory(plan: Plan) -> None:
         assert all(gpu < cluster.gpus[one.host] for gpu in one.gpus)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(clusters(), profiles())
 def test_a_plan_fits_its_cluster_and_beats_no_bound(cluster: Cluster, profile: Profile):

@@ -36,6 +36,7 @@ def write_submission(folder: Path, seed: int) -> None:
         (place / "results.json").write_text(json.dumps({"results": rows}))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_cases_with_files_are_measured_and_others_left_out(tmp_path: Path):
     for seed in (1, 2):

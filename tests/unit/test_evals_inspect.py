@@ -19,7 +19,7 @@ from openmrc.evals.errors import LogError
 from openmrc.evals.logs import read_logs
 from openmrc.evals.order_file import order_text, ordered
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 PROGRAM = Path(__file__).with_name("inspect_program.py")
 SAMPLES = 4
