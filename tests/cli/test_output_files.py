@@ -34,6 +34,14 @@ COMMANDS_TESTED = [
     ("testbed", "run", "scenario.yaml", "--json"),
     ("testbed", "compare", "fabrics/demo.yaml", "--json"),
     ("testbed", "compare", "fabrics/demo.yaml", "--html"),
+    ("eval", "profile", "runs.csv", "--out"),
+    ("eval", "profile", "runs.csv", "--html"),
+    ("eval", "profile", "runs.csv", "--json"),
+    ("eval", "size", "--effect=5%", "--json"),
+    ("eval", "plan", "runs.csv", "--cluster=rig.yaml", "--order"),
+    ("eval", "plan", "runs.csv", "--cluster=rig.yaml", "--html"),
+    ("eval", "plan", "runs.csv", "--cluster=rig.yaml", "--json"),
+    ("eval", "simulate", "plan.json", "--json"),
 ]
 
 
@@ -114,13 +122,19 @@ def options_for_paths() -> set[tuple[str, ...]]:
 def test_every_option_for_a_path_is_among_those_tested_here():
     commands = (*COMMANDS_TESTED, *FOLDER_COMMANDS)
     tested = {tuple(word for word in command if not re.search(r"[/.\d]", word)) for command in commands}
-    read = {("plan", "--prices")}
+    read = {
+        ("plan", "--prices"),
+        ("eval", "plan", "--cluster"),
+        ("eval", "size", "--baseline"),
+        ("eval", "size", "--candidate"),
+        ("eval", "simulate", "--with"),
+    }
     assert tested < options_for_paths() | {("demo", "train", "--html")}
     assert options_for_paths() - tested - read == set()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", ["run", "engine", "sim", "ordinary", "live", "_ordinary_sim"])
+@pytest.mark.parametrize("program", ["run", "engine", "sim", "ordinary", "live", "evals", "_ordinary_sim"])
 def test_benchmarks_refuse_a_file_that_cannot_be_written(program, tmp_path):
     done = subprocess.run(
         [sys.executable, f"benchmarks/{program}.py", "--json", str(tmp_path / "none" / "rows.json")],
