@@ -16,10 +16,10 @@ build:  ## set up .venv and build the native engine
 demo:  ## 4 hosts x 4 planes in your terminal, with faults; writes a report (about a minute after the build)
 	@$(PYTHON) tools/dev.py demo $(ARGS)
 
-test:  ## the tests for every change: C++, 2,000 simulated seeds, Python (3 to 4 minutes on two free cores, after the build)
+test:  ## the tests for every change: C++, 2,000 simulated seeds, Python (about 4 minutes on two cores, after the build)
 	@$(PYTHON) tools/dev.py test $(ARGS)
 
-check:  ## the tests that `make test` leaves out: slow Python tests (7 to 8 minutes on two free cores)
+check:  ## the tests that `make test` leaves out: slow Python tests (about 9 minutes on two cores)
 	@$(PYTHON) tools/dev.py check
 
 bench:  ## all benchmarks, one table
