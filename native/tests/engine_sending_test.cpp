@@ -1,4 +1,4 @@
-// What a requester sends and when: classes, limits, repairs, timers, and what it blames for a loss.
+// Packets of a requester and their times: classes, limits, repairs, timers, and the causes that it assumes for a loss.
 #include <set>
 
 #include "engine/base/traffic.hpp"

@@ -75,7 +75,7 @@ void MrcRequester::handle_ports(TimePs now) {
   const PortMask usable = context_.usable_ports();
   context_.ev_set->set_usable_ports(now, usable);
   if (planes_ != nullptr) planes_->set_usable(now, usable);
-  // What is under way on a port that went down is lost, and the paths behind the port are not to blame (A.13.1).
+  // Packets under way on a port that went down are lost, and the paths behind the port are not to blame (A.13.1).
   for (Psn psn = window_.first(); psn < window_.end(); ++psn) {
     SendRecord& record = window_.record(psn);
     if (record.state != SendState::kInFlight) continue;

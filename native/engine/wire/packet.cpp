@@ -25,7 +25,7 @@ enum class Kind : std::uint8_t {
   kProbe,
 };
 
-// What follows the BTH, without the optional TSETH: the stack of each opcode (A.2.1), none for all others (A.1.1).
+// Headers behind the BTH, without the optional TSETH: the stack of each opcode (A.2.1), none for all others (A.1.1).
 struct Stack {
   Kind kind = Kind::kUnknown;
   std::uint8_t bytes = 0;

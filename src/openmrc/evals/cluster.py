@@ -35,7 +35,7 @@ LOAD_BPS_MAX = 10**14
 
 
 class ClusterFileError(FileProblemsError):
-    """What is wrong with a cluster file."""
+    """Mistakes in a cluster file."""
 
 
 _bytes = quantity(parse_bytes, "size", 1, MEMORY_BYTES_MAX, "1 byte to 4TiB, such as 24GiB or 128KiB")
