@@ -110,7 +110,6 @@ OpId Executor::submit(std::shared_ptr<const Plan> plan, std::uint64_t key, std::
 void Executor::admit(Operation& op, const Plan& plan) {
   forecast_.submitted(now_ns());
   precedence_.order(op, plan);
-  ++stats_.ops;
   if (op.earlier > 0) ++stats_.delayed_ops;
 }
 
@@ -382,7 +381,9 @@ void Executor::close() {
 
 ExecutorStats Executor::stats() {
   const auto guard = enter();
-  return stats_;
+  ExecutorStats stats = stats_;
+  stats.ops = operations_.made();
+  return stats;
 }
 
 OpId Executor::user_of(const void* base, std::uint64_t bytes, bool writes) {
@@ -463,7 +464,7 @@ void Executor::run() {
     if (fds[1].revents != 0) doorbell(Sleeper::kThread).clear();
     const std::unique_lock guard(mutex_);
     if (stop_) return;
-    forecast_.doubt(now_ns(), stats_.ops, spinners_ == 0 && operations_.running() > 0);
+    forecast_.doubt(now_ns(), operations_.made(), spinners_ == 0 && operations_.running() > 0);
     if (spinners_ == 0 && operations_.running() > 0 && !forecast_.waits_expected()) drive();
     watch_later();
     nap_ms = forecast_.waits_expected() ? kShortNapMs : kNapMs;

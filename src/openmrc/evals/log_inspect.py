@@ -59,7 +59,7 @@ def _check_archive(path: Path) -> None:
 
 
 def _read(path: Path, member: str, read: Callable[[], Any]) -> Any:
-    """What Inspect's reader returns; it documents no exceptions, so that any is taken for a damaged member."""
+    """Result of Inspect's reader; it documents no exceptions, so that any is taken for a damaged member."""
     try:
         return read()
     except Exception as error:  # noqa: BLE001

@@ -10,6 +10,7 @@ from openmrc.analysis.svg import Plot, element, label, path, picture, ticks
 from openmrc.evals.plan import Plan
 from openmrc.evals.sheets import duration, plan_sheets, profile_sheets
 from openmrc.evals.table import Profile
+from openmrc.plan.page import sheet_table
 from openmrc.plan.sheets import Sheet
 
 __all__ = ["plan_page", "profile_page"]
@@ -47,13 +48,7 @@ def _card(title: str, content: str, notes: Iterable[str] = ()) -> str:
 
 
 def _sheet_card(sheet: Sheet) -> str:
-    def cells(tag: str, values: Iterable[str]) -> str:
-        pairs = zip(values, sheet.columns, strict=True)
-        return "".join(f"<{tag}{' class=n' if one.number else ''}>{escape(value)}</{tag}>" for value, one in pairs)
-
-    head = f"<tr>{cells('th', (one.name for one in sheet.columns))}</tr>" if len(sheet.columns) > 2 else ""
-    lines = "".join(f"<tr>{cells('td', row)}</tr>" for row in sheet.rows)
-    table = f'<div class="scroll"><table>{head}{lines}</table></div>' if sheet.rows else ""
+    table = sheet_table(sheet) if sheet.rows else ""
     return _card(sheet.title, table, sheet.notes)
 
 
@@ -133,7 +128,7 @@ def _legend(plan: Plan) -> str:
 
 
 def _gpu_lanes(plan: Plan) -> dict[str, list[Bar]]:
-    """What every GPU does, by name."""
+    """Uses of every GPU, by name."""
     chosen = plan.chosen
     agents_end_s = chosen.load_s + chosen.schedule.wall_clock_s
     swapped_s = agents_end_s + chosen.swap_s

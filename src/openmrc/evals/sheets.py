@@ -39,7 +39,7 @@ def _columns(*names: str) -> tuple[Column, ...]:
 
 
 def profile_sheets(profile: Profile) -> list[Sheet]:
-    """What trials took, and the samples that took longest."""
+    """Times and tokens of trials, and the samples that took longest."""
     figures = {
         "wall-clock time": [one.total_s for one in profile],
         "agent's model": [one.agent_s for one in profile],

@@ -14,7 +14,7 @@ from openmrc.plan.sheets import Sheet, plan_sheets, share
 from openmrc.plan.tables import headline
 from openmrc.units import format_rate
 
-__all__ = ["plan_page"]
+__all__ = ["plan_page", "sheet_table"]
 
 _DRAWING_NOTE = (
     "One plane with its switches; any others are layers behind it, alike and joined nowhere. Dots below a NIC are its "
@@ -29,7 +29,7 @@ def plan_page(fabric: Fabric, plan: Plan) -> str:
     cards = [_card("The fabric", _legend(plan) + draw_fabric(fabric), (_DRAWING_NOTE,))]
     for sheet in plan_sheets(plan):
         bars = _bars(plan) if sheet.title.startswith("Beside") else ""
-        cards.append(_card(sheet.title, bars + _table(sheet), sheet.notes))
+        cards.append(_card(sheet.title, bars + sheet_table(sheet), sheet.notes))
     warnings = "".join(
         f'<section class="card"><p class="verdict"><span class="no">Warning:</span> {escape(words)}</p></section>'
         for words in plan.warnings
@@ -75,7 +75,9 @@ def _legend(plan: Plan) -> str:
     return f'<div class="legend">{planes}</div>'
 
 
-def _table(sheet: Sheet) -> str:
+def sheet_table(sheet: Sheet) -> str:
+    """A sheet as a table of HTML; without a head where it has two columns, a name and its value."""
+
     def cells(tag: str, values: Iterable[str]) -> str:
         pairs = zip(values, sheet.columns, strict=True)
         return "".join(f"<{tag}{' class=n' if one.number else ''}>{escape(value)}</{tag}>" for value, one in pairs)

@@ -124,7 +124,7 @@ class EvFormatProfile(_Profile):
 
 
 class EvProfile(_Profile):
-    """Which paths a QP may use: made by `Controller.create_ev_profile`. (protocol F.2.2, F.2.4)"""
+    """Paths that a QP may use, made by `Controller.create_ev_profile`. (protocol F.2.2, F.2.4)"""
 
     def __init__(
         self,
