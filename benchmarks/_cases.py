@@ -1,4 +1,4 @@
-"""What the benchmark programs share: named cases, each measured several times, into one report and one table."""
+"""Common part of the benchmark programs: named cases, each measured several times, into one report and one table."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from rich.console import Console
 
-from openmrc.analysis.rows import Report, Row
-from openmrc.analysis.tables import rows_table
 from openmrc.cli.output_files import file_argument
 from openmrc.errors import OpenmrcError
-from openmrc.live.netns import namespaces_allowed
+from openmrc.reports.benchmark_tables import rows_table
+from openmrc.runs.bench.rows import Report, Row
+from openmrc.runs.processes.veth_pairs import namespaces_allowed
 
 Repeat = Callable[[Callable[[int], Any]], list[Any]]
 Case = Callable[[Repeat], Iterator[Row]]
@@ -28,15 +28,15 @@ def run_cases(
     left_out: Iterable[str] = (),
     repeats: int,
 ) -> int:
-    """Runs the cases that the command line asks for and prints their rows; the exit code, 1 when a case failed.
+    """Runs the cases selected on the command line and prints their rows; returns the exit code, 1 if a case failed.
 
     Args:
         name: Of the program, for the table's title.
         description: For `--help`.
-        cases: Each is given `repeat`, which calls a function once for every seed from 1 on.
-        as_root: Cases that need network namespaces, and are left out where none can be made.
-        left_out: What else cannot be measured on this machine, each with the reason.
-        repeats: Runs per number unless the command line says otherwise.
+        cases: Each gets `repeat`, which calls a function once for every seed from 1 on.
+        as_root: Cases that need network namespaces, left out if none can be created.
+        left_out: Further measurements that this machine does not support, each with the reason.
+        repeats: Default number of runs per figure.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--repeats", type=int, default=repeats, help="runs per number; the median counts")

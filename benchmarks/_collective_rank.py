@@ -1,17 +1,15 @@
-"""One rank of the collectives benchmark, with the backend that its argument names: openmrc, Gloo or Open MPI.
+"""One rank of the collectives benchmark, with the backend in its argument: openmrc, Gloo or Open MPI.
 
     python -m _collective_rank JSON
 
-The argument has "backend", "rank", "ranks", "store" (a folder, for rendezvous), "works", and what the backend needs.
-A work is {"name", "bytes", "in_flight", "warm", "rounds"}: `rounds` times, after `warm` that do not count, `in_flight`
-operations that together have `bytes`. With "classes" in place of "rounds" it is a round in each of these traffic
-classes, and with "beside" all of them while an all-gather of so many bytes is under way: a round that began later has
-no seconds.
+The argument has "backend", "rank", "ranks", "store" (a folder, for rendezvous), "works", and the backend's settings. A
+work is {"name", "bytes", "in_flight", "warm", "rounds"}: `rounds` times, after `warm` uncounted rounds, `in_flight`
+operations with `bytes` in total. With "classes" in place of "rounds" it is a round in each of these traffic classes,
+and with "beside" all of them during an all-gather of that size: a round that began later has no seconds.
 
-Rank 0 says {"work": number} when the work of this number, from 1 on, begins, and in the end {"measured": [begin,
-seconds, processor seconds] of each round of each work}; other ranks say {"left": rank}, but for those of Open MPI,
-which share one pipe.
-They end when the parent wishes.
+Rank 0 sends {"work": number} at the start of the work with this number, from 1 on, and in the end {"measured": [begin,
+seconds, processor seconds] of each round of each work}; other ranks send {"left": rank}, except those of Open MPI,
+which share one pipe. They end at the parent's request.
 """
 
 from __future__ import annotations
@@ -26,15 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from openmrc.live.child import Pipe, adopt, cpu_s
-from openmrc.live.processor import MachineTime
+from openmrc.runs.processes.child import Pipe, adopt, cpu_s
+from openmrc.runs.processes.processor_time import MachineTime
 
 Once = Callable[[], None]
 STORE_PORT = 29401
 
 
 class Mrc:
-    """Ours, over the ports or the paths given."""
+    """openmrc, over the given ports or paths."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
         from openmrc import Device
@@ -72,9 +70,9 @@ class Mrc:
         self.world.group.barrier().wait(60)
 
     def gather(self, total_bytes: int, seed: int) -> Any:
-        """Starts an all-gather that together has so many bytes; `check` it when it is done."""
+        """Starts an all-gather with this total size; `check` it when it is done."""
         group = self.world.group
-        if len(self._gathered) != total_bytes:  # memory that is new to the process would be a part of what is measured
+        if len(self._gathered) != total_bytes:  # page faults of new memory would be part of the measurement
             self._gathered = np.ones(total_bytes, np.uint8)
             self._own = np.ones(total_bytes // group.size, np.uint8)
         self._own[:] = seed + group.rank
@@ -82,7 +80,7 @@ class Mrc:
         return group.all_gather(self._gathered, self._own)
 
     def check(self, seed: int) -> None:
-        """Makes sure that every part of what was gathered is its rank's."""
+        """Checks that every gathered part is its rank's."""
         parts = self._gathered.reshape(self.world.group.size, -1)
         wrong = [rank for rank, part in enumerate(parts) if (part != seed + rank).any()]
         if wrong:
@@ -141,7 +139,7 @@ class Mpi:
     def __init__(self, spec: dict[str, Any]) -> None:
         import ctypes
 
-        from openmrc.testbed.compare.mpi import handle, library
+        from openmrc.runs.compare.mpi_process import handle, library
 
         self.mpi = library()
         self.mpi.MPI_Init(None, None)
@@ -184,7 +182,7 @@ def timed(once: Once) -> list[float | None]:
 
 
 def measure(backend: Any, work: dict[str, Any], number: int) -> list[list[float | None]]:
-    """What `timed` says of each round of a work."""
+    """Results of `timed` for each round of a work."""
     in_flight = work.get("in_flight", 1)
     parts = [np.zeros(work["bytes"] // 4 // in_flight, dtype=np.float32) for _ in range(in_flight)]
     if "classes" in work:
@@ -200,13 +198,13 @@ def measure(backend: Any, work: dict[str, Any], number: int) -> list[list[float 
     backend.meet()
     with MachineTime() as machine:
         found = [timed(once) for once in rounds]
-    # Of all rounds together: reading it in each would keep the other ranks waiting.
+    # Of all rounds together: reading it in each would delay the other ranks.
     mean_s = None if machine.seconds is None else machine.seconds / len(found)
     return [[*one, mean_s] for one in found]
 
 
 def beside(backend: Any, rounds: list[Once], total_bytes: int, seed: int) -> list[list[float | None]]:
-    """As `measure`, while an all-gather is under way, which then has to end well."""
+    """As `measure`, during an all-gather, which then has to succeed."""
     bulk = backend.gather(total_bytes, seed)
     found = []
     for once in rounds:

@@ -1,8 +1,8 @@
 """A campaign on a placement, request by request, with processor sharing at every replica: a check of the planner.
 
-The planner predicts a campaign from means. Here every call of every trial is served: a replica shares its measured
-rates equally between the requests that it serves, up to its capacity; further ones wait in line. A trial goes to the
-replica with the fewest requests at each call, spends the time of its tools between calls, and ends with the judge.
+The planner predicts a campaign from means. Here every call of every trial is served: a replica divides its measured
+rates equally among its current requests, up to its capacity; further ones wait in line. A trial goes to the replica
+with the fewest requests at each call, spends the time of its tools between calls, and ends with the judge.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from openmrc.evals.campaign_plan import Outcome, stages_of
 from openmrc.evals.cluster import Cluster
-from openmrc.evals.plan import Outcome, stages_of
 from openmrc.evals.work import Stage, Work
 
-CALLS_MAX = 6  # more calls of a trial are served in this many pieces
+CALLS_MAX = 6  # limit: more calls of a trial are merged into this many
 
 
 @dataclass
 class Server:
-    """A replica: remaining work of what it serves, in seconds of a replica that serves nothing else."""
+    """A replica: remaining work of its current requests, in seconds of an otherwise idle replica."""
 
     capacity: int
     stage: Stage
@@ -34,13 +34,13 @@ class Server:
     shapes: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def seconds(self, trial: int) -> float:
-        """Time of the trial's request if the replica went on as it is now."""
+        """Remaining time of the trial's request at the current load."""
         prefill, decode = self.shapes[trial]
         rates = self.stage.model.curve.rates(self.stage.gpus, float(len(self.serving)))
         return self.stage.slowdown * (prefill / rates[0] + decode / rates[1]) * len(self.serving)
 
     def advance(self, now_s: float) -> None:
-        """Serve until now: `serving` holds the share of each request that is left."""
+        """Serves until now: `serving` holds the remaining share of each request."""
         elapsed_s = now_s - self.updated_s
         for trial in self.serving:
             self.serving[trial] -= elapsed_s / max(self.seconds(trial), 1e-12)
@@ -83,7 +83,7 @@ def campaign_s(cluster: Cluster, work: Work, outcome: Outcome) -> float:
 
 
 def _steps(stages: Sequence[Stage], trial: int, tools_s: float, calls: float) -> list[tuple[int, float, float]]:
-    """Stage (-1: tools), and tokens or seconds, one after the other."""
+    """Stage (-1: tools), and tokens or seconds, one after another."""
     pieces = int(min(max(calls, 1), CALLS_MAX))
     steps: list[tuple[int, float, float]] = []
     agents = [at for at, stage in enumerate(stages) if stage.name != "judge"]

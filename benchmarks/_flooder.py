@@ -1,8 +1,8 @@
-"""Sends EV probes to a UDP port at a rate, in segments that the kernel cuts: `python _flooder.py JSON`.
+"""Sends EV probes to a UDP port at a rate, in segments cut by the kernel: `python _flooder.py JSON`.
 
-The argument is an object: `source` and `destination` (IPv4 addresses), `port`, `answer_port` (UDP port to which the
-probes ask for answers), `rate_per_s`. Writes one line when it begins, runs until its standard input ends, and then
-writes the number of datagrams per second that the kernel took.
+The argument is an object: `source` and `destination` (IPv4 addresses), `port`, `answer_port` (UDP port for the
+answers), `rate_per_s`. Writes one line at the start, runs until its standard input ends, and then writes the number of
+datagrams per second that the kernel accepted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from openmrc._native import wire
 
-BATCH = 64  # datagrams that the kernel makes of one
+BATCH = 64  # datagrams per call, segmented by the kernel
 UDP_SEGMENT = 103  # linux/udp.h
 
 
@@ -38,7 +38,7 @@ def probe(source: str, destination: str, source_port: int, port: int, answer_por
 
 
 def flood(source: str, destination: str, port: int, answer_port: int, rate_per_s: float) -> float:
-    """Sends until standard input ends; datagrams per second that were sent."""
+    """Sends until standard input ends; returns the rate in datagrams per second."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.bind((source, 0))
         source_port = sender.getsockname()[1]
@@ -58,6 +58,6 @@ def flood(source: str, destination: str, port: int, answer_port: int, rate_per_s
 if __name__ == "__main__":
     arguments = json.loads(sys.argv[1])
     with suppress(PermissionError):
-        os.nice(-15)  # a host of its own would not share its processor with the ends of the transfer
+        os.nice(-15)  # a separate host would not share its processor with the ends of the transfer
     print("flooding", flush=True)
     print(flood(**arguments), flush=True)

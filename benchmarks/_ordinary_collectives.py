@@ -14,15 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from _collective_places import RANKS, Hosts, Round, run_ranks
+from _collective_hosts import RANKS, Hosts, Round, run_ranks
 from _ordinary_runs import MRC_HEADER_BYTES
 from rich.console import Console
 
-from openmrc.analysis.rows import Row, row
 from openmrc.errors import OpenmrcError
-from openmrc.live.processor import seconds_per_gb
-from openmrc.live.supervise import ChildError
-from openmrc.testbed.compare.contenders import CONTENDERS
+from openmrc.runs.bench.rows import Row, row
+from openmrc.runs.compare.contenders import CONTENDERS
+from openmrc.runs.processes.processor_time import seconds_per_gb
+from openmrc.runs.processes.supervisor import ChildError
 from openmrc.testbed.plain import PlainBed, PlainNetwork, PlainPlane, SiteLinks
 
 __all__ = ["all_reduce", "between_sites"]
@@ -38,7 +38,7 @@ _MPTCP_SOURCE = Path(__file__).with_name("_mptcp_socket.c")
 
 
 def all_reduce(repeats: int, console: Console) -> Iterator[Row]:
-    """Rows of bus bandwidth and processor time; contenders run one after the other on the same bed, once warm."""
+    """Rows of bus bandwidth and processor time; contenders run in turn on the same network, after a warm-up."""
     gloo_missing = next(one.missing() for one in CONTENDERS if one.name == "gloo")
     ways: dict[str, tuple[str, int, int, bool]] = {"openmrc": ("mrc", 4, 1, False)}
     if gloo_missing is None:
@@ -70,7 +70,7 @@ def all_reduce(repeats: int, console: Console) -> Iterator[Row]:
 
 
 def between_sites(repeats: int, console: Console) -> Iterator[Row]:
-    """Rows of the hierarchical all-reduce: of what the links between the sites carry, each byte once either way."""
+    """Rows of the hierarchical all-reduce: share of the capacity between the sites, each byte once per direction."""
     limit_gbps = _LINK.rate_bps * _LINK.payload_share(MRC_HEADER_BYTES) * len(SITES_NETWORK.planes) / 1e9
     case = f"all-reduce of {SITES_BYTES >> 20} MiB, 2 sites of 2 ranks, 30 ms, 4 links of 100 Mb/s"
     try:
@@ -116,7 +116,7 @@ def _run(
 
 
 def _mptcp_library(folder: Path) -> Path:
-    """The library that makes a program's TCP sockets MPTCP sockets, compiled there.
+    """The library that turns a program's TCP sockets into MPTCP sockets, compiled in that folder.
 
     Raises:
         OpenmrcError: no C compiler, or it failed.

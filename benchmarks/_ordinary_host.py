@@ -2,7 +2,7 @@
 
     python -m _ordinary_host mrc|tcp|probe
 
-It serves its parent (see `openmrc.live.child`); a message `{"do": name, ...}` is answered as the methods say.
+It serves its parent (see `openmrc.runs.processes.child`); a message `{"do": name, ...}` calls the method of that name.
 All times are of CLOCK_MONOTONIC, which every process of this machine shares.
 """
 
@@ -22,9 +22,9 @@ import numpy as np
 
 from openmrc import Connection, Device, Listener, _native, connect, listen
 from openmrc.errors import OpenmrcError
-from openmrc.live import measure
-from openmrc.live.child import Pipe, cpu_s, serve
-from openmrc.live.pattern import Bytes, Pattern
+from openmrc.runs.perf import measuring_loops as measure
+from openmrc.runs.processes.child import Pipe, cpu_s, serve
+from openmrc.runs.processes.message_pattern import Bytes, Pattern
 
 MPTCP = 262
 _SAMPLE_NS = 2_000_000
@@ -36,21 +36,21 @@ _PROBE_PORT = 4790
 
 
 class Host:
-    """Base of all kinds: a message calls the method that it names."""
+    """Base of all kinds: a message calls the method with its name."""
 
     def __init__(self, pipe: Pipe) -> None:
         self.pipe = pipe
 
     def handle(self, message: dict[str, Any]) -> None:
-        """Does what one message asks for."""
+        """Handles one message."""
         getattr(self, f"do_{message.pop('do')}")(**message)
 
     def close(self) -> None:
-        """Lets go of everything; the process ends afterwards."""
+        """Releases everything; the process ends afterwards."""
 
 
 class Mrc(Host):
-    """A device of openmrc with nothing configured: connections that write, and connections that are written to."""
+    """An openmrc device with default settings: writing connections, and receiving ones."""
 
     def __init__(self, pipe: Pipe) -> None:
         super().__init__(pipe)
@@ -61,13 +61,13 @@ class Mrc(Host):
         self._cpu_s = 0.0
 
     def do_open(self, ports: list[str], region_bytes: int, options: dict[str, Any]) -> None:
-        """Makes the device; `options` are those of `Device`, none for a benchmark."""
+        """Creates the device; `options` are those of `Device`, none for a benchmark."""
         self._device = Device(ports, **options)
         self._region_bytes = region_bytes
         self.pipe.send({"open": True})
 
     def do_listen(self, address: str, count: int) -> None:
-        """Listens for so many connections, each at a port and with memory of its own."""
+        """Listens for `count` connections, each at a port and with memory of its own."""
         for _ in range(count):
             buffer = np.zeros(self._region_bytes, dtype=np.uint8)
             self._listeners.append((listen(self._device, f"{address}:0", region=buffer), buffer))
@@ -83,7 +83,7 @@ class Mrc(Host):
             self.pipe.send({"error": f"{type(error).__name__}: {error}"})
 
     def do_connect(self, addresses: list[str], message_bytes: int) -> None:
-        """Connects to each; the memory to write from is filled with the pattern of its number."""
+        """Connects to each; the source memory is filled with the pattern of its number."""
         for address in addresses:
             buffer = np.zeros(self._region_bytes, dtype=np.uint8)
             pattern = Pattern(message_bytes, 1)
@@ -93,7 +93,7 @@ class Mrc(Host):
         self.pipe.send({"connected": True})
 
     def do_watch(self, interval_ns: int = _SAMPLE_NS) -> None:
-        """Begins to sample what arrives, and to count processor time."""
+        """Starts sampling arrivals, and counting processor time."""
         self._samplers = [
             _native.ProgressSampler(self._device._native, sink.qp.qp_num, interval_ns) for sink, _ in self._sinks
         ]
@@ -101,7 +101,7 @@ class Mrc(Host):
         self.pipe.send({"watching": True})
 
     def do_send(self, at_s: float, message_bytes: int, depth: int, seconds: float, messages: int) -> None:
-        """Writes over all connections at once, from a time on: for some seconds, or so many messages each."""
+        """Writes over all connections at once, from a time on: for a duration, or a number of messages each."""
         self._cpu_s = cpu_s()
         watch = Watch([connection for connection, _ in self._sources])
         results: list[dict[str, Any]] = []
@@ -144,7 +144,7 @@ class Mrc(Host):
         threading.Thread(target=whole, daemon=True).start()
 
     def do_finish(self, message_bytes: int, messages: int | None = None) -> None:
-        """Arrivals over time, by connection, and the number of messages in memory that are not as they were written."""
+        """Arrivals over time, by connection, and the number of messages in memory with wrong contents."""
         spent_s = cpu_s() - self._cpu_s
         for sampler in self._samplers:
             sampler.stop()
@@ -166,7 +166,7 @@ class Mrc(Host):
 
 
 def _planes_of(connection: Connection) -> list[dict[str, Any]]:
-    """Statistics per plane where the QP has them."""
+    """Statistics per plane if the QP has them."""
     statistics = getattr(connection.qp, "plane_statistics", None)
     if statistics is None:
         return []
@@ -177,7 +177,7 @@ def _planes_of(connection: Connection) -> list[dict[str, Any]]:
 
 
 class Watch:
-    """Counters of all connections together, noted a few times a second by a thread: [time, sent, resent, RTT]."""
+    """Counters of all connections together, recorded a few times a second by a thread: [time, sent, resent, RTT]."""
 
     def __init__(self, connections: list[Connection]) -> None:
         self._connections = connections
@@ -203,7 +203,7 @@ class Watch:
             self._note()
 
     def stop(self) -> list[list[float]]:
-        """The notes."""
+        """The recorded counters."""
         self._stopped.set()
         self._thread.join()
         self._note()
@@ -211,7 +211,7 @@ class Watch:
 
 
 class Tcp(Host):
-    """Sockets of the kernel, TCP or MPTCP: some that write, some that are read."""
+    """Sockets of the kernel, TCP or MPTCP: writing ones, and reading ones."""
 
     def __init__(self, pipe: Pipe) -> None:
         super().__init__(pipe)
@@ -258,7 +258,7 @@ class Tcp(Host):
         self.pipe.send({"connected": True, "congestion": name.rstrip(b"\0").decode()})
 
     def do_watch(self) -> None:
-        """Begins to read, and to count processor time."""
+        """Starts reading, and counting processor time."""
         self._samples = [[[time.monotonic(), 0]] for _ in self._sinks]
         self._cpu_s = cpu_s()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -292,7 +292,7 @@ class Tcp(Host):
                     sink.close()
 
     def do_send(self, at_s: float, seconds: float, flow_bytes: int) -> None:
-        """Writes to all connections at once, from a time on: for some seconds, or so many bytes each."""
+        """Writes to all connections at once, from a time on: for a duration, or a number of bytes each."""
         self._cpu_s = cpu_s()
         threading.Thread(target=self._send, args=(at_s, seconds, flow_bytes), daemon=True).start()
 
@@ -327,7 +327,7 @@ class Tcp(Host):
         self.pipe.send({"sent": {"flows": flows, "watched": notes, "cpu_s": spent_s}})
 
     def _drained(self, ended: float) -> float:
-        """When the peers have read everything: they close then."""
+        """Waits until the peers have read everything and closed."""
         for source in self._sources:
             source.settimeout(_TIMEOUT_S)
             with contextlib.suppress(OSError):
@@ -345,7 +345,7 @@ class Tcp(Host):
 
 
 def _segments() -> list[int]:
-    """Segments with data or not that this namespace sent, and how many of them again."""
+    """Numbers of segments sent by this namespace, with or without data, and of retransmissions."""
     lines = [line.split() for line in Path("/proc/self/net/snmp").read_text(encoding="ascii").splitlines()]
     names, values = [words for words in lines if words[0] == "Tcp:"]
     found = dict(zip(names, values, strict=True))
@@ -353,13 +353,13 @@ def _segments() -> list[int]:
 
 
 class Probe(Host):
-    """Small datagrams on each plane, one way: the kernel's time of arrival less the time before the call that sent it.
+    """Small datagrams on each plane, in one direction: the kernel's arrival time less the time before the send call.
 
-    The kernel stamps a datagram when it takes it from the wire, so a receiver that waits for a core adds nothing.
+    The kernel timestamps a datagram on arrival, so a receiver that waits for a processor adds nothing.
     """
 
     def do_receive(self, addresses: list[str]) -> None:
-        """Notes the delay of everything that arrives at these addresses, by plane, until `collect`."""
+        """Records the delay of all arrivals at these addresses, by plane, until `collect`."""
         self._delays: list[list[list[float]]] = [[] for _ in addresses]
         sockets = []
         for address in addresses:
@@ -380,7 +380,7 @@ class Probe(Host):
             delays.append([sent_s, (arrived_ns - sent_ns) / 1e6])
 
     def do_send(self, addresses: list[str], interval_s: float, until_s: float) -> None:
-        """Sends to each address every so often, until a time."""
+        """Sends to each address at an interval, until a time."""
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
         def run() -> None:
@@ -397,7 +397,7 @@ class Probe(Host):
         threading.Thread(target=run, daemon=True).start()
 
     def do_collect(self) -> None:
-        """[time sent, delay in ms] of everything that arrived, by plane."""
+        """[time sent, delay in ms] of all arrivals, by plane."""
         self.pipe.send({"delays": self._delays})
 
 

@@ -1,4 +1,4 @@
-"""Ordinary networks drawn by seed, within what two cores can carry."""
+"""Random ordinary networks, by seed, within the capacity of two cores."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _RATE_BPS = (10e6, 1000e6)
 _FIFO_BYTES = (20e3, 4e6)
 _DELAY_US = (50.0, 25_000.0)  # one way, so that round trips reach 50 ms
 _SUM_BPS_MAX = 1.5e9
-_JUMBO_FROM_BPS = 500e6  # short packets cost more processor time than the machine has
+_JUMBO_FROM_BPS = 500e6  # short packets would exceed the machine's processor time
 
 
 def draw(count: int, seed: int) -> list[PlainNetwork]:
-    """So many networks of two hosts; the same for the same seed."""
+    """This number of networks of two hosts; the same for the same seed."""
     numbers = random.Random(seed)
     return [_network(numbers) for _ in range(count)]
 
@@ -47,7 +47,7 @@ def _between(numbers: random.Random, least: float, most: float) -> float:
 
 
 def describe(network: PlainNetwork) -> str:
-    """In one line."""
+    """Description in one line."""
     return f"MTU {network.planes[0].mtu_bytes}; " + ", ".join(
         f"{plane.rate_bps / 1e6:.0f} Mb/s, {plane.fifo_bytes / 1e3:.0f} kB, {2 * plane.delay_us / 1e3:.1f} ms"
         for plane in network.planes

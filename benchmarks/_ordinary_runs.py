@@ -1,4 +1,4 @@
-"""One transfer over an ordinary network by one transport, and what is read from it: the runs of `ordinary.py`."""
+"""One transfer over an ordinary network by one transport, and its figures: the runs of `ordinary.py`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from _ordinary_host import MPTCP
 
-from openmrc.live.processor import MachineTime
-from openmrc.live.supervise import Child, ChildError, Family
+from openmrc.runs.processes.processor_time import MachineTime
+from openmrc.runs.processes.supervisor import Child, ChildError, Family
 from openmrc.testbed.plain import PlainBed
 
 MRC_HEADER_BYTES, TCP_HEADER_BYTES = 20 + 8 + 44, 20 + 20 + 12  # from IP on; TCP's with timestamps
 MESSAGE_BYTES, DEPTH = 256 * 1024, 16
-_PLANES_JOIN_S = 0.4  # from connecting to sending: the kernel's MPTCP adds its other planes meanwhile
+_PLANES_JOIN_S = 0.4  # from connecting to sending: meanwhile the kernel's MPTCP adds its other planes
 _PROBE_INTERVAL_S = 0.01
 _IDLE_S = 0.5
 _HERE = Path(__file__).parent
@@ -34,14 +34,14 @@ class Load:
 
     Args:
         pairs: (from, to), hosts by number.
-        seconds: For so long; 0: `flow_bytes`.
+        seconds: Duration; 0: `flow_bytes`.
         flow_bytes: By each pair.
         message_bytes: Of each WRITE.
         depth: WRITEs outstanding.
-        events: Faults, (seconds after the start, what happens), in order.
-        probe: Whether small datagrams measure the delay of each plane from the first pair's sender to its receiver.
-        beside: Congestion control of a TCP stream on plane 0 beside the transfer; None: there is none.
-        planes: Those that the transport uses; None: all.
+        events: Faults, (seconds after the start, action), in order.
+        probe: Small datagrams measure the delay of each plane from the first pair's sender to its receiver.
+        beside: Congestion control of a concurrent TCP stream on plane 0; None: no stream.
+        planes: Planes of the transport; None: all.
     """
 
     pairs: Sequence[tuple[int, int]] = ((0, 1),)
@@ -62,20 +62,20 @@ class Trial:
     Args:
         transport: By its name.
         start_s: First byte offered.
-        end_s: Last byte offered, or delivered where the amount was given.
-        limit_bps: Payload that the planes used can carry to one host, with the transport's headers.
+        end_s: Last byte offered, or delivered if the amount was given.
+        limit_bps: Payload capacity of the used planes to one host, with the transport's headers, in b/s.
         times_s, totals: Bytes that had arrived at these times, all receivers together.
         watched: [time, sent packets, resent packets, smoothed RTT in ns] of the first sender.
         sent_packets, resent_packets: Of all senders from the start to the end.
         cpu_s: Of the transport's processes.
         machine: Processor time of the whole machine meanwhile.
-        plane_bytes: That the first receiver's interfaces took, by plane.
-        delays_ms: What a probe waited in addition to an idle one: (time, ms) by plane.
-        beside: Samples of the TCP stream beside, in the same form as `times_s` and `totals`.
-        events_s: When the events were over.
-        wrong: Messages in memory with other contents than were written.
-        errors: What failed.
-        detail: What else hosts told.
+        plane_bytes: Received by the first receiver's interfaces, by plane.
+        delays_ms: Delay of a probe in addition to an idle one: (time, ms) by plane.
+        beside: Samples of the concurrent TCP stream, in the form of `times_s` and `totals`.
+        events_s: End times of the events.
+        wrong: Messages in memory with wrong contents.
+        errors: Failures.
+        detail: Further reports of hosts.
     """
 
     transport: str
@@ -99,11 +99,11 @@ class Trial:
 
     @property
     def arrived_bytes(self) -> float:
-        """In all."""
+        """Bytes that arrived in total."""
         return float(self.totals[-1]) if len(self.totals) else 0.0
 
     def goodput_bps(self, after_s: float = 1.0, before_s: float | None = None) -> float:
-        """Mean between two times after the start; the second is the end unless given."""
+        """Mean between two times after the start; the second one defaults to the end."""
         first = self.start_s + after_s
         last = self.end_s if before_s is None else self.start_s + before_s
         return rate_bps(self.times_s, self.totals, first, last)
@@ -162,7 +162,8 @@ def rate_bps(times_s: Floats, totals: Floats, first_s: float, last_s: float) -> 
 
 
 def run(bed: PlainBed, transport: str, load: Load) -> Trial:
-    """One transfer: "openmrc", "mptcp", or "tcp" with a stream on each plane. What was started has ended afterwards.
+    """One transfer: "openmrc", "mptcp", or "tcp" with a stream on each plane. All started processes have ended on
+    return.
 
     Raises:
         ChildError: a process failed or did not answer.

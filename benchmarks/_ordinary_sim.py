@@ -40,7 +40,7 @@ PAYLOAD = 1408  # of an Ethernet frame of 1,500 bytes
 ETHERNET_BYTES = 14
 MESSAGE_BYTES, OUTSTANDING = 256 * 1024, 16
 SECOND = 10**12
-STEP_PS = 1_930_000_000  # no multiple of what the networks' round trips are multiples of
+STEP_PS = 1_930_000_000  # no multiple of the networks' round trips
 T0_UP, T1_DOWN = 2, 3  # kinds of links that queue, in the order of the native fabric
 RATES_BPS, FIFO_BYTES, ROUND_TRIPS_US, PLANES_MAX = (10**7, 10**10), (20_000, 4_000_000), (50, 50_000), 8
 
@@ -64,7 +64,7 @@ class DrawnPlane:
 
 
 def draw(seed: int, *, rate_max_bps: int = RATES_BPS[1]) -> tuple[DrawnPlane, ...]:
-    """The planes of a network, the same for the same seed; `rate_max_bps` where less than 10 Gbit/s can be built."""
+    """The planes of a network, the same for the same seed; `rate_max_bps` if the limit is below 10 Gb/s."""
     rng = random.Random(f"ordinary network {seed}")
 
     def between(low: int, high: int) -> int:
@@ -78,7 +78,7 @@ def draw(seed: int, *, rate_max_bps: int = RATES_BPS[1]) -> tuple[DrawnPlane, ..
 
 @dataclass(frozen=True)
 class Window:
-    """A time of a run and the planes that can carry there, each by the share of its rate."""
+    """A time of a run, and the planes available in it, each with the share of its rate."""
 
     name: str
     start_s: float
@@ -105,12 +105,12 @@ STREAM = (Window("", 1, 4),)
 def rows(
     *, only: Sequence[str] = (), seeds: Sequence[int] = range(1, 41), signal: str = "auto"
 ) -> Iterator[dict[str, Any]]:
-    """Every row of the simulated half, as it is measured; units are in the keys.
+    """Every row of the simulated half, as soon as it is measured; units are in the keys.
 
     Args:
         only: Names of scenarios in scenarios/ordinary; none: all of them.
-        seeds: Of the networks that are drawn.
-        signal: What tells MRC of congestion, as a scenario's transport has it.
+        seeds: Of the random networks.
+        signal: MRC's signal of congestion, as in a scenario's transport.
     """
     for path in sorted(SCENARIOS.glob("*.yaml")):
         if only and path.stem not in only:
@@ -125,7 +125,7 @@ def rows(
 
 
 def words_of(planes: Sequence[DrawnPlane]) -> str:
-    """A drawn network in a line: Mbit/s, KB of FIFO, ms of round trip of every plane."""
+    """A drawn network in a line: Mb/s, KB of FIFO, ms of round trip of every plane."""
     return " + ".join(
         f"{plane.rate_bps / 1e6:.0f}/{plane.fifo_bytes / 1e3:.0f}/{plane.round_trip_us / 1e3:.2g}" for plane in planes
     )
@@ -170,7 +170,7 @@ def _judged(scenario: Scenario, windows: Sequence[Window]) -> Iterator[dict[str,
 
 
 def _best_alone_gbps(scenario: Scenario) -> float:
-    """Goodput over the one plane that gives most: from the fastest on, while the next may still give more."""
+    """Goodput over the best single plane: tried from the fastest on, while the next one could still be better."""
     best = 0.0
     for plane in sorted(scenario.fabric.each_plane, key=lambda each: -_limit_gbps(scenario, each)):
         if _limit_gbps(scenario, plane) <= best:
@@ -183,14 +183,14 @@ def _best_alone_gbps(scenario: Scenario) -> float:
 
 
 def _limit_gbps(scenario: Scenario, plane: PlaneSettings) -> float:
-    """Payload that a plane carries: its rate less headers."""
+    """Payload capacity of a plane: its rate less headers."""
     payload = scenario.payload_mtu
     rate_bps = min(plane.rates.nic, plane.rates.t0)
     return rate_bps * payload / (payload + MRC_BYTES + scenario.fabric.header_bytes) / 1e9
 
 
 class _Sampled:
-    """A stream from host 0 to host 1, run to the scenario's end and looked at every few milliseconds."""
+    """A stream from host 0 to host 1, run to the scenario's end and sampled every few milliseconds."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -211,7 +211,7 @@ class _Sampled:
         self.received, self.sent, self.resent = np.array(received), np.array(sent), np.array(resent)
 
     def _waits_ms(self, index: int, plane: PlaneSettings) -> float:
-        """Time that a packet from host 0 to host 1 would wait now in the switches of a plane."""
+        """Current queueing delay of a packet from host 0 to host 1 in the switches of a plane."""
         up = int(self.simulation.links(index, T0_UP)["queue_bytes"][0])
         down = int(self.simulation.links(index, T1_DOWN)["queue_bytes"][1])
         return (up + down) * 8e3 / plane.rates.t0
@@ -241,7 +241,7 @@ class _Sampled:
 
 
 def _longest_gap_s(times: Any, received: Any) -> float:
-    """Longest time in which nothing arrived, as far as the samples tell."""
+    """Longest time without arrivals, at the resolution of the samples."""
     moments = times[np.append(True, np.diff(received) > 0)]
     return float(np.diff(np.append(moments, times[-1])).max())
 
@@ -270,15 +270,15 @@ def _to_the_end(scenario: Scenario) -> Iterator[dict[str, Any]]:
 
 def _start(scenario: Scenario) -> Any:
     scenario = replace(scenario, watch=replace(scenario.watch, series=()))
-    simulation = _native.simulate.Simulation(native_config(scenario, scenario.transports[0], 1))
+    simulation = _native.simulate.Simulation(native_config(scenario, scenario.transports[0], 1).values())
     simulation.add_ops(*build_graph(scenario).native())
-    for _, arguments in native_faults(scenario):
-        simulation.add_fault(*arguments)
+    for _, fault in native_faults(scenario):
+        simulation.add_fault(fault.values())
     return simulation
 
 
 def _table(found: Sequence[dict[str, Any]]) -> Table:
-    """The rows, in the units that their keys name."""
+    """The rows, in the units of their keys."""
     heads = ("network", "window", "of the limit", "resent %", "queue ms, mean", "p95", "worst plane", "longest gap ms")
     table = Table(*heads, "of best plane", "of ideal time", title="planes without marks, simulated")
     keys = ("share_of_limit_ratio", "resent_percent", "queue_mean_ms", "queue_p95_ms", "queue_worst_plane_p95_ms")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from _cases import Repeat, run_cases
-from _collective_places import (
+from _collective_hosts import (
     LIMIT_S,
     PLANE_MBIT,
     PLANES,
@@ -26,35 +26,36 @@ from _collective_places import (
     on_bridge,
     on_this_host,
     run_ranks,
+    slow_planes,
 )
 from rich.console import Console
 
-from openmrc.analysis.rows import Row, row
-from openmrc.live.netns import VethBridge
-from openmrc.live.processor import seconds_per_gb
-from openmrc.live.supervise import ChildError, Family
-from openmrc.testbed.compare.contenders import CONTENDERS
-from openmrc.training.job import Job
-from openmrc.training.places import BedPlace
-from openmrc.training.record import TrainRun
-from openmrc.training.size import ModelSize
-from openmrc.training.view import TrainView
+from openmrc.runs.bench.rows import Row, row
+from openmrc.runs.compare.contenders import CONTENDERS
+from openmrc.runs.processes.processor_time import seconds_per_gb
+from openmrc.runs.processes.supervisor import ChildError, Family
+from openmrc.runs.processes.veth_pairs import VethBridge
+from openmrc.runs.training.environments import own_test_bed, training_fabric
+from openmrc.runs.training.job import Job
+from openmrc.runs.training.model_size import ModelSize
+from openmrc.runs.training.progress_view import TrainView
+from openmrc.runs.training.training_record import TrainRun
 
 MIB = 1 << 20
 TITLES = {"mrc": "openmrc", "gloo": "Gloo", "mpi": "Open MPI"}
 MISSING = {one.name: why for one in CONTENDERS if one.name in TITLES and (why := one.missing()) is not None}
 JUMBO = {"qp": {"payload_mtu": 8192}, "device": {"burst_packets": 7}}
-# Bursts as long as a shaped link lets through at once; in flight some milliseconds of all planes: veth interfaces say
-# that they do 10 Gbit/s, whatever the planes do.
+# Bursts of the length that a shaped link accepts at once, and some milliseconds of all planes in flight: veth
+# interfaces report 10 Gb/s, regardless of the planes.
 STREAM = {"qp": {"payload_mtu": 8192, "max_window_bytes": 512 << 10}, "device": {"burst_packets": 3}}
 
 FAULT_S, OUTAGE_S = 1.5, 5.0
 FAULT = f"plane 0 blackhole at {FAULT_S * 1e3:.0f}ms for {OUTAGE_S:.0f}s"  # the plane that TCP uses
-# TCP doubles the time between tries, so that it may go on only after another outage; then there are rounds left.
+# TCP doubles the time between retries, so it may resume only after another outage; some rounds are left then.
 DONE_S = FAULT_S + 2 * OUTAGE_S + 8.0
-OUTAGE_ROUNDS = {"mrc": 100, "gloo": 25, "mpi": 25}  # about six seconds when nothing is broken
+OUTAGE_ROUNDS = {"mrc": 100, "gloo": 25, "mpi": 25}  # about six seconds without faults
 
-CRITICAL_ROUNDS, BULK_ROUNDS = 10, 1  # one of the bulk class waits for all of the all-gather
+CRITICAL_ROUNDS, BULK_ROUNDS = 10, 1  # one of the bulk class waits for the whole all-gather
 
 STEPS = 20
 TRAIN_S, PATIENCE_S = 20.0, 10.0  # a run that takes longer is given up
@@ -63,7 +64,7 @@ Values = list[float | None]
 
 
 def run(hosts: Hosts, backend: str, works: list[dict[str, Any]], **changes: Any) -> Measured | None:
-    """What `run_ranks` measured; None, and a line, when the backend failed."""
+    """Measurements of `run_ranks`; None, and a printed line, if the backend failed."""
     try:
         return run_ranks(hosts, backend, works, **changes)
     except ChildError as error:
@@ -72,23 +73,23 @@ def run(hosts: Hosts, backend: str, works: list[dict[str, Any]], **changes: Any)
 
 
 def here() -> list[str]:
-    """The backends that can run, ours first."""
+    """The available backends, openmrc first."""
     return [backend for backend in TITLES if backend not in MISSING]
 
 
 def median(values: Values) -> float | None:
-    """Of those that are known; None: there are none."""
+    """Of the known values; None if there are none."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 
 
 def medians(measured: Measured | None, count: int) -> Values:
-    """The median round of each of so many works."""
+    """The median round of each of `count` works."""
     return [None] * count if measured is None else [median([it.seconds for it in one]) for one in measured]
 
 
 def each(one: Values, other: Values, operation: Callable[[float, float], float]) -> Values:
-    """Of two lists, element by element; None where one of them is not known."""
+    """Applied to two lists, element by element; None if one element is unknown."""
     return [None if a is None or b is None else operation(a, b) for a, b in zip(one, other, strict=True)]
 
 
@@ -126,7 +127,7 @@ def latency(repeat: Repeat) -> Iterator[Row]:
 
 
 def one_host(repeat: Repeat) -> Iterator[Row]:
-    """Ranks that share memory, the same ranks over QPs, and the others by their own choice."""
+    """Ranks that share memory, the same ranks over QPs, and the other backends with their own choice."""
     sizes = {64 << 10: "all-reduce of 64 KiB", 4 * MIB: "all-reduce of 4 MiB", 64 * MIB: "all-reduce of 64 MiB"}
     works = small_works(repeat)
     for size in sizes:
@@ -149,13 +150,13 @@ def one_host(repeat: Repeat) -> Iterator[Row]:
 
 
 def bus_gbps(ranks: int, size: int, seconds: Values) -> Values:
-    """What a rank of a ring sends, as a rate."""
+    """Bytes sent by a rank of a ring, as a rate."""
     bits = 2 * (ranks - 1) / ranks * size * 8
     return [None if one is None else bits / one / 1e9 for one in seconds]
 
 
 def processor_rows(case: str, name: str, measured: Measured | None, ranks: int, size: int) -> Iterator[Row]:
-    """Processor time for each GB that a rank of a ring sends, and of the machine for what all ranks send."""
+    """Processor time for each GB that a rank of a ring sends, and of the machine for the data of all ranks."""
     if measured is None:
         return
     sent_bytes = 2 * (ranks - 1) / ranks * size
@@ -190,9 +191,9 @@ def bandwidth(repeat: Repeat) -> Iterator[Row]:
 
 
 def planes(repeat: Repeat) -> Iterator[Row]:
-    size, case = 64 * MIB, f"all-reduce of 64 MiB, 4 ranks, {PLANES} planes of {PLANE_MBIT} Mbit/s"
+    size, case = 64 * MIB, f"all-reduce of 64 MiB, 4 ranks, {PLANES} planes of {PLANE_MBIT} Mb/s"
     found: dict[str, Values] = {}
-    with SlowPlanes() as place:
+    with slow_planes() as planes:
         # An operation of Gloo uses one interface.
         for backend, interfaces, flight in (
             ("mrc", PLANES, 1),
@@ -205,46 +206,46 @@ def planes(repeat: Repeat) -> Iterator[Row]:
             work = {"name": "all_reduce", "bytes": size, "warm": 0, "rounds": 1, "in_flight": flight}
             works = [work, *repeat(lambda _seed, work=work: work)]
             changes = STREAM if backend == "mrc" else {}
-            measured = run(place.hosts(interfaces), backend, works, **changes)
+            measured = run(planes.hosts(interfaces), backend, works, **changes)
             seconds = medians(measured, len(works))[1:]
             name = f"{TITLES[backend]}, {interfaces} interface{'s' * (interfaces > 1)}, {flight} in flight"
             found[name] = bus_gbps(4, size, seconds)
             yield row(case, name, found[name], "Gb/s")
             yield from processor_rows(case, name, measured[1:] if measured else None, 4, size)
-        limit = place.limit_gbps
+        limit = planes.limit_gbps
     own, *others = found.values()
     yield row(case, "openmrc of the planes less headers", times(own, 1 / limit), "", ">= 0.95")
     if others and "gloo" not in MISSING:
         yield row(case, "of Gloo, 1 interface", each(own, others[0], over), "x", ">= 3.7")
 
 
-def outage(place: SlowPlanes, backend: str, size: int, rounds: int) -> tuple[list[tuple[float, float]] | None, float]:
-    """Begin and seconds of each round, None for an error; and when the plane went."""
+def outage(planes: SlowPlanes, backend: str, size: int, rounds: int) -> tuple[list[tuple[float, float]] | None, float]:
+    """Begin and seconds of each round, None for an error; and the start of the outage."""
     work = {"name": "all_reduce", "bytes": size, "warm": 0, "rounds": rounds}
     struck_s = 0.0
 
     def start() -> float:
         nonlocal struck_s
         struck_s = time.monotonic() + FAULT_S
-        place.strike(FAULT)
+        planes.environment.strike((FAULT,))
         return LIMIT_S if backend == "mrc" else DONE_S
 
     changes = STREAM if backend == "mrc" else {}
     try:
         measured = run(
-            place.hosts(PLANES if backend == "mrc" else 1),
+            planes.hosts(PLANES if backend == "mrc" else 1),
             backend,
             [work | {"rounds": 2}, work],
             started=start,
             **changes,
         )
     finally:
-        place.end()
+        planes.environment.repair()
     return (None if measured is None else [(at, took) for at, took, *_ in measured[-1] if took is not None]), struck_s
 
 
 def stall_ms(rounds: list[tuple[float, float]] | None, struck_s: float) -> float | None:
-    """The longest round since the plane went, less the median."""
+    """The longest round since the start of the outage, less the median."""
     if not rounds:
         return None
     longest = max((took for at, took in rounds if at + took > struck_s), default=None)
@@ -252,9 +253,9 @@ def stall_ms(rounds: list[tuple[float, float]] | None, struck_s: float) -> float
 
 
 def struck(rounds: list[tuple[float, float]] | None, struck_s: float) -> tuple[float | None, float | None]:
-    """Of rounds so long that few fit into the outage: (ms lost by the one that was struck, seconds of those after it).
+    """Of rounds so long that few fit into the outage: (ms lost by the affected one, seconds of those after it).
 
-    Lost is what it took beyond its first part at the speed before and the rest of it at the speed after.
+    The loss is its duration beyond its first part at the earlier rate and the rest of it at the later rate.
     """
     before = [took for at, took in rounds or [] if at + took < struck_s]
     after = [took for at, took in rounds or [] if at > struck_s and at + took < struck_s + OUTAGE_S]
@@ -267,20 +268,20 @@ def struck(rounds: list[tuple[float, float]] | None, struck_s: float) -> tuple[f
 
 
 def black_hole(repeat: Repeat) -> Iterator[Row]:
-    """TCP's backends run once each: it takes long, and nothing is promised."""
+    """TCP's backends run once each, since they take long and have no target."""
     plane = f"one plane of four silently black-holed for {OUTAGE_S:.0f} s"
     whole, case = 64 * MIB, f"all-reduce of 64 MiB, {plane}"
-    with SlowPlanes() as place:
-        runs = repeat(lambda _seed: outage(place, "mrc", whole, 10))
+    with slow_planes() as planes:
+        runs = repeat(lambda _seed: outage(planes, "mrc", whole, 10))
         lost, left = zip(*(struck(*one) for one in runs), strict=True)
         yield row(case, "openmrc: errors", [float(rounds is None) for rounds, _ in runs], "", "== 0")
         yield row(case, "openmrc: lost by the one that is struck", lost, "ms", "<= 100")
-        share = times(bus_gbps(4, whole, list(left)), PLANES / (PLANES - 1) / place.limit_gbps)
+        share = times(bus_gbps(4, whole, list(left)), PLANES / (PLANES - 1) / planes.limit_gbps)
         yield row(case, "openmrc: bus bandwidth of three planes", share, "", ">= 0.95")
         size, case = 4 * MIB, f"all-reduces of 4 MiB, {plane}"
         after = DONE_S - FAULT_S - OUTAGE_S
         for backend in here():
-            rounds, at = outage(place, backend, size, OUTAGE_ROUNDS[backend])
+            rounds, at = outage(planes, backend, size, OUTAGE_ROUNDS[backend])
             failed = f"{TITLES[backend]}: failed, or not done {after:.0f} s after the outage"
             yield row(case, failed, [float(rounds is None)], "")
             yield row(case, f"{TITLES[backend]}: stall, longest round less the median", [stall_ms(rounds, at)], "ms")
@@ -292,32 +293,24 @@ def classes(repeat: Repeat) -> Iterator[Row]:
     busy = alone | {"classes": ["critical"] * CRITICAL_ROUNDS + ["bulk"] * BULK_ROUNDS, "beside": total}
     works = repeat(lambda _seed: alone) + repeat(lambda _seed: busy)
     repeats = len(works) // 2
-    with SlowPlanes() as place:
-        measured = run(place.hosts(), "mrc", works, **STREAM)
+    with slow_planes() as planes:
+        measured = run(planes.hosts(), "mrc", works, **STREAM)
     rounds = [[]] * len(works) if measured is None else [[it.seconds for it in one] for one in measured]
     quiet = [median(one) for one in rounds[:repeats]]
     critical = [median(one[:CRITICAL_ROUNDS]) for one in rounds[repeats:]]
     bulk = [median(one[CRITICAL_ROUNDS:]) for one in rounds[repeats:]]
-    for name, values in (("alone", quiet), ("critical class", critical), ("bulk class", bulk)):
-        yield row(case, name, times(values, 1e3), "ms")
+    for name, values, target in (("alone", quiet, ""), ("critical class", critical, "<= 5"), ("bulk class", bulk, "")):
+        yield row(case, name, times(values, 1e3), "ms", target)
     yield row(case, "bulk class of critical class", each(bulk, critical, over), "x", ">= 2")
 
 
-class AllInterfaces(BedPlace):
-    """A test bed whose interfaces Gloo uses all."""
-
-    def environment(self, rank: int, backend: str) -> dict[str, str]:
-        """As in any test bed, but for Gloo."""
-        if backend == "gloo":
-            return {"GLOO_SOCKET_IFNAME": ",".join(self.interfaces(rank))}
-        return super().environment(rank, backend)
-
-
-def train(place: BedPlace, backend: str, repeat: Repeat) -> list[TrainRun | None]:
-    """The model of the demo, as the demo trains it, without faults; None for a run that did not get to its end."""
-    with place, Family() as family:
+def train(planes: int, rate_bps: int, backend: str, interfaces: int, repeat: Repeat) -> list[TrainRun | None]:
+    """The model of the demo, trained as in the demo, without faults; None for an unfinished run."""
+    fabric = training_fabric(4, planes, rate_bps, 1, {"t1s": 4, "delay": "100us", "framing": "ipv6"})
+    with own_test_bed(fabric) as environment, Family() as family:
+        view = TrainView(Console(quiet=True))
         try:
-            job = Job(family, place, backend, ModelSize(), 1, PATIENCE_S, TrainView(Console(quiet=True)))
+            job = Job(family, environment, backend, ModelSize(), 1, PATIENCE_S, view, interfaces)
             tried = job.join()
         except ChildError as error:
             print(f"{TITLES[backend]} failed: {error}", file=sys.stderr)
@@ -339,21 +332,21 @@ def train(place: BedPlace, backend: str, repeat: Repeat) -> list[TrainRun | None
 
 def training(repeat: Repeat) -> Iterator[Row]:
     if "gloo" in MISSING:
-        return  # the model is torch's, too
-    case = f"DDP of the demo's model, 4 ranks, {PLANES * PLANE_MBIT / 1e3:g} Gbit/s in all"
+        return  # the model requires torch, too
+    case = f"DDP of the demo's model, 4 ranks, {PLANES * PLANE_MBIT / 1e3:g} Gb/s in all"
     whole, part = PLANES * PLANE_MBIT * 1_000_000, PLANE_MBIT * 1_000_000
-    places = [
-        (f"openmrc, {PLANES} planes", "mrc", BedPlace(4, PLANES, part, seed=1)),
-        ("Gloo, 1 interface", "gloo", BedPlace(4, 1, whole, seed=1)),
-        (f"Gloo, {PLANES} interfaces", "gloo", AllInterfaces(4, PLANES, part, seed=1)),
+    jobs = [
+        (f"openmrc, {PLANES} planes", "mrc", PLANES, part),
+        ("Gloo, 1 interface", "gloo", 1, whole),
+        (f"Gloo, {PLANES} interfaces", "gloo", PLANES, part),
     ]
     exposed: dict[str, Values] = {}
-    for name, backend, place in places:
-        runs = train(place, backend, repeat)
+    for name, backend, planes, rate_bps in jobs:
+        runs = train(planes, rate_bps, backend, planes, repeat)
         exposed[name] = [None if one is None else one.exposed_ms for one in runs]
         yield row(case, f"{name}: exposed communication", exposed[name], "ms/step")
         yield row(case, f"{name}: step", [None if one is None else one.step_ms for one in runs], "ms/step")
-    own = exposed.pop(places[0][0])
+    own = exposed.pop(jobs[0][0])
     for name, values in exposed.items():
         yield row(case, f"exposed communication of {name}", each(own, values, over), "x", "<= 1")
 

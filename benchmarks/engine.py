@@ -1,4 +1,4 @@
-"""The engine alone: two engines in one thread, 4 KiB packets handed over in memory, no sockets.
+"""The engine without a driver: two engines in one thread, 4 KiB packets passed in memory, no sockets.
 
     python benchmarks/engine.py [--repeats 5] [--packets 1000000] [--json FILE] [--profile]
 
@@ -20,9 +20,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from openmrc.analysis.rows import Report, Row, row
-from openmrc.analysis.tables import rows_table
 from openmrc.cli.output_files import file_argument
+from openmrc.reports.benchmark_tables import rows_table
+from openmrc.runs.bench.rows import Report, Row, row
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TARGET = "openmrc_engine_bench"

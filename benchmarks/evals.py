@@ -28,19 +28,19 @@ from _eval_oracle import campaign_s
 from rich.console import Console
 
 from openmrc import sim
-from openmrc.analysis.rows import Report, Row, row
-from openmrc.analysis.tables import rows_table
 from openmrc.cli.output_files import file_argument
+from openmrc.evals.campaign_plan import make_plan, outcome_of, planned_trials
 from openmrc.evals.cluster import Cluster, Model
 from openmrc.evals.curve import Curve, Point
 from openmrc.evals.interim import bounds_of, stops, student_bound
 from openmrc.evals.logs import read_logs
 from openmrc.evals.placement import placements
-from openmrc.evals.plan import make_plan, outcome_of, planned_trials
-from openmrc.evals.schedule import expected_seconds, list_schedule, longest_first, wall_clock_bound_s
-from openmrc.evals.table import Profile
+from openmrc.evals.profile_table import Profile
+from openmrc.evals.trial_schedule import expected_seconds, list_schedule, longest_first, wall_clock_bound_s
 from openmrc.evals.work import Work
 from openmrc.fabric import make_fabric
+from openmrc.reports.benchmark_tables import rows_table
+from openmrc.runs.bench.rows import Report, Row, row
 
 ORDER_TARGETS = {80: "<= -20", 32: "<= -12", 16: "<= -5"}
 RUNS = 5
@@ -49,7 +49,7 @@ EPOCHS = 5
 DRAWS = 10_000
 GIB = 2**30
 
-# Shape of a model server's rates; no measurement of anybody's hardware.
+# Shape of a model server's rates; not a measurement of real hardware.
 AGENT = Curve(
     {
         1: (Point(1, 5000, 40), Point(8, 9000, 260), Point(32, 9500, 700)),
@@ -67,7 +67,7 @@ PREFIX_CACHED = 0.9  # share of an agent's prompt tokens, which repeat the conve
 TOOL_SHARE = 0.5
 JUDGE_PROMPT_TOKENS, JUDGE_OUTPUT_TOKENS = 4000, 300
 PROFILES, PROFILE_TRIALS_MIN = 20, 15
-# Profiles take these in turn: calls of the judge for a trial, loading of weights, slowdown where models share GPUs.
+# Used by the profiles in turn: calls of the judge for a trial, loading of weights, slowdown if models share GPUs.
 VARIANTS = (
     (1, 100e9, 1.5),
     (20, 100e9, 1.5),
@@ -92,7 +92,7 @@ def submissions(folder: Path) -> dict[str, list[Profile]]:
         logs = sorted({*place.glob("results.json"), *place.glob("*/results.json"), *place.glob("*_results.json")})
         for log in logs:
             if "results" not in json.loads(log.read_bytes()):
-                continue  # a trial of its own, which the run's file has as well
+                continue  # a trial of its own, which the run's file also contains
             profile = read_logs([log])
             for epoch in range(1, profile.epochs + 1):
                 trials = sorted((one for one in profile if one.epoch == epoch), key=lambda one: one.sample)
@@ -162,7 +162,7 @@ def judged(profile: Profile, judge_calls: int) -> Profile:
 
 
 def placement_rows(runs: dict[str, list[Profile]], _trace: Path | None) -> Iterator[Row]:
-    """The planner's choice beside every other placement, and beside three rules that people use."""
+    """The planner's choice beside every other placement, and beside three common rules."""
     with_tokens = [run for some in runs.values() for run in some if len(judged(run, 1)) >= PROFILE_TRIALS_MIN]
     regrets: dict[str, list[float]] = {"planned": [], "half and half": [], "one judge": [], "alternating": []}
     counts, kinds = [], []
@@ -201,14 +201,14 @@ def placement_rows(runs: dict[str, list[Profile]], _trace: Path | None) -> Itera
 
 
 def handoff_flows(trace: Path, load: float, seed: int) -> list[dict[str, object]]:
-    """Hand-offs of requests in a row from the trace, at a mean load of the decode GPUs' NICs."""
+    """Hand-offs of consecutive requests of the trace, at a mean load of the decode GPUs' NICs."""
     requests = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
     rng = np.random.default_rng(seed)
     first = int(rng.integers(0, len(requests) - HANDOFFS))
     some = requests[first : first + HANDOFFS]
     sizes = [max(1, one["input_length"] * KV_BYTES_PER_TOKEN) for one in some]
     arrivals_ms = np.array([one["timestamp"] for one in some], dtype=float)
-    arrivals_ms += rng.uniform(0, 1000, HANDOFFS)  # the trace counts in steps of seconds
+    arrivals_ms += rng.uniform(0, 1000, HANDOFFS)  # the trace has a resolution of seconds
     span_s = 8 * sum(sizes) / (load * 32 * 400e9)
     starts_s = (arrivals_ms - arrivals_ms.min()) / max(float(np.ptp(arrivals_ms)), 1.0) * span_s
     decodes = np.concatenate([rng.permutation(32) for _ in range(-(-HANDOFFS // 32))])
@@ -226,7 +226,7 @@ def handoff_flows(trace: Path, load: float, seed: int) -> list[dict[str, object]
 def handoff_times(
     fabric: dict[str, object], transport: str, flows: list[dict[str, object]], faults: list[str], seed: int
 ) -> np.ndarray:
-    """Seconds of every hand-off; infinite where one never ends."""
+    """Seconds of every hand-off; infinite if one never ends."""
     values = {**fabric, "pfc": "on"} if transport == "roce" else fabric
     scenario = sim.make_scenario(
         fabric=values,
@@ -312,7 +312,7 @@ def main() -> int:
     parser.add_argument("--json", type=file_argument, help="write the rows to this file")
     options = parser.parse_args()
     if options.results is not None and not options.results.is_dir():
-        parser.error(f"--results: {options.results} is no folder")
+        parser.error(f"--results: {options.results} is not a folder")
     if options.trace is not None and not options.trace.is_file():
         parser.error(f"--trace: {options.trace} is no file")
     errors = Console(stderr=True)

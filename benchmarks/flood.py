@@ -2,9 +2,10 @@
 
     python benchmarks/flood.py [--repeats 5] [--only CASE ...] [--json FILE]
 
-One process floods a port of the receiving device with EV probes, as many as one processor sends and 300,000 a second at
-most, from an address of its own (`stranger`) or from that of the sender (`peer`), over loopback. The control is the
-same flood at a closed port of the same address: it takes as much processor time, and the device sees none of it.
+One process floods a port of the receiving device with EV probes, at the maximum rate of one processor and at most
+300,000 per second, from an address of its own (`stranger`) or from that of the sender (`peer`), over loopback. The
+control is the same flood at a closed port of the same address: it takes as much processor time, but does not reach the
+device.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import Any
 
 from _cases import Repeat, run_cases
 
-from openmrc.analysis.rows import Row, row
-from openmrc.live.direct import run_direct
-from openmrc.live.plan import RunPlan, loopback_addresses
+from openmrc.runs.bench.direct_pair import run_direct
+from openmrc.runs.bench.rows import Row, row
+from openmrc.runs.run_plan import RunPlan, loopback_addresses
 
 FLOODER = Path(__file__).with_name("_flooder.py")
 PLAN = RunPlan(planes=1, rate_bps=0, seconds=3.0, message_bytes=1 << 20)
@@ -34,7 +35,7 @@ STRANGER = "127.1.77.77"
 
 @contextmanager
 def flood(source: str, destination: str, port: int, rates: list[float]) -> Iterator[None]:
-    """A flood while the `with` lasts; its rate per second is appended to `rates`."""
+    """A flood for the duration of the block; its rate per second is appended to `rates`."""
     settings = {
         "source": source, "destination": destination, "port": port, "answer_port": UDP_PORT, "rate_per_s": RATE_PER_S,
     }  # fmt: skip
@@ -51,7 +52,7 @@ def flood(source: str, destination: str, port: int, rates: list[float]) -> Itera
 
 
 def measure(seed: int, source: str | None, port: int) -> dict[str, Any]:
-    """One transfer, flooded from `source` unless that is None."""
+    """One transfer, flooded from `source` unless None."""
     rates: list[float] = []
     with ExitStack() as stack:
         if source is not None:

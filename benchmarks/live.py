@@ -1,8 +1,8 @@
-"""How fast MRC is between real processes, and what faults cost it, beside RC, one TCP stream and bare UDP.
+"""Speed of MRC between real processes, and the cost of faults, beside RC, one TCP stream and bare UDP.
 
     python benchmarks/live.py [--repeats 5] [--only CASE ...] [--json FILE]
 
-Shaped cases run over the emulated fabric (four planes of 250 Mbit/s); veth cases need root and are left out without it.
+Shaped cases run over the emulated fabric (four planes of 250 Mb/s); veth cases need root and are left out without it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 from _cases import Repeat, run_cases
 
-from openmrc.analysis.rows import Row, row
-from openmrc.live.bench import bench_live
-from openmrc.live.direct import round_trips_us
-from openmrc.live.measure import percentile
-from openmrc.live.plan import RunPlan
+from openmrc.runs.bench.direct_pair import round_trips_us
+from openmrc.runs.bench.rows import Row, row
+from openmrc.runs.bench.stream_benchmark import bench_live
+from openmrc.runs.perf.measuring_loops import percentile
+from openmrc.runs.run_plan import RunPlan
 
 SHAPED = RunPlan(planes=4, rate_bps=250_000_000, seconds=10.0, depth=24)
 UNSHAPED = RunPlan(planes=1, rate_bps=0, seconds=3.0, message_bytes=1 << 20)
@@ -27,7 +27,7 @@ PING_ITERATIONS = 20_000
 
 
 def values(results: list[dict[str, Any]], of: Callable[[dict[str, Any]], float | None]) -> list[float | None]:
-    """One number of every run; None where it cannot be told."""
+    """One figure of every run; None if it cannot be computed."""
     found: list[float | None] = []
     for result in results:
         try:
@@ -49,7 +49,7 @@ def errors(result: dict[str, Any]) -> float:
 
 def plain(repeat: Repeat) -> Iterator[Row]:
     mrc, rc = shaped(repeat), shaped(repeat, transport="rc")
-    case = "4 x 250 Mbit/s"
+    case = "4 x 250 Mb/s"
     yield row(f"{case}, MRC", "goodput of limit", values(mrc, lambda r: r["share_of_limit"]), "", ">= 0.97")
     yield row(f"{case}, MRC", "goodput", values(mrc, lambda r: r["goodput_gbps"]), "Gb/s")
     yield row(f"{case}, MRC", "errors", values(mrc, errors), "", "== 0")

@@ -23,11 +23,11 @@ from _ordinary_networks import describe, draw
 from _ordinary_runs import Load, Trial, run
 from rich.console import Console
 
-from openmrc.analysis.rows import Report, Row, row
-from openmrc.analysis.tables import rows_table
 from openmrc.cli.output_files import file_argument
 from openmrc.errors import OpenmrcError
-from openmrc.live.netns import namespaces_allowed
+from openmrc.reports.benchmark_tables import rows_table
+from openmrc.runs.bench.rows import Report, Row, row
+from openmrc.runs.processes.veth_pairs import namespaces_allowed
 from openmrc.testbed.plain import PlainBed, PlainNetwork, PlainPlane
 
 MBIT, KIB, MIB = 1_000_000, 1024, 1 << 20
@@ -38,16 +38,16 @@ Rows = Callable[[str, "Case", Trials], Iterator[Row]]
 
 @dataclass(frozen=True)
 class Case:
-    """A network, what is sent over it, and what is read from the runs.
+    """A network, its traffic, and the rows of its runs.
 
     Args:
-        network: Where.
-        load: What; `seconds` of 0 takes the command line's.
+        network: The network.
+        load: The traffic; `seconds` of 0 takes the command line's.
         rows: Makes the rows.
         target: Of openmrc's share of the limit.
-        alone: Whether openmrc also runs over the fastest plane alone.
-        transports: Those that make sense.
-        offloads: Whether interfaces of hosts and switches take what TCP and UDP segment later, as on one machine.
+        alone: Also run openmrc over the fastest plane alone.
+        transports: Applicable transports.
+        offloads: Interfaces of hosts and switches accept bursts for later segmentation, as on one machine.
     """
 
     network: PlainNetwork
@@ -80,14 +80,14 @@ def common(title: str, trials: Trials) -> Iterator[Row]:
 
 
 def failures(title: str, trials: Trials) -> Iterator[Row]:
-    """Errors of openmrc, and messages in memory that are not as they were written."""
+    """Errors of openmrc, and messages in memory with wrong contents."""
     if ours := trials.get("openmrc"):
         found = [float(len(one.errors) + one.wrong) for one in ours]
         yield row(f"{title}: openmrc", "errors and wrong messages", found, "", "== 0")
 
 
 def steady(title: str, case: Case, trials: Trials) -> Iterator[Row]:
-    """Rows of a network that does not change."""
+    """Rows of a network without changes."""
     for name, runs in trials.items():
         ours = name == "openmrc"
         one_case = f"{title}: {name}"
@@ -116,7 +116,7 @@ def compared(title: str, trials: Trials) -> Iterator[Row]:
 
 
 def processor(title: str, case: Case, trials: Trials) -> Iterator[Row]:
-    """Processor time of the whole machine, in which softirq counts, beside MPTCP's."""
+    """Processor time of the whole machine, which includes softirq, beside MPTCP's."""
     machine = {name: [one.machine_s_per_gb() for one in runs] for name, runs in trials.items()}
     if "openmrc" in machine and "mptcp" in machine:
         found = over(machine["openmrc"], machine["mptcp"])
@@ -125,7 +125,7 @@ def processor(title: str, case: Case, trials: Trials) -> Iterator[Row]:
 
 
 def beside(title: str, case: Case, trials: Trials) -> Iterator[Row]:
-    """A TCP stream on plane 0: what it keeps of its plane, and what openmrc gets of the others."""
+    """A TCP stream on plane 0: its share of its plane, and openmrc's share of the others."""
     first, *others = [plane.rate_bps for plane in case.network.planes]
     for name, runs in trials.items():
         ours = name == "openmrc"
@@ -142,13 +142,13 @@ def beside(title: str, case: Case, trials: Trials) -> Iterator[Row]:
 
 
 def completed(title: str, case: Case, trials: Trials) -> Iterator[Row]:
-    """Transfers of a given amount: the last completion over the time that the busiest receiver's planes need."""
+    """Transfers of a given amount: the last completion over the minimum time of the busiest receiver's planes."""
     receivers = [to for _, to in case.load.pairs]
     busiest = max(receivers.count(to) for to in receivers) * case.load.flow_bytes
     for name, runs in trials.items():
         ours = name == "openmrc"
         taken = [(one.end_s - one.start_s) / (busiest * 8 / one.limit_bps) for one in runs]
-        yield row(f"{title}: {name}", "last completion of ideal", taken, "x", "<= 1.10" if ours else "")
+        yield row(f"{title}: {name}", "last completion over ideal", taken, "x", "<= 1.10" if ours else "")
         resent = [one.resent_packets / max(1, one.sent_packets) for one in runs]
         yield row(f"{title}: {name}", "resent", resent, "", "<= 0.01" if ours else "")
         yield row(f"{title}: {name}", "CPU of all hosts", [one.cpu_s_per_gb() for one in runs], "s/GB")
@@ -159,7 +159,7 @@ FAULT_AT_S, FAULT_S, AFTER_S = 2.0, 4.0, 3.0
 
 
 def faulty(title: str, case: Case, trials: Trials) -> Iterator[Row]:
-    """A plane that is silent or slow for a while: during, and after."""
+    """A plane that is silent or slow for a while: figures during that time, and afterwards."""
     left = _left(case)
     end_s = FAULT_AT_S + FAULT_S
     silent = left == 1 - 1 / len(case.network.planes)
@@ -168,9 +168,9 @@ def faulty(title: str, case: Case, trials: Trials) -> Iterator[Row]:
         one_case = f"{title}: {name}"
         yield row(one_case, "share before", [one.share(1.0, FAULT_AT_S) for one in runs], "")
         during = [one.share(FAULT_AT_S + 0.5, end_s) / left for one in runs]
-        yield row(one_case, "share of what is left, after 0.5 s", during, "", ">= 0.95" if ours else "")
+        yield row(one_case, "share of the remaining rate, after 0.5 s", during, "", ">= 0.95" if ours else "")
         whole = [one.share(FAULT_AT_S, end_s) / left for one in runs]
-        yield row(one_case, "share of what is left, whole fault", whole, "")
+        yield row(one_case, "share of the remaining rate, whole fault", whole, "")
         gaps = [one.longest_gap_ms(FAULT_AT_S, end_s + AFTER_S) for one in runs]
         yield row(one_case, "longest gap", gaps, "ms", "<= 50" if ours and silent else "")
         after = [one.share(end_s + 1.0, end_s + AFTER_S) for one in runs]
@@ -180,7 +180,7 @@ def faulty(title: str, case: Case, trials: Trials) -> Iterator[Row]:
 
 
 def _left(case: Case) -> float:
-    """Share of all rates that is left in the fault: plane 1 is silent, or has a quarter."""
+    """Remaining share of all rates during the fault: plane 1 is silent, or has a quarter."""
     rates = [plane.rate_bps for plane in case.network.planes]
     kept = 0.25 if case.load.events and case.load.events[0][1] is slow_down else 0.0
     return 1 - (1 - kept) * rates[1] / sum(rates)
@@ -220,7 +220,7 @@ def _cases() -> dict[str, Case]:
         tuple(PlainPlane(200 * MBIT, 512 * KIB, 9000, delay) for delay in (100, 2_500, 10_000, 15_000))
     )
     many = replace(plain, depth=64)
-    # Two sites: a bandwidth-delay product of 7.5 MB, and as much again for what repairs hold up.
+    # Two sites: a bandwidth-delay product of 7.5 MB, and the same again for packets held up by repairs.
     sites = PlainNetwork((PlainPlane(250 * MBIT, 512 * KIB, 9000, 30_000),) * 4)
     posted = replace(plain, depth=128)
     incast = Load(seconds=0, flow_bytes=8 * MIB, pairs=tuple((host, 0) for host in range(1, 9)))
@@ -256,7 +256,7 @@ def _cases() -> dict[str, Case]:
         "beside-cubic": Case(of_rates(*(200,) * 4), replace(plain, beside="cubic"), beside),
         "beside-bbr": Case(of_rates(*(200,) * 4), replace(plain, beside="bbr"), beside),
         "incast": Case(of_rates(*(100,) * 4, fifo_kib=64, hosts=9), incast, completed),
-        # Slower than the incast: eight receivers at four times 100 Mb/s are more than two cores can carry.
+        # Slower than the incast: eight receivers at four times 100 Mb/s exceed the capacity of two cores.
         "all-to-all": Case(of_rates(*(25,) * 4, fifo_kib=64, hosts=8), all_to_all, completed),
     }
 
@@ -266,7 +266,7 @@ COLLECTIVES = {"all-reduce": all_reduce, "long-sites": between_sites}
 
 
 def measure(name: str, case: Case, options: argparse.Namespace, console: Console) -> Iterator[Row]:
-    """All repeats of a case, each on a bed of its own, and their rows."""
+    """All repeats of a case, each on a network of its own, and their rows."""
     load = case.load if case.load.seconds or case.load.flow_bytes else replace(case.load, seconds=options.seconds)
     trials: Trials = {}
     wanted = [one for one in case.transports if one in options.transports]
@@ -287,7 +287,7 @@ def measure(name: str, case: Case, options: argparse.Namespace, console: Console
 
 
 def invariants(options: argparse.Namespace, console: Console) -> Iterator[Row]:
-    """Drawn networks: openmrc against its own best plane and against MPTCP, once on each."""
+    """Random networks: openmrc against its own best plane and against MPTCP, once on each."""
     alone: list[float | None] = []
     mptcp: list[float | None] = []
     shares: list[float | None] = []
@@ -318,7 +318,7 @@ def _least(values: list[float | None]) -> float | None:
 
 
 def say(console: Console, words: str, trial: Trial) -> None:
-    """One line about a run, as it ends."""
+    """Prints one line about a run at its end."""
     planes = " ".join(f"{share:.2f}" for share in trial.plane_shares())
     delay = trial.extra_delay_ms(0.99)
     extra = "" if delay is None else f" ping +{delay:.1f} ms"

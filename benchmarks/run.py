@@ -2,8 +2,8 @@
 
     python benchmarks/run.py [--only NAME ...] [--json FILE] [-- arguments for the programs]
 
-A program is any other .py file here that takes `--json FILE` and writes the form of `openmrc.analysis.rows`. Exit code
-0 even when a target is missed (a busy machine is no bug); 1 when a program fails.
+A program is any other .py file here that takes `--json FILE` and writes the form of `openmrc.runs.bench.rows`. Exit
+code 0 even when a target is missed (a busy machine is no bug); 1 when a program fails.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from openmrc.analysis.rows import Report
-from openmrc.analysis.tables import rows_table
 from openmrc.cli.output_files import file_argument
+from openmrc.reports.benchmark_tables import rows_table
+from openmrc.runs.bench.rows import Report
 
 HERE = Path(__file__).resolve().parent
 
@@ -31,7 +31,7 @@ def programs() -> dict[str, Path]:
 
 
 def run_program(path: Path, arguments: list[str], output: Path) -> Report | None:
-    """Runs one program; its rows, or None when it failed."""
+    """Runs one program; returns its rows, or None if it failed."""
     command = [sys.executable, str(path), "--json", str(output), *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if not output.exists():

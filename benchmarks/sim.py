@@ -1,4 +1,4 @@
-"""How fast the simulator is, how much memory it takes, and how close MRC comes to the ideal in it.
+"""Speed and memory of the simulator, and MRC's distance from the ideal in it.
 
     python benchmarks/sim.py [--quick] [--only CASE ...] [--json FILE]
 
@@ -26,9 +26,9 @@ import numpy as np
 from rich.console import Console
 
 from openmrc import sim
-from openmrc.analysis.rows import Report, Row, row
-from openmrc.analysis.tables import rows_table
 from openmrc.cli.output_files import file_argument
+from openmrc.reports.benchmark_tables import rows_table
+from openmrc.runs.bench.rows import Report, Row, row
 from openmrc.sim.run import build_graph, ideals_of
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios" / "bench"
@@ -53,7 +53,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Quality:
-    """Targets of a case of quality. `capacity` is what lasting faults leave of the busiest place."""
+    """Targets of a case of quality. `capacity` is the remaining share of the busiest place under permanent faults."""
 
     title: str
     slowest: str
@@ -83,7 +83,7 @@ QUALITY = {
 
 
 def simulate(case: str, seed: int, threads: int) -> Measured:
-    """Runs a case in this process: its summary, the times and memory it took, and both ideals."""
+    """Runs a case in this process: its summary, its times and memory, and both ideals."""
     scenario = sim.load_scenario(SCENARIOS / f"{case}.yaml").with_seed(seed)
     before = os.times()
     began = time.monotonic()
@@ -113,7 +113,7 @@ def plain_ideal_ps(scenario: sim.Scenario, capacity: float) -> float:
 
 
 def in_child(case: str, seed: int, threads: int) -> Measured:
-    """The same in a process of its own."""
+    """The same in a separate process."""
     command = [sys.executable, __file__, "--case", case, str(seed), str(threads)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
@@ -123,17 +123,17 @@ def in_child(case: str, seed: int, threads: int) -> Measured:
 
 
 def rate_m(run: Measured) -> float:
-    """Millions of data packets per second of simulating, building not included."""
+    """Millions of data packets per second of simulation, without set-up."""
     return float(run["summary"]["packets_per_second"] / 1e6)
 
 
 def packets_m_per_cpu_s(run: Measured) -> float:
-    """The same by the processor's clock, building included: what a busy machine changes least."""
+    """The same in processor time, with set-up: the figure that a busy machine affects least."""
     return float(run["summary"]["counters"]["data_packets"] / run["cpu_s"] / 1e6)
 
 
 def speed_rows(case: str, repeats: int, measure: Measure) -> Iterator[Row]:
-    """How fast a case is on one thread, and on two where that has a target."""
+    """Speed of a case on one thread, and on two if that has a target."""
     wanted = SPEED[case]
     threads = min(os.cpu_count() or 1, THREADS_MAX) if case == LARGEST else 1
     runs = [measure(case, 1, threads) for _ in range(1 if case == LARGEST else repeats)]
@@ -152,13 +152,13 @@ def speed_rows(case: str, repeats: int, measure: Measure) -> Iterator[Row]:
 
 
 def quality_rows(case: str, repeats: int, measure: Measure) -> Iterator[Row]:
-    """How close a case comes to its ideal, over seeds."""
+    """Distance of a case from its ideal, over seeds."""
     wanted = QUALITY[case]
     runs = [measure(case, seed, 1) for seed in range(1, repeats + 1)]
     summaries = [run["summary"] for run in runs]
     over_bound = [summary["slowest_over_ideal"] for summary in summaries]
     if wanted.by_steps:
-        # What one step waits for is in the ideal, so that only the simulator's own bound is one.
+        # Dependencies of a step are part of the ideal, so that only the simulator's own bound is one.
         yield row(wanted.title, "slowest flow / ideal", over_bound, "", wanted.slowest)
     else:
         over_plain = [over(run["summary"]["acked_p100_ps"], run["plain_ideal_ps"]) for run in runs]
@@ -169,7 +169,7 @@ def quality_rows(case: str, repeats: int, measure: Measure) -> Iterator[Row]:
 
 
 def over(time_ps: int | None, ideal_ps: float) -> float | None:
-    """A time over an ideal; None when there is no such time."""
+    """A time over an ideal; None if there is no such time."""
     return None if time_ps is None else time_ps / ideal_ps
 
 

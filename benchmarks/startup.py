@@ -24,8 +24,8 @@ from typing import Any
 
 from _cases import Repeat, run_cases
 
-from openmrc.analysis.rows import Row, row
 from openmrc.errors import OpenmrcError
+from openmrc.runs.bench.rows import Row, row
 
 SIZES = (4, 8, 16)
 BACKENDS = ("gloo", "mrc")
@@ -41,8 +41,8 @@ class Started:
 
     Args:
         seconds: From the first call to the last return.
-        descriptors: Open at a rank beyond those before the call, at most.
-        resident_kib: Memory of a rank beyond that before the call, at most.
+        descriptors: Maximum of additional open descriptors at a rank since before the call.
+        resident_kib: Maximum of additional memory of a rank since before the call.
     """
 
     seconds: float

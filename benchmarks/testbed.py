@@ -1,4 +1,4 @@
-"""MRC over switches that we did not write: the kernel's fabric, its faults, and what other transports make of them.
+"""MRC over third-party switches: the kernel's fabric, its faults, and other transports on it.
 
     python benchmarks/testbed.py [--repeats 3] [--only CASE ...] [--json FILE]
 
@@ -17,17 +17,17 @@ from typing import Any
 
 from _cases import Repeat, run_cases
 
-from openmrc.analysis.metrics import Summary, summarize_run
-from openmrc.analysis.record import Run
-from openmrc.analysis.rows import Row, row
 from openmrc.fabric import Fabric, make_fabric
-from openmrc.live.plan import RunPlan
-from openmrc.live.processor import seconds_per_gb
-from openmrc.live.run import execute
+from openmrc.runs.bench.rows import Row, row
+from openmrc.runs.processes.processor_time import seconds_per_gb
+from openmrc.runs.records.metrics import Summary, summarize_run
+from openmrc.runs.records.run_record import Run
+from openmrc.runs.run_plan import RunPlan
+from openmrc.runs.session import execute
 
 ROOT = Path(__file__).resolve().parents[1]
 DESIGN = ROOT / "fabrics" / "design-131072.yaml"
-# What is not the fabric's shall not cost the fabric's processor: large packets and messages, few acknowledgements.
+# Costs outside the fabric must not take the fabric's processor: large packets and messages, few acknowledgements.
 STREAM = {"message_bytes": 1 << 20, "depth": 8, "payload_mtu": 8192, "connection": {"sack_bytes": 65536}}
 THREE_OF_FOUR = 0.75
 T1_FAULT = "t1 1 blackhole at 2s for 5s"
@@ -38,19 +38,19 @@ INCAST_SENDERS, INCAST_BYTES = 8, 16 << 20
 def fabric_of(rate: str = "500Mbit", **changes: Any) -> Fabric:
     """Two hosts behind T0s of their own, four planes, four T1s in each.
 
-    The delay stands for the time that the kernel takes at each hop: windows and queues follow it.
+    The delay models the time of the kernel at each hop, on which windows and queues depend.
     """
     shape = {"planes": 4, "hosts": 2, "hosts_per_t0": 1, "t1s": 4, "delay": "200us", "framing": "ipv6"}
     return make_fabric(name="benchmark", rate=rate, **shape | changes)
 
 
 def over_bed(fabric: Fabric, plan: RunPlan) -> Run:
-    """A run in SRv6 mode over a bed of its own."""
+    """A run in SRv6 mode over a test bed of its own."""
+    from openmrc.runs.environment import TestBedEnvironment
     from openmrc.testbed import TestBed
-    from openmrc.testbed.venue import BedVenue
 
     with TestBed.up(fabric, f"bench-{os.getpid()}") as bed:
-        return execute(plan, venue=BedVenue(bed)).run
+        return execute(plan, environment=TestBedEnvironment(bed)).run
 
 
 def pair(repeat: Repeat, seconds: float, *faults: str) -> tuple[list[Run], list[Summary]]:
@@ -66,7 +66,7 @@ def pair(repeat: Repeat, seconds: float, *faults: str) -> tuple[list[Run], list[
 
 
 def share(value: float | None, whole: float | None) -> float | None:
-    """Of a whole; None where one of them is not known."""
+    """Share of a whole; None if one of them is unknown."""
     return None if value is None or not whole else value / whole
 
 
@@ -77,7 +77,7 @@ def failures(runs: list[Run]) -> list[float | None]:
 
 def plain(repeat: Repeat) -> Iterator[Row]:
     runs, found = pair(repeat, 8.0)
-    case = "4 planes x 4 T1s x 500 Mbit/s, SRv6, one QP"
+    case = "4 planes x 4 T1s x 500 Mb/s, SRv6, one QP"
     shares = [share(one.goodput_gbps, run.limit_gbps) for run, one in zip(runs, found, strict=True)]
     yield row(case, "goodput of limit", shares, "", ">= 0.95")
     yield row(case, "goodput", [one.goodput_gbps for one in found], "Gb/s")
@@ -111,10 +111,10 @@ def dead_port(repeat: Repeat) -> Iterator[Row]:
 
 
 def others(_repeat: Repeat) -> Iterator[Row]:
-    """The other transports with both faults; one run each, since a run is a minute and nothing is promised."""
+    """The other transports with both faults; one run each, since a run takes a minute and has no target."""
+    from openmrc.runs.compare.comparison import compare
+    from openmrc.runs.compare.contenders import CONTENDERS
     from openmrc.testbed import TestBed
-    from openmrc.testbed.compare.contenders import CONTENDERS
-    from openmrc.testbed.compare.run import compare
 
     names = [contender.name for contender in CONTENDERS if not contender.name.startswith("mrc")]
     for words, fault in (("dead T1s, 5 s", T1_FAULT), ("dead host port, 5 s", PORT_FAULT)):
@@ -147,12 +147,12 @@ def incast(repeat: Repeat) -> Iterator[Row]:
 
         runs = repeat(run)
         case = f"{INCAST_SENDERS}:1 incast, trimming {trim}"
-        yield row(case, "last completion of ideal", [completion(one) for one in runs], "x", target)
+        yield row(case, "last completion over ideal", [completion(one) for one in runs], "x", target)
         yield row(case, "errors", failures(runs), "", "== 0")
 
 
 def completion(run: Run) -> float | None:
-    """When the last byte arrived, over what the receiver's links need for all; None: something did not arrive."""
+    """Arrival time of the last byte over the minimum for the receiver's links; None: some bytes did not arrive."""
     total = sum(flow.placed.at(run.end_s) for flow in run.flows)
     if total < len(run.flows) * INCAST_BYTES:
         return None

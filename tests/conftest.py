@@ -22,21 +22,21 @@ settings.register_profile(
 settings.register_profile("nightly", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
-# A shell that runs this in the background lets us ignore interrupts, and our children would inherit that: the tests
-# that interrupt them would wait for ever.
+# A shell that runs this in the background ignores interrupts, and our children would inherit that: tests that interrupt
+# them would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Namespaces for each process that runs tests: a worker, or this one where there are no workers."""
+    """Gives each process that runs tests (a worker, or this one without workers) namespaces of its own."""
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         own_namespace.enter()
 
 
 @pytest.fixture(autouse=True)
 def _own_signal_handlers() -> Iterator[None]:
-    """Commands that run in this process leave no handler behind: a child forked later would have it too."""
+    """Removes handlers left by commands that run in this process, which a child forked later would inherit."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     handlers = [signal.getsignal(number) for number in numbers]
     yield

@@ -1,9 +1,9 @@
-"""Runs tests of PyTorch's DistributedTest, whose names come by standard input; results go out as lines of JSON.
+"""Runs tests of PyTorch's DistributedTest, named on standard input; results are lines of JSON.
 
-The ranks of a test are forked from this process, which has imported torch already: spawned ranks would import it again
+The ranks of a test are forked from this process, which has already imported torch: spawned ranks would import it again
 for each of several hundred tests.
 
-Arguments: backend, number of ranks, seconds that a test may take, file descriptor for the results.
+Arguments: backend, number of ranks, limit of a test in seconds, file descriptor for the results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OUTPUT_KEPT = 20_000
 
 
 class LikeGloo(str):
-    """Name of a backend that tests treat as Gloo where they know backends by name."""
+    """Name of a backend that tests treat as Gloo if they know backends by name."""
 
     __slots__ = ()
 
@@ -37,13 +37,13 @@ def suite_of(backend: str, ranks: int, limit_s: int, folder: str) -> Any:
     """PyTorch's test case class for a backend; its ranks are forked.
 
     Args:
-        backend: Name, as `init_process_group` takes it.
+        backend: Name, as for `init_process_group`.
         ranks: Number of processes of each test.
         limit_s: A test that takes longer has failed.
-        folder: For files through which the ranks of a test meet.
+        folder: For the rendezvous files of a test's ranks.
     """
-    # Decorators compare BACKEND while the module is imported, and know PyTorch's own backends alone. Every backend gets
-    # the tests that Gloo gets: "passes on Gloo" and "passes on mrc" are statements about one list.
+    # Decorators compare BACKEND while the module is imported, and only know PyTorch's own backends. Every backend gets
+    # Gloo's tests: "passes on Gloo" and "passes on mrc" are statements about one list.
     os.environ |= {"BACKEND": "gloo", "INIT_METHOD": f"file://{folder}/meet", "TEMP_DIR": folder}
     os.environ |= {"WORLD_SIZE": str(ranks), "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": str(limit_s)}
     import torch
@@ -74,7 +74,7 @@ def suite_of(backend: str, ranks: int, limit_s: int, folder: str) -> Any:
         def tearDown(self) -> None:
             started = self.processes
             super().tearDown()
-            for process in started:  # a rank that is left would answer to the next test
+            for process in started:  # a remaining rank would respond to the next test
                 process.kill()
                 process.join()
 
@@ -82,10 +82,10 @@ def suite_of(backend: str, ranks: int, limit_s: int, folder: str) -> Any:
 
 
 def run(test: unittest.TestCase | unittest.TestSuite, name: str) -> dict[str, Any]:
-    """Outcome of one test; of one that failed, also the output of its ranks.
+    """Outcome of one test; after a failure, also the output of its ranks.
 
     Args:
-        test: Runs it; a suite brings the fixtures of its class.
+        test: The test case, or a suite with the fixtures of its class.
         name: Reported with the outcome.
     """
     result = unittest.TestResult()

@@ -75,8 +75,8 @@ def toctree(caption: str, entries: list[str], depth: int) -> str:
 def to_restructured_text(_app: Sphinx, what: str, _name: str, _value: Any, _options: Any, lines: list[str]) -> None:
     """Translate Google's sections, and the Markdown of our docstrings: code in single backticks, drawings of trees.
 
-    A name in backticks becomes a reference, anything else code. Docstrings of attributes have no sections: words
-    before a colon in their first line are no type.
+    A name in backticks becomes a reference, anything else code. Docstrings of attributes have no sections: words before
+    a colon in their first line are not a type.
     """
     translated = _CODE.sub(literal, "\n".join(indent_trees(lines))).split("\n")
     lines[:] = translated if what == "attribute" else GoogleDocstring(translated, _SECTIONS, what=what).lines()
@@ -85,7 +85,7 @@ def to_restructured_text(_app: Sphinx, what: str, _name: str, _value: Any, _opti
 def literal(code: re.Match[str]) -> str:
     words = " ".join(code[1].split())
     quotes = "`" if _NAME.fullmatch(words) else "``"
-    return quotes + words + quotes + ("\\ " if code[2] else "")  # a plural's s would not end the role
+    return quotes + words + quotes + ("\\ " if code[2] else "")  # keeps a plural's s from ending the role
 
 
 def indent_trees(lines: list[str]) -> list[str]:
@@ -105,13 +105,13 @@ def indent_trees(lines: list[str]) -> list[str]:
 
 
 def owner_of(name: str, value: Any) -> str | None:
-    """Public module that describes a name which several of them export."""
+    """Public module that describes a name exported by several of them."""
     exporting = [module for module in public_modules() if vars(import_module(module)).get(name) is value]
     return min(exporting, key=lambda module: (OWNERS.index(module) if module in OWNERS else 99, module), default=None)
 
 
 def skip_names_of_others(app: Sphinx, what: str, name: str, value: Any, _skip: bool, _options: Any) -> bool | None:
-    """Leave out what another module of the API describes, so that every name has one place."""
+    """Leave out names that another module of the API describes, so that every name has one place."""
     module = PurePosixPath(app.env.docname).name
     if what != "module" or not (inspect.isclass(value) or inspect.isfunction(value)):
         return None
@@ -119,14 +119,14 @@ def skip_names_of_others(app: Sphinx, what: str, name: str, value: Any, _skip: b
 
 
 def unlink_builtins(_app: Sphinx, document: nodes.document) -> None:
-    """Show built-in types as text: `bytes` would be searched among the attributes of that name."""
+    """Show built-in types as text: `bytes` would otherwise be searched among the attributes of that name."""
     for node in document.findall(addnodes.pending_xref):
         if node.get("refdomain") == "py" and node["reftype"] == "class" and hasattr(builtins, node["reftarget"]):
             node.replace_self(node.children)
 
 
 def resolve_by_object(app: Sphinx, env: Any, node: Any, text: nodes.Node) -> nodes.Node | None:
-    """Resolve a reference by importing what it names: a link if the API describes it, text if it exists elsewhere."""
+    """Resolve a reference by importing its target: a link if the API describes it, text if it exists elsewhere."""
     if node.get("refdomain") != "py":
         return None
     domain, name = env.domains.python_domain, node["reftarget"]
@@ -140,10 +140,10 @@ def resolve_by_object(app: Sphinx, env: Any, node: Any, text: nodes.Node) -> nod
 
 
 def look_up(name: str, module: str | None) -> tuple[bool, Any]:
-    """Whether a name of an annotation exists, from the root or in a module below `module`; and its value."""
+    """True if a name of an annotation exists, from the root or in a module below `module`; and its value."""
     path, _, last = name.rpartition(".")
     for start in (path, _ALIASES.get(path, "")):
-        value = getattr(imported(start), last, None) if start else None  # some are loaded when they are asked for
+        value = getattr(imported(start), last, None) if start else None  # some are loaded on demand
         if value is not None:
             return True, value
     for loaded in ("openmrc", *sorted(sys.modules)):
@@ -162,7 +162,7 @@ def imported(name: str) -> Any:
 
 
 def write_front_page(app: Sphinx, error: Exception | None) -> None:
-    """Let the root of the site lead to its first page, which lies where its source does."""
+    """Redirect the root of the site to its first page, which is at the position of its source."""
     if error is None:
         page = f"{app.config.root_doc}.html"
         refresh = f'<meta http-equiv="refresh" content="0; url={page}">'

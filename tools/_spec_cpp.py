@@ -31,10 +31,11 @@ def header_of(page: Page, spec: Spec) -> str:
 
 def readers_of(page: Page, spec: Spec) -> str:
     """Rules of every record of a page, and a reader for each that has a structure."""
-    records = [record for record in page.records if record.has_reader and not record.counters]
+    records = [record for record in page.records if record.has_reader and not record.from_native]
     parts = [_rules(record, spec) for record in records]
     parts += [_reader(record, page, spec) for record in records if record.struct]
-    parts += [_writer(record, page, spec) for record in page.records if record.counters]
+    parts += [_writer(record, page, spec) for record in page.records if record.from_native and record.handed != "tuple"]
+    parts += [_tuple_writer(record, page, spec) for record in page.records if record.handed == "tuple"]
     parts += [event_writer(page)] * bool(page.events)
     includes = ['"bindings/record.hpp"', *page.reader_includes]
     if page.header:
@@ -84,6 +85,16 @@ def _member_type(one: Field, spec: Spec) -> str:
         return spec.records[one.record].struct
     if one.struct_type:
         return one.struct_type
+    if one.list:
+        return f"std::vector<{_value_type(one, spec)}>"
+    if one.type in spec.records and one.nullable:
+        return f"std::optional<{_value_type(one, spec)}>"
+    return _value_type(one, spec)
+
+
+def _value_type(one: Field, spec: Spec) -> str:
+    if one.type in spec.records:
+        return spec.records[one.type].struct
     return {**TYPES, "bool": "bool", "text": "std::string", "time": "TimePs", "address": "Address"}.get(
         one.type, one.type
     )
@@ -92,7 +103,7 @@ def _member_type(one: Field, spec: Spec) -> str:
 def _initial(one: Field, spec: Spec) -> str:
     if one.struct_default:
         return f" = {one.struct_default}"
-    if one.record or one.struct_type:
+    if one.record or one.struct_type or one.list or one.type in spec.records:
         return " = {}"
     if one.type in spec.enumerations:
         return f" = {one.type}::{_value(one, spec)}"
@@ -103,8 +114,11 @@ def _initial(one: Field, spec: Spec) -> str:
     if one.type == "bool":
         return f" = {str(bool(one.default)).lower()}"
     number = one.default or 0
-    unit = f" * {TIME_UNITS[one.unit]}" if one.type == "time" and number else ""
-    return f" = {_grouped(number)}{unit}"
+    if one.type == "time":
+        factor = TIME_UNITS[one.unit]
+        unit = f" * {factor}" if number and factor != "1" else ""
+        return f" = {_grouped(number).removesuffix('U')}{unit}"
+    return f" = {_grouped(number)}"
 
 
 def _value(one: Field, spec: Spec) -> str:
@@ -128,7 +142,7 @@ def _in_range(record: Record, spec: Spec) -> str:
         whole = high == (1 << INTEGERS[one.type]) - 1
         tests += [f"of.{member} <= {_grouped(high)}"] * (not whole and not one.choices)
         tests += [f"of.{member} % {one.multiple_of} == 0"] * (one.multiple_of > 1)
-    head = f"// Whether every number of a {record.struct} is one that its description allows."
+    head = f"// True if every number of a {record.struct} is within the limits of its description."
     return f"{head}\nconstexpr bool in_range(const {record.struct}& of) {{\n  return {' && '.join(tests)};\n}}"
 
 
@@ -168,6 +182,7 @@ def _list(record: Record, one: Field, spec: Spec) -> str:
 def _rule(record: Record, one: Field, spec: Spec) -> list[str]:
     kind = "kInteger" if one.type in INTEGERS or one.type == "time" or one.type in spec.enumerations else "kObject"
     kind = {"bool": "kBoolean", "text": "kText", "address": "kText"}.get(one.type, kind)
+    kind = "kRecord" if one.type in spec.records else kind
     parts = [f'.name = "{one.name}"', f".kind = FieldKind::{kind}"]
     parts += [".required = true"] * one.required + [".nullable = true"] * one.nullable
     if kind == "kInteger" and not _has_list(one, spec):
@@ -177,6 +192,7 @@ def _rule(record: Record, one: Field, spec: Spec) -> list[str]:
         parts.append(f".choices = {_list_name(record, one)}")
     elif one.choices:
         parts.append(f".names = &{one.choices}")
+    parts += [f".record = &k{one.type}"] * (kind == "kRecord") + [".list = true"] * one.list
     if kind == "kObject":
         parts.append(f'.type_name = "{one.type}"')
     return parts
@@ -184,7 +200,7 @@ def _rule(record: Record, one: Field, spec: Spec) -> list[str]:
 
 def _reader(record: Record, page: Page, spec: Spec) -> str:
     rows = [
-        f"  {_take(index, one, member)};"
+        f"  {_take(index, one, member, spec)}"
         for index, (one, member) in enumerate(spec.flat(record))
         if member and _is_read(one, spec)
     ]
@@ -207,22 +223,48 @@ def _qualified(struct: str, page: Page) -> str:
     return f"{inner}::{struct}" if inner else struct
 
 
-def _take(index: int, one: Field, member: str) -> str:
+def _take(index: int, one: Field, member: str, spec: Spec) -> str:
+    value, to = f"values[{index}]", f"to.{member}"
+    if one.list:
+        element = _take_one("one.ptr()", one, f"{to}.emplace_back()", spec)
+        return f"for (const nb::handle one : items({value})) {element}"
+    if one.type in spec.records:
+        return f"if (given({value})) {_take_one(value, one, f'{to}.emplace()' if one.nullable else to, spec)}"
+    return _take_one(value, one, to, spec)
+
+
+def _take_one(value: str, one: Field, to: str, spec: Spec) -> str:
+    if one.type in spec.records:
+        return f"read(nb::borrow<nb::dict>({value}), {to});"
     if one.type == "time":
-        return f"take_time(values[{index}], to.{member}, {TIME_UNITS[one.unit]})"
+        return f"take_time({value}, {to}, {TIME_UNITS[one.unit]});"
     if one.type == "address":
-        return f"take_address(values[{index}], to.{member})"
-    return f"take(values[{index}], to.{member})"
+        return f"take_address({value}, {to});"
+    return f"take({value}, {to});"
 
 
 def _writer(record: Record, page: Page, spec: Spec) -> str:
     rows = [
-        f'  out["{one.name}"] = stats.{member}' + (f" / {TIME_UNITS[one.unit]};" if one.type == "time" else ";")
+        f'  out["{one.name}"] = {_handed(one, f"of.{member}", spec)};'
         for one, member in spec.flat(record)
         if member and one.struct_type is None
     ]
-    head = f"inline nb::dict to_dict(const {_qualified(record.struct, page)}& stats) {{"
-    return "\n".join(["// Every counter by its name.", head, "  nb::dict out;", *rows, "  return out;", "}"])
+    head = f"inline nb::dict to_dict(const {_qualified(record.struct, page)}& of) {{"
+    return "\n".join(["// Every field by its name.", head, "  nb::dict out;", *rows, "  return out;", "}"])
+
+
+def _tuple_writer(record: Record, page: Page, spec: Spec) -> str:
+    values = ", ".join(_handed(one, f"of.{member}", spec) for one, member in spec.flat(record) if member)
+    head = f"inline nb::tuple to_tuple(const {_qualified(record.struct, page)}& of) {{"
+    comment = f"// The fields in the order of Python's {record.name}."
+    return "\n".join([comment, head, f"  return nb::make_tuple({values});", "}"])
+
+
+def _handed(one: Field, value: str, spec: Spec) -> str:
+    """A member as Python gets it."""
+    if one.type in spec.enumerations:
+        return f"static_cast<unsigned>({value})"
+    return f"{value} / {TIME_UNITS[one.unit]}" if one.type == "time" else value
 
 
 def _sum(record: Record, spec: Spec) -> str:

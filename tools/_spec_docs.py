@@ -37,7 +37,7 @@ def _enumeration(one: Enumeration) -> str:
 
 def _record(record: Record, spec: Spec) -> str:
     fields = [one for one, _ in spec.flat(record) if not one.internal]
-    if record.counters:
+    if record.from_native:
         head = ["| Field | Unit | Meaning |", "|---|---|---|"]
         rows = [f"| `{one.name}` | {_unit(one)} | {one.doc} |" for one in fields]
     else:
@@ -50,12 +50,15 @@ def _row(one: Field, spec: Spec) -> str:
     default = "**required**" if one.required else _default(one)
     other = f" {api_words(one)}" if one.api else ""
     extension = " Extension." if one.extension else ""
-    return f"| `{one.name}` | {_type(one)} | {range_words(one, spec)} | {default} | {one.doc}{extension}{other} |"
+    kind = f"{'list of ' * one.list}{_type(one)}"
+    return f"| `{one.name}` | {kind} | {range_words(one, spec)} | {default} | {one.doc}{extension}{other} |"
 
 
 def _default(one: Field) -> str:
     if one.default is None:
         return "none"
+    if one.list or one.default == "default":
+        return "empty" if one.list else "its defaults"
     if isinstance(one.default, bool):
         return "on" if one.default else "off"
     return f"{one.default:,}" if isinstance(one.default, int) else f"`{one.default}`"
@@ -66,6 +69,7 @@ def _type(one: Field) -> str:
         return f"whole number, {one.unit}"
     name = {"bool": "bool", "text": "text"}.get(one.type, one.type)
     whole = "whole number" + (f", {one.unit}" if one.unit else "")
+    name = "text" if name == "address" else name
     return whole if name in ("u8", "u16", "u32", "u64") else name if name in ("bool", "text") else f"`{name}`"
 
 

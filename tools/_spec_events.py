@@ -1,4 +1,4 @@
-"""Events written from descriptions: the engine's records, their way through the bindings, Python's classes, a page."""
+"""Code for events, generated from descriptions: the engine's records, the bindings, Python's classes, a page."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _name(field: EventField) -> str:
 
 
 def event_writer(page: Page) -> str:
-    """The C++ function that hands an event to Python by the names of its fields."""
+    """The C++ function that passes an event to Python by the names of its fields."""
     cases = []
     for one in page.events:
         if one.native:
@@ -70,7 +70,7 @@ def _value(field: EventField) -> str:
 
 
 def event_classes(page: Page) -> list[str]:
-    """Python's classes, and the function that makes them from what the native side hands over."""
+    """Python's classes, and the function that creates them from the native values."""
     parts = [_class(one) for one in page.events]
     cases = []
     for one in page.events:

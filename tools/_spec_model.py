@@ -10,12 +10,13 @@ from typing import Any
 __all__ = ["Enumeration", "EventClass", "EventField", "Field", "Page", "Record", "Spec", "SpecError", "load"]
 
 INTEGERS = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
-TIME_UNITS = {"us": "kPsPerUs", "ns": "kPsPerNs"}
+TIME_UNITS = {"us": "kPsPerUs", "ns": "kPsPerNs", "ps": "1"}
 FIELD_KEYS = {
     "type", "unit", "range", "multiple_of", "choices", "default", "doc", "api", "extension", "struct_type",
-    "struct_default", "struct_only", "like", "record", "only", "internal", "accepts",
+    "struct_default", "struct_only", "like", "record", "only", "internal", "accepts", "list", "member",
 }  # fmt: skip
-RECORD_KEYS = {"doc", "struct", "class", "reader", "in_range", "counters", "options", "sums"}
+RECORD_KEYS = {"doc", "struct", "class", "reader", "in_range", "counters", "handed", "options", "sums"}
+HANDED = ("", "dict", "tuple")
 PAGE_KEYS = {
     "title", "file", "module", "module_doc", "header", "readers", "intro", "includes", "reader_includes", "imports",
     "type_imports", "verbs", "namespace",
@@ -23,7 +24,7 @@ PAGE_KEYS = {
 
 
 class SpecError(Exception):
-    """A description that cannot be used: file, record, field and reason."""
+    """An invalid description: file, record, field and reason."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +51,23 @@ class Field:
     only: tuple[str, ...] = ()
     internal: bool = False
     accepts: str = ""
+    list: bool = False
+    other_member: str = ""
 
     @property
     def member(self) -> str:
-        """Name in C++, where a time has its unit in its type."""
-        return self.name.removesuffix(f"_{self.unit}") if self.type == "time" else self.name
+        """Name in C++, which omits the unit of a time, given by its type."""
+        plain = self.name.removesuffix(f"_{self.unit}") if self.type == "time" else self.name
+        return self.other_member or plain
 
     @property
     def in_struct(self) -> bool:
-        """Whether the C++ structure has it."""
+        """True if the C++ structure has it."""
         return self.struct_type != ""
 
     @property
     def in_python(self) -> bool:
-        """Whether Python and the readers have it."""
+        """True if Python and the readers have it."""
         return not self.struct_only and not self.record
 
 
@@ -81,6 +85,12 @@ class Record:
     counters: bool = False
     options: str = ""
     sums: str = ""
+    handed: str = ""
+
+    @property
+    def from_native(self) -> bool:
+        """True if the native side makes it for Python."""
+        return self.counters or bool(self.handed)
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,7 @@ class Enumeration:
 
 @dataclass(frozen=True)
 class EventField:
-    """One field of an event, and the member of the engine's record that carries it (none: Python alone has it)."""
+    """One field of an event, and the member of the engine's record that carries it (none: only in Python)."""
 
     name: str
     type: str
@@ -166,6 +176,10 @@ class Spec:
         """Every enumeration by its name."""
         return {one.name: one for page in self.pages for one in page.enumerations}
 
+    def nested(self, record: Record) -> bool:
+        """True if a field of the record is a record of its own, or a list."""
+        return any(one.list or one.type in self.records for one, _ in self.flat(record))
+
     def flat(self, record: Record) -> list[tuple[Field, str]]:
         """Fields as Python has them, each with its C++ member, those of member records in their place."""
         found: list[tuple[Field, str]] = []
@@ -224,6 +238,8 @@ def _record(where: str, name: str, table: dict[str, Any], raw: dict[str, Any]) -
     fields = {key: value for key, value in table.items() if isinstance(value, dict)}
     head = {key: value for key, value in table.items() if key not in fields}
     _known(where, head, RECORD_KEYS)
+    if head.get("handed", "") not in HANDED:
+        raise SpecError(f"{where}: handed {head['handed']}; allowed: dict, tuple")
     return Record(
         name,
         head["doc"],
@@ -235,6 +251,7 @@ def _record(where: str, name: str, table: dict[str, Any], raw: dict[str, Any]) -
         head.get("counters", False),
         head.get("options", ""),
         head.get("sums", ""),
+        head.get("handed", ""),
     )
 
 
@@ -263,6 +280,7 @@ def _field(where: str, name: str, table: dict[str, Any], raw: dict[str, Any]) ->
         "default" not in table, table["nullable"], table.get("api", ""), table.get("extension", False),
         table.get("struct_type"), table.get("struct_default", ""), table.get("struct_only", False),
         table.get("record", ""), tuple(table.get("only", ())), table.get("internal", False), table.get("accepts", ""),
+        table.get("list", False), table.get("member", ""),
     )  # fmt: skip
     return _check_default(where, one)
 
@@ -283,12 +301,12 @@ def _known(where: str, table: dict[str, Any], keys: set[str]) -> None:
 
 
 def _check_references(spec: Spec) -> None:
-    plain = {*INTEGERS, "bool", "text", "time", "address", *spec.enumerations}
+    plain = {*INTEGERS, "bool", "text", "time", "address", *spec.enumerations, *spec.records}
     for record in spec.records.values():
         for one in record.fields:
             if one.record and one.record not in spec.records:
                 raise SpecError(f"{record.name}.{one.name}: no record {one.record}")
-            if one.in_python and one.type not in plain and one.struct_type is None and not record.counters:
+            if one.in_python and one.type not in plain and one.struct_type is None and not record.from_native:
                 raise SpecError(f"{record.name}.{one.name}: unknown type {one.type}")
             names = {part.name for part in spec.records[one.record].fields} if one.record else set(one.only)
             if not set(one.only) <= names:

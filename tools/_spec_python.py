@@ -26,10 +26,10 @@ def module_of(page: Page, spec: Spec) -> str:
     parts = [
         _docstring(page),
         "from __future__ import annotations",
-        _imports(page, records),
+        _imports(page, records, spec),
         f"__all__ = [\n{exported}\n]",
     ]
-    if records and not all(record.counters for record in records):
+    if records and not all(record.from_native for record in records):
         parts.append(_family(page, spec))
     parts += [_enumeration(one) for one in page.enumerations]
     parts += [_class(record, spec) for record in records]
@@ -43,20 +43,26 @@ def _docstring(page: Page) -> str:
     return f'"""{doc}.\n\nWritten by tools/spec.py from spec/{page.source}: edit that, then `make spec`.\n"""'
 
 
-def _imports(page: Page, records: list[Record]) -> str:
+def _imports(page: Page, records: list[Record], spec: Spec) -> str:
     lines: list[str] = ["import os"] * bool(page.events)
-    lines += ["from dataclasses import dataclass"] * bool(records or page.events)
-    lines += ["from enum import IntEnum, IntFlag"] * bool(page.enumerations)
+    made = any(one.default == "default" for record in records for one, _ in spec.flat(record))
+    classes = page.events or any(record.handed != "tuple" for record in records)
+    lines += [f"from dataclasses import dataclass{', field' * made}"] * bool(classes)
+    bases = sorted({"IntFlag" if one.flags else "IntEnum" for one in page.enumerations})
+    lines += [f"from enum import {', '.join(bases)}"] * bool(bases)
     names = (
         ["TYPE_CHECKING"] * bool(page.type_imports)
-        + ["Any", "ClassVar"] * bool(page.events)
+        + ["Any"] * bool(page.events or any(record.handed == "tuple" for record in records))
+        + ["ClassVar"] * bool(page.events)
+        + ["NamedTuple"] * any(record.handed == "tuple" for record in records)
         + ["TypedDict"] * any(record.options for record in records)
     )
     if names:
         lines.append(f"from typing import {', '.join(names)}")
     own = list(page.imports)
-    if any(not record.counters for record in records):
-        own.append("from openmrc.verbs.record import Family, Record")
+    if any(not record.from_native for record in records):
+        bases = sorted({_base(record, spec) for record in records if not record.from_native})
+        own.append(f"from openmrc.record import {', '.join(['Family', *bases])}")
     lines += ["", *sorted(own)] if own else []
     if page.type_imports:
         lines += ["", "if TYPE_CHECKING:", *(f"    {one}" for one in page.type_imports)]
@@ -89,14 +95,30 @@ def _class(record: Record, spec: Spec) -> str:
     # Required fields first, as the constructor's help shows them.
     fields = sorted(
         (one for one, _ in spec.flat(record) if not one.internal),
-        key=lambda one: not one.required and not record.counters,
+        key=lambda one: not one.required and not record.from_native,
     )
     rows = [_attribute(one, spec, record) for one in fields]
-    base = "" if record.counters else "(Record)"
+    base = "" if record.from_native else f"({_base(record, spec)})"
+    if record.handed == "tuple":
+        return "\n".join([f"class {record.name}(NamedTuple):", _under(record.doc), "", *rows, "", _of(record, spec)])
     head = ["@dataclass(frozen=True, slots=True, kw_only=True)", f"class {record.name}{base}:"]
-    if not record.counters:
+    if not record.from_native:
         head.insert(0, "@_family.member")
     return "\n".join([*head, _under(record.doc), "", *rows])
+
+
+def _of(record: Record, spec: Spec) -> str:
+    fields = [one for one, _ in spec.flat(record)]
+    values = ", ".join(
+        f"{one.type}(raw[{at}])" if one.type in spec.enumerations else f"raw[{at}]" for at, one in enumerate(fields)
+    )
+    doc = _under("The record of the values that the native side hands over in this order.")
+    lines = ["@classmethod", f"def of(cls, raw: tuple[Any, ...]) -> {record.name}:", doc, f"    return cls({values})"]
+    return textwrap.indent("\n".join(lines), "    ")
+
+
+def _base(record: Record, spec: Spec) -> str:
+    return "NestedRecord" if spec.nested(record) else "Record"
 
 
 def _options(record: Record, spec: Spec) -> str:
@@ -107,19 +129,25 @@ def _options(record: Record, spec: Spec) -> str:
 
 
 def _attribute(one: Field, spec: Spec, record: Record) -> str:
-    initial = "" if one.required or record.counters else f" = {_default(one, spec)}"
+    initial = "" if one.required or record.from_native else f" = {_default(one, spec)}"
     return f"    {one.name}: {_annotation(one)}{initial}\n{_under(documentation(one, spec))}"
 
 
 def _annotation(one: Field) -> str:
     plain = {**dict.fromkeys(INTEGERS, "int"), "time": "int", "bool": "bool", "text": "str", "i32": "int"}
+    plain["address"] = "str"
     name = plain.get(one.type, one.type)
+    name = f"tuple[{name}, ...]" if one.list else name
     return f"{name} | None" if one.nullable else name
 
 
 def _default(one: Field, spec: Spec) -> str:
     if one.default is None:
         return "None"
+    if one.list:
+        return "()"
+    if one.type in spec.records:
+        return f"field(default_factory={one.type})"
     if one.type in spec.enumerations:
         return f"{one.type}.{one.default}"
     if one.type == "text":

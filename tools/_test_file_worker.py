@@ -1,9 +1,9 @@
-"""Runs tests of one file of PyTorch's tests, whose names come by standard input; results go out as lines of JSON.
+"""Runs tests of one file of PyTorch's tests, named on standard input; results are lines of JSON.
 
-A test that asks for Gloo gets the backend under comparison, below the name "gloo", so that tests which treat backends
+A test that requests Gloo gets the backend under comparison, under the name "gloo", so that tests which treat backends
 by name run unchanged. Ranks are forked, because spawned ranks would import torch again for each test.
 
-Arguments: file, backend, seconds that a test may take, 1 to run tests that ask for GPUs on the CPU (or 0), file
+Arguments: file, backend, limit of a test in seconds, 1 to run tests that request GPUs on the CPU (or 0), file
 descriptor for the results.
 """
 
@@ -24,7 +24,7 @@ DEVICES_IN_PLACE_OF_GPUS = 4
 
 
 def substitute(backend: str) -> None:
-    """Gives groups that ask for Gloo another backend; their name remains "gloo".
+    """Gives groups that request Gloo another backend; their name remains "gloo".
 
     Args:
         backend: Name of the other backend, known to torch.
@@ -37,7 +37,7 @@ def substitute(backend: str) -> None:
         size: Any, rank: Any, ranks: Any, asked: Any, store: Any, *rest: Any, **named: Any
     ) -> Any:
         name = str(asked)
-        by_default = name in ("gloo", "undefined")  # torch takes Gloo for both on a host without GPUs
+        by_default = name in ("gloo", "undefined")  # torch uses Gloo for both on a host without GPUs
         given = backend if by_default else name.replace("cpu:gloo", f"cpu:{backend}")
         if given != name:
             named["backend_options"] = None  # of Gloo, which ignores them
@@ -56,7 +56,7 @@ def fork_ranks() -> None:
     from torch.testing._internal import common_distributed
 
     def fork(self: Any) -> None:
-        if int(self.world_size) < 1:  # as many as there are GPUs: such a test would pass without having run
+        if int(self.world_size) < 1:  # the number of GPUs: such a test would pass without having run
             raise unittest.SkipTest("the test starts no ranks")
         self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
@@ -87,8 +87,8 @@ def load(file: Path, backend: str) -> dict[str, unittest.TestCase]:
     """Test cases of a file by name: class and method.
 
     Args:
-        file: Imported; what it imports from its own folder is found.
-        backend: Takes the place of Gloo.
+        file: Imported, with its own folder on the path.
+        backend: Replaces Gloo.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Steps of `make wheel`: a wheel for a Python, its platform tag, and a trial of it where there is no compiler."""
+"""Steps of `make wheel`: a wheel for a Python, its platform tag, and a trial of it without a compiler."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def environment(python: str) -> Path:
 
 
 def build_commands(folder: Path, python: str, packages: list[str]) -> list[list[str]]:
-    """Commands that make an environment and the wheel of this machine in it."""
+    """Commands that create an environment and build this machine's wheel in it."""
     pip = [str(folder / "bin" / "python"), "-m", "pip"]
     wheel = [*pip, "wheel", "-v", "--no-build-isolation", "--no-deps", "-C", "build-dir=build/wheel/{wheel_tag}"]
     return [
@@ -53,13 +53,13 @@ def build_commands(folder: Path, python: str, packages: list[str]) -> list[list[
 
 
 def tag(folder: Path, environ: dict[str, str]) -> Path:
-    """The wheel in `dist`, with the platform tag that auditwheel finds by the symbols it needs.
+    """The wheel in `dist`, with the platform tag determined by auditwheel from its symbols.
 
     Raises:
         subprocess.CalledProcessError: auditwheel finds none.
     """
     (raw,) = (folder / "raw").glob("openmrc-*.whl")
-    # The libraries of the system that it needs are in every manylinux policy, so nothing is copied into the wheel.
+    # All required system libraries are in every manylinux policy, so nothing is copied into the wheel.
     command = [str(folder / "bin" / "auditwheel"), "repair", "--wheel-dir", str(folder / "tagged"), str(raw)]
     subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
     (tagged,) = (folder / "tagged").glob("openmrc-*.whl")
@@ -68,7 +68,7 @@ def tag(folder: Path, environ: dict[str, str]) -> Path:
 
 
 def has_program(wheel: Path) -> bool:
-    """Whether the wheel has the test bed's eBPF program compiled."""
+    """True if the wheel has the test bed's eBPF program compiled."""
     with zipfile.ZipFile(wheel) as archive:
         return EBPF in archive.namelist()
 
@@ -76,10 +76,10 @@ def has_program(wheel: Path) -> bool:
 def try_out(wheel: Path, python: str) -> None:
     """Install a wheel into a new environment without compilers on its PATH, and run each part of it.
 
-    The test bed is tried where this process may make network namespaces as root; what is left out is printed.
+    The test bed is tried if this process may create network namespaces as root; omitted parts are printed.
 
     Raises:
-        subprocess.CalledProcessError: a command failed; `.stdout` and `.stderr` say why.
+        subprocess.CalledProcessError: a command failed; `.stdout` and `.stderr` have the reason.
     """
     with tempfile.TemporaryDirectory(prefix="openmrc-wheel-") as scratch:
         folder = Path(scratch)
@@ -99,7 +99,7 @@ def try_out(wheel: Path, python: str) -> None:
 
 
 def may_make_namespaces() -> bool:
-    """Whether a test bed can be made: as root, outside of a build container, and with `ip`."""
+    """True if a test bed can be created: as root, outside of a build container, and with `ip`."""
     if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None:
         return False
     return subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode == 0
@@ -129,7 +129,8 @@ def trial_commands(folder: Path) -> list[list[str]]:
 
 
 def try_test_bed(folder: Path, environ: dict[str, str], *, marks: bool) -> None:
-    """Make a test bed, run a command in it, and remove it; with a compiled program its switches have to mark and trim.
+    """Create a test bed, run a command in it, and remove it; with a compiled program its switches have to mark and
+    trim.
 
     Raises:
         subprocess.CalledProcessError: a command failed.

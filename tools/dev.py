@@ -30,7 +30,7 @@ WORKERS_MAX = 16
 
 
 class StopError(Exception):
-    """Something the user can put right; the message says how. `code` is the exit status."""
+    """An error that the user can correct, with instructions. `code` is the exit status."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
@@ -41,11 +41,11 @@ def say(line: str, end: str = "\n") -> None:
     print(line, end=end, flush=True)
 
 
-# --- what the machine must have
+# --- requirements of the machine
 
 
 def require_python() -> None:
-    """Continue on a Python that is new enough, or say what to install."""
+    """Check the version of Python, with installation instructions on failure."""
     if sys.version_info >= PYTHON_MIN:
         return
     for minor in range(20, PYTHON_MIN[1] - 1, -1):
@@ -103,7 +103,7 @@ def find_compiler() -> tuple[str, str]:
 
 
 class Steps:
-    """Numbered lines with elapsed time; the output of a step goes to a log that is shown when the step fails."""
+    """Numbered lines with elapsed time; the output of a step goes to a log that is shown if the step fails."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -164,7 +164,7 @@ class Steps:
         raise StopError(f"The whole output is in {log_path.relative_to(ROOT)}.")
 
     def show(self, title: str, command: list[str], env: dict[str, str] | None = None) -> None:
-        """Run a command whose output is what the user came for."""
+        """Run a command whose output is the purpose of the task."""
         self.show_all(title, [command], env)
 
     def show_all(self, title: str, commands: list[list[str]], env: dict[str, str] | None = None) -> None:
@@ -204,7 +204,7 @@ def read_pyproject() -> dict:  # type: ignore[type-arg]
 
 
 def requirements() -> list[str]:
-    """All packages that a development environment has, from pyproject.toml."""
+    """All packages of a development environment, from pyproject.toml."""
     project = read_pyproject()
     extras = project["project"]["optional-dependencies"]
     wanted = (
@@ -230,10 +230,10 @@ def cpp_files() -> list[Path]:
 
 
 def native_state(compiler: str) -> str:
-    """Digest that changes when the extension has to be built again."""
+    """Digest that changes when the extension has to be rebuilt."""
     files = [path for path in cpp_files() if "tests" not in path.parts]
     files += [ROOT / "CMakeLists.txt", ROOT / "pyproject.toml"]
-    # New Python files count by name: an editable install knows the files that were there.
+    # New Python files count by name: an editable install knows the earlier ones.
     names = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.py"))
     stats = sorted(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files)
     return digest([compiler, *stats, *names])
@@ -259,7 +259,7 @@ def child_env() -> dict[str, str]:
 
 
 def forget_other_compilers(compiler: str) -> None:
-    """Let CMake configure anew where it remembers another compiler: it would keep that one whatever CXX says."""
+    """Make CMake configure again if its cache has another compiler, which it would keep regardless of CXX."""
     for cache in (ROOT / "build").glob("*/CMakeCache.txt"):
         known = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache.read_text(errors="replace"), re.MULTILINE)
         if known and known[1] != compiler and (cache.parent.name == "test" or cache.parent.name.startswith("cp")):
@@ -267,7 +267,7 @@ def forget_other_compilers(compiler: str) -> None:
 
 
 def set_up(steps: Steps) -> dict[str, str]:
-    """Environment with every dependency, and the variables for commands inside it."""
+    """Environment with all dependencies, and the variables for commands inside it."""
     compiler, version = find_compiler()
     steps.done("compiler", version)
     forget_other_compilers(compiler)
@@ -300,7 +300,7 @@ def build_extension(steps: Steps, env: dict[str, str]) -> None:
         steps.done("build", "up to date")
         return
     pip = [str(PYTHON), "-m", "pip", "install", "--no-build-isolation", "--no-deps", "-v", "-e", "."]
-    # Otherwise the first process group would be compiled for, in the time of a test.
+    # Otherwise the first process group would compile it, within the time limit of a test.
     torch_backend = [str(PYTHON), "-m", "openmrc.torch.native"]
     steps.run("build", "build", [pip, torch_backend], env)
     write_stamp("native", state)
@@ -340,7 +340,7 @@ def simulate(steps: Steps, folder: Path) -> None:
 
 
 def pytest_in_workers(selected: str) -> list[str]:
-    """The command that runs the tests of a marker expression; most of them wait, so cores have two workers each."""
+    """The command that runs the tests of a marker expression; most of them wait, so there are two workers per core."""
     workers = min(2 * (os.cpu_count() or 1), WORKERS_MAX)
     return [str(PYTHON), "-m", "pytest", "-q", "-n", str(workers), "--dist", "worksteal", "-m", selected]
 

@@ -38,15 +38,15 @@ WORKER = Path(__file__).with_name("_distributed_test_worker.py")
 FILE_WORKER = Path(__file__).with_name("_test_file_worker.py")
 OWN, REFERENCE = "mrc", "gloo"
 GRACE_S = 30  # beyond a test's limit, for its ranks to end
-# Tests that no backend from outside can pass, and the text with which torch makes them fail.
+# Tests that no external backend can pass, with the text of torch's failure.
 BY_TORCH = {
-    "test_ddp_logging_data_cpu": "'custom' != 'mrc'",  # how ProcessGroup names backends that torch does not know
+    "test_ddp_logging_data_cpu": "'custom' != 'mrc'",  # ProcessGroup's name for backends that torch does not know
     "test_monitored_barrier_gloo": "monitored_barrier is only implemented for GLOO backend",
     "test_monitored_barrier_gloo_subgroup": "monitored_barrier is only implemented for GLOO backend",
     "test_monitored_barrier_wait_all_ranks": "monitored_barrier is only implemented for GLOO backend",
     "test_monitored_barrier_failure_order": "monitored_barrier is only implemented for GLOO backend",
 }
-# One test for each kind of operation, way of calling it, and part of DDP that the whole suite has; Gloo passes all.
+# One test for each kind of operation, call variant, and part of DDP in the whole suite; Gloo passes all.
 SUBSET = (
     "test_DistributedDataParallelCPU_grad_is_view",
     "test_accumulate_gradients_no_sync_allreduce_with_then_hook",
@@ -83,7 +83,7 @@ SUBSET = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a test ended on a backend; `outcome` is passed, failed, skipped, not run, or lost: its worker ended."""
+    """Result of a test on a backend; `outcome` is passed, failed, skipped, not run, or lost: its worker ended."""
 
     test: str
     outcome: str
@@ -113,7 +113,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class SuiteFile:
-    """A file of tests; `without_gpus` runs on the CPU the tests that ask for GPUs."""
+    """A file of tests; `without_gpus` runs the tests that request GPUs on the CPU."""
 
     path: Path
     without_gpus: bool
@@ -138,10 +138,10 @@ class Comparison:
 
     suite: Suite | SuiteFile
     outcomes: dict[str, dict[str, Outcome]] = field(default_factory=dict)
-    unloadable: str = ""  # what to do about a suite that has no tests
+    unloadable: str = ""  # advice about a suite without tests
 
     def differences(self) -> list[Outcome]:
-        """Outcomes on `mrc` of the tests that pass on Gloo, unless they pass as well."""
+        """Outcomes on `mrc` of the tests that pass on Gloo and not on `mrc`."""
         reference = self.outcomes.get(REFERENCE)
         own = self.outcomes.get(OWN, {})
         wanted = own if reference is None else [name for name, one in reference.items() if one.outcome == "passed"]
@@ -154,17 +154,17 @@ class Comparison:
 
 
 def refused_by_torch(outcome: Outcome) -> bool:
-    """Whether it failed for a reason that lies in torch."""
+    """True if it failed for a reason in torch itself."""
     return outcome.outcome == "failed" and BY_TORCH.get(outcome.test, "\0") in outcome.detail
 
 
 class Worker:
-    """A process that runs tests of one backend and suite, one after the other."""
+    """A process that runs tests of one backend and suite, one after another."""
 
     def __init__(self, suite: Suite | SuiteFile, backend: str, limit_s: int) -> None:
         read, write = os.pipe()
         command = [sys.executable, *suite.arguments(backend, limit_s), str(write)]
-        # A session of its own: an interrupt goes to this program alone, which ends the ranks, too.
+        # A session of its own: an interrupt reaches this program alone, which also ends the ranks.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -199,11 +199,11 @@ class Worker:
 
     @property
     def ended(self) -> bool:
-        """Whether it runs no further tests."""
+        """True if it runs no further tests."""
         return self._process.poll() is not None
 
     def kill(self) -> None:
-        """Ends it with its ranks."""
+        """Kills it and its ranks."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -227,7 +227,7 @@ class Worker:
 
 
 class Pool:
-    """Workers that share a list of tests; leaving ends them, also in the middle of a test."""
+    """Workers that share a list of tests; leaving the block ends them, even during a test."""
 
     def __init__(self, suite: Suite | SuiteFile, backend: str, jobs: int, limit_s: int) -> None:
         self._kind = suite, backend, limit_s
@@ -250,7 +250,7 @@ class Pool:
             return worker.tests
 
     def run(self, tests: Sequence[str]) -> Iterator[Outcome]:
-        """Outcomes as they come."""
+        """Outcomes in order of completion."""
         waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
         found: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         for test in tests:
@@ -273,7 +273,7 @@ class Pool:
 
 
 def reason(outcome: Outcome) -> str:
-    """The line of a failure that names the error."""
+    """The line of a failure that contains the error."""
     lines = [line.rpartition("] ")[2] if line.startswith("[rank") else line for line in outcome.detail.splitlines()]
     errors = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception|Timeout)\b.*: ", line)]
     own = [line for line in errors if "exited with error code" not in line]
@@ -304,7 +304,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def compare(options: argparse.Namespace, progress: Progress, into: Comparison) -> None:
-    """Runs the tests on Gloo, and those that pass there on `mrc`; outcomes go into `into` as they come."""
+    """Runs the tests on Gloo, and those that pass there on `mrc`; outcomes are added to `into` as they arrive."""
     suite, tests = into.suite, None
     if options.subset:
         tests, backends = list(SUBSET), [OWN]

@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 from rich.console import Console
 
-from openmrc.analysis.sim_sweep_plots import draw_sweep
+from openmrc.reports.sweep_plots import draw_sweep
 from openmrc.sim.sweep import load_sweep
 from openmrc.units import parse_time
 
@@ -31,7 +31,7 @@ Prepare = Callable[[pl.DataFrame], pl.DataFrame]
 
 @dataclass(frozen=True)
 class Picture:
-    """What one picture of a study shows: `y` over `x`, a line for each value of `lines`, of the prepared table."""
+    """One picture of a study: `y` over `x`, a line for each value of `lines`, of the prepared table."""
 
     name: str
     study: str
@@ -42,7 +42,7 @@ class Picture:
 
 
 def quantiles(frame: pl.DataFrame) -> pl.DataFrame:
-    """Over all seeds of a flap rate, the time that 50 %, 99 % and all of the all-reduces had ended by."""
+    """Over all seeds of a flap rate, the times by which 50 %, 99 % and all of the all-reduces had ended."""
     rate = "faults.0.random.flaps_per_minute"
     down = pl.col(rate) * (FLAP_DOWN_S / MINUTE_S)
     good = frame.filter(pl.col("finish_ps").is_not_null()).with_columns(down.round(2).alias("links down at a time"))
@@ -56,7 +56,7 @@ def quantiles(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def ev_lines(frame: pl.DataFrame) -> pl.DataFrame:
-    """Routing and what is broken, in one word."""
+    """Routing and fault in one word."""
     dead = pl.when(pl.col("faults.0").str.contains("blackhole")).then(pl.lit(", one T1 dead")).otherwise(pl.lit(""))
     return frame.with_columns((pl.col("fabric.routing") + dead).alias("routing")).rename(
         {"transports.mrc.evs_per_port": "EVs of a QP"}
@@ -64,7 +64,7 @@ def ev_lines(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def renamed(names: dict[str, str]) -> Prepare:
-    """Columns under names that read well in a picture."""
+    """Columns with readable names for a picture."""
     return lambda frame: frame.rename(names)
 
 

@@ -1,9 +1,9 @@
-"""Proves that the engine is sans-IO: its library may need memory and the C++ runtime from outside, nothing else.
+"""Proves that the engine is sans-IO: its library depends on memory and the C++ runtime, and on nothing else.
 
     python tools/purity.py build/test/libopenmrc_engine.a
 
-A clock, socket, thread, file, lock, environment variable or random source would show here as an undefined symbol. The
-list below says what is allowed and why; everything else is a failure that names the object file and the symbol.
+A clock, socket, thread, file, lock, environment variable or random source would appear as an undefined symbol. The list
+below has the allowed symbols with reasons; any other is a failure that names the object file and the symbol.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ALLOWED = {
 
 
 def symbols(archive: str, *options: str) -> list[tuple[str, str]]:
-    """(object file, symbol) pairs that nm lists."""
+    """(object file, symbol) pairs listed by nm."""
     output = subprocess.run(["nm", "-A", *options, archive], check=True, capture_output=True, text=True).stdout
     pairs = []
     for line in output.splitlines():

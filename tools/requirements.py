@@ -46,7 +46,7 @@ _BEFORE_TEST = re.compile(r"^\s*(?://|#|@|$)|^[\s\])}]")
 
 @dataclass
 class Requirement:
-    """A requirement of protocol.md: files that name it, tests that prove it, or the reason why none does."""
+    """A requirement of protocol.md: files that name it, tests that prove it, or the reason for the lack of tests."""
 
     name: str
     title: str
@@ -57,7 +57,7 @@ class Requirement:
 
 @dataclass
 class Requirements:
-    """All requirements in the order of protocol.md, and what is wrong with them."""
+    """All requirements in the order of protocol.md, and their problems."""
 
     by_id: dict[str, Requirement]
     problems: list[str]
@@ -89,7 +89,7 @@ def collect(root: Path) -> Requirements:
 
 
 def _files(root: Path, folders: tuple[tuple[str, set[str]], ...]) -> Iterator[tuple[str, str]]:
-    """Path and text of the files in these folders that people write; tests count as code nowhere."""
+    """Path and text of the hand-written files in these folders; tests do not count as code."""
     for folder, suffixes in folders:
         for file in sorted((root / folder).rglob("*")):
             path = file.relative_to(root).as_posix()
@@ -116,7 +116,7 @@ def _proofs(path: str, text: str, problems: list[str]) -> Iterator[tuple[str, st
 
 
 def _except(root: Path, by_id: dict[str, Requirement], problems: list[str]) -> None:
-    """Enters the reasons why requirements have no test, and names the requirements that lack code or test."""
+    """Enters the reasons for requirements without a test, and names the requirements without code or test."""
     reasons: dict[str, str] = tomllib.loads((root / EXCEPTIONS).read_text())["untested"]
     problems += [f"{EXCEPTIONS}: {name} is not in {PROTOCOL}" for name in reasons if name not in by_id]
     for one in by_id.values():

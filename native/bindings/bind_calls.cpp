@@ -1,6 +1,6 @@
-// Calls of small collectives that were made before with the same arguments: one native call starts such an operation, and one
-// waits for it, checks its end and gives its memory back. Python's way through a group takes several times as long as the
-// operation itself.
+// Repeated calls of small collectives. For arguments seen before, one native call starts the operation, and another one
+// waits for it, checks its result and releases its memory. The Python path through a group takes several times as long
+// as the operation itself.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "bindings/bindings.hpp"
-#include "collectives/executor.hpp"
+#include "collectives/device_executor.hpp"
 
 namespace openmrc::bindings {
 namespace {
@@ -31,7 +31,8 @@ constexpr std::int64_t kSliceNs = 100'000'000;  // Ctrl-C is noticed between sli
 constexpr double kForeverS = 1e9;
 constexpr std::size_t kCallsMax = 32;
 
-// The executor's lock is never waited for with the GIL: its holder may be in a selector of Python's, and wait for that.
+// Never waits for the executor's lock while holding the GIL: the lock's holder may be in a Python selector that needs
+// the GIL.
 template <typename Function>
 auto without_gil(const Function& function) {
   const nb::gil_scoped_release release;
@@ -40,7 +41,8 @@ auto without_gil(const Function& function) {
 
 using Bytes = std::unique_ptr<std::uint8_t[]>;
 
-// A buffer as far as plans depend on it, and its address. `element`: of a View of Python's, which has no format.
+// The address of a buffer and the properties that plans depend on. `element`: format of a Python View, which has none
+// of its own.
 struct Shape {
   nb::handle type, element;
   std::string_view format;
@@ -59,23 +61,23 @@ struct Call {
   std::size_t scratch_bytes = 0;
   std::vector<Bytes> scratch;  // free
 
-  // Arguments are compared by identity: what is equal and not the same goes the long way.
+  // Arguments are compared by identity: arguments that are equal but not identical take the slow path.
   bool is(const Shape& shape, nb::handle wanted_op, nb::handle wanted_algorithm, nb::handle wanted_class) const {
     return bytes == shape.bytes && type.is(shape.type) && element.is(shape.element) && op.is(wanted_op) &&
            algorithm.is(wanted_algorithm) && traffic_class.is(wanted_class) && format == shape.format;
   }
 };
 
-// Of a group, for all its operations.
+// State of a group, shared by all its operations.
 struct Shared {
   nb::object executor_object;
   Executor* executor;
   std::string where;
-  nb::object failure_of, lateness_of;   // make the exceptions
-  std::vector<nb::object> under_way{};  // keeps memory that is in use, even if the caller forgets the operation
+  nb::object failure_of, lateness_of;   // create the exceptions
+  std::vector<nb::object> under_way{};  // keeps memory alive while in use, even if the caller drops the operation
 };
 
-// One operation under way; as `Work` in Python.
+// One running operation; `Work` in Python.
 class Started {
  public:
   Started(std::shared_ptr<Call> call, const std::shared_ptr<Shared>& shared, nb::handle buffer, Bytes scratch, OpId id)
@@ -97,7 +99,7 @@ class Started {
       {
         const nb::gil_scoped_release release;
         state = executor_->finish(id_, slice, released);
-        if (state == OpState::kUnknown) std::this_thread::yield();  // another thread is about to say how it ended
+        if (state == OpState::kUnknown) std::this_thread::yield();  // another thread is about to report its result
       }
       if (released) let_go();
       note(state);
@@ -143,7 +145,7 @@ class Started {
     return !kept_;
   }
 
-  // Nothing uses its memory any more.
+  // Releases the memory, which nothing uses any more.
   void let_go() {
     if (!std::exchange(kept_, false)) return;
     if (scratch_ != nullptr) call_->scratch.push_back(std::move(scratch_));
@@ -152,7 +154,7 @@ class Started {
     const auto own = std::find_if(under_way.begin(), under_way.end(),
                                   [this](const nb::object& one) { return nb::inst_ptr<Started>(one) == this; });
     if (own == under_way.end()) return;
-    const nb::object self = std::move(*own);  // the caller has it, too
+    const nb::object self = std::move(*own);  // the caller holds a reference, too
     under_way.erase(own);
   }
 
@@ -168,17 +170,17 @@ class Started {
   bool kept_ = true;
 };
 
-// Those of one group.
+// Known calls of one group.
 class Calls {
  public:
   Calls(nb::object executor, std::string where, std::uint64_t key_base, nb::object view, nb::object failure_of,
         nb::object lateness_of)
       : key_base_(key_base), view_(std::move(view)) {
-    auto* native = nb::cast<Executor*>(executor);
+    auto* native = nb::cast<collectives::DeviceExecutor*>(executor);
     shared_ = std::make_shared<Shared>(
         Shared{std::move(executor), native, std::move(where), std::move(failure_of), std::move(lateness_of)});
   }
-  // Operations that nobody waits for keep each other's memory, and `shared_` keeps them.
+  // Operations that nobody waits for keep each other's memory alive, and `shared_` keeps the operations.
   ~Calls() {
     const std::vector<nb::object> left = std::move(shared_->under_way);
     shared_->under_way.clear();
@@ -188,7 +190,7 @@ class Calls {
 
   std::uint64_t next_key() { return key_base_ | (sequence_++ & ((1ULL << collectives::kSequenceBits) - 1)); }
 
-  // None: no such call is known.
+  // None for an unknown call.
   nb::object start(nb::handle buffer, nb::handle op, nb::handle algorithm, nb::handle traffic_class) {
     Py_buffer view{};
     Shape shape;
@@ -241,7 +243,7 @@ class Calls {
   }
 
  private:
-  // False: nothing whose memory could be used in place.
+  // False if the buffer offers no memory that could be used in place.
   bool look(nb::handle buffer, Py_buffer& view, Shape& shape, std::uint64_t& address) const {
     shape.type = reinterpret_cast<PyObject*>(Py_TYPE(buffer.ptr()));
     shape.element = Py_None;
@@ -282,7 +284,7 @@ class Calls {
     return scratch;
   }
 
-  // Those that nobody waits for.
+  // Drops finished operations that nobody waits for.
   void prune() {
     if (shared_->under_way.empty()) return;
     const std::vector<nb::object> now = shared_->under_way;

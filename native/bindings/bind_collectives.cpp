@@ -8,14 +8,14 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
-#include "collectives/executor.hpp"
+#include "collectives/device_executor.hpp"
 
 namespace openmrc::bindings {
 namespace {
 
 namespace nb = nanobind;
+using collectives::DeviceExecutor;
 using collectives::ElementType;
-using collectives::Executor;
 using collectives::Inbox;
 using collectives::Plan;
 using collectives::ReduceOp;
@@ -73,14 +73,14 @@ std::vector<collectives::Memory> memory_for(const Plan& plan, const Buffers& buf
   return memory;
 }
 
-std::uint64_t submit(Executor& self, std::shared_ptr<Plan> plan, std::uint64_t key, std::uint8_t lane,
+std::uint64_t submit(DeviceExecutor& self, std::shared_ptr<Plan> plan, std::uint64_t key, std::uint8_t lane,
                      const Buffers& buffers) {
   const std::vector<collectives::Memory> memory = memory_for(*plan, buffers);
   const nb::gil_scoped_release release;
   return self.submit(std::move(plan), key, lane, memory);
 }
 
-// Of a contiguous, writable buffer: NumPy's own ways to ask take microseconds.
+// Address of a contiguous, writable buffer. NumPy's own interfaces take microseconds.
 std::uint64_t address_of(const nb::object& buffer) {
   Py_buffer view{};
   if (PyObject_GetBuffer(buffer.ptr(), &view, PyBUF_SIMPLE | PyBUF_WRITABLE) != 0) throw nb::python_error();
@@ -89,7 +89,7 @@ std::uint64_t address_of(const nb::object& buffer) {
   return address;
 }
 
-std::uint64_t receive(Executor& self, std::shared_ptr<Inbox> inbox, int source, std::shared_ptr<Plan> plan,
+std::uint64_t receive(DeviceExecutor& self, std::shared_ptr<Inbox> inbox, int source, std::shared_ptr<Plan> plan,
                       std::uint8_t lane, const Buffers& buffers) {
   const std::vector<collectives::Memory> memory = memory_for(*plan, buffers);
   const nb::gil_scoped_release release;
@@ -104,10 +104,10 @@ FileNumbers numbers_of(const collectives::ProcessFile& file) {
 
 collectives::ProcessFile file_of(const FileNumbers& numbers) {
   const auto& [process, descriptor, device, inode] = numbers;
-  return {process, descriptor, device, inode};
+  return {.process = process, .descriptor = descriptor, .device = device, .inode = inode};
 }
 
-nb::dict statistics(Executor& self) {
+nb::dict statistics(DeviceExecutor& self) {
   const collectives::ExecutorStats stats = self.stats();
   nb::dict out;
   out["ops"] = stats.ops;
@@ -132,23 +132,30 @@ void check_pair(unsigned type, unsigned op) {
 }
 
 void bind_executor(nb::module_& m) {
-  nb::class_<Executor>(m, "Executor")
+  nb::class_<DeviceExecutor>(m, "Executor")
       .def("__init__",
-           [](Executor* self, std::shared_ptr<nic::Device> device, CqId cq, std::uint16_t rank, std::uint16_t ranks,
-              std::uint8_t lanes, std::uint32_t recv_depth, std::int64_t spin_ns, std::int64_t poll_ns,
-              DomainId domain) {
-             new (self) Executor(std::move(device), cq, {rank, ranks, lanes, recv_depth, spin_ns, poll_ns, domain});
+           [](DeviceExecutor* self, std::shared_ptr<nic::Device> device, CqId cq, std::uint16_t rank,
+              std::uint16_t ranks, std::uint8_t lanes, std::uint32_t recv_depth, std::int64_t spin_ns,
+              std::int64_t poll_ns, DomainId domain) {
+             new (self) DeviceExecutor(std::move(device), cq,
+                                       {.rank = rank,
+                                        .ranks = ranks,
+                                        .lanes = lanes,
+                                        .recv_depth = recv_depth,
+                                        .spin = spin_ns,
+                                        .poll = poll_ns,
+                                        .domain = domain});
            })
-      .def_prop_ro("mailbox_address", &Executor::mailbox_address)
-      .def_prop_ro("mailbox_rkeys", &Executor::mailbox_rkeys)
+      .def_prop_ro("mailbox_address", &DeviceExecutor::mailbox_address)
+      .def_prop_ro("mailbox_rkeys", &DeviceExecutor::mailbox_rkeys)
       .def("connect",
-           [](Executor& self, std::uint16_t rank, const std::vector<std::uint32_t>& qps, std::uint64_t address,
+           [](DeviceExecutor& self, std::uint16_t rank, const std::vector<std::uint32_t>& qps, std::uint64_t address,
               std::uint32_t rkey) {
              const nb::gil_scoped_release release;
              self.connect(rank, qps, address, rkey);
            })
       .def("offer_memory",
-           [](Executor& self, std::uint16_t rank) {
+           [](DeviceExecutor& self, std::uint16_t rank) {
              const std::optional<collectives::SharedOffer> offer = self.offer_memory(rank);
              std::optional<std::tuple<FileNumbers, FileNumbers, FileNumbers>> numbers;
              if (offer.has_value()) {
@@ -157,37 +164,39 @@ void bind_executor(nb::module_& m) {
              }
              return numbers;
            })
-      .def("open_memory",
-           [](Executor& self, std::uint16_t rank, const std::tuple<FileNumbers, FileNumbers, FileNumbers>& offer) {
-             const auto& [memory, waiter, thread] = offer;
-             return self.open_memory(rank, {file_of(memory), {file_of(waiter), file_of(thread)}});
-           })
-      .def("use_memory", &Executor::use_memory, nb::arg("rank"), nb::arg("agreed"))
+      .def(
+          "open_memory",
+          [](DeviceExecutor& self, std::uint16_t rank, const std::tuple<FileNumbers, FileNumbers, FileNumbers>& offer) {
+            const auto& [memory, waiter, thread] = offer;
+            return self.open_memory(rank, {file_of(memory), {file_of(waiter), file_of(thread)}});
+          })
+      .def("use_memory", &DeviceExecutor::use_memory, nb::arg("rank"), nb::arg("agreed"))
       .def("submit", &submit)
       .def("receive", &receive)
-      .def("source", &Executor::source, Release())
+      .def("source", &DeviceExecutor::source, Release())
       .def(
-          "state", [](Executor& self, std::uint64_t op) { return static_cast<unsigned>(self.state(op)); }, Release())
+          "state", [](DeviceExecutor& self, std::uint64_t op) { return static_cast<unsigned>(self.state(op)); },
+          Release())
       .def(
           "wait",
-          [](Executor& self, std::uint64_t op, std::int64_t timeout_ns) {
+          [](DeviceExecutor& self, std::uint64_t op, std::int64_t timeout_ns) {
             return static_cast<unsigned>(self.wait(op, timeout_ns));
           },
           Release())
       .def(
           "user_of",
-          [](Executor& self, std::uint64_t address, std::uint64_t bytes, bool writes) {
+          [](DeviceExecutor& self, std::uint64_t address, std::uint64_t bytes, bool writes) {
             return self.user_of(reinterpret_cast<const void*>(address), bytes, writes);
           },
           Release())
-      .def("delayed", &Executor::delayed, Release())
-      .def("failure", &Executor::failure, Release())
-      .def("faulty", &Executor::faulty, Release(), nb::arg("rank"))
-      .def("release", &Executor::release, Release())
-      .def("flush", &Executor::flush, Release())
-      .def("fail_peer", &Executor::fail_peer, Release(), nb::arg("rank"), nb::arg("reason"), nb::arg("left") = false,
-           nb::arg("culprit") = -1)
-      .def("close", &Executor::close, Release())
+      .def("delayed", &DeviceExecutor::delayed, Release())
+      .def("failure", &DeviceExecutor::failure, Release())
+      .def("faulty", &DeviceExecutor::faulty, Release(), nb::arg("rank"))
+      .def("release", &DeviceExecutor::release, Release())
+      .def("flush", &DeviceExecutor::flush, Release())
+      .def("fail_peer", &DeviceExecutor::fail_peer, Release(), nb::arg("rank"), nb::arg("reason"),
+           nb::arg("left") = false, nb::arg("culprit") = -1)
+      .def("close", &DeviceExecutor::close, Release())
       .def("statistics", &statistics);
 }
 

@@ -6,8 +6,10 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
+#include "bindings/generated/completions.hpp"
 #include "bindings/generated/event_records.hpp"
 #include "bindings/generated/nic_statistics.hpp"
+#include "bindings/generated/path_rules.hpp"
 #include "bindings/generated/settings.hpp"
 #include "bindings/generated/statistics.hpp"
 #include "bindings/nic_objects.hpp"
@@ -40,18 +42,10 @@ class Buffer {
   Py_buffer view_{};
 };
 
-// (prefix, its bits, base, [(whether from the peer's address, at, bits, to)])
-using Rule = std::tuple<std::string, std::uint8_t, std::string,
-                        std::vector<std::tuple<bool, std::uint8_t, std::uint8_t, std::uint8_t>>>;
-
-nic::PathRules path_rules_of(const std::vector<Rule>& rules) {
-  std::vector<nic::PathRule> made;
-  for (const auto& [prefix, prefix_bits, base, copies] : rules) {
-    nic::PathRule rule{address_of(prefix), prefix_bits, address_of(base), {}};
-    for (const auto& [from_peer, at, bits, to] : copies) rule.copies.push_back({from_peer, at, bits, to});
-    made.push_back(std::move(rule));
-  }
-  return nic::PathRules(made);
+nic::PathRules path_rules_of(const std::vector<nb::dict>& from) {
+  std::vector<nic::PathRule> rules;
+  for (const nb::dict& rule : from) read(rule, rules.emplace_back());
+  return nic::PathRules(rules);
 }
 
 std::optional<std::string> destination(const nic::PathRules& rules, const std::string& peer, std::uint16_t selector) {
@@ -60,7 +54,7 @@ std::optional<std::string> destination(const nic::PathRules& rules, const std::s
   return nic::format_address(found);
 }
 
-// EV format SRV6: selectors of each port, and the rules.
+// EV format SRV6: selectors of each port, and the path rules.
 nic::Settings settings_of(const std::vector<nb::dict>& ports, const nb::dict& from,
                           const std::vector<std::vector<std::uint16_t>>& selectors,
                           const std::optional<nic::PathRules>& paths) {
@@ -146,10 +140,7 @@ nb::dict statistics(Device& device) {
 nb::list endpoint_results(Device& device) {
   nb::list out;
   EndpointResult result;
-  while (device.poll_endpoint_result(result)) {
-    out.append(nb::make_tuple(result.request_id, result.port, result.peer, result.ev, result.answered, result.marked,
-                              result.service_time_removed, result.rtt / kPsPerNs));
-  }
+  while (device.poll_endpoint_result(result)) out.append(to_dict(result));
   return out;
 }
 
@@ -252,7 +243,7 @@ void bind_device(nb::module_& m) {
 
   nb::class_<nic::PathRules>(m, "PathRules")
       .def("__init__", [](nic::PathRules* self,
-                          const std::vector<Rule>& rules) { new (self) nic::PathRules(path_rules_of(rules)); })
+                          const std::vector<nb::dict>& rules) { new (self) nic::PathRules(path_rules_of(rules)); })
       .def("destination", &destination);
 
   auto device = nb::class_<Device>(m, "Device");

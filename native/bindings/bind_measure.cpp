@@ -11,7 +11,7 @@ namespace {
 
 using nic::Device;
 
-// Asked from inside a loop without the GIL; a pending exception (KeyboardInterrupt) is raised when the loop has ended.
+// Called inside a loop without the GIL; a pending exception (KeyboardInterrupt) is raised after the loop.
 bool signal_pending() {
   const nb::gil_scoped_acquire acquire;
   return PyErr_CheckSignals() != 0;

@@ -1,16 +1,14 @@
-// The emulated fabric of native/netsim: settings in, faults in, notices and counters out in batches.
+// The emulated fabric of native/netsim: settings and faults go in, notices and counters come out in batches.
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <cstring>
 #include <memory>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bindings/bindings.hpp"
@@ -49,33 +47,23 @@ constexpr const char* kLinkColumns[] = {"plane",
 constexpr std::size_t kLinkColumnCount = std::size(kLinkColumns);
 constexpr std::uint32_t kPacketsMax = 1U << 15;  // inside one plane
 
-Address address_from(const nb::bytes& packed) {
-  Address address;
-  if (packed.size() != 4 && packed.size() != 16) raise_value_error("an address is 4 or 16 bytes");
-  address.family = packed.size() == 4 ? AddressFamily::kIpv4 : AddressFamily::kIpv6;
-  std::memcpy(address.bytes.data(), packed.c_str(), packed.size());
-  return address;
-}
-
 EmulatorConfig config_from(const nb::dict& from) {
+  EmulatorSettings settings;
+  read(from, settings);
   EmulatorConfig config;
-  ClosShape& shape = config.fabric.shape;
-  shape = shape_from(from);
+  config.fabric.shape = shape_of(settings.shape);
   config.fabric.packets_max = kPacketsMax;
-  config.fabric.ports = ports_from(member<nb::list>(from, "ports"));
-  config.fabric.unlike = unlike_from(from, shape.planes);
-  config.fabric.seed = member<std::uint64_t>(from, "seed");
-  config.udp_port = member<std::uint16_t>(from, "udp_port");
-  config.header_bytes = member<std::uint32_t>(from, "header_bytes");
-  config.tick = member<TimePs>(from, "tick_ps");
-  for (const nb::handle item : member<nb::list>(from, "local"))
-    config.local.push_back(address_from(nb::cast<nb::bytes>(item)));
-  for (const nb::handle item : member<nb::list>(from, "advertised")) {
-    config.advertised.push_back(address_from(nb::cast<nb::bytes>(item)));
-  }
-  const std::size_t slots = std::size_t{shape.planes} * shape.hosts;
-  if (config.local.size() != slots || config.advertised.size() != slots || config.tick <= 0) {
-    raise_value_error("one local and one advertised address per plane and host, and a tick above 0");
+  config.fabric.ports = ports_of(settings.ports);
+  config.fabric.unlike = ports_of(settings.unlike, settings.shape.planes);
+  config.fabric.seed = settings.seed;
+  config.udp_port = settings.udp_port;
+  config.header_bytes = settings.header_bytes;
+  config.tick = settings.tick;
+  config.local = std::move(settings.local);
+  config.advertised = std::move(settings.advertised);
+  const std::size_t slots = std::size_t{settings.shape.planes} * settings.shape.hosts;
+  if (config.local.size() != slots || config.advertised.size() != slots) {
+    raise_value_error("one local and one advertised address per plane and host");
   }
   return config;
 }
@@ -91,19 +79,12 @@ void construct_emulator(Emulator* self, const nb::dict& from) {
   }
 }
 
-std::uint32_t add_fault(Emulator& emulator, const nb::tuple& target, const nb::dict& effects, TimePs start,
-                        std::optional<TimePs> duration, TimePs period) {
-  FaultSpec spec;
-  spec.target = target_from(target);
-  spec.effects = effects_from(effects);
-  spec.start = start;
-  spec.duration = duration.value_or(kNever);
-  spec.period = period;
+std::uint32_t add_fault(Emulator& emulator, const nb::dict& from) {
+  const FaultSpec spec = fault_from(from);
   const ClosShape shape = emulator.inspect([](const Fabric& fabric) { return fabric.shape(); });
   if (!exists(spec.target, shape)) raise_value_error("the fault names a place that the fabric does not have");
-  if (start < 0 || spec.duration <= 0 || period < 0 ||
-      (duration && *duration > kNever - emulator.now() - start - kPsPerSecond)) {
-    raise_value_error("times of a fault are positive and finite");
+  if (spec.duration != kNever && spec.duration > kNever - emulator.now() - spec.start - kPsPerSecond) {
+    raise_value_error("times of a fault are finite");
   }
   return emulator.add_fault(spec);
 }
@@ -201,19 +182,18 @@ void bind_netsim(nb::module_& m) {
   for (const char* name : kLinkColumns) columns.append(name);
   m.attr("LINK_COLUMNS") = nb::tuple(columns);
   nb::class_<Emulator>(m, "Emulator", "The emulated fabric. Private: use openmrc.emulate.EmulatedFabric.")
-      .def("__init__", &construct_emulator, nb::arg("config"))
+      .def("__init__", &construct_emulator, nb::arg("settings"))
       .def("start", &Emulator::start)
       .def("stop", &Emulator::stop, nb::call_guard<nb::gil_scoped_release>())
       .def("now_ps", &Emulator::now)
-      .def("add_fault", &add_fault, nb::arg("target"), nb::arg("effects"), nb::arg("start_ps"),
-           nb::arg("duration_ps").none(), nb::arg("period_ps"))
+      .def("add_fault", &add_fault, nb::arg("fault"))
       .def("repair", &Emulator::repair, nb::arg("fault"))
       .def(
-          "repair_all", [](Emulator& e, const nb::tuple& target) { return e.repair_all(target_from(target)); },
+          "repair_all", [](Emulator& e, const nb::dict& target) { return e.repair_all(target_from(target)); },
           nb::arg("target"))
       .def(
           "add_repair",
-          [](Emulator& e, TimePs when, std::uint32_t fault, const nb::tuple& target) {
+          [](Emulator& e, TimePs when, std::uint32_t fault, const nb::dict& target) {
             e.add_repair(when, fault, target_from(target));
           },
           nb::arg("when_ps"), nb::arg("fault"), nb::arg("target"))

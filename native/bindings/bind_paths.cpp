@@ -1,4 +1,5 @@
-// openmrc._native.paths and openmrc._native.cc: EV sets and congestion controllers on their own, for models and tests.
+// openmrc._native.paths and openmrc._native.cc: EV sets and congestion controllers without an engine, for models and
+// tests.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -26,8 +27,8 @@ using namespace nb::literals;
 namespace openmrc::bindings {
 namespace {
 
-// An EvSet with its events. Time goes forwards only and indexes are in range: the engine promises that to an EvSet, a
-// test program may not.
+// An EvSet with its events. Checks that time does not go backwards and that indexes are in range: the engine guarantees
+// both, a test program does not.
 class PyEvSet {
  public:
   PyEvSet(const std::vector<std::pair<std::uint32_t, PortId>>& universe, const EvSetConfig& config,
@@ -171,20 +172,20 @@ void bind_controllers(nb::module_& m) {
       .def("on_sent", &CongestionController::on_sent, "now_ps"_a, "size_bytes"_a)
       .def(
           "on_ack",
-          [](CongestionController& c, TimePs now, std::uint64_t new_bytes, std::uint64_t inflight_bytes, TimePs rtt,
+          [](CongestionController& c, TimePs now, std::uint64_t new_bytes, std::uint64_t in_flight_bytes, TimePs rtt,
              bool marked, std::uint8_t pen, bool restore) {
             c.on_ack(now, {.new_bytes = new_bytes,
-                           .inflight_bytes = inflight_bytes,
+                           .in_flight_bytes = in_flight_bytes,
                            .rtt = rtt,
                            .marked = marked,
                            .rcv_cwnd_pen = pen,
                            .restore_cwnd = restore});
           },
-          "now_ps"_a, "new_bytes"_a, "inflight_bytes"_a, "rtt_ps"_a = 0, "marked"_a = false, "rcv_cwnd_pen"_a = 0,
+          "now_ps"_a, "new_bytes"_a, "in_flight_bytes"_a, "rtt_ps"_a = 0, "marked"_a = false, "rcv_cwnd_pen"_a = 0,
           "restore_cwnd"_a = false)
-      .def("on_trim", &CongestionController::on_trim, "now_ps"_a, "size_bytes"_a, "inflight_bytes"_a,
+      .def("on_trim", &CongestionController::on_trim, "now_ps"_a, "size_bytes"_a, "in_flight_bytes"_a,
            "last_hop"_a = false)
-      .def("on_loss", &CongestionController::on_loss, "now_ps"_a, "size_bytes"_a, "inflight_bytes"_a)
+      .def("on_loss", &CongestionController::on_loss, "now_ps"_a, "size_bytes"_a, "in_flight_bytes"_a)
       .def("window_bytes", &CongestionController::window_bytes)
       .def("stats", [](const CongestionController& c) { return to_dict(c.stats()); });
 }

@@ -1,4 +1,4 @@
-// openmrc._native.policies: policies from outside by the addresses of their functions, and what a selector costs.
+// openmrc._native.policies: registration of policies by the addresses of their functions, and the cost of a selector.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -43,14 +43,15 @@ RegisterResult add_controller(const std::string& name, Address init, Address on_
                                     .state_words = state_words});
 }
 
-// `packets` go through an EV set of `ports` x `evs_per_port` paths with `inflight` packets on their way at any time. Those
-// that took one of the `marking` first EVs of a port come back marked.
+// Runs `packets` packets through an EV set of `ports` x `evs_per_port` paths, with `in_flight` packets in flight at any
+// time. Packets on one of the first `marking` EVs of a port come back marked.
 nb::dict run_selector(const std::string& name, std::uint64_t packets, std::uint16_t ports, std::uint16_t evs_per_port,
-                      std::uint16_t marking, std::uint16_t inflight, std::uint64_t seed) {
+                      std::uint16_t marking, std::uint16_t in_flight, std::uint64_t seed) {
   auto selector = make_ev_selector(name, Rng::for_component(seed, "ev_selector"));
   if (selector == nullptr) throw std::invalid_argument("name: unknown selector '" + name + "'");
-  if (ports == 0 || ports > kPortCountMax || evs_per_port == 0 || ports * evs_per_port > kEvCountMax || inflight == 0) {
-    throw std::invalid_argument("ports, evs_per_port: 1 to 16 ports and 1024 EVs at most; inflight: at least 1");
+  if (ports == 0 || ports > kPortCountMax || evs_per_port == 0 || ports * evs_per_port > kEvCountMax ||
+      in_flight == 0) {
+    throw std::invalid_argument("ports, evs_per_port: 1 to 16 ports and 1024 EVs at most; in_flight: at least 1");
   }
   std::vector<Ev> universe;
   for (std::uint32_t i = 0; i < std::uint32_t{ports} * evs_per_port; ++i) {
@@ -59,7 +60,7 @@ nb::dict run_selector(const std::string& name, std::uint64_t packets, std::uint1
   }
   const EvSetConfig config{.active_per_port = evs_per_port};
   EvSet set(universe, config, std::move(selector), Rng::for_component(seed, "ev_set"), nullptr, 1);
-  std::vector<EvIndex> flying(inflight, kNoEv);
+  std::vector<EvIndex> flying(in_flight, kNoEv);
   std::uint64_t marked = 0;
   TimePs now = 0;
   const auto started = std::chrono::steady_clock::now();
@@ -67,7 +68,7 @@ nb::dict run_selector(const std::string& name, std::uint64_t packets, std::uint1
     const nb::gil_scoped_release release;
     for (std::uint64_t i = 0; i < packets; ++i) {
       now += 10 * kPsPerNs;
-      EvIndex& ev = flying[i % inflight];
+      EvIndex& ev = flying[i % in_flight];
       if (ev != kNoEv) {
         const bool mark = (set.ev(ev).value & 0xFFFF) < marking;
         marked += mark ? 1 : 0;
@@ -101,7 +102,7 @@ void bind_policies(nb::module_& m) {
   policies.def("register_controller", &add_controller, "name"_a, nb::kw_only(), "init"_a, "on_sent"_a, "on_ack"_a,
                "on_trim"_a, "on_loss"_a, "window_bytes"_a, "state_words"_a);
   policies.def("run_selector", &run_selector, "name"_a, nb::kw_only(), "packets"_a, "ports"_a, "evs_per_port"_a,
-               "marking"_a, "inflight"_a, "seed"_a);
+               "marking"_a, "in_flight"_a, "seed"_a);
 }
 
 }  // namespace openmrc::bindings

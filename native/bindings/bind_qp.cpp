@@ -1,14 +1,13 @@
-// Queue pairs: life, work requests, the controller's operations, counters.
+// Queue pairs: creation and states, work requests, the controller's operations, counters.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
-#include "bindings/generated/connection.hpp"
+#include "bindings/generated/completions.hpp"
 #include "bindings/generated/profiles.hpp"
 #include "bindings/generated/qp_attributes.hpp"
-#include "bindings/generated/settings.hpp"
 #include "bindings/generated/statistics.hpp"
 #include "bindings/nic_objects.hpp"
 #include "nic/device.hpp"
@@ -104,7 +103,7 @@ nb::object statistics(Device& device, std::uint32_t qp) {
   return out;
 }
 
-// One dictionary a plane; empty: planes are not controlled one by one.
+// One dictionary per plane; empty if planes are not controlled one by one.
 nb::list plane_statistics(Device& device, std::uint32_t qp) {
   std::vector<PlaneStats> planes;
   device.look([&](const Engine& engine) {
@@ -119,25 +118,18 @@ nb::list plane_statistics(Device& device, std::uint32_t qp) {
 
 // (EV value, port, state, active) for the whole universe of the QP.
 nb::list ev_states(Device& device, std::uint32_t qp) {
-  struct Row {
-    Ev ev;
-    EvState state;
-    bool active;
-  };
-  std::vector<Row> rows;
+  std::vector<EvStatus> evs;
   device.look([&](const Engine& engine) {
     if (const EvSet* set = engine.ev_set(qp)) {
       for (std::uint32_t i = 0; i < set->size(); ++i) {
         const auto index = static_cast<EvIndex>(i);
-        rows.push_back({set->ev(index), set->state(index), set->is_active(index)});
+        evs.push_back({set->ev(index), set->state(index), set->is_active(index)});
       }
     }
     return 0;
   });
   nb::list out;
-  for (const Row& row : rows) {
-    out.append(nb::make_tuple(row.ev.value, row.ev.port, static_cast<unsigned>(row.state), row.active));
-  }
+  for (const EvStatus& ev : evs) out.append(to_tuple(ev));
   return out;
 }
 
@@ -181,19 +173,6 @@ void bind_control(nb::class_<Device>& device) {
       .def("ev_states", &ev_states);
 }
 
-constexpr RecordRule kRecords[] = {kQpInitAttributes, kToInit,           kToRtr,        kToRts,         kEvSetConfig,
-                                   kCcConfig,         kQpSettingsFields, kPortSettings, kDeviceSettings};
-
-// Raises as `check` where the values of a record are not as described.
-void check_record(const std::string& name, const nb::dict& values) {
-  for (const RecordRule& rule : kRecords) {
-    if (name != rule.name) continue;
-    check(rule, values);
-    return;
-  }
-  throw nb::key_error(name.c_str());
-}
-
 }  // namespace
 
 void bind_qp(nb::module_& m) {
@@ -215,7 +194,7 @@ void bind_qp(nb::module_& m) {
           Release())
       .def("ask_peer", qp_command([](Engine& e, TimePs, std::uint32_t qp) { return e.ask_peer(qp); }), Release())
       .def(
-          "qp_liveness",  // ns since the peer was heard, and since the latest question was asked that got an answer
+          "qp_liveness",  // ns since the peer's latest packet, and since the latest answered question was asked
           [](Device& self, std::uint32_t qp) {
             return self.command([&](Engine& engine, TimePs now) {
               return std::pair((now - engine.qp_heard(qp)) / kPsPerNs, (now - engine.qp_answered(qp)) / kPsPerNs);
@@ -235,17 +214,6 @@ void bind_qp(nb::module_& m) {
           },
           Release());
   bind_control(device);
-  m.def("check_record", &check_record);
-  m.def("ev_selector_names", [] {
-    std::vector<std::string> names;
-    for (const std::string_view name : ev_selector_names()) names.emplace_back(name);
-    return names;
-  });
-  m.def("controller_names", [] {
-    std::vector<std::string> names;
-    for (const std::string_view name : controller_names()) names.emplace_back(name);
-    return names;
-  });
 }
 
 }  // namespace openmrc::bindings

@@ -1,16 +1,15 @@
-// openmrc._native.simulate: a simulated cluster. Settings and graphs in, columns of numbers out.
+// openmrc._native.simulate: a simulated cluster. Settings and graphs go in, columns of numbers come out.
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "bindings/bindings.hpp"
+#include "bindings/generated/simulator.hpp"
 #include "bindings/netsim_config.hpp"
 #include "bindings/simulate_config.hpp"
 
@@ -22,7 +21,7 @@ namespace {
 
 using namespace netsim;
 
-constexpr std::uint64_t kSendBytesMax = std::uint64_t{256} << 30;  // what a send queue holds in the largest messages
+constexpr std::uint64_t kSendBytesMax = std::uint64_t{256} << 30;  // capacity of a send queue, in the largest messages
 constexpr TimePs kTimeMax = TimePs{1} << 61;                       // sums of times stay within 64 bits
 
 template <class T>
@@ -38,19 +37,16 @@ nb::object column(std::vector<T> values, std::size_t rows = 0, std::size_t colum
 
 class PySimulation {
  public:
-  explicit PySimulation(const nb::dict& from)
-      : config_(simulation_config_from(from)),
-        transport_(transport_from(member<nb::dict>(from, "transport"))),
-        lanes_(member<std::uint16_t>(from, "lanes")),
-        doorbell_(member<TimePs>(from, "doorbell_ps")) {
-    if (lanes_ == 0 || doorbell_ < 0) raise_value_error("lanes: at least 1; doorbell_ps: 0 or more");
-  }
+  explicit PySimulation(const SimulationSettings& settings)
+      : config_(simulation_config_of(settings)),
+        transport_(transport_of(settings)),
+        lanes_(settings.lanes),
+        doorbell_(settings.doorbell) {}
 
   void add_ops(Input<std::uint8_t> kind, Input<std::uint32_t> host, Input<std::uint32_t> peer,
                Input<std::uint64_t> bytes, Input<std::int64_t> duration, Input<std::int64_t> earliest,
                Input<std::uint32_t> dep_op, Input<std::uint32_t> dep_on, Input<std::uint8_t> dep_event);
-  std::uint32_t add_fault(const nb::tuple& target, const nb::dict& effects, TimePs start,
-                          std::optional<TimePs> duration, TimePs period);
+  std::uint32_t add_fault(const nb::dict& from);
 
   bool run_until(TimePs until) {
     Simulation& simulation = running();
@@ -133,17 +129,11 @@ void PySimulation::add_ops(Input<std::uint8_t> kind, Input<std::uint32_t> host, 
   simulation_ = std::make_unique<Simulation>(config_, std::move(work), transport_);
 }
 
-std::uint32_t PySimulation::add_fault(const nb::tuple& target, const nb::dict& effects, TimePs start,
-                                      std::optional<TimePs> duration, TimePs period) {
-  FaultSpec spec;
-  spec.target = target_from(target);
-  spec.effects = effects_from(effects);
-  spec.start = start;
-  spec.duration = duration.value_or(kNever);
-  spec.period = period;
+std::uint32_t PySimulation::add_fault(const nb::dict& from) {
   Simulation& simulation = running();
+  const FaultSpec spec = fault_from(from);
   if (!exists(spec.target, simulation.shape())) raise_value_error("the fabric has no such place");
-  if (start < simulation.now() || spec.duration <= 0 || period < 0) raise_value_error("times of the fault");
+  if (spec.start < simulation.now()) raise_value_error("start_ps: not before now_ps");
   return simulation.add_fault(spec);
 }
 
@@ -183,7 +173,7 @@ nb::dict PySimulation::links(std::uint32_t plane, std::uint32_t kind) {
   for (std::uint32_t i = 0; i < count; ++i) {
     LinkCounters& c = model.counters(first + i);
     std::uint64_t packets = c.packets, bytes = c.bytes;
-    if (link_kind == LinkKind::kNicUp) {  // the NIC plays the part of the uplink's port
+    if (link_kind == LinkKind::kNicUp) {  // the NIC replaces the uplink's port
       const PortTraffic& traffic = simulation.nic(i).traffic()[plane];
       packets = traffic.tx_packets;
       bytes = traffic.tx_bytes;
@@ -255,7 +245,7 @@ nb::dict PySimulation::connections() {
     lane[i] = pairs[i].lane;
     const ConnectionStats ends[] = {simulation.nic(a[i]).endpoint().stats(pairs[i].index_a),
                                     simulation.nic(b[i]).endpoint().stats(pairs[i].index_b)};
-    for (std::size_t way = 0; way < 2; ++way) {  // what the sender knows, and what the other end received
+    for (std::size_t way = 0; way < 2; ++way) {  // the sender's view, and the bytes that the other end received
       const ConnectionStats& s = ends[way];
       const ConnectionStats& r = ends[1 - way];
       const std::uint64_t values[] = {s.sent_packets,   s.sent_bytes, s.resent_packets,
@@ -330,11 +320,17 @@ nb::dict PySimulation::counters() {
 void bind_simulate(nb::module_& m) {
   nb::module_ simulate = m.def_submodule("simulate", "Simulated clusters.");
   nb::class_<PySimulation>(simulate, "Simulation")
-      .def(nb::init<const nb::dict&>(), "config"_a)
+      .def(
+          "__init__",
+          [](PySimulation* self, const nb::dict& from) {
+            SimulationSettings settings;
+            read(from, settings);
+            new (self) PySimulation(settings);
+          },
+          "settings"_a)
       .def("add_ops", &PySimulation::add_ops, "kind"_a, "host"_a, "peer"_a, "bytes"_a, "duration_ps"_a, "earliest_ps"_a,
            "dep_op"_a, "dep_on"_a, "dep_event"_a)
-      .def("add_fault", &PySimulation::add_fault, "target"_a, "effects"_a, "start_ps"_a, "duration_ps"_a.none(),
-           "period_ps"_a)
+      .def("add_fault", &PySimulation::add_fault, "fault"_a)
       .def("run_until", &PySimulation::run_until, "until_ps"_a)
       .def_prop_ro("now_ps", &PySimulation::now)
       .def_prop_ro("finished", &PySimulation::finished)

@@ -1,4 +1,4 @@
-// openmrc._native.wire: packets as Python objects, for tests and tools. No packet of a connection passes here.
+// openmrc._native.wire: packets as Python objects, for tests and tools. Packets of connections do not pass here.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 

@@ -13,6 +13,7 @@ void bind_netsim(nanobind::module_& m);
 void bind_paths(nanobind::module_& m);
 void bind_policies(nanobind::module_& m);
 void bind_qp(nanobind::module_& m);  // after bind_device
+void bind_records(nanobind::module_& m);
 void bind_simulate(nanobind::module_& m);
 void bind_wire(nanobind::module_& m);
 

@@ -1,8 +1,8 @@
-// The extension module openmrc._native: converts, never decides.
+// The extension module openmrc._native: conversions only, no logic.
 #include "bindings/bindings.hpp"
 
 NB_MODULE(_native, m) {
-  // What is still alive when a program ends, by Ctrl-C above all, is not a mistake to report on its terminal.
+  // Objects alive at the end of a program, above all after Ctrl-C, are no leak to report on its terminal.
   nanobind::set_leak_warnings(false);
   m.doc() = "Native half of openmrc. Private: use the package openmrc.";
   openmrc::bindings::bind_device(m);
@@ -13,6 +13,7 @@ NB_MODULE(_native, m) {
   openmrc::bindings::bind_netsim(m);
   openmrc::bindings::bind_paths(m);
   openmrc::bindings::bind_policies(m);
+  openmrc::bindings::bind_records(m);
   openmrc::bindings::bind_simulate(m);
   openmrc::bindings::bind_wire(m);
 }

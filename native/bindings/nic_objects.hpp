@@ -1,4 +1,4 @@
-// Engine and NIC records as plain Python dictionaries and tuples; the Python layer gives them their types.
+// Engine and NIC records as plain Python dictionaries and tuples; the Python layer converts them to typed objects.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -22,12 +22,14 @@ inline void take_address(PyObject* value, Address& to) {
   if (value != nullptr && value != Py_None) to = address_of(nb::cast<std::string>(nb::handle(value)));
 }
 
-inline nb::tuple to_tuple(const Completion& done) {
-  return nb::make_tuple(done.wr_id, done.bytes, done.qp, done.immediate, static_cast<unsigned>(done.status),
-                        static_cast<unsigned>(done.opcode));
-}
+// One EV in the set of a QP.
+struct EvStatus {
+  Ev ev;
+  EvState state{};
+  bool active = false;
+};
 
-// Datagrams by mistake.
+// Counts of datagrams by parse error.
 nb::dict parse_errors(const DropStats& stats);
 
 }  // namespace openmrc::bindings

@@ -92,7 +92,7 @@ void check_text(const FieldRule& field, PyObject* value) {
   refuse_value(field, value, names.empty() ? "text" : joined(names), hint);
 }
 
-// By name: the classes belong to packages above this one.
+// Checked by name: the classes belong to packages above this one.
 void check_object(const FieldRule& field, PyObject* value) {
   for (const nb::handle base : nb::borrow<nb::tuple>(nb::handle(value).type().attr("__mro__"))) {
     if (nb::cast<std::string>(base.attr("__name__")) == field.type_name) return;
@@ -100,8 +100,7 @@ void check_object(const FieldRule& field, PyObject* value) {
   refuse_value(field, value, std::string("of type ") + field.type_name, nb::none());
 }
 
-void check_field(const FieldRule& field, PyObject* value) {
-  if (value == Py_None && field.nullable) return;
+void check_one(const FieldRule& field, PyObject* value) {
   switch (field.kind) {
     case FieldKind::kInteger:
       return check_integer(field, value);
@@ -112,14 +111,25 @@ void check_field(const FieldRule& field, PyObject* value) {
       return check_text(field, value);
     case FieldKind::kObject:
       return check_object(field, value);
+    case FieldKind::kRecord:
+      if (!PyDict_Check(value)) refuse_value(field, value, std::string("values of ") + field.record->name, nb::none());
+      check(*field.record, nb::borrow<nb::dict>(value));
+      return;
   }
+}
+
+void check_field(const FieldRule& field, PyObject* value) {
+  if (value == Py_None && field.nullable) return;
+  if (!field.list) return check_one(field, value);
+  if (!PyList_Check(value)) refuse_value(field, value, "a list", nb::none());
+  for (const nb::handle one : nb::borrow<nb::list>(value)) check_one(field, one.ptr());
 }
 
 bool named(PyObject* key, const FieldRule& field) {
   return PyUnicode_Check(key) && PyUnicode_CompareWithASCIIString(key, field.name) == 0;
 }
 
-// Dictionaries are mostly in the order of the fields, so the search begins after the field of the key before.
+// Dictionaries mostly follow the order of the fields, so the search begins after the field of the previous key.
 std::size_t index_of(const RecordRule& rule, PyObject* key, std::size_t expected) {
   const std::size_t count = rule.fields.size();
   for (std::size_t i = 0; i < count; ++i) {

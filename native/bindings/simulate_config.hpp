@@ -1,15 +1,14 @@
-// Dictionaries as settings of a simulation. Unknown keys are refused: what nobody reads would silently not be simulated.
+// Settings of a simulation, and its transport.
 #pragma once
 
-#include <nanobind/nanobind.h>
-
+#include "netsim/generated/simulator.hpp"
 #include "netsim/simulate/simulation.hpp"
 
 namespace openmrc::bindings {
 
-netsim::SimulationConfig simulation_config_from(const nanobind::dict& from);
+netsim::SimulationConfig simulation_config_of(const netsim::SimulationSettings& settings);
 
-// The transport that `from` names ("mrc", "roce" or "dctcp"); hosts in `watched` (all when empty) keep path events.
-netsim::EndpointFactory transport_from(const nanobind::dict& from);
+// The one transport that the settings have.
+netsim::EndpointFactory transport_of(const netsim::SimulationSettings& settings);
 
 }  // namespace openmrc::bindings

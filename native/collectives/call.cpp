@@ -22,16 +22,20 @@ class Differences {
   std::string text_;
 };
 
-std::string size_of(const Call& call) { return std::to_string(call.bytes) + " bytes"; }
+constexpr const char* kAdvice = "; make the same call at all ranks";
+
+std::string call_of(const Call& call) { return "its call of " + name_of(kCallKinds, call.kind) + " differs in "; }
 
 }  // namespace
+
+std::string byte_count(std::uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
 
 std::string difference(const Call& theirs, const Call& own) {
   if (theirs.kind == 0 || own.kind == 0) return {};
   Differences found;
   found.add("operation", name_of(kCallKinds, theirs.kind), name_of(kCallKinds, own.kind));
-  if (found.text().empty()) {  // the arguments of different operations have nothing to do with each other
-    found.add("size", size_of(theirs), size_of(own));
+  if (found.text().empty()) {  // arguments of different operations are not comparable
+    found.add("size", byte_count(theirs.bytes), byte_count(own.bytes));
     found.add("element type", name_of(kCallTypes, theirs.type), name_of(kCallTypes, own.type));
     found.add("reduction", name_of(kCallReductions, theirs.reduction), name_of(kCallReductions, own.reduction));
     found.add("root", std::to_string(theirs.root), std::to_string(own.root));
@@ -40,8 +44,12 @@ std::string difference(const Call& theirs, const Call& own) {
     found.add("algorithm", name_of(kCallAlgorithms, theirs.algorithm), name_of(kCallAlgorithms, own.algorithm));
   }
   if (found.text().empty()) return {};
-  return "its call of " + name_of(kCallKinds, theirs.kind) + " differs in " + found.text() +
-         "; make the same call at all ranks";
+  return call_of(theirs) + found.text() + kAdvice;
+}
+
+std::string message_difference(const Call& call, const std::string& theirs, std::uint64_t own_bytes) {
+  if (call.kind == 0) return std::string("its call differs in operation, size or element type") + kAdvice;
+  return call_of(call) + "size of a message (" + theirs + ", here " + byte_count(own_bytes) + ")" + kAdvice;
 }
 
 }  // namespace openmrc::collectives

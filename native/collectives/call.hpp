@@ -1,5 +1,5 @@
-// A rank's call of a collective, as far as all ranks must agree on it. Messages carry it, so that a rank that calls
-// another operation, or the same one with other arguments, is named together with the difference.
+// The arguments of a collective that must be equal at all ranks. Messages carry them, so that an error about a
+// different call names the rank and the difference.
 #pragma once
 
 #include <array>
@@ -20,15 +20,20 @@ inline constexpr std::array<const char*, 9> kCallReductions{"sum", "prod", "min"
 
 // Numbers are indexes of the tables above; those from a peer may be anything.
 struct Call {
-  std::uint64_t bytes = 0;  // of the buffer whose size is the same at all ranks; 0: the operation has none
+  std::uint64_t bytes = 0;  // of the buffer with the same size at all ranks; 0: the operation has none
   std::uint16_t root = 0;
-  std::uint8_t kind = 0;  // 0: not known, which agrees with every call
+  std::uint8_t kind = 0;  // 0: unknown, which matches every call
   std::uint8_t algorithm = 0, type = 0, reduction = 0;
   std::uint16_t unused = 0;
 };
 static_assert(sizeof(Call) == 16);
 
-// Differences between the peer's call and the own one, in words for the exception; empty: there are none.
+// Differences between the peer's call and the own one, in words for the exception; empty if equal.
 std::string difference(const Call& theirs, const Call& own);
+
+std::string byte_count(std::uint64_t bytes);
+// The difference in words if the calls agree and a message does not: in an all-to-all each pair of ranks has its sizes.
+// `theirs`: with unit.
+std::string message_difference(const Call& call, const std::string& theirs, std::uint64_t own_bytes);
 
 }  // namespace openmrc::collectives

@@ -1,5 +1,5 @@
-// What the other ranks of a group send to this one alone: which message of each is next, and the receives that have not
-// begun, in the order in which they were posted. The executor that runs the receives guards it.
+// Point-to-point messages of a group's other ranks to this one: the next message of each, and the receives that have
+// not begun, in the order of posting. Guarded by the executor that runs the receives.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,13 @@
 
 namespace openmrc::collectives {
 
-// The low bits of a message's key count the messages of its sender to its receiver, and go round.
+// The low bits of a message's key count the messages of its sender to its receiver, with wrap-around.
 inline constexpr std::uint32_t kSequenceBits = 20;
 inline constexpr std::uint64_t kSequenceMask = (1ULL << kSequenceBits) - 1;
 
 inline constexpr int kAnySource = -1;
 
-// Shared with Python as a plan is.
+// Shared with Python like a plan.
 class Inbox : public std::enable_shared_from_this<Inbox> {
  public:
   struct Source {
@@ -37,16 +37,16 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
     std::shared_ptr<const Plan> plan;
   };
 
-  // A rank and a key each; the sequence bits of the keys are zero.
+  // Takes a rank and a key each; the sequence bits of the keys are zero.
   explicit Inbox(std::span<const std::pair<std::uint16_t, std::uint64_t>> sources) {
     for (const auto& [rank, base] : sources) sources_.push_back({rank, base & ~kSequenceMask});
     if (sources_.empty()) throw std::invalid_argument("nobody to receive from");
   }
 
  private:
-  friend class Executor;
+  friend class Matching;
 
-  // nullptr: not one that sends here.
+  // nullptr for a rank that does not send here.
   Source* find(int rank) {
     const auto found =
         std::find_if(sources_.begin(), sources_.end(), [rank](const Source& one) { return one.rank == rank; });
@@ -54,7 +54,7 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
   }
 
   std::vector<Source> sources_;
-  std::size_t turn_ = 0;  // who is asked first: the one behind the last that was chosen, so that all have their turn
+  std::size_t turn_ = 0;  // index of the rank to try first: the one after the last choice, for fairness
   std::deque<Waiting> waiting_;
 };
 

@@ -1,51 +1,25 @@
-// Memory that the ranks of a group write small messages into: one area per peer and lane, the same layout everywhere.
+// Memory for small messages from the ranks of a group: one area per peer and lane, the same layout everywhere.
 //
-// An area is a ring of slots that the peer fills, and behind it the peer's account of what it has taken from our ring at
-// its side (Credit). A slot is free again when the account says so. The outbox mirrors it: where our messages lie until
-// they have arrived.
+// An area is a ring of slots that the peer fills, followed by the peer's account of the messages it has taken from our
+// ring at its side (Credit). A slot is free again when the account covers it. The outbox mirrors it and holds our
+// messages until they have arrived.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <new>
 
-#include "collectives/call.hpp"
+#include "collectives/message.hpp"
 
 namespace openmrc::collectives {
 
 inline constexpr std::uint32_t kSlots = 64;
-inline constexpr std::size_t kSlotBytes = 4096;
 inline constexpr std::size_t kCreditBytes = 256;
 
-// First bytes of a slot. `key` names the operation, at all ranks alike.
-struct MessageHead {
-  // Offer: a send waits to be told our buffers. Part: of a message that is too large for a slot, in shared memory alone;
-  // elsewhere such a message is written directly. Call: nothing but the sender's call, which has waited for long, or
-  // which differs from ours.
-  enum Kind : std::uint32_t { kData = 1, kAnnounce = 2, kOffer = 3, kPart = 4, kCall = 5 };
-  std::uint64_t key = 0;
-  std::uint32_t kind = 0;
-  std::uint32_t pair_index = 0;  // data: which of the receives from the sender
-  std::uint32_t bytes = 0;       // behind the head
-  std::uint32_t op_slot = 0;     // announce: what immediates of this operation carry
-  Call call{};                   // the sender's
-};
-inline constexpr std::size_t kHeadBytes = sizeof(MessageHead);
-inline constexpr std::size_t kEagerBytesMax = kSlotBytes - kHeadBytes;
-static_assert(kHeadBytes == 40);
-
-// Where a peer may write for one operation: its buffers by number.
-struct RemoteBuffer {
-  std::uint64_t address = 0;
-  std::uint32_t rkey = 0;
-  std::uint32_t unused = 0;
-};
-
-// What the reader of a ring has taken from it so far, and of all immediates.
+// The reader's progress in a ring, and its count of all immediates.
 struct Credit {
   std::uint64_t slots = 0, immediates = 0;
 };

@@ -1,4 +1,4 @@
-// Memory that operations under way read and write, to find those that an operation has to wait for.
+// Memory in use by running operations, to find those that a new operation has to wait for.
 #pragma once
 
 #include <algorithm>
@@ -9,22 +9,22 @@ namespace openmrc::collectives {
 
 class MemoryClaims {
  public:
-  // After find_conflicts() for the same memory: `op` waits for what that found. A write replaces the claims inside it, as
-  // whoever conflicts with these conflicts with it; so a chain of operations on one buffer has one claim.
+  // After find_conflicts() for the same memory, whose result `op` waits for. A write replaces the claims inside it, as
+  // any conflict with these is a conflict with it; so a chain of operations on one buffer has one claim.
   void add(std::uint64_t op, const void* base, std::uint64_t bytes, bool writes) {
     if (bytes == 0) return;
     const auto begin = reinterpret_cast<std::uintptr_t>(base);
     const auto inside = [&](const Claim& claim) { return begin <= claim.begin && claim.end <= begin + bytes; };
     if (writes) std::erase_if(claims_, inside);
-    claims_.push_back({begin, begin + bytes, op, writes});
+    claims_.push_back({.begin = begin, .end = begin + bytes, .op = op, .writes = writes});
   }
 
   void remove(std::uint64_t op) {
     std::erase_if(claims_, [op](const Claim& claim) { return claim.op == op; });
   }
 
-  // Calls `found(op)` for each claim that overlaps the memory, if the claim or the caller writes. A scan: few operations
-  // are under way at once, and a claim takes half a cache line.
+  // Calls `found(op)` for each claim that overlaps the memory, if the claim or the caller writes. A linear scan: few
+  // operations run at once, and a claim takes half a cache line.
   template <typename Found>
   void find_conflicts(const void* base, std::uint64_t bytes, bool writes, Found&& found) const {
     if (bytes == 0) return;

@@ -1,4 +1,4 @@
-// One operation of a rank, from its call until it is released. The executor's own.
+// One operation of a rank, from its call until its release. Internal to the executor.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/mailbox.hpp"
+#include "collectives/message.hpp"
 #include "collectives/plan.hpp"
 
 namespace openmrc::collectives {
@@ -48,18 +48,18 @@ struct Operation {
   }
   OpState state = OpState::kRunning;
   bool begun = false;                     // only then it has a plan, and a receive its key
-  bool near = false;                      // begun, and needs only ranks that share memory
-  bool compared = false;                  // with the calls of those that it waits for, after a long wait
-  std::shared_ptr<const Plan> next_plan;  // of one that waits for earlier operations, unless it is a receive
-  std::uint32_t earlier = 0;              // operations that it waits for before it begins
+  bool near = false;                      // begun, and needs only ranks with shared memory
+  bool compared = false;                  // with the calls of the ranks it waits for, after a long wait
+  std::shared_ptr<const Plan> next_plan;  // plan of an operation that waits for earlier ones, unless it is a receive
+  std::uint32_t earlier = 0;              // number of operations to wait for before it begins
   std::vector<OpId> followers;            // that wait for this one
   int source = kNobody;
   int failed_rank = kNobody;
   std::string reason;
 
-  // Whether something with this rank is still to happen; a rank that has done its part may go.
+  // True if a step with this rank is still open; a rank without open steps may leave.
   bool needs(std::uint16_t rank) const;
-  // As new, but for memory that the next operation can use.
+  // Resets everything except for memory that the next operation can reuse.
   void clear();
 };
 

@@ -63,7 +63,7 @@ void Plan::order_waits() {
   for (const auto& [step, before] : config_.waits) {
     if (step >= step_count() || before >= step)
       throw std::invalid_argument("a step waits for one that is not before it");
-    // What is written directly comes when the sender likes.
+    // A directly written message arrives at any time.
     if (config_.steps[step].kind == StepKind::kReceive) throw std::invalid_argument("a receive waits for a step");
     ++wait_counts_[step];
     ++after_first_[before + 1];

@@ -1,6 +1,5 @@
-// What one rank does in a collective operation: steps, and which of them wait for which. A plan depends on ranks, sizes
-// and the algorithm alone, never on data or timing; so it can be used again, and the result is the same bit for bit
-// whatever order packets arrive in.
+// Plan of one rank in a collective operation: steps with dependencies. A plan depends on ranks, sizes and the algorithm
+// alone, never on data or timing; so it can be reused, and the result is the same bit for bit for any order of arrival.
 #pragma once
 
 #include <array>
@@ -16,16 +15,16 @@
 namespace openmrc::collectives {
 
 enum class StepKind : std::uint8_t {
-  kSend,     // bytes of an own buffer into a peer's buffer
-  kReceive,  // the matching end: done when the bytes are here
+  kSend,     // bytes of an own buffer to a peer's buffer
+  kReceive,  // the matching end: done when the bytes have arrived
   kReduce,   // into = into op from (with `reversed`: from op into)
   kCopy,     // into = from
   kScale,    // into = into * factor
   kDivide,   // into = into / divisor
 };
 
-// Offsets and lengths in bytes. The n-th send of rank a to rank b is the n-th receive of b from a, and both name the same
-// length and place in b's buffers.
+// Offsets and lengths in bytes. The n-th send of rank a to rank b is the n-th receive of b from a, with the same length
+// and position in b's buffers.
 struct Step {
   StepKind kind{};
   bool reversed = false;
@@ -36,37 +35,37 @@ struct Step {
 
 inline constexpr std::uint8_t kPlanBuffersMax = 4;
 
-// Steps wait for earlier steps only: `waits[i]` are pairs (step, step that it waits for).
+// Steps depend on earlier steps only: `waits[i]` are pairs (step, dependency).
 struct PlanConfig {
   std::uint32_t ranks = 1;
   std::vector<Step> steps;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> waits;
-  std::vector<std::uint64_t> buffer_bytes;  // what the caller brings, by buffer number; scratch is the last of them
-  // Where, in `shifted_buffer`, a sender's offset 0 is: for operations whose senders do not know the receiver's layout.
-  // By rank; empty: at 0 for all.
+  std::vector<std::uint64_t> buffer_bytes;  // sizes of the caller's buffers by number, then of scratch
+  // Position in `shifted_buffer` of a sender's offset 0, for operations whose senders do not know the receiver's
+  // layout. By rank; empty: 0 for all.
   std::vector<std::uint64_t> shifts;
   std::uint8_t shifted_buffer = 0;
-  bool offered = false;  // sends tell that they wait for the peer's buffers, so that it may choose among senders
+  bool offered = false;  // large sends announce themselves to the peer, which may choose among senders
   bool fence = false;    // begins when all operations of its group that were submitted before have ended
-  std::uint8_t scratch_buffer = kPlanBuffersMax;  // that nobody looks at afterwards; beyond the last one: none
+  std::uint8_t scratch_buffer = kPlanBuffersMax;  // contents are undefined afterwards; beyond the last one: none
   ElementType type = ElementType::kUint8;
   ReduceOp op = ReduceOp::kSum;
   double factor = 1;
   std::uint32_t divisor = 1;
-  Call call{};  // what the plan is for
+  Call call{};  // the call that the plan is for
 };
 
 inline constexpr std::size_t kPlanStepsMax = 1U << 20;
 inline constexpr std::uint32_t kNoStep = ~0U;
 inline constexpr std::uint32_t kPlanPairsMax = 1U << 16;  // sends to one peer, and receives from it
 
-// Shared with Python by one count: letting go of a plan never takes Python's lock, which a fork holds while it waits for
-// the executor's.
+// Shared with Python by one reference count: releasing a plan never takes Python's lock, which a fork holds while it
+// waits for the executor's.
 class Plan : public std::enable_shared_from_this<Plan> {
  public:
   // Throws std::invalid_argument naming the step that does not fit.
   explicit Plan(PlanConfig config);
-  // The same with another rank, for a plan whose sends and receives are all those of one.
+  // The same with another rank, for a plan that communicates with a single rank.
   Plan with_peer(std::uint16_t rank) const;
 
   const PlanConfig& config() const { return config_; }
@@ -78,10 +77,10 @@ class Plan : public std::enable_shared_from_this<Plan> {
   std::span<const std::uint32_t> after(std::uint32_t step) const;  // steps that wait for this one
   const std::vector<std::uint32_t>& wait_counts() const { return wait_counts_; }
   std::uint32_t pair_index(std::uint32_t step) const { return pair_index_[step]; }
-  // Of a receive into scratch memory that one reduction alone reads: this one, which can take its operand from where the
-  // message arrives. kNoStep: it cannot.
+  // For a receive into scratch memory that only one reduction reads: that reduction, which can take its operand from
+  // the arrival buffer. kNoStep: none.
   std::uint32_t reduction_of(std::uint32_t receive) const { return reduction_of_[receive]; }
-  // Receives from a rank in order, by step.
+  // Receives from a rank in order, as steps.
   std::span<const std::uint32_t> receives(std::uint32_t peer) const { return receives_[peer]; }
   std::uint64_t largest_receive(std::uint32_t peer) const { return largest_receive_[peer]; }
   bool talks_to(std::uint32_t peer) const { return talks_to_[peer]; }

@@ -1,4 +1,4 @@
-// Order of operations: those that share memory with earlier ones wait for them, as fences do. The executor's own.
+// Order of operations: those that share memory with earlier ones wait for them, as do fences. Internal to the executor.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ class Precedence {
  public:
   explicit Precedence(Operations& operations) : operations_(operations) {}
 
-  // Makes an operation that was not started yet wait for the earlier ones that it must not overtake.
+  // Makes an operation that has not started wait for the earlier ones that it must not overtake.
   void order(Operation& op, const Plan& plan);
-  // Its memory is free, and what waited for it alone is due.
+  // Releases its memory; operations that waited only for it become due.
   void ended(Operation& op);
-  // The next operation that waits for no earlier one any more; nullptr: none.
+  // The next operation without earlier ones to wait for; nullptr: none.
   std::shared_ptr<Operation> next_due();
   // An operation that has not ended and uses this memory, where either writes; 0: there is none.
   OpId user_of(const void* base, std::uint64_t bytes, bool writes) const;

@@ -40,7 +40,7 @@ void reduce(ElementType type, ReduceOp op, void* into, const void* with, std::si
 // are cut towards zero.
 void scale(ElementType type, void* data, std::size_t count, double factor);
 
-// data[i] = data[i] / divisor: what makes an average of a sum. Integers are cut towards zero.
+// data[i] = data[i] / divisor, which turns a sum into an average. Integers are cut towards zero.
 void divide(ElementType type, void* data, std::size_t count, std::uint32_t divisor);
 
 const char* reduce_engine();  // "avx2" or "portable"

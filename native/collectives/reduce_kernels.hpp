@@ -22,7 +22,7 @@ const ReduceTable* avx2_reductions();  // nullptr where the processor or the com
 
 namespace {
 
-// What an element is in memory (Stored), and what is computed with (Value).
+// Type of an element in memory (Stored), and type for computations (Value).
 template <typename T>
 struct Plain {
   using Stored = T;

@@ -12,7 +12,7 @@ namespace {
 
 std::atomic_ref<std::uint64_t> shared(std::uint64_t& word) { return std::atomic_ref<std::uint64_t>(word); }
 
-// Each word is read once, so that what was checked is what is used.
+// Each word is read once, so that checked and used values are the same.
 MessageHead read_head(MessageHead& head) {
   std::array<std::uint64_t, sizeof(MessageHead) / sizeof(std::uint64_t)> words;
   auto* source = reinterpret_cast<std::uint64_t*>(&head);

@@ -1,5 +1,5 @@
-// Cells in memory that two processes share: each holds one small message, and they are used in turn. A message takes one
-// cache line from one processor to the other, where the ring takes three. Without a free cell the ring takes it.
+// Cells in memory shared by two processes: each holds one small message, and they are used in turn. A message takes one
+// cache line from one processor to the other, where the ring takes three. Without a free cell the ring is used.
 //
 // As in the ring, neither side trusts the other.
 #pragma once
@@ -25,7 +25,7 @@ static_assert(sizeof(Cell) == kCellBytes && kCellBytesMax <= kEagerBytesMax);
 
 class CellWriter {
  public:
-  // `area`: kCellAreaBytes, zero at first, aligned to a cache line.
+  // `area`: kCellAreaBytes, initially zero, aligned to a cache line.
   explicit CellWriter(std::uint8_t* area) : cells_(reinterpret_cast<Cell*>(area)) {}
 
   // False: the reader has not emptied the next cell.
@@ -42,9 +42,9 @@ class CellReader {
 
   // The next message, until pop().
   RingAnswer next(RingMessage& message);
-  // Its cell is free.
+  // Frees the cell of the message.
   void pop();
-  // Whether something is there, for a reader that has asked to be woken.
+  // True if a message is pending, for a reader that has asked to be woken.
   bool filled();
 
  private:

@@ -10,14 +10,11 @@
 #include "collectives/shared_cells.hpp"
 #include "collectives/shared_memory.hpp"
 #include "collectives/shared_ring.hpp"
+#include "collectives/sleeper.hpp"
 
 namespace openmrc::collectives {
 
-// Who may sleep at one side, each with a doorbell.
-enum class Sleeper : std::uint8_t { kWaiter = 0, kThread = 1 };
-inline constexpr std::size_t kSleepers = 2;
-
-// What a peer needs to know: where it can open the rings that it shall write to, and what to ring.
+// Data for the peer: the files of the rings that it writes to, and of the doorbells.
 struct SharedOffer {
   ProcessFile memory;
   std::array<ProcessFile, kSleepers> doorbells;
@@ -28,18 +25,18 @@ class SharedLink {
   explicit SharedLink(std::uint32_t lanes);  // throws NicError
 
   ProcessFile memory() const { return incoming_.file(); }
-  // The peer's side. False: out of reach.
+  // Opens the peer's side. False: unreachable.
   bool open(const SharedOffer& offer);
-  // Nobody else opens our side from now on.
+  // Prevents other processes from opening our side from now on.
   void hide() { incoming_.hide(); }
 
-  // As RingWriter::put(), or in a cell where one is free; wakes who sleeps.
+  // As RingWriter::put(), or in a cell if one is free; wakes sleepers.
   RingAnswer put(std::uint32_t lane, const RingHead& head, const void* data);
   RingReader& reader(std::uint32_t lane) { return readers_[lane]; }
   CellReader& cells(std::uint32_t lane) { return cell_readers_[lane]; }
-  // A message was taken; wakes who sleeps at the other side if it has waited for room.
+  // Frees a taken message; wakes a writer that has waited for room.
   void pop(std::uint32_t lane);
-  // Asks the peer to ring when it writes or makes room. True: there is something already.
+  // Asks the peer to ring when it writes or makes room. True: a message is pending already.
   bool sleep(Sleeper sleeper);
   void stay_awake(Sleeper sleeper);
 

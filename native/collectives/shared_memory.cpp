@@ -15,7 +15,7 @@
 namespace openmrc::collectives {
 namespace {
 
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // who shrinks it would have the others killed
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // shrinking the file would crash its users
 
 ProcessFile describe(const nic::FileDescriptor& fd) {
   struct stat found{};
@@ -27,7 +27,7 @@ bool is_it(const struct stat& found, const ProcessFile& file, mode_t kind) {
   return (found.st_mode & S_IFMT) == kind && found.st_dev == file.device && found.st_ino == file.inode;
 }
 
-// Looks before it opens: opening something else could have effects.
+// Checks the file before opening it, as opening another kind of file could have side effects.
 nic::FileDescriptor open_file(const ProcessFile& file, mode_t kind) {
   const std::string path = "/proc/" + std::to_string(file.process) + "/fd/" + std::to_string(file.descriptor);
   struct stat found{};
@@ -37,7 +37,7 @@ nic::FileDescriptor open_file(const ProcessFile& file, mode_t kind) {
   return fd;
 }
 
-// A full pipe is readable already, which is all we want.
+// A full pipe is readable already, as intended.
 void write_one(int pipe) {
   const char one = 1;
   [[maybe_unused]] const ssize_t written = ::write(pipe, &one, sizeof one);

@@ -1,5 +1,5 @@
-// Memory and doorbells that other processes of this host may open, by what their owner tells of them. Nothing of it has
-// a name in the file system, so nothing is left when the last process that uses it is gone.
+// Memory and doorbells that other processes of this host may open by a description from their owner. Neither has a name
+// in the file system, so nothing is left when the last process that uses it ends.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace openmrc::collectives {
 
-// An open file of a process. The device and inode tell whether what is found there is what was meant.
+// An open file of a process. Device and inode verify the identity of an opened file.
 struct ProcessFile {
   std::uint64_t process = 0, descriptor = 0, device = 0, inode = 0;
 };
@@ -17,7 +17,7 @@ struct ProcessFile {
 class SharedMemory {
  public:
   SharedMemory() = default;
-  // Zeros, of a size that nobody can change any more. Throws NicError.
+  // Zeroed memory of a sealed size. Throws NicError.
   explicit SharedMemory(std::size_t bytes);
   ~SharedMemory();
   SharedMemory(SharedMemory&& other) noexcept;
@@ -25,12 +25,12 @@ class SharedMemory {
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  // Another process's. Not valid: it cannot be reached, or is not as the constructor above makes it.
+  // Opens another process's memory. Invalid: unreachable, or not created by the constructor above.
   static SharedMemory open(const ProcessFile& file, std::size_t bytes);
 
   bool valid() const { return base_ != nullptr; }
   std::uint8_t* base() { return base_; }
-  // For others to open, until hide().
+  // Description for other processes, until hide().
   ProcessFile file() const;
   void hide() { file_.reset(); }
 
@@ -42,7 +42,7 @@ class SharedMemory {
   std::size_t bytes_ = 0;
 };
 
-// Wakes its owner, who sleeps until fd() is readable. A pipe: unlike an eventfd, another process can open it.
+// Wakes its owner, which sleeps until fd() is readable. A pipe: unlike an eventfd, another process can open it.
 class Doorbell {
  public:
   Doorbell();  // throws NicError
@@ -56,13 +56,14 @@ class Doorbell {
   }
 
  private:
-  nic::FileDescriptor reading_, writing_;  // the writing end is kept: without any, the reading one were always readable
+  nic::FileDescriptor reading_,
+      writing_;  // the writing end stays open, or the reading one would always be readable
 };
 
 // Another process's doorbell.
 class RemoteDoorbell {
  public:
-  // False: it cannot be reached.
+  // False: unreachable.
   bool open(const ProcessFile& file);
   void ring();
 

@@ -10,7 +10,8 @@
 namespace openmrc::collectives {
 namespace {
 
-constexpr std::uint32_t kSkip = 0;  // as the kind of a message: the rest of the ring is empty, go on at its beginning
+constexpr std::uint32_t kSkip =
+    0;  // as the kind of a message: the rest of the ring is empty, continue at its beginning
 
 // A record and the empty rest of the ring before it fit into what is free when the reader rings.
 static_assert(2 * (kPartBytesMax + kRecordAlignment) <= kRingBytes / 2);
@@ -25,7 +26,7 @@ std::size_t record_bytes(std::size_t data_bytes) {
   return (kRingHeadBytes + data_bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
 }
 
-// Each word is read once, so that what was checked is what is used.
+// Each word is read once, so that checked and used values are the same.
 RingHead read_head(std::uint8_t* at) {
   std::array<std::uint64_t, kRingHeadBytes / sizeof(std::uint64_t)> words;
   auto* source = reinterpret_cast<std::uint64_t*>(at);
@@ -68,7 +69,7 @@ RingAnswer RingWriter::find_room(std::size_t needed) {
     if (taken > written_ || written_ - taken > kRingBytes) return RingAnswer::kBroken;
     if (kRingBytes - (written_ - taken) >= needed) return RingAnswer::kOk;
     if (said) return RingAnswer::kNothing;
-    // And another look: the reader may have gone on before it could see that we wait.
+    // Checks again: the reader may have advanced before it could see that we wait.
     shared(control_->writer_waits).store(1, std::memory_order_seq_cst);
     waits_ = true;
   }
@@ -122,7 +123,7 @@ bool RingReader::pop() {
   MRC_ASSERT(current_ > 0);
   advance(current_);
   current_ = 0;
-  // Not for every message: a writer that is woken shall find work for a while.
+  // Not for every message: a woken writer should find work for a while.
   if (seen_ - taken_ > kRingBytes / 2) return false;
   const auto waits = shared(control_->writer_waits);
   return waits.load(std::memory_order_seq_cst) != 0 && waits.exchange(0) != 0;

@@ -1,14 +1,14 @@
-// A ring of messages in memory that two processes share: one writes, the other reads. Neither trusts the other: what the
-// other may change is read once and checked, and own positions are kept outside of the memory.
+// A ring of messages in memory shared by a writing and a reading process. Neither trusts the other: values that the
+// other may change are read once and checked, and own positions are kept outside of the memory.
 //
-// Who is about to sleep says so in the ring; whoever writes or makes room then rings a doorbell, which is none of the
-// ring's business.
+// A side that is about to sleep marks this in the ring; the other side, after writing or making room, then rings a
+// doorbell, which is not part of the ring.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "collectives/mailbox.hpp"
+#include "collectives/message.hpp"
 
 namespace openmrc::collectives {
 
@@ -16,7 +16,7 @@ inline constexpr std::size_t kRingBytes = 512U << 10;
 inline constexpr std::size_t kPartBytesMax = 64U << 10;  // of a message that travels in several parts
 inline constexpr std::size_t kRecordAlignment = 64;
 
-// First bytes of a record. `left`: of a part, how many bytes of its message come after it.
+// First bytes of a record. `left`: for a part, number of bytes of its message after it.
 struct RingHead {
   MessageHead message;
   std::uint64_t left = 0;
@@ -24,8 +24,8 @@ struct RingHead {
 inline constexpr std::size_t kRingHeadBytes = sizeof(RingHead);
 static_assert(kRingHeadBytes == 48 && kRecordAlignment >= kRingHeadBytes && kRingBytes % kRecordAlignment == 0);
 
-// In front of the records: what each side tells the other, in bytes since the beginning; who sleeps at the reader's
-// side, a bit for each; whether the writer has found no room.
+// Shared state in front of the records: positions of both sides, in bytes since the beginning; a bit for each sleeper
+// at the reader's side; a flag for a writer without room.
 struct RingControl {
   alignas(64) std::uint64_t written = 0;
   alignas(64) std::uint64_t taken = 0;
@@ -35,19 +35,20 @@ struct RingControl {
 inline constexpr std::size_t kRingAreaBytes = sizeof(RingControl) + kRingBytes;
 static_assert(sizeof(RingControl) % kRecordAlignment == 0);
 
-// kBroken: the other side wrote what cannot be.
+// kBroken: the other side wrote invalid values.
 enum class RingAnswer : std::uint8_t { kOk, kNothing, kBroken };
 
 class RingWriter {
  public:
-  // `area`: kRingAreaBytes, zero at first, aligned to kRecordAlignment.
+  // `area`: kRingAreaBytes, initially zero, aligned to kRecordAlignment.
   explicit RingWriter(std::uint8_t* area);
 
-  // At most kPartBytesMax behind the head. kNothing: no room; freed() will tell when half of the ring is free.
+  // At most kPartBytesMax behind the head. kNothing: no room; freed() returns true when half of the ring is free.
   RingAnswer put(const RingHead& head, const void* data);
-  // Room has been made since put() found none. True once.
+  // True once after room has been made since put() found none.
   bool freed();
-  // Who sleeps at the other side, and is to be woken: asked after put(), and when that side's messages were taken, once.
+  // Sleepers at the other side to be woken, each returned once; call after put(), and after taking that side's
+  // messages.
   std::uint32_t sleepers();
 
  private:
@@ -68,13 +69,13 @@ class RingReader {
  public:
   explicit RingReader(std::uint8_t* area);
 
-  // What next() may then give, and no more: a writer that goes on and on holds up nobody.
+  // Sets the limit of next(), so that a writer that never pauses does not hold up other work.
   RingAnswer look();
   // The next message, until pop().
   RingAnswer next(RingMessage& message);
-  // Its place is free. True: the writer had found no room, and has some now.
+  // Frees the message's space. True: the writer had found no room, and has some now.
   bool pop();
-  // Asks for a ring at the next message. True: there is something already.
+  // Asks for a ring at the next message. True: a message is pending already.
   bool sleep(std::uint32_t sleeper);
   void stay_awake(std::uint32_t sleeper);
 
@@ -84,7 +85,7 @@ class RingReader {
   RingControl* control_;
   std::uint8_t* records_;
   std::uint64_t taken_ = 0, seen_ = 0;
-  std::size_t current_ = 0;  // bytes of the record that next() gave
+  std::size_t current_ = 0;  // size of the record returned by next()
 };
 
 }  // namespace openmrc::collectives

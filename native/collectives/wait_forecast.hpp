@@ -1,5 +1,5 @@
-// Whether somebody will wait for the next operation at once, and drive the device while waiting. Programs that do so have
-// no need of the executor's thread, and to have it watch costs more than a short operation.
+// Forecast that the next operation will be waited for at once, by a thread that drives the device. Programs with this
+// pattern do not need the executor's thread, whose watch would cost more than a short operation.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class WaitForecast {
   bool waits_expected() const { return expected_; }
   void submitted(nic::TimeNs now) { submitted_ = now; }
 
-  // Somebody waits. True: from now on waits are expected.
+  // Records a wait. True: from now on waits are expected.
   bool waited(nic::TimeNs now) {
     if (now - submitted_ > kPrompt) {
       prompt_waits_ = 0;
@@ -25,7 +25,7 @@ class WaitForecast {
     return expected_ = true;
   }
 
-  // After a nap of the thread. `operations`: since the beginning; `missed`: one runs, and nobody waits.
+  // Called after a nap of the thread. `operations`: since the beginning; `missed`: one runs, and nobody waits.
   void doubt(nic::TimeNs now, std::uint64_t operations, bool missed) {
     const bool idle = std::exchange(operations_, operations) == operations;
     if (!idle && !(missed && now - submitted_ > kPrompt)) return;
@@ -34,7 +34,7 @@ class WaitForecast {
   }
 
  private:
-  // So soon after the call, so many times in a row, makes the next waits likely.
+  // This many waits in a row this soon after the call make further ones likely.
   static constexpr nic::TimeNs kPrompt = 100 * nic::kNsPerUs;
   static constexpr std::uint32_t kPromptWaits = 16;
 

@@ -1,4 +1,4 @@
-// Completion queues: bounded rings. A completion that does not fit is an overrun, which is fatal to the QP that caused it.
+// Completion queues: bounded rings. A completion that does not fit is an overrun, which is fatal to its QP.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class CompletionQueue {
   CompletionQueue(CqId id, std::uint32_t capacity, std::deque<CqId>& signaled)
       : id_(id), capacity_(capacity), signaled_(signaled) {}
 
-  // False: full, the completion is lost and the queue is in overrun from now on.
+  // False if full: the completion is lost and the queue stays in overrun.
   bool push(const Completion& completion) {
     if (entries_.size() >= capacity_) {
       overrun_ = true;
@@ -41,7 +41,7 @@ class CompletionQueue {
   void signal_taken() { is_signaled_ = false; }
   bool overrun() const { return overrun_; }
 
-  std::uint32_t users = 0;  // QPs that complete here
+  std::uint32_t users = 0;  // QPs that complete into this queue
 
  private:
   CqId id_;

@@ -28,13 +28,13 @@ wire::Bth endpoint_bth(const EngineConfig& config, wire::Opcode opcode, std::uin
   return bth;
 }
 
-// `wanted` where this port can send from it, else one that stands for it: other wishes, other paths.
+// `wanted` if this port can send from it, else a substitute; different arguments give different paths.
 std::uint32_t own_ev(const PortConfig& port, std::uint32_t wanted) {
   if (port.evs.empty() || std::find(port.evs.begin(), port.evs.end(), wanted) != port.evs.end()) return wanted;
   return port.evs[wanted % port.evs.size()];
 }
 
-// The response to a padded request is as large as that (X.3.1): the way back is tried, too, and nothing is amplified.
+// The response to a padded request has the same size (X.3.1): it also tests the return path, and nothing is amplified.
 std::uint32_t padding_of_response(std::uint32_t request_padding) {
   return request_padding - std::min(request_padding, kResponseGrowth);
 }
@@ -60,7 +60,8 @@ bool EndpointOperations::send_ev_probe(TimePs now, const Asker& asker, PeerId pe
   request.asker = asker;
   request.peer = peer;
   request.ev = ev;
-  // Nobody else can answer in the peer's place, nor one rank of a host for another.
+  // The nonce keeps third parties from answering in the peer's place, and one rank of a host from answering for
+  // another.
   request.nonce = static_cast<std::uint32_t>(keyed_hash(secret_, {kProbeNonceHash, ++nonces_drawn_}));
   request.padding_bytes = padding_bytes;
   request.deadline = now + timeout;
@@ -70,7 +71,7 @@ bool EndpointOperations::send_ev_probe(TimePs now, const Asker& asker, PeerId pe
 
 // A.12.3: port status update.
 void EndpointOperations::send_port_status(TimePs now, PortMask ports_up) {
-  // A newer status makes older ones that are still on their way worthless.
+  // A newer status supersedes older ones in flight.
   std::erase_if(requests_, [&](const Request& request) {
     const bool status = request.op == wire::EndpointOp::kPortStatusUpdate;
     if (status && request.unsent) --unsent_;
@@ -95,7 +96,7 @@ void EndpointOperations::check_ports(TimePs now) {
   port_check_at_ = now + config_.port_check_interval;
 }
 
-// X.2.6. A status may have been forged, or its correction lost, and where no data flows nothing else would show it.
+// X.2.6. A status may have been forged, or its correction lost; without data traffic only a probe can reveal that.
 void EndpointOperations::probe_down_ports(TimePs now, PortMask ports_up) {
   port_check_at_ = kNever;
   std::uint32_t left = kPortChecksMax;
@@ -107,7 +108,7 @@ void EndpointOperations::probe_down_ports(TimePs now, PortMask ports_up) {
       if ((down & ports_up) >> port == 0) break;
       if ((down & ports_up & PortMask{1} << port) == 0) continue;
       const Ev ev{own_ev(config_.ports[port], next_wire_id_), port};
-      if (send_ev_probe(now, {0, 0, true}, peer.id, ev, config_.port_check_interval)) --left;
+      if (send_ev_probe(now, {.port_check = true}, peer.id, ev, config_.port_check_interval)) --left;
     }
   });
 }
@@ -133,16 +134,19 @@ Peer* EndpointOperations::handle_request(TimePs now, const RxDatagram& datagram,
   } else if (status) {
     return take_port_status(now, *peer, datagram, packet, ports_up);
   } else if (peer != nullptr) {
-    queue_response(now, {peer->answers, config_.answer_interval_peer, kAnswersAtOncePeer}, datagram, packet);
+    queue_response(now,
+                   {.budget = peer->answers, .interval = config_.answer_interval_peer, .burst = kAnswersAtOncePeer},
+                   datagram, packet);
   } else {
-    queue_response(now, {strangers_, kStrangerInterval, kStrangersAtOnce}, datagram, packet);
+    queue_response(now, {.budget = strangers_, .interval = kStrangerInterval, .burst = kStrangersAtOnce}, datagram,
+                   packet);
   }
   return nullptr;
 }
 
 void EndpointOperations::queue_response(TimePs now, Ration own, const RxDatagram& datagram,
                                         const wire::Packet& packet) {
-  // X.2.4: rations.
+  // X.2.4: rate limits.
   const bool allowed =
       own.budget.has(now, own.interval, own.burst) && answers_.has(now, config_.answer_interval, kAnswersAtOnce);
   if (!allowed || responses_.size() >= kResponsesMax) {
@@ -175,18 +179,20 @@ Peer* EndpointOperations::take_port_status(TimePs now, Peer& peer, const RxDatag
     ++wrong_nonce_;
     return nullptr;
   }
-  // The port that carries a status is up (X.2.2). A mask that says otherwise, such as an empty one, says nothing about
-  // the others.
+  // The port that carries a status is up (X.2.2). A mask that denies this, such as an empty one, is invalid for the
+  // other ports, too.
   if ((packet.erth.port_status_mask >> datagram.port & 1U) == 0) {
     ++contradictory_;
     return nullptr;
   }
-  queue_response(now, {peer.answers, config_.answer_interval_peer, kAnswersAtOncePeer}, datagram, packet);
+  queue_response(now, {.budget = peer.answers, .interval = config_.answer_interval_peer, .burst = kAnswersAtOncePeer},
+                 datagram, packet);
   const auto id = static_cast<std::uint16_t>(packet.bth.psn);
-  if (peer.status_seen && static_cast<std::int16_t>(id - peer.status_id) < 0) return nullptr;  // a newer one was faster
+  if (peer.status_seen && static_cast<std::int16_t>(id - peer.status_id) < 0)
+    return nullptr;  // a newer one overtook it
   peer.status_seen = true;
   peer.status_id = id;
-  // A peer that shares no port with us could not have sent it.
+  // A peer that shares no port with this NIC cannot have sent it.
   PortMask reported = packet.erth.port_status_mask & peer.existing_ports();
   if ((reported & ports_up) == 0) reported |= peer.ports_up;
   if (reported == peer.ports_up) return nullptr;
@@ -196,7 +202,7 @@ Peer* EndpointOperations::take_port_status(TimePs now, Peer& peer, const RxDatag
 
 Peer* EndpointOperations::handle_response(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
   const auto id = static_cast<std::uint16_t>(packet.bth.psn);
-  // X.2.5: answer to the asker.
+  // X.2.5: result to the originator.
   const auto found = std::find_if(requests_.begin(), requests_.end(), [&](const Request& request) {
     return request.wire_id == id && !request.unsent && request.op == packet.eeth.op &&
            request.nonce == packet.eeth.nonce && packet.payload_bytes == padding_of_response(request.padding_bytes);
@@ -295,7 +301,7 @@ bool EndpointOperations::build_response(TimePs now, PortMask free_ports, PortMas
   const auto found = std::find_if(responses_.begin(), responses_.end(),
                                   [&](const Response& response) { return (free_ports >> response.port & 1) != 0; });
   if (found == responses_.end()) return false;
-  // Back on the EV of the request: probes of random EVs then try as many ways back.
+  // The response takes the EV of the request: probes of random EVs thus test as many return paths.
   BurstBuilder builder(burst, config_, found->destination, found->udp_port, found->port,
                        own_ev(config_.ports[found->port], found->eeth.entropy), TrafficClass::kControl, 0);
   wire::Packet packet;
@@ -309,8 +315,8 @@ bool EndpointOperations::build_response(TimePs now, PortMask free_ports, PortMas
   return true;
 }
 
-// A status goes over any port that is up at both ends, another one at each attempt, in the name of any connection,
-// which may have ended at the other side. False: not now.
+// Chooses a port that is up at both ends, another one at each attempt, and any connection as originator, since a given
+// one may have ended at the peer. False: none is possible now.
 bool EndpointOperations::place_status(Request& request, const Peer& peer, PortMask possible) const {
   if (possible == 0) return false;
   std::vector<const QpContext*> connected;

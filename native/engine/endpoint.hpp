@@ -1,8 +1,8 @@
 // Endpoint operations: EV probes and port status updates between NICs, without a QP (A.12, A.13).
 //
-// Anyone can send such a packet, from any address. A request for an EV probe is answered if a known peer has its address
-// and UDP port, at a bounded rate; a port status counts if it carries the nonce of a connection with its sender; an
-// answer counts if it echoes the nonce of the request.
+// Such packets can come from anyone, with any source address. An EV probe is answered, at a bounded rate, if a known
+// peer has its address and UDP port; a port status counts if it carries the nonce of a connection with its sender; a
+// response counts if it echoes the nonce of the request.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ class EndpointOperations {
   EndpointOperations(const EngineConfig& config, PeerTable& peers, const HashKey& secret)
       : config_(config), peers_(peers), secret_(secret) {}
 
-  // Origin of a probe, and destination of its result: the application (request id), a QP's reverse paths (QP number), or
-  // the check of a port that the peer has reported down.
+  // Originator of a probe and destination of its result: the application (request id), a QP's reverse paths (QP
+  // number), or the check of a port that the peer has reported down.
   struct Asker {
     std::uint32_t qp = 0;  // 0: the application, unless `port_check`
     std::uint16_t request_id = 0;
@@ -34,19 +34,19 @@ class EndpointOperations {
     EndpointResult answer;
   };
 
-  // `padding_bytes`, a multiple of 4: request and answer are made that much larger, to see whether packets of that size
-  // arrive. False: too many requests wait for an answer.
+  // Pads request and response by `padding_bytes`, a multiple of 4, to test packets of that size. False: too many
+  // requests are unanswered.
   bool send_ev_probe(TimePs now, const Asker& asker, PeerId peer, const Ev& ev, TimePs timeout,
                      std::uint32_t padding_bytes = 0);
-  // Reports to every connected peer which of our ports are up; repeated over the remaining ports until answered. A peer
-  // that has never answered anything gets a single datagram: its address is a mere claim.
+  // Reports the state of the local ports to every connected peer; repeated over the remaining ports until answered. A
+  // peer that has never answered gets a single datagram, because its address is unverified.
   void send_port_status(TimePs now, PortMask ports_up);
-  // The ports of a peer that are believed down are probed from time to time.
+  // Probes the ports of peers that are believed down, at `port_check_interval`.
   void check_ports(TimePs now);
   // Ends the requests to a peer that is about to be removed.
   void forget(PeerId peer);
 
-  // Both return the peer whose port state changed, if any.
+  // Return the peer whose port state changed; nullptr if none did.
   Peer* handle_request(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, PortMask ports_up);
   Peer* handle_response(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
   void handle_timer(TimePs now, PortMask ports_up);
@@ -54,7 +54,7 @@ class EndpointOperations {
   TimePs next_timer() const { return std::min(next_deadline_, port_check_at_); }
   bool build_request(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst);
   bool build_response(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst);
-  // Answers come after data, but not endlessly.
+  // Responses leave after data, but within a bounded time.
   bool response_overdue(TimePs now) const {
     return !responses_.empty() && now - responses_.front().arrived >= config_.answer_patience;
   }
@@ -90,7 +90,7 @@ class EndpointOperations {
     TimePs arrived = 0;
   };
 
-  // Of one asker: a budget and its limits.
+  // Budget and limits of the responses to one peer.
   struct Ration {
     Budget& budget;
     TimePs interval = 0;

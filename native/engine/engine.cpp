@@ -8,7 +8,7 @@
 namespace openmrc {
 namespace {
 
-// Runs a command on a QP; whatever it did may have given the QP something to send.
+// Runs a command on a QP, after which the QP may have packets to send.
 template <typename Command>
 Status on_qp(EngineImpl& impl, std::uint32_t qpn, Command command) {
   Qp* qp = impl.find(qpn);
@@ -134,7 +134,7 @@ Status Engine::send_ev_probe(TimePs now, PeerId peer, PortId port, std::uint32_t
   if (target == nullptr) return Status::kNotFound;
   if (port >= target->ports.size() || timeout <= 0) return Status::kInvalidArgument;
   if (padding_bytes > kProbePaddingMax || padding_bytes % 4 != 0) return Status::kInvalidArgument;
-  const EndpointOperations::Asker asker{0, request_id, false};
+  const EndpointOperations::Asker asker{.request_id = request_id};
   const bool taken = impl_->endpoint.send_ev_probe(now, asker, peer, {ev, port}, timeout, padding_bytes);
   return taken ? Status::kOk : Status::kQueueFull;
 }

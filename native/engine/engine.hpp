@@ -1,14 +1,14 @@
 // The MRC engine of one NIC, sans-IO: all QPs, their paths and congestion control, registered memory, CQs.
 //
 // Four kinds of methods:
-//   handle_*   things that happen to the NIC: a datagram, a timer, a port going down or up
-//   commands   what the application or the controller asks for; they answer with a Status
-//   poll_*     what the driver must now do or may now fetch: datagrams, completions, events, endpoint results
+//   handle_*   events of the NIC: a datagram, a timer, a port going down or up
+//   commands   requests of the application or the controller; they return a Status
+//   poll_*     output for the driver: datagrams, completions, events, endpoint results
 //   nouns      getters, without side effects
 //
 // Order of calls. After any handle_* or command: call poll_transmit until it returns false, then next_timer and arm one
-// timer for it; poll_completion / poll_event whenever convenient (they only drain queues). `now` must not go backwards.
-// When next_timer() <= now, call handle_timer. Nothing inside reads a clock, a socket, a file or an outside random source;
+// timer for it; poll_completion / poll_event at any time (they only drain queues). `now` must not go backwards. When
+// next_timer() <= now, call handle_timer. Nothing inside reads a clock, a socket, a file or an outside random source;
 // the same calls with the same arguments give the same results, bit for bit.
 //
 // Not thread safe: one engine, one lock.
@@ -50,17 +50,16 @@ struct EngineConfig {
   bool driver_seals = false;              // bursts come without their ICRCs, which the driver adds: see engine/seal.hpp
   TimePs endpoint_retry = 20 * kPsPerMs;  // port status updates are repeated this often until answered
   std::uint8_t endpoint_retries = 8;
-  // Answers to EV probes: one an interval for each peer and in all (0: no limit), and so many at once. They leave after
-  // data and acknowledgements unless one has waited for `answer_patience`.
+  // Limits on answers to EV probes: one per interval for each peer and in total (0: no limit), with bursts of this
+  // size. They leave after data and acknowledgements unless one has waited for `answer_patience`.
   TimePs answer_interval_peer = 200 * kPsPerUs;
   TimePs answer_interval = 20 * kPsPerUs;
   TimePs answer_patience = 100 * kPsPerUs;
-  // EV probes of unknown senders: false leaves them unanswered, true answers few (a diagnostic service).
+  // EV probes of unknown senders: false leaves them unanswered, true answers a limited number (a diagnostic service).
   bool answer_strangers = false;
   // A peer's ports that are believed down are probed this often, while QPs use the peer; kNever: never.
   TimePs port_check_interval = kPsPerSecond;
-  // Packets of a burst on a plane that is controlled by delay, which has a measure of its own for them; 0: as many as the
-  // driver takes elsewhere.
+  // Packets per burst on a plane that is controlled by delay, which limits bursts separately; 0: the driver's limit.
   std::uint32_t plane_burst_packets = 0;
   std::uint32_t reverse_probe_packets = 1;        // that must have come in since the last one
   TimePs reverse_probe_interval = 50 * kPsPerMs;  // refresh of the reverse EV set while traffic is inbound only
@@ -82,8 +81,8 @@ struct RxDatagram {
 
 // One datagram to send: gather headers, payload, trailer.
 struct TxPacket {
-  // Ends with the trailer of the packet before in the burst, right in front of the headers: a driver that sends the burst
-  // in one piece gathers both as one.
+  // Ends with the trailer of the previous packet of the burst, directly before the headers: a driver that sends the
+  // burst in one piece gathers both as one.
   std::array<std::uint8_t, kTrailerBytesMax> seam;
   std::array<std::uint8_t, kHeaderBytesMax> headers;
   const std::uint8_t* payload;  // in registered memory; nullptr when the region is phantom
@@ -111,7 +110,7 @@ struct TxBurst {
   std::array<TxPacket, kBurstPacketsMax> packets;
 };
 
-// Where a peer NIC lives: one address per port, in port order. Two NICs meet plane by plane.
+// Addresses of a peer NIC: one per port, in port order. Two NICs meet plane by plane.
 struct PeerConfig {
   std::vector<Address> ports;
   std::uint16_t udp_port = 4791;
@@ -120,17 +119,17 @@ struct PeerConfig {
 
 struct RegionConfig {
   std::uint8_t* base = nullptr;       // nullptr: phantom region, lengths only (simulator)
-  std::uint64_t virtual_address = 0;  // what lkey/rkey users name; usually the address itself
+  std::uint64_t virtual_address = 0;  // address in the terms of lkey/rkey users; usually the address itself
   std::uint64_t length_bytes = 0;
   std::uint32_t key = 0;    // lkey and rkey; unguessable, drawn by the driver; unique, not 0
   std::uint8_t access = 0;  // Access bits
   DomainId domain = 0;      // of the QPs that may use the key, at either end
 };
 
-// What a driver takes when it asks for something to send.
+// Kinds of packets that a driver requests.
 enum class Outgoing : std::uint8_t {
   kEverything,  // control first, then retransmissions and data of the QPs in turn
-  kDataOnly,    // acknowledgements stay where they are, and merge, until the driver asks for everything again
+  kDataOnly,    // acknowledgements wait, and merge, until the driver requests everything
 };
 
 struct EndpointResult {
@@ -160,7 +159,7 @@ class Engine {
   // `datagram_bytes` (above 0) but the last, which may be shorter.
   void handle_train(TimePs now, const RxDatagram& train, std::size_t datagram_bytes);
   void handle_timer(TimePs now);
-  // Carrier of one local port. Peers are told by a port status update over the remaining ports.
+  // Carrier of one local port. Peers are informed by a port status update over the remaining ports.
   void handle_port_state(TimePs now, PortId port, bool up);
   // The driver sets its clock back by `by`, a multiple of kClockRebase, from the next call on: before kEngineTimeMax.
   void handle_clock_rebase(TimePs by);
@@ -185,7 +184,7 @@ class Engine {
   // --- commands: work
   Status post_send(TimePs now, std::uint32_t qp, const SendWr& wr);
   Status post_recv(std::uint32_t qp, std::uint64_t wr_id);
-  // Asks the peer's QP for its state, over the next path; the answer shows in qp_answered(). kInvalidState: not in RTS,
+  // Asks the peer's QP for its state, over the next path; qp_answered() reflects the answer. kInvalidState: not in RTS,
   // or RC.
   Status ask_peer(std::uint32_t qp);
 
@@ -210,7 +209,8 @@ class Engine {
 
   // --- nouns
   TimePs next_timer() const;  // kNever: none
-  // How long the driver may leave acknowledgements unread. 0: the end of some message is under way; kNever: nothing is.
+  // Time for which the driver may leave acknowledgements unread. 0: the end of some message is in flight; kNever:
+  // nothing is.
   TimePs patience() const;
   QpState qp_state(std::uint32_t qp) const;  // kReset for an unknown QP
   QpErrorCause qp_error(std::uint32_t qp) const;
@@ -228,7 +228,7 @@ class Engine {
   std::size_t peer_count() const;
   const PortStats& port_stats(PortId port) const;
   DropStats drops() const;
-  // Adds where the state of QPs lies that traffic touches; holds until QPs or their settings change, as a hint for longer.
+  // Adds the addresses of QP state that traffic touches; valid until QPs or their settings change, then still a hint.
   void hot_memory(HotMemory& memory) const;
   const EngineConfig& config() const;
 

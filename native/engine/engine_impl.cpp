@@ -8,17 +8,6 @@
 
 namespace openmrc {
 
-std::size_t EventQueue::poll(std::span<Event> out) {
-  const std::size_t count = std::min(out.size(), events_.size());
-  std::copy_n(events_.begin(), count, out.begin());
-  events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(count));
-  return count;
-}
-
-void EventQueue::rebase(TimePs by) {
-  for (Event& event : events_) event.time = rebased(event.time, by);
-}
-
 namespace {
 
 bool given(const HashKey& secret) { return secret.low != 0 || secret.high != 0; }
@@ -36,7 +25,7 @@ EngineImpl::EngineImpl(const EngineConfig& engine_config)
       secret(secret_of(engine_config)),
       events(config.events_max),
       endpoint(config, peers, secret),
-      services{config, memory, events, *this, 0, nullptr},
+      services{.config = config, .memory = memory, .events = events, .prober = *this},
       port_stats(config.ports.size()),
       qpn_rng_(Rng::for_component(config.seed, "qp_numbers")) {
   MRC_ASSERT(!config.ports.empty() && config.ports.size() <= kPortCountMax);
@@ -77,7 +66,7 @@ void EngineImpl::handle_datagram(TimePs now, const RxDatagram& datagram) {
   if (Qp* qp = deliver(now, datagram); qp != nullptr) touch(*qp);
 }
 
-// A QP has its deadlines looked at once for all the packets that it gets in a row.
+// The deadlines of a QP are checked once for all consecutive packets to it.
 void EngineImpl::handle_train(TimePs now, const RxDatagram& train, std::size_t datagram_bytes) {
   MRC_ASSERT(datagram_bytes > 0);
   RxDatagram datagram = train;
@@ -92,7 +81,7 @@ void EngineImpl::handle_train(TimePs now, const RxDatagram& train, std::size_t d
   if (latest != nullptr) touch(*latest);
 }
 
-// To the QP that it is for, which is returned; nullptr: to none.
+// Passes a datagram to its QP, which is returned; nullptr: no such QP.
 Qp* EngineImpl::deliver(TimePs now, const RxDatagram& datagram) {
   MRC_ASSERT(datagram.port < config.ports.size());
   PortStats& stats = port_stats[datagram.port];
@@ -109,6 +98,8 @@ Qp* EngineImpl::deliver(TimePs now, const RxDatagram& datagram) {
     return nullptr;
   }
   qp->handle_packet(now, datagram, packet_, drops);
+  const wire::Opcode opcode = packet_.bth.opcode;
+  if (qp->urgent() && (wire::is_data(opcode) || wire::is_rc_data(opcode))) urgent_.note(now);
   if (services.peer_ports_changed != nullptr) {
     peer_ports_changed(now, *services.peer_ports_changed);
     services.peer_ports_changed = nullptr;
@@ -175,6 +166,7 @@ void EngineImpl::handle_port_state(TimePs now, PortId port, bool up) {
 void EngineImpl::handle_timer(TimePs now) {
   endpoint.handle_timer(now, services.local_ports_up);
   drain_reverse_probes(now);
+  end_urgent_time(now);
   std::vector<Qp*> due;
   while (!timers_.empty() && timers_.top().time <= now) {
     const TimerEntry entry = timers_.top();
@@ -190,11 +182,12 @@ void EngineImpl::handle_timer(TimePs now) {
   }
 }
 
-// Every instant that the engine keeps has to move: the simulated pairs compare runs with and without.
+// Every stored instant has to move: the simulated pairs compare runs with and without.
 void EngineImpl::handle_clock_rebase(TimePs by) {
   MRC_ASSERT(by > 0 && by % kClockRebase == 0);
   events.rebase(by);
   endpoint.rebase(by);
+  urgent_.rebase(by);
   decltype(timers_) moved;
   for (; !timers_.empty(); timers_.pop()) moved.push({rebased(timers_.top().time, by), timers_.top().qpn});
   timers_ = std::move(moved);
@@ -202,12 +195,12 @@ void EngineImpl::handle_clock_rebase(TimePs by) {
 }
 
 TimePs EngineImpl::next_timer() const {
-  const TimePs endpoint_time = endpoint.next_timer();
-  return timers_.empty() ? endpoint_time : std::min(endpoint_time, timers_.top().time);
+  const TimePs next = std::min(endpoint.next_timer(), services.ordinary_data_waits ? urgent_.end() : kNever);
+  return timers_.empty() ? next : std::min(next, timers_.top().time);
 }
 
 void EngineImpl::probe_reverse_path(TimePs now, std::uint32_t qp, PeerId peer, const Ev& ev, TimePs timeout) {
-  (void)endpoint.send_ev_probe(now, {qp, 0, false}, peer, ev, timeout);
+  (void)endpoint.send_ev_probe(now, {.qp = qp}, peer, ev, timeout);
 }
 
 bool EngineImpl::poll_endpoint_result(EndpointResult& result) {
@@ -233,12 +226,12 @@ void EngineImpl::touch(Qp& qp) {
   }
   if (!qp.data_listed) {
     qp.data_listed = true;
-    data_ready_.push_back(&qp);
+    (qp.urgent() ? urgent_ready_ : data_ready_).push_back(&qp);
   }
   arm(qp);
 }
 
-// Deadlines mostly move later while traffic flows. An entry that is too early costs one look when it fires, and then
+// Deadlines mostly move later while traffic flows. An entry that is too early costs one check when it fires, and then
 // moves; only an earlier deadline needs an entry of its own.
 void EngineImpl::arm(Qp& qp) {
   count(qp, qp.under_way());
@@ -281,12 +274,14 @@ bool EngineImpl::build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, Port
                                        : qp->build_data(now, free_ports, burst_max, burst);
     if (result == BuildResult::kNothing) {
       qp->*listed = false;
-      arm(*qp);  // what was due and could not be built may have become a matter of time again
+      arm(*qp);  // due packets that could not be built may depend on time again
       continue;
     }
     list.push_back(qp);
     if (result != BuildResult::kBuilt) continue;
     arm(*qp);
+    // Also an idle QP sends probes of dead paths, which are not urgent.
+    if (qp->urgent() && !control && qp->under_way() != UnderWay::kNothing) urgent_.note(now);
     return true;
   }
   return false;
@@ -299,12 +294,30 @@ bool EngineImpl::build_control(TimePs now, PortMask free_ports, std::uint32_t li
          build_from(control_ready_, &Qp::control_listed, now, free_ports, limit, burst);
 }
 
+void EngineImpl::end_urgent_time(TimePs now) {
+  if (!services.ordinary_data_waits || urgent_.holds(now)) return;
+  services.ordinary_data_waits = false;
+  for (Qp* qp : in_order_) {
+    if (qp->urgent()) continue;
+    qp->resume(now);
+    touch(*qp);
+  }
+}
+
+// Urgent QPs come first, and data of the others waits for them (X.9.1).
+bool EngineImpl::build_data(TimePs now, PortMask free_ports, std::uint32_t limit, TxBurst& burst) {
+  if (build_from(urgent_ready_, &Qp::data_listed, now, free_ports, limit, burst)) return true;
+  end_urgent_time(now);
+  if (urgent_.holds(now) && data_ready_.size() > 0) services.ordinary_data_waits = true;
+  return !services.ordinary_data_waits && build_from(data_ready_, &Qp::data_listed, now, free_ports, limit, burst);
+}
+
 bool EngineImpl::poll_transmit(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst,
                                Outgoing what) {
   const std::uint32_t limit = std::clamp(burst_max, 1U, kBurstPacketsMax);
   const bool everything = what == Outgoing::kEverything;
   const bool built = (everything && build_control(now, free_ports, limit, burst)) ||
-                     build_from(data_ready_, &Qp::data_listed, now, free_ports, limit, burst) ||
+                     build_data(now, free_ports, limit, burst) ||
                      (everything && endpoint.build_response(now, free_ports, services.local_ports_up, burst));
   if (!built) return false;
   if (config.icrc && !config.driver_seals) seal(burst, config.ports[burst.port].local);
@@ -364,9 +377,10 @@ void EngineImpl::unlist(Qp& qp) {
   count(qp, UnderWay::kNothing);
   control_ready_.erase(&qp);
   data_ready_.erase(&qp);
+  urgent_ready_.erase(&qp);
 }
 
-// Summed up when asked for: packets then pay for no second set of counters.
+// Summed on request, so that packets pay for no second set of counters.
 QpTotals EngineImpl::qp_totals() const {
   QpTotals totals = retired_;
   for (const Qp* qp : in_order_) add(totals, qp->context().stats);

@@ -1,10 +1,11 @@
-// The engine's inside: tables of objects, the lists of QPs that have something to send, the timer heap.
+// Internals of the engine: tables of objects, lists of QPs with packets to send, the timer heap.
 #pragma once
 
 #include <deque>
 #include <queue>
 #include <unordered_map>
 
+#include "engine/base/bounded_queue.hpp"
 #include "engine/base/ring.hpp"
 #include "engine/completion_queue.hpp"
 #include "engine/endpoint.hpp"
@@ -13,28 +14,23 @@
 #include "engine/peer.hpp"
 #include "engine/qp/qp.hpp"
 #include "engine/qp_index.hpp"
+#include "engine/urgent_time.hpp"
 #include "engine/wire/icrc.hpp"
 
 namespace openmrc {
 
-class EventQueue final : public EventSink {
+class EngineEvents final : public EventSink {
  public:
-  explicit EventQueue(std::uint32_t capacity) : capacity_(capacity) {}
-  void emit(const Event& event) override {
-    if (events_.size() < capacity_) {
-      events_.push_back(event);
-    } else {
-      ++dropped_;
-    }
+  explicit EngineEvents(std::uint32_t capacity) : queue_(capacity) {}
+  void emit(const Event& event) override { queue_.push(event); }
+  std::size_t poll(std::span<Event> out) { return queue_.poll(out); }
+  void rebase(TimePs by) {
+    queue_.for_each([by](Event& event) { event.time = rebased(event.time, by); });
   }
-  std::size_t poll(std::span<Event> out);
-  void rebase(TimePs by);
-  std::uint64_t dropped() const { return dropped_; }
+  std::uint64_t dropped() const { return queue_.dropped(); }
 
  private:
-  std::deque<Event> events_;
-  std::uint64_t dropped_ = 0;
-  std::uint32_t capacity_;
+  BoundedQueue<Event> queue_;
 };
 
 class EngineImpl final : public PathProber {
@@ -60,12 +56,12 @@ class EngineImpl final : public PathProber {
   bool poll_endpoint_result(EndpointResult& result);
 
   Qp* find(std::uint32_t qpn) const { return index_.find(qpn); }
-  // After anything that may have given a QP something to send or another deadline.
+  // Call after any change that may have given a QP packets to send or another deadline.
   void touch(Qp& qp);
 
   EngineConfig config;
   HashKey secret;
-  EventQueue events;
+  EngineEvents events;
   MemoryTable memory;
   PeerTable peers;
   EndpointOperations endpoint;
@@ -90,6 +86,8 @@ class EngineImpl final : public PathProber {
   void peer_ports_changed(TimePs now, Peer& peer);
   bool build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports, std::uint32_t burst_max,
                   TxBurst& burst);
+  void end_urgent_time(TimePs now);
+  bool build_data(TimePs now, PortMask free_ports, std::uint32_t limit, TxBurst& burst);
   void arm(Qp& qp);
   void count(Qp& qp, UnderWay under_way);
   void unlist(Qp& qp);
@@ -97,15 +95,17 @@ class EngineImpl final : public PathProber {
   std::uint32_t draw_qp_number();
   bool build_control(TimePs now, PortMask free_ports, std::uint32_t limit, TxBurst& burst);
 
-  wire::Packet packet_;                                         // the latest: not made anew for each
+  wire::Packet packet_;                                         // the latest packet, reused
   wire::FlowIcrc icrc_;                                         // of its flow
-  std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;  // for look-up only: its order decides nothing
+  std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;  // for look-up only: its order affects nothing
   QpIndex index_;                                               // the same for every packet
   std::vector<Qp*> in_order_;                                   // of creation
   Ring<Qp*> control_ready_;
   Ring<Qp*> data_ready_;
+  Ring<Qp*> urgent_ready_;  // the same of urgent QPs
+  UrgentTime urgent_;
   std::priority_queue<TimerEntry, std::vector<TimerEntry>, std::greater<>> timers_;
-  std::uint32_t streams_ = 0, ends_ = 0;  // QPs by what is under way
+  std::uint32_t streams_ = 0, ends_ = 0;  // QPs by the kind of their work
   std::deque<EndpointResult> endpoint_results_;
   QpTotals retired_;  // of QPs that are no more
   Rng qpn_rng_;

@@ -1,4 +1,5 @@
-// The one event stream: every state change a person, a plot or a dashboard can ask for leaves the engine as one of these.
+// The event stream: every state change that users, plots or dashboards may need leaves the engine as one of these
+// records.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,11 @@ struct Event {
   PortId port = 0;
   std::uint32_t qp = 0;  // 0: not of one QP
   std::uint32_t ev = 0;
-  std::uint32_t value = 0;   // what the type says: state, EV, up, consecutive timeouts, errno
+  std::uint32_t value = 0;   // meaning depends on the type: state, EV, up, consecutive timeouts, errno
   std::uint32_t detail = 0;  // cause, or whether a port's state was learned
 };
 
-// Where components put events. The engine's queue is bounded; what does not fit is counted.
+// Destination of events of all components. The engine's queue is bounded; events that do not fit are counted.
 class EventSink {
  public:
   virtual void emit(const Event& event) = 0;

@@ -5,7 +5,11 @@ namespace openmrc {
 Status MemoryTable::add(const RegionConfig& config) {
   const bool wraps = config.virtual_address + config.length_bytes < config.virtual_address;
   if (config.key == 0 || wraps) return Status::kInvalidArgument;
-  const Region region{config.base, config.virtual_address, config.length_bytes, config.access, config.domain};
+  const Region region{.base = config.base,
+                      .virtual_address = config.virtual_address,
+                      .length_bytes = config.length_bytes,
+                      .access = config.access,
+                      .domain = config.domain};
   if (!regions_.try_emplace(config.key, region).second) return Status::kInvalidArgument;
   ++epoch_;
   return Status::kOk;

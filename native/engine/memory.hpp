@@ -1,4 +1,4 @@
-// Registered memory: the only bytes of the process that a peer can reach, and only through a key.
+// Registered memory: the only bytes of the process that a peer can reach, and only with a key.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Region {
   std::uint64_t length_bytes = 0;
   std::uint8_t access = 0;
   DomainId domain = 0;
-  std::uint32_t posted_sends = 0;  // work requests that still read from it
+  std::uint32_t posted_sends = 0;  // work requests that have yet to read from it
 
   bool contains(std::uint64_t address, std::uint64_t length) const {
     return address >= virtual_address && length <= length_bytes && address - virtual_address <= length_bytes - length;
@@ -32,7 +32,7 @@ class MemoryTable {
     const auto found = regions_.find(key);
     return found == regions_.end() ? nullptr : &found->second;
   }
-  // Changes with every add and remove: a pointer from find() is good while the epoch stays.
+  // Changes with every add and remove: a pointer from find() stays valid while the epoch is the same.
   std::uint64_t epoch() const { return epoch_; }
 
  private:

@@ -17,7 +17,7 @@ Status PeerTable::add(const PeerConfig& config, std::size_t port_count, PeerId& 
   for (auto [at, end] = by_address_.equal_range(config.ports[0]); at != end; ++at) {
     Peer& known = *find(at->second);
     if (known.ports != config.ports || known.udp_port != config.udp_port) continue;
-    // A claim of somebody new is no reason to leave ports that connections use.
+    // A claim from a new user must not disable ports that connections use.
     if (known.users.empty()) known.ports_up = known.ports_announced = first_status(config);
     ++known.handles;
     id = known.id;
@@ -42,7 +42,7 @@ Status PeerTable::add(const PeerConfig& config, std::size_t port_count, PeerId& 
   return Status::kOk;
 }
 
-// A peer without any port could neither be told nor heard: whoever says so is not believed.
+// A peer without any port would be unreachable, so such a claim is ignored.
 PortMask PeerTable::first_status(const PeerConfig& config) {
   const PortMask existing = config.ports.size() >= 32 ? ~PortMask{0} : (PortMask{1} << config.ports.size()) - 1;
   const PortMask up = config.ports_up & existing;
@@ -69,7 +69,7 @@ bool PeerTable::remove_unused(PeerId id) {
   }
   peer.ports.clear();
   --count_;
-  // The next user of the slot has another number: this one may still be known somewhere.
+  // The next user of the slot gets another number, since the old one may still be in use.
   free_.push_back(id + kPeersMax);
   return true;
 }

@@ -1,4 +1,4 @@
-// Peer NICs by address, counted: an entry lives as long as a QP or a handle of the driver refers to it.
+// Peer NICs by address, with reference counts: an entry lives as long as a QP or a handle of the driver refers to it.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct Peer {
   std::uint16_t udp_port = 4791;
   std::vector<Address> ports;
   PortMask ports_up = 0;
-  PortMask ports_announced = 0;   // as the event stream knows them
+  PortMask ports_announced = 0;   // as last published in the event stream
   std::vector<QpContext*> users;  // QPs from RTR on
-  std::uint32_t handles = 0;      // calls of add() without one of release()
+  std::uint32_t handles = 0;      // calls of add() not yet matched by release()
   std::uint16_t status_id = 0;    // of the latest port status, if `status_seen`
   bool status_seen = false;
-  bool answered = false;  // until then its address is a mere claim of the handshake
-  Budget answers;         // of ours to its probes
+  bool answered = false;  // until then its address is an unverified claim of the handshake
+  Budget answers;         // for our responses to its probes
 
   PortMask existing_ports() const { return ports.size() >= 32 ? ~PortMask{0} : (PortMask{1} << ports.size()) - 1; }
   bool in_use() const { return handles > 0 || !users.empty(); }
@@ -32,11 +32,11 @@ struct Peer {
 
 class PeerTable {
  public:
-  // The entry of these addresses, made unless there is one, with one handle more.
+  // Returns the entry of these addresses, creating it if necessary, and adds a handle.
   Status add(const PeerConfig& config, std::size_t port_count, PeerId& id);
-  // Gives a handle back.
+  // Releases a handle.
   Status release(PeerId id);
-  // Frees the entry if nothing refers to it any more; true then.
+  // Frees the entry if nothing refers to it any more, and returns true in that case.
   bool remove_unused(PeerId id);
 
   Peer* find(PeerId id) {
@@ -44,7 +44,7 @@ class PeerTable {
     return slot < peers_.size() && peers_[slot].in_use() && peers_[slot].id == id ? &peers_[slot] : nullptr;
   }
   const Peer* find(PeerId id) const { return const_cast<PeerTable*>(this)->find(id); }
-  // The peer that owns `address` on `port` and receives on `udp_port`; nullptr when none does.
+  // The peer with `address` on `port` that receives on `udp_port`; nullptr if there is none.
   Peer* by_address(PortId port, const Address& address, std::uint16_t udp_port);
   std::size_t size() const { return count_; }
 

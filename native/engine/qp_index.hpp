@@ -1,4 +1,4 @@
-// QPs by number, for every packet that arrives: open addressing in one piece of memory.
+// Index of QPs by number, used for every arriving packet: open addressing in one block of memory.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ class QpIndex {
   Qp* find(std::uint32_t qpn) const {
     if (count_ == 0) return nullptr;
     std::size_t bucket = bucket_of(qpn);
-    // Ends: at least half of the buckets are free.
+    // Terminates: at least half of the buckets are free.
     while (buckets_[bucket].qp != nullptr) {
       if (buckets_[bucket].qpn == qpn) return buckets_[bucket].qp;
       bucket = (bucket + 1) & (buckets_.size() - 1);
@@ -25,7 +25,7 @@ class QpIndex {
     return nullptr;
   }
 
-  // A number that is not in it yet.
+  // Adds a number that is not in the index yet.
   void add(std::uint32_t qpn, Qp* qp) {
     ++count_;
     if (2 * count_ > buckets_.size()) grow();

@@ -10,7 +10,10 @@ namespace openmrc {
 
 void seal(TxBurst& burst, const Address& source) {
   MRC_ASSERT(burst.count <= kBurstPacketsMax);
-  wire::FlowIcrc icrc({source, burst.destination, burst.fields.source_port, burst.destination_port});
+  wire::FlowIcrc icrc({.source = source,
+                       .destination = burst.destination,
+                       .source_port = burst.fields.source_port,
+                       .destination_port = burst.destination_port});
   const TxPacket* before = nullptr;
   for (std::uint32_t i = 0; i < burst.count; ++i) {
     TxPacket& packet = burst.packets[i];

@@ -1,4 +1,4 @@
-// The nouns of the verbs layer as the engine knows them: statuses, work requests, completions, QP attributes, counters.
+// The types of the verbs layer inside the engine: statuses, work requests, completions, QP attributes, counters.
 #pragma once
 
 #include <cstdint>

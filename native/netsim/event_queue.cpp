@@ -9,7 +9,7 @@
 namespace openmrc::netsim {
 namespace {
 
-constexpr std::uint64_t kSlotsAhead = 6;  // a slot's events take about as long as one access to memory
+constexpr std::uint64_t kSlotsAhead = 6;  // processing a slot's events takes about as long as one memory access
 
 }  // namespace
 
@@ -89,7 +89,7 @@ void EventQueue::insert_into_open(TimePs time, const Packet& packet) {
   keys_.insert(std::upper_bound(keys_.begin() + static_cast<std::ptrdiff_t>(cursor_), keys_.end(), key), key);
 }
 
-// The first occupied slot from `from` on; the end of the next epoch when there is none.
+// The first occupied slot from `from` on; the end of the next epoch if there is none.
 std::uint64_t EventQueue::next_occupied(std::uint64_t from) const {
   const std::uint64_t end = (epoch_ + 2) << kEpochBits;
   while (from < end) {
@@ -138,7 +138,7 @@ void EventQueue::open(std::uint64_t slot) {
   sort_keys();
 }
 
-// Equal ones keep the order of insertion. Most slots have a handful, where nothing beats sorting by insertion.
+// Stable sort. Most slots have a handful of events, for which insertion sort is fastest.
 void EventQueue::sort_keys() {
   constexpr std::size_t kFew = 32;
   if (keys_.size() > kFew) return sort_many();
@@ -150,8 +150,8 @@ void EventQueue::sort_keys() {
   }
 }
 
-// NICs that started together send together: then a slot has thousands, which differ in few bits. By digits from the
-// lowest up, without those that are the same everywhere.
+// NICs that start together send together: a slot then has thousands of events whose times differ in few bits. A radix
+// sort from the lowest digit up skips the digits that are equal everywhere.
 void EventQueue::sort_many() {
   constexpr unsigned kDigitBits = 8;
   constexpr std::uint64_t kDigitMask = (1U << kDigitBits) - 1;
@@ -179,8 +179,8 @@ void EventQueue::close() {
   cursor_ = 0;
 }
 
-// What waited beyond the wheel and belongs to this epoch or the next one moves in. It was pushed before anything that
-// went to the same slots directly, so that the order of insertion holds.
+// Moves events from beyond the wheel that belong to this epoch or the next into it. They were pushed before any event
+// that went directly to the same slots, so the order of insertion holds.
 void EventQueue::enter_epoch(std::uint64_t epoch) {
   epoch_ = epoch;
   open_slot_ = std::max(open_slot_, (epoch << kEpochBits) - 1);

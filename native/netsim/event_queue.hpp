@@ -1,8 +1,8 @@
-// Packets in the order of the time at which something happens to them; equal times leave in the order of their links, and
-// on one link in the order of insertion: an order that does not depend on how time is cut into pieces.
+// Packets ordered by the time of their next event; equal times are ordered by link, and on one link by insertion. This
+// order does not depend on the division of time into windows.
 //
-// A timing wheel of whole packets: what is pushed is written once, next to others of about the same time, and read once.
-// At the size of a large fabric every other order of memory accesses costs more than all the work on a packet.
+// A timing wheel of whole packets: a pushed event is written once, next to others of about the same time, and read
+// once. At the size of a large fabric every other order of memory accesses costs more than all the work on a packet.
 #pragma once
 
 #include <algorithm>
@@ -27,14 +27,14 @@ class EventQueue {
 
   // A slot of the wheel is 2^width_bits picoseconds wide: best when a few events fall into it.
   explicit EventQueue(int width_bits = 10);
-  // The width for so many events at about the same distance from each other.
+  // The best width for events at this average distance.
   static int width_for(TimePs between_events);
 
   void push(TimePs time, const Packet& packet);
-  // The first event up to and including `until`; nullptr when there is none. Good until the next call of pop.
+  // The first event up to and including `until`; nullptr if there is none. Valid until the next call of pop.
   const Event* pop(TimePs until);
 
-  // After a pop: calls visit(packet) for packets that pop will return soon, to fetch what they will need.
+  // After a pop: calls visit(packet) for packets that pop will return soon, for prefetching.
   template <class Visit>
   void look_ahead(Visit visit) {
     constexpr std::size_t kEvents = 8;
@@ -48,11 +48,11 @@ class EventQueue {
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  TimePs next_time() const;  // kNever when empty
+  TimePs next_time() const;  // kNever if empty
   std::size_t memory_bytes() const;
 
  private:
-  static constexpr int kEpochBits = 13;  // slots of an epoch; the wheel holds this epoch and the next
+  static constexpr int kEpochBits = 13;  // slots per epoch; the wheel holds this epoch and the next
   static constexpr std::uint64_t kEpochSlots = 1ULL << kEpochBits;
   static constexpr std::uint64_t kWheelMask = 2 * kEpochSlots - 1;
   static constexpr std::uint32_t kChunkEvents = 6;
@@ -63,7 +63,7 @@ class EventQueue {
   struct alignas(64) Chunk {
     std::array<Event, kChunkEvents> events;
   };
-  // A push reads this and nothing of the chunk, which it only writes: it need not wait for memory.
+  // A push reads only this and writes the chunk without reading it, so it does not wait for memory.
   struct Slot {
     std::uint32_t first = kNone;
     std::uint32_t last = kNone;
@@ -104,7 +104,7 @@ class EventQueue {
 
   int width_bits_;
 
-  // The open slot: its events by time, the ones before `cursor_` are gone.
+  // The open slot: its events by time; those before `cursor_` are done.
   struct Key {
     TimePs time;
     LinkId link;
@@ -112,7 +112,9 @@ class EventQueue {
 
     bool operator<(const Key& other) const { return time != other.time ? time < other.time : link < other.link; }
   };
-  static Key key_of(const Event& event, std::uint32_t index) { return {event.time, event.packet.link, index}; }
+  static Key key_of(const Event& event, std::uint32_t index) {
+    return {.time = event.time, .link = event.packet.link, .event = index};
+  }
   const Packet& packet_of(const Key& key) const { return event(key.event).packet; }
   void sort_keys();
   void sort_many();
@@ -120,17 +122,18 @@ class EventQueue {
   std::vector<Key> sorted_;  // scratch
   std::size_t cursor_ = 0;
   Slot open_;
-  std::uint64_t open_slot_ = 0;  // every event of an earlier slot, or of this one, is among keys_
+  std::uint64_t open_slot_ = 0;  // every event of this slot or an earlier one is in keys_
   std::uint64_t looked_from_ = 0;
 
   HugeVector<Slot> wheel_;
-  std::vector<std::uint64_t> occupied_;  // a bit per slot of the wheel
+  std::vector<std::uint64_t> occupied_;  // one bit per slot of the wheel
   std::uint64_t epoch_ = 0;
   std::size_t in_wheel_ = 0;
   std::map<std::uint64_t, std::vector<Event>> later_;  // by epoch, beyond the wheel
   Slabs<Chunk, kFirstChunks> chunks_;
-  std::vector<std::uint32_t> after_;  // of each chunk, the next one of its slot: apart, to be known before the chunk is
-  std::vector<std::uint32_t> free_;   // chunks; the last one freed is the first to be taken
+  std::vector<std::uint32_t>
+      after_;  // of each chunk, the next one of its slot; separate, so that it is known before the chunk is loaded
+  std::vector<std::uint32_t> free_;  // free chunks, reused in last-in, first-out order
   std::size_t size_ = 0;
 };
 

@@ -9,7 +9,7 @@
 namespace openmrc::netsim {
 namespace {
 
-constexpr std::size_t kNoticesMax = 1U << 16;  // nobody listens: the oldest are forgotten
+constexpr std::size_t kNoticesMax = 1U << 16;  // the oldest unread notices are dropped
 
 std::unique_ptr<PlaneModel> make_plane(const FabricConfig& config, const RoutingTables& tables, std::uint32_t index) {
   if (!config.queued) {
@@ -146,7 +146,7 @@ std::uint32_t Fabric::repair_all(TimePs now, const FaultTarget& target) {
 }
 
 void Fabric::add_repair(TimePs when, std::uint32_t fault, const FaultTarget& target) {
-  repairs_.push_back({when, fault, target});
+  repairs_.push_back({.when = when, .fault = fault, .target = target});
 }
 
 void Fabric::do_repairs(TimePs now) {
@@ -165,7 +165,7 @@ void Fabric::do_repairs(TimePs now) {
   }
 }
 
-// Composes anew what every link concerned suffers from; faults change rarely, packets do not pay for it.
+// Recomputes the effects on every link of the target; faults change rarely, so packets bear none of this cost.
 void Fabric::refresh_links(TimePs now, const FaultTarget& target) {
   const std::vector<LinkId> links = candidates(target, shape_);
   for (std::uint32_t index = 0; index < shape_.planes; ++index) {
@@ -218,7 +218,7 @@ void Fabric::note_route(TimePs now, std::uint32_t index, LinkId changed, const E
   const TimePs time = health == LinkHealth::kDown        ? reconvergence_.down
                       : health == LinkHealth::kBlackhole ? reconvergence_.blackhole
                                                          : either;
-  if (time < kNever - now) convergences_.insert({now + time, {index, changed, changes_}});
+  if (time < kNever - now) convergences_.insert({now + time, {.plane = index, .link = changed, .change = changes_}});
 }
 
 void Fabric::converge(TimePs now) {

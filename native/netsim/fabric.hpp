@@ -1,9 +1,9 @@
-// All planes of a fabric and the faults that come and go in it. Time is an argument: the simulator hands in virtual time,
+// All planes of a fabric, with faults that begin and end in it. Time is an argument: the simulator passes virtual time,
 // the emulator the wall clock.
 //
-// Order of calls: enter what comes in until some instant, then run_until that instant; poll_notice until empty whenever
-// convenient; next_event says when something happens by itself. A driver that runs the planes itself, perhaps in
-// parallel, takes them to next_fault_change, calls change_faults with that instant, and goes on.
+// Order of calls: enter the packets that arrive until some instant, then run_until that instant; call poll_notice until
+// empty at any time; next_event returns the time of the next internal event. A driver that runs the planes itself,
+// perhaps in parallel, runs them to next_fault_change, calls change_faults with that instant, and continues.
 #pragma once
 
 #include <array>
@@ -15,25 +15,11 @@
 #include <vector>
 
 #include "netsim/faults.hpp"
+#include "netsim/generated/simulator.hpp"
 #include "netsim/plane_model.hpp"
 #include "netsim/routing_tables.hpp"
 
 namespace openmrc::netsim {
-
-// Real queues instead of arithmetic: the settings of QueuedPlane that are not settings of every plane.
-struct SharedQueues {
-  std::uint64_t buffer_bytes = 0;
-  std::uint32_t alpha_permille = 1000;
-  bool pfc = false;
-  std::uint64_t pfc_xoff_bytes = 0;
-  std::uint64_t pfc_xon_bytes = 0;
-};
-
-// How long a link has to be dead, or alive again, before routing has converged and all switches avoid it, or use it.
-struct Reconvergence {
-  TimePs down = kNever;       // its two ends see it at once
-  TimePs blackhole = kNever;  // they find out by what they do not hear from each other
-};
 
 struct FabricConfig {
   ClosShape shape;
@@ -50,7 +36,7 @@ struct FabricConfig {
   }
 };
 
-// What an observer is told.
+// Notification for observers.
 struct Notice {
   enum class Kind : std::uint8_t { kFaultBegins = 0, kFaultEnds = 1, kFaultRemoved = 2, kCarrier = 3 };
   TimePs time = 0;
@@ -60,7 +46,7 @@ struct Notice {
   bool up = false;                    // kCarrier
 };
 
-// A host's uplink whose effects are different now: whoever plays the NIC has to know.
+// A host's uplink whose effects have changed, for the driver that plays the NIC.
 struct ChangedUplink {
   std::uint32_t plane = 0, host = 0;
 };
@@ -72,13 +58,13 @@ class Fabric {
   void enter(TimePs when, std::uint32_t plane, const Packet& packet, Edge& edge);
   void run_until(TimePs until, Edge& edge);
 
-  // The fault begins at spec.start, which must not lie in the past. Returns its id, counted from 1.
+  // Adds a fault that begins at spec.start, which must not lie in the past. Returns its id, counted from 1.
   std::uint32_t add_fault(const FaultSpec& spec);
-  // Ends it now and for ever; false if there is no such fault (any more).
+  // Ends the fault now and for good; false if there is no such fault or it has ended.
   bool repair(TimePs now, std::uint32_t fault);
-  // Ends all faults that lie within the target; returns how many.
+  // Ends all faults within the target; returns their number.
   std::uint32_t repair_all(TimePs now, const FaultTarget& target);
-  // The same at a time to come: of the fault, or when it is 0, of all that then lie within the target.
+  // The same at a future time: ends the fault, or for 0 all faults within the target at that time.
   void add_repair(TimePs when, std::uint32_t fault, const FaultTarget& target);
 
   bool poll_notice(Notice& notice);
@@ -119,12 +105,12 @@ class Fabric {
   void note_route(TimePs now, std::uint32_t plane, LinkId changed, const Effects& effects);
   void converge(TimePs now);
 
-  // State of a link as routing sees it, in the end.
+  // Final state of a link from the view of routing.
   enum class LinkHealth : std::uint8_t { kAlive = 0, kDown, kBlackhole };
   struct Convergence {
     std::uint32_t plane = 0;
     LinkId link = 0;
-    std::uint64_t change = 0;  // void if the link has changed again since
+    std::uint64_t change = 0;  // invalid if the link has changed again since
   };
   struct LinkChange {
     LinkHealth health{};
@@ -134,7 +120,7 @@ class Fabric {
   ClosShape shape_;
   Reconvergence reconvergence_;
   RoutingTables routing_;
-  std::vector<std::map<LinkId, LinkChange>> link_changes_;  // by plane, of links that were not always alive
+  std::vector<std::map<LinkId, LinkChange>> link_changes_;  // by plane, of links with at least one change so far
   std::multimap<TimePs, Convergence> convergences_;         // to come
   std::uint64_t changes_ = 0;
   std::vector<std::unique_ptr<PlaneModel>> planes_;

@@ -20,7 +20,7 @@ bool direction_covers(FaultDirection direction, LinkKind kind) {
   return true;
 }
 
-// Effects that would compound if every link of a switch or a plane had them.
+// True for effects that would compound if every link of a switch or a plane had them.
 bool once_per_passage(const Effects& effects) {
   return !effects.down && !effects.blackhole && effects.rate_ppm == kFullRatePpm;
 }
@@ -37,7 +37,7 @@ bool covers_t0(const LinkEnds& ends, std::uint32_t t0, bool once) {
 bool covers_t1(const LinkEnds& ends, const FaultTarget& target, bool once) {
   if (ends.t1 != target.t1) return false;
   if (!once || ends.kind == LinkKind::kT1Up) return true;
-  // Without a third tier a T1 has no upward egress: what goes "tx" through it is caught where it enters.
+  // Without a third tier a T1 has no upward egress: "tx" faults on it act at its ingress.
   return ends.kind == (target.direction == FaultDirection::kTx ? LinkKind::kT0Up : LinkKind::kT1Down);
 }
 

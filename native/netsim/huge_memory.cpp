@@ -15,22 +15,22 @@ constexpr std::size_t kLine = 64;
 constexpr std::size_t kHugePage = std::size_t{1} << 21;
 constexpr std::size_t kSharedMax = kHugePage / 4;  // larger pieces have pages of their own
 
-// Begins a huge page that several pieces share. A piece with pages of its own begins with one as well, so that the page
-// of any piece tells how to free it.
+// Header of a huge page that several pieces share. A piece with pages of its own has the same header, so that the page
+// of any piece identifies the way to free it.
 struct alignas(kLine) Page {
   std::size_t used = sizeof(Page);
   std::size_t pieces = 0;
 };
 
 std::mutex shared_mutex;
-Page* shared_page = nullptr;  // that new pieces are cut from
+Page* shared_page = nullptr;  // source of new pieces
 
 Page* take_pages(std::size_t bytes) {
   const std::size_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
   void* memory = std::aligned_alloc(kHugePage, whole);
   if (memory == nullptr) throw std::bad_alloc();
 #ifdef __linux__
-  // A wish: without it everything works, a little slower.
+  // Optional: without huge pages everything works, slightly slower.
   static_cast<void>(madvise(memory, whole, MADV_HUGEPAGE));
 #endif
   return new (memory) Page;

@@ -1,5 +1,5 @@
-// Memory for tables that are large and touched in no order. At the size of a large fabric an access misses not only the
-// caches but also the table of translated addresses, which takes as long again; huge pages need few translations.
+// Memory for large tables with random access. At the size of a large fabric an access misses not only the caches but
+// also the TLB, which takes as long again; huge pages need few translations.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace openmrc::netsim {
 
-// Aligned to a cache line; on huge pages where the system has them to give. Not for small pieces that come and go.
+// Returns memory aligned to a cache line, on huge pages if available. Not for small, short-lived pieces.
 void* take_memory(std::size_t bytes);
 void give_memory(void* memory) noexcept;
 
@@ -33,8 +33,8 @@ struct HugeAllocator {
 template <class T>
 using HugeVector = std::vector<T, HugeAllocator<T>>;
 
-// Elements by number that never move, in slabs of which each is twice as large as the one before. An element has no
-// value until it is written: what is never used takes no memory.
+// Elements by number that never move, in slabs each twice as large as the one before. An element is uninitialised until
+// it is written, so unused elements take no memory.
 template <class T, std::uint32_t kFirstSlab>
 class Slabs {
  public:
@@ -49,7 +49,7 @@ class Slabs {
   const T& operator[](std::uint32_t number) const { return *at(number); }
   std::uint32_t size() const { return size_; }
 
-  // Makes room for about as many more elements as there are; returns how many came.
+  // Makes room for about as many elements as exist already; returns the number added.
   std::uint32_t grow() {
     MRC_ASSERT(count_ < kSlabsMax);
     const std::uint32_t fresh = kFirstSlab << count_;

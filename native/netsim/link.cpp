@@ -52,7 +52,7 @@ Port::Port(const PortConfig& config) : config_(config) {
   MRC_ASSERT(config.rate_bps > 0);
   MRC_ASSERT(config.ecn_min_bytes <= config.ecn_max_bytes);
   MRC_ASSERT(config.ecn_max_permille <= kPermille);
-  MRC_ASSERT(config.priority || !config.trim);  // what is left of a packet must overtake, or it says nothing in time
+  MRC_ASSERT(config.priority || !config.trim);  // a trimmed packet must overtake data, or its notice comes too late
   if (kBitPs % config.rate_bps == 0) ps_per_byte_ = static_cast<TimePs>(kBitPs / config.rate_bps);
   queue_time_ = transmit_time(config.queue_bytes);
   control_queue_time_ = transmit_time(config.control_queue_bytes);
@@ -81,7 +81,10 @@ Link::Sent Link::offer(TimePs now, Packet& packet, const Port& port, FaultState*
   const TimePs transmit = stretched(port.transmit_time(packet.bytes), faults);
   if (wait + transmit > stretched(port.queue_time(), faults)) return drop(DropCause::kQueueFull);
   if (config.ecn) {
-    mark(packet, {wait, stretched(port.ecn_min_time(), faults), stretched(port.ecn_max_time(), faults)},
+    mark(packet,
+         {.length = wait,
+          .ecn_min = stretched(port.ecn_min_time(), faults),
+          .ecn_max = stretched(port.ecn_max_time(), faults)},
          config.ecn_max_permille, marking, counters_);
   }
   counters_.queue_peak = std::max(counters_.queue_peak, wait);
@@ -94,7 +97,8 @@ Link::Sent Link::offer_control(TimePs now, Packet& packet, const Port& port, Fau
   const TimePs transmit = stretched(port.transmit_time(packet.bytes), faults);
   TimePs start = control_until_;
   if (start <= now) {
-    // The data packet in service is finished first; its remaining time follows from equal sizes of those behind it.
+    // The data packet in service is finished first; its remaining time is computed as if the packets behind it had
+    // equal sizes.
     const TimePs data_left = backlog(now);
     start = now + (data_left > 0 && last_transmit_ > 0 ? data_left % last_transmit_ : 0);
   }

@@ -7,7 +7,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-// Leaves a burst after `burst_packets` on average; enters one so often that the lost share comes out right.
+// Leaves a burst after `burst_packets` on average, and enters one at the rate that gives the configured loss share.
 bool lost_in_burst(FaultState& faults) {
   const Effects& effects = faults.effects;
   if (effects.burst_loss_ppb == 0) return false;

@@ -1,5 +1,5 @@
-// What happens to a packet at an output port and on the wire behind it, whichever way the port keeps its queue: `Link`
-// by arithmetic, `QueuedPlane` packet by packet.
+// Rules for a packet at an output port and on the wire behind it, shared by the two models of the queue: `Link` by
+// arithmetic, `QueuedPlane` packet by packet.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace openmrc::netsim {
 
 inline constexpr std::uint32_t kPermille = 1000;
 
-// Whether it travels in the control class, which goes before data.
+// True for the control class, which is served before data.
 constexpr bool is_control(TrafficClass traffic_class) {
   return traffic_class == TrafficClass::kControl || is_trimmed(traffic_class);
 }
@@ -24,7 +24,7 @@ inline bool can_trim(const PortConfig& config, const Packet& packet) {
   return config.trim && trimmable && packet.bytes > config.trim_bytes;
 }
 
-// Whether the port serves the packet before waiting data.
+// True if the port serves the packet before waiting data.
 inline bool overtakes(const PortConfig& config, const Packet& packet) {
   return config.priority && is_control(packet.traffic_class);
 }
@@ -56,17 +56,17 @@ inline void mark(Packet& packet, const QueueLevel& queue, std::uint32_t max_perm
   ++counters.marks;
 }
 
-// `time` at the rate that is left. `faults` is nullptr while nothing is wrong, here and below.
+// `time` at the remaining rate. `faults` is nullptr while there are none, here and below.
 inline TimePs stretched(TimePs time, const FaultState* faults) {
   if (faults == nullptr || faults->effects.rate_ppm == kFullRatePpm) return time;
   __extension__ using Wide = unsigned __int128;
   return static_cast<TimePs>(static_cast<Wide>(time) * kFullRatePpm / faults->effects.rate_ppm);
 }
 
-// What the faults add to the delay of the packet that leaves now.
+// Extra delay by the faults for the packet that leaves now.
 TimePs extra_delay(FaultState& faults, LinkCounters& counters);
 
-// The wire's verdict when the packet has crossed: false if it is lost. May corrupt it.
+// Applies losses after the packet has crossed: false if it is lost. May corrupt it.
 bool survives(Packet& packet, FaultState& faults, LinkCounters& counters);
 
 }  // namespace openmrc::netsim

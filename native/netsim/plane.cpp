@@ -7,9 +7,9 @@
 namespace openmrc::netsim {
 namespace {
 
-constexpr std::size_t kCacheBytes = std::size_t{1} << 18;  // that a plane's links may expect for themselves
+constexpr std::size_t kCacheBytes = std::size_t{1} << 18;  // share of the cache that a plane's links can count on
 
-// By how many packets of a full load are on their way at a time, four hops each.
+// From the number of packets in flight at full load, with four hops each.
 int slot_width(const PlaneConfig& config) {
   constexpr std::uint32_t kFullPacketBytes = 4262;
   constexpr TimePs kHops = 4;
@@ -89,7 +89,7 @@ void Plane::pass(TimePs now, const Packet& event, Edge& edge) {
   go_on(now, packet, edge);
 }
 
-// What the faults of the link did to a packet that has come to its end; false if it is gone.
+// Applies the faults of the link to a packet at its end; false if the packet is lost.
 bool Plane::crossed(TimePs now, Packet& packet, FaultState& faults, Edge& edge) {
   Link& link = links_[packet.link];
   if (!link.survives(packet, faults)) {
@@ -101,7 +101,7 @@ bool Plane::crossed(TimePs now, Packet& packet, FaultState& faults, Edge& edge) 
       (config_.packets_max == 0 || events_.size() < config_.packets_max)) {
     ++link.counters().duplicated;
     edge.share(packet);
-    Packet copy = packet;  // goes on by itself; it cannot be duplicated again on the same link
+    Packet copy = packet;  // continues independently; it cannot be duplicated again on the same link
     go_on(now, copy, edge);
   }
   return true;
@@ -126,13 +126,13 @@ void Plane::choose_uplink(TimePs now, Packet& packet) {
   }
 }
 
-// A switch knows at once which of its own links are down, and of others' when routing has converged.
+// A switch knows the state of its own links at once, and that of others after routing has converged.
 bool Plane::knows_dead(const Packet& packet, LinkId link, std::uint32_t uplink) const {
   if (faulty_links_ > 0 && fault_states_[link] != nullptr && fault_states_[link]->effects.down) return true;
   return config_.tables != nullptr && !config_.tables->usable_uplink(index_, packet, uplink);
 }
 
-// Ties go to the first after a random start, or every switch would favour its first uplinks.
+// Ties go to the first after a random start, as every switch would otherwise favour its first uplinks.
 std::uint32_t Plane::least_busy(TimePs now, const Packet& packet, LinkId first, std::uint32_t count) {
   const std::uint32_t start = static_cast<std::uint32_t>(adaptive_.below(count));
   std::uint32_t best = start;

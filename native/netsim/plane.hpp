@@ -1,4 +1,4 @@
-// One plane: its links, the packets on them, and their event queue, with one event per packet and hop (link.hpp says how).
+// One plane: its links, the packets on them, and their event queue, with one event per packet and hop (see link.hpp).
 #pragma once
 
 #include <array>
@@ -18,10 +18,10 @@ struct PlaneConfig {
   ClosShape shape;
   std::array<PortConfig, kLinkKinds> ports;  // by LinkKind
   std::uint32_t packets_max = 0;             // inside at once; 0: no limit
-  TimePs delivery_lead = 0;                  // packets are handed to the edge this long before they reach their host;
+  TimePs delivery_lead = 0;                  // packets reach the edge this long before they reach their host;
                                              // at most the delay of that link
   std::uint64_t seed = 0;
-  const RoutingTables* tables = nullptr;  // what adaptive switches avoid, besides their own dead links
+  const RoutingTables* tables = nullptr;  // links that adaptive switches avoid, besides their own dead links
 };
 
 class Plane final : public PlaneModel {
@@ -64,7 +64,7 @@ class Plane final : public PlaneModel {
   std::uint32_t index_;
   EventQueue events_;
   HugeVector<Link> links_;
-  bool fetch_links_;                                       // too many to stay in the cache
+  bool fetch_links_;                                       // true if too many to stay in the cache
   std::vector<std::unique_ptr<FaultState>> fault_states_;  // empty while the plane is healthy
   std::uint32_t faulty_links_ = 0;
   std::uint64_t faults_begun_ = 0;

@@ -1,5 +1,5 @@
-// What `QueuedPlane` keeps in time order, and where its packets lie. Both grow to the largest need and stay there, so
-// that a run in steady state allocates nothing.
+// Event queue and packet storage of `QueuedPlane`. Both grow to the largest need and stay there, so that a run in
+// steady state allocates nothing.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +16,15 @@ namespace openmrc::netsim {
 
 inline constexpr std::uint32_t kNoPacket = ~std::uint32_t{0};
 
-// A packet inside the plane and what the plane has to remember about it.
+// A packet inside the plane with the plane's state about it.
 struct HeldPacket {
   Packet packet;
   TimePs arrival = 0;              // at the end of the link it is on
   LinkId ingress = kEntering;      // link that brought it to the switch it waits in
-  std::uint32_t next = kNoPacket;  // behind it in its queue, or the next free place
+  std::uint32_t next = kNoPacket;  // next packet in its queue, or next free entry
 };
 
-// A reference to a packet holds until the next `take`.
+// A reference to a packet is valid until the next `take`.
 class PacketStore {
  public:
   std::uint32_t take(const Packet& packet) {
@@ -54,7 +54,7 @@ class PacketStore {
   std::uint32_t in_use_ = 0;
 };
 
-// A FIFO threaded through the packets.
+// A FIFO linked through the packets.
 class PacketFifo {
  public:
   bool empty() const { return head_ == kNoPacket; }
@@ -75,27 +75,30 @@ class PacketFifo {
   std::uint32_t tail_ = kNoPacket;
 };
 
-// Of one instant, what leaves comes first and makes room.
+// At equal times, departures come first and make room.
 enum class QueuedEventKind : std::uint8_t { kDeparture, kArrival, kEntry, kPause };
 
 struct QueuedEvent {
   TimePs time = 0;
   std::uint64_t order = 0;  // of insertion
   std::uint32_t place = 0;  // kind and link
-  std::uint32_t index = 0;  // of the packet; kPause: whether to pause
+  std::uint32_t index = 0;  // of the packet; kPause: 1 to pause, 0 to resume
 
   static constexpr int kLinkBits = 30;
   QueuedEventKind kind() const { return static_cast<QueuedEventKind>(place >> kLinkBits); }
   LinkId link() const { return place & ((1U << kLinkBits) - 1); }
 };
 
-// Equal times leave by kind and link, and on one link in the order of insertion: an order that does not depend on how
-// time is cut into pieces.
+// Equal times are ordered by kind and link, and on one link by insertion: an order that does not depend on the division
+// of time into windows.
 class QueuedEvents {
  public:
   void push(TimePs time, QueuedEventKind kind, LinkId link, std::uint32_t index = 0) {
     MRC_ASSERT(link >> QueuedEvent::kLinkBits == 0);
-    heap_.push_back({time, ++order_, static_cast<std::uint32_t>(kind) << QueuedEvent::kLinkBits | link, index});
+    heap_.push_back({.time = time,
+                     .order = ++order_,
+                     .place = static_cast<std::uint32_t>(kind) << QueuedEvent::kLinkBits | link,
+                     .index = index});
     std::push_heap(heap_.begin(), heap_.end(), later);
   }
   QueuedEvent pop() {

@@ -109,7 +109,7 @@ void QueuedPlane::finish_crossing(std::uint32_t id, Edge& edge) {
       const std::uint32_t copy = packets_.take(original.packet);
       packets_[copy].arrival = original.arrival;
       edge.share(original.packet);
-      go_on(copy, edge);  // by itself; it cannot be duplicated again on the same link
+      go_on(copy, edge);  // independent; it cannot be duplicated again on the same link
     }
   }
   go_on(id, edge);
@@ -138,8 +138,8 @@ void QueuedPlane::choose_uplink(Packet& packet) {
   }
 }
 
-// Ties go to the first after a random start, or every switch would favour its first uplinks. A switch knows which of
-// its own links are down, and what routing has converged to; those come last.
+// Ties go to the first after a random start, as every switch would otherwise favour its first uplinks. Links that are
+// down, known to the switch itself or through routing, come last.
 std::uint32_t QueuedPlane::least_waiting(const Packet& packet, LinkId first, std::uint32_t count) {
   const std::uint32_t start = static_cast<std::uint32_t>(adaptive_.below(count));
   std::uint32_t best = start;
@@ -223,7 +223,7 @@ void QueuedPlane::let_go_of_data(const HeldPacket& held, Queue& queue, Edge& edg
   if (ingress.pause_sent && ingress.held_beyond_bytes <= config_.pfc_xon_bytes) send_pause(held.ingress, false, edge);
 }
 
-// Starts on the next packet if the port is free and may.
+// Starts the next packet if the port is free and not paused.
 void QueuedPlane::serve(LinkId link) {
   Queue& queue = queues_[link];
   if (queue.in_service != kNoPacket) return;
@@ -257,8 +257,8 @@ void QueuedPlane::depart(LinkId link, Edge& edge) {
   serve(link);
 }
 
-// The switch at the end of the link tells the port at its beginning. A host also hears of it through the edge, because
-// its port may be a NIC outside of the plane.
+// The switch at the end of the link pauses the port at its beginning. For a host the edge is notified as well, because
+// its port may belong to a NIC outside the plane.
 void QueuedPlane::send_pause(LinkId link, bool pause, Edge& edge) {
   queues_[link].pause_sent = pause;
   const TimePs when = now_ + port_of(link).config().delay;

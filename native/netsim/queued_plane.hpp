@@ -2,14 +2,14 @@
 // switch can stop its senders (PFC). For the lossless and shared-buffer baselines; `Plane` is faster where ports are
 // independent.
 //
-// A port serves its control class first (control packets and trimmed ones), then data, without preemption. What a queue
-// holds includes the packet in service, which leaves the buffer when its last byte does. Shared buffers and PFC concern
+// A port serves its control class first (control packets and trimmed ones), then data, without preemption. A queue's
+// content includes the packet in service, which leaves the buffer with its last byte. Shared buffers and PFC apply to
 // data only; control has the limit of its port.
 //
-// PFC as in IEEE 802.1Q, one lossless class: a switch counts the data that came over each of its links and still waits
-// in it. Above pfc_xoff_bytes it pauses the sender of that link, which learns of it one link delay later and then
-// finishes the packet in service; at pfc_xon_bytes or below it lets it go on. Pause frames take no capacity, do not
-// wait behind other packets and meet no faults.
+// PFC as in IEEE 802.1Q, one lossless class: a switch counts the waiting data that came over each of its links. Above
+// pfc_xoff_bytes it pauses the sender of that link, which receives the pause one link delay later and then finishes the
+// packet in service; at pfc_xon_bytes or below it lets the sender resume. Pause frames take no capacity, do not wait
+// behind other packets and are exempt from faults.
 #pragma once
 
 #include <array>
@@ -32,8 +32,8 @@ namespace openmrc::netsim {
 struct QueuedPlaneConfig {
   ClosShape shape;
   std::array<PortConfig, kLinkKinds> ports;  // by LinkKind
-  std::uint64_t buffer_bytes = 0;            // data that one switch can hold; 0: no bound but the ports' own
-  std::uint32_t alpha_permille = 1000;       // without PFC: a queue may grow up to this share of the free buffer
+  std::uint64_t buffer_bytes = 0;            // data capacity of one switch; 0: limited by the ports only
+  std::uint32_t alpha_permille = 1000;       // without PFC: limit of a queue as a share of the free buffer
       // (dynamic thresholds, Choudhury and Hahne 1998), and up to its port's limit
   bool pfc = false;                  // data is then bounded by the buffer only
   std::uint64_t pfc_xoff_bytes = 0;  // of one link
@@ -50,7 +50,7 @@ class QueuedPlane final : public PlaneModel {
   void enter(TimePs when, const Packet& packet, Edge& edge) override;
   void arrive(TimePs when, const Packet& packet) override;
   void run_until(TimePs until, Edge& edge) override;
-  // A packet in service when the rate changes is finished at the old rate.
+  // A packet in service at a change of rate is finished at the old rate.
   void set_effects(TimePs now, LinkId link, const Effects& effects) override;
   Effects effects(LinkId link) const override;
 
@@ -69,13 +69,13 @@ class QueuedPlane final : public PlaneModel {
   PauseCounters pause_counters(TimePs now, LinkId link) const override;
 
  private:
-  // The port that feeds a link, and what the switch at the far end holds of it.
+  // The port that feeds a link, and the data from it that the switch at the far end holds.
   struct Queue {
     PacketFifo data, control;
     std::uint64_t data_bytes = 0, control_bytes = 0;
     std::uint64_t held_beyond_bytes = 0;  // data that came over the link and waits in the switch at its end
     std::uint32_t in_service = kNoPacket;
-    std::uint32_t switch_index = kNoSwitch;  // that the port belongs to
+    std::uint32_t switch_index = kNoSwitch;  // owner of the port
     bool paused = false;                     // the pause has reached the port
     bool pause_sent = false;                 // by the switch at the end of the link
     TimePs paused_since = 0;
@@ -110,9 +110,10 @@ class QueuedPlane final : public PlaneModel {
   std::uint32_t index_;
   PacketStore packets_;
   QueuedEvents events_;
-  std::vector<Queue> queues_;                              // by link
-  std::vector<std::uint64_t> switch_bytes_;                // data that each switch holds: T0s, T1s, T2s
-  std::vector<std::unique_ptr<FaultState>> fault_states_;  // empty until the first fault; streams outlive their fault
+  std::vector<Queue> queues_;                // by link
+  std::vector<std::uint64_t> switch_bytes_;  // data that each switch holds: T0s, T1s, T2s
+  std::vector<std::unique_ptr<FaultState>>
+      fault_states_;  // empty until the first fault; random streams outlive their fault
   Rng adaptive_;
   TimePs now_ = 0;
   std::uint64_t trace_ = 0;

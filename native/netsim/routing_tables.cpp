@@ -5,7 +5,7 @@
 namespace openmrc::netsim {
 namespace {
 
-constexpr std::uint32_t kHashesMax = 8;  // before all routes are tried in order
+constexpr std::uint32_t kHashesMax = 8;  // limit before all routes are tried in order
 
 }  // namespace
 
@@ -33,7 +33,7 @@ bool RoutingTables::usable(const Plane& plane, std::uint32_t source_host, std::u
 }
 
 bool RoutingTables::find(const Plane& plane, const Packet& packet, Route& route) const {
-  // The hash with another seed each time: flows of a dead path spread over all that are left.
+  // Hashes with another seed each time, so that flows of a dead path spread over all remaining ones.
   ClosShape hashing = shape_;
   hashing.routing = Routing::kHash;
   for (std::uint32_t seed = 1; seed <= kHashesMax; ++seed) {

@@ -1,7 +1,8 @@
-// One plane of a Clos fabric with two or three tiers, by arithmetic: who hangs where, and which link comes next.
+// One plane of a Clos fabric with two or three tiers, by arithmetic: the attachment of hosts, and the links of a path.
 //
-// Hosts hang on T0s; the T0s of a pod meet in the pod's T1s; with three tiers the pods meet in T2s, T1 number j of every
-// pod in the same group of T2s. A fabric of several sites is the three-tier case with long links between T1 and T2.
+// Hosts attach to T0s; the T0s of a pod meet in the pod's T1s; with three tiers the pods meet in T2s, T1 number j of
+// every pod in the same group of T2s. A fabric of several sites is the three-tier case with long links between T1 and
+// T2.
 //
 // Links are directed. Of one plane, in this order: host h up to its T0, T0 down to host h, T0 i up by its uplink j (to
 // T1 j of the pod), the same link down, T1 g up by its uplink k, the same link down. T1s are counted through all pods:
@@ -11,26 +12,14 @@
 #include <cstdint>
 
 #include "engine/base/assert.hpp"
+#include "netsim/generated/fabric.hpp"
 #include "netsim/packet.hpp"
 
 namespace openmrc::netsim {
 
-enum class LinkKind : std::uint8_t { kNicUp = 0, kNicDown = 1, kT0Up = 2, kT1Down = 3, kT1Up = 4, kT2Down = 5 };
 inline constexpr int kLinkKinds = 6;
 
-// How a path is chosen. kModulo: by digits of the EV, so that a host can name its path (SRv6 uSIDs, structured EVs).
-// kHash: ECMP over addresses and EV. kAdaptive: each switch takes the uplink with the least waiting (for comparison).
-enum class Routing : std::uint8_t { kModulo = 0, kHash = 1, kAdaptive = 2 };
-
-struct ClosShape {
-  std::uint32_t planes = 1;
-  std::uint32_t hosts = 2;
-  std::uint32_t hosts_per_t0 = 1;
-  std::uint32_t t1s = 1;          // of one pod, which is also the number of uplinks of a T0
-  std::uint32_t t0s_per_pod = 0;  // 0: one pod, two tiers
-  std::uint32_t t1_uplinks = 0;   // to T2s; 0: two tiers
-  Routing routing = Routing::kModulo;
-
+struct ClosShape : FabricShape {
   std::uint32_t t0s() const { return (hosts + hosts_per_t0 - 1) / hosts_per_t0; }
   std::uint32_t t0_of(std::uint32_t host) const { return host / hosts_per_t0; }
   std::uint32_t pods() const { return t0s_per_pod == 0 ? 1 : (t0s() + t0s_per_pod - 1) / t0s_per_pod; }
@@ -64,7 +53,7 @@ struct ClosShape {
   }
 };
 
-// The two ends of a link, in the words of the fault language; kAnywhere where the word does not apply.
+// The two ends of a link, in the terms of the fault language; kAnywhere for a term that does not apply.
 inline constexpr std::uint32_t kAnywhere = ~std::uint32_t{0};
 
 struct LinkEnds {
@@ -77,12 +66,12 @@ struct LinkEnds {
 
 LinkEnds ends_of(const ClosShape& shape, LinkId link);
 
-// The route that static or hashed routing gives a packet.
+// The route of a packet with static or hashed routing.
 Route route_of(const ClosShape& shape, std::uint32_t source_host, std::uint32_t destination_host, std::uint32_t ev);
 
 inline constexpr LinkId kDelivered = ~LinkId{0};
 inline constexpr LinkId kEntering = kDelivered - 1;  // not on any link yet
-// The link after `packet.link`, by its route; kDelivered when that one ends at a host.
+// The link after `packet.link` on its route; kDelivered if that link ends at a host.
 LinkId next_link(const ClosShape& shape, const Packet& packet);
 
 }  // namespace openmrc::netsim

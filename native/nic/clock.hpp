@@ -1,7 +1,7 @@
-// The clock of the live driver, and how a device's engine sees it.
+// The clock of the live driver, and its conversion to the clock of a device's engine.
 //
-// The driver counts nanoseconds of CLOCK_MONOTONIC, which last for 292 years. The engine counts picoseconds, which last
-// for 106 days: its clock starts with the device and is set back while the device lives.
+// The driver counts nanoseconds of CLOCK_MONOTONIC, enough for 292 years. The engine counts picoseconds, enough for 106
+// days: its clock starts with the device and is set back while the device lives.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +30,17 @@ inline TimeNs now_ns() {
 
 class EngineClock {
  public:
-  // The first rebase comes after a second: every device that lives for longer shows that it goes unnoticed.
+  // The first rebase comes after a second, so that every device that lives longer exercises it.
   static constexpr TimeNs kFirstRebaseAfter = kNsPerSecond;
 
   explicit EngineClock(TimeNs start) : zero_(start - (kEngineTimeMax / kPsPerNs - kFirstRebaseAfter)) {}
 
   TimePs engine_time(TimeNs time) const { return (time - zero_) * kPsPerNs; }
-  // Rounded up, so that what is due then is due. kNever becomes kNeverNs.
+  // Rounded up, so that a timer due at `time` has expired. kNever becomes kNeverNs.
   TimeNs monotonic(TimePs time) const {
     return time == kNever ? kNeverNs : zero_ + time / kPsPerNs + (time % kPsPerNs > 0 ? 1 : 0);
   }
-  // While this is true the engine's clock has to be set back by kClockRebase, by `rebase` here and in the engine.
+  // True while the engine's clock has to be set back by kClockRebase, by `rebase` here and in the engine.
   bool rebase_due(TimeNs now) const { return now - zero_ >= kEngineTimeMax / kPsPerNs; }
   void rebase() { zero_ += kClockRebase / kPsPerNs; }
 

@@ -1,4 +1,4 @@
-// Opening and closing a device, its interfaces, fork. Sending and receiving: device_io.cpp.
+// Opening and closing a device, its interfaces, and fork. Sending and receiving: device_io.cpp.
 #include "nic/device.hpp"
 
 #include <sys/epoll.h>
@@ -18,7 +18,7 @@
 namespace openmrc::nic {
 namespace {
 
-constexpr TimeNs kLinkCheck = kNsPerSecond;      // for an interface that is gone, besides the kernel's notices
+constexpr TimeNs kLinkCheck = kNsPerSecond;      // for a vanished interface, in addition to the kernel's notices
 constexpr TimeNs kFaultInterval = kNsPerSecond;  // between two events about one port's refusals
 
 FileDescriptor make_eventfd() {
@@ -89,7 +89,7 @@ Device::Device(const Settings& settings)
 Device::Device(const Settings& settings, const PortFactory& make_port)
     : settings_(settings), scaling_(io_threads_max(settings_)) {
   MRC_ASSERT(!settings_.ports.empty() && settings_.ports.size() <= kPortCountMax);
-  const std::unique_lock guard(lock_);  // a fork waits until the device is whole
+  const std::unique_lock guard(lock_);  // a fork waits until the device is complete
   std::uint32_t next_source_port = settings_.first_source_port;
   for (std::size_t i = 0; i < settings_.ports.size(); ++i) {
     lanes_.push_back(std::make_unique<Lane>(make_port(static_cast<PortId>(i), settings_, next_source_port),
@@ -130,7 +130,7 @@ void Device::close() {
   const std::lock_guard closing(close_mutex_);
   if (closed_.exchange(true)) return;
   {
-    const Guard guard(lock_);  // no thread is started from now on
+    const Guard guard(lock_);  // prevents further threads from starting
     stop_.store(true);
   }
   for (const std::unique_ptr<IoThread>& io : io_) {
@@ -143,12 +143,12 @@ void Device::close() {
   for (const std::unique_ptr<Lane>& lane : lanes_) lane->close();
   const Guard guard(lock_);
   final_socket_stats_ = std::move(stats);
-  // Whoever waits for a completion looks again and finds the device closed.
+  // Wakes waiters for completions, which then find the device closed.
   for (auto& [cq, waker] : cq_wakers_) waits_.ring(waker->fd);
   waits_.ring(event_waker_.fd);
 }
 
-// Port p belongs to thread p modulo their number, which begins anew with another number of threads.
+// Port p belongs to thread p modulo the number of threads; a change of that number reassigns all ports.
 void Device::assign_ports(std::uint32_t threads) {
   const std::uint32_t before = threads_.load();
   if (threads == before || stop_.load()) return;
@@ -158,7 +158,7 @@ void Device::assign_ports(std::uint32_t threads) {
       if (!io.wake.valid()) prepare(io);
       if (!io.thread.joinable()) start(io);
     }
-  } catch (const std::exception&) {  // a process has only so many threads and descriptors
+  } catch (const std::exception&) {  // threads and descriptors of a process are limited
     return scaling_.limit(before);
   }
   for (PortId id = 0; id < lanes_.size(); ++id) {
@@ -220,7 +220,7 @@ void Device::detach(PortId id) {
   lanes_[id]->drop_all();
 }
 
-// The interface comes first and its address later, so this may take several notices.
+// The interface appears before its address, so this may take several notices.
 void Device::attach(PortId id) {
   const int refusal = lanes_[id]->rebind();
   const Guard guard(lock_);
@@ -273,8 +273,8 @@ void Device::handle_fork(ForkStage stage) {
   turns_.unlock();
 }
 
-// A copy of a socket in the child would keep its port bound, and make a parent that dies look alive. Closing copies has
-// no effect on the parent, nor on the wire; removing a socket from an epoll instance, which is shared, would have.
+// A copy of a socket in the child would keep its port bound, and make a dead parent look alive. Closing copies has no
+// effect on the parent or on the wire, whereas removing a socket from the shared epoll instance would.
 void Device::leave_to_parent() {
   turns_.lose();
   lock_.lose();

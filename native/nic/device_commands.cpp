@@ -1,4 +1,4 @@
-// What applications ask of a device: completion queues, memory, work, ports, events.
+// Commands of applications to a device: completion queues, memory, work, ports, events.
 #include <sys/eventfd.h>
 #include <sys/random.h>
 
@@ -111,7 +111,7 @@ Status Device::register_memory(std::uint8_t* base, std::uint64_t length_bytes, s
   region.access = access;
   region.domain = domain;
   Status status = Status::kInvalidArgument;
-  // A key in use is refused; with 2^32 of them a second draw is rare and a fourth means something else is wrong.
+  // A key in use is refused; with 2^32 keys a second draw is rare, and a fourth indicates another error.
   for (int attempt = 0; attempt < 4 && status == Status::kInvalidArgument; ++attempt) {
     region.key = draw_key();
     status = engine_->register_memory(region);
@@ -131,7 +131,7 @@ Status Device::deregister_memory(std::uint32_t key) {
     memory = region->second;
     regions_.erase(region);
   }
-  // A waiting burst may still point into the region, for a message that has completed by another copy.
+  // A waiting burst may still point into the region, for a message that another copy has completed.
   for (const std::unique_ptr<Lane>& lane : lanes_) lane->drop_reading(memory.data(), memory.size());
   send_out();
   return Status::kOk;
@@ -181,9 +181,7 @@ void Device::set_port_state(PortId port, bool up) {
 
 std::size_t Device::poll_events(std::span<TimedEvent> out) {
   const std::unique_lock guard(lock_);
-  const std::size_t count = std::min(out.size(), events_.size());
-  std::copy_n(events_.begin(), count, out.begin());
-  events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(count));
+  const std::size_t count = events_.poll(out);
   if (events_.empty()) event_waker_.pending = false;
   return count;
 }
@@ -228,7 +226,9 @@ std::vector<SocketStats> Device::socket_stats() {
 
 DeviceStats Device::stats() {
   const std::unique_lock guard(lock_);
-  return stats_;
+  DeviceStats stats = stats_;
+  stats.events_dropped = events_.dropped();
+  return stats;
 }
 
 }  // namespace openmrc::nic

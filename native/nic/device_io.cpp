@@ -15,23 +15,22 @@
 namespace openmrc::nic {
 namespace {
 
-constexpr std::uint32_t kBurstsPerTurn = 64;      // then the receive sockets get their turn again
-constexpr std::uint32_t kBurstsPerCommand = 256;  // then the I/O thread goes on
-constexpr std::size_t kEventsMax = 1U << 16;
+constexpr std::uint32_t kBurstsPerTurn = 64;      // before the receive sockets are read again
+constexpr std::uint32_t kBurstsPerCommand = 256;  // before the I/O thread takes over
 constexpr std::size_t kEndpointResultsMax = 1U << 12;
-constexpr TimeNs kBusyGrace = kNsPerMs;       // after this long without progress() the I/O threads take over again
-constexpr TimeNs kDeferMax = 500 * kNsPerUs;  // acknowledgements of a polling thread wait this long
-// More than this at a look is a stream, or a message whose sender waits for the end of it: acknowledge at once.
+constexpr TimeNs kBusyGrace = kNsPerMs;       // the I/O threads take over after this long without progress()
+constexpr TimeNs kDeferMax = 500 * kNsPerUs;  // limit on the wait of acknowledgements of a polling thread
+// More datagrams per read indicate a stream, or a long message whose sender waits for its end: acknowledge at once.
 constexpr std::uint32_t kBulkDatagrams = 4;
 constexpr std::uint64_t kBulkBytes = 1024;
 constexpr TimeNs kSleepMax = 10 * kNsPerSecond;
-constexpr TimeNs kEndpointLook = 20 * kNsPerUs;  // between looks of a polling thread at endpoint operations
-constexpr TimeNs kPause = kNsPerMs;              // after a refusal that nothing announces the end of
+constexpr TimeNs kEndpointLook = 20 * kNsPerUs;  // between reads of endpoint operations by a polling thread
+constexpr TimeNs kPause = kNsPerMs;              // after a refusal whose end nothing announces
 constexpr TimeNs kLinkLook = kNsPerSecond;       // while an interface is gone
 
 }  // namespace
 
-// Checks trains, and hands them to the engine. With `answer` what the engine wants to send now is planned, too.
+// Checks trains, and passes them to the engine. With `answer` the engine's resulting packets are planned, too.
 class Device::Arrivals final : public TrainSink {
  public:
   Arrivals(Device& device, Receiver& receiver, bool answer) : device_(device), receiver_(receiver), answer_(answer) {}
@@ -47,12 +46,12 @@ class Device::Arrivals final : public TrainSink {
   }
   Receiver& receiver() { return receiver_; }
   bool answers() const { return answer_; }
-  // Of the latest larger train, until the engine had it; kNeverNs: none came.
+  // Wait of the latest larger train until it reached the engine; kNeverNs: none arrived.
   TimeNs waited() const { return waited_; }
 
  private:
-  // A train with a damaged datagram is looked at once more by the engine, datagram by datagram. Of trimmed packets only the
-  // engine knows whether they have an ICRC.
+  // A train with a damaged datagram is checked again by the engine, datagram by datagram. For trimmed packets only the
+  // engine can tell whether they have an ICRC.
   void check(Train& train) {
     RxDatagram& datagram = train.datagram;
     const Settings& settings = device_.settings_;
@@ -109,7 +108,7 @@ void Device::run(IoThread& io) {
     TimeNs span = io.more ? 0 : std::clamp<TimeNs>(io.deadline - asleep, 0, kSleepMax);
     if (io.index == 0 && (paused_ || resting_ != 0)) span = std::min(span, kPause);
     if (io.index == 0 && attached_ != all_ports_) span = std::min(span, kLinkLook);
-    if (io.refused) rest(io, kPause);  // what refuses to be read stays readable
+    if (io.refused) rest(io, kPause);  // a socket that refuses reads stays readable
     if (io.pause > 0 && span > 0) {
       const TimeNs pause = std::min(span, io.pause);
       pollfd wait{io.wake.get(), POLLIN, 0};
@@ -142,8 +141,8 @@ void Device::measure(IoThread& io, TimeNs now) {
   if (io.index < threads_) assign_ports(scaling_.update(now, io.index, load, moved_bytes));
 }
 
-// Somebody polls, or the ports belong to others: keep out of the way until that has changed, but for interfaces that come
-// and go.
+// While another thread polls, or the ports belong to other threads, this one sleeps until that changes, except to
+// handle interfaces that appear or vanish.
 void Device::rest(IoThread& io, TimeNs span) {
   std::array<pollfd, 2> wait{{{io.wake.get(), POLLIN, 0}, {io.index == 0 ? links_.fd() : -1, POLLIN, 0}}};
   if (waits_.poll_coarsely(wait, span) < 0) return;
@@ -159,7 +158,7 @@ void Device::rest(IoThread& io, TimeNs span) {
 Device::Readable Device::sleep(const FileDescriptor& epoll, const FileDescriptor* wake, TimeNs span) {
   std::array<epoll_event, 3 * kPortCountMax + 2> events;
   const int count = waits_.poll(epoll, events, span);
-  if (count < 0 && errno != EINTR) {  // a sandbox without epoll: look at everything now and then
+  if (count < 0 && errno != EINTR) {  // a sandbox without epoll: read everything at intervals
     waits_.poll_coarsely({}, kPause);
     return everything();
   }
@@ -275,8 +274,8 @@ std::uint32_t Device::poll(Readable readable) {
   return received.datagrams;
 }
 
-// The caller may see its memory change and post an answer, which then is on its way before our acknowledgements are.
-// These wait for a moment, in which they merge, unless much arrives at a time.
+// The caller may react to its memory with a reply, which then leaves before our acknowledgements. These wait for a
+// moment, in which they merge, unless many datagrams arrive at a time.
 void Device::answer_polled(Guard& guard, const Received& received, bool timer, TimePs now) {
   const TimeNs moment = clock_.monotonic(now);
   if (received.datagrams > 0 && deferred_since_ == 0) deferred_since_ = moment;
@@ -288,7 +287,7 @@ void Device::answer_polled(Guard& guard, const Received& received, bool timer, T
 
 // --- receiving
 
-// Starts at another port each time, so that no port's answers wait behind the same other ones for ever.
+// Starts at another port each time, so that no port always waits behind the others.
 Received Device::receive(Readable readable, Arrivals& arrivals) {
   Received all;
   std::size_t& first = arrivals.receiver().first_port;
@@ -305,14 +304,14 @@ Received Device::receive(Readable readable, Arrivals& arrivals) {
   return all;
 }
 
-// While the socket for endpoint operations rests, nothing that arrives there wakes a thread.
+// While the socket for endpoint operations rests, arrivals on it wake no thread.
 Received Device::receive_from(PortId id, Readable readable, Arrivals& arrivals) {
   Lane& lane = *lanes_[id];
   Received received;
   bool rests = false;
   {
     const std::unique_lock guard(lane.receiving(), std::try_to_lock);
-    if (!guard.owns_lock() || lane.closed()) return {};  // another thread is at it
+    if (!guard.owns_lock() || lane.closed()) return {};  // another thread is receiving
     ReceiveBuffers& buffers = arrivals.receiver().buffers;
     if ((readable.data >> id & 1U) != 0) received = lane.port().receive(buffers, arrivals);
     if ((readable.endpoint >> id & 1U) != 0) {
@@ -363,7 +362,7 @@ void Device::plan(Outgoing what, std::uint32_t& bursts_max, TimePs now) {
       --bursts_max;
       continue;
     }
-    // A lane that is full now may have room as soon as this is looked at: then it is for us to go on.
+    // A lane that is full now may gain room before this check; then this thread has to continue.
     const PortMask full = full_ports();
     if (full != 0 || starved_.load(std::memory_order_relaxed) != 0) starved_.exchange(full);
     if ((free_ports() & full) == 0) return;
@@ -389,7 +388,7 @@ bool Device::send_out() {
   return limit;
 }
 
-// Planning that found a lane full comes before this and is seen, or comes after it and sees the room.
+// Planning that found a lane full either comes before this check, which sees it, or after it and then finds the room.
 bool Device::has_room_again() { return (starved_.fetch_or(0) & free_ports()) != 0; }
 
 bool Device::flush(Guard& guard, std::uint32_t bursts_max, Outgoing what) {
@@ -424,7 +423,7 @@ void Device::after_command(Guard& guard) {
   finish(guard, kBurstsPerCommand, polled ? Outgoing::kDataOnly : Outgoing::kEverything);
 }
 
-// The first I/O thread may sleep for longer than to the next timer, or while there is something to send.
+// The first I/O thread may sleep past the next timer, or while packets are ready to be sent.
 void Device::wake_for_timers(bool more) {
   IoThread& io = *io_.front();
   const TimeNs sleeping_until = io.sleeping_until.load();
@@ -448,7 +447,7 @@ void Device::block(PortId id) {
 }
 
 void Device::retry_blocked() {
-  if (paused_) paused_ = false;  // a store costs polling threads more than a look
+  if (paused_) paused_ = false;  // for polling threads a store is more expensive than a load
   for (PortId id = 0; id < lanes_.size(); ++id) {
     if (!lanes_[id]->blocked()) continue;
     std::uint32_t bursts_max = kBurstsPerTurn;
@@ -492,11 +491,7 @@ void Device::collect() {
 }
 
 void Device::publish(const TimedEvent& event) {
-  if (events_.size() < kEventsMax) {
-    events_.push_back(event);
-  } else {
-    ++stats_.events_dropped;
-  }
+  events_.push(event);
   event_waker_.signal(waits_);
 }
 

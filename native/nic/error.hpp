@@ -1,4 +1,4 @@
-// What the operating system refused, in words, with its errno. Crosses the bindings as openmrc.DeviceError.
+// A refusal by the operating system, in words, with its errno. Raised in Python as openmrc.DeviceError.
 #pragma once
 
 #include <cstring>

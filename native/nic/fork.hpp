@@ -1,5 +1,6 @@
-// fork() copies memory, locks and descriptors, but no other thread. An object with a thread or sockets belongs to the
-// process that made it; in a forked child it closes its copies of descriptors, and refuses every use.
+// Behaviour under fork(), which copies memory, locks and descriptors, but no other thread. An object with a thread or
+// sockets belongs to the process that created it; in a forked child it closes its copies of descriptors, and refuses
+// every use.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +9,22 @@
 
 namespace openmrc::nic {
 
-// Use of an object in a child that was forked from its owner. Crosses the bindings as openmrc.ForkedError.
+// Use of an object in a child that was forked from its owner. Raised in Python as openmrc.ForkedError.
 class ForkedError : public std::runtime_error {
  public:
   explicit ForkedError(int owner);
 };
 
 enum class ForkStage : std::uint8_t {
-  kBefore,    // in the parent: take the locks, so that the child gets a consistent copy
+  kBefore,    // in the parent: acquire the locks, so that the child gets a consistent copy
   kInParent,  // give them back
-  kInChild,   // give them back, close descriptors, forget threads
+  kInChild,   // release them, close descriptors, drop threads
 };
 
-// Objects take their locks in this order, the same in which their methods do.
+// Objects acquire their locks in this order, as their methods do.
 enum class ForkOrder : std::uint8_t { kExecutor, kDevice };
 
-// Calls its owner around every fork(), from construction to destruction; the last member of its owner.
+// Calls its owner around every fork(), from construction to destruction; must be the last member of its owner.
 class ForkHook {
  public:
   ForkHook(ForkOrder order, std::function<void(ForkStage)> stage);
@@ -39,13 +40,13 @@ class ForkHook {
   std::function<void(ForkStage)> stage_;
 };
 
-// Whether an object still belongs to the process that runs.
+// Tracks whether an object belongs to the current process.
 class Ownership {
  public:
   Ownership();
   bool lost() const { return lost_; }
   void lose() { lost_ = true; }
-  // Throws ForkedError.
+  // Throws ForkedError if it does not.
   void check() const {
     if (lost_) [[unlikely]]
       throw ForkedError(owner_);

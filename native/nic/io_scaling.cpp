@@ -8,14 +8,14 @@ namespace openmrc::nic {
 namespace {
 
 constexpr TimeNs kPermille = 1000;
-constexpr TimeNs kSaturated = 900;              // awake, of the span
-constexpr TimeNs kServed = 850;                 // processor time, of the time awake: else no processor was free
-constexpr std::uint32_t kSaturatedWindows = 8;  // in a row, before the next thread is tried
-constexpr TimeNs kSpare = 600;                  // fewer threads would do at this load of each
-constexpr TimeNs kSample = 50 * kNsPerMs;       // that the rate is measured over
+constexpr TimeNs kSaturated = 900;  // awake, of the span
+constexpr TimeNs kServed = 850;     // share of processor time in the time awake; below it, no processor was free
+constexpr std::uint32_t kSaturatedWindows = 8;  // consecutive windows before the next thread is tried
+constexpr TimeNs kSpare = 600;                  // fewer threads suffice at this load of each
+constexpr TimeNs kSample = 50 * kNsPerMs;       // span of a rate measurement
 constexpr TimeNs kTrial = 120 * kNsPerMs;       // two samples
 constexpr std::uint64_t kGainPermille = 1050;
-constexpr TimeNs kStale = 100 * kNsPerMs;  // a thread that did not report since has slept
+constexpr TimeNs kStale = 100 * kNsPerMs;  // a thread without a report for this long has slept
 constexpr TimeNs kPatienceMin = kNsPerSecond;
 constexpr TimeNs kPatienceMax = 60 * kNsPerSecond;
 

@@ -1,5 +1,5 @@
-// Number of I/O threads of a device at work. One, while it keeps up: each further one costs wake-ups, and batches become
-// smaller. Where a thread is busy all the time the next one is tried, and kept if the device then moves more bytes.
+// Number of active I/O threads of a device. One while it keeps up, since each further one costs wake-ups and makes
+// batches smaller. If a thread is always busy the next one is tried, and kept if the device then moves more bytes.
 #pragma once
 
 #include <array>
@@ -12,21 +12,21 @@ namespace openmrc::nic {
 
 class IoScaling {
  public:
-  static constexpr TimeNs kWindow = 10 * kNsPerMs;  // that a thread's load is measured over
+  static constexpr TimeNs kWindow = 10 * kNsPerMs;  // span of a thread's load measurement
 
-  // Some milliseconds of one thread.
+  // Load of one thread over some milliseconds.
   struct Load {
     TimeNs span = 0;
-    TimeNs awake = 0;  // of these: not asleep
+    TimeNs awake = 0;  // share of the span in which it was not asleep
     TimeNs cpu = 0;    // processor time
   };
 
   explicit IoScaling(std::uint32_t threads_max) : threads_max_(threads_max) {}
 
-  // The threads that should be at work now that `thread`, one of them, had this load. `moved_bytes`: sent and received by the
-  // device since it was opened.
+  // Number of threads that should be active after `thread`, one of them, had this load. `moved_bytes`: total sent and
+  // received by the device since it was opened.
   std::uint32_t update(TimeNs now, std::uint32_t thread, const Load& load, std::uint64_t moved_bytes);
-  // There cannot be more than so many.
+  // Limits the number of threads.
   void limit(std::uint32_t threads) { threads_ = threads_max_ = threads; }
   std::uint32_t threads_max() const { return threads_max_; }
 
@@ -39,14 +39,14 @@ class IoScaling {
 
   void sample(TimeNs now, std::uint64_t moved_bytes);
   void change(TimeNs now, std::uint32_t threads, std::uint64_t moved_bytes);
-  TimeNs busy_permille(TimeNs now) const;  // of all threads together
+  TimeNs busy_permille(TimeNs now) const;  // sum over all threads
 
   std::uint32_t threads_max_;
   std::uint32_t threads_ = 1;
   std::array<Latest, kPortCountMax> latest_{};
   TimeNs changed_ = 0;
-  bool on_trial_ = false;     // the latest thread has yet to show a gain
-  std::uint64_t before_ = 0;  // bytes in a millisecond before it came
+  bool on_trial_ = false;     // the latest thread has not yet shown a gain
+  std::uint64_t before_ = 0;  // bytes per millisecond before it started
   std::uint64_t rate_ = 0;    // the same of late
   TimeNs sampled_ = 0;
   std::uint64_t sampled_bytes_ = 0;

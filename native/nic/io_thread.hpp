@@ -26,9 +26,9 @@ struct Receiver {
 class LoadMeter {
  public:
   void slept(TimeNs span) { asleep_ += span; }
-  // Another thread did the device's work meanwhile.
+  // Deducts time in which another thread did the device's work.
   void relieved(TimeNs span) { relieved_ += span; }
-  // Whether a window is over, and what it was.
+  // True at the end of a window, with its load.
   bool take(TimeNs now, IoScaling::Load& load) {
     if (now - since_ < IoScaling::kWindow) return false;
     timespec time{};
@@ -57,8 +57,8 @@ struct IoThread {
   Moderation moderation;
   LoadMeter load;
   bool more = false;     // the last turn stopped at a limit
-  bool refused = false;  // something that is there could not be read: look again in a moment, not at once
-  TimeNs pause = 0;      // before the next look
+  bool refused = false;  // a readable socket refused a read: retry in a moment, not at once
+  TimeNs pause = 0;      // before the next read
   TimeNs deadline = 0;   // of the next timer
   std::thread thread;
 };

@@ -31,9 +31,9 @@ bool Lane::send_front() {
   return true;
 }
 
-// A thread that finds the lock taken leaves its burst to the other one, which looks once more after it gave the lock back.
-// Of two threads that change `order_`, the later one sees what the earlier one did before: either the first finds the lock
-// free, or the second finds the burst.
+// A thread that finds the lock taken leaves its burst to the lock's holder, which checks again after releasing the
+// lock. `order_` makes this safe: of two threads that change it, the later one sees the earlier one's changes, so
+// either the first finds the lock free or the second finds the burst.
 Lane::Sent Lane::send(std::uint32_t& bursts_max) {
   for (;;) {
     order_.fetch_add(1, std::memory_order_acq_rel);
@@ -95,7 +95,7 @@ void Lane::drop_reading(const std::uint8_t* base, std::uint64_t length_bytes) {
     const auto left = std::span(waiting.burst->packets).subspan(waiting.next, waiting.burst->count - waiting.next);
     if (std::any_of(left.begin(), left.end(), reads)) {
       give_up(waiting);
-      waiting.sealed = true;  // its memory is not to be read
+      waiting.sealed = true;  // its memory must not be read
       blocked_.store(false);
     }
   }

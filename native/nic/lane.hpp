@@ -1,7 +1,8 @@
 // A port with the bursts that wait for it, and the locks of its two halves.
 //
-// Threads. Bursts are pushed under the engine's lock and sent without it, by whichever thread comes first: who pushes a
-// burst while another thread sends leaves it to that one. So bursts leave in the order in which they were pushed.
+// Threads. Bursts are pushed under the engine's lock and sent without it, by the first thread that is free: a thread
+// that pushes a burst while another one sends leaves it to that one. Bursts therefore leave in the order in which they
+// were pushed.
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@ namespace openmrc::nic {
 
 class Lane {
  public:
-  // `local`: the port's address as peers see it, which the ICRC covers.
+  // `local`: the port's address as seen by peers, which the ICRC covers.
   Lane(std::unique_ptr<Port> port, const Address& local);
 
   Port& port() { return *port_; }
@@ -27,27 +28,27 @@ class Lane {
 
   bool has_room() const { return open() && bursts() < kBursts; }
   bool full() const { return open() && bursts() == kBursts; }
-  // Takes the burst, and leaves an empty one in its place. The lane had room; meanwhile it may have been blocked or closed.
+  // Takes the burst, and leaves an empty one in its place. The lane had room; it may have been blocked or closed since.
   void push(std::unique_ptr<TxBurst>& burst);
 
   // --- without it
 
   enum class Sent : std::uint8_t {
-    kAll,      // nothing is left to this thread
-    kBlocked,  // the port takes no more just now: retry() when it does
+    kAll,      // nothing is left for this thread
+    kBlocked,  // the port accepts no more now: call retry() when it does
     kLimit,    // this thread has sent its share, and bursts are left
   };
-  // Sends, at most `bursts_max`, which it counts down.
+  // Sends at most `bursts_max` bursts, and reduces that number accordingly.
   Sent send(std::uint32_t& bursts_max);
   bool blocked() const { return blocked_.load(std::memory_order_relaxed); }
   bool waiting() const { return open() && !empty(); }
-  // After kBlocked.
+  // Continues after kBlocked.
   Sent retry(std::uint32_t& bursts_max);
-  // Gives up every burst that waits, or those that point into this memory.
+  // Drops all waiting bursts, or those that point into this memory.
   void drop_all();
   void drop_reading(const std::uint8_t* base, std::uint64_t length_bytes);
 
-  // These wait until both halves are at rest.
+  // These wait until both halves are idle.
   void close();
   int rebind();
   SocketStats stats();
@@ -56,7 +57,8 @@ class Lane {
   std::mutex& sending() { return sending_; }
 
  private:
-  // One being sent and one to follow it: what waits here has its path, and is late when that turns out to be a slow one.
+  // One being sent and one to follow: a waiting burst has its path already, and is late if that path turns out to be
+  // slow.
   static constexpr std::uint32_t kBursts = 2;
 
   struct Slot {
@@ -77,8 +79,8 @@ class Lane {
   std::unique_ptr<Port> port_;
   Address local_;
   std::array<Slot, kBursts> slots_;
-  std::atomic<std::uint32_t> pushed_{0}, sent_{0};  // bursts since the beginning
-  std::atomic<std::uint32_t> order_{0};             // of threads that come and go
+  std::atomic<std::uint32_t> pushed_{0}, sent_{0};  // bursts since the start
+  std::atomic<std::uint32_t> order_{0};             // counts threads that enter and leave
   std::atomic<bool> blocked_{false}, closed_{false};
   std::mutex receiving_, sending_;
 };

@@ -10,7 +10,7 @@
 namespace openmrc::nic {
 namespace {
 
-constexpr int kReadsMax = 64;  // the rest at the next look
+constexpr int kReadsMax = 64;  // the rest is left to the next read
 
 }  // namespace
 
@@ -24,7 +24,7 @@ void LinkWatch::open() {
 }
 
 bool LinkWatch::drain() {
-  std::array<char, 64> notice;  // the kernel cuts off what we do not read
+  std::array<char, 64> notice;  // the kernel truncates the unread part
   bool any = false;
   for (int i = 0; i < kReadsMax; ++i) {
     const bool read = ::recv(socket_.get(), notice.data(), notice.size(), MSG_TRUNC) >= 0;

@@ -1,4 +1,4 @@
-// Notices when interfaces or addresses of this network namespace come, go or change; nothing says which.
+// Detects that interfaces or addresses of this network namespace appear, vanish or change, without details.
 #pragma once
 
 #include "nic/file_descriptor.hpp"
@@ -7,10 +7,10 @@ namespace openmrc::nic {
 
 class LinkWatch {
  public:
-  // A sandbox may refuse netlink: then fd() is -1, and changes have to be looked for by time.
+  // If a sandbox refuses netlink, fd() is -1 and the caller has to poll for changes.
   void open();
   int fd() const { return socket_.get(); }
-  // Reads what is there. True: something changed, or notices were lost.
+  // Reads pending notices. True: something changed, or notices were lost.
   bool drain();
 
  private:

@@ -12,11 +12,11 @@
 namespace openmrc::nic {
 namespace {
 
-constexpr std::int64_t kAskInterval = 50'000'000;  // ns between two questions to `interrupted`
+constexpr std::int64_t kAskInterval = 50'000'000;  // ns between two calls of `interrupted`
 constexpr std::uint32_t kPostBatch = 32;
-constexpr std::uint32_t kLooksPerClock = 16;  // a spinning loop need not ask for the time at every look
+constexpr std::uint32_t kLooksPerClock = 16;  // a spinning loop need not read the clock in every iteration
 
-// Remembers when `interrupted` was asked last, so that a spinning loop can call it every time round.
+// Limits the rate of `interrupted`, so that a spinning loop can call it in every iteration.
 class Asker {
  public:
   explicit Asker(const Interrupted& interrupted) : interrupted_(interrupted), next_(now_ns() + kAskInterval) {}

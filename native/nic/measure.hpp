@@ -1,5 +1,6 @@
-// Measuring loops that must not pay for Python: a stream of WRITEs, a ping-pong of small WRITEs, progress samples, and a
-// bare UDP ping-pong to compare with. Each stops early when `interrupted` says so (asked about 20 times a second).
+// Measuring loops without Python overhead: a stream of WRITEs, a ping-pong of small WRITEs, progress samples, and a
+// bare UDP ping-pong for comparison. Each stops early when `interrupted`, called about 20 times per second, returns
+// true.
 #pragma once
 
 #include <atomic>
@@ -18,14 +19,14 @@ using Interrupted = std::function<bool()>;
 
 struct StreamPlan {
   std::uint32_t qp = 0;
-  CqId cq = 0;  // send CQ of the QP; nobody else may poll it meanwhile
+  CqId cq = 0;  // send CQ of the QP; reserved for this loop meanwhile
   std::uint32_t lkey = 0, rkey = 0;
   std::uint64_t local_address = 0, remote_address = 0;
-  std::uint64_t region_bytes = 0;  // message i goes from and to offset (i x message_bytes) modulo this
+  std::uint64_t region_bytes = 0;  // message i uses offset (i x message_bytes) modulo this at both ends
   std::uint64_t message_bytes = 0;
   std::uint32_t depth = 0;         // messages outstanding
   std::int64_t duration_ns = 0;    // no message is posted later than this
-  std::uint64_t messages_max = 0;  // nor more than this many; 0: no limit
+  std::uint64_t messages_max = 0;  // limit on their number; 0: no limit
   std::int64_t drain_ns = 0;       // wait at most this long for the last completions
   bool busy_poll = false;          // drive the device from this thread instead of sleeping
 };
@@ -35,7 +36,7 @@ struct StreamResult {
   std::int64_t elapsed_ns = 0;            // first post to last completion
   std::uint64_t failed = 0, unfinished = 0;
   WcStatus first_failure = WcStatus::kSuccess;
-  Status post_status = Status::kOk;  // why posting ended, if it did not end by itself
+  Status post_status = Status::kOk;  // reason for an early end of posting
   bool was_interrupted = false;
 };
 
@@ -47,18 +48,18 @@ struct PingPlan {
   std::uint32_t lkey = 0, rkey = 0;
   std::uint64_t send_address = 0;  // the message; its last 8 bytes are the sequence number
   std::uint64_t remote_address = 0;
-  std::uint64_t watch_address = 0;  // where the peer's message lands, in this process
+  std::uint64_t watch_address = 0;  // address of the peer's message in this process
   std::uint32_t message_bytes = 64;
   std::uint32_t iterations = 0;
   std::int64_t timeout_ns = 0;  // of one iteration
 };
 
-// The caller's thread spins on memory and drives the device. `ping` returns one round trip per iteration, shorter if the
-// peer stopped answering; `pong` returns the iterations it answered.
+// The calling thread spins on memory and drives the device. `ping` returns one round trip per iteration, fewer if the
+// peer stopped answering; `pong` returns the number of iterations answered.
 std::vector<std::int64_t> measure_ping(Device& device, const PingPlan& plan, const Interrupted& interrupted);
 std::uint32_t measure_pong(Device& device, const PingPlan& plan, const Interrupted& interrupted);
 
-// The same over bare UDP sockets, spinning, for comparison. Throws NicError when the sockets cannot be had.
+// The same over bare UDP sockets, spinning, for comparison. Throws NicError if the sockets cannot be opened.
 struct UdpPingPlan {
   Address local, remote;
   std::uint16_t local_port = 0, remote_port = 0;
@@ -74,7 +75,7 @@ struct ProgressSample {
   std::uint64_t placed_bytes = 0;
 };
 
-// A thread that notes how many bytes a QP has placed, every `interval_ns`, until stopped.
+// A thread that records the bytes placed by a QP every `interval_ns`, until stopped.
 class ProgressSampler {
  public:
   ProgressSampler(Device& device, std::uint32_t qp, std::int64_t interval_ns);

@@ -6,12 +6,12 @@ namespace openmrc::nic {
 namespace {
 
 constexpr TimeNs kPauseMax = 400 * kNsPerUs;
-constexpr TimeNs kPauseHurried = 200 * kNsPerUs;  // while somebody waits for an acknowledgement
+constexpr TimeNs kPauseHurried = 200 * kNsPerUs;  // while the application waits for an acknowledgement
 constexpr TimeNs kPauseMin = 40 * kNsPerUs;       // a shorter one costs as much as it saves
-constexpr TimeNs kPauseBytes = 65'536;            // at a high rate a pause ends when so much has come
+constexpr TimeNs kPauseBytes = 65'536;            // at a high rate, a pause ends after this amount
 constexpr TimeNs kGap = kNsPerMs;                 // beyond the pause: ends a stream
-constexpr TimeNs kSpan = 20 * kNsPerMs;           // that the rate is measured over
-constexpr std::uint64_t kDataBytes = 1024;        // fewer at a look are acknowledgements and the like
+constexpr TimeNs kSpan = 20 * kNsPerMs;           // span of a rate measurement
+constexpr std::uint64_t kDataBytes = 1024;        // smaller reads hold acknowledgements and the like
 constexpr std::uint32_t kLooksMax = 4096;
 
 }  // namespace
@@ -50,8 +50,8 @@ TimeNs Moderation::for_data(const Look& look) {
   return std::min(kPauseMax, kPauseBytes * (look.now - since_) / bytes_);
 }
 
-// A pause that went on after the last data had come was at the end of a message, and made it later. Where the kernel tells no
-// times of arrival, much less than the rate promised is the sign.
+// A pause that outlasted the arrival of the last data was at the end of a message, and delayed it. Without arrival
+// times from the kernel, far less data than the rate promised is the indication.
 void Moderation::judge(const Look& look) {
   if (paused_ == 0) return;
   const TimeNs span = std::max<TimeNs>(look.now - since_, 1);

@@ -1,8 +1,8 @@
-// Interrupt moderation, as NICs call it: pauses of the I/O thread between two looks at its sockets.
+// Interrupt moderation, as in NICs: pauses of the I/O thread between two reads of its sockets.
 //
-// Where data or acknowledgements trickle in, a thread that keeps up wakes for each of them. A pause lets some come together,
-// which are then acknowledged and answered together. The end of a message must not wait for it: the sending half knows
-// where its own messages end; the receiving half does not, and goes by whether its pauses pay.
+// If data or acknowledgements trickle in, a thread that keeps up wakes for each of them. A pause lets several gather,
+// which are then acknowledged and answered together. The end of a message must not wait for a pause: the sending half
+// knows the ends of its own messages; the receiving half does not, and judges by the success of its pauses.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ namespace openmrc::nic {
 
 class Moderation {
  public:
-  // One look at all sockets, and the datagrams found.
+  // One read of all sockets, and the datagrams found.
   struct Look {
     TimeNs now = 0;
     std::uint32_t datagrams = 0;
     std::uint64_t bytes = 0;
-    TimeNs waited = kNeverNs;  // the latest data, in its socket; 0: that is not known; kNeverNs: there was none
+    TimeNs waited = kNeverNs;  // wait of the latest data in its socket; 0: unknown; kNeverNs: no data
   };
 
-  // How long to pause after a look; 0: not at all. `patience`: how long acknowledgements may be left unread, 0 where somebody
-  // waits for one, kNeverNs where none is due.
+  // Length of the pause after a read; 0: none. `patience`: time for which acknowledgements may stay unread; 0 while the
+  // application waits for one, kNeverNs if none is due.
   TimeNs pause(const Look& look, TimeNs patience);
 
  private:
@@ -31,12 +31,12 @@ class Moderation {
 
   static constexpr std::uint32_t kLooksMin = 8;
 
-  // Data that comes without a gap: how much since when.
+  // The current stretch of data without a gap: amount and start.
   TimeNs since_ = 0, latest_ = -kNsPerSecond;
   TimeNs bytes_ = 0, datagrams_ = 0;
   std::uint32_t looks_ = 0;
-  std::uint32_t looks_first_ = kLooksMin;  // before the first pause
-  TimeNs paused_ = 0;                      // before this look, for data
+  std::uint32_t looks_first_ = kLooksMin;  // reads before the first pause
+  TimeNs paused_ = 0;                      // pause before this read, for data
 };
 
 }  // namespace openmrc::nic

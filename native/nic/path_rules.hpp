@@ -1,8 +1,8 @@
-// How a packet's destination address is made from the peer's own address and the EV's selector (EV format SRV6).
+// Computation of a packet's destination address from the peer's own address and the EV's selector (EV format SRV6).
 //
-// A rule serves the peers in its prefix: from its base, which says what all paths to them have in common, by copying
-// bits of the selector (which uplinks) and of the peer's address (which T0, which port). So a NIC needs a handful of
-// rules, however many peers and paths there are.
+// A rule serves the peers in its prefix: it takes its base, the common part of all paths to them, and copies bits of
+// the selector (the uplinks) and of the peer's address (the T0 and the port) into it. A NIC thus needs a handful of
+// rules, for any number of peers and paths.
 #pragma once
 
 #include <cstddef>
@@ -33,12 +33,12 @@ class PathRules {
   static constexpr unsigned kAddressBits = 128, kSelectorBits = 16;
 
   PathRules() = default;
-  // Throws std::invalid_argument: not IPv6, bits outside of what they are copied from or to, more than kCopiesMax
-  // copies, the same prefix twice.
+  // Throws std::invalid_argument for an address that is not IPv6, bits outside their source or destination, more than
+  // kCopiesMax copies, or a repeated prefix.
   explicit PathRules(const std::vector<PathRule>& rules);
 
   bool empty() const { return rules_.empty(); }
-  // By the most specific rule that knows the peer. False: none does.
+  // Applies the most specific rule for the peer. False: no rule covers it.
   bool destination(const Address& peer, std::uint16_t selector, Address& out) const;
 
  private:
@@ -46,7 +46,7 @@ class PathRules {
   struct Copy {
     bool from_peer = false;
     std::uint8_t right = 0;  // shift that brings the bits to the low end
-    std::uint8_t left = 0;   // and from there to where they go
+    std::uint8_t left = 0;   // shift from there to the destination
     Bits mask = 0;           // of the bits at the low end
   };
   struct Rule {

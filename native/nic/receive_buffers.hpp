@@ -1,4 +1,4 @@
-// Memory that received datagrams pass through: one for each thread that receives.
+// Memory for received datagrams: one object per receiving thread.
 #pragma once
 
 #include <sys/socket.h>
@@ -14,11 +14,11 @@
 
 namespace openmrc::nic {
 
-// Datagrams of one flow that arrived together, each `datagram_bytes` long but for the last.
+// Datagrams of one flow that arrived together, each `datagram_bytes` long except for the last.
 struct Train {
-  RxDatagram datagram;  // with the bytes of them all
+  RxDatagram datagram;  // holds the bytes of all of them
   std::size_t datagram_bytes = 0;
-  TimeNs arrived = 0;  // by the driver's clock; 0: too short for anyone to ask
+  TimeNs arrived = 0;  // by the driver's clock; 0: too short to be timestamped
 };
 
 class ReceiveBuffers {
@@ -26,7 +26,7 @@ class ReceiveBuffers {
   static constexpr std::size_t kMessagesMax = 32;
   static constexpr std::size_t kArenaBytes = 512U << 10;
 
-  // Lays the arena out for messages of `bytes` each, and gives the kernel its answers' places back.
+  // Divides the arena into messages of `bytes` each, and resets the kernel's output fields.
   std::span<mmsghdr> prepare(std::size_t count, std::size_t bytes) {
     for (std::size_t i = 0; i < count; ++i) {
       parts_[i] = {arena_.get() + i * bytes, bytes};
@@ -52,7 +52,7 @@ class ReceiveBuffers {
   std::array<sockaddr_storage, kMessagesMax> names_{};
   std::array<Control, kMessagesMax> controls_{};
   std::array<Train, kMessagesMax> trains_{};
-  // Not zeroed: most devices never use most of it, and would touch half a MiB when they open.
+  // Not zeroed: most devices never use most of it, and zeroing would touch half a MiB at opening.
   std::unique_ptr<std::uint8_t[]> arena_ = std::make_unique_for_overwrite<std::uint8_t[]>(kArenaBytes);
 };
 

@@ -1,4 +1,4 @@
-// Between the engine's addresses and the kernel's.
+// Conversions between the engine's addresses and the kernel's.
 #pragma once
 
 #include <netinet/in.h>
@@ -18,7 +18,7 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-// `scope` is the interface index of a link-local IPv6 address; `flow_label` counts for IPv6 only.
+// `scope` is the interface index of a link-local IPv6 address; `flow_label` applies to IPv6 only.
 SocketAddress to_socket_address(const Address& address, std::uint16_t port, std::uint32_t scope = 0,
                                 std::uint32_t flow_label = 0);
 

@@ -23,13 +23,13 @@ namespace {
 
 constexpr std::uint32_t kSourcePortEnd = 65536;
 constexpr std::uint32_t kStevSourcePorts = 4;             // the flow labels carry most of the entropy
-constexpr std::uint32_t kEndpointBufferBytes = 1U << 20;  // of some thousand endpoint operations
+constexpr std::uint32_t kEndpointBufferBytes = 1U << 20;  // room for some thousand endpoint operations
 
 bool set_option(int fd, int level, int name, int value) {
   return ::setsockopt(fd, level, name, &value, sizeof value) == 0;
 }
 
-// The privileged form ignores the system's limit; without the privilege we take what the limit allows.
+// The privileged form ignores the system's limit; without the privilege the limit applies.
 std::uint32_t grow_buffer(int fd, int forced, int plain, int read_back, std::uint32_t bytes) {
   const int wanted = static_cast<int>(bytes);
   if (!set_option(fd, SOL_SOCKET, forced, wanted)) set_option(fd, SOL_SOCKET, plain, wanted);
@@ -48,7 +48,7 @@ FileDescriptor open_socket(const PortSettings& settings) {
                                                   static_cast<socklen_t>(settings.interface.size())) != 0) {
     throw NicError(errno, "cannot bind " + format_address(settings.local) + " to interface " + settings.interface);
   }
-  // "Don't fragment": a packet is one datagram, and the ICRC counts on it.
+  // "Don't fragment": a packet is one datagram, as the ICRC assumes.
   if (ipv4) {
     set_option(fd.get(), IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
   } else {
@@ -68,7 +68,8 @@ void leave_out_checksum(int fd, int option, const PortSettings& settings) {
   }
 }
 
-// Sorts the datagrams of a group of two sockets: endpoint operations, and what is too short for any header, to the second.
+// Steers the datagrams of a group of two sockets: endpoint operations, and datagrams too short for any header, go to
+// the second.
 bool sort_endpoint_operations(int fd) {
   constexpr std::uint32_t kBthBytes = 12, kDestinationQpAt = 4, kMask24 = 0xFFFFFF;
   std::array<sock_filter, 7> program{{
@@ -140,9 +141,10 @@ void SocketPort::set_receive_options(int fd) const {
   if (is_srv6()) leave_out_checksum(fd, UDP_NO_CHECK6_RX, settings_);
 }
 
-// Nothing limits what strangers send to QP 2, and the kernel drops what does not fit into this socket's buffer: data waits
-// neither for it nor in it. The first socket is bound alone, so that two devices still cannot share an address. Invalid where
-// a sandbox or an old kernel does not sort; then one socket receives everything.
+// Opens a socket for endpoint operations. Nothing limits the packets that strangers send to QP 2; the kernel drops
+// those that exceed this socket's buffer, and data neither waits for it nor in it. The first socket is bound alone, so
+// that two devices still cannot share an address. Invalid if a sandbox or an old kernel cannot steer; then one socket
+// receives everything.
 FileDescriptor SocketPort::open_endpoint_socket(int receive_fd) const {
   if (!set_option(receive_fd, SOL_SOCKET, SO_REUSEPORT, 1)) return {};
   FileDescriptor opened = open_socket(settings_);
@@ -159,7 +161,7 @@ FileDescriptor SocketPort::open_endpoint_socket(int receive_fd) const {
   return opened;
 }
 
-// One socket tries all the ports: where other devices of the host have hundreds of them, opening and closing a socket for
+// One socket tries all the ports: on a host where other devices hold hundreds of them, opening and closing a socket for
 // each took longer than everything else here.
 FileDescriptor SocketPort::open_transmit_socket(std::uint32_t& source_port, std::uint32_t end) {
   FileDescriptor opened = open_socket(settings_);
@@ -171,11 +173,11 @@ FileDescriptor SocketPort::open_transmit_socket(std::uint32_t& source_port, std:
     if (++source_port >= end) return {};
   }
   sent_.send_buffer_bytes = grow_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SO_SNDBUF, device_.socket_buffer_bytes);
-  // Nothing is ever read from a transmit socket: its queue must not hold what strangers send there.
+  // A transmit socket is never read, so its queue must not hold packets that strangers send there.
   set_option(fd, SOL_SOCKET, SO_RCVBUF, 0);
   if (ev_format_ != wire::EvFormat::kUdp) {
     set_option(fd, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
-    set_option(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);  // a label of 0 is one of ours, too
+    set_option(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);  // so that a label of 0 stays 0
   }
   if (is_srv6()) leave_out_checksum(fd, UDP_NO_CHECK6_TX, settings_);
   return opened;
@@ -244,14 +246,14 @@ std::uint32_t SocketPort::source_ports_for(std::uint32_t evs) const {
   return (evs + selectors - 1) / selectors;
 }
 
-// The EVs of EV format SRV6 go through all selectors with one source port before they take the next.
+// The EVs of EV format SRV6 combine all selectors with one source port before the next source port.
 std::uint32_t SocketPort::make_ev(std::uint32_t index) const {
   if (ev_format_ == wire::EvFormat::kUdp) return source_ports_[index];
   if (ev_format_ == wire::EvFormat::kStev) {
     return source_ports_[index % source_ports_.size()] | static_cast<std::uint32_t>(random_label()) << 16;
   }
   const std::size_t round = index / settings_.selectors.size();
-  MRC_ASSERT(round < source_ports_.size());  // else a selector is there twice
+  MRC_ASSERT(round < source_ports_.size());  // otherwise a selector occurs twice
   return source_ports_[round] | static_cast<std::uint32_t>(settings_.selectors[index % settings_.selectors.size()])
                                     << 16;
 }
@@ -262,7 +264,7 @@ bool SocketPort::find_path(const Address& peer, std::uint16_t selector, Address&
   return true;
 }
 
-// By a socket of its own: connecting one of those that send, and taking that back, would undo its binding to an interface.
+// Uses a socket of its own: connecting and disconnecting a transmit socket would undo its binding to an interface.
 std::uint32_t SocketPort::path_mtu(const Address& peer, std::uint16_t udp_port) const {
   const std::string way = "no way from " + format_address(settings_.local) + " to " + format_address(peer);
   const bool ipv4 = settings_.local.family == AddressFamily::kIpv4;
@@ -287,7 +289,7 @@ std::uint32_t SocketPort::path_mtu(const Address& peer, std::uint16_t udp_port) 
 
 int SocketPort::socket_of(std::uint16_t source_port) const {
   const auto found = std::lower_bound(source_ports_.begin(), source_ports_.end(), source_port);
-  // Answers of endpoint operations may name an EV that is not ours: any socket will do for those.
+  // Responses to endpoint operations may carry an EV of another host: any socket serves for those.
   if (found == source_ports_.end() || *found != source_port) return transmit_sockets_.front().get();
   return transmit_sockets_[static_cast<std::size_t>(found - source_ports_.begin())].get();
 }

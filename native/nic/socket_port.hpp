@@ -1,8 +1,8 @@
-// A port on UDP sockets. Two receive sockets bound to the well-known UDP port, one of them for endpoint operations, and one
-// transmit socket per source port, because in EV format UDP the source port is the EV.
+// A port on UDP sockets. Two receive sockets bound to the well-known UDP port, one of them for endpoint operations, and
+// one transmit socket per source port, because in EV format UDP the source port is the EV.
 //
-// In EV format SRV6 the destination address of a packet is its path. No UDP checksum survives that address being eaten up
-// on the way, so datagrams have none (the ICRC covers them), and the kernel offers no offloads for such.
+// In EV format SRV6 the destination address of a packet is its path. The switches shift that address, which no UDP
+// checksum survives, so datagrams have none (the ICRC covers them), and kernel offloads are unavailable.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ namespace openmrc::nic {
 
 class SocketPort final : public Port {
  public:
-  // Opens everything; see PortFactory.
+  // Opens all sockets; see PortFactory.
   SocketPort(PortId id, const Settings& device, std::uint32_t& next_source_port);
 
   std::uint32_t send(const TxBurst& burst, std::uint32_t first) override;
@@ -38,14 +38,15 @@ class SocketPort final : public Port {
   const std::vector<Ev>& evs() const override { return evs_; }
 
  private:
-  struct Route;                                                              // what all datagrams of one burst share
+  struct Route;  // parameters shared by all datagrams of one burst
   enum class Outcome : std::uint8_t { kSent, kBlocked, kShort, kFallback };  // kShort: of memory
 
   bool is_srv6() const { return ev_format_ == wire::EvFormat::kSrv6; }
   FileDescriptor open_receive_socket();
   FileDescriptor open_endpoint_socket(int receive_fd) const;
   void set_receive_options(int fd) const;
-  // On the first free source port from `source_port` on, which becomes that one; invalid: none is free before `end`.
+  // Opens a socket on the first free source port from `source_port` on and stores the port there; invalid: none is free
+  // before `end`.
   FileDescriptor open_transmit_socket(std::uint32_t& source_port, std::uint32_t end);
   void open_transmit_sockets(std::uint32_t& next_source_port);
   std::uint32_t source_ports_for(std::uint32_t evs) const;
@@ -75,7 +76,7 @@ class SocketPort final : public Port {
   std::atomic<std::uint32_t> scope_{0};  // of the interface
   std::vector<Ev> evs_;
   std::atomic<int> refusal_{0};      // errno of the latest refusal
-  std::atomic<bool> faulty_{false};  // the kernel has refused, and taken and given nothing since
+  std::atomic<bool> faulty_{false};  // the kernel has refused, and no packet has passed since
 
   // The sending half.
   std::vector<FileDescriptor> transmit_sockets_;
@@ -88,10 +89,10 @@ class SocketPort final : public Port {
   FileDescriptor receive_socket_, endpoint_socket_;
   TimeNs endpoint_paid_until_ = 0, endpoint_rests_until_ = 0;
   bool receives_batches_ = true;   // recvmmsg: the same
-  std::uint8_t single_looks_ = 2;  // at the socket, for one message each, before looks for many
-  bool stamps_ = false;            // the kernel stamps what arrives
-  TimeNs looked_ = 0;              // when the latest messages came out of the socket
-  TimeNs emptied_ = 0;             // the same of the latest that left it empty
+  std::uint8_t single_looks_ = 2;  // single-message reads before reads of batches
+  bool stamps_ = false;            // the kernel timestamps arrivals
+  TimeNs looked_ = 0;              // time of the latest read that returned messages
+  TimeNs emptied_ = 0;             // time of the latest read that emptied the socket
   SocketStats received_;
 };
 

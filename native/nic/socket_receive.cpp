@@ -21,7 +21,7 @@ constexpr std::size_t kCoalescedBytes = 65'536;
 constexpr std::size_t kSingleMessages = 32;
 constexpr std::size_t kSingleBytes = 16'384;
 constexpr std::size_t kShortBytes = 1024;
-// Of endpoint operations at each port: five times as many as the engine answers one peer.
+// Limit for endpoint operations at each port: five times the engine's limit of responses per peer.
 constexpr std::size_t kEndpointMessages = 32;
 constexpr TimeNs kEndpointInterval = 40 * kNsPerUs;
 constexpr TimeNs kEndpointsAtOnce = 4096;
@@ -34,7 +34,7 @@ static_assert(kSingleBytes >= kPayloadMtuMax + 256, "a whole packet has to fit")
 
 struct Control {
   std::size_t segment_bytes = 0;  // of a coalesced message; 0: it is a single datagram
-  TimeNs stamp = 0;               // of its arrival, by CLOCK_REALTIME; 0: none
+  TimeNs stamp = 0;               // arrival by CLOCK_REALTIME; 0: none
 };
 
 Control read_control(msghdr& header, RxDatagram& datagram) {
@@ -66,7 +66,7 @@ Control read_control(msghdr& header, RxDatagram& datagram) {
 
 }  // namespace
 
-// recvmsg where one message is wanted: cheaper, which a polling thread feels at every look.
+// Uses recvmsg for a single message: cheaper, which matters to a polling thread at every read.
 int SocketPort::receive_batch(int fd, std::span<mmsghdr> messages) {
   if (messages.size() > 1 && receives_batches_) {
     const int count = ::recvmmsg(fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_DONTWAIT, nullptr);
@@ -83,17 +83,18 @@ Received SocketPort::receive_refused() {
   if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
   ++received_.receive_errors;
   note_fault(errno);
-  return {0, 0, /*refused=*/true};
+  return {.refused = true};
 }
 
-// From the first larger message on: the kernel's stamps are part of the latency of short ones.
+// Called at the first larger message: the kernel's timestamps add to the latency of short ones.
 void SocketPort::begin_stamps() {
   constexpr int kOn = 1;
-  stamps_ = true;  // where a sandbox refuses, too: it is not asked again
+  stamps_ = true;  // also after a refusal by a sandbox, so that it is tried once
   ::setsockopt(receive_socket_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &kOn, sizeof kOn);
 }
 
-// How long a datagram has been in the socket. That clock may be set meanwhile: no longer than since the socket was empty.
+// Time for which a datagram has been in the socket. The real-time clock may be set meanwhile, so at most the time since
+// the socket was empty.
 TimeNs SocketPort::waited(TimeNs stamp) const {
   if (stamp == 0) return 0;
   timespec real{};
@@ -137,8 +138,8 @@ Received SocketPort::hand_over(std::span<mmsghdr> messages, ReceiveBuffers& buff
 }
 
 Received SocketPort::receive(ReceiveBuffers& buffers, TrainSink& sink) {
-  // After a quiet spell one message is probably all there is, and a short one all that there is to come: do not pay for
-  // a look at many.
+  // After a quiet period one message is probably all that is pending, and a short one the last for now: avoid the cost
+  // of a batch read.
   const std::size_t bytes_max = received_.receive_offload ? kCoalescedBytes : kSingleBytes;
   const std::size_t count_max = received_.receive_offload ? kCoalescedMessages : kSingleMessages;
   const std::span<mmsghdr> messages = buffers.prepare(single_looks_ > 0 ? 1 : count_max, bytes_max);
@@ -150,7 +151,7 @@ Received SocketPort::receive(ReceiveBuffers& buffers, TrainSink& sink) {
   if (received < static_cast<int>(messages.size())) emptied_ = looked_;
   if (!stamps_ && found.bytes > kShortBytes) begin_stamps();
   if (single_looks_ > 0) single_looks_ = found.bytes > kShortBytes ? 0 : static_cast<std::uint8_t>(single_looks_ - 1);
-  // A batch of nothing but truncated datagrams is still a reason to come back for more.
+  // A batch of only truncated datagrams is still a reason to read again.
   found.datagrams = std::max(found.datagrams, static_cast<std::uint32_t>(received));
   return found;
 }

@@ -1,4 +1,5 @@
-// Sending bursts: gather by iovec, so that payload goes from registered memory to the kernel without a copy of ours.
+// Sending bursts: gathered by iovec, so that payload reaches the kernel from registered memory without a copy in user
+// space.
 #include <netinet/udp.h>
 #include <sys/socket.h>
 
@@ -15,7 +16,7 @@ namespace openmrc::nic {
 namespace {
 
 constexpr std::size_t kPartsPerPacket = 3;            // headers, payload, trailer
-constexpr std::uint32_t kSegmentedBytesMax = 65'400;  // one UDP datagram before the kernel cuts it up
+constexpr std::uint32_t kSegmentedBytesMax = 65'400;  // one UDP datagram before segmentation by the kernel
 constexpr std::size_t kFlatBytesMax = 512;
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint16_t));
 
@@ -30,7 +31,7 @@ std::size_t gather(const TxPacket& packet, iovec* parts) {
   return count;
 }
 
-// The whole datagram in `out`; for packets so small that describing three parts costs more than copying them.
+// Copies the whole datagram to `out`; for packets so small that describing three parts costs more than copying them.
 std::size_t flatten(const TxPacket& packet, std::span<std::uint8_t, kFlatBytesMax> out) {
   std::size_t bytes = 0;
   const auto add = [&](const void* data, std::size_t count) {
@@ -106,7 +107,7 @@ std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
       return segmented ? first : first + sent;
     }
     first += sent;
-    // Packets refused in segments go out by themselves: the offload is to blame, not the way.
+    // Packets refused as segments pass one by one, so the offload is to blame, not the path.
     if (!segment && !faulty_) sent_.segmentation_offload = false;
   }
   return first;
@@ -145,7 +146,7 @@ SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<con
   return Outcome::kSent;
 }
 
-// A lone small datagram, such as an acknowledgement or a short WRITE: what counts is the time to the wire.
+// A lone small datagram, such as an acknowledgement or a short WRITE, for which the latency matters.
 SocketPort::Outcome SocketPort::send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent) {
   std::array<std::uint8_t, kFlatBytesMax> flat;
   iovec part{flat.data(), flatten(packet, flat)};
@@ -157,7 +158,7 @@ SocketPort::Outcome SocketPort::send_small(const Route& route, const TxPacket& p
   ++sent_.send_calls;
   if (::sendmsg(route.fd, &message, MSG_NOSIGNAL) < 0) {
     const Outcome outcome = refused(errno, 1, false);
-    sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: step over it
+    sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: skip it
     return outcome;
   }
   note_success();
@@ -183,7 +184,7 @@ SocketPort::Outcome SocketPort::send_singly(const Route& route, std::span<const 
   const int taken = send_batch(route, std::span(messages).first(packets.size()));
   if (taken < 0) {
     const Outcome outcome = refused(errno, 1, false);
-    sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: step over it
+    sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: skip it
     return outcome;
   }
   note_success();
@@ -208,8 +209,8 @@ void SocketPort::note_fault(int error) {
   refusal_ = error;
 }
 
-// What to do after the kernel said no. A dead link, a missing route or an ICMP error is a lost packet, like on any wire:
-// the engine's own recovery and path states deal with it.
+// Handles a refusal by the kernel. A dead link, a missing route or an ICMP error is a lost packet, as on any wire, left
+// to the engine's recovery and path states.
 SocketPort::Outcome SocketPort::refused(int error, std::size_t datagrams, bool segmented) {
   if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) {
     ++sent_.would_block;
@@ -220,7 +221,7 @@ SocketPort::Outcome SocketPort::refused(int error, std::size_t datagrams, bool s
     note_fault(error);
     return Outcome::kShort;
   }
-  // Also what a vanished source address answers: only packets sent one by one show what it means.
+  // A vanished source address has the same errno: only packets sent one by one distinguish the two.
   if (segmented && (error == EIO || error == EINVAL || error == EOPNOTSUPP || error == ENOPROTOOPT)) {
     return Outcome::kFallback;
   }

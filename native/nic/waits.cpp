@@ -30,7 +30,7 @@ int wait_events(int epoll, std::span<epoll_event> events, TimeNs span) {
 
 }  // namespace
 
-// Leaves errno alone.
+// Preserves errno.
 int Waits::counted(int ready, bool may_sleep) {
   count(wait_calls_);
   if (may_sleep && ready > 0) count(wakeups_);
@@ -53,7 +53,7 @@ int Waits::poll(const FileDescriptor& epoll, std::span<epoll_event> events, Time
 
 void Waits::ring(const FileDescriptor& eventfd) {
   const std::uint64_t one = 1;
-  // Full means that it is readable already, which is all we want.
+  // A full counter means that the descriptor is readable already, as intended.
   [[maybe_unused]] const ssize_t written = ::write(eventfd.get(), &one, sizeof one);
   count(eventfd_writes_);
 }

@@ -1,4 +1,4 @@
-// Waiting and waking: the system calls of a device that its sockets do not make, counted. Thread safe.
+// Waiting and waking: the system calls of a device other than those of its sockets, counted. Thread safe.
 #pragma once
 
 #include <poll.h>
@@ -17,12 +17,11 @@ namespace openmrc::nic {
 
 class Waits {
  public:
-  // These answer as the system calls do. nullopt: without end.
+  // Results are those of the system calls. nullopt: no timeout.
   int poll(std::span<pollfd> fds, std::optional<TimeNs> span);
-  // With the precision of the timers where the kernel offers it (5.11) and no sandbox forbids it, else rounded up to
-  // milliseconds.
+  // With the precision of the timers if the kernel (5.11) and the sandbox allow it, else rounded up to milliseconds.
   int poll(const FileDescriptor& epoll, std::span<epoll_event> events, TimeNs span);
-  // By poll(2), which every sandbox has, rounded up to milliseconds.
+  // Uses poll(2), which every sandbox has, rounded up to milliseconds.
   int poll_coarsely(std::span<pollfd> fds, TimeNs span);
 
   void ring(const FileDescriptor& eventfd);

@@ -1,4 +1,4 @@
-// A test registry of fifty lines: the C++ tests build on a machine that has a compiler and nothing else.
+// A test registry of fifty lines: building the C++ tests requires a compiler and nothing else.
 #pragma once
 
 #include <cstdio>
@@ -27,7 +27,7 @@ struct Registration {
   Registration(const char* name, void (*run)()) { cases().push_back({name, run}); }
 };
 
-// Of a compound expression, `values` are those of the first comparison, where that one is false.
+// For a compound expression, `values` are those of the first comparison, if that one is false.
 inline std::string failed_check(const char* expression, const Values& values, const char* file, int line) {
   std::string text = std::string(file) + ':' + std::to_string(line) + ": CHECK(" + expression + ") failed";
   return values.text().empty() ? text : text + ": " + values.text();

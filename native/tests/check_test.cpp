@@ -1,4 +1,4 @@
-// The checks themselves: a comparison that fails shows both of its values.
+// The checks themselves: a failing comparison shows both of its values.
 #include "tests/check.hpp"
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The two values of a comparison that failed. `values <= a == b` parses as `(values <= a) == b`: the first `<=` takes the
-// left value, the operator after it compares, and stores both as text where the comparison is false.
+// The two values of a failed comparison. `values <= a == b` parses as `(values <= a) == b`: the first `<=` captures the
+// left value, the next operator compares, and stores both as text if the comparison is false.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-// Comparisons in a row are on purpose here.
+// Chained comparisons are intended here.
 #pragma GCC diagnostic ignored "-Wparentheses"
 
 namespace openmrc::test {
@@ -51,18 +51,18 @@ std::string text_of(const T& value) {
 template <class T>
 inline constexpr bool kWholeNumber = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char>;
 
-// A literal has become a reference to `int`, and its value no longer excuses the comparison with an unsigned integer.
+// A literal has become a reference to `int`, so its value no longer allows the comparison with an unsigned integer.
 template <class A, class B>
 inline constexpr bool kMixedSigns = kWholeNumber<A> && kWholeNumber<B> && std::is_signed_v<A> != std::is_signed_v<B>;
 
-// Of an integer and a floating-point number the integer is converted, as the language does for a literal.
+// The integer is converted for comparison with a floating-point number, as the language does for a literal.
 template <class A, class B>
 inline constexpr bool kMixedKinds =
     std::is_arithmetic_v<A> && std::is_arithmetic_v<B> && std::is_floating_point_v<A> != std::is_floating_point_v<B>;
 
 class Values {
  public:
-  // Empty, or the comparison with both values, or the one value that was false.
+  // Empty, or the comparison with both values, or the single value that was false.
   const std::string& text() const { return text_; }
 
   template <class A>

@@ -1,5 +1,5 @@
-// Executors over devices on loopback, in one process; and what a peer can do wrong.
-#include "collectives/executor.hpp"
+// Executors over devices on loopback, in one process; and protocol violations by a peer.
+#include "collectives/device_executor.hpp"
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ using namespace openmrc;
 using namespace openmrc::collectives;
 using namespace openmrc::collectives::test;
 
-// From rank 0 to rank 1; true: everything arrived.
+// Transfers from rank 0 to rank 1; true: everything arrived.
 bool transfer(World& world, std::uint32_t count, std::uint64_t bytes, bool receiver_first) {
   std::vector<std::uint8_t> from = pattern(count * bytes), into(count * bytes);
   OpId sent = 0, received = 0;
@@ -36,7 +36,7 @@ bool transfer(World& world, std::uint32_t count, std::uint64_t bytes, bool recei
   return done && released && from == into;
 }
 
-// To rank 1, and perhaps 8 bytes from it.
+// Sends `bytes` to rank 1, and optionally receives 8 bytes from it.
 std::shared_ptr<Plan> exchange(std::uint64_t bytes, bool receives) {
   PlanConfig config = messages(2, 1, StepKind::kSend, 1, bytes)->config();
   if (receives) config.steps.push_back({StepKind::kReceive, false, 0, 0, 1, 0, 0, 8});
@@ -52,7 +52,7 @@ bool wait_for_release(Executor& executor, OpId op) {
   return true;
 }
 
-// Three ranks, the inbox of rank 0, and messages to it. `first_key` is that of a sender's first message.
+// Three ranks, the inbox of rank 0, and messages to it. `first_key` is the key of a sender's first message.
 struct ToZero {
   static std::uint64_t first_key(std::uint16_t sender) { return (std::uint64_t{sender} + 70) << kSequenceBits; }
 
@@ -72,7 +72,7 @@ struct ToZero {
     const std::array<Memory, 1> buffers{memory_of(into)};
     return world[0].receive(inbox, source, plan, lane, buffers);
   }
-  // What came from any, and who sent it.
+  // Receives from any source; returns the content and the sender.
   std::pair<int, int> take(int source, std::size_t bytes) {
     std::vector<std::uint8_t> into(bytes);
     const OpId op = receive(source, into);
@@ -93,7 +93,7 @@ struct ToZero {
     CHECK(world[1].wait(last, kPatienceNs) == OpState::kDone);
   }
 
-  std::vector<std::unique_ptr<std::vector<std::uint8_t>>> memory;  // before the devices that read it
+  std::vector<std::unique_ptr<std::vector<std::uint8_t>>> memory;  // declared before the devices that read it
   World world{3};
   std::shared_ptr<Inbox> inbox;
   std::array<std::uint64_t, 3> sent{};
@@ -115,18 +115,18 @@ TEST_CASE(collectives_executor_moves_small_and_large_messages) {
 
 TEST_CASE(collectives_executor_waits_for_slots_and_receives) {
   World world(2);
-  CHECK(transfer(world, 10 * kSlots, 64, true));       // more than the mailbox holds
-  CHECK(transfer(world, 4 * kRecvDepth, 5000, true));  // more than there are receives
+  CHECK(transfer(world, 10 * kSlots, 64, true));       // more than the mailbox's capacity
+  CHECK(transfer(world, 4 * kRecvDepth, 5000, true));  // more than the number of receives
   CHECK(world[0].stats().slot_messages >= 10 * kSlots);
   CHECK(world[1].stats().direct_messages == 4 * kRecvDepth);
 }
 
-// Rank 1 is far ahead of rank 0: what it sends for later is held up to a limit, then it waits, and nothing is lost.
+// Rank 1 is far ahead of rank 0: its early data is held up to a limit, then it waits, and nothing is lost.
 TEST_CASE(collectives_executor_holds_a_bounded_number_of_bytes_for_a_peer_that_is_ahead) {
-  constexpr std::uint32_t kCount = 8000;  // twice what is held
+  constexpr std::uint32_t kCount = 8000;  // twice the limit
   World world(2);
   std::vector<std::uint8_t> from = pattern(kCount * kEagerBytesMax), into(from.size()), call(8), answer(8), none(8);
-  // An older operation of rank 1, which answers what rank 0 will send: it is not stuck behind the rest.
+  // An older operation of rank 1, which answers a later message of rank 0, is not stuck behind the rest.
   PlanConfig answers;
   answers.ranks = 2;
   answers.buffer_bytes = {8};
@@ -214,7 +214,7 @@ TEST_CASE(collectives_executor_names_the_peer_that_failed) {
   CHECK(world[0].state(gone) == OpState::kFailed);
   CHECK(world[0].failure(gone) == std::pair(1, std::string("it is gone")));
   CHECK(!world[0].faulty(1) && !world[0].faulty(3));
-  CHECK(world[0].release(gone));  // nobody is left who could write
+  CHECK(world[0].release(gone));  // no writer is left
   CHECK(world[0].state(well) == OpState::kRunning);
   const OpId later = submit(world[0], messages(3, 1, StepKind::kSend, 1, 10), 3, third);
   CHECK(world[0].state(later) == OpState::kFailed && world[0].release(later));
@@ -236,7 +236,7 @@ TEST_CASE(collectives_executor_takes_what_a_peer_sent_before_it_left) {
   CHECK(world[0].state(never) == OpState::kFailed);
 }
 
-// Its acknowledgements are behind its goodbye, and here they never come.
+// Its acknowledgements follow its goodbye, and here they never arrive.
 TEST_CASE(collectives_executor_takes_as_arrived_what_it_sent_to_a_peer_that_left) {
   std::vector<std::uint8_t> first = pattern(100'000), second = pattern(100'000);
   const auto ends = [](std::vector<std::uint8_t>& bytes, bool receives, bool left) {
@@ -254,10 +254,10 @@ TEST_CASE(collectives_executor_takes_as_arrived_what_it_sent_to_a_peer_that_left
   };
   CHECK(ends(first, false, true) == OpState::kDone);
   CHECK(ends(first, false, false) == OpState::kFailed);
-  CHECK(ends(second, true, true) == OpState::kFailed);  // what it should have sent is missing
+  CHECK(ends(second, true, true) == OpState::kFailed);  // its data is missing
 }
 
-// The connection broke, and the rank learns of it while it is about to send.
+// The connection breaks, and the rank learns of it at its next send.
 TEST_CASE(collectives_executor_gives_buffers_back_that_a_broken_connection_did_not_take) {
   std::vector<std::uint8_t> bytes = pattern(100'000);
   Liar liar;
@@ -275,7 +275,8 @@ TEST_CASE(collectives_executor_gives_buffers_back_that_a_broken_connection_did_n
   CHECK(wait_for_release(liar.world[0], op));
 }
 
-// Rank 1 gives up because of rank 2; rank 0 does not know yet and writes on. That must not break their connection.
+// Rank 1 gives up because of rank 2; rank 0 does not know yet and continues to write. That must not break their
+// connection.
 TEST_CASE(collectives_executor_lets_others_write_into_an_operation_that_failed) {
   World world(3);
   std::vector<std::uint8_t> from = pattern(200'000), into(200'000), small(8);
@@ -313,7 +314,7 @@ TEST_CASE(collectives_executor_begins_receives_in_the_order_in_which_they_were_p
   std::vector<std::uint8_t> own(50'000), any(50'000), behind(50'000), last(50'000);
   const OpId from_two = mail.receive(2, own);
   const OpId from_any = mail.receive(kAnySource, any, 1);
-  const OpId from_one = mail.receive(1, behind);  // not the first of rank 1: that is for the one before
+  const OpId from_one = mail.receive(1, behind);  // not the first of rank 1: that belongs to the previous operation
   const OpId from_rest = mail.receive(kAnySource, last);
   mail.send(1, 10, 50'000);
   CHECK(world[0].wait(from_any, kPatienceNs) == OpState::kDone && any[0] == 10 && world[0].source(from_any) == 1);
@@ -332,7 +333,7 @@ TEST_CASE(collectives_executor_receives_from_any_until_nobody_is_left) {
   ToZero mail;
   World& world = mail.world;
   std::vector<std::uint8_t> first(100'000), second(100'000), third(100'000), late(8);
-  mail.send(1, 10, 100'000);  // offered, and then rank 1 is gone
+  mail.send(1, 10, 100'000);  // offered, and then rank 1 disappears
   mail.wait_for_early(1);
   world[0].fail_peer(1, "it is gone");
   const OpId waiting = mail.receive(kAnySource, first);
@@ -429,7 +430,7 @@ TEST_CASE(collectives_executor_refuses_an_account_of_what_was_never_sent) {
   CHECK(contains(liar.world[0].failure(op).second, "account"));
 }
 
-// The key of a peer covers its own area: what is another's is out of its reach, and trying costs the connection.
+// The key of a peer covers its own area: another peer's area is out of reach, and an attempt costs the connection.
 TEST_CASE(collectives_executor_keeps_peers_out_of_each_others_areas) {
   Liar liar;
   std::vector<std::uint8_t> into(8);

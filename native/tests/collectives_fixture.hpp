@@ -1,4 +1,4 @@
-// Executors over devices on loopback, in one process; and a rank that the test plays, which may break every rule.
+// Executors over devices on loopback, in one process; and a rank played by the test, which may break every rule.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/executor.hpp"
+#include "collectives/device_executor.hpp"
 #include "nic/socket_address.hpp"
 #include "tests/check.hpp"
 #include "tests/own_udp_port.hpp"
@@ -18,7 +18,7 @@
 namespace openmrc::collectives::test {
 
 inline constexpr std::int64_t kPatienceNs = 20'000'000'000;
-inline constexpr std::uint32_t kRecvDepth = 160;  // little, so that accounts matter
+inline constexpr std::uint32_t kRecvDepth = 160;  // few, so that flow control matters
 inline constexpr std::uint8_t kLanes = 2;
 
 inline nic::Settings settings_of(std::uint32_t number) {
@@ -75,11 +75,16 @@ struct Rank {
   }
 
   void start(std::uint16_t ranks) {
-    executor =
-        std::make_unique<Executor>(device, cq, ExecutorSettings{number, ranks, kLanes, kRecvDepth, 2 * kPsPerMs, 0});
+    executor = std::make_unique<DeviceExecutor>(device, cq,
+                                                ExecutorSettings{.rank = number,
+                                                                 .ranks = ranks,
+                                                                 .lanes = kLanes,
+                                                                 .recv_depth = kRecvDepth,
+                                                                 .spin = 2 * kPsPerMs,
+                                                                 .poll = 0});
   }
 
-  // As the links to a peer that is gone are.
+  // Puts the QPs into the state of links to a vanished peer.
   void break_qps(std::uint16_t peer) {
     for (const std::uint32_t qp : qps[peer]) {
       const auto break_qp = [qp](Engine& engine, TimePs now) { return engine.move_to_error(now, qp); };
@@ -91,7 +96,7 @@ struct Rank {
   std::shared_ptr<nic::Device> device;
   std::vector<std::vector<std::uint32_t>> qps;  // by rank, by lane
   CqId cq = 0;
-  std::unique_ptr<Executor> executor;
+  std::unique_ptr<DeviceExecutor> executor;
 };
 
 struct World {
@@ -117,16 +122,16 @@ struct World {
     for (const auto& rank : ranks) rank->executor.reset();
   }
 
-  void join(std::uint16_t number, Executor& peer_executor, std::uint16_t peer) {
+  void join(std::uint16_t number, DeviceExecutor& peer_executor, std::uint16_t peer) {
     ranks[number]->executor->connect(peer, ranks[number]->qps[peer], peer_executor.mailbox_address(),
                                      peer_executor.mailbox_rkeys()[number]);
   }
-  Executor& operator[](std::size_t number) { return *ranks[number]->executor; }
+  DeviceExecutor& operator[](std::size_t number) { return *ranks[number]->executor; }
 
   std::vector<std::unique_ptr<Rank>> ranks;
 };
 
-// `count` messages of `bytes` each, from rank 0's buffer to the same places of rank 1's; the other side's steps alike.
+// `count` messages of `bytes` each, from rank 0's buffer to the same offsets of rank 1's; the other side's steps alike.
 inline std::shared_ptr<Plan> messages(std::uint16_t ranks, std::uint16_t peer, StepKind kind, std::uint32_t count,
                                       std::uint64_t bytes) {
   PlanConfig config;
@@ -164,7 +169,7 @@ struct Liar {
     world[0].connect(1, world.ranks[0]->qps[1], reinterpret_cast<std::uintptr_t>(landing.data()), landing_key);
   }
 
-  // `length` bytes of `bytes` into our area of the mailbox, with any immediate.
+  // Writes `length` bytes of `bytes` into our area of the mailbox, with any immediate.
   void write(std::size_t offset, std::uint32_t length, std::uint32_t immediate, std::uint8_t lane = 0) {
     SendWr wr;
     wr.opcode = WrOpcode::kWriteImm;
@@ -189,14 +194,14 @@ struct Liar {
     std::array<Completion, 1> done;
     CHECK(world.ranks[1]->device->wait_cq(world.ranks[1]->cq, done, kPatienceNs) == 1);
   }
-  // Where rank 0 may write for an operation: any of it is `landing`.
+  // Announces `landing` as the memory that rank 0 may write to for an operation.
   void announce(std::uint64_t operation) {
     std::array<RemoteBuffer, kPlanBuffersMax> buffers;
     buffers.fill({reinterpret_cast<std::uintptr_t>(landing.data()), landing_key, 0});
     std::memcpy(bytes.data() + kHeadBytes, buffers.data(), sizeof buffers);
     send({operation, MessageHead::kAnnounce, 0, sizeof buffers, 0});
   }
-  // How an operation of rank 0 that waits for `count` messages of `length` ends, and why.
+  // Result of an operation of rank 0 that waits for `count` messages of `length`, and its reason.
   std::string end_of_receive(std::uint32_t count, std::uint64_t length) {
     std::vector<std::uint8_t> into(count * length);
     const OpId op = submit(world[0], messages(2, 1, StepKind::kReceive, count, length), 7, into);
@@ -206,7 +211,7 @@ struct Liar {
     return reason;
   }
 
-  std::vector<std::uint8_t> bytes, landing;  // before the devices that read and write them, so that they outlive these
+  std::vector<std::uint8_t> bytes, landing;  // declared before the devices that access them, so that they outlive these
   World world;
   std::uint32_t key = 0, landing_key = 0;
 };

@@ -1,4 +1,4 @@
-// The table of operations, their order, and the forecast of waits, each by itself.
+// Unit tests of the table of operations, their order, and the forecast of waits.
 #include <array>
 #include <cstdint>
 #include <memory>

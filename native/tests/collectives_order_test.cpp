@@ -7,7 +7,7 @@
 namespace openmrc::collectives::test {
 namespace {
 
-// Waits for nobody: adds a buffer to another one.
+// Adds a buffer to another one, without waiting for a peer.
 std::shared_ptr<Plan> addition(std::uint64_t bytes) {
   PlanConfig config;
   config.ranks = 2;
@@ -46,7 +46,7 @@ TEST_CASE(collectives_claims_conflict_where_one_writes) {
   CHECK(conflicts(claims, at + 10, 5, true) == Ids{2});
   CHECK(conflicts(claims, at + 15, 5, true).empty() && conflicts(claims, at + 30, 5, false).empty());
   CHECK(conflicts(claims, at + 25, 0, true).empty() && conflicts(claims, at + 35, 20, true).empty());
-  claims.add(5, at, 15, true);  // in the place of 1 and 2
+  claims.add(5, at, 15, true);  // overlaps 1 and 2
   CHECK(conflicts(claims, at, 20, true) == Ids{5});
   claims.remove(5);
   claims.remove(3);
@@ -111,7 +111,7 @@ TEST_CASE(collectives_executor_ends_delayed_operations_when_it_closes_or_a_peer_
   const OpId added = world[0].submit(addition(8), 2, 0, buffers);
   world[0].fail_peer(1, "gone");
   CHECK(world[0].wait(received, kPatienceNs) == OpState::kFailed);
-  CHECK(world[0].wait(added, kPatienceNs) == OpState::kDone);  // it does not need the peer
+  CHECK(world[0].wait(added, kPatienceNs) == OpState::kDone);  // independent of the peer
   const OpId waiting = submit(world[1], messages(2, 0, StepKind::kReceive, 1, 8), 3, again);
   const std::array<Memory, 2> more{memory_of(again), memory_of(one)};
   const OpId behind = world[1].submit(addition(8), 4, 0, more);

@@ -1,4 +1,4 @@
-// Plans: what is refused, and how steps are ordered and paired.
+// Plans: refused input, and the order and pairing of steps.
 #include <stdexcept>
 
 #include "collectives/plan.hpp"

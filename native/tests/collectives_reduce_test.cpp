@@ -40,7 +40,7 @@ std::uint64_t exponent_mask(ElementType type) {
   }
 }
 
-// Equal bits, or both NaN: which of two NaN an addition passes on is the compiler's choice.
+// Equal bits, or both NaN: the compiler may choose which of two NaNs an addition propagates.
 bool same(ElementType type, const std::vector<std::uint8_t>& one, const std::vector<std::uint8_t>& other,
           std::size_t first, std::size_t count) {
   const std::size_t bytes = element_bytes(type);
@@ -55,7 +55,8 @@ bool same(ElementType type, const std::vector<std::uint8_t>& one, const std::vec
   return true;
 }
 
-// Any bit pattern, NaN and subnormal numbers among them, from unaligned addresses, and a count that no vector divides.
+// Any bit pattern, including NaN and subnormal numbers, from unaligned addresses, with a count that is no multiple of a
+// vector.
 TEST_CASE(engines_reduce_alike) {
   const ReduceTable* avx2 = avx2_reductions();
   if (avx2 == nullptr) return;
@@ -119,7 +120,7 @@ double half_value(std::uint16_t bits) {
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-// Every half plus zero is itself, and plus another one is the half nearest to the sum.
+// Every half plus zero is itself, and the sum of two is the half nearest to the exact sum.
 TEST_CASE(halves_round_to_nearest_even) {
   std::vector<std::uint16_t> all(65536), zero(65536, 0x8000);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
@@ -147,13 +148,13 @@ TEST_CASE(bfloat_keeps_nan_and_rounds) {
     return reduced<std::uint16_t>(ElementType::kBfloat16, ReduceOp::kSum, {a}, {b})[0];
   };
   CHECK(sum(bits(1.0F), bits(2.0F)) == bits(3.0F));
-  CHECK(sum(bits(256.0F), bits(1.0F)) == bits(256.0F));  // 257 lies between 256 and 258: to the even one
+  CHECK(sum(bits(256.0F), bits(1.0F)) == bits(256.0F));  // 257 lies between 256 and 258: rounded to even
   CHECK(sum(bits(258.0F), bits(1.0F)) == bits(260.0F));
   CHECK((sum(0x7FFF, bits(1.0F)) & 0x7FC0) == 0x7FC0);
   CHECK(sum(0x7F80, 0xFF80) != 0x7F80);  // infinity minus infinity
 }
 
-TEST_CASE(what_cannot_be_reduced_is_said) {
+TEST_CASE(reductions_that_do_not_exist_are_refused) {
   CHECK(!reducible(ElementType::kFloat32, ReduceOp::kXor));
   CHECK(!reducible(ElementType::kBfloat16, ReduceOp::kAnd));
   CHECK(reducible(ElementType::kBool, ReduceOp::kXor));

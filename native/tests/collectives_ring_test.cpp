@@ -1,4 +1,4 @@
-// The ring in shared memory: order, wrapping, being full, sleeping, and everything that the other side may write into it.
+// The ring in shared memory: order, wrapping, a full ring, sleeping, and arbitrary writes of the other side.
 #include "collectives/shared_ring.hpp"
 
 #include <unistd.h>
@@ -28,7 +28,7 @@ struct Ring {
     const std::vector<std::uint8_t> data(bytes, static_cast<std::uint8_t>(number));
     return writer.put({{number, MessageHead::kData, 0, bytes, 0}, 0}, data.data());
   }
-  // The next message is this one, and is taken.
+  // Takes the next message; true if it is this one.
   bool takes(std::uint32_t number, std::uint32_t bytes) {
     RingMessage message;
     if (reader.look() != RingAnswer::kOk || reader.next(message) != RingAnswer::kOk) return false;
@@ -37,7 +37,7 @@ struct Ring {
     reader.pop();
     return right;
   }
-  // What the reader makes of a record that the writer claims to have written.
+  // The reader's result for a record that the writer claims to have written.
   RingAnswer read(const RingHead& head, std::uint64_t written) {
     std::memcpy(records(), &head, sizeof head);
     control().written = written;
@@ -54,7 +54,7 @@ struct Ring {
   RingReader reader;
 };
 
-// Sizes that never divide the ring.
+// Sizes that are never divisors of the ring's size.
 std::uint32_t size_of(std::uint32_t number) { return number * 7919 % (kPartBytesMax + 1); }
 
 RingHead head_of(std::uint32_t kind, std::uint32_t bytes) { return {{1, kind, 0, bytes, 0}, 0}; }
@@ -98,7 +98,7 @@ TEST_CASE(collectives_ring_wakes_a_reader_that_sleeps_and_only_once) {
   ring.reader.stay_awake(2);
   CHECK(ring.put(1, 8) == RingAnswer::kOk && ring.writer.sleepers() == 5);
   CHECK(ring.put(2, 8) == RingAnswer::kOk && ring.writer.sleepers() == 0);
-  CHECK(ring.reader.sleep(1));  // there is something: better not
+  CHECK(ring.reader.sleep(1));  // data is pending: no sleep
   CHECK(ring.takes(1, 8) && ring.takes(2, 8));
 }
 
@@ -126,12 +126,12 @@ TEST_CASE(collectives_ring_carries_messages_from_thread_to_thread) {
 TEST_CASE(collectives_ring_believes_no_writer) {
   const std::uint32_t data = MessageHead::kData;
   CHECK(Ring().read(head_of(data, 8), 64) == RingAnswer::kOk);
-  CHECK(Ring().read(head_of(data, 8), 60) == RingAnswer::kBroken);               // not where a record can end
-  CHECK(Ring().read(head_of(data, 8), kRingBytes + 64) == RingAnswer::kBroken);  // more than there can be
-  CHECK(Ring().read(head_of(data, 64), 64) == RingAnswer::kBroken);              // beyond what is written
+  CHECK(Ring().read(head_of(data, 8), 60) == RingAnswer::kBroken);               // no valid end of a record
+  CHECK(Ring().read(head_of(data, 8), kRingBytes + 64) == RingAnswer::kBroken);  // beyond the capacity
+  CHECK(Ring().read(head_of(data, 64), 64) == RingAnswer::kBroken);              // beyond the written part
   CHECK(Ring().read(head_of(data, kPartBytesMax + 1), kRingBytes) == RingAnswer::kBroken);
   CHECK(Ring().read(head_of(data, 0xFFFFFFFF), kRingBytes) == RingAnswer::kBroken);
-  CHECK(Ring().read(head_of(0, 0), 64) == RingAnswer::kBroken);           // skips what is not written
+  CHECK(Ring().read(head_of(0, 0), 64) == RingAnswer::kBroken);           // skips over unwritten bytes
   CHECK(Ring().read(head_of(0, 0), kRingBytes) == RingAnswer::kNothing);  // nothing, at length
   Ring back;
   CHECK(back.put(1, 8) == RingAnswer::kOk && back.put(2, 8) == RingAnswer::kOk && back.takes(1, 8));
@@ -152,13 +152,13 @@ TEST_CASE(collectives_ring_believes_no_writer) {
 TEST_CASE(collectives_ring_believes_no_reader) {
   Ring ring;
   CHECK(ring.put(1, 8) == RingAnswer::kOk);
-  ring.control().taken = 128;  // more than was written
+  ring.control().taken = 128;  // more than written
   CHECK(ring.put(2, 8) == RingAnswer::kBroken);
   Ring back;
   for (std::uint32_t number = 0; number < 20; ++number) {
     CHECK(back.put(number, kPartBytesMax) == RingAnswer::kOk && back.takes(number, kPartBytesMax));
   }
-  back.control().taken = 0;  // less than it had said
+  back.control().taken = 0;  // less than before
   CHECK(back.put(20, 8) == RingAnswer::kBroken);
 }
 

@@ -1,4 +1,4 @@
-// Executors that share memory, in one process; and what a peer can write into it, played by a bare link.
+// Executors that share memory, in one process; and arbitrary writes of a peer, played by a bare link.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/executor.hpp"
+#include "collectives/device_executor.hpp"
 #include "nic/socket_address.hpp"
 #include "tests/check.hpp"
 #include "tests/own_udp_port.hpp"
@@ -23,7 +23,7 @@ using namespace openmrc::collectives;
 
 constexpr std::int64_t kPatienceNs = 20'000'000'000;
 constexpr std::uint8_t kLanes = 2;
-constexpr std::array<std::uint32_t, kLanes> kNoQps{1U << 20, 1U << 21};  // nothing may go there
+constexpr std::array<std::uint32_t, kLanes> kNoQps{1U << 20, 1U << 21};  // unused: no message may go there
 
 // A rank whose QPs do not exist.
 struct Rank {
@@ -36,12 +36,15 @@ struct Rank {
     settings.udp_port = openmrc::test::own_udp_port();
     device = std::make_shared<nic::Device>(settings);
     CHECK(device->create_cq(64, cq) == Status::kOk);
-    executor = std::make_unique<Executor>(device, cq, ExecutorSettings{number, 2, kLanes, 160, 2 * kPsPerMs, 0});
+    executor = std::make_unique<DeviceExecutor>(
+        device, cq,
+        ExecutorSettings{
+            .rank = number, .ranks = 2, .lanes = kLanes, .recv_depth = 160, .spin = 2 * kPsPerMs, .poll = 0});
   }
 
   std::shared_ptr<nic::Device> device;
   CqId cq = 0;
-  std::unique_ptr<Executor> executor;
+  std::unique_ptr<DeviceExecutor> executor;
 };
 
 struct Pair {
@@ -55,7 +58,7 @@ struct Pair {
       ranks[i].executor->connect(peer, kNoQps, 0, 0);
     }
   }
-  Executor& operator[](std::size_t number) { return *ranks[number].executor; }
+  DeviceExecutor& operator[](std::size_t number) { return *ranks[number].executor; }
 
   std::array<Rank, 2> ranks;
 };
@@ -69,7 +72,7 @@ struct Liar {
     rank.executor->connect(1, kNoQps, 0, 0);
   }
 
-  // How an operation that waits for one message of so many bytes ends after this one has come.
+  // Result of an operation that waits for one message of `bytes`, after this record.
   std::string answer(const RingHead& head, std::uint64_t bytes);
 
   SharedLink link;
@@ -109,7 +112,7 @@ std::string Liar::answer(const RingHead& head, std::uint64_t bytes) {
   return reason;
 }
 
-// From rank 0 to rank 1; true: everything arrived.
+// Transfers from rank 0 to rank 1; true: everything arrived.
 bool transfer(Pair& pair, std::uint32_t count, std::uint64_t bytes, bool receiver_first) {
   std::vector<std::uint8_t> from = pattern(count * bytes), into(count * bytes);
   OpId received = 0;
@@ -160,7 +163,7 @@ TEST_CASE(collectives_shared_memory_goes_on_while_nobody_waits) {
   }
 }
 
-// The thread leaves such operations to those who wait, and takes over where nobody does.
+// The thread leaves such operations to their waiters, and takes over if there are none.
 TEST_CASE(collectives_shared_memory_goes_on_after_many_waits_at_once) {
   Pair pair;
   std::vector<std::uint8_t> from = pattern(40), into(40);
@@ -206,7 +209,7 @@ TEST_CASE(collectives_shared_memory_is_let_go_where_the_peer_has_none) {
   CHECK(!late.open(own));
 }
 
-// Sandboxes and limits refuse the memory: ranks go on over QPs then.
+// If a sandbox or a limit refuses the memory, ranks continue over QPs.
 TEST_CASE(collectives_shared_memory_is_not_offered_where_the_system_refuses_it) {
   Rank rank(0);
   rlimit before{};
@@ -249,7 +252,8 @@ TEST_CASE(collectives_shared_memory_takes_a_message_that_its_sender_gave_up) {
   CHECK(executor.state(op) == OpState::kRunning && executor.stats().protocol_errors == 0);
 }
 
-// The operand is combined from where it arrives, unless somebody else reads it, or the reduction has to wait.
+// The operand is combined directly from its arrival buffer, unless the buffer has another reader or the reduction has
+// to wait.
 TEST_CASE(collectives_shared_memory_reduces_straight_from_where_messages_arrive) {
   struct Round {
     std::uint64_t bytes;
@@ -271,7 +275,7 @@ TEST_CASE(collectives_shared_memory_reduces_straight_from_where_messages_arrive)
                     {StepKind::kReceive, false, 0, 1, 0, 0, round.bytes, round.bytes},
                     {StepKind::kReduce, false, 1, 0, 0, 0, 0, round.bytes},
                     {StepKind::kReduce, false, 1, 0, 0, round.bytes, 0, round.bytes}};
-    // Late: the message that comes first is the operand of the reduction that comes last.
+    // Late: the first message is the operand of the last reduction.
     const std::uint32_t first = round.late ? 1 : 0;
     config.waits = {{2, first}, {3, 1 - first}, {3, 2}};
     if (round.late) std::swap(config.steps[2].from_offset, config.steps[3].from_offset);

@@ -1,5 +1,5 @@
-// NICs that share one address and differ by UDP port, as ranks on one host do, and one NIC elsewhere; plus datagrams of
-// anybody's making. Packets go where address and UDP port say, without delay.
+// NICs that share one address and differ by UDP port, like ranks on one host, and one NIC elsewhere; plus forged
+// datagrams. Packets go to the NIC with their address and UDP port, without delay.
 #pragma once
 
 #include <array>
@@ -68,7 +68,7 @@ class Crowd {
     return nics.size() - 1;
   }
   Engine& engine(std::size_t nic) { return *nics[nic].engine; }
-  // Its number at `nic`.
+  // Returns its number at `nic`.
   PeerId know(std::size_t nic, std::size_t other) {
     PeerId id = 0;
     CHECK(engine(nic).add_peer(peer_of(nics[other].host, nics[other].udp_port), id) == Status::kOk);
@@ -117,7 +117,7 @@ class Crowd {
     return engine(link.ends[end]).post_send(now, link.qps[end], wr);
   }
 
-  // Everything that is under way arrives, timers run, until `time` has passed.
+  // Delivers all packets in flight and runs timers until `time` has passed.
   void run_for(TimePs time) {
     const TimePs end = now + time;
     for (;;) {
@@ -143,7 +143,7 @@ class Crowd {
       }
     }
   }
-  // Puts what `nic` has to send into `flying`; the number of datagrams is added to `sent`.
+  // Moves the pending datagrams of `nic` into `flying` and adds their number to `sent`.
   bool transmit(std::size_t nic) {
     bool any = false;
     while (engine(nic).poll_transmit(now, kAll, 8, burst)) {
@@ -169,7 +169,7 @@ class Crowd {
     return false;
   }
 
-  // A packet with a valid ICRC, as anybody can send it in the name of `from_host`.
+  // A packet with a valid ICRC, as anyone can send it under the name of `from_host`.
   Datagram forge(std::uint8_t from_host, std::size_t to, PortId port, wire::Packet packet) const {
     Datagram datagram;
     datagram.from_host = from_host;

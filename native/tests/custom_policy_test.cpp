@@ -1,4 +1,4 @@
-// Policies from outside: plain functions under a name, run by the EV set and by the QP like those of the engine.
+// Policies from outside: plain functions under a name, run by the EV set and by the QP like built-in ones.
 #include <algorithm>
 #include <string>
 
@@ -15,7 +15,7 @@ using namespace openmrc::test;
 
 extern "C" {
 
-// Word 0: the seed. Words 1 to 4: packets, last position told, last feedback told, time told.
+// Word 0: the seed. Words 1 to 4: packets, last position, last feedback, its time.
 std::uint32_t count_up(std::uint64_t* state, std::uint32_t) { return static_cast<std::uint32_t>(state[1]++); }
 void remember(std::uint64_t* state, std::uint32_t position, std::uint32_t feedback, std::int64_t now_ps) {
   state[2] = position;
@@ -129,7 +129,7 @@ TEST_CASE(custom_controller_is_found_by_name_and_told_its_surroundings) {
 TEST_CASE(custom_controller_window_stays_where_a_qp_can_work) {
   const auto cc = make_custom_controller(kController, {.mtu_bytes = 4000, .max_cwnd_bytes = 50'000});
   cc->on_loss(1, 4000, 8000);
-  CHECK(cc->window_bytes() == 4000);  // a smaller one would never send again
+  CHECK(cc->window_bytes() == 4000);  // a smaller window would stop the QP for good
   cc->on_trim(2, 4000, 8000, false);
   CHECK(cc->window_bytes() == 50'000);
   CHECK(cc->stats().trims == 1 && cc->stats().losses == 1);

@@ -1,6 +1,6 @@
 // A few NICs on one switch, in memory: each port of a NIC serialises at its rate, the switch has one FIFO per NIC and
-// plane with ECN, and a filter decides the fate of single packets and may change them. Control packets overtake the FIFO,
-// as in the fabric.
+// plane with ECN, and a filter decides about single packets and may change them. Control packets overtake the FIFO, as
+// in the fabric.
 #pragma once
 
 #include <algorithm>
@@ -85,7 +85,7 @@ class Network {
     endpoint(host).handle_port_state(now, port, up);
   }
 
-  // Until `end`, or earlier when nothing can happen any more; true in that case.
+  // Runs until `end`, or earlier if no further event can occur; true in that case.
   bool run(TimePs end) {
     for (;;) {
       for (std::uint32_t host = 0; host < options.hosts; ++host) transmit(host);
@@ -132,8 +132,8 @@ class Network {
  private:
   struct Nic {
     std::unique_ptr<Endpoint> endpoint;
-    std::vector<TimePs> busy;       // until when each port sends
-    std::vector<TimePs> down_busy;  // until when the switch's FIFO towards it sends
+    std::vector<TimePs> busy;       // end of the current transmission of each port
+    std::vector<TimePs> down_busy;  // end of the current transmission of the switch's FIFO towards it
     PortMask up = 0, paused = 0;
   };
 
@@ -244,7 +244,7 @@ inline void check_delivery(std::uint64_t seed, const Network::Factory& factory) 
   constexpr std::uint32_t kConnections = 3;
   std::array<std::array<std::uint32_t, 2>, kConnections> numbers;
   for (auto& number : numbers) number = net.join(0, 1);
-  // Message numbers say where they belong: host, connection, index.
+  // Message numbers encode host, connection and index.
   std::array<std::array<std::vector<MessageId>, kConnections>, 2> sent;
   std::array<std::uint64_t, 2> bytes_sent{};
   const std::uint32_t rounds = 1 + static_cast<std::uint32_t>(rng.below(8));

@@ -1,4 +1,4 @@
-// Packets and their acknowledgements, field by field: what a responder answers to packets made by hand.
+// Packets and their acknowledgements, field by field: a responder's replies to hand-made packets.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -32,7 +32,7 @@ wire::Packet small_write(const Pair& pair, std::uint32_t offset) {
 
 std::vector<std::uint8_t> filled(std::uint8_t value) { return std::vector<std::uint8_t>(kSmall, value); }
 
-// Acknowledgements that the responder sends, in order.
+// Acknowledgements of the responder, in order.
 struct Answers {
   explicit Answers(Pair& pair) {
     pair.filter = [this](int from, const wire::Packet& packet, Flying&) {
@@ -117,10 +117,10 @@ TEST_CASE(congestion_control_counts_the_udp_length_and_40_bytes) {
   pair.filter = [](int, const wire::Packet&, Flying&) { return Fate::kDrop; };
   CHECK(pair.write(0, 1, 1000, kTarget) == Status::kOk);
   pair.pump();
-  CHECK(pair.stats(0).inflight_bytes == 8 + 12 + 4 + 4 + 16 + 1000 + 4 + 40);
+  CHECK(pair.stats(0).in_flight_bytes == 8 + 12 + 4 + 4 + 16 + 1000 + 4 + 40);
   CHECK(pair.write_imm(0, 2, 1, kTarget, 9) == Status::kOk);
   pair.pump();
-  CHECK(pair.stats(0).inflight_bytes == 1088 + (8 + 12 + 4 + 4 + 16 + 4 + 4 + 4 + 40));  // padded to 4 bytes
+  CHECK(pair.stats(0).in_flight_bytes == 1088 + (8 + 12 + 4 + 4 + 16 + 4 + 4 + 4 + 40));  // padded to 4 bytes
 }
 
 // --- what the responder answers
@@ -136,7 +136,7 @@ TEST_CASE(sacks_and_nacks_name_the_packet_that_they_answer) {
   int sacks = 0, nacks = 0;
   pair.filter = [&](int from, const wire::Packet& packet, Flying& flying) {
     if (from == 0 && wire::is_data(packet.bth.opcode)) {
-      flying.arrival += (packet.bth.psn - options.psn[0]) * 20 * kPsPerNs;  // one by one, so that SACKs do not merge
+      flying.arrival += (packet.bth.psn - options.psn[0]) * 20 * kPsPerNs;  // spaced, so that SACKs do not merge
       ev_of[packet.bth.psn] = std::uint32_t{flying.fields.flow_label} << 16 | flying.fields.source_port;
       if (!packet.bth.rtx && packet.bth.psn % 10 == 3) {
         flying.bytes.resize(24);
@@ -213,11 +213,11 @@ TEST_CASE(marked_sacks_that_wait_are_not_merged) {
     return sack.seth.mark == wire::SackMark::kSkipOnce;
   });
   CHECK(marked == 2);
-  CHECK(answers.sacks.size() == 4);  // the plain ones before and after the marks are one each
+  CHECK(answers.sacks.size() == 4);  // the unmarked ones before and after the marks are one each
 }
 
 // proves A.5.1, A.5.6, A.7.3
-TEST_CASE(whatever_arrived_is_in_some_sack_although_a_bitmap_is_too_short_for_all) {
+TEST_CASE(every_arrival_is_in_some_sack_although_one_bitmap_is_too_short) {
   Pair pair(without_byte_trigger());
   pair.connect();
   const Answers answers(pair);
@@ -305,7 +305,7 @@ TEST_CASE(acknowledgements_and_probes_of_other_contexts_are_ignored) {
   pair.filter = [](int, const wire::Packet&, Flying&) { return Fate::kDrop; };
   CHECK(pair.write(0, 1, 5000, kTarget) == Status::kOk);
   pair.pump();
-  CHECK(pair.stats(0).inflight_packets == 5);
+  CHECK(pair.stats(0).in_flight_packets == 5);
   wire::Packet sack;
   sack.bth.opcode = Opcode::kSack;
   sack.seth.cack_psn = pair.options.psn[0] + 1;
@@ -313,7 +313,7 @@ TEST_CASE(acknowledgements_and_probes_of_other_contexts_are_ignored) {
     sack.seth.source_context = pair.context(1);
     sack.seth.destination_context = static_cast<std::uint16_t>(pair.context(0) + (right ? 0 : 1));
     pair.deliver(pair.forge(1, sack));
-    CHECK(pair.stats(0).inflight_packets == (right ? 3U : 5U) && pair.stats(0).stale_packets == 1);
+    CHECK(pair.stats(0).in_flight_packets == (right ? 3U : 5U) && pair.stats(0).stale_packets == 1);
   }
   wire::Packet stale = probe(pair, 1);
   ++stale.peth.source_context;
@@ -385,7 +385,7 @@ TEST_CASE(the_time_for_which_a_packet_was_held_is_no_part_of_the_round_trip) {
     pair.connect();
     CHECK(pair.write(0, 1, 4000, kTarget) == Status::kOk);
     pair.pump();
-    pair.busy_ports = 0xF;  // the answer has to wait
+    pair.busy_ports = 0xF;  // delays the response
     pair.run_for(60 * kPsPerUs);
     pair.busy_ports = 0;
     CHECK(pair.run_until_sends(0, 1));

@@ -1,4 +1,4 @@
-// What the receiving half sends, and in how many bursts.
+// Control packets of the receiving half, and the number of bursts that carry them.
 #include <array>
 
 #include "tests/pair.hpp"
@@ -17,7 +17,7 @@ struct Answer {
   std::uint16_t ev;
 };
 
-// What four small WRITEs are answered with when nothing is acknowledged before the last has come.
+// Responses to four small WRITEs if nothing is acknowledged before the last has arrived.
 std::vector<Answer> answers(std::uint32_t burst_max) {
   PairOptions options;
   options.planes = 1;
@@ -46,7 +46,7 @@ TEST_CASE(control_02_one_by_one_they_take_turns_on_the_reverse_paths) {
   CHECK(found[found.size() - 2].ev != found.back().ev);
 }
 
-// Whether an idle QP has had an answer to what it asks now, each time over the next path.
+// True if an idle QP gets an answer to a question now, with another path for each of `questions`.
 bool answered(Pair& pair, int questions) {
   const TimePs asked = pair.now;
   for (int i = 0; i < questions; ++i) {
@@ -106,8 +106,8 @@ TEST_CASE(control_06_the_rc_fallback_has_no_questions) {
   CHECK(pair.engine(0).ask_peer(pair.qp[0]) == Status::kInvalidState);
 }
 
-// An empty mask is a SACK without a port status. One that excludes the port it came by is a mistake of the peer: counted, and
-// no reason to leave the other ports.
+// An empty mask means a SACK without a port status. A mask that excludes the port of its own arrival is an error of the
+// peer: it is counted, and the other ports stay in use.
 // proves X.1.1
 TEST_CASE(control_07_a_port_status_that_contradicts_its_own_sack_is_counted_and_ignored) {
   PairOptions options;

@@ -1,4 +1,4 @@
-// Endpoint operations among strangers and forgers: port status, EV probes, and how many of them are answered.
+// Endpoint operations from strangers and forgers: port status, EV probes, and limits on the responses.
 #include <algorithm>
 
 #include "tests/crowd.hpp"
@@ -61,7 +61,7 @@ TEST_CASE(endpoint_02_a_true_port_status_is_believed_and_its_correction_too) {
   CHECK(two.seen_by_0() == kBoth);
 }
 
-// A status in flight, as somebody on the path sees it.
+// A status in flight, as visible to an observer on the path.
 Crowd::Datagram captured_status(Two& two, PortId port, bool up) {
   two.engine(1).handle_port_state(two.now, port, up);
   two.transmit(1);
@@ -84,14 +84,14 @@ TEST_CASE(endpoint_03_the_port_that_carries_a_status_is_up) {
   two.engine(1).handle_port_state(two.now, 0, true);
   two.exchange();
   CHECK(two.seen_by_0() == kBoth);
-  // Whoever knows the nonce can send masks that contradict their own arrival: they are counted, and mean nothing.
+  // A party that knows the nonce can send masks that contradict their own arrival: they are counted and ignored.
   std::uint16_t id = 200;
   for (const PortMask mask : {0U, 1U, 0xFFFFFFFDU}) {
     two.deliver(two.forge(2, 0, 1, Crowd::request(EndpointOp::kPortStatusUpdate, kUdp, mask, id++, nonce)));
     CHECK(two.seen_by_0() == kBoth);
   }
   CHECK(two.engine(0).drops().contradictory_port_status == 3 && two.engine(0).drops().wrong_nonce == 0);
-  // One of them does not make a true one with the same number old.
+  // None of them makes a genuine one with the same number stale.
   two.deliver(two.forge(2, 0, 1, Crowd::request(EndpointOp::kPortStatusUpdate, kUdp, 2, 202, nonce)));
   CHECK(two.seen_by_0() == 2);
 }
@@ -364,7 +364,7 @@ TEST_CASE(endpoint_32_answers_come_after_data) {
 }
 
 // proves X.2.4
-TEST_CASE(endpoint_33_but_do_not_wait_for_ever) {
+TEST_CASE(endpoint_33_answers_leave_within_a_bounded_time) {
   Two two;
   two.deliver(two.forge(2, 0, 0, Crowd::request(EndpointOp::kEvProbe, kUdp, 0, 1)));
   CHECK(two.write(two.link, 0, 64, 0) == Status::kOk);

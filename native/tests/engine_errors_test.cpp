@@ -1,4 +1,4 @@
-// Bad days: what a peer, an application or a limit can do to a QP, and what everybody is told about it.
+// Errors caused by a peer, an application or a limit, and their reports at both ends.
 #include "tests/pair.hpp"
 
 namespace {
@@ -34,7 +34,7 @@ TEST_CASE(error_01_retries_run_out_and_everything_is_flushed_in_order) {
   CHECK(all_flushed(pair.sends[0], 1));
   for (std::uint64_t i = 0; i < pair.sends[0].size(); ++i) CHECK(pair.sends[0][i].wr_id == i);
   CHECK(pair.state(0) == QpState::kError && pair.error(0) == QpErrorCause::kRetryExceeded);
-  // Two linear and two exponential waits, and the one that was too many.
+  // Two linear and two exponential waits, and the expired one after the last retry.
   const TimePs timeout = TimePs{1'024'000} << options.timeout_exponent;
   CHECK(pair.now - begin >= 5 * timeout);
   CHECK(pair.recvs[0].size() == 5 && all_flushed(pair.recvs[0], 0));
@@ -108,7 +108,7 @@ TEST_CASE(error_05_deregistered_under_a_writer) {
   CHECK(pair.run_until_sends(0, 1));
   CHECK(pair.engine(1).deregister_memory(Pair::kKey) == Status::kOk);
   CHECK(pair.write(0, 2, 5000, kTarget) == Status::kOk);
-  // The sender's own memory is in use now.
+  // The sender's own memory is now in use.
   CHECK(pair.engine(0).deregister_memory(Pair::kKey) == Status::kBusy);
   CHECK(pair.run_until_sends(0, 2));
   CHECK(pair.sends[0][1].status == WcStatus::kRemoteAccess);
@@ -199,7 +199,7 @@ TEST_CASE(error_10_rogue_peer_exceeds_the_wimm_limit) {
   wire::Packet packet;
   packet.bth.opcode = Opcode::kWriteOnlyImm;
   packet.reth = {kTarget, Pair::kKey, 0};
-  // The first PSN never comes, so nothing can be delivered and all of them stay in flight.
+  // The first PSN never arrives, so nothing can be delivered and all of them stay in flight.
   for (std::uint32_t i = 1; i <= 3; ++i) {
     packet.bth.psn = pair.options.psn[0] + i;
     packet.meth = {static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(i)};
@@ -256,7 +256,7 @@ TEST_CASE(error_12_a_smaller_receive_window_pauses_new_packets) {
   CHECK(pair.engine(1).set_receive_window(pair.qp[1], 1) == Status::kOk);
   CHECK(pair.write(0, 1, 10, kTarget) == Status::kOk);
   CHECK(pair.run_until_sends(0, 1));
-  // The sender knows the smaller window now: with all SACKs gone it stops after it.
+  // The sender now knows the smaller window: with all SACKs lost it stops at its end.
   pair.filter = [](int from, const wire::Packet&, Flying&) { return from == 1 ? Fate::kDrop : Fate::kPass; };
   const std::uint64_t before = pair.stats(0).sent_packets;
   CHECK(pair.write(0, 2, 400 * 1024, kTarget) == Status::kOk);
@@ -394,7 +394,7 @@ TEST_CASE(error_17_ev_probes_are_answered_or_time_out) {
 TEST_CASE(error_18_control_packets_leave_denied_evs_too) {
   Pair pair;
   pair.connect();
-  // The receiver keeps one EV of each plane.
+  // The receiver keeps one EV on each plane.
   for (std::uint32_t plane = 0; plane < 4; ++plane) {
     for (std::uint32_t i = 1; i < 8; ++i) {
       CHECK(pair.engine(1).deny_ev(pair.now, pair.qp[1], 0xC000 + plane * 256 + i) == Status::kOk);
@@ -437,7 +437,7 @@ TEST_CASE(error_19_a_nak_from_before_the_window_ends_nothing) {
   CHECK(pair.engine(0).qp_state(pair.qp[0]) == QpState::kRts);
 }
 
-// What a switch cannot trim has an ICRC in every traffic class.
+// Packets that a switch cannot trim have an ICRC in every traffic class.
 // proves A.6.9
 TEST_CASE(error_20_a_trimmed_class_does_not_save_control_packets_from_the_icrc) {
   for (const Opcode opcode : {Opcode::kAck, Opcode::kSack, Opcode::kNack, Opcode::kProbe}) {
@@ -487,7 +487,7 @@ TEST_CASE(error_21_a_nack_of_nothing_that_was_sent_ends_nothing) {
   sack.seth.sack_offset = 1;
   sack.seth.bitmap = 0b100;
   pair.deliver(pair.forge(1, sack));
-  packet.neth.nack_psn = pair.options.psn[0] + 7;  // which has arrived
+  packet.neth.nack_psn = pair.options.psn[0] + 7;  // already arrived
   pair.deliver(pair.forge(1, packet));
   CHECK(pair.state(0) == QpState::kRts);
   ++packet.neth.nack_psn;
@@ -495,13 +495,13 @@ TEST_CASE(error_21_a_nack_of_nothing_that_was_sent_ends_nothing) {
   CHECK(pair.state(0) == QpState::kError);
 }
 
-// A forged copy of a packet that is still missing is refused once everything before it has come; if the true one comes
-// first, the refusal is void, and a later one must still be noticed.
+// A forged copy of a missing packet is refused once everything before it has arrived; if the genuine packet arrives
+// first, the refusal is void, and a later one must still be detected.
 // proves A.8.7
 TEST_CASE(error_22_a_refusal_that_came_to_nothing_does_not_hide_the_next_one) {
   Pair pair;
   pair.connect();
-  // The first packet is lost once, so that the second one's true copy comes before it.
+  // The first packet is lost once, so that the genuine copy of the second one arrives before it.
   bool lost = false;
   pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
     if (from == 1 || lost || packet.bth.psn != pair.options.psn[0]) return Fate::kPass;

@@ -1,4 +1,4 @@
-// The last EV of both ends is dead and min_active keeps it in use: probes find a live path all the same.
+// The last EV of both ends is dead and min_active keeps it in use: probes still find a live path.
 #include <algorithm>
 #include <string_view>
 #include <vector>
@@ -26,7 +26,8 @@ std::vector<EvIndex> in_use(Pair& pair, int end, PortId port) {
   return found;
 }
 
-// Nothing passes for two seconds, then a third of the EVs of plane 0 does, but not those that both ends were left with.
+// Nothing passes for two seconds; then a third of the EVs of plane 0 works again, but not the ones still in use at the
+// two ends.
 void recover(const PairOptions& options, int first_sender, int last_sender) {
   Pair pair(options);
   pair.connect();
@@ -68,7 +69,7 @@ TEST_CASE(a_dead_ev_that_the_floor_holds_does_not_take_every_answer) {
     for (const std::uint32_t planes : {1U, 2U, 4U}) {
       for (const wire::EvFormat format : {wire::EvFormat::kUdp, wire::EvFormat::kStev, wire::EvFormat::kSrv6}) {
         for (const char* selector : {"mrc", "reps", "single"}) {
-          // A pinned QP tries the EVs of dead planes one by one, longer with every back-off: not what is judged here.
+          // A pinned QP tries the EVs of dead planes one by one, longer with every back-off, which is not tested here.
           if (planes > 1 && std::string_view(selector) == "single") continue;
           PairOptions options;
           options.planes = static_cast<std::uint8_t>(planes);
@@ -78,7 +79,7 @@ TEST_CASE(a_dead_ev_that_the_floor_holds_does_not_take_every_answer) {
           options.selector = selector;
           options.capabilities.plane_sacks = signal == PathSignal::kDelay;
           options.linear_retries = 7;
-          recover(options, 0, 1);  // both ends send, and are left with nothing
+          recover(options, 0, 1);  // both ends send, and have no usable path
           recover(options, 0, 0);
           recover(options, 1, 1);
         }
@@ -87,7 +88,7 @@ TEST_CASE(a_dead_ev_that_the_floor_holds_does_not_take_every_answer) {
   }
 }
 
-// The retry timer has backed off to seconds by the time that one of two EVs works again, each way.
+// By the time that one of two EVs works again in each direction, the retry timer has backed off to seconds.
 TEST_CASE(evs_that_the_floor_holds_are_found_by_probes_and_not_by_the_retry_timer) {
   for (const PathSignal signal : {PathSignal::kMarks, PathSignal::kDelay}) {
     PairOptions options;

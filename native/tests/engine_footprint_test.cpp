@@ -1,4 +1,4 @@
-// What an idle QP costs: at most 4 KiB plus its EV set and window bitmaps.
+// Memory of an idle QP: at most 4 KiB plus its EV set and window bitmaps.
 #include <cstdio>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// Numbered loss cases: one kind of misfortune each, and what the transport owes in spite of it.
+// Numbered loss cases: one kind of loss each, and the transport's guarantees in spite of it.
 #include <set>
 
 #include "tests/pair.hpp"
@@ -28,7 +28,7 @@ TEST_CASE(loss_01_nothing_lost_nothing_repeated) {
   }
   CHECK(pair.stats(0).retransmitted_packets == 0);
   CHECK(pair.stats(1).duplicate_packets == 0);
-  CHECK(pair.stats(0).inflight_packets == 0);
+  CHECK(pair.stats(0).in_flight_packets == 0);
 }
 
 TEST_CASE(loss_02_third_sack) {
@@ -42,7 +42,7 @@ TEST_CASE(loss_02_third_sack) {
   CHECK(pair.run_until_sends(0, 1));
   CHECK(sacks >= 3);
   CHECK(pair.landed(0, 200'000, kTarget));
-  // Later SACKs say all that the lost one said.
+  // Later SACKs repeat the content of the lost one.
   CHECK(pair.stats(0).retransmitted_packets == 0);
 }
 
@@ -199,13 +199,13 @@ TEST_CASE(loss_17_a_late_first_copy_gives_no_sample_of_the_second) {
       return Fate::kDrop;
     }
     first_sent = pair.now;
-    flying.arrival += 100 * kPsPerUs;  // less than the retry timer, more than loss detection waits
+    flying.arrival += 100 * kPsPerUs;  // less than the retry timer, more than the wait of loss detection
     return Fate::kPass;
   };
   CHECK(pair.write(0, 1, 20'000, kTarget) == Status::kOk);
   CHECK(pair.run_until_sends(0, 1));
   CHECK(first_sent > 0 && repeated >= 1);
-  // A round trip that counts from the second copy is shorter than any that exists.
+  // A round trip measured from the second copy would be shorter than any possible one.
   CHECK(pair.stats(0).last_rtt >= 2 * pair.options.delay);
   CHECK(pair.stats(0).last_rtt < 4 * pair.options.delay);
 }
@@ -228,7 +228,7 @@ TEST_CASE(loss_18_a_short_packet_that_is_faster_is_no_sign_of_queues) {
   }
   CcStats stats;
   CHECK(pair.engine(0).cc_stats(pair.qp[0], stats));
-  CHECK(stats.base_rtt < 2 * pair.options.delay + 3 * kPsPerUs);  // that of a short packet
+  CHECK(stats.base_rtt < 2 * pair.options.delay + 3 * kPsPerUs);  // of a short packet
   CHECK(stats.average_delay < kPsPerUs);
 }
 
@@ -359,7 +359,7 @@ TEST_CASE(loss_15_paths_come_back_although_the_round_trip_is_longer_than_the_pro
   CHECK(pair.run_until([&] { return bad() == 0; }));
 }
 
-// Where the repeat takes the same path, the EV does not tell copies apart: the timestamp does.
+// If the repeat takes the same path, the EV does not distinguish the copies: the timestamp does.
 // proves A.6.7
 TEST_CASE(loss_19_a_nack_that_comes_again_repeats_nothing) {
   PairOptions options;
@@ -388,7 +388,7 @@ TEST_CASE(loss_19_a_nack_that_comes_again_repeats_nothing) {
   CHECK(pair.stats(0).timeouts == 0);
 }
 
-// The port is busy with other QPs for longer than all retries take: the peer is not to blame.
+// The port is busy with other QPs for longer than all retries take, which is not the peer's fault.
 TEST_CASE(loss_20_waiting_for_a_busy_port_spends_no_retries) {
   for (const Transport transport : {Transport::kMrc, Transport::kRc}) {
     for (const PathSignal signal : {PathSignal::kMarks, PathSignal::kDelay}) {
@@ -414,7 +414,8 @@ TEST_CASE(loss_20_waiting_for_a_busy_port_spends_no_retries) {
       CHECK(pair.landed(0, 10'000, kTarget));
       pair.filter = [](int, const wire::Packet&, const Flying&) { return Fate::kDrop; };
       CHECK(pair.write(0, 3, 10'000, kTarget) == Status::kOk);
-      CHECK(pair.run_until([&] { return pair.state(0) == QpState::kError; }));  // a silent peer still does
+      CHECK(pair.run_until(
+          [&] { return pair.state(0) == QpState::kError; }));  // a silent peer still exhausts the retries
     }
   }
 }

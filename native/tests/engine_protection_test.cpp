@@ -1,4 +1,4 @@
-// Memory belongs to a protection domain: a key is good for QPs of its own domain only, at either end.
+// Protection domains of memory: a key is valid for QPs of its own domain only, at either end.
 #include "tests/pair.hpp"
 
 namespace {
@@ -69,7 +69,7 @@ TEST_CASE(protection_03_a_second_region_of_the_same_domain_is_reached) {
   CHECK(std::equal(memory[1].begin(), memory[1].begin() + 100, pair.memory[0].begin()));
 }
 
-// The last key looked up is kept: a region that takes the place of another one must not inherit its permission.
+// The result of the last lookup is cached: a region that replaces another one must not inherit its permission.
 TEST_CASE(protection_04_a_revoked_key_stays_revoked) {
   Pair pair;
   std::array<std::vector<std::uint8_t>, 2> memory;

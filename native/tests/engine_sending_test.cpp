@@ -1,4 +1,4 @@
-// Packets of a requester and their times: classes, limits, repairs, timers, and the causes that it assumes for a loss.
+// Packets of a requester and their times: classes, limits, repairs, timers, and the presumed causes of losses.
 #include <set>
 
 #include "engine/base/traffic.hpp"
@@ -37,7 +37,7 @@ TEST_CASE(classes_have_these_dscp_values_and_unknown_ones_are_not_trimmed) {
   }
 }
 
-// Sends a message of which one packet and the first answers are lost, and checks the class of each packet.
+// Sends a message of which one packet and the first responses are lost, and checks the class of each packet.
 void check_classes(const PairOptions& options, TrafficClass data, TrafficClass repair) {
   Pair pair(options);
   pair.connect();
@@ -195,7 +195,7 @@ TEST_CASE(new_packets_and_repairs_keep_within_the_congestion_window) {
       CcStats cc;
       CHECK(pair.engine(0).cc_stats(pair.qp[0], cc));
       const QpStats stats = pair.stats(0);
-      CHECK(stats.inflight_packets == 1 || stats.inflight_bytes <= cc.window_bytes);
+      CHECK(stats.in_flight_packets == 1 || stats.in_flight_bytes <= cc.window_bytes);
       if (!packet.bth.rtx && packet.bth.psn % 4 != 0) trim(flying, TrafficClass::kTrimmedLastHop);
       return Fate::kPass;
     };
@@ -224,14 +224,14 @@ TEST_CASE(lost_packets_are_repeated_lowest_first_and_before_new_ones) {
     }
     highest = std::max(highest, offset);
     if (offset == 30 || offset == 10 || offset == 20) trim(flying, TrafficClass::kTrimmedLastHop);
-    // News of the highest one comes first.
+    // Reports of the highest one arrive first.
     if (offset == 10) flying.arrival += 2 * kPsPerUs;
     if (offset == 20) flying.arrival += kPsPerUs;
     return Fate::kPass;
   };
   CHECK(pair.write(0, 1, 400 * 1024, kTarget) == Status::kOk);
   pair.run_for(8 * kPsPerUs);
-  pair.busy_ports = 1;  // until all three are known to be lost
+  pair.busy_ports = 1;  // until all three count as lost
   pair.run_for(20 * kPsPerUs);
   const std::uint32_t highest_before = highest;
   pair.busy_ports = 0;
@@ -293,7 +293,7 @@ TEST_CASE(every_message_that_arrives_gives_all_retries_back) {
 // --- paths
 
 // proves A.13.1
-TEST_CASE(what_is_under_way_on_a_port_that_goes_down_is_repeated_and_its_paths_are_not_blamed) {
+TEST_CASE(packets_in_flight_on_a_failed_port_are_repeated_without_blame_for_their_paths) {
   Pair pair;
   pair.connect();
   bool down = false;

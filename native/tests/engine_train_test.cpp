@@ -1,4 +1,4 @@
-// Datagrams that the kernel hands over in one piece.
+// Datagrams that the kernel delivers in one piece.
 #include <algorithm>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kBytes = 7 * 1024 + 300;
 constexpr std::uint64_t kTarget = 500'000;
 
-// Datagrams of one size, the last perhaps shorter.
+// Datagrams of one size; the last may be shorter.
 struct Train {
   void arrive(Pair& pair) {
     datagram.bytes = bytes;
@@ -91,7 +91,7 @@ TEST_CASE(engine_train_may_be_for_several_qps) {
   CHECK(pair.stats(1).received_packets == 2);
 }
 
-// A driver does this part of the engine's work outside its lock.
+// A driver does this part of the engine's work outside the lock.
 TEST_CASE(engine_train_sealed_by_the_driver_is_that_of_the_engine) {
   Pair pair;
   pair.connect();

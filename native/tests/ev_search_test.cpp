@@ -1,4 +1,4 @@
-// Which EV a packet gets: the SKIP rule of section 11.2.2, `avoid`, port masks, missed turns, evenness.
+// Choice of a packet's EV: the SKIP rule of section 11.2.2, `avoid`, port masks, missed turns, evenness.
 #include <algorithm>
 #include <map>
 
@@ -10,7 +10,7 @@ namespace {
 using namespace openmrc;
 using namespace openmrc::test;
 
-// Round robin over one port: positions are tried in a known order, so every choice can be told in advance.
+// Round robin over one port: positions are tried in a known order, so every choice is predictable.
 struct Ring : EvSetFixture {
   explicit Ring(std::uint32_t count, const EvSetConfig& config = {.active_per_port = 64, .min_active = 0})
       : EvSetFixture(universe_of(1, count), config, "round_robin") {
@@ -53,7 +53,7 @@ TEST_CASE(ev_search_resets_at_most_one_skip_a_packet) {
 }
 
 // proves A.11.8
-TEST_CASE(ev_search_uses_what_it_reset_when_all_is_skip) {
+TEST_CASE(ev_search_uses_the_ev_it_reset_when_all_are_skip) {
   Ring f(4);
   for (std::uint32_t i = 0; i < 4; ++i) f.skip(i);
   CHECK(f.next() == f.order[0]);
@@ -106,7 +106,7 @@ TEST_CASE(ev_search_avoids_while_there_is_anything_else) {
   CHECK(f.next(kAllPorts, f.order[2]) == f.order[0]);
   f.feed(f.order[0], EvFeedback::kLost);
   f.skip(1);
-  CHECK(f.next(kAllPorts, f.order[2]) == f.order[1]);  // rather the SKIP one just reset than the one to avoid
+  CHECK(f.next(kAllPorts, f.order[2]) == f.order[1]);  // prefers the SKIP one just reset to the one to avoid
   CHECK(f.at(1) == EvState::kGood);
   f.feed(f.order[1], EvFeedback::kLost);
   CHECK(f.next(kAllPorts, f.order[2]) == f.order[2]);
@@ -201,8 +201,8 @@ TEST_CASE(ev_search_is_even_over_the_ports_that_are_left) {
   CHECK(spread(uses) == 0);
 }
 
-// A driver that offers a port whenever its link falls idle asks for one port at a time. The turns that the others miss
-// meanwhile are made good, or the EVs of a port would be used at random instead of in rotation.
+// A driver that offers a port whenever its link falls idle asks for one port at a time. Turns that the others miss
+// meanwhile are made up for; otherwise the EVs of a port would be used at random instead of in rotation.
 TEST_CASE(ev_search_stays_even_when_ports_fall_free_one_by_one) {
   EvSetFixture f(universe_of(4, 16), {.active_per_port = 16});
   Uses uses;

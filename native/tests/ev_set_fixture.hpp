@@ -1,4 +1,4 @@
-// What the tests of EV sets share: universes, an event log, and a set with readable checks.
+// Shared fixtures of the EV set tests: universes, an event log, and a set with readable checks.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ struct EventLog final : EventSink {
   std::vector<Event> events;
 };
 
-// `per_port` EVs on each of `ports` ports; the value tells port and number: 0x10003 is the fourth EV of port 1.
+// `per_port` EVs on each of `ports` ports; the value encodes port and number: 0x10003 is the fourth EV of port 1.
 inline std::vector<Ev> universe_of(std::uint32_t ports, std::uint32_t per_port) {
   std::vector<Ev> universe;
   for (std::uint32_t port = 0; port < ports; ++port) {
@@ -35,7 +35,7 @@ struct EvSetFixture {
   void feed(EvIndex ev, EvFeedback feedback) { set.on_feedback(now, ev, feedback); }
   EvState state(EvIndex ev) const { return set.state(ev); }
 
-  // The EVs that hold a position (or not), in order of index.
+  // The EVs with (or without) a position, in order of index.
   std::vector<EvIndex> active(bool wanted = true) const {
     std::vector<EvIndex> found;
     for (std::uint32_t i = 0; i < set.size(); ++i) {
@@ -50,7 +50,7 @@ struct EvSetFixture {
     return count;
   }
 
-  // Lets every due probe of the EV be answered until it is revived; returns how many answers that took.
+  // Answers every due probe of the EV until it is revived; returns the number of answers.
   int revive(EvIndex ev, bool marked = false) {
     for (int answers = 1; answers <= 100; ++answers) {
       now += 10 * kPsPerMs;

@@ -193,7 +193,7 @@ TEST_CASE(ev_revived_after_replacement_goes_to_the_backup_set) {
   CHECK(f.state(first) == EvState::kGood);
   CHECK(!f.set.is_active(first));
   f.feed(f.active()[0], EvFeedback::kLost);
-  CHECK(f.active()[0] == first);  // and is there when it is needed
+  CHECK(f.active()[0] == first);  // and is available when needed
 }
 
 // proves A.11.15
@@ -204,7 +204,7 @@ TEST_CASE(ev_floor_keeps_the_last_usable_evs) {
   }
   CHECK(f.set.active_count() == 2);
   CHECK(f.set.stats().to_assumed_bad == 4);
-  CHECK(f.set.stats().floor_held == 6);  // the two that are left, in each round
+  CHECK(f.set.stats().floor_held == 6);  // the two remaining ones, in each round
   CHECK(f.next() != kNoEv);
 }
 
@@ -262,10 +262,10 @@ TEST_CASE(ev_floor_counts_only_ports_that_are_up) {
   EvSetFixture f(universe_of(2, 2), {.active_per_port = 2, .min_active = 1});
   f.set.set_usable_ports(f.now, 0b01);
   f.feed(0, EvFeedback::kTimeout);
-  f.feed(1, EvFeedback::kTimeout);  // the last one that can carry anything, though port 1 has two GOOD ones
+  f.feed(1, EvFeedback::kTimeout);  // the last one that can carry data, although port 1 has two GOOD ones
   CHECK(f.state(1) == EvState::kGood);
   CHECK(f.next() == 1);
-  f.feed(2, EvFeedback::kTimeout);  // on the port that is down: takes nothing away
+  f.feed(2, EvFeedback::kTimeout);  // on the port that is down: no effect on the floor
   CHECK(f.state(2) == EvState::kAssumedBad);
 }
 
@@ -291,18 +291,18 @@ TEST_CASE(ev_probe_schedule_and_success_count) {
 
   f.set.on_probe_answer(f.now, 0, false);
   CHECK(f.state(0) == EvState::kAssumedBad);
-  f.set.on_probe_timeout(f.now, 0);  // the count starts anew
+  f.set.on_probe_timeout(f.now, 0);  // the count restarts
   f.set.on_probe_answer(f.now, 0, false);
   CHECK(f.state(0) == EvState::kAssumedBad);
   f.set.on_probe_answer(f.now, 0, false);
   CHECK(f.state(0) == EvState::kGood);
   CHECK(is_state_event(f.log.events.back(), 0, EvState::kGood, EvCause::kProbe));
   CHECK(f.set.next_probe(25 * kPsPerMs) == 1);
-  CHECK(f.set.next_probe(25 * kPsPerMs) == kNoEv);  // the revived one is not probed any more
+  CHECK(f.set.next_probe(25 * kPsPerMs) == kNoEv);  // the revived one is no longer probed
 }
 
 // proves X.6.2
-TEST_CASE(ev_probes_that_nobody_answers_are_few) {
+TEST_CASE(ev_unanswered_probes_are_limited) {
   EvSetFixture f(universe_of(1, 64), {.active_per_port = 64, .min_active = 0, .probe_successes = 1});
   for (EvIndex ev = 0; ev < 64; ++ev) f.feed(ev, EvFeedback::kTimeout);
   std::vector<EvIndex> probed;
@@ -319,7 +319,7 @@ TEST_CASE(ev_probes_that_nobody_answers_are_few) {
   std::sort(probed.begin(), probed.end());
   CHECK(std::unique(probed.begin(), probed.end()) == probed.end());  // each had its turn
 
-  // The path is there again: every answer makes room, so all come back within one interval.
+  // The path works again: every answer frees a slot, so all are revived within one interval.
   f.now = f.set.next_probe_time();
   probed.clear();
   probe_all();
@@ -394,7 +394,7 @@ TEST_CASE(ev_deny_from_any_state_and_only_enable_leads_back) {
     CHECK(f.state(ev) == EvState::kDenied);
     CHECK(!f.set.is_active(ev));
     CHECK(is_state_event(f.log.events[0], value, EvState::kDenied, EvCause::kController));
-    CHECK(f.set.active_count() == 2);  // replaced where it was active
+    CHECK(f.set.active_count() == 2);  // replaced if it was active
     CHECK(f.set.next_probe_time() == kNever);
     const std::size_t logged = f.log.events.size();
     CHECK(f.set.deny(f.now, value));  // again: nothing new
@@ -410,7 +410,7 @@ TEST_CASE(ev_deny_and_enable_name_only_evs_of_the_universe) {
   EvSetFixture f(universe_of(1, 4), {});
   CHECK(!f.set.deny(f.now, 77));
   CHECK(!f.set.enable(f.now, 77));
-  CHECK(f.set.enable(f.now, 2));  // not denied: nothing to do
+  CHECK(f.set.enable(f.now, 2));  // not denied: no effect
   CHECK(f.log.events.empty());
 }
 
@@ -424,7 +424,7 @@ TEST_CASE(ev_deny_goes_below_the_floor_and_enable_fills_the_vacancy) {
   CHECK(f.set.active_count() == 1);
 }
 
-// By a look at every EV, one after the other.
+// Reference result by a scan of all EVs.
 EvSet::OfPort scan_for_port(const EvSet& set, PortId port, std::uint32_t start) {
   EvSet::OfPort found;
   for (std::uint32_t step = 0; step < set.size(); ++step) {

@@ -1,4 +1,4 @@
-// The UEC alternative to skipping: marks on more than half of the paths say nothing about paths.
+// The UEC alternative to skipping: marks on more than half of the paths carry no information about paths.
 #include <map>
 
 #include "tests/check.hpp"
@@ -30,7 +30,7 @@ int marked_used(const std::map<EvIndex, int>& count, EvIndex marked) {
 // proves A.11.16
 TEST_CASE(half_marked_rule_passes_over_nothing_above_half) {
   EvSetFixture with = marked_fixture(true, 16);
-  // Each position is used in its turn until no more than half are marked.
+  // Each position is used in its turn until at most half are marked.
   const auto count = uses(with, 8);
   CHECK(count.size() == 8);
   CHECK(marked_used(count, 16) == 8);
@@ -71,7 +71,7 @@ TEST_CASE(half_marked_rule_count_survives_loss_and_revival) {
   f.feed(0, EvFeedback::kTimeout);
   f.feed(1, EvFeedback::kTimeout);
   CHECK(f.set.active_count() == 2);
-  // One of two is marked: not more than half, so it sits out its turn.
+  // One of two is marked, which is not more than half, so it misses its turn.
   CHECK(f.next() == 3);
   CHECK(f.revive(0) > 0 && f.revive(1) > 0);
   CHECK(f.set.active_count() == 4);

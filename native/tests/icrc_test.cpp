@@ -1,4 +1,4 @@
-// CRC-32 engines against each other and a bit-by-bit definition; ICRC against packets from elsewhere.
+// CRC-32 engines against each other and a bit-by-bit definition; ICRC against packets of other implementations.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -50,7 +50,7 @@ Address ipv6(std::uint8_t last) {
 }
 
 // ICRC of a captured IPv4 packet (from the first byte of the IP header, ICRC included), written from the rules alone:
-// unlike icrc() it takes the identification and the flags as they are.
+// unlike icrc() it uses the identification and the flags of the packet.
 std::uint32_t icrc_of_ipv4_packet(std::vector<std::uint8_t> packet) {
   packet[1] = 0xFF;
   packet[8] = 0xFF;

@@ -1,4 +1,4 @@
-// What is taken for lost and what is not: slow paths, dead reverse paths, arrivals that nobody told of.
+// Loss detection: slow paths, dead reverse paths, and unreported arrivals.
 #include <set>
 
 #include "engine/paths/ev_set.hpp"
@@ -50,7 +50,7 @@ TEST_CASE(a_path_that_turns_slow_is_not_taken_for_dead) {
   CHECK(pair.landed(0, 200'000, kTarget));
 }
 
-// Without trims: what others overtake counts as lost after 1.25 of the largest round trip, not at once.
+// Without trims, an overtaken packet counts as lost after 1.25 of the largest round trip, not at once.
 // proves A.5.2, A.9.5
 TEST_CASE(an_overtaken_packet_is_waited_for_as_long_as_the_slowest_path_takes) {
   for (const TimePs late : {2 * kPsPerUs, 60 * kPsPerUs}) {
@@ -89,7 +89,7 @@ TEST_CASE(a_later_arrival_on_the_same_path_proves_a_loss_at_once) {
   CHECK(pair.write(0, 1, 200'000, kTarget) == Status::kOk);
   CHECK(pair.run_until_sends(0, 1));
   CHECK(dropped > 0 && repaired > dropped);
-  // A path on which nothing arrives any more has three base RTTs.
+  // A path without further arrivals is given up after three base RTTs.
   CHECK(repaired - dropped < 30 * kPsPerUs);
   CHECK(pair.stats(0).retransmitted_packets == 1);
 }
@@ -161,7 +161,8 @@ TEST_CASE(one_dead_reverse_path_does_not_silence_a_receiver) {
     CHECK(pair.run_until_sends(0, 1));
     timed_out += pair.stats(0).timeouts > 0 ? 1 : 0;
   }
-  // Three questions in a row may meet the dead path; a single reverse path would have timed out wherever it is the dead one.
+  // Three questions in a row may take the dead path; a single reverse path would have timed out whenever it is the dead
+  // one.
   CHECK(timed_out <= 1);
 }
 
@@ -194,7 +195,7 @@ TEST_CASE(rtt_high_follows_acknowledgements_up_to_twice_the_smoothed_round_trip)
 }
 
 // proves A.11.17
-TEST_CASE(reverse_paths_take_turns_and_the_first_seen_working_replaces_what_was_drawn) {
+TEST_CASE(reverse_paths_take_turns_and_a_proven_ev_replaces_the_random_ones) {
   test::EvSetFixture fixture(test::universe_of(1, 16));
   ReversePaths paths;
   paths.start(fixture.set, 1, Rng(3));
@@ -248,7 +249,7 @@ TEST_CASE(reverse_paths_pass_over_one_that_own_data_finds_dead_later) {
 }
 
 // proves A.11.17
-TEST_CASE(reverse_paths_avoid_what_own_data_found_dead) {
+TEST_CASE(reverse_paths_avoid_paths_that_own_data_found_dead) {
   test::EvSetFixture fixture(test::universe_of(1, 4), {.active_per_port = 4});
   for (std::uint32_t value : {0U, 1U, 3U}) fixture.feed(fixture.set.find(value), EvFeedback::kLost);
   ReversePaths paths;

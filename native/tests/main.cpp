@@ -52,14 +52,14 @@ void run_cases(const char* text, Progress& progress) {
   progress.failures += openmrc::test::failures();
 }
 
-// Whether all processes reached their ends; one that crashed has written why.
+// True if all processes ran to the end; a crashed one has printed its reason.
 bool run_in_processes(const Options& options, Progress& progress) {
   for (int i = 0; i < options.jobs; ++i) {
     const pid_t child = ::fork();
     if (child < 0) std::abort();
     if (child == 0) {
       run_cases(options.text, progress);
-      std::exit(0);  // not _exit: a sanitizer looks for leaks here
+      std::exit(0);  // not _exit: a sanitizer checks for leaks here
     }
   }
   bool all = true;

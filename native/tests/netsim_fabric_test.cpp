@@ -1,4 +1,4 @@
-// Packets across planes and tiers: ways, times, determinism, nothing lost without a count.
+// Packets across planes and tiers: paths, times, determinism, and a count for every loss.
 #include "netsim/fabric.hpp"
 
 #include <set>
@@ -119,7 +119,7 @@ TEST_CASE(netsim_a_crowded_plane_loses_packets_with_a_count_and_frees_their_payl
   for (const auto& [payload, count] : edge.references) CHECK(count == 0);
 }
 
-// A busy minute in miniature: every kind of trouble at once. The hash covers what left, when, and in which shape.
+// A short run with every kind of fault at once. The hash covers the contents and times of all departures.
 std::uint64_t hash_of_a_troubled_run(std::uint64_t seed) {
   FabricConfig config = fabric_config(seed);
   for (PortConfig& port : config.ports) {

@@ -1,4 +1,4 @@
-// Each fault does what its word says, where its place says, from when to when.
+// The effect, target and duration of each fault.
 #include "netsim/faults.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using namespace openmrc::netsim;
 using namespace openmrc::test;
 
 constexpr TimePs kPacketTime = kPacketBytes * kBytePs;
-constexpr TimePs kGap = 10 * kPsPerUs;  // slower than the links: no queue
+constexpr TimePs kGap = 10 * kPsPerUs;  // longer than a link's service time: no queue
 
 FaultSpec fault_at(std::uint32_t plane, std::uint32_t host, std::uint32_t t0, std::uint32_t t1) {
   FaultSpec fault;
@@ -27,7 +27,7 @@ FaultSpec fault_at(std::uint32_t plane, std::uint32_t host, std::uint32_t t0, st
 
 FaultSpec fault_of_plane(std::uint32_t plane) { return fault_at(plane, kAnywhere, kAnywhere, kAnywhere); }
 
-// How many of `count` packets from host 0 to host 2 arrive on plane 0 while `fault` lasts.
+// Number of `count` packets from host 0 to host 2 that arrive on plane 0 while `fault` lasts.
 struct Outcome {
   std::size_t arrived = 0;
   RecordingEdge edge;
@@ -71,7 +71,7 @@ TEST_CASE(netsim_a_fault_acts_from_its_start_for_its_duration) {
   fault.start = 300 * kGap;
   fault.duration = 200 * kGap;
   const Outcome outcome = run_with(fault, 1000);
-  CHECK(outcome.arrived >= 785 && outcome.arrived <= 800);  // those on the way meet it too
+  CHECK(outcome.arrived >= 785 && outcome.arrived <= 800);  // packets in flight are affected, too
 }
 
 TEST_CASE(netsim_a_flap_is_on_for_half_of_each_period) {
@@ -81,7 +81,7 @@ TEST_CASE(netsim_a_flap_is_on_for_half_of_each_period) {
   fault.duration = 1000 * kGap;
   const Outcome outcome = run_with(fault, 1500);
   CHECK(outcome.arrived > 900 && outcome.arrived < 1100);
-  // It begins on and comes back: the first packet is lost, one of the second half of the first period is not.
+  // It begins active and recovers: the first packet is lost, one of the second half of the first period is not.
   const auto& all = outcome.edge.deliveries;
   CHECK(all.front().packet.payload > 40 && all.front().packet.payload < 60);
 }
@@ -244,7 +244,7 @@ TEST_CASE(netsim_a_switch_down_tells_its_hosts_a_black_hole_tells_nobody) {
   spine.effects.down = true;
   fabric.add_fault(spine);
   fabric.run_until(1, edge);
-  CHECK(fabric.carrier(0, 0));  // nothing that hangs on a NIC
+  CHECK(fabric.carrier(0, 0));  // not visible to a NIC
 }
 
 TEST_CASE(netsim_a_link_is_whole_only_when_every_fault_on_it_is_gone) {
@@ -273,7 +273,7 @@ TEST_CASE(netsim_a_repair_can_be_scheduled_and_reaches_what_lies_inside) {
   fault.effects.blackhole = true;
   fabric.add_fault(fault);
   fabric.run_until(0, edge);
-  fabric.add_repair(5 * kPsPerMs, 0, fault_at(0, kAnywhere, 1, kAnywhere).target);  // host 3 hangs on T0 1
+  fabric.add_repair(5 * kPsPerMs, 0, fault_at(0, kAnywhere, 1, kAnywhere).target);  // host 3 is below T0 1
   fabric.run_until(4 * kPsPerMs, edge);
   CHECK(fabric.active_faults().size() == 1);
   CHECK(fabric.next_event() == 5 * kPsPerMs);

@@ -1,4 +1,4 @@
-// What the netsim tests share: a small fabric with round numbers, and an edge that writes down what leaves it.
+// Shared fixtures of the netsim tests: a small fabric with round numbers, and an edge that records departures.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace openmrc::test {
 
-// 1 Gbit/s: 8,000 ps a byte, 8 us for a packet of 1,000 bytes. 10 us a link.
+// 1 Gb/s: 8,000 ps a byte, 8 us for a packet of 1,000 bytes. 10 us a link.
 inline constexpr std::uint64_t kRateBps = 1'000'000'000;
 inline constexpr TimePs kBytePs = 8'000;
 inline constexpr TimePs kDelay = 10 * kPsPerUs;
@@ -34,7 +34,7 @@ class RecordingEdge final : public netsim::Edge {
   }
 
   std::vector<Delivery> deliveries;
-  std::map<std::uint32_t, int> references;  // by payload: what is still inside
+  std::map<std::uint32_t, int> references;  // by payload: packets still inside
   std::uint32_t lost = 0;
 };
 

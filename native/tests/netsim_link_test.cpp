@@ -1,4 +1,4 @@
-// A port by itself: rate, bound, classes, marks, trims.
+// A single port: rate, bound, classes, marks, trims.
 #include "netsim/link.hpp"
 
 #include "tests/check.hpp"
@@ -62,7 +62,7 @@ TEST_CASE(netsim_control_waits_behind_data_where_it_has_no_priority) {
       link.offer(0, packet, port, nullptr, rng);
     }
     Packet answer = control(100), after = data();
-    const int before = priority ? 0 : 5;  // nothing of the first packet has been sent yet
+    const int before = priority ? 0 : 5;  // no part of the first packet has been sent yet
     CHECK(link.offer(0, answer, port, nullptr, rng).arrival == (before * 1000 + 100) * kBytePs + kDelay);
     CHECK(link.offer(0, after, port, nullptr, rng).arrival == (6 * 1000 + 100) * kBytePs + kDelay);
   }
@@ -72,7 +72,7 @@ TEST_CASE(netsim_control_is_dropped_with_data_where_it_has_no_priority) {
   PortConfig config = port_config();
   config.priority = false;
   config.queue_bytes = 2 * kPacketBytes;
-  config.ecn = true;  // a step at nothing: even what is dropped might be marked
+  config.ecn = true;  // a step at zero: even dropped packets might be marked
   const Port port(config);
   Link link;
   Rng rng(1);
@@ -146,7 +146,7 @@ TEST_CASE(netsim_the_control_queue_is_bounded_too) {
   CHECK(link.counters().drops[static_cast<std::size_t>(DropCause::kControlQueueFull)] == 5);
 }
 
-// Marks of 4,000 packets that each find `waiting` bytes ahead of them.
+// Number of marks on 4,000 packets that each find `waiting` bytes ahead of them.
 int marks_at(const PortConfig& config, std::uint32_t waiting, Ecn ecn) {
   const Port port(config);
   Rng rng(3);
@@ -230,7 +230,7 @@ TEST_CASE(netsim_data_behind_a_long_queue_is_cut_and_overtakes) {
   CHECK(trimmed.packet.bytes == 128);
   CHECK(trimmed.packet.traffic_class == TrafficClass::kTrimmed);
   CHECK(trimmed.link.counters().trims == 1);
-  // The one in service is finished first: 50,000 bytes are one packet here.
+  // The packet in service is finished first: 50,000 bytes are one packet here.
   CHECK(trimmed.sent.arrival == (50'000 + 128) * kBytePs + kDelay);
 }
 

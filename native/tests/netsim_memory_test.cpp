@@ -1,4 +1,4 @@
-// What keeps packets and QPs close at hand: elements that never move, many events of one time, QPs by number.
+// Data structures of packets and QPs: elements that never move, many events of one time, QPs by number.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -67,7 +67,7 @@ TEST_CASE(netsim_elements_of_slabs_stay_where_they_are) {
 TEST_CASE(qps_are_found_by_number_while_others_come_and_go) {
   QpIndex index;
   CHECK(index.find(17) == nullptr);
-  std::vector<int> objects(1000);  // stand for QPs: nothing looks into them
+  std::vector<int> objects(1000);  // in place of QPs: their contents are not accessed
   const auto qp = [&](std::uint32_t i) { return reinterpret_cast<Qp*>(&objects[i]); };
   const auto number = [](std::uint32_t i) { return (i * 7919U + 2) & 0xFFFFFFU; };
   for (std::uint32_t i = 0; i < objects.size(); ++i) index.add(number(i), qp(i));

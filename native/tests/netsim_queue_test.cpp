@@ -23,7 +23,7 @@ struct Expected {
   std::uint32_t number;
 };
 
-// Pushes at random distances from now, also while the queue runs, and compares with a stable sort.
+// Pushes at random distances from now, also while the queue runs, and compares the result with a stable sort.
 void run_against_model(std::uint64_t seed, TimePs reach) {
   Rng rng(seed);
   EventQueue queue;
@@ -53,7 +53,7 @@ void run_against_model(std::uint64_t seed, TimePs reach) {
 }
 
 TEST_CASE(netsim_events_leave_in_time_order_and_equals_in_insertion_order) {
-  // Within a slot of the wheel, within the wheel, a little and a lot beyond it.
+  // Within a slot of the wheel, within the wheel, and slightly or far beyond it.
   for (const TimePs reach : {TimePs{50}, 2 * kPsPerNs, kPsPerUs, 40 * kPsPerUs, kPsPerMs, kPsPerSecond}) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) run_against_model(seed, reach);
   }

@@ -1,5 +1,5 @@
-// What the tests of `QueuedPlane` share: the small fabric of the other netsim tests with real queues, and an edge that
-// also writes down pauses.
+// Shared fixtures of the `QueuedPlane` tests: the small fabric of the other netsim tests with real queues, and an edge
+// that also records pauses.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class PausedEdge final : public netsim::Edge {
 
   std::vector<Delivery> deliveries;
   std::vector<Pause> pauses;
-  std::map<std::uint32_t, int> references;  // by payload: what is still inside
+  std::map<std::uint32_t, int> references;  // by payload: packets still inside
   std::uint32_t lost = 0;
 };
 
@@ -62,7 +62,7 @@ inline netsim::QueuedPlaneConfig three_tiers(std::uint64_t seed = 1) {
   return config;
 }
 
-// One plane with its edge; payloads are numbered as packets go in.
+// One plane with its edge; payloads are numbered in the order of entry.
 struct QueuedRun {
   explicit QueuedRun(const netsim::QueuedPlaneConfig& plane_config, std::uint32_t index = 0)
       : config(plane_config), plane(plane_config, index) {}
@@ -74,14 +74,14 @@ struct QueuedRun {
     packet.route = netsim::route_of(config.shape, packet.source_host, packet.destination_host, packet.ev);
     return packet;
   }
-  // By the emulator's way: the host's uplink is a port of the plane.
+  // The emulator's entry: the host's uplink is a port of the plane.
   void enter(TimePs when, const netsim::Packet& packet) { plane.enter(when, prepared(packet), edge); }
-  // By the simulator's way: out of the uplink at `when`.
+  // The simulator's entry: leaves the uplink at `when`.
   void arrive(TimePs when, const netsim::Packet& packet) { plane.arrive(when, prepared(packet)); }
   void arrive_many(TimePs when, std::uint32_t count, const netsim::Packet& packet) {
     for (std::uint32_t i = 0; i < count; ++i) arrive(when, packet);
   }
-  // False if it does not come to an end.
+  // False if events remain.
   bool run_dry() {
     for (int rounds = 0; rounds < 1'000'000 && plane.next_event() != kNever; ++rounds) {
       plane.run_until(plane.next_event(), edge);

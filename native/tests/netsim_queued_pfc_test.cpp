@@ -1,4 +1,4 @@
-// Shared buffers, PFC, and what must hold whatever happens: no packet vanishes, equal runs are equal.
+// Shared buffers, PFC, and invariants: no packet vanishes, equal runs are equal.
 #include <set>
 
 #include "engine/base/rng.hpp"
@@ -24,7 +24,7 @@ TEST_CASE(netsim_queued_a_hot_port_takes_its_share_of_the_buffer_and_leaves_room
   config.buffer_bytes = 30 * kPacketBytes;
   QueuedRun run(config);
   const ClosShape& shape = config.shape;
-  run.arrive_many(0, 100, packet_between(0, 1));  // up to where the queue is as long as the free buffer
+  run.arrive_many(0, 100, packet_between(0, 1));  // until the queue is as long as the free buffer
   run.arrive_many(0, 100, packet_between(1, 0));  // the other half, halved again, rounded up
   run.arrive_many(0, 100, packet_between(2, 3));  // another switch, another buffer
   run.plane.run_until(0, run.edge);
@@ -33,7 +33,7 @@ TEST_CASE(netsim_queued_a_hot_port_takes_its_share_of_the_buffer_and_leaves_room
   CHECK(run.plane.queue_bytes(0, shape.nic_down(3)) == 15 * kPacketBytes);
   CHECK(queue_full(run.plane, shape.nic_down(1)) == 85);
   CHECK(run.run_dry());
-  run.arrive_many(kPsPerMs, 100, packet_between(0, 1));  // what left gave its room back
+  run.arrive_many(kPsPerMs, 100, packet_between(0, 1));  // the departed packets have freed their space
   CHECK(run.run_dry());
   CHECK(run.edge.deliveries.size() == 15 + 8 + 15 + 15);
 }
@@ -77,7 +77,7 @@ TEST_CASE(netsim_queued_alpha_sets_the_share_and_the_port_limit_still_holds) {
   run.arrive_many(0, 100, packet_between(0, 1));
   run.plane.run_until(0, run.edge);
   CHECK(run.plane.queue_bytes(0, config.shape.nic_down(1)) == 10 * kPacketBytes);
-  config.alpha_permille = 64'000;  // nearly all; never more than there is
+  config.alpha_permille = 64'000;  // nearly all; never more than exists
   QueuedRun greedy(config);
   greedy.arrive_many(0, 100, packet_between(0, 1));
   greedy.plane.run_until(0, greedy.edge);
@@ -89,7 +89,7 @@ TEST_CASE(netsim_queued_alpha_sets_the_share_and_the_port_limit_still_holds) {
   CHECK(bounded.plane.queue_bytes(0, config.shape.nic_down(1)) == 6 * kPacketBytes);
 }
 
-TEST_CASE(netsim_queued_trims_what_the_shared_buffer_refuses) {
+TEST_CASE(netsim_queued_trims_packets_refused_by_the_shared_buffer) {
   QueuedPlaneConfig config = queued_config();
   config.buffer_bytes = 30 * kPacketBytes;
   PortConfig& port = ports_of(config, LinkKind::kNicDown);
@@ -111,7 +111,7 @@ QueuedPlaneConfig lossless(std::uint64_t xoff, std::uint64_t xon) {
   return config;
 }
 
-TEST_CASE(netsim_queued_pfc_admits_up_to_the_buffer_and_counts_what_overflows) {
+TEST_CASE(netsim_queued_pfc_admits_up_to_the_buffer_and_counts_overflows) {
   QueuedPlaneConfig config = lossless(100'000, 50'000);
   config.buffer_bytes = 5 * kPacketBytes;
   ports_of(config, LinkKind::kNicDown).queue_bytes = 2 * kPacketBytes;
@@ -126,7 +126,7 @@ TEST_CASE(netsim_queued_pfc_admits_up_to_the_buffer_and_counts_what_overflows) {
 TEST_CASE(netsim_queued_pfc_tells_the_host_one_link_delay_later) {
   QueuedRun run(lossless(2 * kPacketBytes, kPacketBytes));
   for (int i = 0; i < 3; ++i) run.arrive(i * kUs, packet_between(0, 1));
-  run.arrive(2 * kUs, packet_between(1, 0));  // its own account: no pause
+  run.arrive(2 * kUs, packet_between(1, 0));  // counted for another link: no pause
   CHECK(run.run_dry());
   // The third packet makes it 3,000 bytes at 2 us; the second has left at 16 us.
   CHECK((run.edge.pauses == std::vector<Pause>{{2 * kUs + kDelay, 0, true}, {16 * kUs + kDelay, 0, false}}));
@@ -143,11 +143,11 @@ TEST_CASE(netsim_queued_pfc_stops_data_after_the_packet_in_service_and_not_contr
   for (int i = 0; i < 10; ++i) run.enter(0, packet_between(0, 1));
   run.enter(50 * kUs, control_between(0, 1, 100));
   const LinkId uplink = config.shape.nic_up(0);
-  // The second packet is in the switch at 26 us; the uplink hears of it at 36 us, in its fifth packet.
+  // The second packet is in the switch at 26 us; the uplink receives the pause at 36 us, in its fifth packet.
   run.plane.run_until(51 * kUs, run.edge);
   CHECK(run.plane.counters(uplink).packets == 6);
   CHECK(run.plane.queue_bytes(51 * kUs, uplink) == 5 * kPacketBytes);
-  // Five times 80 us and 8 us of control after 18 us, and 10 us back: it goes on at 436 us.
+  // Five times 80 us and 8 us of control after 18 us, and 10 us back: it resumes at 436 us.
   run.plane.run_until(444 * kUs - 1, run.edge);
   CHECK(run.plane.counters(uplink).packets == 6);
   CHECK(run.plane.pause_counters(444 * kUs, uplink).paused == 400 * kUs);
@@ -158,7 +158,7 @@ TEST_CASE(netsim_queued_pfc_stops_data_after_the_packet_in_service_and_not_contr
   CHECK(run.edge.deliveries[1].time == 116 * kUs);  // control: behind the first packet only
 }
 
-// Nobody is paused for ever.
+// No sender is paused for ever.
 bool all_resumed(const QueuedRun& run) {
   std::map<std::uint32_t, bool> paused;
   for (const Pause& pause : run.edge.pauses) {
@@ -194,7 +194,7 @@ TEST_CASE(netsim_queued_an_incast_under_pfc_loses_nothing_and_reaches_switches_a
   CHECK(run.plane.pause_counters(kPsPerSecond, config.shape.t1_down(1, 0)).pauses > 10);
   CHECK(run.plane.pause_counters(kPsPerSecond, config.shape.t0_up(0, 0)).pauses > 10);
   CHECK(run.plane.pause_counters(kPsPerSecond, config.shape.t0_up(0, 1)).pauses == 0);
-  // Without PFC the same buffers lose.
+  // Without PFC the same buffers drop packets.
   config.pfc = false;
   QueuedRun lossy(config);
   for (int i = 0; i < 300; ++i) {
@@ -212,7 +212,7 @@ TEST_CASE(netsim_queued_pfc_makes_a_victim_of_a_flow_that_shares_a_paused_link) 
       if (incast) {
         for (const std::uint32_t source : {0U, 1U, 2U}) run.enter(0, packet_between(source, 3));
       }
-      run.enter(0, packet_between(0, 2));  // nobody else sends to host 2
+      run.enter(0, packet_between(0, 2));  // no other host sends to host 2
     }
     CHECK(run.run_dry());
     TimePs done = 0;
@@ -222,7 +222,7 @@ TEST_CASE(netsim_queued_pfc_makes_a_victim_of_a_flow_that_shares_a_paused_link) 
     return done;
   };
   CHECK(victim_done(false) == 100 * 8 * kUs + 3 * 8 * kUs + 4 * kDelay);
-  // Besides 100 packets of its own host's other flow, which cost it twice the time, it waits for the paused links.
+  // Apart from 100 packets of its own host's other flow, which cost it twice the time, it waits for the paused links.
   CHECK(victim_done(true) > 2 * victim_done(false) + 100 * kUs);
 }
 
@@ -298,7 +298,7 @@ void check_balance(const QueuedRun& run) {
   CHECK(run.total_drops() == run.edge.lost);
 }
 
-// Random traffic, both ways in, under faults that come and go. `steps`: in how many pieces time passes between inputs.
+// Random traffic, entering both ways, under faults that begin and end. `steps`: number of steps of time between inputs.
 std::uint64_t storm(std::uint64_t seed, TimePs steps) {
   Rng draw = Rng::for_component(seed, "storm");
   QueuedRun run(drawn_config(draw, seed));
@@ -348,7 +348,7 @@ TEST_CASE(netsim_queued_equal_runs_are_equal_however_time_is_cut) {
   }
 }
 
-TEST_CASE(netsim_queued_the_seed_alone_decides_what_is_drawn) {
+TEST_CASE(netsim_queued_random_draws_depend_on_the_seed_alone) {
   const auto trace = [](std::uint64_t seed) {
     QueuedPlaneConfig config = queued_config(seed);
     config.shape.routing = Routing::kAdaptive;
@@ -358,7 +358,7 @@ TEST_CASE(netsim_queued_the_seed_alone_decides_what_is_drawn) {
     return run.plane.trace();
   };
   CHECK(trace(1) == trace(1));
-  // The seed decides the first of two uplinks, after which one always has less waiting: half of the seeds agree.
+  // The seed decides the first of two uplinks, after which one always has the shorter queue: half of the seeds agree.
   std::set<std::uint64_t> traces;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) traces.insert(trace(seed));
   CHECK(traces.size() > 1);

@@ -88,8 +88,8 @@ TEST_CASE(netsim_queued_control_goes_before_waiting_data_but_not_before_the_pack
   for (int i = 0; i < 3; ++i) run.enter(0, packet_between(0, 1));
   run.enter(4 * kUs, control_between(0, 1, 100));
   CHECK(run.run_dry());
-  // Uplink: data until 8, control until 8.8, data until 16.8 and 24.8. Downlink: data 18 to 26, then control that came
-  // at 18.8, then data as it comes.
+  // Uplink: data until 8, control until 8.8, data until 16.8 and 24.8. Downlink: data 18 to 26, then control that
+  // arrived at 18.8, then data on arrival.
   const TimePs expected[] = {36 * kUs, 36'800 * kPsPerNs, 44'800 * kPsPerNs, 52'800 * kPsPerNs};
   CHECK(run.edge.deliveries.size() == 4);
   for (std::size_t i = 0; i < 4; ++i) CHECK(run.edge.deliveries[i].time == expected[i]);
@@ -113,7 +113,7 @@ TEST_CASE(netsim_queued_marks_by_a_step) {
   CHECK(run.plane.counters(run.config.shape.nic_down(1)).queue_peak == 10 * kPacketBytes * kBytePs);
 }
 
-// A queue of 6,000 bytes whenever a packet comes: the middle of a ramp from 1,000 to 11,000.
+// A queue of 6,000 bytes at the arrival of each packet: the middle of a ramp from 1,000 to 11,000.
 std::uint64_t marks_in_the_middle_of_the_ramp(std::uint32_t max_permille, std::uint64_t seed, bool neighbour) {
   QueuedPlaneConfig config = queued_config(seed);
   PortConfig& port = ports_of(config, LinkKind::kNicDown);
@@ -177,7 +177,7 @@ TEST_CASE(netsim_queued_marks_all_beyond_the_ramp) {
   CHECK(run.plane.counters(config.shape.nic_down(1)).marks == 6);
 }
 
-TEST_CASE(netsim_queued_trims_what_would_wait_too_long) {
+TEST_CASE(netsim_queued_trims_packets_that_would_wait_too_long) {
   QueuedPlaneConfig config = queued_config();
   PortConfig& port = ports_of(config, LinkKind::kNicDown);
   port.trim = true;

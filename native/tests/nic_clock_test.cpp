@@ -1,4 +1,4 @@
-// The clock of a device's engine: hosts that have been up for years, devices that live for years.
+// The clock of a device's engine, with hosts that have been up for years and devices that live for years.
 #include "nic/clock.hpp"
 #include "tests/check.hpp"
 
@@ -43,9 +43,9 @@ TEST_CASE(nic_clock_stays_in_range_for_years_and_keeps_the_time_of_the_host) {
   CHECK(rebases > 300);
 }
 
-TEST_CASE(rebased_moves_instants_and_leaves_what_is_none) {
+TEST_CASE(rebased_moves_instants_and_leaves_other_values) {
   const TimePs by = kClockRebase;
   CHECK(rebased(by + 5, by) == 5);
-  CHECK(rebased(by - 5, by) == 0);  // as old as the new zero
+  CHECK(rebased(by - 5, by) == 0);  // clamped to the new zero
   CHECK(rebased(0, by) == 0 && rebased(INT64_MIN, by) == INT64_MIN && rebased(kNever, by) == kNever);
 }

@@ -1,4 +1,4 @@
-// Two devices in one process over loopback: enough for the sanitizers to see threads, sockets and memory at work.
+// Two devices in one process over loopback, so that sanitizers observe threads, sockets and memory.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -20,7 +20,7 @@ using namespace openmrc::test;
 
 std::uint16_t srv6_port(int number) { return static_cast<std::uint16_t>(own_udp_port() + number); }
 
-// EV format SRV6 without switches: the one rule's path is the peer itself.
+// EV format SRV6 without switches: the only rule's path is the peer itself.
 nic::Settings srv6_settings(int number) {
   nic::Settings settings = settings_for({"::1"});
   settings.udp_port = srv6_port(number);
@@ -83,7 +83,7 @@ TEST_CASE(nic_srv6_write_reaches_the_peers_memory_without_offloads) {
   CHECK(pair.a.device.path_mtu(0, pair.b.device.settings().ports[0].local, srv6_port(2)) >= 1280);
 }
 
-TEST_CASE(nic_srv6_drops_and_counts_what_no_rule_has_a_path_for) {
+TEST_CASE(nic_srv6_drops_and_counts_packets_without_a_path_rule) {
   nic::Settings lost = srv6_settings(1);
   Address other;
   CHECK(nic::parse_address("fd00::", other));
@@ -146,8 +146,8 @@ TEST_CASE(nic_posts_from_several_threads_all_complete) {
   CHECK(completed == 30);
 }
 
-// A thread that sleeps in await_progress() must not hear the call for the I/O thread in its place: it goes its way, and
-// nothing would be sent again until the I/O thread has slept its seconds.
+// A thread that sleeps in await_progress() must not consume the wake-up of the I/O thread: it would leave, and nothing
+// would be sent until the I/O thread's sleep of seconds ends.
 TEST_CASE(nic_a_call_for_the_io_thread_is_taken_by_no_other) {
   using namespace std::chrono_literals;
   Pair pair;

@@ -1,4 +1,4 @@
-// Two devices on loopback, in one process, with a QP between them and memory to write from and into.
+// Two devices on loopback, in one process, with a QP between them and memory for source and destination.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Endpoint operations have a socket of their own, of which no more is read than a share: data does not wait for them.
+// Endpoint operations have a socket of their own, read up to a share only: data does not wait for them.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -17,7 +17,7 @@ using namespace openmrc::test;
 constexpr int kFloodMax = 20'000'000;
 constexpr std::uint64_t kDropsWanted = 1000;
 
-// Of nobody that a device knows, and without an ICRC.
+// Sends packets that belong to no known peer and have no ICRC.
 class Stranger {
  public:
   explicit Stranger(const nic::Settings& to)
@@ -78,7 +78,7 @@ TEST_CASE(nic_probes_beyond_their_share_are_dropped_and_data_is_not) {
   CHECK(pair.a.device.wait_cq(pair.a.cq, done, 20'000'000'000) == 1);
   CHECK(done[0].status == WcStatus::kSuccess && pair.a.memory == pair.b.memory);
   CHECK(pair.b.device.socket_stats()[0].kernel_drops == 0);
-  // The socket is read again when the flood is over, whoever drives the device.
+  // The socket is read again after the flood, regardless of the thread that drives the device.
   CHECK(probe_is_answered(pair, false));
   CHECK(probe_is_answered(pair, true));
 }

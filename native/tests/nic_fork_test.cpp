@@ -1,4 +1,4 @@
-// fork() while devices are at work: the child has none of their sockets, and its copies refuse everything.
+// fork() with running devices: the child has none of their sockets, and its copies refuse every use.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,7 +69,7 @@ TEST_CASE(fork_02_a_child_may_be_forked_whatever_other_threads_do) {
       try {
         const nic::Device device(settings_for({"127.0.0.85"}));
       } catch (const nic::NicError&) {
-        // A child that was forked a moment ago has not closed its copies of the last device's sockets yet.
+        // A child that was just forked may not have closed its copies of the last device's sockets yet.
       }
     }
   });

@@ -1,4 +1,4 @@
-// Bursts between the engine's lock and the port: each leaves once and in order, whichever thread sends it.
+// Bursts between the engine's lock and the port: each leaves once and in order, from any thread.
 #include "nic/lane.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 using namespace openmrc;
 using nic::Lane;
 
-// Remembers what it was given; blocked at will.
+// Records its input; can be blocked.
 class RecordingPort final : public nic::Port {
  public:
   std::uint32_t send(const TxBurst& burst, std::uint32_t first) override {
@@ -41,7 +41,7 @@ class RecordingPort final : public nic::Port {
   std::uint32_t path_mtu(const Address&, std::uint16_t) const override { return 1'500; }
   const std::vector<Ev>& evs() const override { return evs_; }
 
-  int room = -1;  // calls until it is blocked, with that one; negative: never
+  int room = -1;  // calls up to and including the one that blocks; negative: never blocks
   std::vector<std::uint32_t> sent;
   std::uint32_t dropped = 0;
 
@@ -95,7 +95,7 @@ TEST_CASE(nic_lane_stops_at_the_limit_and_at_a_blocked_port) {
   CHECK(bench.send(1) == Lane::Sent::kLimit && bench.port.sent.size() == 1);
   bench.port.room = 1;
   CHECK(bench.send() == Lane::Sent::kBlocked && bench.lane.blocked() && !bench.lane.has_room());
-  CHECK(bench.send() == Lane::Sent::kAll && bench.port.sent.size() == 1);  // nothing to do before retry()
+  CHECK(bench.send() == Lane::Sent::kAll && bench.port.sent.size() == 1);  // no effect before retry()
   std::uint32_t bursts_max = 100;
   CHECK(bench.lane.retry(bursts_max) == Lane::Sent::kBlocked);
   bench.port.room = -1;
@@ -103,7 +103,7 @@ TEST_CASE(nic_lane_stops_at_the_limit_and_at_a_blocked_port) {
   CHECK(!bench.lane.blocked() && bench.lane.has_room());
 }
 
-// Another thread may find the port blocked between the look for room and the push.
+// Another thread may find the port blocked between the check for room and the push.
 TEST_CASE(nic_lane_keeps_a_burst_that_comes_while_the_port_is_blocked) {
   Bench bench;
   bench.port.room = 1;
@@ -117,7 +117,7 @@ TEST_CASE(nic_lane_keeps_a_burst_that_comes_while_the_port_is_blocked) {
   CHECK(bench.port.sent == std::vector<std::uint32_t>({0, 1}));
 }
 
-TEST_CASE(nic_lane_drops_what_reads_this_memory_alone) {
+TEST_CASE(nic_lane_drops_only_bursts_that_read_this_memory) {
   const std::vector<std::uint8_t> kept(8), gone(8);
   Bench bench;
   bench.push(0, gone.data());
@@ -140,7 +140,7 @@ TEST_CASE(nic_lane_closed_sends_nothing) {
   CHECK(bench.send() == Lane::Sent::kAll && bench.port.sent.empty() && !bench.lane.has_room());
 }
 
-// A burst pushed while another thread is sending must not stay behind when that one leaves.
+// A burst pushed while another thread is sending must not be left when that thread finishes.
 TEST_CASE(nic_lane_leaves_no_burst_behind_between_threads) {
   constexpr std::uint32_t kBursts = 20'000;
   Bench bench;

@@ -1,4 +1,4 @@
-// Pauses of the I/O thread: streams are looked after by time, what somebody may wait for is not.
+// Pauses of the I/O thread: applied to streams, but not to data that an application may wait for.
 #include "nic/moderation.hpp"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ using nic::TimeNs;
 struct Outcome {
   int looks = 0, pauses = 0;
   TimeNs longest = 0;
-  TimeNs late = 0;  // sum over all messages: the last byte is there, nobody looks
+  TimeNs late = 0;  // sum over all messages of the time from the last byte's arrival to the next read
 };
 
 constexpr TimeNs kPacket = 1500;
 
-// Messages of `packets`, one packet each `interval`; the next message comes `gap` after the one before was read.
+// Messages of `packets`, one packet each `interval`; the next message begins `gap` after the previous one was read.
 Outcome receive(Moderation& moderation, int messages, TimeNs packets, TimeNs interval, TimeNs gap) {
   Outcome outcome;
   TimeNs now = kNsPerMs;
@@ -79,6 +79,6 @@ TEST_CASE(nic_moderation_leaves_acknowledgements_as_long_as_the_sender_allows) {
   const Moderation::Look look{kNsPerMs, 1, 60, kNeverNs};
   CHECK(moderation.pause(look, 150 * kNsPerUs) == 150 * kNsPerUs);
   CHECK(moderation.pause(look, 0) == 0);
-  CHECK(moderation.pause(look, 10 * kNsPerUs) == 0);  // too short to be worth it
+  CHECK(moderation.pause(look, 10 * kNsPerUs) == 0);  // too short to be useful
   CHECK(moderation.pause(look, kNsPerMs) == 400 * kNsPerUs);
 }

@@ -1,4 +1,4 @@
-// Destination addresses by rules: the vectors come from the Python side's definition (openmrc.srv6.rules).
+// Destination addresses by path rules, with vectors from the Python definition (openmrc.srv6.rules).
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -40,7 +40,7 @@ bool refused(const std::vector<PathRule>& rules) {
   return false;
 }
 
-// Of NIC 0 in a fabric of two planes, eight hosts, two a T0, four T1s a plane.
+// Rules of NIC 0 in a fabric of two planes, eight hosts, two per T0, four T1s per plane.
 std::vector<PathRule> planned() {
   const std::vector<PathCopy> near{{true, 79, 1, 63}};
   const std::vector<PathCopy> far{{false, 14, 2, 62}, {true, 62, 2, 78}, {true, 79, 1, 95}};
@@ -78,7 +78,7 @@ TEST_CASE(path_rules_copy_to_both_ends_and_across_the_middle) {
   CHECK(destination(whole, "fd00:1:2:3:4:5:6:7", 1) == "fd00:1:2:3:4:5:6:7");
 }
 
-TEST_CASE(path_rules_copies_add_to_what_the_base_has) {
+TEST_CASE(path_rules_copies_add_to_the_bits_of_the_base) {
   const PathRules rules({rule("fd00::", 16, "fcbb::f0", {{false, 12, 4, 124}})});
   CHECK(destination(rules, "fd00::1", 0x1235) == "fcbb::f5");
 }

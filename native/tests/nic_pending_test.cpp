@@ -1,5 +1,5 @@
-// A port whose socket has no room: what it keeps, and whose memory that is. Loopback's buffers never fill up, so the kernel
-// is played here.
+// A port whose socket is full: the retained bursts, and the memory they refer to. Loopback's buffers never fill up, so
+// the test replaces the kernel.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ namespace {
 using namespace openmrc;
 using namespace openmrc::test;
 
-std::atomic<std::uint32_t> full_address{0};  // sockets bound to it have no room; as in sockaddr_in, 0: all have
+std::atomic<std::uint32_t> full_address{0};  // sockets bound to it are full; as in sockaddr_in, 0: none
 
 bool is_full(int fd) {
   const std::uint32_t full = full_address.load();
@@ -42,7 +42,7 @@ bool complete(End& end, std::size_t count) {
 
 }  // namespace
 
-// Takes the C library's place in this program.
+// Replaces the C library's function in this program.
 extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   if (is_full(fd)) {
     errno = EAGAIN;
@@ -51,7 +51,7 @@ extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   return ::syscall(SYS_sendmsg, fd, message, flags);
 }
 
-TEST_CASE(nic_deregistering_drops_what_is_kept_of_this_memory_alone) {
+TEST_CASE(nic_deregistering_drops_only_waiting_bursts_of_this_memory) {
   std::vector<std::uint8_t> kept(64), other(64);
   Pair pair(settings_for({"127.0.0.84", "127.0.0.85"}), settings_for({"127.0.0.86", "127.0.0.87"}));
   End& from = pair.a;
@@ -65,7 +65,7 @@ TEST_CASE(nic_deregistering_drops_what_is_kept_of_this_memory_alone) {
     CHECK(from.write(pair.b, kept_key, kept.data(), kept.size()) == Status::kOk);
   }
   CHECK(first_port().would_block > 0);
-  CHECK(complete(from, posted));  // by another copy, from the other port
+  CHECK(complete(from, posted));  // by another copy, over the other port
   CHECK(from.write(pair.b, other_key, other.data(), other.size()) == Status::kOk && complete(from, 1));
   CHECK(from.device.deregister_memory(other_key) == Status::kOk);
   CHECK(first_port().dropped_datagrams == 0);

@@ -1,4 +1,4 @@
-// The rules of nic::Port, held by every implementation: on sockets, and within the process.
+// The rules of nic::Port, checked for every implementation: on sockets, and within the process.
 #include <poll.h>
 
 #include <array>
@@ -30,7 +30,7 @@ struct Kind {
 constexpr std::array<Kind, 3> kKinds{
     {{"sockets", true, true}, {"sockets, single", true, false}, {"pipe", false, false}}};
 
-// A datagram that a sink took, with its bytes copied.
+// A datagram received by a sink, with a copy of its bytes.
 struct Arrived {
   nic::Train train;
   std::vector<std::uint8_t> bytes;
@@ -49,7 +49,7 @@ struct Collector final : nic::TrainSink {
   std::vector<Arrived> all;
 };
 
-// Two ports that reach each other.
+// Two ports that can reach each other.
 struct Ends {
   explicit Ends(const Kind& kind, std::uint64_t queue_bytes = 1U << 20) : pipe(kMtu, queue_bytes) {
     settings[0] = settings_for({"127.0.0.91"});
@@ -62,7 +62,7 @@ struct Ends {
     }
   }
 
-  // Looks until nothing comes any more.
+  // Receives until nothing is pending.
   std::size_t receive() {
     std::size_t datagrams = 0;
     for (int looks = 0; looks < 1'000; ++looks) {
@@ -87,8 +87,8 @@ struct Payload {
   std::vector<std::uint8_t> bytes;
 };
 
-// Packets of 16 header bytes, which begin with their number, this payload, and a trailer of 4. The second four bytes are no
-// QP number of endpoint operations.
+// Packets of 16 header bytes, which begin with their number, `payload`, and a trailer of 4. The second four bytes are
+// no QP number of endpoint operations.
 std::unique_ptr<TxBurst> burst_to(const Ends& ends, std::uint32_t count, std::span<const std::uint8_t> payload) {
   auto burst = std::make_unique<TxBurst>();
   burst->traffic_class = TrafficClass::kNoTrim;
@@ -212,7 +212,7 @@ TEST_CASE(nic_port_loses_what_nobody_receives_and_goes_on) {
 TEST_CASE(nic_port_drops_and_counts_packets_beyond_the_mtu) {
   for_each_port([](const Kind& kind) {
     Ends ends(kind);
-    // Loopback takes 65,535 bytes with the headers of IP and UDP.
+    // Loopback carries 65,535 bytes including the headers of IP and UDP.
     const Payload payload(kind.sockets ? 65'500 : kMtu);
     const auto burst = burst_to(ends, 2, payload.bytes);
     CHECK(ends.ports[0]->take_fault() == 0);
@@ -229,7 +229,7 @@ TEST_CASE(nic_port_counts_datagrams_longer_than_any_packet) {
   const Payload payload(20'000);
   const auto burst = burst_to(ends, 1, payload.bytes);
   CHECK(ends.ports[0]->send(*burst, 0) == 1);
-  CHECK(ends.ports[1]->receive(ends.buffers, ends.sink).datagrams == 1);  // a reason to look again
+  CHECK(ends.ports[1]->receive(ends.buffers, ends.sink).datagrams == 1);  // a reason to read again
   CHECK(ends.sink.all.empty() && ends.ports[1]->stats().truncated == 1);
 }
 

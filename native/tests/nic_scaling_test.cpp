@@ -1,4 +1,4 @@
-// Number of I/O threads: more of them where one is not enough and a processor is free, never for the sake of it.
+// Number of I/O threads: more of them only if one is not enough and a processor is free.
 #include "nic/io_scaling.hpp"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ using nic::IoScaling;
 using nic::kNsPerMs;
 using nic::TimeNs;
 
-// A device whose threads share `work_permille` of one processor's time equally, on a machine that has `processors` for them.
-// Bytes are moved as processor time is had.
+// A device whose threads share `work_permille` of one processor's time equally, on a machine that has `processors` for
+// them. The amount of data moved is proportional to processor time.
 struct Host {
   IoScaling scaling;
   TimeNs now = 1'000 * kNsPerMs;
@@ -31,7 +31,7 @@ struct Host {
       for (std::uint32_t thread = 0; thread < before; ++thread) {
         const TimeNs awake = std::min<TimeNs>(work_permille / before, 1000);
         const TimeNs served = std::min<TimeNs>(awake, 1000 * processors / before);
-        // Work that waits for a processor keeps its thread awake for longer.
+        // Work that waits for a processor extends its thread's time awake.
         const TimeNs seen = served < awake ? 1000 : awake;
         moved_bytes += static_cast<std::uint64_t>(served) * 1000;
         const TimeNs span = IoScaling::kWindow;
@@ -73,11 +73,11 @@ TEST_CASE(nic_scaling_never_exceeds_its_limit) {
   CHECK(limited.threads == 1);
 }
 
-// As where the peer, or the network, sets the pace, or where another process needs the other processors.
+// As if the peer, or the network, limited the rate, or another process needed the other processors.
 TEST_CASE(nic_scaling_gives_threads_back_that_gain_nothing) {
   Host host(4);
   host.run(60'000, 5'000, 1);
-  // It tries again, after longer and longer.
+  // It retries at growing intervals.
   CHECK(host.threads == 1 && host.changes >= 4 && host.changes <= 14);
   host.run(60'000, 5'000, 4);
   CHECK(host.threads == 4);

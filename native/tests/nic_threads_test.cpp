@@ -61,7 +61,7 @@ TEST_CASE(nic_threads_share_the_ports_of_sockets) {
 }
 
 TEST_CASE(nic_threads_share_the_ports_of_a_pipe) {
-  Pipe pipe(9'000, 1U << 16);  // short queues: ports are blocked again and again
+  Pipe pipe(9'000, 1U << 16);  // short queues, so that ports block frequently
   Pair pair(several(0), several(1), pipe.factory());
   write_from_two_threads(pair);
 }

@@ -1,4 +1,4 @@
-// NSCC in closed loops: windows drive a queue, the queue's delay, marks and trims drive the windows. Packets, not bytes.
+// NSCC in closed loops: windows fill a queue, whose delay, marks and trims control the windows. In packets, not bytes.
 #include <algorithm>
 #include <deque>
 #include <memory>
@@ -18,10 +18,10 @@ constexpr std::uint64_t kGbps = 1'000'000'000;
 struct Network {
   std::uint64_t rate_bps = 100 * kGbps;  // of the bottleneck
   TimePs base_rtt = 12 * kPsPerUs;       // without queues and serialization
-  std::uint32_t mark_packets = 0;        // queue length from which packets are marked; 0: never
-  std::uint32_t trim_packets = 0;        // from which they are trimmed; 0: never
+  std::uint32_t mark_packets = 0;        // queue length at which marking starts; 0: never
+  std::uint32_t trim_packets = 0;        // queue length at which trimming starts; 0: never
   std::uint32_t loss_permille = 0;       // random loss
-  TimePs jitter = 0;                     // a SACK arrives up to this much late, as on a busy host
+  TimePs jitter = 0;                     // maximum lateness of a SACK, as on a busy host
 };
 
 struct Feedback {
@@ -37,7 +37,7 @@ class Loop {
   Loop(const Network& network, const CcConfig& config, std::uint32_t flows) : network_(network), rng_(5) {
     for (std::uint32_t i = 0; i < flows; ++i) {
       controllers_.push_back(make_controller("nscc", config));
-      inflight_.push_back(0);
+      in_flight_.push_back(0);
       delivered_.push_back(0);
     }
     packet_time_ = static_cast<TimePs>(std::uint64_t{kMtu} * 8 * (kPsPerSecond / 1000) / (network_.rate_bps / 1000));
@@ -84,14 +84,14 @@ class Loop {
       const Feedback f = feedback_.front();
       feedback_.pop_front();
       CongestionController& cc = *controllers_[f.flow];
-      inflight_[f.flow] -= kMtu;
+      in_flight_[f.flow] -= kMtu;
       if (f.kind == Feedback::kTrim) {
-        cc.on_trim(now_, kMtu, inflight_[f.flow], true);
+        cc.on_trim(now_, kMtu, in_flight_[f.flow], true);
       } else if (f.kind == Feedback::kLoss) {
-        cc.on_loss(now_, kMtu, inflight_[f.flow]);
+        cc.on_loss(now_, kMtu, in_flight_[f.flow]);
       } else {
         cc.on_ack(now_, {.new_bytes = kMtu,
-                         .inflight_bytes = inflight_[f.flow],
+                         .in_flight_bytes = in_flight_[f.flow],
                          .rtt = now_ - f.sent,
                          .marked = f.kind == Feedback::kMarked});
       }
@@ -104,9 +104,9 @@ class Loop {
     const auto first = static_cast<std::uint32_t>(rng_.below(flows));
     for (std::uint32_t i = 0; i < flows; ++i) {
       const std::uint32_t flow = (first + i) % flows;
-      // A sender's own link lets it send a packet or two in the time that the bottleneck serves one.
-      for (int burst = 0; burst < 2 && inflight_[flow] + kMtu <= controllers_[flow]->window_bytes(); ++burst) {
-        inflight_[flow] += kMtu;
+      // A sender's own link can send one or two packets in the time that the bottleneck serves one.
+      for (int burst = 0; burst < 2 && in_flight_[flow] + kMtu <= controllers_[flow]->window_bytes(); ++burst) {
+        in_flight_[flow] += kMtu;
         controllers_[flow]->on_sent(now_, kMtu);
         enqueue(flow);
       }
@@ -136,7 +136,7 @@ class Loop {
   std::int64_t slots_ = 1;
   std::uint64_t queue_sum_ = 0, samples_ = 0, trims_ = 0, sent_ = 0;
   std::vector<std::unique_ptr<CongestionController>> controllers_;
-  std::vector<std::uint64_t> inflight_;
+  std::vector<std::uint64_t> in_flight_;
   std::vector<std::int64_t> delivered_;
   std::deque<Feedback> queue_;
   std::deque<Feedback> feedback_;
@@ -149,7 +149,7 @@ CcConfig config_for(const Network& network) {
           .trimming = network.trim_packets != 0};
 }
 
-// 37 packets are one BDP of 100 Gb/s x 12 us, and as many in the queue are the target delay.
+// 37 packets are one BDP of 100 Gb/s x 12 us, and the same number in the queue is the target delay.
 constexpr std::int64_t kBdpPackets = 37;
 
 TEST_CASE(nscc_scenario_one_flow_fills_its_link) {
@@ -220,7 +220,8 @@ TEST_CASE(nscc_scenario_random_loss_does_not_collapse_the_window) {
 }
 
 TEST_CASE(nscc_scenario_software_transport_with_scheduling_jitter) {
-  // 1 Gb/s, 100 us of path, SACKs up to 1 ms late: the configured RTT allows for the host, the samples are all over.
+  // 1 Gb/s, 100 us of path, SACKs up to 1 ms late: the configured RTT includes the host's share, and the samples vary
+  // widely.
   const Network network{.rate_bps = kGbps, .base_rtt = 100 * kPsPerUs, .mark_packets = 40, .jitter = kPsPerMs};
   CcConfig config = config_for(network);
   config.base_rtt = 2 * kPsPerMs;
@@ -244,7 +245,7 @@ TEST_CASE(nscc_scenario_recovers_after_an_outage) {
   for (; cc->window_bytes() < 150'000 && rtts < 100; ++rtts) {
     now += network.base_rtt;
     for (std::uint64_t packets = std::max<std::uint64_t>(cc->window_bytes() / kMtu, 1); packets > 0; --packets) {
-      cc->on_ack(now, {.new_bytes = kMtu, .inflight_bytes = (packets - 1) * kMtu, .rtt = network.base_rtt});
+      cc->on_ack(now, {.new_bytes = kMtu, .in_flight_bytes = (packets - 1) * kMtu, .rtt = network.base_rtt});
     }
   }
   CHECK(rtts <= 15);

@@ -1,4 +1,4 @@
-// NSCC rule by rule (A.14): parameters, quadrants, averages, adjustments, decreases, quick adapt, penalty, trims, losses.
+// NSCC rule by rule (A.14): parameters, quadrants, averages, adjustments, decreases, quick adapt, penalty, trims, loss.
 #include "engine/cc/nscc.hpp"
 
 #include <algorithm>
@@ -23,21 +23,21 @@ struct Driver {
   // One SACK of a full packet, 1/37 of a base RTT (a packet's time at line rate) after the one before.
   void ack(TimePs delay, bool marked = false, std::uint64_t new_bytes = kMtu) {
     now += kRtt / 37;
-    cc.on_ack(now, {.new_bytes = new_bytes, .inflight_bytes = inflight, .rtt = kRtt + delay, .marked = marked});
+    cc.on_ack(now, {.new_bytes = new_bytes, .in_flight_bytes = in_flight, .rtt = kRtt + delay, .marked = marked});
   }
   void acks(int count, TimePs delay, bool marked = false) {
     for (int i = 0; i < count; ++i) ack(delay, marked);
   }
   std::uint64_t window() const { return cc.window_bytes(); }
-  // A window far below the maximum, by losses; the average delay stays at nothing.
+  // Shrinks the window far below the maximum, by losses; the average delay stays zero.
   void shrink_to(std::uint64_t bytes) {
     ack(0);
-    while (window() > bytes) cc.on_loss(now, std::min(kMtu, window() - bytes), inflight);
+    while (window() > bytes) cc.on_loss(now, std::min(kMtu, window() - bytes), in_flight);
   }
 
   Nscc cc;
   TimePs now = kPsPerMs;
-  std::uint64_t inflight = 100'000;
+  std::uint64_t in_flight = 100'000;
 };
 
 // proves A.14.2
@@ -98,7 +98,7 @@ TEST_CASE(nscc_parameters_of_slow_networks) {
   CHECK(nscc::derive(config).proportional_q10 == 250'000 / 4 * 1024);
   config.proportional_cap_permille = 0;
   CHECK(nscc::derive(config).proportional_q10 > 18ULL * 250'000 * 1024);
-  // A BDP of less than a packet still leaves a window that reaches every plane.
+  // A BDP below one packet still gives a window that reaches every plane.
   CHECK(nscc::derive({.mtu_bytes = kMtu, .link_rate_bps = 1'000'000, .base_rtt = kPsPerUs}).max_window_bytes ==
         8 * kMtu);
   CHECK(nscc::derive({.mtu_bytes = kMtu, .max_cwnd_bytes = 1}).max_window_bytes == kMtu);
@@ -148,7 +148,7 @@ TEST_CASE(nscc_quadrant_unmarked_below_target_increases_proportionally) {
   const std::uint64_t at_half = grown(6 * kPsPerUs);
   CHECK(at_half > 0);
   CHECK(at_quarter > at_half + at_half / 4);
-  // 16 packets of 20 are 0.8 RTT: 0.8 x 4 MTU x 0.5, and what the growing window divides by.
+  // 16 packets of 20 are 0.8 RTT: 0.8 x 4 MTU x 0.5, divided by the growing window.
   CHECK(at_half > kMtu * 14 / 10 && at_half < kMtu * 17 / 10);
 }
 
@@ -224,12 +224,12 @@ TEST_CASE(nscc_average_follows_within_an_rtt_and_ignores_single_spikes) {
   e.acks(100, 0);
   e.acks(37, 20 * kPsPerUs);
   CHECK(e.cc.stats().average_delay > 12 * kPsPerUs);
-  e.now += kRtt;  // after a silence the next sample counts in full
+  e.now += kRtt;  // after silence the next sample has full weight
   e.ack(kPsPerUs);
   CHECK(e.cc.stats().average_delay < 2 * kPsPerUs);
 }
 
-// Of 16 packets one comes over a slow path, marked, and brings a SACK between two that the byte trigger brings.
+// Of 16 packets one takes a slow path, is marked, and causes a SACK between two of the byte trigger.
 TEST_CASE(nscc_average_weighs_a_mark_as_one_packet) {
   Driver d;
   for (int i = 0; i < 1600; ++i) {
@@ -253,7 +253,7 @@ TEST_CASE(nscc_without_a_sample_the_average_decides) {
   d.acks(400, 2 * kRtt);
   const CcStats before = d.cc.stats();
   d.now += 1;
-  d.cc.on_ack(d.now, {.new_bytes = kMtu, .inflight_bytes = d.inflight});
+  d.cc.on_ack(d.now, {.new_bytes = kMtu, .in_flight_bytes = d.in_flight});
   CHECK(d.cc.stats().average_delay == before.average_delay);
   CHECK(d.cc.stats().base_rtt == before.base_rtt);
   CHECK(d.cc.stats().fair == before.fair + 1);
@@ -313,7 +313,7 @@ TEST_CASE(nscc_fast_increase_ends_with_a_mark_or_a_loss) {
     const std::uint64_t fast = d.cc.stats().fast;
     CHECK(fast > 0);
     if (loss) {
-      d.cc.on_loss(d.now, kMtu, d.inflight);
+      d.cc.on_loss(d.now, kMtu, d.in_flight);
     } else {
       d.ack(0, true);
     }
@@ -326,18 +326,18 @@ TEST_CASE(nscc_fast_increase_ends_with_a_mark_or_a_loss) {
 TEST_CASE(nscc_trims_and_losses_take_their_packet) {
   Driver d;
   d.ack(0);
-  d.cc.on_trim(d.now, kMtu, d.inflight, false);
+  d.cc.on_trim(d.now, kMtu, d.in_flight, false);
   CHECK(d.window() == 225'000 - kMtu);
-  d.cc.on_trim(d.now, kMtu, d.inflight, true);
-  d.cc.on_loss(d.now, 1000, d.inflight);
+  d.cc.on_trim(d.now, kMtu, d.in_flight, true);
+  d.cc.on_loss(d.now, 1000, d.in_flight);
   CHECK(d.window() == 225'000 - 2 * kMtu - 1000);
   CHECK(d.cc.stats().trims == 2 && d.cc.stats().losses == 1);
-  for (int i = 0; i < 100; ++i) d.cc.on_loss(d.now, kMtu, d.inflight);
+  for (int i = 0; i < 100; ++i) d.cc.on_loss(d.now, kMtu, d.in_flight);
   CHECK(d.window() == kMtu);
 }
 
-// A period of quick adapt is base RTT + target = two base RTTs; MaxWnd / 8 is 28,125 bytes. Here a packet or two get
-// through in a period.
+// A period of quick adapt is base RTT + target = two base RTTs; MaxWnd / 8 is 28,125 bytes. Here one or two packets are
+// delivered per period.
 struct Starved : Driver {
   explicit Starved(const CcConfig& config = reference()) : Driver(config) { starve(6, 0); }
   void starve(int packets, TimePs delay, bool marked = false) {
@@ -349,7 +349,7 @@ struct Starved : Driver {
 };
 
 // proves A.14.8
-TEST_CASE(nscc_quick_adapt_on_loss_falls_to_what_was_achieved) {
+TEST_CASE(nscc_quick_adapt_on_loss_falls_to_the_achieved_amount) {
   Starved d;
   CHECK(d.cc.stats().quick_adapts == 0);
   d.cc.on_loss(d.now, kMtu, 200'000);
@@ -368,7 +368,7 @@ CcConfig with_trimming() {
 TEST_CASE(nscc_delay_counts_as_a_mark_once_the_last_hop_has_trimmed) {
   Driver d(with_trimming());
   d.shrink_to(20 * kMtu);
-  d.cc.on_trim(d.now, kMtu, d.inflight, true);
+  d.cc.on_trim(d.now, kMtu, d.in_flight, true);
   const std::uint64_t trimmed = d.window();
   d.acks(200, 2 * kRtt);
   CHECK(d.cc.stats().fair == 0);
@@ -382,7 +382,7 @@ TEST_CASE(nscc_delay_is_no_mark_without_a_trim_on_the_last_hop) {
     config.ignore_last_hop_trims = last_hop;
     Driver d(config);
     d.shrink_to(20 * kMtu);
-    d.cc.on_trim(d.now, kMtu, d.inflight, last_hop);
+    d.cc.on_trim(d.now, kMtu, d.in_flight, last_hop);
     const std::uint64_t trimmed = d.window();
     d.acks(200, 2 * kRtt);
     CHECK(d.cc.stats().fair == 200);
@@ -395,7 +395,7 @@ TEST_CASE(nscc_delay_is_no_mark_without_a_trim_on_the_last_hop) {
 TEST_CASE(nscc_last_hop_trim_is_forgotten_at_the_largest_window) {
   Driver d(with_trimming());
   d.shrink_to(40 * kMtu);
-  d.cc.on_trim(d.now, kMtu, d.inflight, true);
+  d.cc.on_trim(d.now, kMtu, d.in_flight, true);
   for (int i = 0; i < 5'000 && d.window() < 225'000; ++i) d.ack(0);
   CHECK(d.window() == 225'000);
   d.acks(10, 2 * kRtt);
@@ -404,11 +404,11 @@ TEST_CASE(nscc_last_hop_trim_is_forgotten_at_the_largest_window) {
 
 // proves X.5.2
 TEST_CASE(nscc_full_packets_are_not_compared_with_short_ones) {
-  constexpr TimePs kFaster = kPsPerUs;  // what a short packet saves at the switches
+  constexpr TimePs kFaster = kPsPerUs;  // advantage of a short packet at the switches
   Driver d;
   const auto ack_short = [&d](TimePs delay) {
     d.now += kRtt / 37;
-    d.cc.on_ack(d.now, {.new_bytes = 256, .inflight_bytes = 0, .rtt = kRtt - kFaster + delay, .short_packet = true});
+    d.cc.on_ack(d.now, {.new_bytes = 256, .in_flight_bytes = 0, .rtt = kRtt - kFaster + delay, .short_packet = true});
   };
   d.ack(0);
   ack_short(0);
@@ -432,7 +432,7 @@ TEST_CASE(nscc_quick_adapt_on_trim_and_on_delay) {
   trimming.trimming = true;
   Starved with_trimming(trimming);
   with_trimming.starve(6, 6 * kRtt);
-  CHECK(with_trimming.cc.stats().quick_adapts == 0);  // there, the delay is no trigger
+  CHECK(with_trimming.cc.stats().quick_adapts == 0);  // with trimming, delay is not a trigger
 }
 
 // proves A.14.8
@@ -440,13 +440,13 @@ TEST_CASE(nscc_quick_adapt_needs_starvation) {
   Driver d;
   for (int i = 0; i < 20; ++i) {
     d.acks(20, 0);
-    d.cc.on_loss(d.now, kMtu, d.inflight);
+    d.cc.on_loss(d.now, kMtu, d.in_flight);
   }
   CHECK(d.cc.stats().quick_adapts == 0);
   CHECK(d.window() > 100'000);
-  Driver third;  // of the largest window in each period: much less than the window, and more than an eighth
+  Driver third;  // of the largest window in each period: far less than the window, but more than an eighth
   for (int i = 0; i < 300; ++i) {
-    if (i == 90) third.cc.on_loss(third.now, kMtu, third.inflight);
+    if (i == 90) third.cc.on_loss(third.now, kMtu, third.in_flight);
     third.ack(0, false, kMtu / 4);
   }
   CHECK(third.cc.stats().quick_adapts == 0 && third.cc.stats().losses == 1);
@@ -464,25 +464,25 @@ TEST_CASE(nscc_quick_adapt_can_be_disabled) {
 TEST_CASE(nscc_quick_adapt_does_not_judge_silence) {
   Driver d;
   d.acks(78, 0);  // a new period has just begun: little achieved in it
-  d.cc.on_loss(d.now, kMtu, d.inflight);
+  d.cc.on_loss(d.now, kMtu, d.in_flight);
   d.now += 50 * kRtt;
-  d.ack(40 * kRtt);  // the first word after a long stall, and it is a late one
+  d.ack(40 * kRtt);  // the first feedback after a long stall, itself late
   CHECK(d.cc.stats().quick_adapts == 0);
   CHECK(d.window() > 200'000);
 }
 
 // proves A.14.9
-TEST_CASE(nscc_quick_adapt_ignores_marks_and_trims_of_what_was_under_way) {
+TEST_CASE(nscc_quick_adapt_ignores_marks_and_trims_of_packets_in_flight) {
   Starved d;
-  d.inflight = 25 * kMtu;
-  d.cc.on_trim(d.now, kMtu, d.inflight, true);
+  d.in_flight = 25 * kMtu;
+  d.cc.on_trim(d.now, kMtu, d.in_flight, true);
   for (int i = 0; i < 6 && d.cc.stats().quick_adapts == 0; ++i) d.starve(1, 3 * kRtt, true);
   CHECK(d.cc.stats().quick_adapts == 1);
   const std::uint64_t adapted = d.window();
   CHECK(adapted < 5 * kMtu);
   const std::uint64_t decreases = d.cc.stats().decreases;
   d.acks(12, 3 * kRtt, true);
-  for (int i = 0; i < 12; ++i) d.cc.on_trim(d.now, kMtu, d.inflight, true);
+  for (int i = 0; i < 12; ++i) d.cc.on_trim(d.now, kMtu, d.in_flight, true);
   CHECK(d.cc.stats().decreases == decreases);
   CHECK(d.window() == adapted);
   d.acks(40, 3 * kRtt, true);
@@ -493,13 +493,13 @@ TEST_CASE(nscc_quick_adapt_ignores_marks_and_trims_of_what_was_under_way) {
 TEST_CASE(nscc_penalty_64_for_one_rtt_halves_the_window) {
   Driver d;
   d.ack(0);
-  std::uint64_t inflight = d.window();
+  std::uint64_t in_flight = d.window();
   std::uint64_t acked = 0;
   for (const std::uint64_t total = d.window(); acked < total; acked += kMtu) {
-    inflight -= kMtu;
+    in_flight -= kMtu;
     d.now += kRtt / 37;
-    d.cc.on_ack(d.now, {.new_bytes = kMtu, .inflight_bytes = inflight, .rtt = kRtt, .rcv_cwnd_pen = 64});
-    while (inflight + kMtu <= d.window()) inflight += kMtu;
+    d.cc.on_ack(d.now, {.new_bytes = kMtu, .in_flight_bytes = in_flight, .rtt = kRtt, .rcv_cwnd_pen = 64});
+    while (in_flight + kMtu <= d.window()) in_flight += kMtu;
   }
   CHECK(d.window() > 225'000 * 48 / 100 && d.window() < 225'000 * 52 / 100);
 }
@@ -507,21 +507,21 @@ TEST_CASE(nscc_penalty_64_for_one_rtt_halves_the_window) {
 // proves A.14.11
 TEST_CASE(nscc_penalty_127_tends_to_one_packet) {
   Driver d;
-  std::uint64_t inflight = d.window();
+  std::uint64_t in_flight = d.window();
   for (int i = 0; i < 4000; ++i) {
-    const std::uint64_t bytes = std::min(inflight, kMtu);
-    inflight -= bytes;
+    const std::uint64_t bytes = std::min(in_flight, kMtu);
+    in_flight -= bytes;
     d.now += kRtt / 37;
-    d.cc.on_ack(d.now, {.new_bytes = bytes, .inflight_bytes = inflight, .rtt = kRtt, .rcv_cwnd_pen = 127});
-    while (inflight + kMtu <= d.window()) inflight += kMtu;
+    d.cc.on_ack(d.now, {.new_bytes = bytes, .in_flight_bytes = in_flight, .rtt = kRtt, .rcv_cwnd_pen = 127});
+    while (in_flight + kMtu <= d.window()) in_flight += kMtu;
   }
   CHECK(d.window() >= kMtu && d.window() < 2 * kMtu);
 }
 
 // proves A.14.11
-TEST_CASE(nscc_penalty_caps_the_window_at_what_is_in_flight) {
+TEST_CASE(nscc_penalty_caps_the_window_at_the_amount_in_flight) {
   Driver d;
-  d.cc.on_ack(++d.now, {.new_bytes = kMtu, .inflight_bytes = 10 * kMtu, .rtt = kRtt, .rcv_cwnd_pen = 1});
+  d.cc.on_ack(++d.now, {.new_bytes = kMtu, .in_flight_bytes = 10 * kMtu, .rtt = kRtt, .rcv_cwnd_pen = 1});
   CHECK(d.window() == 12 * kMtu - kMtu / 128);
 }
 
@@ -533,10 +533,10 @@ TEST_CASE(nscc_restore_cwnd_brings_the_earlier_window_back) {
     for (int i = 0; i < 20; ++i) {
       d.cc.on_ack(
           ++d.now,
-          {.new_bytes = kMtu, .inflight_bytes = 20 * kMtu, .rtt = kRtt, .rcv_cwnd_pen = 100, .restore_cwnd = restore});
+          {.new_bytes = kMtu, .in_flight_bytes = 20 * kMtu, .rtt = kRtt, .rcv_cwnd_pen = 100, .restore_cwnd = restore});
     }
     CHECK(d.window() < 22 * kMtu);
-    d.cc.on_ack(++d.now, {.new_bytes = kMtu, .inflight_bytes = 20 * kMtu, .rtt = kRtt});
+    d.cc.on_ack(++d.now, {.new_bytes = kMtu, .in_flight_bytes = 20 * kMtu, .rtt = kRtt});
     CHECK((d.window() == 225'000) == restore);
   }
 }
@@ -547,13 +547,13 @@ TEST_CASE(nscc_penalty_can_be_ignored) {
   config.ignore_rcv_penalty = true;
   Driver d(config);
   for (int i = 0; i < 20; ++i) {
-    d.cc.on_ack(++d.now, {.new_bytes = kMtu, .inflight_bytes = 2 * kMtu, .rtt = kRtt, .rcv_cwnd_pen = 127});
+    d.cc.on_ack(++d.now, {.new_bytes = kMtu, .in_flight_bytes = 2 * kMtu, .rtt = kRtt, .rcv_cwnd_pen = 127});
   }
   CHECK(d.window() == 225'000);
 }
 
 // proves A.14.14
-TEST_CASE(nscc_window_stays_in_bounds_whatever_is_fed) {
+TEST_CASE(nscc_window_stays_in_bounds_for_any_feedback) {
   constexpr std::uint64_t kRates[] = {0, 1'000'000, kGbps, 100 * kGbps, 800 * kGbps, UINT64_MAX};
   constexpr TimePs kRtts[] = {-5, 0, 1, kPsPerUs, kRtt, 50 * kPsPerMs, 5 * kPsPerSecond, kNever};
   Rng rng(11);
@@ -584,7 +584,7 @@ TEST_CASE(nscc_window_stays_in_bounds_whatever_is_fed) {
             break;
           default:
             cc.on_ack(now, {.new_bytes = bytes,
-                            .inflight_bytes = rng.next() >> rng.below(64),
+                            .in_flight_bytes = rng.next() >> rng.below(64),
                             .rtt = sample,
                             .marked = rng.chance(1, 3),
                             .rcv_cwnd_pen = static_cast<std::uint8_t>(rng.chance(1, 8) ? rng.below(256) : 0),

@@ -1,4 +1,4 @@
-// UDP ports of this test process: no other test process of the network namespace has them.
+// UDP ports of this test process, used by no other test process of the network namespace.
 #pragma once
 
 #include <sys/socket.h>
@@ -15,7 +15,7 @@ namespace openmrc::test {
 
 inline constexpr int kOwnUdpPorts = 4;
 
-// The claim is a socket with an abstract name, which lasts as long as the process; it is left open on purpose.
+// A claim is a socket with an abstract name, which lasts as long as the process; it is left open on purpose.
 inline std::uint16_t claim_udp_ports() {
   constexpr int kFirst = 10'000;
   constexpr int kCount = 2'500;

@@ -46,7 +46,7 @@ struct PairOptions {
   std::uint16_t timestamp_resolution_ns = 128;
 };
 
-// A packet between the engines, as the filter sees it and may change it.
+// A packet between the engines, visible to the filter, which may change it.
 struct Flying {
   TimePs arrival = 0;
   int to = 0;
@@ -140,7 +140,7 @@ class Pair {
     rts.timestamp_resolution_ns = options.timestamp_resolution_ns;
     return rts;
   }
-  // Both QPs to RTS, with `receives` posted at each.
+  // Takes both QPs to RTS, with `receives` posted at each.
   void connect(std::uint32_t receives = 64) {
     for (int end = 0; end < 2; ++end) {
       CHECK(engine(end).modify_qp(now, qp[at(end)], to_init()) == Status::kOk);
@@ -169,7 +169,7 @@ class Pair {
     wr.immediate = immediate;
     return engine(end).post_send(now, qp[at(end)], wr);
   }
-  // Whether what `work` sends from address 0 of `end` has landed at `remote_address`.
+  // True if the data of `work` from address 0 of `end` has arrived at `remote_address`.
   bool landed(int end, std::uint64_t length, std::uint64_t remote_address) const {
     const auto& source = memory[at(end)];
     const auto& target = memory[at(1 - end)];
@@ -177,7 +177,7 @@ class Pair {
                       target.begin() + static_cast<std::ptrdiff_t>(remote_address));
   }
 
-  // Virtual time passes until `done` or `limit` from now; false: limit.
+  // Runs virtual time until `done` or for `limit`; false: limit.
   bool run_until(const std::function<bool()>& done, TimePs limit = kPsPerSecond) {
     const TimePs end_time = now + limit;
     pump();
@@ -218,7 +218,7 @@ class Pair {
     engine(flying.to).handle_datagram(now, rx);
   }
 
-  // A packet that no engine made, with a valid ICRC: what a rogue peer at `from` may send.
+  // A packet not made by an engine, with a valid ICRC, as a rogue peer at `from` may send it.
   Flying forge(int from, wire::Packet packet, const std::vector<std::uint8_t>& payload = {}) const {
     Flying flying;
     flying.to = 1 - from;
@@ -237,7 +237,7 @@ class Pair {
     return flying;
   }
 
-  // Context id of the QP at `end`, as its packets and answers to it have it.
+  // Context id of the QP at `end`, as in its packets and in the responses to it.
   std::uint16_t context(int end) const { return static_cast<std::uint16_t>(qp[at(end)] ^ (qp[at(end)] >> 8)); }
   QpStats stats(int end) {
     QpStats result;
@@ -279,7 +279,7 @@ class Pair {
   std::array<std::vector<Event>, 2> events;
   Filter filter;
   PortMask busy_ports = 0;    // of both ends
-  bool take_receives = true;  // false: nobody polls the receive CQs
+  bool take_receives = true;  // false: the receive CQs are not polled
 
  private:
   void launch(int from, const TxPacket& tx) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kIpUdpBytes = 28;
 constexpr std::size_t kMessagesAtOnce = 8;
-constexpr std::uint64_t kFull = UINT64_MAX - 1;  // of an eventfd, which then is not writable
+constexpr std::uint64_t kFull = UINT64_MAX - 1;  // value of an eventfd that is not writable
 
 void put(const nic::FileDescriptor& fd, std::uint64_t value) {
   [[maybe_unused]] const ssize_t written = ::write(fd.get(), &value, sizeof value);
@@ -63,7 +63,7 @@ void PipePort::close() {
   blocked_.clear();
 }
 
-// Packets from `first` on that are no longer than the MTU; those in front of them that are longer are dropped.
+// Returns the packets from `first` on that fit the MTU; longer ones before them are dropped.
 std::uint32_t PipePort::fits(const TxBurst& burst, std::uint32_t first) {
   while (first < burst.count && burst.packets[first].datagram_bytes() + kIpUdpBytes > pipe_.mtu_) {
     ++stats_.send_errors;
@@ -93,7 +93,7 @@ std::uint32_t PipePort::send(const TxBurst& burst, std::uint32_t first) {
 
   const std::lock_guard guard(pipe_.mutex_);
   const auto found = pipe_.ports_.find(Pipe::place(burst.destination, burst.destination_port));
-  if (found != pipe_.ports_.end()) {  // to nobody: lost, as on any wire
+  if (found != pipe_.ports_.end()) {  // otherwise lost, as on any wire
     PipePort& peer = *found->second;
     if (peer.queued_bytes_ + bytes > pipe_.queue_bytes_ && !peer.queue_.empty()) {
       ++stats_.would_block;

@@ -1,4 +1,4 @@
-// A port of the NIC that carries datagrams within the process, without sockets: several devices on one `Pipe`.
+// A port that carries datagrams within the process, without sockets: several devices on one `Pipe`.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace openmrc::test {
 
 class PipePort;
 
-// The network between ports, which outlives them. A port whose queue is full blocks those who send to it.
+// The network between ports, which outlives them. A port with a full queue blocks its senders.
 class Pipe {
  public:
   explicit Pipe(std::uint32_t mtu = 9'000, std::uint64_t queue_bytes = 1U << 20)
@@ -72,7 +72,7 @@ class PipePort final : public nic::Port {
   nic::FileDescriptor arrived_;  // eventfd: readable while messages wait
   nic::FileDescriptor room_;     // eventfd: writable unless this port is blocked
   nic::SocketStats stats_;
-  // Under the pipe's lock.
+  // Protected by the pipe's lock.
   std::deque<Message> queue_;
   std::uint64_t queued_bytes_ = 0;
   std::vector<PipePort*> blocked_;  // by this port's queue

@@ -1,4 +1,4 @@
-// Planes between sites: round trips that timestamps of 16 bits cannot tell apart, and queues that are short beside them.
+// Planes between sites: round trips longer than the range of 16-bit timestamps, with comparatively short queues.
 #include "engine/qp/plane_set.hpp"
 #include "engine/qp/timestamp.hpp"
 #include "tests/plain_stream.hpp"
@@ -29,7 +29,8 @@ Result run(const PlainOptions& options, TimePs end) {
   return stream.judge(2 * kPsPerSecond, end);
 }
 
-// Once the record had grown, packets below the window had sending times of zero, and plane 0 a round trip of the clock's time.
+// Regression: once the record had grown, packets below the window had sending times of zero, and plane 0 a round trip
+// equal to the clock's time.
 TEST_CASE(an_acknowledgement_of_a_packet_that_is_no_longer_on_record_gives_no_round_trip) {
   constexpr TimePs kNow = 700 * kPsPerSecond, kRange = 65'536 * kPsPerUs;
   constexpr std::uint32_t kBytes = 1500;
@@ -78,7 +79,7 @@ TEST_CASE(round_trips_of_more_than_one_range_of_timestamps_are_measured) {
   }
 }
 
-// The losses of a block vary by chance. Each response to what is none costs many round trips here.
+// The losses of a block vary by chance. Each reaction to a chance loss costs many round trips here.
 TEST_CASE(random_loss_between_sites_costs_its_share_of_packets) {
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
     PlainOptions options = sites(30 * kPsPerMs, 1000);
@@ -90,7 +91,7 @@ TEST_CASE(random_loss_between_sites_costs_its_share_of_packets) {
   CHECK(run(sites(30 * kPsPerMs, 10'000), 10 * kPsPerSecond).share >= 0.90);
 }
 
-// SACKs keep their way back although a probe takes longer than the interval between two.
+// SACKs keep their return path although a probe takes longer than the interval between two.
 TEST_CASE(reverse_probes_wait_for_a_path_that_is_longer_than_their_interval) {
   Stream stream(sites(30 * kPsPerMs));
   stream.flow().outstanding_max = 128;

@@ -25,11 +25,13 @@ void PlainNetwork::add_host(int host) {
   links_.push_back(std::move(links));
 }
 
-std::size_t PlainNetwork::connect(int from, int to) {
+std::size_t PlainNetwork::connect(int from, int to, bool urgent) {
   std::array<std::uint32_t, 2> qp{};
   const std::array<int, 2> ends{from, to};
   for (std::size_t end = 0; end < 2; ++end) {
-    const QpInitAttributes attributes{Transport::kMrc, hosts_[at(ends[end])].cq, hosts_[at(ends[end])].cq, 256, 256};
+    const CqId cq = hosts_[at(ends[end])].cq;
+    const QpInitAttributes attributes{
+        .send_cq = cq, .recv_cq = cq, .send_wr_max = 256, .recv_wr_max = 256, .urgent = urgent};
     CHECK(engine(ends[end]).create_qp(attributes, qp[end]) == Status::kOk);
   }
   for (std::size_t end = 0; end < 2; ++end) {
@@ -94,7 +96,7 @@ TimePs PlainNetwork::lateness() {
   if (rng_.below(1'000'000) < options.hiccup_ppm) {
     return kPsPerMs + static_cast<TimePs>(rng_.below(2 * static_cast<std::uint64_t>(kPsPerMs)));
   }
-  // The sum of eight halvings is near enough to an exponential distribution, without floating point.
+  // The sum of eight halvings approximates an exponential distribution without floating point.
   std::uint64_t late = 0;
   for (int i = 0; i < 4; ++i) late += rng_.below(static_cast<std::uint64_t>(options.jitter) / 2);
   return static_cast<TimePs>(late);

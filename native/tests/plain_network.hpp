@@ -1,5 +1,5 @@
-// Hosts on plain switches, in virtual time: every plane a link of its own rate, delay and FIFO to each host, without marks.
-// Payload is not carried. For tests of what the engine makes of networks that nobody built for it.
+// Hosts on plain switches, in virtual time: every plane has a link with its own rate, delay and FIFO to each host,
+// without marks. Payload is not carried. For tests of the engine on networks that were not built for it.
 #pragma once
 
 #include <array>
@@ -39,11 +39,11 @@ struct PlainOptions {
   std::uint32_t evs_per_port = 8;
   std::uint16_t active_per_port = 32;
   std::uint8_t timeout_exponent = 13;
-  // A host looks after its engine so much later than it should: exponential, and now and then by a millisecond or three.
+  // Lateness of a host in running its engine: exponential, and occasionally one to three milliseconds.
   TimePs jitter = 50 * kPsPerUs;
   std::uint32_t hiccup_ppm = 1000;
-  bool stamps = true;  // hosts know when a packet arrived
-  bool pauses = true;  // hosts look after arrivals as the I/O thread of a device does
+  bool stamps = true;  // hosts know the arrival times of packets
+  bool pauses = true;  // hosts pause before reads as a device's I/O thread does
   std::uint64_t seed = 1;
 };
 
@@ -71,7 +71,7 @@ class PlainNetwork {
     for (int host = 0; host < options.hosts; ++host) add_host(host);
   }
 
-  std::size_t connect(int from, int to);
+  std::size_t connect(int from, int to, bool urgent = false);
   void post(Flow& flow);
   void run_until(TimePs end);
   LinkState& link(int to, PortId plane) { return links_[at(to)][plane]; }
@@ -97,7 +97,7 @@ class PlainNetwork {
   TimePs now = kPsPerMs;
   std::vector<Flow> flows;
   std::vector<Event> events;
-  std::set<std::uint32_t> dead_evs;  // lose everything, in both directions
+  std::set<std::uint32_t> dead_evs;  // lose all packets, in both directions
 
  private:
   static constexpr std::uint32_t kKey = 0x77;
@@ -119,7 +119,7 @@ class PlainNetwork {
     TimePs time;
     std::uint64_t number;
     int host;
-    std::int32_t packet;  // -1: look after the engine
+    std::int32_t packet;  // -1: run the engine
     bool operator<(const Entry& other) const { return time != other.time ? time > other.time : number > other.number; }
   };
   struct Host {

@@ -1,4 +1,4 @@
-// Planes that do not mark, of any speed, delay and buffer: what a QP gets out of them when nobody has told it anything.
+// Planes that do not mark, with any rate, delay and buffer: the throughput of a QP without configuration.
 #include <algorithm>
 
 #include "tests/plain_stream.hpp"
@@ -57,7 +57,7 @@ TEST_CASE(a_buffer_of_a_millisecond_is_enough) {
   CHECK(result.resent <= 0.001);
 }
 
-// The pulses that look for a higher rate are not filled here, so that they show nothing: the rate once grew without bound.
+// The pulses that probe for a higher rate are not filled here, so they prove nothing: the rate once grew without bound.
 TEST_CASE(a_pulse_that_is_not_filled_does_not_raise_the_rate) {
   PlainOptions options =
       planes({plane(1561, 480), plane(69, 375, 350 * kPsPerUs), plane(624, 587, 350 * kPsPerUs), plane(4109, 49),
@@ -84,7 +84,7 @@ TEST_CASE(random_loss_is_not_congestion) {
   CHECK(run(planes(links)).share >= 0.90);
 }
 
-// No congestion control cures such losses; but to slow down for ever because of them would be worse.
+// No congestion control cures such losses, but a permanent reduction because of them would be worse.
 TEST_CASE(a_plane_that_loses_a_third_does_not_come_to_a_stand) {
   for (const std::uint32_t loss_ppm : {200'000U, 330'000U}) {
     PlainOptions options = planes({plane(1000, 256)});
@@ -102,7 +102,7 @@ TEST_CASE(planes_of_unequal_delay_add_up) {
   CHECK(result.resent <= 0.001);
 }
 
-// The slow plane's queue grows longer than timestamps tell apart while the plane starts.
+// During the start, the slow plane's queue grows beyond the range of timestamps.
 TEST_CASE(a_slow_plane_does_not_take_the_acknowledgements_of_a_quick_one) {
   for (const std::uint64_t seed : {1U, 3U}) {
     PlainOptions options = planes(
@@ -132,7 +132,7 @@ TEST_CASE(a_silent_plane_costs_its_share_and_no_pause) {
   CHECK(network.stats(stream.flow()).timeouts == 0);
 }
 
-// Planes are asked many times before such a timer expires.
+// Planes are probed many times before such a timer expires.
 TEST_CASE(dead_paths_are_left_although_the_retry_timer_is_long) {
   PlainOptions options = planes({2, plane(500, 256)});
   options.active_per_port = 1;
@@ -162,7 +162,7 @@ TEST_CASE(a_plane_that_slows_down_and_recovers_is_followed) {
   CHECK(stream.judge(3 * kPsPerSecond, 7 * kPsPerSecond / 2).share >= 0.97);
 }
 
-// Everyone sends to one receiver: at most 1.10 of the least time, and few losses.
+// All hosts send to one receiver: at most 1.10 of the minimum time, and few losses.
 TEST_CASE(an_incast_ends_in_time_with_few_losses) {
   PlainOptions options = planes({4, plane(100, 64)});
   options.hosts = 9;
@@ -186,7 +186,7 @@ TEST_CASE(an_incast_ends_in_time_with_few_losses) {
   CHECK(static_cast<double>(resent) <= 0.02 * static_cast<double>(sent));
 }
 
-// The start fills every queue, and the ends of bursts are lost first. That says nothing about bursts later.
+// The start fills every queue, and the ends of bursts are lost first, which is not evidence about later bursts.
 TEST_CASE(bursts_grow_again_after_the_start) {
   Stream stream(planes({4, plane(100, 64)}));
   CHECK(stream.judge(kPsPerSecond, 2 * kPsPerSecond).share >= 0.97);
@@ -204,7 +204,7 @@ TEST_CASE(a_short_buffer_is_not_overrun_again_and_again) {
   }
 }
 
-// How long a driver may leave acknowledgements unread: not where the end of a message is under way.
+// Time for which a driver may leave acknowledgements unread: zero at the end of a message.
 TEST_CASE(patience_ends_with_the_work) {
   PlainNetwork network(planes({4, plane(100, 64)}));
   PlainNetwork::Flow& flow = network.flows[network.connect(0, 1)];
@@ -235,7 +235,7 @@ TEST_CASE(planes_that_mark_are_left_to_the_controller) {
   const Result result = stream.judge(kPsPerSecond, 2 * kPsPerSecond);
   CHECK(stream.network.plane(stream.flow(), 0).marking);
   CHECK(!stream.network.plane(stream.flow(), 1).marking);
-  CHECK(result.share >= 0.75);  // the controller fills half of its plane or four fifths, by chance
+  CHECK(result.share >= 0.75);  // by chance the controller fills half or four fifths of its plane
 }
 
 TEST_CASE(a_receiver_that_does_not_count_by_plane_still_works) {
@@ -260,7 +260,7 @@ TEST_CASE(two_streams_on_the_same_planes_share_them) {
   CHECK((a + b) * (a + b) / (2 * (a * a + b * b)) >= 0.8);  // Jain's index
 }
 
-// Every host of a ring sends to the next one: the least share of the planes that one gets, and the longest mean wait.
+// Every host of a ring sends to the next one: the smallest share of the planes, and the longest mean wait.
 Result run_ring(const PlainOptions& options, TimePs begin, TimePs end) {
   PlainNetwork network(options);
   for (int host = 0; host < options.hosts; ++host) {
@@ -293,7 +293,7 @@ Result run_ring(const PlainOptions& options, TimePs begin, TimePs end) {
   return result;
 }
 
-// Acknowledgements wait behind the data of the other direction, which is no sign that ours has to slow down.
+// Acknowledgements wait behind the data of the other direction, which is no reason to slow down.
 TEST_CASE(traffic_in_both_directions_fills_the_planes) {
   const std::vector<std::int32_t> no_drift, drift{0, 50, -50, 20};
   for (const std::vector<std::int32_t>& ppm : {no_drift, drift}) {

@@ -1,4 +1,4 @@
-// A stream of messages over a plain network, and the share of the planes that it gets.
+// A stream of messages over a plain network, and its share of the planes.
 #pragma once
 
 #include <algorithm>
@@ -32,10 +32,10 @@ inline PlainOptions planes(std::vector<PlainLink> links, std::uint32_t payload_m
 struct Result {
   double share = 0;   // of the sum of the planes, payload alone
   double resent = 0;  // of the packets
-  TimePs queued = 0;  // mean wait of a packet, on the plane where it is longest
+  TimePs queued = 0;  // mean wait of a packet, on the plane with the longest
 };
 
-// One stream of messages, judged from `begin` to `end`.
+// One stream of messages, measured from `begin` to `end`.
 class Stream {
  public:
   explicit Stream(const PlainOptions& options) : network(options) {

@@ -1,4 +1,5 @@
-// REPS: what came back unmarked is used again, timeouts freeze it, and the EV set steers it like any selector.
+// REPS: positions without marks are used again, timeouts freeze the selector, and the EV states apply as for any
+// selector.
 #include <set>
 #include <vector>
 
@@ -62,7 +63,7 @@ TEST_CASE(reps_does_not_recycle_marked_or_trimmed_positions) {
   CHECK(!marked.reps.frozen());
 }
 
-TEST_CASE(reps_freezes_on_a_timeout_and_goes_round_what_is_known_good) {
+TEST_CASE(reps_freezes_on_a_timeout_and_repeats_known_good_positions) {
   RepsFixture f;
   f.deliver({3, 9, 5});
   f.feed(9, EvFeedback::kTimeout);
@@ -105,7 +106,7 @@ TEST_CASE(reps_thaws_after_the_timeout_and_explores_one_rotation) {
   CHECK(!f.reps.frozen());
   const Positions explored = f.take(kPositions - 10);
   CHECK(std::set<std::uint32_t>(explored.begin(), explored.end()).size() > 30);
-  f.feed(20, EvFeedback::kTimeout);  // what exploring runs into does not freeze anew
+  f.feed(20, EvFeedback::kTimeout);  // timeouts of exploration do not freeze again
   CHECK(!f.reps.frozen());
   (void)f.take(10);
   CHECK(f.take(4) == (Positions{3, 5, 6, 7}));
@@ -114,7 +115,7 @@ TEST_CASE(reps_thaws_after_the_timeout_and_explores_one_rotation) {
 }
 
 TEST_CASE(reps_in_an_ev_set_moves_load_off_marked_paths) {
-  // Half of the paths mark all that they carry. Recycling sends what can be recycled over the other half.
+  // Half of the paths mark all their packets. Recycling moves the traffic to the other half.
   for (const bool recycles : {true, false}) {
     EvSetFixture f(universe_of(4, 16), {.active_per_port = 16}, recycles ? "reps" : "random");
     int on_marking = 0;
@@ -140,7 +141,7 @@ TEST_CASE(reps_in_an_ev_set_forgets_a_position_when_its_ev_is_replaced) {
   f.feed(lost, EvFeedback::kDelivered);
   f.feed(lost, EvFeedback::kTimeout);
   CHECK(f.state(lost) == EvState::kAssumedBad);
-  f.feed(lost, EvFeedback::kDelivered);  // late news of an EV without a position must not bring the position back
+  f.feed(lost, EvFeedback::kDelivered);  // late feedback for an EV without a position must not bring the position back
   std::set<EvIndex> used;
   for (int i = 0; i < 7; ++i) used.insert(f.next());  // the rest of one rotation and all of the next
   CHECK(used.size() == 4 && !used.contains(lost));
@@ -162,7 +163,7 @@ TEST_CASE(reps_carries_messages_past_a_plane_that_dies) {
     CHECK(pair.landed(0, 100'000, 500'000));
   }
   CHECK(pair.stats(0).losses_inferred + pair.stats(0).timeouts > 0);
-  // Once the dead plane is known, next to nothing is sent there: 20 messages are about 2,000 packets.
+  // Once the dead plane is known, hardly anything is sent there: 20 messages are about 2,000 packets.
   CHECK(pair.stats(0).retransmitted_packets < 200);
 }
 

@@ -93,7 +93,7 @@ TEST_CASE(selector_single_keeps_one_path_while_it_works) {
   const EvIndex path = f.next();
   for (int i = 0; i < 50; ++i) CHECK(f.next() == path);
   const PortMask own = PortMask{1} << f.set.ev(path).port;
-  CHECK(f.next(~own) == kNoEv);  // its port is busy: it waits, where sprayed packets would go elsewhere
+  CHECK(f.next(~own) == kNoEv);  // its port is busy: it waits, whereas sprayed packets would take another port
   CHECK(f.next() == path);
   f.feed(path, EvFeedback::kSkipOnce);
   CHECK(f.next() == path);

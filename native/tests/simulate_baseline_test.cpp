@@ -1,4 +1,4 @@
-// The small structures that the RoCEv2 and DCTCP baselines share, against plain ones.
+// Data structures shared by the RoCEv2 and DCTCP baselines, against plain ones.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -93,7 +93,7 @@ TEST_CASE(baseline_paths_repeat_with_the_seed_and_differ_by_host) {
   HashedPaths one(surroundings, "roce", 0, true);
   const std::uint32_t receives_only = one.open({1, 0, 5, 0, 1});
   const std::uint32_t sends = one.open({1, 5, 0, 1, 0});
-  CHECK(one.port_of(receives_only) == one.port_of(sends));  // only what sends takes a turn
+  CHECK(one.port_of(receives_only) == one.port_of(sends));  // only senders take a turn
   const PortId home = one.port_of(sends);
   one.set_port(home, false);
   CHECK(one.port_of(sends) == (home + 1) % 4);

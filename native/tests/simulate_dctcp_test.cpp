@@ -40,7 +40,7 @@ constexpr std::uint32_t kFullBytes = 82 + 24 + 4096;  // of the default wire
 
 }  // namespace
 
-TEST_CASE(dctcp_delivers_once_and_in_order_whatever_the_wire_does) {
+TEST_CASE(dctcp_delivers_once_and_in_order_over_any_wire) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) test::check_delivery(seed, dctcp());
 }
 
@@ -54,7 +54,7 @@ TEST_CASE(dctcp_with_a_small_window_and_no_probes_delivers_once_too) {
 
 TEST_CASE(dctcp_fills_a_clean_wire) {
   DctcpSettings settings;
-  settings.initial_window = 100;  // above the product of bandwidth and delay, so that slow start costs nothing
+  settings.initial_window = 100;  // above the bandwidth-delay product, so that slow start costs nothing
   Network net({}, dctcp(settings));
   const auto number = net.join(0, 1);
   constexpr std::uint32_t kPackets = 2'000;
@@ -101,7 +101,8 @@ TEST_CASE(dctcp_sizes_are_those_of_the_real_headers) {
   // Four packets of data, the lost one being sent twice; three acknowledgements, one of them with a SACK block.
   CHECK((sizes == std::vector<std::uint32_t>{106, 106, 106, 106, 106 + 12, 206, 206}));
   CHECK(net.reports(0, Done::Kind::kCompleted) == (std::vector<MessageId>{1, 2, 3}));
-  CHECK(net.endpoint(0).stats(number[0]).timeouts == 0);  // two later packets are too few, but the probe timer tells
+  CHECK(net.endpoint(0).stats(number[0]).timeouts ==
+        0);  // two later packets are too few, but the probe timer repairs the loss
 }
 
 TEST_CASE(dctcp_sends_only_the_lost_packets_again) {
@@ -125,7 +126,7 @@ TEST_CASE(dctcp_notices_a_lost_retransmission_without_a_timeout) {
   CHECK(stats.resent_packets == 2 && stats.losses == 2 && stats.timeouts == 0);
 }
 
-TEST_CASE(dctcp_takes_a_little_reordering_for_what_it_is) {
+TEST_CASE(dctcp_tolerates_slight_reordering) {
   Network net({}, dctcp());
   const auto number = net.join(0, 1);
   const TimePs two_packets = 2 * net.transmit_time(kFullBytes);
@@ -151,8 +152,7 @@ TEST_CASE(dctcp_repairs_a_lost_tail_by_probe_or_by_timeout) {
     CHECK(stats.timeouts == (probe ? 0U : 1U));
     CHECK(stats.resent_packets == 3);
     const TimePs done = net.done.back().time;
-    CHECK(probe ? done < 100 * kPsPerUs
-                : done > settings.rto_min_ps && done < settings.rto_min_ps + 2 * settings.ack_delay_ps);
+    CHECK(probe ? done < 100 * kPsPerUs : done > settings.rto_min && done < settings.rto_min + 2 * settings.ack_delay);
   }
 }
 
@@ -169,7 +169,7 @@ TEST_CASE(dctcp_backs_off_and_gives_up_after_its_retries) {
   };
   net.post(0, number[0], 1, 100);
   CHECK(net.run(kPsPerSecond));
-  const TimePs rto = settings.rto_min_ps;
+  const TimePs rto = settings.rto_min;
   CHECK((sent == std::vector<TimePs>{0, rto, 3 * rto, 7 * rto}));
   CHECK(net.done.size() == 1 && net.done[0].done.kind == Done::Kind::kFailed && net.done[0].time == 15 * rto);
   net.post(0, number[0], 2, 100);
@@ -180,7 +180,7 @@ TEST_CASE(dctcp_backs_off_and_gives_up_after_its_retries) {
 // A probe after two round trips and the delay of an acknowledgement, each next one after twice the time, then the RTO.
 TEST_CASE(dctcp_repeats_a_probe_that_is_lost_until_the_timeout) {
   DctcpSettings settings;
-  settings.ack_delay_ps = 10 * kPsPerUs;
+  settings.ack_delay = 10 * kPsPerUs;
   settings.retries = 0;
   Network net({}, dctcp(settings));
   const auto number = net.join(0, 1);
@@ -193,15 +193,15 @@ TEST_CASE(dctcp_repeats_a_probe_that_is_lost_until_the_timeout) {
   CHECK(net.run(kPsPerSecond));
   // The idle round trip is 4 us: 18, 18 + 36, 18 + 36 + 72... and 10 ms in all.
   CHECK((sent == std::vector<TimePs>{0, 18, 54, 126, 270, 558, 1134, 2286, 4590, 9198}));
-  CHECK(net.done.size() == 1 && net.done[0].time == settings.rto_min_ps);
+  CHECK(net.done.size() == 1 && net.done[0].time == settings.rto_min);
 }
 
-// 31 initial windows of ten packets meet in a queue of 44: what decides when the last ones arrive is the repair.
+// 31 initial windows of ten packets meet in a queue of 44: repair determines the last arrivals.
 TEST_CASE(dctcp_repairs_an_incast_alike_however_long_acknowledgements_wait) {
   std::vector<TimePs> medians;
   for (const TimePs delay : {10 * kPsPerUs, kPsPerMs}) {
     DctcpSettings settings;
-    settings.ack_delay_ps = delay;
+    settings.ack_delay = delay;
     WireOptions options;
     options.hosts = 32;
     options.queue_bytes = 185'200;
@@ -225,11 +225,11 @@ TEST_CASE(dctcp_delays_acknowledgements_but_not_for_long) {
   settings.tail_loss_probe = false;
   Network net({}, dctcp(settings));
   const auto number = net.join(0, 1);
-  net.filter = lose_once({1});  // so that packet 0 stays alone, and is not the end of its message
+  net.filter = lose_once({1});  // so that packet 0 is alone, and not the end of its message
   net.post(0, number[0], 1, 2 * 4096);
-  net.run(settings.ack_delay_ps / 2);
+  net.run(settings.ack_delay / 2);
   CHECK(net.endpoint(0).stats(number[0]).acknowledgements == 0);
-  net.run(settings.ack_delay_ps * 2);
+  net.run(settings.ack_delay * 2);
   CHECK(net.endpoint(0).stats(number[0]).acknowledgements == 1);
 }
 
@@ -249,7 +249,7 @@ TEST_CASE(dctcp_echoes_exactly_the_packets_that_were_marked) {
   net.post(0, number[0], 1, 3'000 * 4096);
   CHECK(net.run(kPsPerSecond));
   CHECK(marked > 500 && net.endpoint(0).stats(number[0]).marks == marked);
-  CHECK(acks < 2'900);  // and they are delayed all the same
+  CHECK(acks < 2'900);  // and they are still delayed
 }
 
 TEST_CASE(dctcp_alpha_follows_the_share_of_marks) {
@@ -374,7 +374,7 @@ TEST_CASE(dctcp_probes_with_a_packet_that_has_not_arrived) {
   for (TimePs now = 0; now < 4; ++now) board.sent(now);
   CHECK(board.last_missing() == 3 && board.lose_all() == 4);
   for (const std::uint64_t sequence : {0U, 1U, 2U, 3U}) board.resent(10, sequence);
-  // The first copy of the last packet was only late: it proves nothing lost, so that a probe is due.
+  // The first copy of the last packet was only late: it proves no loss, so a probe is due.
   CHECK(board.sack(3, 4, 3) == 1 && board.find_losses(0) == 0 && board.last_missing() == 2);
   CHECK(board.acknowledge(1, 0) == 1 && board.sack(2, 3, 2) == 1 && board.last_missing() == 1);
 }

@@ -1,5 +1,5 @@
-// What goes wrong in a simulated cluster, and what its NICs make of it: ports that go and come, paths that swallow
-// packets, packets that are lost, doubled or damaged, pauses, and traffic that has no way left.
+// Faults in a simulated cluster, and the reactions of its NICs: ports that go down and up, paths that lose packets
+// silently, packets that are lost, duplicated or corrupted, pauses, and traffic without any path.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -32,7 +32,7 @@ std::uint64_t used_permille(Simulation& simulation, std::uint32_t host, std::uin
 
 EvState state_of(const PathEvent& event) { return static_cast<EvState>(event.state); }
 
-// The last word on each path of the host.
+// The final state of each path of the host.
 std::map<std::uint32_t, EvState> states(const std::vector<PathEvent>& events) {
   std::map<std::uint32_t, EvState> last;
   for (const PathEvent& event : events) {
@@ -41,7 +41,7 @@ std::map<std::uint32_t, EvState> states(const std::vector<PathEvent>& events) {
   return last;
 }
 
-// Runs on until nothing is on its way any more; there must be an op that lasts longer.
+// Runs until no packet is in flight; requires an op that lasts longer.
 void come_to_rest(Simulation& simulation) {
   const TimePs end = simulation.now() + kPsPerSecond;
   CHECK(!simulation.run_until(end));
@@ -104,12 +104,12 @@ TEST_CASE(nothing_leaves_a_port_after_the_instant_of_its_carrier_loss) {
 TEST_CASE(a_lost_packet_that_many_messages_wait_for_brings_all_of_them_when_it_comes_again) {
   constexpr std::uint32_t kMessages = 500;
   Cluster cluster;
-  cluster.mrc.rtr.wimm_max_dest = 512;
-  cluster.mrc.init.controller = "none";
+  cluster.mrc.wimm_max = 512;
+  cluster.mrc.controller = "none";
   cluster.port(LinkKind::kNicUp).delay = 200 * kPsPerUs;
   for (std::uint32_t i = 0; i < kMessages; ++i) cluster.send(0, 2, 500);
   const auto simulation = cluster.start();
-  // The first packet of each plane is lost and no other: it reaches the T0 5 us after the cable's delay, the next at 10.
+  // Only the first packet of each plane is lost: it reaches the T0 5 us after the cable's delay, the next at 10.
   (void)simulation->add_fault(fault_on({.host = 0}, silence(), 0, 207 * kPsPerUs));
   CHECK(simulation->run_until(kLong) && simulation->all_done() && simulation->failed() == 0);
   CHECK(drops(*simulation, DropCause::kBlackhole) == 2 && totals(*simulation).received == 500 * kMessages);
@@ -218,7 +218,8 @@ TEST_CASE(a_pause_stops_the_data_of_a_nic_until_it_is_lifted) {
     cluster.config.threads = threads;
     cluster.config.fabric.queued =
         SharedQueues{.pfc = true, .pfc_xoff_bytes = 20 * kFullPacket, .pfc_xon_bytes = 5 * kFullPacket};
-    for (netsim::PortConfig& port : cluster.config.fabric.ports) port.queue_bytes = 10'000;  // PFC, not this, decides
+    for (netsim::PortConfig& port : cluster.config.fabric.ports)
+      port.queue_bytes = 10'000;  // PFC, not this, is the limit
     cluster.send(0, 1, 1'000'000);
     cluster.send(2, 1, 1'000'000);
     cluster.send(3, 1, 1'000'000);
@@ -228,8 +229,8 @@ TEST_CASE(a_pause_stops_the_data_of_a_nic_until_it_is_lifted) {
     PlaneModel& plane = simulation->fabric().plane(0);
     const PauseCounters near = plane.pause_counters(simulation->now(), simulation->shape().nic_up(0));
     CHECK(near.pauses > 0 && near.paused > 0);
-    // What was behind a pause stayed in the NIC: the T0 never held more than xoff and what was on its way. The link of
-    // the receiver was busy from the first packet to the last.
+    // Data behind a pause stayed in the NIC: the T0 never held more than xoff plus the data in flight. The link of the
+    // receiver was busy from the first packet to the last.
     const std::uint64_t in_flight = 2 * static_cast<std::uint64_t>(kDelay / kBytePs) + 3 * kFullPacket;
     const LinkId to_receiver = simulation->shape().nic_down(1);
     CHECK(plane.queue_peak_bytes(to_receiver) < 3 * (20 * kFullPacket + in_flight));
@@ -272,7 +273,7 @@ TEST_CASE(a_sender_that_has_lost_all_its_ports_for_good_fails_too) {
 
 TEST_CASE(denied_paths_carry_nothing) {
   Cluster cluster = three_tier_cluster();
-  cluster.mrc.denied = {{0, {0, 0}}, {0, {0, 1}}, {1, {1, 1}}};  // plane 0: all through T1 0
+  cluster.mrc.denied = {{0, 0, 0}, {0, 0, 1}, {1, 1, 1}};  // plane 0: all through T1 0
   for (std::uint32_t host = 0; host < 4; ++host) cluster.send(host, host + 4, 200'000);
   const auto simulation = cluster.start();
   CHECK(simulation->run_until(kLong) && simulation->all_done());
@@ -282,13 +283,13 @@ TEST_CASE(denied_paths_carry_nothing) {
   };
   for (std::uint32_t t0 = 0; t0 < 4; ++t0) {
     CHECK(packets(0, shape.t0_up(t0, 0)) == 0);
-    // Only acknowledgements go up from the other pod, by the few paths they like.
+    // Only acknowledgements go up from the other pod, by their few preferred paths.
     if (t0 < 2) CHECK(packets(0, shape.t0_up(t0, 1)) > 0);
   }
   for (std::uint32_t pod = 0; pod < 2; ++pod) {
     CHECK(packets(1, shape.t1_up(2 * pod + 1, 1)) == 0);
   }
-  // Of three paths of plane 1 a QP takes two, as many as it has on plane 0; hosts differ in which.
+  // Of three paths of plane 1 a QP uses two, as many as it has on plane 0; the choice differs between hosts.
   CHECK(packets(1, shape.t1_up(1, 0)) > 0 && packets(1, shape.t1_up(0, 0)) > 0 && packets(1, shape.t1_up(0, 1)) > 0);
 }
 

@@ -1,6 +1,7 @@
-// What the tests of whole simulated clusters share: small fabrics with round numbers, workloads in a few words.
+// Shared fixtures of the tests of whole simulated clusters: small fabrics with round numbers, workloads in a compact
+// form.
 //
-// 1 Gbit/s, that is 8,000 ps a byte; 10 us a link; NICs and doorbells that take no time unless a test says so.
+// 1 Gb/s, that is 8,000 ps per byte; 10 us per link; NICs and doorbells take no time unless a test sets one.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,12 @@
 namespace openmrc::test {
 
 inline constexpr std::uint32_t kPayload = 1024;
-inline constexpr std::uint32_t kAround = 82;  // what the fabric puts around a datagram
-// BTH, METH, TSETH, RETH and ICRC; the last packet of a message has the immediate too.
+inline constexpr std::uint32_t kAround = 82;  // bytes of the fabric's headers around a datagram
+// BTH, METH, TSETH, RETH and ICRC; the last packet of a message also has the immediate.
 inline constexpr std::uint32_t kMrcHeader = 12 + 4 + 4 + 16 + 4, kImmediate = 4;
 inline constexpr std::uint32_t kFullPacket = kAround + kMrcHeader + kPayload;
 inline constexpr std::uint32_t kLastPacket = kFullPacket + kImmediate;
-inline constexpr TimePs kLong = 20 * kPsPerSecond;  // nothing here takes so long unless it never ends
+inline constexpr TimePs kLong = 20 * kPsPerSecond;  // longer than any terminating run
 
 struct Cluster {
   explicit Cluster(std::uint64_t seed = 1) {
@@ -34,12 +35,13 @@ struct Cluster {
     config.surroundings.header_bytes = kAround;
     config.surroundings.port_rate_bps = kRateBps;
     config.surroundings.base_rtt = 200 * kPsPerUs;
-    mrc.init.ev_set.active_per_port = 4;
-    mrc.init.ev_set.probe_interval = kPsPerMs;
+    mrc.evs_per_port = 4;
+    mrc.probe_interval = kPsPerMs;
     mrc.universe_per_port = 8;
-    mrc.rts.exponential_retries = 8;
-    mrc.events = true;
-    dctcp.retries = 4;  // 15, as usual, are a quarter of an hour
+    mrc.exponential_retries = 8;
+    mrc.path_events = true;
+    mrc.wimm_max = 32;
+    dctcp.retries = 4;  // the usual 15 would take a quarter of an hour
   }
 
   netsim::ClosShape& shape() { return config.fabric.shape; }
@@ -60,9 +62,9 @@ struct Cluster {
   // `transport`: "mrc", "roce" or "dctcp".
   std::unique_ptr<netsim::Simulation> start(const std::string& transport = "mrc") {
     config.surroundings.shape = config.fabric.shape;
-    mrc.init.cc.mtu_bytes = kPayload + kMrcHeader + 48;
-    mrc.init.cc.link_rate_bps = kRateBps * config.fabric.shape.planes;
-    mrc.init.cc.base_rtt = config.surroundings.base_rtt;
+    mrc.cc.mtu_bytes = kPayload + kMrcHeader + 48;
+    mrc.cc.link_rate_bps = kRateBps * config.fabric.shape.planes;
+    mrc.cc.base_rtt = config.surroundings.base_rtt;
     netsim::Workload work(ops, dependencies, config.fabric.shape.hosts, lanes, kPayload);
     work.doorbell = doorbell;
     const auto factory = [transport, settings = mrc, tcp = dctcp](const netsim::Surroundings& surroundings,
@@ -83,7 +85,7 @@ struct Cluster {
   TimePs doorbell = 0;
 };
 
-// One plane: how long a message takes is then a matter of arithmetic.
+// One plane, on which the duration of a message follows from arithmetic.
 inline Cluster one_plane() {
   Cluster cluster;
   cluster.shape().planes = 1;

@@ -1,12 +1,12 @@
-// Transport parts that travel by handle, and the threads that run shards and planes.
+// Transport parts referred to by handles, and the threads that run shards and planes.
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <vector>
 
 #include "engine/base/rng.hpp"
-#include "netsim/simulate/crew.hpp"
 #include "netsim/simulate/parts.hpp"
+#include "netsim/simulate/thread_team.hpp"
 #include "tests/check.hpp"
 
 namespace {
@@ -29,7 +29,7 @@ bool same(const TransportPart& a, const TransportPart& b) {
 
 }  // namespace
 
-TEST_CASE(parts_keep_what_they_hold_until_the_last_copy_is_given_back) {
+TEST_CASE(parts_keep_their_contents_until_the_last_copy_is_returned) {
   struct Held {
     std::uint32_t number = 0, copies = 1;
     const TransportPart* where = nullptr;
@@ -38,7 +38,7 @@ TEST_CASE(parts_keep_what_they_hold_until_the_last_copy_is_given_back) {
   Parts parts;
   std::map<std::uint32_t, Held> plain;
   for (std::uint32_t step = 0; step < 60'000; ++step) {
-    // Waves, so that the room grows beyond one slab and is used again.
+    // In waves, so that the storage grows beyond one slab and is reused.
     const bool filling = step / 10'000 % 2 == 0;
     if (plain.empty() || rng.chance(filling ? 8 : 2, 10)) {
       const std::uint32_t handle = parts.take(numbered(step));
@@ -67,14 +67,14 @@ TEST_CASE(parts_keep_what_they_hold_until_the_last_copy_is_given_back) {
   CHECK(parts.held() == plain.size() && parts.memory_bytes() == memory);
 }
 
-TEST_CASE(a_crew_does_every_task_of_every_batch_once) {
+TEST_CASE(a_thread_team_does_every_task_of_every_batch_once) {
   for (const std::uint32_t threads : {1U, 2U, 3U, 5U}) {
-    Crew crew(threads);
-    CHECK(crew.threads() == threads);
+    ThreadTeam team(threads);
+    CHECK(team.threads() == threads);
     std::vector<std::uint32_t> done(17);  // not atomic: a batch must have ended before the next begins
     for (std::uint32_t batch = 0; batch < 2'000; ++batch) {
       const std::uint32_t count = batch % 18;
-      crew.run(count, [&](std::uint32_t task) { ++done[task]; });
+      team.run(count, [&](std::uint32_t task) { ++done[task]; });
     }
     std::uint32_t expected = 0;
     for (std::uint32_t batch = 0; batch < 2'000; ++batch) expected += batch % 18 > 0 ? 1 : 0;
@@ -86,12 +86,12 @@ TEST_CASE(a_crew_does_every_task_of_every_batch_once) {
   }
 }
 
-TEST_CASE(a_crew_that_is_never_asked_ends) {
-  for (int i = 0; i < 50; ++i) Crew crew(3);
+TEST_CASE(a_thread_team_that_is_never_asked_ends) {
+  for (int i = 0; i < 50; ++i) ThreadTeam team(3);
 }
 
 TEST_CASE(the_caller_waits_for_a_task_that_takes_long) {
-  Crew crew(3);
+  ThreadTeam team(3);
   std::atomic<std::uint32_t> ended{0};
   const auto task = [&](std::uint32_t number) {
     volatile std::uint32_t work = 0;
@@ -99,7 +99,7 @@ TEST_CASE(the_caller_waits_for_a_task_that_takes_long) {
     ++ended;
   };
   for (std::uint32_t batch = 1; batch <= 3; ++batch) {
-    crew.run(4, task);
+    team.run(4, task);
     CHECK(ended == 4 * batch);
   }
 }

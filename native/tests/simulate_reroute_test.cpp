@@ -1,4 +1,4 @@
-// Links that are cut for long: what switches hash goes around them once routing has converged, by times computed by hand.
+// Long link failures: hashed paths avoid them once routing has converged, at times computed by hand.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ FaultTarget uplink(std::uint32_t t0, std::uint32_t t1) {
   return target;
 }
 
-// Host 0 sends one packet to host 2, under the other T0, with `effects` on one of the two ways from the start.
+// Host 0 sends one packet to host 2, under the other T0, with `effects` on one of the two paths from the start.
 struct Crossing {
   std::string transport = "dctcp";
   Effects effects = carrier_loss();
@@ -28,7 +28,7 @@ struct Crossing {
   Routing routing = Routing::kHash;
   std::uint32_t threads = 1;
 
-  // When it arrived, by the way that is cut; -1: never.
+  // Arrival times over the failed path; -1: never.
   std::vector<TimePs> received(std::uint64_t* trace = nullptr) const {
     std::vector<TimePs> times;
     for (std::uint32_t t1 = 0; t1 < 2; ++t1) {
@@ -48,7 +48,7 @@ struct Crossing {
   }
 };
 
-// A packet stored and forwarded over four links of 10 us; 24 bytes are TCP's beside what every packet has around it.
+// A packet stored and forwarded over four links of 10 us; TCP adds 24 bytes to the common headers.
 constexpr TimePs kOneWay = 4 * (10 * kPsPerUs + 8000 * TimePs{kAround + 24 + kPayload});
 
 }  // namespace
@@ -69,7 +69,7 @@ TEST_CASE(routing_moves_only_the_packets_of_dead_paths) {
     there.source_host = back.destination_host = 0;
     there.destination_host = back.source_host = 2;
     there.ev = back.ev = ev;
-    for (const Packet& packet : {there, back}) {  // a link without one of its directions is no link for routing
+    for (const Packet& packet : {there, back}) {  // a link with one dead direction is unusable for routing
       const Route hashed = route_of(shape, packet.source_host, packet.destination_host, ev);
       const Route route = tables.route(0, packet, hashed);
       if (hashed.t0_uplink == 3) {
@@ -127,7 +127,7 @@ TEST_CASE(without_convergence_and_before_it_the_hash_leads_into_the_cut) {
     Crossing crossing;
     crossing.effects = silent ? silence() : carrier_loss();
     (silent ? crossing.reconvergence.down : crossing.reconvergence.blackhole) = 20 * kPsPerMs;
-    const auto times = crossing.received();  // the other kind of dead link: never
+    const auto times = crossing.received();  // the other kind of dead link: no rerouting
     CHECK(std::min(times[0], times[1]) == -1 && std::max(times[0], times[1]) == kOneWay);
     std::swap(crossing.reconvergence.down, crossing.reconvergence.blackhole);
     const auto converged = crossing.received();
@@ -162,8 +162,8 @@ TEST_CASE(a_link_that_is_back_is_used_again_after_the_same_time) {
   CHECK(!avoids(5) && avoids(6) && avoids(25) && !avoids(26));
 }
 
-// Timeouts after 4, 8 and 17 ms: at 4.2, 12.6 and 29.4 ms. Routing has told the host by then that the peer is not to be
-// reached over the plane.
+// Timeouts after 4, 8 and 17 ms: at 4.2, 12.6 and 29.4 ms. By then routing has informed the host that the peer is
+// unreachable over the plane.
 TEST_CASE(roce_with_failover_leaves_a_plane_on_which_its_peer_is_cut_off) {
   for (std::uint32_t plane = 0; plane < 2; ++plane) {
     Cluster cluster;
@@ -173,7 +173,7 @@ TEST_CASE(roce_with_failover_leaves_a_plane_on_which_its_peer_is_cut_off) {
     (void)simulation->add_fault(fault_on(link_of_host(2, plane), carrier_loss(), 0, kNever));
     CHECK(simulation->run_until(kLong) && simulation->all_done());
     const TimePs took = simulation->workload().received[0];
-    const TimePs third = RoceSettings{}.timeout_ps * 3;
+    const TimePs third = RoceSettings{}.timeout * 3;
     CHECK(took < kPsPerMs || (took > third && took < third + kPsPerMs));
   }
 }

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "netsim/simulate/dcqcn.hpp"
 #include "netsim/simulate/roce_endpoint.hpp"
 #include "netsim/simulate/roce_wire.hpp"
 #include "tests/endpoint_pair.hpp"
@@ -27,7 +28,7 @@ constexpr std::uint32_t kFirstBytes = kMiddleBytes + 16;
 
 }  // namespace
 
-TEST_CASE(roce_delivers_once_and_in_order_whatever_the_wire_does) {
+TEST_CASE(roce_delivers_once_and_in_order_over_any_wire) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) test::check_delivery(seed, roce());
 }
 
@@ -46,7 +47,7 @@ TEST_CASE(roce_fills_a_clean_wire) {
   CHECK(net.run(kPsPerSecond));
   CHECK(net.done.size() == 2);
   CHECK(net.done[0].done.kind == Done::Kind::kReceived && net.done[0].done.message == 7);
-  // Back to back through the NIC, then two links and the last packet once more through the switch.
+  // Back to back through the NIC, then two links and the last packet a second time through the switch.
   const TimePs ideal = net.transmit_time(kFirstBytes) + (kPackets - 1) * net.transmit_time(kMiddleBytes) +
                        2 * net.options.delay + net.transmit_time(kMiddleBytes);
   CHECK(net.done[0].time >= ideal && net.done[0].time - ideal <= net.transmit_time(kFirstBytes));
@@ -97,7 +98,7 @@ TEST_CASE(roce_goes_back_to_the_lost_packet_and_sends_all_after_it_again) {
   CHECK(net.run(kPsPerSecond));
   const ConnectionStats stats = net.endpoint(0).stats(number[0]);
   CHECK(naks == 1 && stats.negative_acknowledgements == 1 && stats.losses == 1 && stats.timeouts == 0);
-  // All that left until the NAK had come back: two links and its own transmission twice.
+  // All packets sent until the NAK came back: two links and its own transmission twice.
   const TimePs back = 2 * net.options.delay + 2 * net.transmit_time(82 + 20);
   const auto in_flight = static_cast<std::uint64_t>(back / net.transmit_time(kMiddleBytes));
   const std::uint64_t expected = sent_before_nak - 50 + in_flight;
@@ -119,7 +120,7 @@ TEST_CASE(roce_repairs_a_lost_tail_by_timeout) {
   CHECK(net.run(kPsPerSecond));
   const ConnectionStats stats = net.endpoint(0).stats(number[0]);
   CHECK(stats.timeouts == 2 && stats.resent_packets >= 2);
-  CHECK(net.done.back().time > 2 * settings.timeout_ps && net.done.back().time < 2 * settings.timeout_ps + kPsPerMs);
+  CHECK(net.done.back().time > 2 * settings.timeout && net.done.back().time < 2 * settings.timeout + kPsPerMs);
 }
 
 TEST_CASE(roce_gives_up_after_its_retries) {
@@ -133,7 +134,7 @@ TEST_CASE(roce_gives_up_after_its_retries) {
   CHECK(net.run(kPsPerSecond));
   CHECK(net.reports(0, Done::Kind::kFailed) == (std::vector<MessageId>{1, 2}));
   CHECK(net.endpoint(0).stats(number[0]).timeouts == 4);
-  const TimePs all = (1 + 2 + 4 + 8) * settings.timeout_ps;  // each timer is twice as long
+  const TimePs all = (1 + 2 + 4 + 8) * settings.timeout;  // each timer is twice as long as the one before
   CHECK(net.done.back().time >= all && net.done.back().time < all + kPsPerMs);
   net.post(0, number[0], 3, 4096);  // the QP is in error
   CHECK(net.run(net.now + kPsPerSecond));
@@ -251,7 +252,7 @@ TEST_CASE(dcqcn_sends_at_most_one_cnp_per_interval_and_qp) {
 TEST_CASE(roce_at_the_lowest_rate_does_not_time_out) {
   RoceSettings settings;
   settings.rate.rate_min_bps = 5'000'000;  // 6.7 ms a packet, which is above the timeout
-  settings.rate.increase_timer_ps = 10 * kPsPerSecond;
+  settings.rate.increase_timer = 10 * kPsPerSecond;
   WireOptions options;
   options.ecn_min_bytes = options.ecn_max_bytes = 0;
   Network net(options, roce(settings));
@@ -288,7 +289,7 @@ TEST_CASE(dcqcn_cuts_by_half_of_alpha_and_climbs_back) {
   CHECK(rate.rate_bps(110 * kPsPerUs) == kLine / 8 * 7);
   const std::uint32_t alpha = rate.alpha();  // decayed twice by 1/256
   CHECK(alpha > Dcqcn::kAlphaOne * 99ULL / 100 && alpha < Dcqcn::kAlphaOne * 993ULL / 1000);
-  // From a second cut the target is the rate of then; after five steps it grows by a thousandth of the line.
+  // From a second cut the target is the current rate; after five steps it grows by a thousandth of the line rate.
   const TimePs cut = 110 * kPsPerUs;
   rate.on_cnp(cut);
   const std::uint64_t target = kLine / 8 * 7;
@@ -318,7 +319,7 @@ TEST_CASE(dcqcn_takes_a_series_of_cnps_for_one_event_unless_told_to_clamp) {
 
 TEST_CASE(dcqcn_climbs_by_bytes_sent_as_well) {
   DcqcnSettings settings;
-  settings.increase_timer_ps = kPsPerSecond;
+  settings.increase_timer = kPsPerSecond;
   constexpr std::uint64_t kLine = 100'000'000'000;
   Dcqcn rate(settings, kLine);
   rate.on_cnp(0);

@@ -1,5 +1,5 @@
-// Random small clusters with random work and random faults, by seed: every op happens exactly once or fails, what was
-// received is what was sent, and in the end nothing is left on the way.
+// Random small clusters with random work and random faults, by seed: every op happens exactly once or fails, received
+// bytes equal sent bytes, and no packet remains in flight.
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -144,7 +144,7 @@ void draw_faults(Rng& rng, Simulation& simulation) {
   }
 }
 
-// Whether everything that `op` waits for has happened.
+// True if all dependencies of `op` have happened.
 bool may_start(const Cluster& cluster, const Workload& work, std::uint32_t op) {
   for (const Dependency& dependency : cluster.dependencies) {
     if (dependency.op != op) continue;
@@ -169,7 +169,7 @@ void check_op(const Cluster& cluster, const Workload& work, std::uint32_t op) {
   }
 }
 
-// True: some op failed.
+// Returns true if an op failed.
 bool check_seed(std::uint64_t seed) {
   constexpr const char* kTransports[] = {"mrc", "roce", "dctcp"};
   Rng rng = Rng::for_component(seed, "cluster", 0);
@@ -190,7 +190,7 @@ bool check_seed(std::uint64_t seed) {
   }
   CHECK(simulation->finished() == finished && simulation->stalled() == (finished < work.ops.size()));
   const std::uint64_t received = totals(*simulation).received;
-  CHECK(received >= bytes && received <= bytes + none);  // of a failed send some may have arrived
+  CHECK(received >= bytes && received <= bytes + none);  // part of a failed send may have arrived
   CHECK(simulation->parts_held() == 0 && simulation->fabric().packets_inside() == 0);
   return simulation->failed() > 0;
 }

@@ -1,5 +1,5 @@
-// Whole simulated clusters: times worked out by hand, ops that wait for each other, lanes, and results that depend on
-// neither the number of threads nor on where run_until stops.
+// Whole simulated clusters: times computed by hand, ops with dependencies, lanes, and results that depend neither on
+// the number of threads nor on the stops of run_until.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ using namespace openmrc::test;
 constexpr TimePs kFull = kFullPacket * kBytePs, kLast = kLastPacket * kBytePs;
 constexpr std::uint32_t kAckBytes = 102, kSackBytes = 134;  // on the wire
 
-// When the only op of the cluster has arrived.
+// Arrival time of the only op of the cluster.
 TimePs arrival(Cluster& cluster) {
   const auto simulation = cluster.start();
   CHECK(simulation->run_until(kLong) && simulation->all_done());
@@ -50,7 +50,7 @@ Cluster busy_cluster(std::uint64_t seed) {
       cluster.after(op, before);
     }
   }
-  cluster.compute(0, kAtRest + 1);  // so that the run goes on until everything else has come to rest
+  cluster.compute(0, kAtRest + 1);  // so that the run continues until everything else is at rest
   return cluster;
 }
 
@@ -87,7 +87,7 @@ Outcome run_in_pieces(Cluster& cluster, const std::string& transport, Rng& rng) 
   return outcome(*simulation);
 }
 
-// One plane like the fabric, one that is slower and farther away and has one FIFO for everything.
+// One plane as in the fabric, one slower and farther away with a single FIFO.
 void make_unlike(Cluster& cluster) {
   FabricConfig& fabric = cluster.config.fabric;
   fabric.unlike = {fabric.ports, fabric.ports};
@@ -135,7 +135,8 @@ TEST_CASE(a_packet_takes_the_time_of_the_plane_that_carries_it) {
   CHECK(arrival(cluster, 1, 2 * kPayload) == std::max(2 * kFull + 2 * kDelay, 8 * kLast + 14 * kDelay));
   cluster.config.nic_latency = 3 * kPsPerUs;
   CHECK(arrival(cluster, 1, 2 * kPayload) == 8 * kLast + 14 * kDelay + 6 * kPsPerUs);
-  cluster.config.fabric.unlike[1] = cluster.config.fabric.unlike[0];  // its own again, and as the other
+  cluster.config.fabric.unlike[1] =
+      cluster.config.fabric.unlike[0];  // its own settings again, and equal to the other's
   CHECK(arrival(cluster, 1, 2 * kPayload) == 2 * kLast + 2 * kDelay + 6 * kPsPerUs);
 }
 
@@ -196,7 +197,7 @@ TEST_CASE(a_chain_starts_each_send_at_the_instant_the_one_before_arrives) {
   for (std::uint32_t i = 0; i < 6; ++i) CHECK(work.completed[i] > work.received[i]);
 }
 
-TEST_CASE(a_barrier_lets_nobody_go_before_the_last_one_is_there) {
+TEST_CASE(a_barrier_ends_after_the_last_rank_has_arrived) {
   Cluster cluster;
   std::vector<std::uint32_t> gather, release, work_after;
   for (std::uint32_t host = 1; host < 4; ++host) {
@@ -285,7 +286,7 @@ TEST_CASE(a_message_longer_than_the_standards_largest_arrives_as_one) {
   const auto simulation = cluster.start();
   CHECK(simulation->run_until(kLong) && simulation->all_done());
   CHECK(totals(*simulation).received == kMessageBytesMax + 5);
-  // Two planes at the line rate: not as two messages one after the other.
+  // Two planes at the line rate: faster than two messages one after the other.
   CHECK(simulation->workload().received[0] < 105 * wire_time(8192 + kFullPacket - kPayload) * 131'073 / 200);
 }
 

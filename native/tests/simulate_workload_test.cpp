@@ -1,4 +1,4 @@
-// Ops that wait for each other, as one host sees them: when each starts, what it waits for, how a send is split.
+// Dependent ops from the view of one host: start times, dependencies, splitting of a send.
 #include <cstdint>
 #include <vector>
 

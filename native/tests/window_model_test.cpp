@@ -1,5 +1,5 @@
-// The window's data structures against plain models of them, and SACKs against what really arrived: random histories,
-// each named by its seed.
+// The window's data structures against plain models, and SACKs against actual arrivals: random histories, each
+// identified by its seed.
 #include <map>
 #include <set>
 #include <vector>
@@ -34,7 +34,7 @@ TEST_CASE(bit_ring_agrees_with_a_set_of_psns) {
           ring.clear(psn);
           model.erase(psn);
           break;
-        default: {  // the window moves on
+        default: {  // the window advances
           const auto count = static_cast<std::uint32_t>(rng.below(bits / 2));
           const auto end = model.lower_bound(low + count);
           CHECK(ring.clear_range(low, count) == static_cast<std::uint32_t>(std::distance(model.begin(), end)));
@@ -112,7 +112,7 @@ TEST_CASE(send_window_agrees_with_a_map_of_packets) {
   }
 }
 
-// Whatever is lost on the way: a SACK acknowledges exactly packets that arrived, and its cumulative PSN covers no hole.
+// With any losses, a SACK acknowledges exactly packets that arrived, and its cumulative PSN covers no gap.
 // proves A.5.1
 TEST_CASE(sacks_tell_the_truth) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
@@ -130,7 +130,7 @@ TEST_CASE(sacks_tell_the_truth) {
       if (from == 0 && wire::is_data(packet.bth.opcode)) {
         if (rng.chance(1, 10)) return test::Fate::kDrop;
         flying.arrival += static_cast<TimePs>(rng.below(100)) * kPsPerUs;
-        arrived.insert(extend24(packet.bth.psn, first));  // will have, when its time comes
+        arrived.insert(extend24(packet.bth.psn, first));  // will have arrived at that time
       } else if (from == 1 && packet.bth.opcode == wire::Opcode::kSack) {
         ++sacks;
         const Psn cack = extend24(packet.seth.cack_psn, first);

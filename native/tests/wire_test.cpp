@@ -1,4 +1,4 @@
-// Packets: round trips, every length of every opcode, and each thing that a peer can get wrong.
+// Packets: round trips, every length of every opcode, and every malformed field that a peer can send.
 #include <cstring>
 #include <vector>
 
@@ -41,7 +41,7 @@ Packet draw(Opcode opcode, std::uint64_t seed) {
   return test::draw_packet(opcode, [&rng] { return rng.next(); });
 }
 
-// Headers of `opcode` with bytes of our choice, to break them.
+// Headers of `opcode` with chosen bytes, to corrupt them.
 std::vector<std::uint8_t> valid(Opcode opcode) { return datagram_of(draw(opcode, 7), 0); }
 
 ParseError error_of(const std::vector<std::uint8_t>& bytes) {

@@ -1,4 +1,4 @@
-// Packets as tests need them: every opcode, random field values, equality of what the opcode carries.
+// Packets for tests: every opcode, random field values, equality of the opcode's fields.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ inline constexpr std::array kAllOpcodes = {
     wire::Opcode::kProbe,
 };
 
-// Equality of all headers that the opcode calls for. Length members are the caller's business.
+// Equality of all headers in the opcode's stack. Length members are the caller's responsibility.
 inline bool same_headers(const wire::Packet& a, const wire::Packet& b) {
   if (a.bth != b.bth) return false;
   switch (a.bth.opcode) {

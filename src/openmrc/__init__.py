@@ -79,7 +79,7 @@ _OF_VERBS = {"Device", "Transport"}
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the native half only when it is needed, so that `openmrc --help` and `import openmrc.units` are quick."""
+    """Loads the native half on first use, so that `openmrc --help` and `import openmrc.units` are quick."""
     if name not in __all__:
         msg = f"module 'openmrc' has no attribute {name!r}"
         raise AttributeError(msg)

@@ -1,22 +1,22 @@
-"""Everything openmrc raises on purpose.
+"""Exceptions that openmrc raises deliberately.
 
 OpenmrcError
-├── ConfigError            a value somebody wrote: which field, what it says, what is allowed, where   (also ValueError)
-├── VerbsError             a verb refused a call; `.status` names why, `.errno` is the C one
+├── ConfigError            an invalid value from the user: field, value, allowed values, location      (also ValueError)
+├── VerbsError             a verb refused a call; `.status` is the reason, `.errno` its C equivalent
 │   ├── InvalidArgumentError                                                                        (also ValueError)
 │   ├── InvalidStateError  the QP is not in a state that allows the call
 │   │   └── ForkedError    the object belongs to the process that this one was forked from
 │   ├── QueueFullError     more work requests than the queue holds: poll completions first
 │   ├── LimitError         over a limit of the device
-│   ├── BusyError          something still uses the object
+│   ├── BusyError          the object is still in use
 │   └── NotFoundError                                                                              (also LookupError)
 ├── DeviceError            the operating system refused: address in use, no such interface, ...       (also OSError)
 ├── PeerError              the other end                                                   (also ConnectionError)
-│   ├── PeerUnreachableError  nobody answered at that address in the time allowed
-│   └── HandshakeError        it answered, but not as an openmrc peer, or the two cannot agree
+│   ├── PeerUnreachableError  no answer from that address in the time allowed
+│   └── HandshakeError        an answer, but not from an openmrc peer, or no common settings
 └── WorkError              a posted request completed without success; `.status` is the completion's
 
-What a peer sends can never raise anything but PeerError and WorkError.
+Input from a peer can only raise PeerError and WorkError.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ __all__ = [
 
 
 class OpenmrcError(Exception):
-    """Base of everything openmrc raises on purpose."""
+    """Base of all exceptions of openmrc."""
 
 
 class ConfigError(OpenmrcError, ValueError):
-    """A value that somebody wrote is wrong.
+    """A value from the user is invalid.
 
     The message reads `file:line: field: value: allowed (hint)`, as far as these are known.
 
     Args:
-        field: Dotted name as the user wrote it, for example `links.rate`.
-        value: What the user wrote.
-        allowed: What is allowed, in words: "a rate above 0, such as 10G".
-        source: File the value comes from.
+        field: Dotted name in the user's terms, for example `links.rate`.
+        value: The user's value.
+        allowed: The allowed values, in words: "a rate above 0, such as 10G".
+        source: File that contains the value.
         line: Line in that file, from 1.
-        hint: What the user probably wants, in words.
+        hint: The probable intention of the user, in words.
     """
 
     def __init__(
@@ -129,20 +129,20 @@ class NotFoundError(VerbsError, LookupError):
 
 
 class DeviceError(OpenmrcError, OSError):
-    """The operating system refused something the device needs; `errno` says what, as in any OSError."""
+    """The operating system refused an operation of the device; `errno` is the reason, as in any OSError."""
 
 
 class PeerError(OpenmrcError, ConnectionError):
-    """The other end is not there, or not what was expected."""
+    """The other end is missing, or behaves unexpectedly."""
 
 
 class PeerUnreachableError(PeerError):
-    """Nobody answered at an address in the time allowed.
+    """No answer from an address in the time allowed.
 
     Args:
         address: Address and port as tried.
-        waited_s: How long was waited.
-        reason: What the operating system said, if it said anything.
+        waited_s: Duration of the wait.
+        reason: Error of the operating system, if any.
     """
 
     def __init__(self, address: str, waited_s: float, reason: str = "no answer") -> None:
@@ -153,17 +153,17 @@ class PeerUnreachableError(PeerError):
 
 
 class HandshakeError(PeerError):
-    """The peer answered, but not as an openmrc peer, or the two cannot agree on how to talk."""
+    """The peer answered, but is not an openmrc peer, or the two have no common settings."""
 
 
 class WorkError(OpenmrcError):
     """A posted request completed without success.
 
     Args:
-        status: Status of the completion, by the name verbs give it: `RETRY_EXC_ERR`.
-        message: What happened, in words.
-        errno: With which the operating system refused this side's packets on every port that has a carrier; None: it
-            did not, or all ports are down.
+        status: Status of the completion, in the terms of verbs: `RETRY_EXC_ERR`.
+        message: The failure, in words.
+        errno: Error with which the operating system refused this side's packets on every port that has a carrier;
+            None: it did not, or all ports are down.
     """
 
     def __init__(self, status: str, message: str, errno: int | None = None) -> None:

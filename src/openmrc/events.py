@@ -1,8 +1,8 @@
-"""Events of a device, typed; see `openmrc.verbs.events`."""
+"""Events of a device, typed; see `openmrc.verbs.event_stream`."""
 
 from __future__ import annotations
 
-from openmrc.verbs.events import (
+from openmrc.verbs.event_stream import (
     CqOverrun,
     Event,
     EventSubscription,

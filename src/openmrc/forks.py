@@ -1,4 +1,4 @@
-"""Objects that a forked child must let go: it gets copies of their descriptors, and none of their threads."""
+"""Cleanup in forked children, which get copies of an object's descriptors but none of its threads."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ class Forkable(Protocol):
     """An object with sockets, threads or locks."""
 
     def _leave_to_parent(self) -> None:
-        """In a forked child: closes its copies of sockets, without sending or waiting, and refuses every later use."""
+        """Called in a forked child: closes its copies of sockets, without sending or waiting; every later use is
+        refused.
+        """
 
 
 _objects: WeakSet[Forkable] = WeakSet()
 
 
 def keep_from_children(target: Forkable) -> None:
-    """Has `target` let go in every child that this process forks from now on."""
+    """Registers `target` for cleanup in every child that this process forks from now on."""
     _objects.add(target)
 
 
 class Ownership:
-    """Remembers the process that made an object."""
+    """Remembers the process that created an object."""
 
     __slots__ = ("_process",)
 
@@ -35,7 +37,7 @@ class Ownership:
         self._process = os.getpid()
 
     def check(self) -> None:
-        """Returns in the process that made the object.
+        """Returns in the process that created the object.
 
         Raises:
             ForkedError: in any other process.

@@ -1,7 +1,7 @@
-"""Rates, times and sizes as people write them, to and from integers.
+"""Rates, times and sizes in human notation, to and from integers.
 
 Decimal prefixes count by 1,000 (`250Mbit`, `10G`, `4kB`), binary ones by 1,024 (`64KiB`). Arithmetic is exact: `0.1us`
-is 100,000 ps, not nearly so.
+is exactly 100,000 ps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 RATE_BPS_RANGE = (1_000, 100_000_000_000_000)
-"""Least and greatest speed of a port or a connection, in bit/s."""
+"""Least and greatest speed of a port or a connection, in b/s."""
 
 _NUMBER = re.compile(r"\s*(\d+(?:_\d+)*(?:\.\d+)?|\.\d+)\s*([a-zA-Zµμ/%]*)\s*\Z")
 
@@ -101,7 +101,7 @@ def parse_time(text: str | float, field: str = "time") -> int:
 
 
 def parse_time_ns(text: str | float, field: str = "time") -> int:
-    """Nanoseconds of a time; `500ps` is refused, being none.
+    """Nanoseconds of a time; `500ps` is refused, as it is not a whole number of them.
 
     Raises:
         ConfigError: naming `field` and what is allowed.
@@ -141,10 +141,8 @@ def _format(value: float, steps: tuple[tuple[int, str], ...]) -> str:
 
 
 def format_rate(rate_bps: float) -> str:
-    """`1.5 Gbit/s` of a rate in bits per second, three decimals at most."""
-    return _format(
-        rate_bps, ((10**12, "Tbit/s"), (10**9, "Gbit/s"), (10**6, "Mbit/s"), (10**3, "kbit/s"), (1, "bit/s"))
-    )
+    """`1.5 Gb/s` of a rate in bits per second, three decimals at most."""
+    return _format(rate_bps, ((10**12, "Tb/s"), (10**9, "Gb/s"), (10**6, "Mb/s"), (10**3, "kb/s"), (1, "b/s")))
 
 
 def format_time(time_ps: float) -> str:

@@ -1,4 +1,4 @@
-"""Environment variables that openmrc reads, and warnings about those that it does not know."""
+"""Environment variables of openmrc, and warnings about unknown ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OF_THE_TESTS = ("OPENMRC_SCENARIOS", "OPENMRC_TEST_BUILD", "OPENMRC_TEST_PROCES
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """A warning for each variable that begins with OPENMRC_ and that nothing reads, with the nearest name.
+    """A warning for each variable that begins with OPENMRC_ and has no meaning, with the nearest known name.
 
     Args:
         environment: Of the process.
@@ -50,7 +50,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 
 def _warning(name: str) -> str:
-    # Without the prefix, which alone would make any two of them similar.
+    # Compared without the prefix, which alone would make any two of them similar.
     close = get_close_matches(name.upper().removeprefix(_PREFIX), [one.removeprefix(_PREFIX) for one in VARIABLES], n=1)
     hint = f"did you mean {_PREFIX + close[0]!r}?" if close else f"known are {', '.join(VARIABLES)}"
     return f"the environment variable {name} has no effect, as there is none of this name ({hint})"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from openmrc._native.simulate import Simulation
+from openmrc.fabric.native_settings import Routing
 
 MS = 10**9  # picoseconds
 
@@ -40,7 +41,14 @@ EFFECTS: dict[str, Any] = {
     "reorder_ppb": 0,
     "reorder_delay_ps": 0,
 }
-ANYWHERE = (None, None, None, None, 0, None)
+
+
+def fault(
+    effects: dict[str, Any] | None = None, start_ps: int = 0, duration_ps: int | None = None, **place: Any
+) -> Any:
+    """A silent fault of the whole fabric, or of a place."""
+    values = {"place": place, "effects": EFFECTS | (effects or {}), "start_ps": start_ps, "duration_ps": duration_ps}
+    return values | {"period_ps": 0}
 
 
 def config(transport: str = "mrc", **settings: Any) -> dict[str, Any]:
@@ -53,9 +61,9 @@ def config(transport: str = "mrc", **settings: Any) -> dict[str, Any]:
             "t1s": 2,
             "t0s_per_pod": 0,
             "t1_uplinks": 0,
-            "routing": "modulo",
+            "routing": Routing.MODULO,
         },
-        "ports": [dict(PORT) for _ in range(6)],
+        "ports": {kind: dict(PORT) for kind in ("nic_up", "nic_down", "t0_up", "t1_down", "t1_up", "t2_down")},
         "queued": None,
         "seed": 1,
         "payload_mtu": 1024,
@@ -65,12 +73,12 @@ def config(transport: str = "mrc", **settings: Any) -> dict[str, Any]:
         "doorbell_ps": 0,
         "lanes": 1,
         "threads": 1,
-        "transport": {"name": transport, **settings},
+        transport: settings,
     }
 
 
 def ops(**columns: Any) -> dict[str, np.ndarray]:
-    """Host 0 sends 5,000 bytes to host 2, computes 1 ms, and sends back what came from host 2."""
+    """Host 0 sends 5,000 bytes to host 2, computes 1 ms, and host 2 sends them back."""
     values: dict[str, Any] = {
         "kind": [0, 1, 0],
         "host": [0, 0, 2],
@@ -99,7 +107,7 @@ def started(transport: str = "mrc") -> Simulation:
 
 
 @pytest.mark.parametrize("transport", ["mrc", "roce", "dctcp"])
-def test_what_is_documented_runs_and_every_column_has_its_length(transport: str) -> None:
+def test_documented_calls_run_and_every_column_has_its_length(transport: str) -> None:
     simulation = started(transport)
     assert simulation.verdict == "running"
     assert simulation.now_ps == 0
@@ -144,7 +152,7 @@ def _set(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def _port(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    return lambda cfg: cfg["ports"][2].update({name: value})
+    return lambda cfg: cfg["ports"]["t0_up"].update({name: value})
 
 
 @pytest.mark.parametrize(
@@ -153,25 +161,28 @@ def _port(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (_shape("planes", 0), "planes"),
         (_shape("planes", 65), "planes"),
         (_shape("hosts", 0), "hosts"),
-        (_shape("hosts_per_t0", 0), "T0s"),
-        (_shape("t1s", 0), "T1s"),
-        (_shape("t1s", 65536), "T1s"),
+        (_shape("hosts_per_t0", 0), "hosts_per_t0"),
+        (_shape("t1s", 0), "t1s"),
+        (_shape("t1s", 65536), "t1s"),
         (_shape("t0s_per_pod", 2), "third tier needs pods"),
         (_shape("t1_uplinks", 2), "third tier needs pods"),
-        (_shape("routing", "random"), "modulo, hash or adaptive"),
-        (_port("rate_bps", 0), "port settings"),
-        (_port("delay_ps", -1), "port settings"),
+        (_shape("routing", "random"), "MODULO, HASH or ADAPTIVE"),
+        (_port("rate_bps", 0), "rate_bps"),
+        (_port("delay_ps", -1), "delay_ps"),
         (_port("ecn_min_bytes", 1), "port settings"),
-        (lambda cfg: cfg["ports"].pop(), "each kind of port"),
+        (lambda cfg: cfg["ports"].pop("t0_up"), "PlanePorts needs it"),
+        (lambda cfg: cfg.update(unlike=[cfg["ports"]]), "ports of every plane"),
         (_set("threads", 0), "threads"),
         (_set("threads", 257), "threads"),
         (_set("lanes", 0), "lanes"),
         (_set("doorbell_ps", -1), "doorbell_ps"),
         (_set("payload_mtu", 255), "payload_mtu"),
         (_set("payload_mtu", 8193), "payload_mtu"),
-        (lambda cfg: [port.update(delay_ps=0) for port in cfg["ports"]], "needs a delay"),
-        (_set("queued", {"buffer": 1}), "unknown setting: buffer"),
-        (_set("transport", {"name": "tcp"}), "mrc, roce or dctcp"),
+        (lambda cfg: [port.update(delay_ps=0) for port in cfg["ports"].values()], "needs a delay"),
+        (_set("queued", {"buffer": 1}), "did you mean 'buffer_bytes'"),
+        (_set("tcp", {}), "mrc, roce, dctcp"),
+        (_set("roce", {}), "mrc, roce or dctcp"),
+        (_set("mrc", None), "mrc, roce or dctcp"),
     ],
 )
 def test_settings_that_make_no_simulation_are_refused(change: Callable[[dict[str, Any]], Any], message: str) -> None:
@@ -181,7 +192,7 @@ def test_settings_that_make_no_simulation_are_refused(change: Callable[[dict[str
         Simulation(wrong)
 
 
-@pytest.mark.parametrize("section", ["shape", "ports", "seed", "payload_mtu", "nic_latency_ps", "lanes", "transport"])
+@pytest.mark.parametrize("section", ["shape", "ports", "seed", "payload_mtu", "nic_latency_ps", "lanes", "mrc"])
 def test_a_section_that_is_missing_is_named(section: str) -> None:
     wrong = config()
     del wrong[section]
@@ -192,12 +203,15 @@ def test_a_section_that_is_missing_is_named(section: str) -> None:
 @pytest.mark.parametrize(
     ("transport", "settings", "message"),
     [
-        ("mrc", {"selector": "mrc"}, "unknown setting: selector"),
-        ("mrc", {"ev_selector": "magic"}, "EV selector"),
+        ("mrc", {"selector": "mrc"}, "did you mean 'ev_selector'"),
+        ("mrc", {"ev_selector": "magic"}, "ev_selector"),
         ("mrc", {"controller": "magic"}, "controller"),
-        ("roce", {"dcqnc": True}, "unknown setting: dcqnc"),
-        ("roce", {"ev_selector": "mrc"}, "unknown setting: ev_selector"),
-        ("dctcp", {"rto_ps": 1}, "unknown setting: rto_ps"),
+        ("mrc", {"cc": {"eta": 1}}, "eta_permille"),
+        ("mrc", {"denied": [{"plane": 1}]}, "DeniedPath needs it"),
+        ("mrc", {"watched": [-1]}, "watched"),
+        ("roce", {"dcqnc": True}, "did you mean 'dcqcn'"),
+        ("roce", {"ev_selector": "mrc"}, "ev_selector"),
+        ("dctcp", {"rto_ps": 1}, "did you mean 'rto_"),
     ],
 )
 def test_unknown_settings_of_a_transport_are_named(transport: str, settings: dict[str, Any], message: str) -> None:
@@ -236,7 +250,7 @@ def test_ops_out_of_range_are_refused(columns: dict[str, Any], message: str) -> 
     simulation = Simulation(config())
     with pytest.raises(ValueError, match=message):
         simulation.add_ops(**ops(**columns))
-    simulation.add_ops(**ops())  # what was refused left nothing behind
+    simulation.add_ops(**ops())  # refused calls have left nothing behind
     assert simulation.run_until(1000 * MS)
     assert simulation.verdict == "done"
 
@@ -258,7 +272,7 @@ def test_the_order_of_calls_is_watched() -> None:
     for too_early in (
         lambda: simulation.run_until(1),
         lambda: simulation.op_times(),
-        lambda: simulation.add_fault(ANYWHERE, EFFECTS, 0, None, 0),
+        lambda: simulation.add_fault(fault()),
         lambda: simulation.verdict,
     ):
         with pytest.raises(ValueError, match="add_ops comes first"):
@@ -269,32 +283,30 @@ def test_the_order_of_calls_is_watched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "effects", "times", "message"),
+    ("values", "message"),
     [
-        ((2, None, None, None, 0, None), {}, (0, None, 0), "no such place"),
-        ((0, 4, None, None, 0, None), {}, (0, None, 0), "no such place"),
-        ((0, None, None, 2, 0, None), {}, (0, None, 0), "no such place"),
-        ((0, None, None, 0, 0, 0), {}, (0, None, 0), "no such place"),  # two tiers have no T2
-        ((0, 0, None, None, 3, None), {}, (0, None, 0), "direction"),
-        ((0, 0, None), {}, (0, None, 0), "a target is"),
-        (ANYWHERE, {"loss_ppb": 10**9 + 1}, (0, None, 0), "a share"),
-        (ANYWHERE, {"rate_ppm": 0}, (0, None, 0), "effects out of range"),
-        (ANYWHERE, {"rate_ppm": 1_000_001}, (0, None, 0), "effects out of range"),
-        (ANYWHERE, {"delay_ps": -1}, (0, None, 0), "effects out of range"),
-        (ANYWHERE, {"burst_packets": 0}, (0, None, 0), "effects out of range"),
-        (ANYWHERE, {}, (0, 0, 0), "times of the fault"),
-        (ANYWHERE, {}, (0, 10, -1), "times of the fault"),
-        (ANYWHERE, {}, (MS - 1, None, 0), "times of the fault"),  # that is over
+        ({"plane": 2}, "no such place"),
+        ({"plane": 0, "host": 4}, "no such place"),
+        ({"plane": 0, "t1": 2}, "no such place"),
+        ({"plane": 0, "t1": 0, "t2": 0}, "no such place"),  # two tiers have no T2
+        ({"plane": 0, "host": 0, "direction": 3}, "BOTH, TX or RX"),
+        ({"nic": 0}, "allowed: plane, host"),
+        ({"effects": {"loss_ppb": 10**9 + 1}}, "loss_ppb"),
+        ({"effects": {"rate_ppm": 0}}, "rate_ppm"),
+        ({"effects": {"rate_ppm": 1_000_001}}, "rate_ppm"),
+        ({"effects": {"delay_ps": -1}}, "delay_ps"),
+        ({"effects": {"burst_packets": 0}}, "burst_packets"),
+        ({"duration_ps": 0}, "duration_ps"),
+        ({"start_ps": MS - 1}, "not before now_ps"),
     ],
 )
-def test_faults_that_cannot_be_are_refused(
-    target: tuple[Any, ...], effects: dict[str, Any], times: tuple[Any, ...], message: str
-) -> None:
+def test_faults_that_cannot_be_are_refused(values: dict[str, Any], message: str) -> None:
     simulation = started()
     simulation.run_until(MS)
-    start, duration, period = times
     with pytest.raises(ValueError, match=message):
-        simulation.add_fault(target, EFFECTS | effects, start if message.startswith("times") else MS, duration, period)
+        simulation.add_fault(fault(**{"start_ps": MS} | values))
+    with pytest.raises(ValueError, match="period_ps"):
+        simulation.add_fault(fault(start_ps=MS) | {"period_ps": -1})
 
 
 def test_links_that_do_not_exist_are_refused() -> None:
@@ -307,7 +319,7 @@ def test_links_that_do_not_exist_are_refused() -> None:
 def test_a_run_without_a_way_is_failed_and_one_that_waits_for_itself_stalled() -> None:
     cut_off = Simulation(config("roce", timeout_ps=MS, retries=1))
     cut_off.add_ops(**ops())
-    cut_off.add_fault((None, 2, None, None, 0, None), EFFECTS, 0, None, 0)
+    cut_off.add_fault(fault(host=2))
     assert cut_off.run_until(1000 * MS)
     assert cut_off.verdict == "failed"
     assert not cut_off.finished

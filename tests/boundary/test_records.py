@@ -30,19 +30,33 @@ from openmrc.verbs import (
     ToRtr,
     ToRts,
 )
-from openmrc.verbs.events import event_of
+from openmrc.verbs.event_stream import event_of
 
 SPEC = load(Path(__file__).resolve().parents[2] / "spec")
 PEER = Peer(("127.0.0.77",))
+PORT = {"rate_bps": 10**9, "delay_ps": 10**6, "queue_bytes": 1000, "control_queue_bytes": 1000}
+PORTS = dict.fromkeys(("nic_up", "nic_down", "t0_up", "t1_down"), PORT)
+FABRIC = {"shape": {"planes": 1, "hosts": 2, "hosts_per_t0": 1, "t1s": 1}, "ports": PORTS}
 NEEDED: dict[str, dict[str, Any]] = {
     "ToRtr": {"peer": PEER, "destination_qp": 17, "rq_psn": 0},
     "ToRts": {"sq_psn": 0},
     "PortSettings": {"local": "127.0.0.1", "advertise": "127.0.0.1"},
+    "PathCopy": {"from_peer": False, "at": 0, "bits": 1, "to": 0},
+    "PathRule": {"prefix": "fd00::", "prefix_bits": 16, "base": "fc00::"},
+    "FabricShape": {"planes": 1, "hosts": 2, "hosts_per_t0": 1, "t1s": 1},
+    "PortConfig": PORT,
+    "PlanePorts": PORTS,
+    "ScheduledFault": {"place": {}, "effects": {}},
+    "DeniedPath": {"plane": 0, "t0_uplink": 0},
+    "EmulatorSettings": FABRIC
+    | {"seed": 0, "udp_port": 4791, "header_bytes": 28, "tick_ps": 1, "local": [], "advertised": []},
+    "SimulationSettings": FABRIC
+    | {"seed": 0, "payload_mtu": 1024, "header_bytes": 28, "base_rtt_ps": 0, "nic_latency_ps": 0, "lanes": 1},
 }
 CLASSES = {
     one.__name__: one for one in (QpInitAttributes, ToInit, ToRtr, ToRts, CcConfig, DeviceSettings)
 } | {"QpSettingsFields": QpSettings}  # fmt: skip
-READ = sorted(record.name for record in SPEC.records.values() if record.has_reader and not record.counters)
+READ = sorted(record.name for record in SPEC.records.values() if record.has_reader and not record.from_native)
 FIELDS = [(name, field) for name in READ for field, _ in SPEC.flat(SPEC.records[name])]
 
 
@@ -51,7 +65,11 @@ def check(record: str, **values: object) -> None:
 
 
 def allowed(field: Field) -> list[Any]:
-    """Values at the ends of what a field allows."""
+    """Values at the limits of a field."""
+    if field.list:
+        return [[], [NEEDED.get(field.type, {})] * 2] if field.type in SPEC.records else [[]]
+    if field.type in SPEC.records:
+        return [NEEDED.get(field.type, {})]
     if field.type in SPEC.enumerations:
         return [value.number for value in SPEC.enumerations[field.type].values]
     if field.choices == "ev_selector_names":
@@ -67,6 +85,10 @@ def allowed(field: Field) -> list[Any]:
 
 def refused(field: Field) -> list[Any]:
     """Values beyond what a field allows, and of other types."""
+    if field.list:
+        return [3, "text", ()]
+    if field.type in SPEC.records:
+        return [3, "text", []]
     if field.type == "bool":
         return [1, "on", 0.5]
     if field.type == "text":
@@ -84,7 +106,7 @@ def refused(field: Field) -> list[Any]:
 
 
 @pytest.mark.parametrize(("record", "field"), FIELDS, ids=lambda one: one if isinstance(one, str) else one.name)
-def test_every_field_takes_what_is_described_and_nothing_else(record, field):
+def test_every_field_takes_exactly_the_described_values(record, field):
     for value in allowed(field) + [None] * field.nullable:
         check(record, **{field.name: value})
     for value in refused(field):
@@ -158,7 +180,7 @@ def qp(device: Device) -> Iterator[QueuePair]:
 
 
 def test_every_step_reads_its_record_strictly(qp):
-    """The native methods themselves: the classes cannot make such dictionaries."""
+    """The native methods themselves, since the classes cannot create such dictionaries."""
     native, number = qp._native, qp.qp_num
     calls = {
         "ToInit": lambda values: native.qp_to_init(number, values, {}, qp.device.evs(), "nscc", {}),
@@ -178,14 +200,14 @@ def test_every_step_reads_its_record_strictly(qp):
     assert qp.state is QpState.RST
 
 
-def test_what_is_no_step_is_refused(qp):
+def test_objects_other_than_steps_are_refused(qp):
     for wrong in (QpState.INIT, "RTS", None, QpInitAttributes()):
         with pytest.raises(InvalidArgumentError, match="not a step"):
             qp.modify(wrong)
 
 
 def test_values_reach_the_engine(qp):
-    """A window of one message in flight, a selector, a signal: what was given is what the QP answers."""
+    """A window of one message in flight, a selector, a signal: the QP reports the given values."""
     qp.modify(ToInit(ev_selector="single", signal=PathSignal.DELAY, probe_successes=255))
     assert qp.state is QpState.INIT
     qp.modify(ToRtr(peer=PEER, destination_qp=0xFFFFFF, rq_psn=0xFFFFFF, payload_mtu=8192, mpr_units=255))
@@ -218,7 +240,7 @@ def test_the_native_device_reads_its_settings_and_ports_strictly():
         _native.Device([port | {"receive": "nowhere"}], {}, [], None)
 
 
-# --- what the native side hands over
+# --- records of the native side
 
 STATISTICS = {
     "QueuePairStatistics": lambda qp: qp.statistics(),

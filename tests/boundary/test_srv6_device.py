@@ -1,4 +1,4 @@
-"""A device from a path file: ports, EVs, what it refuses, and a WRITE without switches: the peer itself is the path."""
+"""A device from a path file: ports, EVs, refusals, and a WRITE without switches, with the peer itself as the path."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_planned_path_file_needs_its_addresses_on_the_machine():
         Device(paths=planned)
 
 
-def test_what_is_written_over_srv6_arrives_and_without_offloads():
+def test_writes_over_srv6_arrive_without_offloads():
     memory = np.zeros(1 << 20, dtype=np.uint8)
     message = np.random.default_rng(3).integers(0, 256, len(memory), dtype=np.uint8)
     with (
@@ -90,7 +90,7 @@ def test_what_is_written_over_srv6_arrives_and_without_offloads():
             assert connection.agreed["payload_mtu"] == 4096
             connection.write(message).wait(timeout_s=10)
             assert np.array_equal(memory, message)
-            # A busy machine answers late, and paths that were given up for it come back.
+            # A busy machine answers late, and paths given up because of it come back.
             until(lambda: Counter(value >> 16 for value in connection.qp.active_evs()) == {0: 11, 1: 11, 5: 11})
         socket = near.statistics().ports[0].socket
         assert not socket.segmentation_offload
@@ -164,7 +164,7 @@ def test_only_paths_of_the_path_file_can_be_in_a_profile():
         ({"paths": paths(), "evs_per_port": 1025}, "evs_per_port"),
     ],
 )
-def test_what_cannot_be_a_path_is_refused_by_name(settings, field):
+def test_invalid_paths_are_refused_by_name(settings, field):
     with pytest.raises(ConfigError) as caught:
         Device(udp_port=UDP_PORT, **settings)
     assert caught.value.field == field

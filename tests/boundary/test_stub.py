@@ -1,4 +1,4 @@
-"""The committed stubs of the extension are those that the built extension has."""
+"""The committed stubs of the extension equal those of the built extension."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def test_the_committed_stubs_are_current(tmp_path: Path, repository: Path) -> No
     fresh = sorted((tmp_path / "_native").glob("*.pyi"))
     assert [path.name for path in fresh] == sorted(path.name for path in committed.glob("*.pyi")), HINT
     for path in fresh:
-        # By syntax tree: the committed ones are formatted.
+        # Compared as syntax trees, since the committed ones are formatted.
         built, known = ast.parse(path.read_text()), ast.parse((committed / path.name).read_text())
         assert ast.dump(built) == ast.dump(known), HINT

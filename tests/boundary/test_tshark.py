@@ -1,4 +1,4 @@
-"""tshark, which knows RoCEv2 and nothing of us, reads the packets of the RC fallback as we meant them."""
+"""tshark, an independent RoCEv2 decoder, reads the packets of the RC fallback as intended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LENGTH = 3 * 1024 + 5
 IMMEDIATE = 0xFEEDF00D
 OP = wire.Opcode
 
-# (opcode, payload bytes, name that tshark gives the opcode)
+# (opcode, payload bytes, tshark's name of the opcode)
 WRITES = [
     (OP.RC_WRITE_FIRST, 1024, "rdma write first"),
     (OP.RC_WRITE_MIDDLE, 1024, "rdma write middle"),
@@ -156,7 +156,7 @@ def test_acknowledgements(tmp_path, family):
 
 
 def test_a_broken_packet_is_complained_about(tmp_path):
-    """Without this, "no complaints" above could mean that none are ever seen."""
+    """Proves that tshark can complain, without which "no complaints" above would mean nothing."""
     flow = FLOWS["ipv4"]
     datagram = sealed(rc_packet(OP.RC_WRITE_ONLY, 1), b"", flow)[:20]
     assert dissected(tmp_path, [datagram], flow)[0]["complaints"] != ""
@@ -167,7 +167,7 @@ def test_a_broken_packet_is_complained_about(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="captures need root")
 @pytest.mark.parametrize(("family", "loopback"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
 def test_a_socket_sends_what_the_icrc_assumes(tmp_path, family, loopback):
-    """The ICRC covers IPv4's identification and flags: 0 and "don't fragment" where path MTU discovery is on."""
+    """The ICRC covers IPv4's identification and flags: 0 and "don't fragment" with path MTU discovery."""
     pcap = tmp_path / "sent.pcap"
     with socket.socket(family, socket.SOCK_DGRAM) as sender:
         try:

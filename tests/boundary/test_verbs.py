@@ -1,4 +1,4 @@
-"""Verbs refuse what they must, by name, with the field's number: attributes, states, queues, profiles, settings."""
+"""Verbs refuse invalid input by name, with the field's number: attributes, states, queues, profiles, settings."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from openmrc.verbs import (
     enums,
 )
 from openmrc.verbs.carrier import LinkCarrier
-from openmrc.verbs.events import event_of
+from openmrc.verbs.event_stream import event_of
 from openmrc.verbs.status import check
 
 PEER = Peer(("127.0.0.77", "127.0.0.78"))
@@ -199,7 +199,7 @@ def test_a_peer_is_asked_in_rts_alone_and_its_silence_counted(qp):
 
 
 # proves F.1.6
-def test_queues_hold_what_was_asked_and_no_more(qp):
+def test_queues_hold_the_requested_number_and_no_more(qp):
     to_rts(qp)
     region = qp.pd.register(bytearray(64))
     wr = SendWr(wr_id=5, region=region, remote_address=0, rkey=1)
@@ -306,7 +306,7 @@ def test_device_settings_are_checked_by_name(arguments, field):
 
 
 @pytest.mark.parametrize(("port", "code"), [("192.0.2.1", errno.EADDRNOTAVAIL), ("127.0.0.1%nonesuch0", errno.ENODEV)])
-def test_what_the_system_refuses_is_a_device_error_with_its_errno(port, code):
+def test_refusals_of_the_system_are_device_errors_with_errno(port, code):
     with pytest.raises(DeviceError) as caught:
         Device([port])
     assert caught.value.errno == code

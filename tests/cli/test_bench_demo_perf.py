@@ -1,4 +1,4 @@
-"""demo, bench and perf from the outside: what they write, what they refuse and how they say it."""
+"""demo, bench and perf from the outside: output, refusals and messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def openmrc(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
 
 
 def one_line(text: str) -> str:
-    """Without line ends and the box that usage errors are drawn in."""
+    """Text without line ends and the box around usage errors."""
     return re.sub(r"[\s│]+", " ", text)
 
 
@@ -35,7 +35,7 @@ REFUSED = [
     ((*BENCH, "--loss", "200"), ("--loss", "200", "0 to 100")),
     ((*BENCH, "--fault", "plain 2 blackhole"), ("plain", "did you mean 'plane'")),
     ((*BENCH, "--fault", "plane 9 blackhole"), ("plane 9", "plane 0 to 3")),
-    ((*BENCH, "--rate", "0", "--loss", "1"), ("rate", "a rate above 0 when something is to break")),
+    ((*BENCH, "--rate", "0", "--loss", "1"), ("rate", "a rate above 0 for runs with faults")),
     ((*BENCH, "--tcp"), ("--tcp", "only with --rate 0")),
     ((*BENCH, "--payload-mtu", "1000"), ("payload_mtu", "1000", "4096")),
     (("bench", "live", "--seconds", "0"), ("seconds", "0", "0.2 to 3600")),
@@ -150,7 +150,7 @@ def test_the_demo_leaves_a_report_that_stands_alone(tmp_path: Path):
     assert page.count("<svg") >= 3
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "https://" not in page
-    assert "every byte that arrived was the right one" in one_line(done.stdout)
+    assert "all received bytes were correct" in one_line(done.stdout)
     record = json.loads((tmp_path / "demo.json").read_text())
     assert record["verdict"]["data_correct"] is True
     assert (record["mrc"]["transport"], record["rc"]["transport"]) == ("mrc", "rc")

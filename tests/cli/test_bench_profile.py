@@ -1,4 +1,4 @@
-"""`openmrc bench profile` from the outside: with perf and without, what it writes, refuses and leaves behind."""
+"""`openmrc bench profile` from the outside, with and without perf: output, refusals and cleanup."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from openmrc.live.profile.sampler import PerfSampler, SamplerError
-from openmrc.live.profile.stages import STAGES, THREAD_STAGES, Side
+from openmrc.runs.profile.sampler import PerfSampler, SamplerError
+from openmrc.runs.profile.stages import STAGES, THREAD_STAGES, Side
 
 pytestmark = pytest.mark.live
 
@@ -24,7 +24,7 @@ COMMAND = [sys.executable, "-m", "openmrc.cli.main", "bench", "profile"]
 
 
 def run(*arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs the command to its end; `path`: where it finds programs."""
+    """Runs the command to its end; `path`: search path of programs."""
     environment = os.environ | ({} if path is None else {"PATH": path})
     return subprocess.run(
         [*COMMAND, *arguments], capture_output=True, text=True, timeout=110, check=False, env=environment
@@ -32,7 +32,7 @@ def run(*arguments: str, path: str | None = None) -> subprocess.CompletedProcess
 
 
 def perf_allowed() -> str | None:
-    """None, or why perf cannot be had."""
+    """None, or the reason why perf is unavailable."""
     try:
         PerfSampler([os.getpid()], 97).close()
     except SamplerError as error:
@@ -87,7 +87,7 @@ def test_with_perf_functions_are_sampled_and_drawn(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
 def test_where_the_kernel_may_not_be_sampled_its_time_is_that_of_the_threads(tmp_path: Path):
-    """As for users without privileges: neither the whole machine nor the kernel."""
+    """As for users without privileges: neither the whole machine nor the kernel may be sampled."""
     if (why := perf_allowed()) is not None:
         pytest.skip(f"this kernel does not let perf sample: {why}")
     perf = tmp_path / "perf"
@@ -152,18 +152,18 @@ def test_a_command_that_is_ended_leaves_no_process(tmp_path: Path, how: signal.S
         process.communicate()
     assert process.returncode == (130 if how is signal.SIGINT else -how)
     while any(Path(f"/proc/{pid}").exists() for pid in children):
-        pass  # a stream of 1,000 s ends after the test's time
+        pass  # a stream of 1,000 s would outlast the test
     assert how is signal.SIGKILL or list(tmp_path.iterdir()) == []
 
 
 def under_way(pid: int) -> list[int]:
-    """Processes that a process has started, and that have got so far as to send, receive or sample."""
+    """Child processes of a process that have started to send, receive or sample."""
     children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return [one for one in children if {"openmrc-io", "perf"} & thread_names(one)]
 
 
 def thread_names(pid: int) -> set[str]:
-    """Names of a process's threads, as far as they are still there."""
+    """Names of a process's threads that still exist."""
     names = set()
     for file in Path(f"/proc/{pid}/task").glob("*/comm"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The guides for clusters: their files run as they are, with stand-ins for what is no part of openmrc.
+"""The guides for clusters: their files run unchanged, with stand-ins for programs outside openmrc.
 
 The stand-in of `ssh` runs the command on this machine, those of Slurm answer for one node. Kubernetes cannot run here:
 the manifest is read, its fields are compared with each other, and the command of its container runs for each pod.
@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from openmrc.live.perf_wire import DEFAULT_PORT
+from openmrc.runs.perf.messages import DEFAULT_PORT
 from openmrc.torch.nic import FIRST_UDP_PORT
 
 DEPLOY = Path(__file__).resolve().parents[2] / "examples" / "deploy"
@@ -38,7 +38,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def checkout(repository: Path, tmp_path: Path) -> Path:
-    """A folder as the guides expect it: the examples, and an environment `.venv`."""
+    """A folder as required by the guides: the examples, and an environment `.venv`."""
     shutil.copytree(repository / "examples", tmp_path / "examples")
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
@@ -165,7 +165,7 @@ def test_the_firewall_lets_through_the_ports_that_the_code_uses() -> None:
 
 
 def test_shell_in_guides_and_files_is_shell() -> None:
-    """Commands for other hosts, for Slurm, containers and Kubernetes: their syntax is all that can be checked here."""
+    """Commands for other hosts, for Slurm, containers and Kubernetes: only their syntax can be checked here."""
     blocks = [
         block
         for page in PAGES
@@ -179,7 +179,7 @@ def test_shell_in_guides_and_files_is_shell() -> None:
 
 
 def test_commands_of_openmrc_in_the_guides_exist() -> None:
-    """Every `openmrc COMMAND SUBCOMMAND` with its options is one that the help knows."""
+    """Every `openmrc COMMAND SUBCOMMAND` with its options is listed in the help."""
     blocks = [block for page in [*PAGES, GUIDES / "install.md"] for block in SHELL.findall(page.read_text())]
     found = set(re.findall(r"(?:^|bin/|openmrc |')openmrc ((?:[a-z]+ ?)+)", "\n".join(blocks), re.MULTILINE))
     assert found

@@ -1,4 +1,4 @@
-"""`openmrc doctor` as people run it: the table, the JSON, its exit codes, and its guide."""
+"""`openmrc doctor` from the outside: the table, the JSON, its exit codes, and its guide."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 def examined(monkeypatch: pytest.MonkeyPatch, *findings: Finding) -> None:
-    """Makes the command meet a host of these findings."""
+    """Gives the command a host with these findings."""
     report = Report(choose_ports("127.0.0.1"), list_interfaces(), findings)
     monkeypatch.setattr("openmrc.doctor.examine", lambda _ports, _peer: report)
 
@@ -74,7 +74,7 @@ def test_commands_come_worst_first_and_once(
     assert printed.endswith("5 checks: 2 broken, 1 could be better.\n")
 
 
-def test_what_could_be_better_does_not_fail(
+def test_findings_of_possible_improvements_do_not_fail(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     examined(monkeypatch, Finding("a", "one", Verdict.IMPROVABLE, "Slow."))

@@ -1,4 +1,4 @@
-"""`openmrc emulate` as people run it: what it prints, how it ends, what it says to mistakes."""
+"""`openmrc emulate` from the outside: its output, its end, and its answers to errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fabric_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def emulate() -> Iterator[Any]:
-    """Starts the command; what still runs at the end of the test is killed."""
+    """Starts the command; kills it at the end of the test."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: object) -> subprocess.Popen[str]:

@@ -1,4 +1,4 @@
-"""`openmrc eval` as people run it: what it prints and writes, and what it answers to mistakes."""
+"""`openmrc eval` from the outside: its output, its files, and its answers to errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `openmrc`: what it lists, how it fails."""
+"""The command `openmrc`: its list of commands, and its failures."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_h_is_help_everywhere(words: list[str]) -> None:
 
 
 def completions(*words: str) -> set[str]:
-    """Answers to the completion script of Bash for the last of the words."""
+    """Suggestions of Bash's completion script for the last of the words."""
     settings = {
         "_OPENMRC_COMPLETE": "complete_bash",
         "COMP_WORDS": " ".join(["openmrc", *words]),

@@ -1,4 +1,4 @@
-"""Files that commands are to write are checked before the run, whatever the command."""
+"""Output files of all commands are checked before the run."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ FOLDER_COMMANDS = [
 def test_a_folder_that_cannot_be_made_is_refused_before_the_run(command, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     for path, reason in (
-        (tmp_path / "file" / "folder", "is no folder"),
-        (Path("/proc/nothing/folder"), "/proc: No such file or directory"),  # even root cannot write there
+        (tmp_path / "file" / "folder", "is not a folder"),
+        (Path("/proc/nothing/folder"), "/proc: No such file or directory"),  # not even root can write there
     ):
         with pytest.raises(SystemExit) as ended:
             main([*command, str(path)])
@@ -98,11 +98,11 @@ def test_the_place_that_is_taken_without_the_option_is_checked_too(command, tmp_
     with pytest.raises(SystemExit) as ended:
         main(command.format(folder=tmp_path).split())
     assert ended.value.code == 2
-    assert "can be written" in capsys.readouterr().err
+    assert "writable f" in capsys.readouterr().err
 
 
 def options_for_paths() -> set[tuple[str, ...]]:
-    """Every option of every command whose value is a path, as (command, ..., option)."""
+    """Every option with a path as its value, as (command, ..., option)."""
     found = set()
     for name in COMMANDS:
         app = import_module(f"openmrc.cli.{name}").app
@@ -144,7 +144,7 @@ def test_benchmarks_refuse_a_file_that_cannot_be_written(program, tmp_path):
         check=False,
     )
     assert done.returncode == 2
-    assert "a file that can be written: No such file or directory" in done.stderr
+    assert "a writable file: No such file or directory" in done.stderr
     assert done.stdout == ""
 
 

@@ -1,4 +1,4 @@
-"""`openmrc paper` as people run it."""
+"""`openmrc paper` from the outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`openmrc plan` as people run it: what it prints and writes, what it says to mistakes, and its guide."""
+"""`openmrc plan` from the outside: its output, its files, its answers to errors, and its guide."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def test_more_switches_than_usids_warn_after_the_plan(tmp_path: Path, capsys: py
     assert code == 0
     assert "34,816" in out  # switches
     assert "warning: no address plan and no switch configuration" in out
-    assert out.index("Beside three tiers") < out.index("warning:")
+    assert out.index("Comparison with three tiers") < out.index("warning:")
 
 
 def test_a_search_without_any_design_says_why_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "--gpus", "70000", "--planes", "1")
     assert code == 1
-    assert "3 tiers of 64 ports of 800 Gbit/s reach 65,536 NICs, 4,464 fewer than asked" in out
+    assert "3 tiers of 64 ports of 800 Gb/s reach 65,536 NICs, 4,464 fewer than asked" in out
     assert "no fabric" in err
 
 
@@ -158,5 +158,5 @@ def test_the_guide_prints_what_its_commands_print(repository: Path, tmp_path: Pa
         done = openmrc(tmp_path, *shlex.split(command))
         assert done.returncode == 0, done.stderr
         parts = [part.strip("\n") for part in re.split(r"^\.\.\.$", shown, flags=re.MULTILINE)]
-        for part in parts:  # a line of three dots leaves something out
+        for part in parts:  # a line of three dots stands for omitted lines
             assert part in done.stdout, command

@@ -1,4 +1,4 @@
-"""`openmrc plan --out` as people call it."""
+"""`openmrc plan --out` from the outside."""
 
 from __future__ import annotations
 

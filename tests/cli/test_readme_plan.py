@@ -1,4 +1,4 @@
-"""The plans that the README shows can be made as printed."""
+"""The plans in the README can be made as printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`openmrc sim` as people run it: what it prints and writes, how it ends, what it says to mistakes."""
+"""`openmrc sim` from the outside: its output, its files, its end, and its answers to errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`openmrc sweep` as people call it, over the real simulator."""
+"""`openmrc sweep` from the outside, with the real simulator."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 from waiting import until
 
-from openmrc.analysis.sim_sweep_plots import draw_sweep, sweep_lines
 from openmrc.errors import ConfigError
+from openmrc.reports.sweep_plots import draw_sweep, sweep_lines
 
 SCENARIO = """\
 fabric: {planes: 2, hosts: 8, hosts_per_t0: 4, t1s: 2, rate: 100G, delay: 1us}
@@ -133,7 +133,7 @@ def test_ctrl_c_ends_it_quietly_and_the_same_command_goes_on(folder):
         _, complaints = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "Traceback" not in complaints
-    assert "the same command goes on from here" in complaints
+    assert "the same command continues" in complaints
     kept = {path: path.stat().st_mtime_ns for path in runs.glob("*.json")}
     assert pl.read_parquet(folder / "planes.sweep" / "results.parquet").height == len(kept) < 144
     done = openmrc_sweep(folder, "sweep.yaml")

@@ -1,4 +1,4 @@
-"""`openmrc testbed` where nothing has to be made: what it refuses, and how it says so."""
+"""`openmrc testbed` without a test bed: its refusals and messages."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from openmrc.cli.main import main
 from openmrc.testbed import TestBedError, rootless
 from openmrc.testbed.bed import check_tools, default_name
-from openmrc.testbed.netlink import Message, refusal
+from openmrc.testbed.netlink_batches import Message, refusal
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    """Exit code and the one line that `openmrc testbed` says on stderr."""
+    """Exit code and the single line of `openmrc testbed` on stderr."""
     with pytest.raises(SystemExit) as ended:
         main(["testbed", *words])
     said = capsys.readouterr().err
@@ -50,7 +50,7 @@ def test_a_rate_that_the_kernel_cannot_shape(fabric_file: str, capsys: pytest.Ca
     Path(fabric_file).write_text(text.replace("100Mbit", "400Gbit"))
     code, said = refused(capsys, "up", fabric_file, "--name", "fast")
     assert code == 2
-    assert "34 Gbit/s" in said
+    assert "34 Gb/s" in said
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_machine_without_pyroute2_says_what_to_install(fabric_file: str):
         (errno.ENODEV, "route 10.0.0.0/16", "route 10.0.0.0/16 was refused: No such device"),
     ],
 )
-def test_what_a_kernel_lacks_is_said_in_words(code: int, what: str, said: str):
+def test_missing_kernel_features_are_reported_in_words(code: int, what: str, said: str):
     with pytest.raises(TestBedError, match=said):
         raise refusal("bed-host0", Message(0, None, what), code)
 

@@ -1,4 +1,4 @@
-"""`openmrc testbed run` and `compare`, `bench scenario`: what they refuse before anything is made, what they print."""
+"""`openmrc testbed run` and `compare`, `bench scenario`: early refusals, and output."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         (("run", "nowhere.yaml"), "nowhere.yaml"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_made(capsys: pytest.CaptureFixture[str], words, said: str):
+def test_errors_are_reported_before_anything_is_made(capsys: pytest.CaptureFixture[str], words, said: str):
     code, text = refused(capsys, "testbed", *words)
     assert code == 2
     assert said in text
@@ -86,7 +86,7 @@ def test_a_scenario_over_the_emulated_fabric_beside_its_simulation(
     assert [list(place["flows"]) for place in places] == [["host0 → host1"]] * 2
     arrived = [place["run"]["flows"][0]["placed"]["bytes"][-1] for place in places]
     assert arrived[0] == pytest.approx(1_000_000, abs=10)
-    assert 1_000_000 <= arrived[1] < 1_300_000  # in whole messages, and not for as long as the run may last
+    assert 1_000_000 <= arrived[1] < 1_300_000  # in whole messages, ending before the time limit of the run
 
 
 @pytest.mark.root

@@ -1,7 +1,7 @@
-"""Started by test_clocks.py in a time namespace: transfers between two devices, and the times of their events.
+"""Program of test_clocks.py in a time namespace: transfers between two devices, and the times of their events.
 
-Usage: clock_program.py UDP_PORT SECONDS: transfers go on until SECONDS of the monotonic clock; at least one.
-Prints a line of JSON.
+Usage: clock_program.py UDP_PORT SECONDS: transfers continue until SECONDS of the monotonic clock; at least one. Prints
+a line of JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 
 import openmrc
 from openmrc.verbs import Access, Device
-from openmrc.verbs.events import PortStateChanged
+from openmrc.verbs.event_stream import PortStateChanged
 
 BYTES = 100_000
 

@@ -20,15 +20,15 @@ LOOPBACK_PLANES = 2
 
 
 class Ranks:
-    """Processes that run `body(world)` at every rank, from entering to leaving; whoever is left then is killed.
+    """Processes that run `body(world)` at every rank for the duration of the block; remaining ones are then killed.
 
     Args:
-        count: How many ranks.
-        folder: Where they meet.
-        body: What each runs; every rank waits for the others after it.
+        count: Number of ranks.
+        folder: Of their store.
+        body: Function of each rank; every rank waits for the others after it.
         ports: Of every rank's device, by rank; None: two on loopback.
-        evs_per_port: Of every device; None: as usual.
-        sites: As the world takes them.
+        evs_per_port: Of every device; None: the default.
+        sites: For the world.
         hosts: Of every rank that shares memory its host's name, of others None; empty: no rank does.
         world: Further arguments of a rank's world.
     """
@@ -66,11 +66,11 @@ class Ranks:
             process.join()
 
     def answers(self, of: Iterable[int] | None = None, *, timeout_s: float = 100) -> dict[int, Any]:
-        """What the body returned, by rank; what else a rank says is of the barrier after it, and does not count.
+        """The results of the body, by rank; messages after the following barrier are ignored.
 
         Raises:
-            AssertionError: the body raised something at a rank, or the rank could not begin.
-            queue.Empty: a rank says nothing for so long.
+            AssertionError: the body raised at a rank, or the rank could not begin.
+            queue.Empty: a rank is silent for too long.
         """
         wanted = set(range(self._count) if of is None else of)
         found: dict[int, Any] = {}
@@ -108,7 +108,7 @@ class Ranks:
 
 
 def run_ranks(count: int, folder: Path, body: Body, **settings: Any) -> list[Any]:
-    """What `body` returned at every rank. `settings`: those of `Ranks`."""
+    """The results of `body` at every rank. `settings`: those of `Ranks`."""
     with Ranks(count, folder, body, **settings) as ranks:
         found = ranks.answers()
         ranks.join()

@@ -1,8 +1,8 @@
-"""Started by test_collectives_confined.py: one of two ranks, confined in the way that its arguments name.
+"""Program of test_collectives_confined.py: one of two ranks, confined by its arguments.
 
 Usage: confined_rank.py RANK STORE PORT UDP_PORT ADDRESS [CONFINEMENT...]    Prints a line of JSON.
 
-Confinements: `user` becomes nobody, `hidden` refuses others a look at this process's files, `sandboxed` may not create
+Confinements: `user` becomes nobody, `hidden` denies others access to this process's files, `sandboxed` may not create
 memory to share, `no-proc` does not know its host.
 """
 
@@ -25,13 +25,13 @@ SET_DUMPABLE, NOBODY = 4, 65534
 
 
 def confine(how: str) -> None:
-    """For good."""
+    """Applies a confinement permanently."""
     libc = ctypes.CDLL(None, use_errno=True)
     if how == "user":
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-        assert libc.prctl(SET_DUMPABLE, 1, 0, 0, 0) == 0  # a change of the user takes it away
+        assert libc.prctl(SET_DUMPABLE, 1, 0, 0, 0) == 0  # reset by the change of the user
     elif how == "hidden":
         assert libc.prctl(SET_DUMPABLE, 0, 0, 0, 0) == 0
     elif how == "sandboxed":
@@ -44,7 +44,7 @@ def confine(how: str) -> None:
 
 def main() -> None:
     rank, store, port, udp_port, address, *confinements = sys.argv[1:]
-    "".encode("idna")  # Python's own files may be closed to another user, so its codecs are loaded before
+    "".encode("idna")  # preloads codecs, since Python's own files may be inaccessible to another user
     for how in confinements:
         confine(how)
     buffer = np.full(300_007, float(rank) + 1)

@@ -1,6 +1,6 @@
-"""Started by test_interfaces_lost.py in a network namespace: transfers while interfaces are removed and created.
+"""Program of test_interfaces_lost.py in a network namespace: transfers while interfaces are removed and created.
 
-Usage: interface_program.py near UDP_PORT CARRIER   makes the far end's namespace, the cables, and what happens
+Usage: interface_program.py near UDP_PORT CARRIER   creates namespace and cables, removes interfaces
        interface_program.py far UDP_PORT CARRIER    the far end
 CARRIER is "carrier" or "plain": with a LinkCarrier or without. The near end prints a line of JSON.
 """
@@ -64,7 +64,7 @@ class NearEnd:
         self.steps: list[str] = []
 
     def write_until(self, step: str, over: Callable[[], bool]) -> None:
-        """Transfers until the condition holds; whoever started this program limits its time."""
+        """Transfers until the condition holds; the caller of this program limits its time."""
         print(f"waiting for: {step}", file=sys.stderr, flush=True)
         while True:
             self.client.write(bytearray([self.writes % 256]) * BYTES).wait(10)

@@ -15,9 +15,9 @@ from own_ports import UDP_PORT
 from waiting import until
 
 from openmrc.errors import OpenmrcError
-from openmrc.live.plan import RunPlan
-from openmrc.live.run import execute
-from openmrc.live.supervise import ChildError, Family
+from openmrc.runs.processes.supervisor import ChildError, Family
+from openmrc.runs.run_plan import RunPlan
+from openmrc.runs.session import execute
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -44,7 +44,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process exists and is not a zombie."""
+    """True if a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -215,7 +215,7 @@ def test_a_host_that_dies_in_a_run_is_named(monkeypatch):
 def test_two_runs_at_the_same_time_do_not_meet():
     """Addresses are chosen so that several fabrics fit on one machine."""
     program = (
-        "from openmrc.live.plan import RunPlan\nfrom openmrc.live.run import execute\n"
+        "from openmrc.runs.run_plan import RunPlan\nfrom openmrc.runs.session import execute\n"
         "flow = execute(RunPlan(planes=2, rate_bps=20_000_000, seconds=1.0, message_bytes=16384)).run.flows[0]\n"
         "print(flow.content_ok and flow.bytes_checked > 0 and flow.error is None)\n"
     )

@@ -18,8 +18,8 @@ from openmrc.emulate import ControlClient, EmulatedFabric
 from openmrc.emulate.control import LINE_BYTES_MAX
 from openmrc.errors import ConfigError, PeerError
 from openmrc.fabric import make_fabric
-from openmrc.live.perf import PerfClient, PerfServer
-from openmrc.live.perf_wire import PerfOptions
+from openmrc.runs.perf.client_server import PerfClient, PerfServer
+from openmrc.runs.perf.messages import PerfOptions
 
 pytestmark = pytest.mark.live
 
@@ -81,7 +81,7 @@ BAD_PLANS = [
 ]
 
 
-def test_bad_clients_of_perf_serve_cost_nobody_else_anything(perf: tuple[PerfServer, list[str]]) -> None:
+def test_bad_clients_of_perf_serve_do_not_affect_others(perf: tuple[PerfServer, list[str]]) -> None:
     server, said = perf
     for line in [*NOT_OBJECTS, b"{}\n", b'{"perf": 7}\n', b'{"perf": 1e400}\n', b"x" * 100_000]:
         assert b"error" in answers(server.port, line), line[:40]
@@ -151,12 +151,12 @@ def test_a_store_holds_a_bounded_number_of_keys_bytes_and_clients(
     store.set("a", "")
     store.set("c", "")
     monkeypatch.setattr(stores, "CLIENTS_MAX", 1)
-    with pytest.raises(PeerError, match="is gone"):
+    with pytest.raises(PeerError, match="is lost"):
         TcpStore(store.address)
     monkeypatch.undo()
     with pytest.raises(ConfigError, match="at most 131072 characters"):
         store.set("d", "x" * (1 << 18))
-    with pytest.raises(TimeoutError, match="nobody set 'never'"):
+    with pytest.raises(TimeoutError, match="no rank set 'never'"):
         store.wait(["a", "never"], timedelta(seconds=0.01))
 
 
@@ -170,7 +170,7 @@ def test_something_else_than_a_store_is_named() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(PeerError, match="it is no openmrc store"):
+        with pytest.raises(PeerError, match="it is not an openmrc store"):
             TcpStore(f"127.0.0.1:{server.getsockname()[1]}", timeout_s=5)
         thread.join()
 

@@ -39,7 +39,7 @@ def assert_healthy(result: dict[str, float]) -> None:
 
 
 def test_transfers_go_on_while_the_monotonic_clock_passes_106_days() -> None:
-    for lead_s in (2, 8, 25):  # for Python to start in, which takes longer on a busy machine
+    for lead_s in (2, 8, 25):  # time for Python to start, which takes longer on a busy machine
         offset = int(OVERFLOW_S - time.clock_gettime(time.CLOCK_MONOTONIC)) - lead_s
         result = run_at(offset, OVERFLOW_S + 0.2)
         assert_healthy(result)
@@ -54,7 +54,7 @@ def test_a_device_opens_on_a_host_that_has_been_up_for_long(days: int) -> None:
 
 
 def test_a_device_outlives_the_range_of_its_engines_clock() -> None:
-    """The engine's clock is set back after a second of life for the first time, while data flows."""
+    """The engine's clock is first set back after a second of life, while data flows."""
     now = time.clock_gettime(time.CLOCK_MONOTONIC)
     result = run_at(0, now + 2.5)
     assert_healthy(result)

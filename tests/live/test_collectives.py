@@ -108,7 +108,7 @@ def test_every_type_and_operation_reduces_as_numpy_does(tmp_path: Path):
 
 
 def overlapping(group: Group) -> bool:
-    """Twenty at once on two groups and both traffic classes, waited for backwards."""
+    """Twenty operations at once on two groups and both traffic classes, waited for in reverse order."""
     halves = group.world.new_group([rank for rank in range(group.size) if rank % 2 == group.rank % 2], "halves")
     buffers, works = [], []
     for number in range(20):
@@ -132,7 +132,7 @@ def deserted(group: Group) -> str:
     try:
         group.all_reduce(np.ones(1_000_000)).wait(60)
     except CollectiveError as error:
-        time.sleep(1)  # whoever went now would be gone, too, to one that has not noticed yet
+        time.sleep(1)  # a rank that left earlier would count as gone for one that has not detected the failure yet
         return f"{error.rank}: {error}"
     return "no error"
 
@@ -173,7 +173,7 @@ def test_mistakes_name_the_field(tmp_path: Path):
 def test_ranks_that_do_not_come_are_named(tmp_path: Path):
     store = FileStore(tmp_path, 60)
     with Device(["127.0.40.1"], udp_port=UDP_PORT) as device:
-        with pytest.raises(TimeoutError, match="ranks 1, 2 of 'world' did not come"):
+        with pytest.raises(TimeoutError, match="ranks 1, 2 of 'world' did not connect"):
             World(device, 0, 3, store, timeout_s=0.2)
         with pytest.raises(ConfigError, match="sites"):
             World(device, 0, 3, store, sites=[[0, 1], [1, 2]])
@@ -183,7 +183,7 @@ def test_the_example_reduces_over_three_processes(repository: Path):
     program = repository / "examples" / "all_reduce.py"
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    said = re.findall(r"rank (\d): mean 2 by ring, most steps 20", done.stdout)  # lines of processes may mix
+    said = re.findall(r"rank (\d): mean 2 by ring, most steps 20", done.stdout)  # lines of processes may interleave
     assert sorted(said) == ["0", "1", "2"]
 
 

@@ -1,4 +1,4 @@
-"""Small collectives that are called again with the same arguments behave as the first call did."""
+"""Repeated small collectives with the same arguments behave like the first call."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from openmrc.errors import ConfigError, InvalidStateError
 
 pytestmark = pytest.mark.live
 ON_ONE_HOST: Sequence[Sequence[str | None]] = (("", ""), (None, None))
-TIMES = 40  # beyond the waits after which the executor expects the next one
+TIMES = 40  # beyond the number of waits that makes the executor expect further ones
 
 
 def again(group: Group, buffer: Any, op: ReduceOp = ReduceOp.SUM) -> Any:
-    """The second all-reduce, started; the first one made it known."""
+    """The second all-reduce, started; the first one has registered the call."""
     group.all_reduce(np.zeros_like(buffer), op).wait(30)
     work = group.all_reduce(buffer, op)
     assert isinstance(work, native.Started)
@@ -49,7 +49,7 @@ def everything(world: World) -> None:
                     assert work.source is None
                     one_round = len(world.hosts) == 1 and buffer.nbytes <= 256
                     assert work.algorithm == ("direct" if one_round else "doubling")
-    # The same object with other memory, a slice, a view of Python's, a class of its own.
+    # The same object with other memory, a slice, a Python View, a class of its own.
     long = np.arange(10, dtype=np.float32)
     for begin in (0, 4):
         expected = long.copy()
@@ -106,7 +106,7 @@ def test_a_closed_world_refuses(tmp_path: Path):
 
 
 def alone(world: World) -> tuple[str, str]:
-    """Rank 0 waits for an operation that rank 1 comes to later, and sees a difference in calls."""
+    """Rank 0 waits for an operation that rank 1 starts later, and detects a difference in calls."""
     group = world.group
     for _ in range(2):
         group.barrier().wait(30)
@@ -168,7 +168,7 @@ def test_a_call_that_differs_is_named(tmp_path: Path):
 
 
 def forgotten(world: World) -> tuple[int, bool]:
-    """Operations that nobody waits for go on, keep their memory, and let it go afterwards."""
+    """Operations that nobody waits for continue, keep their memory, and release it afterwards."""
     group = world.group
     for _ in range(TIMES):
         group.all_reduce(np.ones(2)).wait(30)  # the executor expects waits from now on
@@ -191,13 +191,13 @@ def test_forgotten_operations_end_and_keep_nothing(tmp_path: Path, hosts: Sequen
 
 
 def unwatched(world: World) -> bool:
-    """After many waits at once, an operation that its caller leaves alone ends by the executor's thread."""
+    """After many consecutive waits, an operation that its caller leaves alone is completed by the executor's thread."""
     group = world.group
     for _ in range(TIMES):
         group.barrier().wait(30)
     left_alone = group.all_reduce(np.ones(2))
     ended = threading.Event()
-    for _ in range(3000):  # asks for statistics, which drive nothing
+    for _ in range(3000):  # requests statistics, which drive nothing
         if world.executor.user_of(0, 1 << 63, False) == 0:
             return True
         ended.wait(0.01)

@@ -1,4 +1,4 @@
-"""Receives from any source, beside those from one: random schedules, judged by a model of who may send what when."""
+"""Receives from any source, beside those from one: random schedules, judged by a model of possible matches."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from openmrc.errors import ConfigError
 pytestmark = pytest.mark.live
 
 RANKS = 3
-WORDS = (0, 1, 1018, 1019, 140_000)  # nothing, little, the most of a small message, one more, more than a chunk
+WORDS = (0, 1, 1018, 1019, 140_000)  # zero, small, the maximum of a small message, one more, more than a chunk
 MESSAGES_MAX = 4
-CALLS_MAX = 2 * (RANKS - 1) * MESSAGES_MAX  # of a rank: it sends and receives so often
+CALLS_MAX = 2 * (RANKS - 1) * MESSAGES_MAX  # maximum number of sends and receives of a rank
 CLASSES = ("bulk", "critical")
 
 
@@ -30,12 +30,12 @@ def run(folder: Path, body: Body) -> list[Any]:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the ranks send each other until the next barrier. To one rank all messages are of one size.
+    """Messages between the ranks until the next barrier. To one rank all messages have the same size.
 
     Args:
         counts: Messages from rank a to rank b, at [a][b].
         words: Of 4 bytes, in messages to a rank.
-        wanted: Sources of a rank's receives, as wished; None: any.
+        wanted: Preferred sources of a rank's receives; None: any.
         classes: Traffic classes, which are used in turn.
     """
 
@@ -47,7 +47,8 @@ class Traffic:
     def receives(self, rank: int) -> list[int | None]:
         """The sources of this rank's receives, one for each message to it, so that none can wait for ever.
 
-        One from a source is only there if it has its message whichever those from any before it take.
+        A receive from one source is only included if its message exists for any matching of the earlier ones from any
+        source.
         """
         coming = [self.counts[other][rank] if other != rank else 0 for other in range(RANKS)]
         found: list[int | None] = []
@@ -76,7 +77,7 @@ def message(sender: int, receiver: int, number: int, words: int) -> Any:
 
 
 def start(group: Group, traffic: Traffic, order: list[int]) -> tuple[list[Work], list[tuple[int | None, Work, Any]]]:
-    """Sends and receives in an order; those to one rank, and the receives, in theirs."""
+    """Sends and receives in an order; those to one rank, and the receives, in their own order."""
     rank = group.rank
     sends = [(to, number) for to in range(RANKS) if to != rank for number in range(traffic.counts[rank][to])]
     receives = traffic.receives(rank)
@@ -96,7 +97,7 @@ def start(group: Group, traffic: Traffic, order: list[int]) -> tuple[list[Work],
 
 
 def judge(group: Group, traffic: Traffic, received: list[tuple[int | None, Work, Any]]) -> list[str]:
-    """What no schedule of messages explains: every sender's come in order, once, and where they were wanted."""
+    """Violations: messages of every sender must arrive in order, once, and at matching receives."""
     wrong = []
     taken = [0] * RANKS
     for place, (source, work, buffer) in enumerate(received):
@@ -114,7 +115,7 @@ def judge(group: Group, traffic: Traffic, received: list[tuple[int | None, Work,
 def random_schedules(world: World) -> int:
     group, messages = world.group, []
 
-    # All ranks draw the same, and fail together, so that they stay in step while a failure is made smaller.
+    # All ranks draw the same examples, and fail together, so that they stay in step while a failure is minimised.
     @settings(max_examples=60, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(TRAFFIC, ORDERS, ORDERS)
     def check(traffic: Traffic, order: list[int], waits: list[int]) -> None:
@@ -139,7 +140,7 @@ def test_random_sends_and_receives_from_any(tmp_path: Path):
 
 
 def progress(world: World) -> int:
-    """A receive from any goes on while its rank waits for something else, which comes after it."""
+    """A receive from any source continues while its rank waits for a later operation."""
     group, rank = world.group, world.rank
     if rank == 0:
         buffer, flag = np.zeros(300_000, np.uint8), np.zeros(1, np.uint8)
@@ -158,7 +159,7 @@ def test_a_receive_from_any_goes_on_while_nobody_waits_for_it(tmp_path: Path):
 
 
 def patience(world: World) -> int:
-    """A time that is over does not end the receive."""
+    """An expired wait does not end the receive."""
     group, flag = world.group, np.zeros(1, np.uint8)
     if world.rank == 1:
         group.recv(flag, 0).wait(30)
@@ -177,5 +178,5 @@ def patience(world: World) -> int:
     return 0
 
 
-def test_a_receive_from_any_outlives_the_patience_of_who_waits(tmp_path: Path):
+def test_a_receive_from_any_outlives_an_expired_wait(tmp_path: Path):
     run(tmp_path, patience)

@@ -1,4 +1,4 @@
-"""`benchmarks/collectives.py`: its rows are there, and a backend that fails takes nothing else down."""
+"""`benchmarks/collectives.py`: its rows exist, and a failing backend does not affect the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from openmrc.live.netns import namespaces_allowed
+from openmrc.runs.processes.veth_pairs import namespaces_allowed
 
 PROGRAM = Path(__file__).resolve().parents[2] / "benchmarks" / "collectives.py"
 
@@ -21,13 +21,13 @@ pytestmark = [pytest.mark.live, pytest.mark.root, pytest.mark.slow, pytest.mark.
 
 @pytest.fixture(autouse=True)
 def namespaces() -> None:
-    """Skips where this process may not make network namespaces."""
+    """Skips if this process may not create network namespaces."""
     if not namespaces_allowed():
         pytest.skip("network namespaces need root")
 
 
 def latencies(folder: Path, case: str = "latency", **environment: str) -> tuple[dict[str, dict[str, Any]], str]:
-    """(Rows of the first all-reduce by metric, what was printed), of a program that ends well."""
+    """(Rows of the first all-reduce by metric, output) of a successful run."""
     command = [sys.executable, str(PROGRAM), "--repeats", "1", "--only", case, "--json", str(folder / "rows.json")]
     env = {**os.environ, **environment}
     program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
@@ -58,7 +58,7 @@ def test_ranks_of_one_host_are_beside_the_same_ranks_over_qps(tmp_path: Path):
 
 
 def test_a_backend_that_fails_is_a_row_without_a_value(tmp_path: Path):
-    """Its transport names no device, so that no rank of Gloo gets as far as meeting the others."""
+    """Its transport names no device, so that Gloo's ranks fail before they connect."""
     rows, said = latencies(tmp_path, GLOO_DEVICE_TRANSPORT="NONE")
     assert "Gloo failed" in said
     assert rows["openmrc"]["value"] > 0

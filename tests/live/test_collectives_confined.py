@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from own_ports import UDP_PORT
 
-from openmrc.live.netns import VethPair, namespaces_allowed
+from openmrc.runs.processes.veth_pairs import VethPair, namespaces_allowed
 
 pytestmark = pytest.mark.live
 needs_root = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare")
@@ -32,7 +32,7 @@ def run(
     ports: Words = LOOPBACK,
     addresses: Words = ("127.0.0.1", "127.0.0.1"),
 ) -> list[dict[str, Any]]:
-    """Reports of two ranks, started with these words in front and confined so; each has summed the values of both."""
+    """Reports of two ranks with this command prefix and these confinements; each has summed the values of both."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         store = f"{addresses[0]}:{probe.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""The bits of a result depend on ranks alone: not on planes, nor on what the network does to packets."""
+"""The bits of a result depend on ranks alone: neither on planes nor on faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HARM = ("all loss 1%", "all corrupt 1%", "all duplicate 2%", "all reorder 2% 2ms
 
 
 def part(rank: int, count: int, dtype: str) -> Any:
-    """Numbers of very different sizes: another order of additions gives other bits."""
+    """Numbers of very different magnitude: another order of additions gives other bits."""
     draw = np.random.default_rng(rank)
     numbers = (draw.standard_normal(count) * 10.0 ** draw.integers(-3, 3, count)).astype("float32")
     return torch.from_numpy(numbers).to(torch.bfloat16) if dtype == "bfloat16" else numbers.astype(dtype)
@@ -37,7 +37,7 @@ def digest(buffer: Any) -> str:
 
 
 def results(group: Group) -> dict[str, str]:
-    """Digests of what every algorithm makes of the same parts."""
+    """Digests of every algorithm's result for the same parts."""
     found = {}
     for dtype, count in (("float32", 200_003), ("float16", 30_011), ("bfloat16", 30_011)):
         for algorithm in ALGORITHMS:
@@ -69,7 +69,7 @@ def work(folder: Path) -> Body:
 
 
 def over(fabric: Fabric | None, folder: Path, harm: tuple[str, ...] = ()) -> tuple[dict[str, str], dict[str, int]]:
-    """The digests, which are the same at all ranks, and the fabric's counters. Harm begins with the collectives."""
+    """The digests, which are the same at all ranks, and the fabric's counters. Faults begin with the collectives."""
     ports = None if fabric is None else [[str(port) for port in host_ports(fabric, rank)] for rank in range(RANKS)]
     with Ranks(RANKS, folder, work(folder), ports=ports, evs_per_port=16, sites=[[0, 2], [1]]) as ranks:
         emulated = EmulatedFabric(fabric).start() if fabric is not None else None

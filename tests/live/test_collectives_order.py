@@ -17,7 +17,7 @@ from openmrc.collectives import CollectiveError, Group, ReduceOp, Work, World
 pytestmark = pytest.mark.live
 
 RANKS = 3
-HOSTS = ("a", "a", "b")  # where memory is shared
+HOSTS = ("a", "a", "b")  # ranks with the same name share memory
 PATIENCE_S = 60
 
 
@@ -26,7 +26,7 @@ def run(folder: Path, body: Body, *, shared: bool = False) -> list[Any]:
 
 
 def shared_arrays(count: int) -> list[np.ndarray]:
-    """An array for each rank, in memory that all ranks see, as they are forked."""
+    """An array for each rank, in memory shared by the forked ranks."""
     return [np.frombuffer(mmap.mmap(-1, count * 8), np.int64) for _ in range(RANKS)]
 
 
@@ -34,7 +34,7 @@ def shared_arrays(count: int) -> list[np.ndarray]:
 
 
 def pending_operations(world: World) -> list[int]:
-    """Of several rounds, the operations that had not ended when the barrier behind them had."""
+    """Of several rounds, the operations that had not ended at the end of the following barrier."""
     group, pending = world.group, []
     for number in range(4):
         traffic_class = ("bulk", "critical")[number % 2]
@@ -64,14 +64,14 @@ def test_a_barrier_ends_after_the_operations_before_it_have_ended_at_every_rank(
             world.group.barrier().wait(PATIENCE_S)
             complete.append(all(bool((received[rank] == number).all()) for rank in (1, 2)))
             work.wait(PATIENCE_S)
-            world.group.barrier().wait(PATIENCE_S)  # nobody overwrites what another rank compares
+            world.group.barrier().wait(PATIENCE_S)  # keeps other ranks from overwriting data that a rank still compares
         return complete
 
     assert run(tmp_path, body) == [[True] * rounds] * RANKS
 
 
 def messages_across_a_barrier(world: World) -> tuple[bool, bool]:
-    """Receives that are posted before a barrier, and whose messages are sent behind it."""
+    """Receives posted before a barrier whose messages are sent after it."""
     group, count = world.group, 50_000
     before, after = np.zeros(count), np.zeros(3)
     previous, following = (world.rank - 1) % RANKS, (world.rank + 1) % RANKS
@@ -125,7 +125,7 @@ def separate(world: World) -> int:
     buffers = [np.ones(1000 + number) for number in range(20)]
     whole = np.ones(20_000)
     works = [world.group.all_reduce(one) for one in (*buffers, *np.split(whole, 20))]
-    source = np.ones(500)  # several may read what none writes
+    source = np.ones(500)  # several may read data that none writes
     works += [world.group.all_gather(np.empty(500 * RANKS), source) for _ in range(5)]
     for work in works:
         work.wait(PATIENCE_S)
@@ -137,7 +137,7 @@ def test_operations_on_separate_memory_do_not_wait_for_each_other(tmp_path: Path
 
 
 def survivors(world: World) -> tuple[list[int | None], list[float]]:
-    """Operations behind one that fails because a rank has gone: the rank that the failure names, and a result."""
+    """Operations behind one that fails because a rank is lost: the rank in the failure, and a result."""
     if world.rank == 2:
         world.group.barrier().wait(PATIENCE_S)
         world.close(goodbye=False)

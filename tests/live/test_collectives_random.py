@@ -18,7 +18,7 @@ from openmrc.collectives import Group, ReduceOp, Work, World
 pytestmark = pytest.mark.live
 
 RANKS = 3
-HOSTS = ("a", "a", "b")  # where memory is shared
+HOSTS = ("a", "a", "b")  # ranks with the same name share memory
 OPERATIONS = 120
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8")
 COUNTS = (0, 1, 2, 13, 509, 1021, 4099, 40_009, 150_001)
@@ -31,7 +31,7 @@ def run(folder: Path, body: Body, *, shared: bool = False) -> list[Any]:
 
 
 class Random:
-    """Operations drawn from a seed, the same at all ranks; and what they should give at this rank."""
+    """Random operations from a seed, the same at all ranks; and their expected results at this rank."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -39,7 +39,7 @@ class Random:
         self.more = (self.gather, self.scatter, self.all_to_all, self.pair)
 
     def next(self, group: Group | None, size: int) -> Started | None:
-        """Starts the next operation; None, and nothing is started, where we are no member of its group."""
+        """Starts the next operation; returns None, without a start, if this rank is not a member of its group."""
         kind = self.random.choice(self.kinds + self.more)
         dtype, count, seed = self.random.choice(DTYPES), self.random.choice(COUNTS), self.random.random()
         root, lane = self.random.randrange(size), self.random.choice(("bulk", "critical"))
@@ -101,7 +101,7 @@ class Random:
         return [work], lambda: np.array_equal(out, wanted)
 
     def pair(self, group: Group, parts: list[np.ndarray], root: int, _op: ReduceOp, lane: str) -> Started:
-        """Two messages from the root to the next rank, which must not change places."""
+        """Two messages from the root to the next rank, whose order must be kept."""
         to = (root + 1) % group.size
         first, second = parts[root], parts[to][: len(parts[to]) // 2]
         if group.rank == root:
@@ -148,7 +148,7 @@ def test_random_schedules_give_what_numpy_gives(tmp_path: Path, seed: int, share
 
 
 def threads_at_work(world: World) -> list[str]:
-    """Four threads, each with a group of its own; they do not wait for each other."""
+    """Four threads, each with a group of its own, which do not wait for each other."""
     wrong: list[str] = []
 
     def work(group: Group, seed: int) -> None:

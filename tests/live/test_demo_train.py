@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def train(folder: Path, *arguments: str) -> tuple[dict[str, Any], str, str]:
-    """(What was recorded, the page, what was printed) of a quick run that must end well."""
+    """(Record, page, output) of a quick successful run."""
     command = [sys.executable, "-m", "openmrc.cli.main", "demo", "train", "--quick"]
     files = ["--json", "train.json", "--html", "train.html"]
     done = subprocess.run(
@@ -84,7 +84,7 @@ def test_gloo_trains_on_one_plane_of_the_same_bed(tmp_path: Path):
         (("train", "--place", "testbad"), ("--place", "testbad", "testbed")),
         (("train", "--steps", "3"), ("--steps", "3", "12 to")),
         (("train", "--seconds", "0"), ("--seconds", "0")),
-        (("train", "--html", "/no/such/folder/x.html"), ("--html", "a file that can be written")),
+        (("train", "--html", "/no/such/folder/x.html"), ("--html", "a writable file")),
         (("--seconds", "5", "train"), ("--seconds", "after the word `train`")),
     ],
 )

@@ -1,4 +1,4 @@
-"""Two processes with nothing between them: over loopback, and with root over a veth pair between namespaces."""
+"""Two directly connected processes: over loopback, and as root over a veth pair between namespaces."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 
-from openmrc.live.bench import bench_live
-from openmrc.live.direct import round_trips_us
-from openmrc.live.netns import VethBridge, VethPair, namespaces_allowed
-from openmrc.live.plan import RunPlan
+from openmrc.runs.bench.direct_pair import round_trips_us
+from openmrc.runs.bench.stream_benchmark import bench_live
+from openmrc.runs.processes.veth_pairs import VethBridge, VethPair, namespaces_allowed
+from openmrc.runs.run_plan import RunPlan
 
 pytestmark = pytest.mark.live
 
@@ -19,7 +19,7 @@ PLAN = RunPlan(planes=1, rate_bps=0, seconds=0.5)
 
 @pytest.fixture
 def namespaces() -> None:
-    """Skips where this process may not make network namespaces."""
+    """Skips if this process may not create network namespaces."""
     if not namespaces_allowed():
         pytest.skip("network namespaces need root")
 

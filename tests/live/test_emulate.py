@@ -1,4 +1,4 @@
-"""The emulated fabric between plain sockets: what goes in at one host comes out at another, through its links."""
+"""The emulated fabric between plain sockets: a host's datagrams reach another one through its links."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Host:
         sender.sendto(data, (str(to.port.advertised), to.udp_port))
 
     def receive(self, timeout_s: float = 5.0) -> tuple[bytes, int, tuple[str, int]] | None:
-        """Data, traffic class octet and source of the next datagram; None when none comes in time."""
+        """Data, traffic class octet and source of the next datagram; None if none arrives in time."""
         self.receiver.settimeout(timeout_s)
         try:
             data, control, _, source = self.receiver.recvmsg(65536, 64)
@@ -78,7 +78,7 @@ class Host:
 
 @pytest.fixture
 def hosts() -> Iterator[Any]:
-    """Makes `Host`s and closes them."""
+    """Creates `Host`s and closes them."""
     made: list[Host] = []
 
     def make(fabric: EmulatedFabric, host: int, plane: int = 0) -> Host:
@@ -145,7 +145,7 @@ def test_the_source_port_decides_the_t1(hosts: Any) -> None:
 
 
 def test_each_plane_has_its_own_rate_queue_and_marks(hosts: Any) -> None:
-    """Two bursts that do not fit: a short queue loses packets, a long one that marks marks them."""
+    """Two bursts that exceed the queue: a short queue loses packets, a long one that marks marks them."""
     rates = {"nic": "1Gbit", "t0": "50Mbit"}
     own = [{"rate": rates, "queue_bytes": "20kB", "ecn": "off"}, {"rate": rates, "queue_bytes": "1MB"}]
     with EmulatedFabric(small(planes=own, ecn={"threshold_bytes": "5kB"})) as fabric:
@@ -161,7 +161,7 @@ def test_each_plane_has_its_own_rate_queue_and_marks(hosts: Any) -> None:
         assert CE in got[1]
 
 
-def test_what_comes_from_nowhere_is_counted_and_dropped(hosts: Any) -> None:
+def test_datagrams_of_unknown_source_are_counted_and_dropped(hosts: Any) -> None:
     with EmulatedFabric(small()) as fabric:
         a, b, other_plane = hosts(fabric, 0, 0), hosts(fabric, 2, 0), hosts(fabric, 0, 1)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
@@ -186,7 +186,7 @@ def test_a_queue_that_overflows_drops_with_a_count_and_loses_nothing_silently(ho
         assert arrived + dropped == 180
 
 
-def test_a_congested_switch_marks_what_can_be_marked(hosts: Any) -> None:
+def test_a_congested_switch_marks_ecn_capable_packets(hosts: Any) -> None:
     with EmulatedFabric(small(ecn={"threshold_bytes": 2000, "last_hop": True})) as fabric:
         a, other, b = hosts(fabric, 0), hosts(fabric, 1), hosts(fabric, 2)
         for _ in range(40):
@@ -279,7 +279,7 @@ def test_a_switch_down_notifies_exactly_its_hosts() -> None:
         ("t0 0 t1 0 plane 0 blackhole", range(100, 101), True),
     ],
 )
-def test_each_fault_does_to_packets_what_its_word_says(hosts: Any, fault: str, arrived: range, unchanged: bool) -> None:
+def test_each_fault_has_its_effect_on_packets(hosts: Any, fault: str, arrived: range, unchanged: bool) -> None:
     with EmulatedFabric(small(seed=7)) as fabric:
         a, b = hosts(fabric, 0), hosts(fabric, 2)
         fabric.inject(fault)
@@ -314,7 +314,7 @@ def test_faults_of_the_fabric_file_strike_by_themselves() -> None:
         assert ends - begins == 50_000_000
 
 
-def test_a_scheduled_repair_ends_what_it_names() -> None:
+def test_a_scheduled_repair_ends_its_fault() -> None:
     with EmulatedFabric(small()) as fabric:
         fabric.inject("host 0 plane 0 down")
         assert fabric.inject("repair plane 0 at 50ms") == 0
@@ -322,7 +322,7 @@ def test_a_scheduled_repair_ends_what_it_names() -> None:
         until(lambda: fabric.carriers()[0][0])
 
 
-def test_what_the_fabric_does_not_have_cannot_break() -> None:
+def test_faults_at_places_that_the_fabric_lacks_are_refused() -> None:
     with EmulatedFabric(small()) as fabric:
         with pytest.raises(FaultError, match="plane 0 to 1"):
             fabric.inject("plane 2 down")
@@ -335,7 +335,7 @@ def test_two_fabrics_cannot_share_addresses_and_the_error_says_so() -> None:
     with EmulatedFabric(small()), pytest.raises(DeviceError, match=rf"127\.96\.0\.2:{UDP_PORT}.*address_base"):
         EmulatedFabric(small())
     with EmulatedFabric(small()):
-        pass  # all of it was given back
+        pass  # all of it was released
 
 
 def test_a_rate_cut_in_the_middle_of_a_stream_loses_nothing_that_fits(hosts: Any) -> None:

@@ -1,14 +1,15 @@
-"""Every fault of the fault language strikes a transfer between real processes: the data stays right and keeps coming.
+"""Every fault of the fault language during a transfer between real processes: the data stays correct and keeps
+arriving.
 
-Each run schedules several faults one after the other, and the fabric's own counters prove that each did its harm.
+Each run schedules several faults one after another, and the fabric's own counters prove the effect of each.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from openmrc.live.plan import RunPlan
-from openmrc.live.run import RunRecord, execute
+from openmrc.runs.run_plan import RunPlan
+from openmrc.runs.session import RunRecord, execute
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -22,7 +23,7 @@ PLACES = (
 
 
 def run(*faults: str, seconds: float = 4.2, **changes: object) -> RunRecord:
-    """A transfer over two planes of 50 Mbit/s while the faults strike."""
+    """A transfer over two planes of 50 Mb/s with these faults."""
     plan = RunPlan(
         planes=2,
         rate_bps=50_000_000,
@@ -38,7 +39,7 @@ def run(*faults: str, seconds: float = 4.2, **changes: object) -> RunRecord:
 
 
 def assert_came_through(record: RunRecord) -> None:
-    """Right data, no error, and bytes in every part of the run: also while each fault lasted and at the end."""
+    """Correct data, no error, and bytes in every part of the run: also during each fault and at the end."""
     flow = record.run.flows[0]
     assert flow.error is None
     assert flow.content_ok

@@ -1,4 +1,4 @@
-"""A process that forks: the child lets go of everything that is its parent's, and the parent does not notice."""
+"""Forking processes: the child releases its copies of the parent's resources, and the parent is unaffected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run_in_child(body):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 """
 
-# A parent whose forked child lives on; then the parent waits to be killed.
+# A parent whose forked child lives on; the parent then waits to be killed.
 PARENT = (
     START
     + """
@@ -64,7 +64,7 @@ signal_never_comes = threading.Event().wait()
 """
 )
 
-# Two devices connected with each other, and a world with itself and another process.
+# Two connected devices, and a world with this and another process.
 PAIR = (
     START
     + """
@@ -84,7 +84,7 @@ connection.write(source).wait(20)
 
 
 def run(program: str, *, timeout_s: float = 60) -> str:
-    """What a program says, which has to end well and silently."""
+    """Output of a program, which has to succeed without messages on stderr."""
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", program], capture_output=True, text=True, timeout=timeout_s
     )
@@ -233,7 +233,7 @@ print("done")
 
 
 def test_a_fork_in_the_middle_of_traffic_neither_hangs_nor_hurts():
-    """Whatever lock another thread holds when the process forks."""
+    """Holds for any lock held by another thread at the time of the fork."""
     program = (
         PAIR
         + """

@@ -1,4 +1,4 @@
-"""Bad clients of a listener, over real sockets: each is refused by name, and none costs anybody else anything."""
+"""Bad clients of a listener, over real sockets: each is refused by name, without effects on others."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HELLO: dict[str, Any] = {
     "lanes": 1,
 }
 
-# What the client sends as its first line, and a word of the reason.
+# First line of the client, and a word of the reason.
 BAD: dict[str, tuple[bytes, str]] = {
     "empty": (b"\n", "not an openmrc peer"),
     "not JSON": (b"GET / HTTP/1.1\r\n", "not an openmrc peer"),
@@ -70,7 +70,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a huge line": (b"x" * (LINE_BYTES_MAX + 5000), "more than"),
     "a kind that is long": (json.dumps({"openmrc": 2, "kind": "x" * 500}).encode() + b"\n", "not an openmrc peer"),
 }
-# Members that are replaced in a good hello.
+# Members to replace in a good hello.
 BAD_MEMBERS: dict[str, dict[str, Any]] = {
     "rate_bps infinite": {"rate_bps": float("inf")},
     "rate_bps not a number": {"rate_bps": float("nan")},
@@ -109,7 +109,7 @@ BAD_MEMBERS: dict[str, dict[str, Any]] = {
     "member text": {"member": "rank 3"},
     "capabilities many": {"capabilities": ["x"] * 1000},
 }
-# Well-formed, but not to be agreed with.
+# Well-formed, but without common settings.
 DISAGREEING: dict[str, tuple[dict[str, Any], str]] = {
     "partition_key": ({"partition_key": 7}, "the partition key differs"),
     "fewer ports": ({"ports": ["127.0.0.91"]}, "the number of ports differs"),
@@ -139,7 +139,7 @@ def test_the_receive_window_holds_a_long_path_unless_a_fabric_marks(devices: tup
 
 @contextlib.contextmanager
 def accepting(listener: Listener) -> Iterator[list[Connection | BaseException]]:
-    """`accept` in a thread, joined at the end; its result, which is closed then."""
+    """Runs `accept` in a thread, joined at the end; its result is closed then."""
     found: list[Connection | BaseException] = []
 
     def accept() -> None:
@@ -160,7 +160,7 @@ def accepting(listener: Listener) -> Iterator[list[Connection | BaseException]]:
 
 
 def answer_to(listener: Listener, line: bytes) -> dict[str, Any]:
-    """What a client that sends one line gets; empty: the connection was closed without an answer."""
+    """Answer to a client that sends one line; empty: the connection was closed without an answer."""
     with socket.create_connection(("127.0.0.1", listener.port), timeout=20) as stranger:
         stranger.sendall(line)
         found = b""
@@ -206,8 +206,8 @@ def test_every_bad_first_line_is_refused_by_name_and_the_next_client_is_served(d
         still_serves(devices[0], listener, target)
 
 
-def test_silent_and_slow_clients_delay_nobody(devices: tuple[Device, Device]) -> None:
-    """More of them than handshakes may run at a time: the oldest lose their places."""
+def test_silent_and_slow_clients_delay_no_other(devices: tuple[Device, Device]) -> None:
+    """More of them than concurrent handshakes: the oldest ones lose their slots."""
     target = bytearray(4)
     with openmrc.listen(devices[1], "127.0.0.1:0", region=target) as listener, contextlib.ExitStack() as strangers:
         for number in range(PENDING_MAX + 10):
@@ -216,7 +216,7 @@ def test_silent_and_slow_clients_delay_nobody(devices: tuple[Device, Device]) ->
                 one.sendall(b'{"openmrc": 2,')
         still_serves(devices[0], listener, target)
         assert listener.rejected_count >= 11
-        assert "its place went to another client" in listener.rejected[0]
+        assert "another client needed its slot" in listener.rejected[0]
 
 
 def test_a_client_that_leaves_in_the_middle_costs_nothing(devices: tuple[Device, Device]) -> None:
@@ -236,17 +236,17 @@ def test_a_client_that_leaves_in_the_middle_costs_nothing(devices: tuple[Device,
     [
         ({"base_rtt_ns": 0}, "base_rtt_ns"),
         ({"base_rtt_ns": 10**30}, "base_rtt_ns"),
-        ({"rate_bps": 10**13}, "what was not offered"),
-        ({"payload_mtu": 8192}, "what was not offered"),
+        ({"rate_bps": 10**13}, "that was not offered"),
+        ({"payload_mtu": 8192}, "that was not offered"),
         ({"qps": []}, "qps"),
         ({"qps": [{"qp_num": 1 << 24, "psn": 1}]}, "qps.0.qp_num"),
-        ({"qps": [{"qp_num": 5, "psn": 1}] * 2}, "what was not offered"),
+        ({"qps": [{"qp_num": 5, "psn": 1}] * 2}, "that was not offered"),
     ],
 )
 def test_a_bad_accept_is_refused(devices: tuple[Device, Device], change: dict[str, Any], why: str) -> None:
     accept = {"openmrc": VERSION, "kind": "accept", "payload_mtu": 1024, "base_rtt_ns": 10**6, "rate_bps": 10**9}
     line = json.dumps(accept | {"qps": [{"qp_num": 5, "psn": 1}]} | change).encode() + b"\n"
-    settings = QpSettings(payload_mtu=4096)  # less than loopback takes, so that an accept can exceed the offer
+    settings = QpSettings(payload_mtu=4096)  # less than loopback supports, so that an accept can exceed the offer
     with openmrc.listen(devices[1], "127.0.0.1:0", settings=settings) as listener, accepting(listener):
         with socket.create_connection(("127.0.0.1", listener.port), timeout=20) as stranger:
             stranger.sendall(json.dumps(HELLO).encode() + b"\n" + line)
@@ -288,7 +288,7 @@ def test_a_process_without_descriptors_names_them(
         stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
         client = stack.enter_context(socket.socket())
         with pytest.raises(TimeoutError):
-            listener.accept(timeout_s=0.01)  # its event loop is there from now on
+            listener.accept(timeout_s=0.01)  # its event loop exists from now on
         client.connect(("127.0.0.1", listener.port))
         used = max(int(one.name) for one in Path("/proc/self/fd").iterdir())
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))

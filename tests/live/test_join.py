@@ -1,4 +1,4 @@
-"""Ranks of a job find each other: bad clients and absent ranks are named, and little is exchanged for it."""
+"""Ranks of a job find each other: bad clients and absent ranks are named, with few messages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Joining(threading.Thread):
 
 
 def hello(card: dict[str, Any], rank: int, **member: Any) -> dict[str, Any]:
-    """Of a rank whose ports are rank 0's."""
+    """Hello of a rank whose ports are rank 0's."""
     own = {"job": "world", "rank": rank, "token": card["token"], "mailbox_address": 0, "mailbox_rkey": 0}
     return {
         "openmrc": VERSION,
@@ -91,11 +91,11 @@ def test_foreign_clients_of_a_join_are_refused_and_the_job_begins_all_the_same(
     store = FileStore(tmp_path, 30)
     last = Joining(devices[1], 1, store, size=2)
     card = json.loads(store.get("openmrc/world/card/1"))
-    store.set("openmrc/world/card/0", json.dumps(card))  # so that rank 1 waits for a rank 0 that connects
+    store.set("openmrc/world/card/0", json.dumps(card))  # makes rank 1 wait for a rank 0 that connects
     good = hello(card, 0)
-    assert "did not show this rank's token" in refusal(card, good | {"member": None})
-    assert "did not show this rank's token" in refusal(card, hello(card, 0, token="guessed"))
-    assert "did not show this rank's token" in refusal(card, hello(card, 0, job="another"))
+    assert "did not present this rank's token" in refusal(card, good | {"member": None})
+    assert "did not present this rank's token" in refusal(card, hello(card, 0, token="guessed"))
+    assert "did not present this rank's token" in refusal(card, hello(card, 0, job="another"))
     assert "rank 1 does not connect to rank 1" in refusal(card, hello(card, 1))
     assert "rank 7 does not connect to rank 1" in refusal(card, hello(card, 7))
     assert "member.rank" in refusal(card, hello(card, -1))
@@ -112,7 +112,7 @@ def test_foreign_clients_of_a_join_are_refused_and_the_job_begins_all_the_same(
 
 
 def test_a_rank_that_joins_twice_is_refused(devices: list[Device], tmp_path: Path) -> None:
-    """The second one has the token, but the first one keeps its place; when that leaves, it is named."""
+    """The second one has the token, but the first one keeps its slot; when that leaves, it is named."""
     store = FileStore(tmp_path, 30)
     last = Joining(devices[2], 2, store)
     card = json.loads(store.get("openmrc/world/card/2"))
@@ -239,7 +239,7 @@ def test_a_join_takes_three_requests_and_one_connection_for_each_pair(devices: l
         waits = store.requests.count("wait")
         assert store.requests.count("set") == store.requests.count("multi_get") == 1
         assert store.requests.count("get") == 0
-        assert store.requests.count("check") < waits  # one for each second that it waited in vain
+        assert store.requests.count("check") < waits  # one for each second of the wait
     for world in worlds:
         found = world.statistics()
         assert (found["connections"], found["descriptors"]) == (SIZE - 1, SIZE - 1)

@@ -1,4 +1,4 @@
-"""What a device keeps: registered memory and what is under way, and nothing that nobody uses any more."""
+"""Lifetimes inside a device: registered memory and unfinished work are kept, unused objects are released."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_region_of_a_listener_goes_with_its_last_connection(devices: tuple[D
     second.close()
 
 
-def test_answers_that_nobody_takes_are_not_kept(devices: tuple[Device, Device]) -> None:
+def test_untaken_answers_are_not_kept(devices: tuple[Device, Device]) -> None:
     a, b = devices
     peer = Peer(tuple(port.seen_as for port in b.ports), UDP_PORT)
     evs = [value for value, _ in a.evs()][:8]

@@ -1,4 +1,6 @@
-"""A peer is gone when it says so or answers on no plane: not when TCP is, nor when it is slow."""
+"""A peer is gone after a goodbye or without an answer on any plane, but not because of a lost TCP connection or
+slowness.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,11 @@ from openmrc.fabric import Fabric, host_ports, make_fabric
 
 pytestmark = [pytest.mark.live]
 
-SHORT = QpSettings(timeout_exponent=8)  # 10 exponential retries of these are over after 0.6 s
+SHORT = QpSettings(timeout_exponent=8)  # 10 exponential retries of these end after 0.6 s
 
 
 def end_tcp(world: World) -> None:
-    """Ends every TCP connection of the rank, as a middlebox that forgets them does."""
+    """Ends every TCP connection of the rank, like a middlebox that drops its state."""
     for link in world._links.values():
         if link._socket is not None:
             with suppress(OSError):
@@ -35,13 +37,13 @@ def end_tcp(world: World) -> None:
 
 
 def believe_in_all(world: World) -> None:
-    """Returns when this rank has found out that its peers live although TCP has ended."""
+    """Returns when this rank has verified that its peers live although TCP has ended."""
     while any(link._tcp_open or link._suspected_at is not None for link in world._links.values() if link._socket):
         time.sleep(0.01)
 
 
 def reductions(world: World, count: int) -> float:
-    """What many all-reduces, one after the other, make of a one."""
+    """Result of many consecutive all-reduces of a one."""
     buffer = np.ones(5_000, np.float32)
     for _ in range(count):
         world.group.all_reduce(buffer).wait(30)
@@ -50,7 +52,7 @@ def reductions(world: World, count: int) -> float:
 
 
 def failure(world: World, operation: Callable[[], Any]) -> tuple[int | None, str, list[int]]:
-    """Which rank the failure of an operation names, its words, and the ranks that are missing then."""
+    """The rank in an operation's failure, the words of the failure, and the ranks that are missing then."""
     try:
         while True:
             operation()
@@ -63,7 +65,7 @@ def test_a_job_lives_on_without_tcp(tmp_path: Path):
         reductions(world, 1)
         if world.rank == 1:
             end_tcp(world)
-        time.sleep(0.5)  # nothing is sent meanwhile: the planes are asked
+        time.sleep(0.5)  # nothing is sent meanwhile: the planes are probed
         return reductions(world, 20), world.missing
 
     with Ranks(3, tmp_path, body) as ranks:
@@ -101,14 +103,14 @@ def test_a_rank_that_is_stopped_for_less_than_the_timeout_is_waited_for(tmp_path
     with Ranks(3, tmp_path, body, world=lambda _: {"timeout_s": 40.0, "settings": SHORT}) as ranks:
         while not stopped(ranks.pid(1)):
             time.sleep(0.01)
-        time.sleep(3)  # five times of what a QP with these settings retries by itself
+        time.sleep(3)  # five times the retry time of a QP with these settings
         os.kill(ranks.pid(1), signal.SIGCONT)
         assert ranks.answers() == {0: 1.0, 1: 1.0, 2: 1.0}
         ranks.join()
 
 
 def test_all_ranks_name_the_one_that_was_lost_first(tmp_path: Path):
-    """Rank 0 loses rank 2, which stands still, and ends; rank 1, more patient, does not blame rank 0."""
+    """Rank 0 loses rank 2, which is stopped, and ends; rank 1, with a longer limit, does not blame rank 0."""
 
     def body(world: World) -> Any:
         reductions(world, 1)
@@ -144,7 +146,7 @@ def planes() -> Fabric:
 
 
 def test_a_rank_that_leaves_waits_until_its_last_messages_have_arrived(tmp_path: Path):
-    """Every plane is dead for longer than the two seconds that a leaving rank once waited."""
+    """Every plane is dead for longer than the earlier limit of two seconds for a leaving rank."""
     ports = [[str(port) for port in host_ports(planes(), rank)] for rank in range(2)]
 
     def body(world: World) -> float:

@@ -1,4 +1,4 @@
-"""The network that ranks were connected over goes away, for longer than any time-out of TCP, and comes back."""
+"""The network by which ranks were connected fails, for longer than any timeout of TCP, and comes back."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import pytest
 from own_ports import UDP_PORT
 
-from openmrc.live.netns import namespaces_allowed
+from openmrc.runs.processes.veth_pairs import namespaces_allowed
 
 pytestmark = [pytest.mark.live, pytest.mark.root, pytest.mark.slow]
 
-AWAY_S = 12.0  # TCP once gave up after 11
+AWAY_S = 12.0  # longer than TCP's former limit of 11
 RANK = f"""
 import sys
 import numpy as np

@@ -1,4 +1,4 @@
-"""Bad days: dead peers, wrong keys, strangers' datagrams, full queues. Nothing hangs, nothing is lost silently."""
+"""Failures and attacks: dead peers, wrong keys, strangers' datagrams, full queues. None hangs or is silently lost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from openmrc.verbs import (
     ToRts,
     WcStatus,
 )
-from openmrc.verbs.events import CqOverrun, EvStateChanged, PeerLost, PortStateChanged, QpStateChanged
+from openmrc.verbs.event_stream import CqOverrun, EvStateChanged, PeerLost, PortStateChanged, QpStateChanged
 
 pytestmark = pytest.mark.live
 QUICK = QpSettings(timeout_exponent=10, linear_retries=2, exponential_retries=3)
@@ -133,7 +133,7 @@ def test_a_wrong_partition_key_is_named_at_both_ends(devices):
             openmrc.connect(other, at.address)
         thread.join()
         assert "partition key differs" in at.rejected[0]
-        # Whoever does not know the key must not learn it from the refusal.
+        # A party without the key must not learn it from the refusal.
         assert hex(devices[1].partition_key) not in str(refused.value)
 
 
@@ -195,7 +195,7 @@ def test_old_packets_of_a_restarted_peer_are_counted_and_ignored(devices):
     client.write(bytearray(b"x" * 1000)).wait(20)
     old_qp = server.qp.qp_num
     server.close()
-    # The old peer's packets keep coming to a QP that no longer exists.
+    # The old peer's packets continue to arrive for a QP that no longer exists.
     until(lambda: client.qp.state is QpState.ERR)
     fresh, fresh_server = pair(a, b, target)
     before = b.statistics().drops.unknown_qp

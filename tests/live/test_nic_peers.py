@@ -1,4 +1,4 @@
-"""Peers over real sockets: ranks that share an address, strangers, and how long a peer is known."""
+"""Peers over real sockets: ranks that share an address, strangers, and the lifetime of a known peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory keys over real sockets: good within their own protection domain, and for writes only if granted."""
+"""Memory keys over real sockets: valid within their own protection domain, and for writes only if granted."""
 
 from __future__ import annotations
 

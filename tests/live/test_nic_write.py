@@ -1,4 +1,4 @@
-"""Data moves between devices over real sockets: every size, transport, address family and kind of buffer."""
+"""Transfers between devices over real sockets: every size, transport, address family and kind of buffer."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_buffer_cannot_be_resized_while_registered(devices):
 
 
 @pytest.mark.parametrize("bad", [b"read only", np.zeros((4, 4))[:, ::2], "text", 7, None])
-def test_what_is_not_a_writable_contiguous_buffer_is_refused_in_words(devices, bad):
+def test_unsuitable_buffers_are_refused_in_words(devices, bad):
     with pytest.raises(InvalidArgumentError, match="writable"):
         devices[0].open_context().alloc_pd().register(bad)
 

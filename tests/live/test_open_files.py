@@ -21,14 +21,14 @@ pytestmark = pytest.mark.live
 
 
 def open_files() -> set[int]:
-    gc.collect()  # what tests before left to the collector must not close in between
+    gc.collect()  # garbage of earlier tests must not be closed in between
     listed = list(Path("/proc/self/fd").iterdir())
-    return {int(entry.name) for entry in listed if entry.exists()}  # but for the folder's own descriptor
+    return {int(entry.name) for entry in listed if entry.exists()}  # without the folder's own descriptor
 
 
 @contextmanager
 def descriptors_left(number: int) -> Iterator[int]:
-    """The process may open that many files more; the limit."""
+    """Allows the process to open this number of further files; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = open_files()
     limit = next(islice((one for one in count() if one not in taken), number, None))

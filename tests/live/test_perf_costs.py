@@ -11,8 +11,8 @@ import pytest
 from own_ports import UDP_PORT
 
 from openmrc import Device
-from openmrc.live.perf import PerfClient, PerfServer
-from openmrc.live.perf_wire import Lines, PerfOptions
+from openmrc.runs.perf.client_server import PerfClient, PerfServer
+from openmrc.runs.perf.messages import Lines, PerfOptions
 
 pytestmark = pytest.mark.live
 
@@ -21,7 +21,7 @@ SIZE = 1 << 20
 
 @contextmanager
 def served() -> Iterator[tuple[PerfServer, list[str]]]:
-    """A server for one client, and what it says."""
+    """A server for one client, and its messages."""
     said: list[str] = []
     with Device(["127.82.0.1"], udp_port=UDP_PORT) as device:
         server = PerfServer(device, "127.0.0.1", 0, said.append)
@@ -46,7 +46,7 @@ def row_of(server: PerfServer) -> Any:
         return client.bandwidth(SIZE)
 
 
-def test_both_ends_tell_what_they_spent():
+def test_both_ends_report_their_usage():
     with served() as (server, said):
         row = row_of(server)
     assert row.cpu_seconds_per_gb > 0

@@ -22,22 +22,22 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "custom_policy.py"
 
 
 def register_fixed_window(name: str, packets: int) -> None:
-    """A controller that keeps `packets` in flight."""
+    """Registers a controller that keeps `packets` in flight."""
 
     @numba.cfunc(policies.CC_INIT_SIGNATURE)
     def init(state: Any, mtu: Any, rate: Any, base_rtt: Any, limit: Any, trimming: Any) -> None:
         state[0] = packets * mtu
 
     @numba.cfunc(policies.CC_ON_ACK_SIGNATURE)
-    def on_ack(state: Any, now: Any, new: Any, inflight: Any, rtt: Any, marked: Any, pen: Any, restore: Any) -> None:
+    def on_ack(state: Any, now: Any, new: Any, in_flight: Any, rtt: Any, marked: Any, pen: Any, restore: Any) -> None:
         pass
 
     @numba.cfunc(policies.CC_ON_TRIM_SIGNATURE)
-    def on_trim(state: Any, now: Any, size: Any, inflight: Any, last_hop: Any) -> None:
+    def on_trim(state: Any, now: Any, size: Any, in_flight: Any, last_hop: Any) -> None:
         pass
 
     @numba.cfunc(policies.CC_ON_LOSS_SIGNATURE)
-    def on_loss(state: Any, now: Any, size: Any, inflight: Any) -> None:
+    def on_loss(state: Any, now: Any, size: Any, in_flight: Any) -> None:
         pass
 
     @numba.cfunc(policies.CC_WINDOW_SIGNATURE)

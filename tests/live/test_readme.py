@@ -1,4 +1,4 @@
-"""The programs printed in the README do what it says."""
+"""The programs printed in the README work as described."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_simulation_runs_as_printed(repository: Path, tmp_path: Path) -> Non
 
 
 def connect_when_it_listens(program: str, listener: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
-    """Run the writer, again while nobody listens yet."""
+    """Runs the writer, repeatedly until the other program listens."""
     for _ in range(20):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
         if "PeerUnreachableError" not in done.stderr or listener.poll() is not None:

@@ -1,4 +1,4 @@
-"""Sandboxes that refuse system calls: devices go on by older ones, or say what was refused; they never spin."""
+"""Sandboxes that refuse system calls: devices use older ones, or report the refusal; they never spin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ pytestmark = [
         platform.machine() not in ("x86_64", "aarch64"), reason="this machine has other system call numbers"
     ),
 ]
-TURNS_MAX = 1000  # of a thread that rests for a millisecond at a time; one that spins makes a hundred times as many
+TURNS_MAX = (
+    1000  # of a thread that rests for a millisecond at a time; a spinning one would need a hundred times as many
+)
 
 
 def run(error: int, *calls: str) -> dict[str, object]:

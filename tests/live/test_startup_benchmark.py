@@ -1,4 +1,4 @@
-"""`benchmarks/startup.py`: times and descriptors of both backends are there."""
+"""`benchmarks/startup.py`: reports times and descriptors of both backends."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from openmrc.live.supervise import ChildError, Family
+from openmrc.runs.processes.supervisor import ChildError, Family
 
 pytestmark = pytest.mark.live
 
 CHILD = """
 import os, sys, time
-from openmrc.live.child import Pipe, adopt
+from openmrc.runs.processes.child import Pipe, adopt
 adopt()
 pipe = Pipe()
 pipe.send({"ready": os.getpid()})
@@ -43,7 +43,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process exists and is not a zombie."""
+    """True if a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -73,7 +73,7 @@ def test_a_crash_is_told_with_its_last_words(module: str):
             family.expect(child, "echo", 20)
 
 
-def test_what_a_launcher_prints_is_its_last_words(tmp_path: Path):
+def test_a_launcher_s_output_is_part_of_the_error(tmp_path: Path):
     launcher = tmp_path / "launcher"
     launcher.write_text("#!/bin/sh\necho ----\necho no host answers\necho 7\necho ----\nexit 3\n")
     launcher.chmod(0o755)
@@ -85,7 +85,7 @@ def test_what_a_launcher_prints_is_its_last_words(tmp_path: Path):
 
 @pytest.mark.parametrize("wait", ["messages", "expect"])
 def test_a_child_that_ended_before_anyone_looked_is_told_once(module: str, wait: str):
-    """Both of its pipes are at their end in one and the same look at them."""
+    """Both of its pipes reach their end in a single poll."""
     with Family() as family:
         child = family.spawn("host 3", module)
         family.expect(child, "ready", 20)
@@ -114,7 +114,7 @@ def test_leaving_the_block_ends_even_a_child_that_hangs(module: str):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_children_die_with_their_parent(module: str, how: signal.Signals):
     program = textwrap.dedent(f"""
-        from openmrc.live.supervise import Family
+        from openmrc.runs.processes.supervisor import Family
         with Family() as family:
             child = family.spawn("one", {module!r})
             print(family.expect(child, "ready", 20)["ready"], flush=True)

@@ -1,4 +1,4 @@
-"""What our NIC really puts on a wire in RC mode, captured there and read by tshark."""
+"""The NIC's packets in RC mode, captured on a real interface and read by tshark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="captures need root"),
 ]
 
-PORT = 4791  # tshark knows RoCE v2 by it
+PORT = 4791  # the port by which tshark recognises RoCE v2
 ENDS = (f"{LOOPBACK}.31", f"{LOOPBACK}.32")
 SIZE = 10_000
 IMMEDIATE = 0xC0FFEE
@@ -32,7 +32,7 @@ def test_captured_rc_packets_are_roce_v2_without_complaint(tmp_path):
     settings = QpSettings(transport="rc", payload_mtu=1024)
     target = bytearray(SIZE)
     with contextlib.ExitStack() as stack:
-        # Bursts of one packet: a capture on loopback sees a burst before the kernel cuts it up.
+        # Bursts of one packet: a capture on loopback sees a burst before its segmentation by the kernel.
         a, b = (stack.enter_context(Device([end], burst_packets=1)) for end in ENDS)
         listener = stack.enter_context(openmrc.listen(b, "127.0.0.1:0", region=target, settings=settings))
         accepted: list[openmrc.Connection] = []
@@ -45,9 +45,9 @@ def test_captured_rc_packets_are_roce_v2_without_complaint(tmp_path):
         client.write(bytearray(range(250)) * (SIZE // 250), 0, imm=IMMEDIATE).wait(20)
         assert accepted[0].recv_imm(20).immediate == IMMEDIATE
     packets = dissect(pcap, ["ip.src", "infiniband.bth.opcode", "infiniband.immdt", "udp.dstport"])
-    rc = [packet for packet in packets if packet["ip.src"] in ENDS]  # others may be talking on loopback as well
+    rc = [packet for packet in packets if packet["ip.src"] in ENDS]  # others may be using loopback as well
     opcodes = [int(packet["infiniband.bth.opcode"], 0) for packet in rc]
-    # First, eight Middle, Last with Immediate in this order, then what the other end answers.
+    # First, eight Middle, Last with Immediate in this order, then the other end's responses.
     assert [opcode for opcode in opcodes if opcode != 0x11] == [0x06, *[0x07] * 8, 0x09]
     assert 0x11 in opcodes
     assert {packet["complaints"] for packet in rc} == {""}

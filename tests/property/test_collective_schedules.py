@@ -1,4 +1,4 @@
-"""Schedules of all ranks, run by a small machine that lets messages arrive and steps happen in any order they may."""
+"""Schedules of all ranks, run by a small machine that delivers messages and executes steps in any permitted order."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from openmrc.collectives.elements import ElementType, ReduceOp
+from openmrc.collectives.planner import ALGORITHMS, Request, choose, schedule_of
 from openmrc.collectives.schedule import Schedule, Step, StepKind
-from openmrc.collectives.schedules import ALGORITHMS, Request, choose, schedule_of
 from openmrc.errors import ConfigError
 
 Bytes = np.ndarray
@@ -22,9 +22,9 @@ FACTOR = 3
 
 
 class Machine:
-    """All ranks' buffers, and their steps in a random order that the waits allow.
+    """All ranks' buffers, and their steps in a random order permitted by the dependencies.
 
-    What is sent lies in the receiver's buffer at any time after that: at once, or just before the receive is done.
+    A sent message appears in the receiver's buffer at any later time: at once, or just before the receive is done.
     """
 
     def __init__(self, schedules: list[Schedule], seed: int, dtype: str, average_of: int) -> None:
@@ -146,10 +146,10 @@ OPS = (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM)
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many chunks of few bytes, so that pipelines show, and segments that share scratch memory."""
-    monkeypatch.setattr("openmrc.collectives.schedules.CHUNK_BYTES", 64)
-    monkeypatch.setattr("openmrc.collectives.schedules.WHOLE_BYTES_MAX", 400)
-    monkeypatch.setattr("openmrc.collectives.schedules.SEGMENT_BYTES", 200)
+    """Many chunks of few bytes, to exercise pipelines and segments that share scratch memory."""
+    monkeypatch.setattr("openmrc.collectives.planner.CHUNK_BYTES", 64)
+    monkeypatch.setattr("openmrc.collectives.planner.WHOLE_BYTES_MAX", 400)
+    monkeypatch.setattr("openmrc.collectives.planner.SEGMENT_BYTES", 200)
 
 
 @st.composite
@@ -337,7 +337,7 @@ def test_no_rank_leaves_a_barrier_before_all_have_come(ranks: int, one_host: boo
     Machine(schedules, seed, "<i4", ranks).run()
 
 
-def test_little_takes_few_rounds_and_much_takes_few_bytes():
+def test_small_buffers_take_few_rounds_and_large_ones_few_bytes():
     assert choose(Request("all_reduce", 0, 4, (8,))) == "doubling"
     assert choose(Request("all_reduce", 0, 4, (256 << 10,))) == "halving"
     assert choose(Request("all_reduce", 0, 6, (256 << 10,))) == "ring"
@@ -357,7 +357,7 @@ def test_ranks_of_one_host_take_fewer_rounds():
 
 
 def test_only_scratch_memory_is_named_as_such():
-    """Of an operation's own buffers everything is looked at when it is done."""
+    """All contents of an operation's own buffers matter when it is done."""
     for kind, sizes in (("all_reduce", (64,)), ("reduce_scatter", (64, 16)), ("reduce", (64,))):
         assert schedule_of(Request(kind, 0, 4, sizes, ElementType.INT32)).scratch == len(sizes)
     for kind, sizes in (("all_gather", (16, 64)), ("broadcast", (64,)), ("barrier", (0,))):
@@ -396,7 +396,7 @@ def test_between_sites_passes_one_buffer_each_way_for_one_all_reduce(algorithm: 
 
 
 def test_every_site_has_something_for_the_other_one_from_the_beginning(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("openmrc.collectives.schedules.WHOLE_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("openmrc.collectives.planner.WHOLE_BYTES_MAX", 1 << 20)
     sites = ((0, 1), (2, 3))
     for rank in range(4):
         own = next(site for site in sites if rank in site)

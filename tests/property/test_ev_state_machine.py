@@ -1,4 +1,4 @@
-"""A model of the EV state machine (protocol A.11, section 11.2.2) walks beside the engine's EV set."""
+"""A model of the EV state machine (protocol A.11, section 11.2.2) runs beside the engine's EV set."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class EvSetModel(RuleBasedStateMachine):
             assert sum(self.port[ev] == port for ev in self.active) == self.positions
         self.min_active, self.successes, self.to_good = min_active, successes, to_good
         self.due: dict[int, int] = {}
-        self.held: set[int] = set()  # lost data, and are kept in use by the floor
+        self.held: set[int] = set()  # lost data, but kept in use by min_active
         self.answers = [0] * len(universe)
         self.now = 0
         self.ports = ALL_PORTS
@@ -83,7 +83,7 @@ class EvSetModel(RuleBasedStateMachine):
         return good or [ev for ev in found if self.states[ev] == SKIP]
 
     def retire(self, ev: int, state: EvState) -> None:
-        """Retire ev to ASSUMED_BAD or DENIED; the engine chooses the replacement, from what the model allows."""
+        """Retires ev to ASSUMED_BAD or DENIED; the engine chooses the replacement among those the model allows."""
         was_active = ev in self.active
         self.active.discard(ev)
         self.states[ev] = state

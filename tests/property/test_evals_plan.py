@@ -1,4 +1,4 @@
-"""Plans of drawn campaigns: memory, GPUs, bounds, order."""
+"""Plans of random campaigns: memory, GPUs, bounds, order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from openmrc.errors import ConfigError
+from openmrc.evals.campaign_plan import Plan, gpu_memory, make_plan
 from openmrc.evals.cluster import Cluster, Model
 from openmrc.evals.curve import Curve, Point
-from openmrc.evals.plan import Plan, gpu_memory, make_plan
-from openmrc.evals.schedule import expected_seconds, list_schedule, longest_first, shared_schedule, wall_clock_bound_s
-from openmrc.evals.table import Profile, Trial
+from openmrc.evals.profile_table import Profile, Trial
+from openmrc.evals.trial_schedule import (
+    expected_seconds,
+    list_schedule,
+    longest_first,
+    shared_schedule,
+    wall_clock_bound_s,
+)
 from openmrc.fabric import make_fabric
 
 GIB = 2**30
@@ -109,7 +115,7 @@ def check_memory(plan: Plan) -> None:
 @given(clusters(), profiles())
 def test_a_plan_fits_its_cluster_and_beats_no_bound(cluster: Cluster, profile: Profile):
     plan = None
-    with suppress(ConfigError):  # models that fit no GPU; `assume` bounds how often that may be
+    with suppress(ConfigError):  # models that fit no GPU; `assume` limits their frequency
         plan = make_plan(profile, cluster, tool_share=0.5)
     assume(plan is not None)
     assert plan is not None

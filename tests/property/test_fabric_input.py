@@ -1,4 +1,4 @@
-"""Whatever people write, they get a fabric, a fault, or a typed error that names it: never another exception."""
+"""Any input gives a fabric, a fault, or a typed error that names the problem: never another exception."""
 
 from __future__ import annotations
 

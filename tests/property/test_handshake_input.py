@@ -1,4 +1,4 @@
-"""No line that a peer can send is anything but a message or a HandshakeError."""
+"""Every line from a peer is either a message or a HandshakeError."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_stream_of_any_bytes_ends_in_a_message_or_an_error_and_is_not_hoarded(
         channel = Channel(ours, "peer", time.monotonic() + 20)
         with contextlib.suppress(HandshakeError):
             await channel.receive(Hello)
-        return len(channel._pending)
+        return len(channel._pending._pending)
 
     async def both() -> int:
         with socket.create_server(("127.0.0.1", 0)) as server:

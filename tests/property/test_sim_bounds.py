@@ -39,7 +39,7 @@ def fabrics(draw: st.DrawFn) -> Fabric:
 
 @st.composite
 def graphs(draw: st.DrawFn) -> OpGraph:
-    """Sends and computations that wait for some of those before them."""
+    """Sends and computations that depend on some of the earlier ones."""
     builder = Builder()
     happens: dict[int, list[tuple[int, int]]] = defaultdict(list)  # at a host: (op, event)
     for _ in range(draw(st.integers(1, 9))):
@@ -62,7 +62,7 @@ def graphs(draw: st.DrawFn) -> OpGraph:
 
 @dataclass
 class Times:
-    """When the ops of a run started, were received and completed."""
+    """Times at which the ops of a run started, were received and completed."""
 
     started: list[int]
     received: list[int]
@@ -70,7 +70,7 @@ class Times:
 
 
 class Run:
-    """One way in which a fabric may carry a graph: links send packet after packet, in the order in which they come."""
+    """One possible execution of a graph on a fabric: links send packets in the order of arrival."""
 
     def __init__(self, graph: OpGraph, fabric: Fabric, packets: Packets, seed: int, slow: dict[str, float]) -> None:
         self.graph, self.fabric, self.packets, self.slow = graph, fabric, packets, slow
@@ -131,7 +131,7 @@ class Run:
         return self.packets.transport_header_bytes + self.fabric.header_bytes
 
     def send_on(self, now: int, op: int, size: int, path: list[Link]) -> None:
-        """A packet reaches the first link of its path, or with no path its NIC, which picks a plane."""
+        """A packet reaches the first link of its path, or without a path its NIC, which picks a plane."""
         source, destination = int(self.graph.host[op]), int(self.graph.peer[op])
         if not path:
             plane = self.random.randrange(self.fabric.planes)
@@ -214,7 +214,7 @@ def test_nothing_is_faster_than_its_ideal(graph: OpGraph, fabric: Fabric, packet
 
 @given(graphs(), fabrics(), st.integers(0, 2**32))
 def test_nor_where_all_t1_links_are_slow_for_good(graph: OpGraph, fabric: Fabric, seed: int) -> None:
-    """A rate cut of every T0's links to T1s: ideals of messages do not know it, those of the whole do."""
+    """A rate cut of every T0's links to T1s: ideals of messages ignore it, those of the whole include it."""
     t1s = f"t1 0..{fabric.t1s_in_all - 1}" if fabric.t1s_in_all > 1 else "t1 0"
     t0s = f"t0 0..{fabric.t0s - 1}"
     if fabric.pods > 1:

@@ -1,4 +1,4 @@
-"""Whatever a file holds, it is read or refused by file and line: never another exception."""
+"""Any file is read or refused with file and line: never another exception."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ FLOWS = st.lists(st.tuples(NODE, NODE, st.integers(1, 10**9), st.integers(0, 10*
 
 @given(flows=FLOWS, data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_matrix_says_what_was_written(flows: list[tuple[int, ...]], data: st.DataObject, tmp_path: Path) -> None:
+def test_a_matrix_file_is_read_completely(flows: list[tuple[int, ...]], data: st.DataObject, tmp_path: Path) -> None:
     flows = [flow for flow in flows if flow[0] != flow[1]] or [(0, 1, 1, 0)]
     lines, triggers, parents = ["Nodes 6", f"Connections {len(flows)}"], [], {}
     for at, (source, destination, size, start) in enumerate(flows):

@@ -21,7 +21,7 @@ DELAYS = ["100ns", "1us", "13us"]
 
 @st.composite
 def fabrics(draw: st.DrawFn) -> dict[str, Any]:
-    """Two tiers, three tiers or sites, with the framings, queues and routings that change when packets arrive."""
+    """Two tiers, three tiers or sites, with framings, queues and routings that affect arrival times."""
     fabric: dict[str, Any] = {
         "planes": draw(st.integers(1, 5)),
         "hosts": 8,

@@ -1,4 +1,4 @@
-"""Every workload: what theory says is sent is sent, and every op can start, for all sizes, groups and orders."""
+"""Every workload sends the theoretical amount, and every op can start, for all sizes, groups and orders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROUPS = st.lists(st.integers(0, HOSTS - 1), min_size=2, max_size=HOSTS, unique=
 
 
 def built(seed: int, **spec: Any) -> OpGraph:
-    """The graph, after checking what must hold of every one."""
+    """The graph, after a check of the common invariants."""
     graph = build(spec, FABRIC, seed)
     graph.validate(HOSTS)
     assert sum(len(wave) for wave in graph.levels()) == len(graph)
@@ -72,7 +72,7 @@ def test_an_incast_ends_at_its_receiver(seed: int, hosts: list[int], senders: in
 
 
 def ring_bytes(size: int, count: int, rank_gap: int) -> list[int]:
-    """What every rank sends in one round of a ring: all segments but one, the one at `rank_gap` behind it."""
+    """Bytes that every rank sends in one round of a ring: all segments but the one at `rank_gap` behind it."""
     segments = [size // count + (i < size % count) for i in range(count)]
     return [size - segments[(rank + rank_gap) % count] for rank in range(count)]
 
@@ -105,9 +105,9 @@ def test_halving_and_doubling_gives_everybody_everything(seed: int, depth: int, 
     size = 2**depth + extra
     graph = built(seed, name="all_reduce", algorithm="halving_doubling", bytes=size, hosts=hosts)
     sent, received = sums(graph, hosts)
-    # Reducing, all ranks but one give every byte away once; gathering, they get it once.
+    # Reducing, all ranks but one send every byte once; gathering, they receive it once.
     assert sum(sent) == sum(received) == 2 * size * (2**depth - 1)
-    # A rank gives away all but its part, and gets back all but its part.
+    # A rank sends all but its part, and receives all but its part.
     halved = np.bincount(graph.host[graph.step < depth], graph.bytes[graph.step < depth].astype(float), HOSTS)
     doubled = np.bincount(graph.peer[graph.step >= depth], graph.bytes[graph.step >= depth].astype(float), HOSTS)
     assert halved.tolist() == doubled.tolist()
@@ -175,7 +175,7 @@ def test_training_moves_every_gradient_in_every_step(
     assert int(graph.bytes.sum()) == steps * (2 * 10_000 * (group - 1) * (HOSTS // group) + meeting)
     assert int(graph.duration_ps.sum()) == steps * HOSTS * 3_000_000
     assert set(graph.step.tolist()) == set(range(steps))
-    # Nothing of a step starts at a host before its step before is done: only ops of the first step are free.
+    # No op of a step starts at a host before its previous step is done: only ops of the first step are free.
     free = np.setdiff1d(np.arange(len(graph)), graph.dep_op)
     assert set(graph.step[free].tolist()) == {0}
 
@@ -206,12 +206,20 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_s
 @given(st.sampled_from(sorted(WORKLOADS)), st.dictionaries(KEYS, VALUES, max_size=5))
 def test_whatever_is_written_is_a_graph_or_a_named_mistake(name: str, settings: dict[str, Any]) -> None:
     spec = {"bytes": 1000, **settings, "name": name}
-    for key in ("count", "repeat", "steps", "messages", "duration", "chunks", "buckets"):  # a graph of this test's size
+    for key in (
+        "count",
+        "repeat",
+        "steps",
+        "messages",
+        "duration",
+        "chunks",
+        "buckets",
+    ):  # limited to a graph of this test's size
         if isinstance(spec.get(key), int):
             spec[key] = min(spec[key], 8)
     problems = workload_problems(spec)
     try:
         build(spec, FABRIC, 1).validate(HOSTS)
     except ConfigError:
-        return  # which always names a field and what is allowed
+        return  # the error always names a field and the allowed values
     assert not problems

@@ -1,4 +1,4 @@
-"""Generated configuration moves packets as planned: a small uN machine reads the files back and follows every path."""
+"""Generated configuration forwards packets as planned: a small uN machine parses the files and follows every path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openmrc.fabric.blocks import AddressBlocks
+from openmrc.fabric.address_blocks import AddressBlocks
 from openmrc.fabric.cabling import cables, switches
 from openmrc.fabric.model import Shape
 from openmrc.srv6.configs.derive import switch_config
@@ -27,7 +27,7 @@ USID_BITS = 16
 
 @dataclass
 class Table:
-    """What a file says: own locator, address on each link, and where each prefix leads; no hop: dropped."""
+    """Contents of a file: own locator, address on each link, and the next hops of each prefix; no hop: dropped."""
 
     locator: IPv6Network
     own: dict[int, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Table:
         return self.routes[max(fitting, key=lambda prefix: prefix.prefixlen)] if fitting else None
 
     def forward(self, address: IPv6Address) -> tuple[IPv6Address, list[tuple[int, str]]]:
-        """The address with which a packet leaves, and its possible next hops; none: dropped."""
+        """The packet's address on departure, and its possible next hops; none: dropped."""
         if address in self.locator:
             low = (1 << 128 - 32) - 1
             address = IPv6Address(int(address) & ~low | int(address) << USID_BITS & low)
@@ -150,7 +150,7 @@ Machine = tuple[dict[str, Table], dict[tuple[str, int], tuple[str, int]]]
 
 
 def machine(plan: PathPlan) -> Machine:
-    """A table per switch, the same from all formats, and who is at the other end of each cable."""
+    """A table per switch, equal for all formats, and the node at the other end of each cable."""
     tables: dict[str, Table] = {}
     for node in switches(plan.shape):
         config = switch_config(plan, node)
@@ -173,7 +173,7 @@ def follow(
     start: tuple[str, int],
     address: IPv6Address,
 ) -> list[tuple[list[str], tuple[str, int] | None, IPv6Address]]:
-    """All ways that a packet may take from a host's port: switches passed, host port reached or None, last address."""
+    """All possible paths of a packet from a host's port: switches passed, host port reached or None, last address."""
     tables, joined = machine
     ended, moving = [], [([joined[start][0]], address)]
     while moving:
@@ -233,7 +233,7 @@ def test_plain_addresses_arrive_over_as_many_ways_as_there_are_paths(shape: Shap
 
 @pytest.mark.slow
 @given(shapes(), st.data())
-def test_what_nobody_has_is_dropped(shape: Shape, data: st.DataObject):
+def test_packets_to_unknown_addresses_are_dropped(shape: Shape, data: st.DataObject):
     plan = PathPlan.of(shape, AddressBlocks())
     built = machine(plan)
     blocks, start = plan.blocks, port_of(shape, 0, 0)

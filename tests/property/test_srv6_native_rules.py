@@ -1,4 +1,4 @@
-"""The NIC makes the same addresses as the definition of path rules in Python, for any rules, peer and selector."""
+"""The NIC computes the same addresses as the Python definition of path rules, for any rules, peer and selector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openmrc.srv6.rules import Copy, NicPaths, PathRule
 from openmrc.verbs.paths import native_rules
 
 WIDTHS = {"selector": 16, "peer": 128}
-TOP = 0xFD << 120  # prefixes and peers share their first byte, so that they meet
+TOP = 0xFD << 120  # prefixes and peers share their first byte, so that they can match
 
 
 @st.composite

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openmrc.errors import ConfigError
-from openmrc.fabric.blocks import AddressBlocks
+from openmrc.fabric.address_blocks import AddressBlocks
 from openmrc.fabric.cabling import Node, cables, switches
 from openmrc.fabric.model import Shape
 from openmrc.srv6.nic_paths import nic_paths
@@ -114,7 +114,7 @@ def test_an_address_reads_back_as_its_path_and_shifts_along_it(plan, data):
 
 @given(plans(), st.data())
 def test_a_read_way_goes_along_cables(plan, data):
-    """Any list of uSIDs that `read` accepts is a chain of cables, whatever its shape; others are refused by name."""
+    """Any list of uSIDs that `read` accepts is a chain of cables, for any shape; others are refused by name."""
     nodes = list(switches(plan.shape))
     joined = {frozenset((cable.lower.node, cable.upper.node)) for cable in cables(plan.shape)}
     chosen = data.draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=5))

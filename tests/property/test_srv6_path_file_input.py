@@ -1,4 +1,4 @@
-"""Whatever a path file says, the reader answers with paths or with a ConfigError that names a field."""
+"""Any path file gives either paths or a ConfigError that names a field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openmrc.errors import ConfigError
-from openmrc.fabric.blocks import AddressBlocks
+from openmrc.fabric.address_blocks import AddressBlocks
 from openmrc.fabric.model import Shape
 from openmrc.srv6.nic_paths import nic_paths
 from openmrc.srv6.path_file import parse_nic_paths, render_nic_paths

@@ -19,8 +19,8 @@ ENUMS = {
 }
 SIGNED = {"ack_psn_offset", "sack_offset"}
 
-# Header: bytes, then field: (byte, highest bit, bits), bits counted down from the byte's bit 7 across byte borders.
-# This is docs/reference/wire.md once more, on purpose.
+# Header: bytes, then field: (byte, highest bit, bits), bits counted down from the byte's bit 7 across byte borders. An
+# intentional second copy of docs/reference/wire.md.
 LAYOUT = {
     "bth": (12, {
         "solicited_event": (1, 7, 1), "m": (1, 6, 1), "pad_bytes": (1, 5, 2), "partition_key": (2, 7, 16),

@@ -1,4 +1,4 @@
-"""Transfers of plans on the simulator: times beside the arithmetic, faults, training, networks that do not matter."""
+"""Transfers of plans on the simulator: times beside the arithmetic, faults, training, irrelevant networks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openmrc.errors import ConfigError
-from openmrc.evals.record import PlanFile, read_plan
+from openmrc.evals.plan_record import PlanFile, read_plan
 from openmrc.evals.simulation import Campaign, Phase, conclusion, load_training, simulate_plan
 
 FABRIC = {"planes": 2, "hosts": 8, "hosts_per_t0": 4, "t1s": 2, "rate": "25Gbit", "delay": "1us", "trim": "on"}
@@ -155,5 +155,5 @@ def campaign(transport: str, wall_clock_s: float, slowdown: float | None = None)
         ([campaign("mrc", 110.0), campaign("roce", 130.0)], "The network matters here: it takes 9.1% with mrc, 23.1%"),
     ],
 )
-def test_a_conclusion_names_what_the_network_takes(campaigns: list[Campaign], words: str):
+def test_a_conclusion_names_the_share_of_the_network(campaigns: list[Campaign], words: str):
     assert words in conclusion(campaigns)

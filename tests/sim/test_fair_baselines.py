@@ -1,4 +1,4 @@
-"""Baselines get from the fabric what their deployments have: marks, other ways around lasting cuts, timers that fit."""
+"""Baselines have the settings of their deployments: marks, rerouting around lasting failures, suitable timers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from openmrc import sim
 from openmrc.sim.native_config import native_config
+from openmrc.sim.native_settings import Reconvergence
 from openmrc.sim.scenario_file import ScenarioFileError
 
 CLOS = {"planes": 1, "hosts": 64, "hosts_per_t0": 8, "t1s": 8, "rate": "100Gbit", "delay": "1us"}
@@ -21,7 +22,7 @@ def summary_of(**values: Any) -> dict[str, Any]:
 
 
 def test_an_incast_of_dctcp_is_marked_where_it_meets() -> None:
-    """4.5 of the ideal without marks at the port to the host, where its packets wait."""
+    """4.5 times the ideal without marks at the port to the host, where its packets wait."""
     default = summary_of(fabric=CLOS, workload=INCAST, transports=["dctcp"])
     assert default["slowest_over_ideal"] < 1.02
     assert default["hints"] == []
@@ -48,12 +49,13 @@ def test_ports_to_hosts_mark_for_the_transports_that_need_it_or_as_the_fabric_sa
     fabric = CLOS | ({"ecn": ecn} if ecn else {})
     scenario = sim.make_scenario(fabric=fabric, workload=INCAST, transports=transports)
     (one,) = scenario.transports
-    ports = native_config(scenario, one, 1)["ports"]
-    assert [port["ecn"] for port in ports] == [False, marks, True, True, True, True]
+    ports = native_config(scenario, one, 1).ports
+    in_order = (ports.nic_up, ports.nic_down, ports.t0_up, ports.t1_down, ports.t1_up, ports.t2_down)
+    assert [port is not None and port.ecn for port in in_order] == [False, marks, True, True, True, True]
     assert scenario.effective()["transports"][one.name]["last_hop_marks"] == marks
 
 
-def test_a_fabric_that_marks_nothing_is_a_hint_for_who_slows_down_by_marks() -> None:
+def test_a_fabric_without_marks_is_a_hint_for_transports_that_need_them() -> None:
     transports = ["mrc", "roce", "dctcp"]
     result = sim.run(
         sim.make_scenario(
@@ -96,13 +98,13 @@ def test_a_lasting_cut_is_routed_around_unless_that_is_off(transport: str, kind:
 
 
 def test_hashed_evs_of_mrc_are_rerouted_and_named_ones_are_not() -> None:
-    for routing, wanted in (("modulo", None), ("hash", {"down_ps": 10**9, "blackhole_ps": 2 * 10**9})):
+    for routing, wanted in (("modulo", None), ("hash", Reconvergence(down_ps=10**9, blackhole_ps=2 * 10**9))):
         scenario = sim.make_scenario(
             fabric=CLOS | {"routing": routing},
             workload=INCAST,
             reconvergence={"down": "1ms", "blackhole": "2ms"},
         )
-        assert native_config(scenario, scenario.transports[0], 1)["reconvergence"] == wanted
+        assert native_config(scenario, scenario.transports[0], 1).reconvergence == wanted
 
 
 def test_reconvergence_is_one_time_or_two_or_off() -> None:

@@ -1,4 +1,4 @@
-"""Planes that differ and do not mark, simulated: the scenarios that ship, what MRC is told, every transport."""
+"""Unequal planes without marks, simulated: the shipped scenarios, MRC's settings, every transport."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def scenario_of(planes: Any, mrc: dict[str, Any] | None = None, **changes: Any) 
 
 
 def signal(scenario: Scenario) -> Any:
-    return native_config(scenario, scenario.transports[0], 1)["transport"]["path_signal"]
+    mrc = native_config(scenario, scenario.transports[0], 1).mrc
+    assert mrc is not None
+    return mrc.signal.name.lower()
 
 
 @pytest.mark.parametrize("path", ORDINARY, ids=lambda path: path.stem)
@@ -94,7 +96,7 @@ def test_every_transport_crosses_planes_that_differ(kind: str) -> None:
 
 
 def test_a_slower_plane_carries_less() -> None:
-    """The same messages take longer where one of two planes has a tenth of the rate."""
+    """The same messages take longer if one of two planes has a tenth of the rate."""
     simulated = {}
     for rate in ("200Mbit", "20Mbit"):
         (one,) = run(scenario_of([{}, {"rate": {"nic": "10Gbit", "t0": rate}}], ecn="off"))

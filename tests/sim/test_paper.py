@@ -1,4 +1,4 @@
-"""The paper's experiments in their quick versions: that they find what was published, and can find the opposite."""
+"""The paper's experiments in their quick versions: they reproduce the published results, and can contradict them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def finding(figure: str) -> Finding:
 
 
 @pytest.mark.parametrize("figure", ["D2", "9a", "9b", "9c", "9d", "10", "11", "12", "14"])
-def test_what_the_paper_saw_of_links_and_paths_is_seen_here(figure: str) -> None:
-    """Bandwidth, staircases and what single EVs do: the experiments that need no RoCE and little time."""
+def test_published_results_of_links_and_paths_are_reproduced(figure: str) -> None:
+    """Bandwidth, staircases and single EVs: the experiments without RoCE that take little time."""
     found = finding(figure)
     assert found.verdict == "as in the paper", found.we_see
 
@@ -49,14 +49,14 @@ def test_senders_of_an_incast_soon_share_its_receiver_evenly(run: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("figure", ["5", "6", "20"])
-def test_what_the_paper_saw_of_training_and_permutations_is_seen_here(figure: str) -> None:
+def test_published_results_of_training_and_permutations_are_reproduced(figure: str) -> None:
     found = finding(figure)
     assert found.verdict == "as in the paper", found.we_see
 
 
 @pytest.mark.parametrize("figure", ["9a", "9b", "10", "12"])
 def test_without_the_fault_the_verdict_is_another(figure: str) -> None:
-    """The verdicts come from the runs: with nothing broken, no staircase and no EV that leaves is found."""
+    """The verdicts depend on the runs: without a fault, no staircase and no EV that leaves is found."""
     experiment = the(figure)
     runs = {name: {**settings, "faults": []} for name, settings in experiment.runs(True).items()}
     results = {name: simulate(settings) for name, settings in runs.items()}
@@ -64,7 +64,7 @@ def test_without_the_fault_the_verdict_is_another(figure: str) -> None:
 
 
 def test_a_broken_transport_is_noticed() -> None:
-    """With a small window the bandwidth of the point-to-point table is missed, and the finding says by how much."""
+    """With a small window the bandwidth of the point-to-point table is missed, and the finding gives the difference."""
     experiment = the("D2")
     runs = experiment.runs(True)
     slow = {"mrc": {"cc": {"max_cwnd_bytes": "20kB"}}}
@@ -83,7 +83,7 @@ def test_one_process_and_several_find_the_same() -> None:
 
 
 def test_a_scenario_that_cannot_run_is_told_across_processes() -> None:
-    """The message of the process that simulates reaches the one that asked, and the pool does not break."""
+    """The simulating process's message reaches the caller, and the pool stays usable."""
     good = the("10")
     broken = replace(good, figure="x", runs=lambda _: {"one": {"fabric": {}}, "two": {"fabric": {}}})
     with pytest.raises(OpenmrcError, match="planes"):
@@ -98,7 +98,7 @@ def test_a_measure_is_met_within_its_bounds(value: float, low: float | None, hig
     assert Measure("x", value, low=low, high=high).met is met
 
 
-def test_a_verdict_counts_what_is_judged_and_tells_why_only_where_it_differs() -> None:
+def test_a_verdict_counts_judged_numbers_and_explains_differences_only() -> None:
     good = Measure("good", 1, low=0, why="never told")
     bad = Measure("bad", 1, high=0, why="too big")
     shown = Measure("shown", NAN)

@@ -1,4 +1,4 @@
-"""Scenarios and studies that ship: all can be read, small ones keep their promises, and their page is right."""
+"""Shipped scenarios and studies: all can be read, small ones meet their expectations, and their page is correct."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from openmrc import sim
-from openmrc.fabric.reading import read_text, read_yaml
+from openmrc.config.yaml_document import read_text, read_yaml
 from openmrc.sim.sweep import Sweep, load_sweep
 from openmrc.sim.sweep.file import SweepFileError
 
@@ -94,7 +94,7 @@ def test_a_study_runs(path: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("path", STUDIES, ids=names(STUDIES))
 def test_every_run_of_a_study_is_a_valid_scenario(path: Path, tmp_path: Path):
-    """With all values of the parameters: the sweep itself would make rows with errors of wrong ones."""
+    """With all values of the parameters, since the sweep would turn invalid ones into rows with errors."""
     for planned in {run.spec.key: run for run in load_sweep(path, tmp_path).runs if run.spec.seed == 1}.values():
         scenario = sim.make_scenario(folder=path.parent, **planned.spec.scenario)
         assert scenario.transport(planned.spec.transport)
@@ -116,7 +116,7 @@ def test_the_page_has_every_study_with_its_command_and_pictures():
 @pytest.mark.slow
 @pytest.mark.parametrize("start", ["openmrc sweep scenarios/studies/mpr.yaml", "python tools/draw_studies.py"])
 def test_commands_of_the_page_work_as_printed(start: str, tmp_path: Path):
-    """The quick ones in full; the first point of every other study has run above."""
+    """The quick ones in full; the first point of every other study has been run above."""
     (command,) = [line for line in commands() if line.startswith(start)]
     program, *words = shlex.split(command)
     own = {"openmrc": ["-m", "openmrc.cli.main"], "python": []}[program]

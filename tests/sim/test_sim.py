@@ -1,4 +1,4 @@
-"""Seeded simulation of engine pairs: regression seeds, determinism, and canaries that show that the checkers see."""
+"""Seeded simulation of engine pairs: regression seeds, determinism, and canaries that prove the checkers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def simulate(native_tests: Path, *arguments: str) -> subprocess.CompletedProcess
 
 @pytest.mark.parametrize("entry", SEEDS, ids=lambda entry: str(entry["seed"]))
 def test_regression_seeds_stay_fixed(native_tests: Path, entry: dict[str, Any]) -> None:
-    """Every seed that ever found a bug passes; the note says which one it was."""
+    """Every seed that ever found a bug passes; the note describes the bug."""
     done = simulate(native_tests, "--seed", str(entry["seed"]))
     assert done.returncode == PASS, f"{entry['note']}\n{done.stderr}"
 
@@ -37,7 +37,7 @@ def test_regression_seeds_stay_fixed(native_tests: Path, entry: dict[str, Any]) 
     ],
 )
 def test_broken_on_purpose_fails(native_tests: Path, canary: str, code: int) -> None:
-    """What a canary breaks is noticed, with its own exit code and the command that replays it."""
+    """A canary's deliberate error is detected, with its own exit code and the command that replays it."""
     done = simulate(native_tests, "--seeds", "0..40", "--canary", canary)
     assert done.returncode == code
     assert "replay: openmrc_sim --seed" in done.stderr
@@ -50,7 +50,7 @@ def test_two_processes_agree(native_tests: Path) -> None:
     assert first.stdout == second.stdout
 
 
-def test_a_single_run_prints_what_it_drew(native_tests: Path) -> None:
+def test_a_single_run_prints_its_random_draws(native_tests: Path) -> None:
     done = simulate(native_tests, "--seed", "9", "--verbose")
     assert done.returncode == PASS
     assert done.stdout.startswith("seed 9: ")

@@ -1,4 +1,4 @@
-"""The schedules that collectives run can be simulated: same bytes between the same ranks, and they come to an end."""
+"""The schedules of collectives can be simulated: same bytes between the same ranks, and they terminate."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from openmrc import sim
 from openmrc.collectives.elements import ElementType
 from openmrc.collectives.goal import goal_of
+from openmrc.collectives.planner import ALGORITHMS, Request, schedule_of
 from openmrc.collectives.schedule import StepKind
-from openmrc.collectives.schedules import ALGORITHMS, Request, schedule_of
 from openmrc.sim.files.goal_graph import load_goal
 
 RANKS = 8
@@ -50,7 +50,7 @@ def test_a_collective_is_simulated_as_it_runs(kind: str, algorithm: str, sizes: 
 
 
 def test_between_far_sites_the_hierarchical_schedule_ends_first(tmp_path: Path):
-    """What the choice by shape rests on."""
+    """The reason for the choice by shape."""
     finish = {}
     for algorithm in ("ring", "hierarchical"):
         requests = [

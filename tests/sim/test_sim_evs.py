@@ -1,4 +1,4 @@
-"""How many EVs a QP has: from the fabric by default, as many as it has paths at most, and truly counted."""
+"""Number of a QP's EVs: from the fabric by default, at most the number of paths, and reported correctly."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def run(fabric: dict[str, Any], **mrc: Any) -> dict[str, Any]:
         (CLOS, 4, 4),  # all of few paths
         (CLOS | {"t1s": 64}, 64, 64),
         (CLOS | {"t1s": 600}, 512, 512),  # 1,024 on two planes
-        (CLOS | {"routing": "hash"}, 32, 64),  # EVs that a hash spreads, and backups
+        (CLOS | {"routing": "hash"}, 32, 64),  # EVs spread by a hash, and backups
         (THREE_TIERS, 64, 64),
-        ({"planes": 8, "hosts": 131072, "rate": "100Gbit", "switch": "51.2T"}, 64, 64),  # as much memory as before
+        ({"planes": 8, "hosts": 131072, "rate": "100Gbit", "switch": "51.2T"}, 64, 64),  # the same memory as before
         ({"planes": 8, "hosts": 32768, "rate": "100Gbit", "switch": "51.2T"}, 128, 128),
     ],
 )
@@ -53,17 +53,18 @@ def test_by_default_there_is_an_ev_for_each_path_that_a_qp_has_room_for(
 ) -> None:
     made = scenario(fabric)
     assert (evs_of(MrcSection(), made.fabric).active, evs_of(MrcSection(), made.fabric).known) == (active, known)
-    native = native_config(made, made.transports[0], 1)["transport"]
-    assert (native["evs_per_port"], native["universe_per_port"]) == (active, known)
+    native = native_config(made, made.transports[0], 1).mrc
+    assert native is not None
+    assert (native.evs_per_port, native.universe_per_port) == (active, known)
     assert made.effective()["transports"]["mrc"]["evs_per_port"] == active
 
 
 def test_more_evs_than_paths_are_counted_as_paths_with_a_hint() -> None:
-    """The summary said 2,048 for 16 senders, 2 planes and 4 paths."""
+    """The summary once said 2,048 for 16 senders, 2 planes and 4 paths."""
     one = run(CLOS, evs_per_port=64)
     assert one["evs"] == 16 * 2 * 4
     assert (one["evs_per_port"], one["paths_per_plane"]) == (4, 4)
-    assert one["hints"] == ["evs_per_port: 64 asked for, 4 used: a plane has 4 different paths"]
+    assert one["hints"] == ["evs_per_port: 64 configured, 4 used: a plane has 4 different paths"]
     assert run(CLOS)["hints"] == []
 
 
@@ -94,7 +95,7 @@ def test_denied_paths_take_no_ev_from_the_others() -> None:
     denied = [[0, 1], [0, 3], [1, 0], [0, 1]]
     one = run(CLOS, denied=denied)
     assert one["evs"] == 16 * (2 + 3)
-    # Two EVs on either plane, of which none may be a denied one: every packet that is sent arrives.
+    # Two EVs on either plane, none of which may be denied: every sent packet arrives.
     two = run(CLOS | {"t1s": 3}, evs_per_port=2, universe_per_port=2, denied=[[0, 1], [1, 2]])
     assert two["evs"] == 16 * 2 * 2
     assert two["verdict"] == "done"

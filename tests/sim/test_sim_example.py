@@ -1,4 +1,4 @@
-"""The example program of the simulator runs as it stands and draws its picture."""
+"""The example program of the simulator runs unchanged and draws its picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of small scenarios: what a result holds, that it repeats, and that every run ends with a verdict."""
+"""Runs of small scenarios: contents of a result, repeatability, and a verdict for every run."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_a_transport_is_found_by_its_name() -> None:
         sim.run(scenario(transports=["mrc", "roce"]), transport="tcp")
 
 
-def test_what_would_not_fit_into_memory_is_refused_with_the_estimate() -> None:
+def test_runs_beyond_memory_are_refused_with_the_estimate() -> None:
     wanted = scenario()
     estimate = estimate_memory(wanted, wanted.transports[0], build_graph(wanted))
     used = sim.run(wanted)["mrc"].summary["memory_bytes"]

@@ -1,4 +1,4 @@
-"""Sweeps of the real simulator: the table says what single runs say."""
+"""Sweeps of the real simulator: the table agrees with single runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_table_says_what_single_runs_say(tmp_path):
         assert row["drops_loss"] == summary["drops"]["loss"]
         assert row["drops"] == sum(summary["drops"].values())
     roce = frame.filter(pl.col("transport") == "roce")
-    assert roce["run"].n_unique() == 2  # a setting of MRC does not repeat them
+    assert roce["run"].n_unique() == 2  # a setting of MRC does not repeat RoCE's runs
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ def test_seeds_matter_and_workers_do_not(tmp_path):
         Sweep(SCENARIO, {"workload.bytes": ["16KiB", "64KiB"]}, seeds=[1, 2], out=tmp_path / str(workers)).run(workers)
         for workers in (1, 3)
     ]
-    aside = ["wall_s", "setup_s", "packets_per_second", "commit"]  # of the machine and the checkout
+    aside = ["wall_s", "setup_s", "packets_per_second", "commit"]  # properties of the machine and the checkout
     assert frames[0].drop(aside).equals(frames[1].drop(aside))
     mrc = frames[0].filter(pl.col("transport") == "mrc")
     assert mrc["trace"].n_unique() == 4

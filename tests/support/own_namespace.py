@@ -1,4 +1,4 @@
-"""Moves a test process into a network namespace of its own, where that is allowed.
+"""Moves a test process into a network namespace of its own, if permitted.
 
 Addresses, ports, abstract sockets and interface names belong to a network namespace, the folders of named namespaces
 and of test beds to a mount namespace. With one of each, test processes share none of them: workers of one run, or runs
@@ -21,7 +21,7 @@ PRIVATE_FOLDERS = (Path("/run/netns"), Path("/run/openmrc"))
 
 
 def enter() -> bool:
-    """Whether this thread, with every thread and process that it starts from now on, is in namespaces of its own.
+    """True if this thread, with all threads and processes it starts later, is in namespaces of its own.
 
     False without the privilege: tests then rely on `own_ports` alone.
     """

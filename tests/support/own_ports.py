@@ -1,15 +1,15 @@
-"""Four port numbers of this test process, for UDP and TCP: no other test process of the network namespace has them."""
+"""Four port numbers of this test process, for UDP and TCP, used by no other test process of the network namespace."""
 
 from __future__ import annotations
 
 import re
 import socket
 
-_FIRST, _STEP, _COUNT = 20_000, 4, 2_500  # below the ports that the kernel hands out, above those of the C++ tests
+_FIRST, _STEP, _COUNT = 20_000, 4, 2_500  # below the kernel's ephemeral ports, above those of the C++ tests
 
 
 def _claim() -> tuple[int, socket.socket]:
-    """The first of four free numbers, and the socket whose abstract name keeps others away until this process ends."""
+    """The first of four free numbers, and the socket whose abstract name reserves them until this process ends."""
     claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     for number in range(_COUNT):
         port = _FIRST + _STEP * number
@@ -23,7 +23,7 @@ def _claim() -> tuple[int, socket.socket]:
 
 UDP_PORT, _claimed = _claim()
 TCP_PORT = UDP_PORT
-# Addresses of loopback for tests that need a fixed port: the network is this process's own.
+# Address of loopback for tests that need a fixed port: the network is this process's own.
 LOOPBACK = f"127.{128 + (UDP_PORT - _FIRST) // _STEP // 256}.{(UDP_PORT - _FIRST) // _STEP % 256}"
 
 

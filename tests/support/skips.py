@@ -1,4 +1,4 @@
-"""Hooks of pytest: with OPENMRC_TEST_SKIPS=fail a skip that installation would have prevented is a failure."""
+"""Hooks of pytest: with OPENMRC_TEST_SKIPS=fail a skip for lack of an installed package is a failure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Generator
 
 import pytest
 
-# Beginnings of the reasons that remain where every tool and package is installed.
+# Prefixes of the reasons that remain with every tool and package installed.
 BEYOND_INSTALLATION = ("this kernel ", "this machine ")
 
 
 def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Makes a failure of a skip that an installed tool or package, or a privilege, would have prevented."""
+    """Turns a skip that an installed tool or package, or a privilege, would have prevented into a failure."""
     if os.environ.get("OPENMRC_TEST_SKIPS") != "fail" or not report.skipped or hasattr(report, "wasxfail"):
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)

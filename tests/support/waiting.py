@@ -1,4 +1,4 @@
-"""Waiting for something that another thread or process does."""
+"""Waiting for a condition that another thread or process establishes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Callable
 
 
 def until(condition: Callable[[], object], poll_s: float = 0.005) -> None:
-    """Returns once the condition holds. A wait for what never comes ends with the time limit of the test."""
+    """Returns once the condition holds. A wait in vain ends with the time limit of the test."""
     while not condition():
         time.sleep(poll_s)

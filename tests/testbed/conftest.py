@@ -1,4 +1,4 @@
-"""Test beds for tests: each with a name that begins with the number of this process, gone afterwards."""
+"""Test beds for tests: each has a name that begins with the number of this process, and is removed afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from openmrc.fabric import Fabric, make_fabric
-from openmrc.live.netns import namespaces_allowed
+from openmrc.runs.processes.veth_pairs import namespaces_allowed
 from openmrc.testbed import TestBed, namespaces, state
 
 _numbers = itertools.count()
@@ -24,7 +24,7 @@ def bed_fabric() -> Fabric:
 
 @pytest.fixture(scope="session")
 def needs_namespaces() -> None:
-    """Skips where no namespace can be made."""
+    """Skips if no namespace can be created."""
     pytest.importorskip("pyroute2", reason="the extra `testbed` is not installed")
     if not namespaces_allowed():
         pytest.skip("network namespaces need root")
@@ -32,14 +32,14 @@ def needs_namespaces() -> None:
 
 @pytest.fixture(scope="session")
 def needs_data_plane(needs_namespaces: None) -> None:
-    """Skips where the data plane cannot be compiled; that it cannot be loaded is a failure."""
+    """Skips if the data plane cannot be compiled; a failure to load it is an error."""
     if shutil.which("clang") is None:
         pytest.skip("the data plane needs clang")
 
 
 @pytest.fixture
 def bed_name(needs_namespaces: None) -> Iterator[str]:
-    """A name for a bed; what a test leaves of it is removed."""
+    """A name for a test bed, whose remains are removed after the test."""
     name = f"t{os.getpid()}-{next(_numbers)}"
     yield name
     if state.load(name) is not None:
@@ -50,14 +50,14 @@ def bed_name(needs_namespaces: None) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def bed(needs_namespaces: None, bed_fabric: Fabric) -> Iterator[TestBed]:
-    """A bed with plain queues, for the tests of a module."""
+    """A test bed with plain queues, for the tests of a module."""
     with TestBed.up(bed_fabric, f"t{os.getpid()}-{next(_numbers)}", data_plane=False) as made:
         yield made
 
 
 @pytest.fixture
 def left_of() -> Callable[[str], list[str]]:
-    """What is left of the bed of a name: namespaces, the file about it."""
+    """Remains of the test bed of a name: namespaces, the file about it."""
 
     def look(name: str) -> list[str]:
         found = [path.name for path in namespaces.FOLDER.glob(f"{name}-*")]

@@ -1,4 +1,4 @@
-"""Faults in a test bed of the kernel: packets between hosts are lost, or not, as the fault says."""
+"""Faults in a test bed of the kernel: packets between hosts are lost, or not, according to the fault."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def bed_faults(bed) -> Iterator[BedFaults]:
 
 
 def _passed(bed: TestBed, source: int, destination: int, plane: int, selector: int, count: int = 50) -> int:
-    """How many of `count` datagrams arrive over one path, which their destination address names."""
+    """Number of `count` datagrams that arrive over one path, given by their destination address."""
     path = bed.layout.paths.path(source, destination, plane, selector)
     with contextlib.ExitStack() as stack:
         sender, receiver = (stack.enter_context(_socket(bed, host)) for host in (source, destination))
         receiver.bind(("::", PORT))
         for number in range(count):
-            # What the kernel says at once, such as that it has no route, is none of the fabric's news.
+            # Immediate errors of the kernel, such as a missing route, are no result of the fabric.
             with contextlib.suppress(OSError):
                 sender.sendto(number.to_bytes(4, "big"), (str(path.address), PORT))
         arrived = 0
@@ -61,14 +61,14 @@ def _socket(bed: TestBed, host: int) -> socket.socket:
     with namespaces.inside(bed.layout.namespace(Node("host", host))):
         found = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     found.setsockopt(socket.IPPROTO_UDP, 101, 1)  # no checksum, neither sent
-    found.setsockopt(socket.IPPROTO_UDP, 102, 1)  # nor wanted: it would cover the address, which switches shift
+    found.setsockopt(socket.IPPROTO_UDP, 102, 1)  # nor required: it would cover the address, which switches shift
     found.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
     found.settimeout(0.2)
     return found
 
 
 def _configuration(bed: TestBed, node: Node) -> list[str]:
-    """Addresses, neighbours and routes of a node, less what says that a link is down."""
+    """Addresses, neighbours and routes of a node, without the marks of a link that is down."""
     words = ("-6 route show table all", "-4 route show table all", "-6 neighbour", "-6 address")
     lines: list[str] = []
     for word in words:
@@ -98,7 +98,7 @@ def test_a_lost_share_is_counted_where_it_was_lost(bed, bed_faults):
         bed_faults.apply("plane 0 loss 30%")
         got = sum(_passed(bed, 0, 3, 0, number % 2, 500) for number in range(4))
         after = plane.counters(port.number)
-    strangers = after.arrived - before.arrived - 2000  # the switch's own reports of multicast groups, now and then
+    strangers = after.arrived - before.arrived - 2000  # the switch's own occasional reports of multicast groups
     assert 0 <= strangers < 10
     assert 0 <= after.dropped_loss - before.dropped_loss - (2000 - got) <= strangers
     assert abs(2000 - got - 600) < 5 * (2000 * 0.3 * 0.7) ** 0.5

@@ -41,7 +41,7 @@ def fabric_file(tmp_path: Path) -> Path:
 
 
 def openmrc(*words: object, code: int = 0) -> str:
-    """What `openmrc testbed` prints; its exit code is checked."""
+    """Output of `openmrc testbed`; its exit code is checked."""
     command = [sys.executable, "-m", "openmrc.cli.main", "testbed", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == code, done.stdout + done.stderr
@@ -142,7 +142,7 @@ def test_a_rootless_up_that_fails_ends_its_keeper(
 
 
 def sleepers() -> set[str]:
-    """Keepers that descend from this test, which they have the environment of."""
+    """Keepers descended from this test, recognised by their environment."""
     own = f"{OWN_VARIABLE}={os.getpid()}".encode()
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
@@ -175,7 +175,7 @@ def test_a_fault_with_a_time_ends_with_its_command_and_another_stays(
     made = json.loads(here("up", fabric_file, "--name", bed_name, "--json"))
     assert made["data_plane"], made["data_plane_missing"]
     assert "repaired" in here("fault", "--name", bed_name, "plane 0 blackhole for 50ms")
-    assert here("fault", "--name", bed_name) == "nothing is broken\n"
+    assert here("fault", "--name", bed_name) == "no fault is active\n"
     here("fault", "--name", bed_name, "t1", "1", "loss", "5%")
     assert here("fault", "--name", bed_name) == "fault 2: t1 1 loss 5%\n"
     assert json.loads(here("status", bed_name, "--json"))["faults"] == {"2": "t1 1 loss 5%"}
@@ -203,7 +203,7 @@ def test_the_commands_of_a_page_work_as_printed(
         for words in simple:
             silent = words[0] == "fault" and "down" not in words and TestBed.open(name).state.data_plane is None
             if words[0] != "shell" and not silent:
-                if not alone and words[0] != "up":  # the guide's reader has one bed
+                if not alone and words[0] != "up":  # the guide's reader has one test bed
                     words[1:1] = [name] if words[0] in ("status", "down") else ["--name", name]
                 openmrc(*[str(repository / word) if word.endswith(".yaml") else word for word in words])
     finally:

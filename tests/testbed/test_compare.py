@@ -1,4 +1,4 @@
-"""Every transport runs over a test bed, survives what it can survive, and leaves no process behind."""
+"""Every transport runs over a test bed, survives the expected faults, and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from openmrc.errors import ConfigError
 from openmrc.fabric import make_fabric
+from openmrc.runs.compare.comparison import compare
+from openmrc.runs.compare.contenders import CONTENDERS
 from openmrc.testbed import TestBed, namespaces
-from openmrc.testbed.compare.contenders import CONTENDERS
-from openmrc.testbed.compare.run import compare
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 

@@ -1,4 +1,4 @@
-"""The eBPF switch port between two namespaces: what it marks, cuts, drops and loses is what its settings say."""
+"""The eBPF switch port between two namespaces: it marks, trims, drops and loses according to its settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from openmrc._native import wire
 from openmrc.testbed import namespaces
 from openmrc.testbed.dataplane import DataPlane, PortEffects, PortSettings, queue_drops
 from openmrc.testbed.dataplane_queue import burst_bytes
-from openmrc.testbed.netlink import Netlink
+from openmrc.testbed.netlink_batches import Netlink
 from openmrc.testing import packets
 
 pytestmark = pytest.mark.root
@@ -52,7 +52,7 @@ class Bench:
     receiver: socket.socket
 
     def configure(self, **settings) -> None:
-        """Settings of the port from now on, on top of those of a slow link."""
+        """Settings of the port from now on, in addition to those of a slow link."""
         base = settings.pop("base", SLOW)
         chosen = PortSettings(**{**{name: getattr(base, name) for name in base.__dataclass_fields__}, **settings})
         self.plane.configure(self.number, chosen)
@@ -64,7 +64,7 @@ class Bench:
             self.sender.sendto(datagram, (to, PORT))
 
     def received(self) -> list[tuple[bytes, int]]:
-        """Datagrams with their traffic classes, until none has come for a while."""
+        """Datagrams with their traffic classes, until none has arrived for a while."""
         found = []
         with contextlib.suppress(TimeoutError):
             while True:
@@ -83,7 +83,7 @@ def wired(needs_data_plane: None) -> Iterator[tuple[DataPlane, list[str]]]:
         for name in names:
             namespaces.create(name)
             stack.callback(namespaces.remove, name)
-            with namespaces.inside(name):  # reports of multicast groups, which come before the tests then
+            with namespaces.inside(name):  # reports of multicast groups, which then come before the tests
                 Path("/proc/sys/net/ipv6/conf/default/mldv2_unsolicited_report_interval").write_text("1")
         plane = stack.enter_context(DataPlane.load(NUMBERS))
         _wire(*names)
@@ -95,7 +95,7 @@ def wired(needs_data_plane: None) -> Iterator[tuple[DataPlane, list[str]]]:
 
 @pytest.fixture
 def bench(wired, request) -> Iterator[Bench]:
-    """Every test has a port number, and so counters, of its own."""
+    """A port number, and hence counters, for each test."""
     plane, names = wired
     number = 2 + request.session.items.index(request.node) % (NUMBERS - 1)
     with contextlib.ExitStack() as stack:
@@ -123,7 +123,7 @@ def _socket(name: str) -> socket.socket:
 
 
 def _wire(sender: str, switch: str, receiver: str) -> None:
-    """Two cables with permanent neighbours; nothing else talks on them."""
+    """Two cables with permanent neighbours and no other traffic."""
     macs = {name: f"02:00:00:00:00:0{number}" for number, name in enumerate(("ea", "sa", "sb", "eb"), start=1)}
     lines = []
     for one, here, other, there in ((sender, "ea", switch, "sa"), (switch, "sb", receiver, "eb")):
@@ -169,9 +169,9 @@ def test_packets_of_transports_without_ecn_are_not_marked(bench):
     assert bench.counted().marked == 0
 
 
-def test_what_does_not_fit_is_dropped_by_the_virtual_queue_alone(bench):
+def test_excess_packets_are_dropped_by_the_virtual_queue_alone(bench):
     bench.configure()
-    for _ in range(4):  # more than twice the rate of the link, again and again
+    for _ in range(4):  # more than twice the rate of the link, repeatedly
         bench.send(_numbered(100))
         time.sleep(0.02)
     got = bench.received()
@@ -193,7 +193,7 @@ def test_trimmed_packets_are_what_the_engine_expects_and_overtake(bench, last_ho
     bench.send([_write(psn) for psn in range(100)], dscp=TRIMMABLE, ecn=ECT0)
     got = bench.received()
     counted = bench.counted()
-    assert len(got) == 100  # with wrong checksums the kernel would not have passed them on
+    assert len(got) == 100  # with wrong checksums the kernel would not have delivered them
     cut = [wire.parse(data, trimmed=True).bth.psn for data, tos in got if tos == dscp << 2 | ECT0]
     whole = [wire.parse(data).bth.psn for data, tos in got if tos == TRIMMABLE << 2 | ECT0]
     assert {len(data) for data, tos in got if tos >> 2 == dscp} == {128 - 40 - 8}
@@ -201,7 +201,7 @@ def test_trimmed_packets_are_what_the_engine_expects_and_overtake(bench, last_ho
     assert sorted(cut + whole) == list(range(100))
     first = next(index for index, (_, tos) in enumerate(got) if tos >> 2 == dscp)
     overtaken = [psn for psn in whole[first:] if psn < cut[0]]
-    # It found the threshold's worth waiting, less what the real queue had sent in its first burst, and went before.
+    # It found a backlog of the threshold, less the real queue's first burst, and overtook it.
     assert len(overtaken) > (QUEUE // 2 - burst_bytes(SLOW.rate_bps)) // WIRE - 5
     assert counted.wire_bytes == len(whole) * WIRE + len(cut) * (128 + 38)
     assert queue_drops(bench.link) == 0
@@ -243,7 +243,7 @@ def test_losses_have_the_share_that_was_asked_for(bench, effects, share):
     got = len(bench.received())
     counted = bench.counted()
     assert (counted.arrived, counted.dropped_loss) == (count, count - got)
-    # Bursts of five make the share vary as that of a fifth as many packets would; five standard deviations.
+    # Bursts of five give the share the variance of a fifth as many packets; five standard deviations.
     spread = 5 * (share * (1 - share) * count * 9) ** 0.5
     assert abs(counted.dropped_loss - share * count) <= spread
 
@@ -314,7 +314,7 @@ def test_corruption_is_for_the_icrc_to_find(bench):
     sent = _write(1)
     bench.send([sent] * 20)
     got = [data for data, _ in bench.received()]
-    assert len(got) == 20 == bench.counted().corrupted  # past the checksum of UDP
+    assert len(got) == 20 == bench.counted().corrupted  # beyond the checksum of UDP
     for data in got:
         differing = [a ^ b for a, b in zip(data, sent, strict=True) if a != b]
         assert [bits.bit_count() for bits in differing] == [1]
@@ -323,14 +323,14 @@ def test_corruption_is_for_the_icrc_to_find(bench):
 def test_a_rate_cut_leaves_the_queue_and_counts_in_bytes(bench):
     bench.configure(effects=PortEffects(rate_ppm=20_000))
     bench.send(_numbered(100))
-    bench.configure()  # or the rest would take its time
+    bench.configure()  # the rest would otherwise take long
     got = bench.received()
     assert len(got) == bench.counted().delivered
     assert QUEUE // WIRE <= len(got) <= QUEUE // WIRE + 2
 
 
 def _write(psn: int) -> bytes:
-    """A write of an MRC sender, as long as the other datagrams."""
+    """A write of an MRC sender, of the same length as the other datagrams."""
     packet = wire.Packet()
     packet.bth.opcode = wire.Opcode.WRITE_ONLY
     packet.bth.psn = psn

@@ -14,8 +14,9 @@ import pytest
 from openmrc.errors import ConfigError
 from openmrc.fabric import Fabric, make_fabric
 from openmrc.fabric.cabling import Node
+from openmrc.linux.netlink import attributes
 from openmrc.testbed import TestBed, TestBedError, namespaces
-from openmrc.testbed.netlink import Netlink, attributes
+from openmrc.testbed.netlink_batches import Netlink
 from openmrc.testbed.routes import routes
 
 pytestmark = pytest.mark.root
@@ -158,7 +159,7 @@ def test_no_route_changes_on_its_own_when_a_far_link_fails(bed: TestBed):
 
 
 def test_no_route_changes_anywhere_while_a_switch_is_silently_dead(needs_data_plane: None, bed_fabric: Fabric):
-    """By a netlink monitor in every namespace, with traffic that meets the dead switch."""
+    """By a netlink monitor in every namespace, with traffic through the dead switch."""
     from openmrc.testbed.faults import BedFaults
 
     with TestBed.up(bed_fabric, f"t{os.getpid()}-monitored") as bed, contextlib.ExitStack() as stack:
@@ -187,7 +188,7 @@ def test_no_route_changes_anywhere_while_a_switch_is_silently_dead(needs_data_pl
 
 
 def changes(monitor: socket.socket) -> Iterator[bytes]:
-    """What has come so far."""
+    """Changes received so far."""
     with contextlib.suppress(BlockingIOError):
         while True:
             yield monitor.recv(1 << 16)
@@ -199,7 +200,7 @@ def is_multicast(data: bytes) -> bool:
 
 
 def set_down(bed: TestBed, node: Node, interface: str) -> None:
-    """An interface of a node goes down behind the test bed's back."""
+    """Sets an interface of a node down without the test bed's knowledge."""
     subprocess.run(
         ["ip", "-n", bed.layout.namespace(node), "link", "set", interface, "down"], check=True, capture_output=True
     )

@@ -1,4 +1,4 @@
-"""Ordinary networks of the kernel: made whole, broken and repaired while they run, nothing left."""
+"""Ordinary networks of the kernel: created, broken and repaired while they run, without remains."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from openmrc.doctor.ethtool import features
 from openmrc.errors import ConfigError
+from openmrc.linux.ethtool import features
 from openmrc.testbed import TestBedError, namespaces
 from openmrc.testbed.plain import PlainBed, PlainNetwork, PlainPlane, SiteLinks
 
@@ -36,7 +36,7 @@ def echo_socket(bed: PlainBed, host: int, plane: int) -> socket.socket:
 
 
 def passed(bed: PlainBed, plane: int, count: int = 40) -> int:
-    """How many of so many datagrams get from host 0 to host 1; after silence no more are expected."""
+    """Number of datagrams that arrive from host 0 at host 1; silence ends the wait."""
     arrived = 0
     with echo_socket(bed, 0, plane) as source, echo_socket(bed, 1, plane) as sink:
         for _ in range(count):
@@ -154,7 +154,7 @@ def test_mptcp_uses_every_plane(bed: PlainBed) -> None:
 
 
 def taken(bed: PlainBed, plane: int) -> int:
-    """Bytes that host 1 has taken from a plane."""
+    """Bytes received by host 1 from a plane."""
     command = (*bed.prefix(1), "cat", "/proc/net/dev")
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     line = next(line for line in text.splitlines() if line.strip().startswith(f"eth{plane}:"))
@@ -176,7 +176,7 @@ def one_way_us(bed: PlainBed, source: int, sink: int) -> float:
 
 
 def crossed(bed: PlainBed) -> int:
-    """Frames that the links between the sites have carried in either direction."""
+    """Frames carried by the links between the sites in either direction."""
     command = ("ip", "netns", "exec", bed.switch, "cat", "/proc/net/dev")
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return sum(int(line.split()[10]) for line in text.splitlines() if line.strip().startswith("link0s"))

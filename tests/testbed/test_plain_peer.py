@@ -1,4 +1,4 @@
-"""`perf` and `doctor --peer` over ordinary networks: speeds, marks, silence, frames that do not arrive."""
+"""`perf` and `doctor --peer` over ordinary networks: rates, marks, silence, lost frames."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def examined(bed: PlainBed) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def limit_frames(bed: PlainBed, plane: int, mtu_bytes: int) -> None:
-    """Switch ports of the plane drop larger packets in silence; the MTU of the interfaces of the hosts stays."""
+    """Makes switch ports of the plane silently drop larger packets; the MTU of the hosts' interfaces is unchanged."""
     for host in range(len(bed.hosts)):
         command = ("ip", "-n", bed.switch, "link", "set", f"p{plane}h{host}", "mtu", str(mtu_bytes))
         subprocess.run(command, check=True)
@@ -84,7 +84,7 @@ def test_perf_finds_each_planes_speed(bed: PlainBed, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_payload_shrinks_to_what_arrives_on_every_plane(bed: PlainBed, tmp_path: Path) -> None:
+def test_the_payload_shrinks_to_the_size_that_arrives_on_every_plane(bed: PlainBed, tmp_path: Path) -> None:
     limit_frames(bed, 1, 1500)
     record, said = written(bed, tmp_path / "write.json")
     assert record["payload_mtu"] == 1428

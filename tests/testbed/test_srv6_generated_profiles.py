@@ -1,4 +1,4 @@
-"""EVs of a generated profile go the way of the addresses it was generated from, through the Linux kernel's switches."""
+"""EVs of a generated profile take the paths of their addresses, through the Linux kernel's switches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bed(needs_namespaces: None, request) -> Iterator[TestBed]:
 
 
 def device_of(bed: TestBed, host: int) -> Device:
-    """A device whose sockets are in the namespace of a host: made on a thread that has entered it."""
+    """A device whose sockets are in the namespace of a host: created on a thread that has entered it."""
     made: list[Device] = []
 
     def enter_and_make() -> None:
@@ -54,7 +54,7 @@ def device_of(bed: TestBed, host: int) -> Device:
 @pytest.fixture(scope="module")
 def devices(bed) -> Iterator[tuple[Device, Device]]:
     with device_of(bed, 0) as sender, device_of(bed, 1) as receiver:
-        receiver.add_peer(Peer(tuple(port.seen_as for port in sender.ports)))  # whose probes it answers
+        receiver.add_peer(Peer(tuple(port.seen_as for port in sender.ports)))  # makes it answer the sender's probes
         yield sender, receiver
 
 

@@ -1,4 +1,4 @@
-"""The NIC in EV format SRV6 over the kernel's switches: every EV takes the path of the plan, and a dead one is left."""
+"""The NIC in EV format SRV6 over the kernel's switches: every EV takes the planned path, and a dead one is avoided."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from openmrc.fabric.cabling import Node
 from openmrc.srv6.paths import pack, unpack
 from openmrc.testbed import TestBed, namespaces
 from openmrc.verbs import EvFormatMode, EvState, Peer
-from openmrc.verbs.events import PortStateChanged
+from openmrc.verbs.event_stream import PortStateChanged
 
 pytestmark = pytest.mark.root
 
@@ -45,7 +45,7 @@ def device(bed: TestBed, host: int, ports: list[str] | None = None, **settings: 
 
 
 class Pair:
-    """Two hosts of the bed, connected; `write` sends a message of random bytes and checks what arrived."""
+    """Two connected hosts of the test bed; `write` sends a message of random bytes and checks its arrival."""
 
     def __init__(self, bed: TestBed, ends: tuple[int, int], devices: tuple[Device, Device], **settings: Any) -> None:
         self.bed = bed
@@ -82,7 +82,7 @@ def namespaces_of(bed: TestBed, host: int) -> str:
 
 @contextmanager
 def in_thread(namespace: str, function: Callable[[], Any]) -> Iterator[list[Any]]:
-    """Runs a function in a namespace meanwhile; the list has its answer afterwards."""
+    """Runs a function in a namespace concurrently; the list holds its result afterwards."""
     from concurrent.futures import ThreadPoolExecutor
 
     def run() -> Any:
@@ -104,7 +104,7 @@ def sent(bed: TestBed) -> Counter[tuple[str, str]]:
 
 
 def set_forwarding(bed: TestBed, switch: Node, *, on: bool) -> None:
-    """Lets a switch go on, or drop everything in silence with all its links up."""
+    """Makes a switch forward, or silently drop everything with all its links up."""
     with namespaces.inside(bed.layout.namespace(switch)):
         Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text(str(int(on)))
 
@@ -171,7 +171,7 @@ def test_the_wire_has_what_is_left_of_the_path_the_ev_in_label_and_source_port_a
     label, next_header = int.from_bytes(packet[:4]) & 0xFFFFF, packet[6]
     assert (label, next_header) == (value >> 16, socket.IPPROTO_UDP)
     assert IPv6Address(packet[8:24]) == bed.layout.paths.address(0, 1)
-    # The kernel shifts the list where it lies, in the memory that the tap shares: before or after the T1's own shift.
+    # The kernel shifts the list in place, in memory shared with the tap: before or after the T1's own shift.
     left = [pack(bed.layout.paths.blocks, unpack(path.address)[shifts:]) for shifts in (1, 2, 3)]
     assert IPv6Address(packet[24:40]) in left
     assert packet[46:48] == b"\0\0", "no UDP checksum"
@@ -244,7 +244,7 @@ def test_kernel_encapsulation_by_source_port_is_a_second_way_and_keeps_segmentat
         Pair(bed, (0, 2), (near, far), active_per_port=4, rate_bps=2 * bed.fabric.rate_bps) as made,
     ):
         before = sent(bed)
-        for _ in range(16):  # a burst takes one path, and not all are eight packets long: many even out
+        for _ in range(16):  # a burst takes one path, and not all are eight packets long; many average out
             made.write()
         after = sent(bed)
         after.subtract(before)
@@ -255,9 +255,9 @@ def test_kernel_encapsulation_by_source_port_is_a_second_way_and_keeps_segmentat
 
 @contextmanager
 def encapsulation(bed: TestBed, sender: Device, host: int, peer: int) -> Iterator[None]:
-    """Routes that wrap each EV's packets to one peer in its path, and that take off what the peer wrapped.
+    """Routes that wrap each EV's packets to one peer in its path, and that unwrap the peer's packets.
 
-    While they are there the host does not own the addresses that uSID lists end in.
+    Meanwhile the host does not own the addresses at the end of uSID lists.
     """
     layout, node = bed.layout, Node("host", host)
     names = [interface.name for interface in layout.interfaces(node)]

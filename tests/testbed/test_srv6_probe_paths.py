@@ -1,4 +1,4 @@
-"""Probes of a NIC's links come back through the Linux kernel's switches, over the links that the plan says."""
+"""Probes of a NIC's links return through the Linux kernel's switches, over the planned links."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.root
 
 NIC, PLANE, PACKETS = 1, 1, 20
 
-# Sends from its own address and counts what arrives at the address that is left of the list.
+# Sends from its own address and counts arrivals at the last address of the list.
 PROGRAM = """
 import json, socket, sys
 source, receive, destination, packets = json.loads(sys.argv[1])

@@ -26,8 +26,8 @@ UDP_PORT = 4791
 TIMEOUT_S = 30
 QUIET_S = 0.3
 
-# Both ends in one program: `receive` says READY when its sockets are open, and what arrived where some silence after
-# the end of its input, which means that everything has been sent.
+# Both ends in one program: `receive` prints READY when its sockets are open, and lists arrivals after a silence that
+# follows the end of its input, which means that everything has been sent.
 PROGRAM = """
 import json, select, socket, sys
 task = json.loads(sys.argv[1])
@@ -63,7 +63,7 @@ def inside(node: str, *words: str) -> list[str]:
 
 
 class Sent(NamedTuple):
-    """A packet: who sends it, from which own address and port, where to; the text tells it from others."""
+    """A packet: sender, source address and port, destination, and a unique text."""
 
     host: str
     source: str
@@ -99,7 +99,7 @@ class Cabled:
         assert not done.stderr
 
     def cut(self, switch: str) -> None:
-        """All its links go down; its script brings them up again."""
+        """Sets all its links down; its script brings them up again."""
         listed = subprocess.run(inside(switch, "ip", "-j", "link"), capture_output=True, check=True).stdout
         for name in (one["ifname"] for one in json.loads(listed)):
             if name.startswith("swp"):
@@ -109,7 +109,7 @@ class Cabled:
         return Node("host", nic // self.fabric.nics_per_host).name
 
     def arrived(self, sent: Sequence[Sent], destination: int, *, wrapped: bool = False) -> set[str]:
-        """Texts of these packets that reach the NIC, at its own address or, unless wrapped, after all shifts."""
+        """Texts of the packets that reach the NIC, at its own address or, unless wrapped, after all shifts."""
         ways = (self.plan.address,) if wrapped else (self.plan.address, self.plan.receive_address)
         addresses = [str(way(destination, plane)) for way in ways for plane in range(self.fabric.planes)]
         task = {"receive": addresses, "port": UDP_PORT, "quiet_s": QUIET_S}
@@ -122,14 +122,14 @@ class Cabled:
                 send = inside(host, sys.executable, "-c", PROGRAM, json.dumps(mine))
                 subprocess.run(send, check=True, timeout=TIMEOUT_S)
             said = receiver.communicate(timeout=TIMEOUT_S)[0]
-        # A neighbour that answers again may be sent what was meant for it before: not of these packets.
+        # A neighbour that answers again may get packets queued for it before, which do not belong to these.
         ours = {packet.text for packet in sent}
         texts = [text for _, text in json.loads(said) if text in ours]
         assert len(texts) == len(set(texts)), "a packet arrived twice"
         return set(texts)
 
     def over_all_paths(self, source: int, destination: int) -> dict[Sent, list[str]]:
-        """One packet for every path, and the switches that it is planned to pass."""
+        """One packet for every path, and its planned switches."""
         self.runs += 1
         planned = {}
         for plane in range(self.fabric.planes):
@@ -203,7 +203,7 @@ def test_a_switch_without_links_stops_exactly_the_paths_through_it(cabled: Cable
     whole = {packet.text for packet, passed in planned.items() if broken not in passed}
     assert cabled.arrived(list(planned), destination) == whole
     cabled.configure(broken)
-    for node in switches(cabled.fabric):  # else the kernel asks neighbours that were silent only after a second
+    for node in switches(cabled.fabric):  # otherwise the kernel queries silent neighbours only after a second
         ip("-n", PREFIX + node.name, "-6", "neighbour", "flush", "all")
     again = list(cabled.over_all_paths(source, destination))
     assert cabled.arrived(again, destination) == {packet.text for packet in again}
@@ -220,7 +220,7 @@ def test_plain_addresses_arrive_whatever_the_source_port(cabled: Cabled) -> None
 
 def test_running_the_scripts_again_changes_nothing(cabled: Cabled) -> None:
     def state(node: str) -> list[str]:
-        """Without what the kernel does by itself: it looks for a while whether an address of its own is a duplicate."""
+        """State without the kernel's own changes: it checks for a while for duplicates of its addresses."""
         return [
             subprocess.run(inside(node, "ip", "-6", *words), capture_output=True, text=True, check=True).stdout.replace(
                 " tentative", ""
@@ -237,7 +237,7 @@ def test_running_the_scripts_again_changes_nothing(cabled: Cabled) -> None:
 
 
 def test_kernel_encapsulation_takes_the_path_of_the_source_port(cabled: Cabled) -> None:
-    """Last, as it changes the hosts: the kernel then takes packets to the address after all shifts apart."""
+    """Last, as it changes the hosts: the kernel then unwraps packets at the address after all shifts."""
     fabric, plan = cabled.fabric, cabled.plan
     source, destination = 0, fabric.hosts - 1
     for host in {cabled.host_of(source), cabled.host_of(destination)}:
@@ -246,7 +246,7 @@ def test_kernel_encapsulation_takes_the_path_of_the_source_port(cabled: Cabled) 
     planned = {}
     for plane in range(fabric.planes):
         own, peer = (str(plan.address(nic, plane)) for nic in (source, destination))
-        # As a device numbers its source ports that has an EV per path and begins at the first of them.
+        # The numbering of a device with one EV per path that begins at the first source port.
         first = FIRST_SOURCE_PORT + plane * fabric.paths
         for index, selector in enumerate(plan.selectors()):
             packet = Sent(cabled.host_of(source), own, first + index, peer, f"encap {plane} {index}")

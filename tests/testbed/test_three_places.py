@@ -1,9 +1,9 @@
 """One scenario file in the simulator, over the emulated fabric and in the test bed: same goodput, same paths.
 
-Tolerances: goodput around each fault within 10 % of what is left of the limit; every path over the dead T1 or port is
-given up and comes back within a second, and of the healthy ones at most two are under suspicion when a fault ends,
-which losses beside the dead ones may cause. Other programs on the machine cost goodput and never give any, so a real
-run that misses a tolerance is tried again, three times in all.
+Tolerances: goodput around each fault within 10 % of the remaining limit; every path over the dead T1 or port is given
+up and comes back within a second, and at most two healthy ones are suspected at the end of a fault, which losses beside
+the dead ones may cause. Other programs on the machine cost goodput and never add any, so a real run that misses a
+tolerance is repeated, three times in all.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from openmrc.analysis.phases import phases
-from openmrc.live.places import Outcome, emulate, run_in, simulate
+from openmrc.runs.environment import TestBedEnvironment
+from openmrc.runs.records.phases import phases
+from openmrc.runs.scenario_outcome import Outcome, emulate, run_in, simulate
 from openmrc.sim import load_scenario
 from openmrc.testbed import TestBed
-from openmrc.testbed.venue import BedVenue
 
 pytestmark = [pytest.mark.root, pytest.mark.alone, pytest.mark.timeout(240)]
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "three_places.yaml"
 SHORTER = {
-    "fabric.rate": "25Mbit",  # so that a busy machine can carry it, too
+    "fabric.rate": "25Mbit",  # a rate that a busy machine can carry, too
     "faults": ["t1 1 blackhole at 1s for 1s", "host 2 plane 3 blackhole at 3500ms for 800ms"],
     "duration": "5800ms",
 }
@@ -40,12 +40,12 @@ def outcomes(needs_namespaces: None) -> list[Outcome]:
     """The outcome in each place."""
     scenario = load_scenario(SCENARIO, SHORTER)
     with TestBed.up(scenario.fabric, f"t{os.getpid()}-places") as bed:
-        in_bed = undisturbed(lambda: run_in(BedVenue(bed), "test bed", scenario))
+        in_bed = undisturbed(lambda: run_in(TestBedEnvironment(bed), "test bed", scenario))
     return [simulate(scenario), undisturbed(lambda: emulate(scenario)), in_bed]
 
 
 def undisturbed(run: Callable[[], Outcome]) -> Outcome:
-    """The first run without a problem, or the last one that is tried."""
+    """The first run without a problem, or the last attempt."""
     for _ in range(ATTEMPTS):
         outcome = run()
         if not [*goodput_problems(outcome), *path_problems(outcome)]:
@@ -54,7 +54,7 @@ def undisturbed(run: Callable[[], Outcome]) -> Outcome:
 
 
 def goodput_problems(outcome: Outcome) -> Iterator[str]:
-    """Goodput of both flows around both faults that is not what the limit leaves: the first flow loses a plane."""
+    """Goodput of both flows around both faults outside the expected limits: the first flow loses a plane."""
     for flow, left in zip(outcome.run.flows, (3 / 4, 1.0), strict=True):
         dead_t1, dead_port = phases(outcome.run, flow.placed)
         expected = (
@@ -70,7 +70,7 @@ def goodput_problems(outcome: Outcome) -> Iterator[str]:
 
 
 def path_problems(outcome: Outcome) -> Iterator[str]:
-    """Paths that are under suspicion when they should not be, or the other way round."""
+    """Paths that are wrongly under suspicion, or wrongly not."""
     for fault, dead in zip(outcome.run.faults, (DEAD_T1, DEAD_PORT), strict=True):
         before = outcome.bad_paths(fault.start_s)
         at_the_end = outcome.bad_paths(fault.end_s - 0.05)

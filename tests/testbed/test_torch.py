@@ -31,7 +31,7 @@ dist.destroy_process_group()
 
 
 def start(bed: TestBed, rank: int, folder: Path) -> subprocess.Popen[str]:
-    """A rank in its host's namespace; they meet in the management network."""
+    """A rank in its host's namespace, connected through the management network."""
     layout, node = bed.layout, Node("host", HOSTS[rank])
     paths = folder / f"rank{rank}.json"
     paths.write_text(render_nic_paths(layout.nic_paths(node)), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A test bed comes up, is found again, goes down, and leaves nothing behind, whatever happens on the way."""
+"""A test bed comes up, is found again, goes down, and leaves nothing behind in any case."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def dead_process() -> int:
 
 
 def leftovers(fabric: Fabric, name: str, made: list[str]) -> None:
-    """What a run leaves that is killed after it made these namespaces."""
+    """Remains of a run that is killed after it created these namespaces."""
     from openmrc.testbed.layout import Layout
 
     fresh = state.new_state(name, fabric, Layout.of(fabric, name).namespaces())
@@ -52,7 +52,9 @@ def test_a_bed_is_made_found_again_and_removed_with_what_runs_in_it(bed_fabric: 
     assert choose(bed_name) in state.names()
     host = made.layout.node("host1")
     running = subprocess.Popen([*again.prefix(host), "sleep", "60"])
-    while running.pid not in namespaces.processes([made.layout.namespace(host)]):  # `ip` enters, then becomes it
+    while running.pid not in namespaces.processes(
+        [made.layout.namespace(host)]
+    ):  # `ip` enters the namespace, then becomes the program
         time.sleep(0.01)
     assert again.down() == 1
     running.wait()
@@ -62,9 +64,10 @@ def test_a_bed_is_made_found_again_and_removed_with_what_runs_in_it(bed_fabric: 
 
 
 def test_no_copy_of_this_process_is_made_for_a_bed(bed_fabric: Fabric, bed_name: str, monkeypatch: pytest.MonkeyPatch):
-    """A copy that is ended while this process turns signals into exceptions unwinds its stack, and takes the bed down.
+    """A copy that is ended while this process turns signals into exceptions unwinds its stack, and removes the test
+    bed.
 
-    It happened to a socket of pyroute2's that forked in order to open itself in a namespace.
+    This happened with a socket of pyroute2's that forked in order to open itself in a namespace.
     """
     from openmrc.testbed.counters import link_counters
 
@@ -102,7 +105,7 @@ def test_an_up_that_fails_leaves_nothing_behind(
     assert Path("/proc/thread-self/ns/net").readlink() == own
 
 
-def test_a_refusal_of_the_kernel_names_what_was_refused_and_leaves_nothing_behind(
+def test_a_refusal_of_the_kernel_names_the_change_and_leaves_nothing_behind(
     bed_fabric: Fabric, bed_name: str, left_of: LeftOf, monkeypatch: pytest.MonkeyPatch
 ):
     from openmrc.testbed import messages
@@ -117,10 +120,11 @@ def test_a_refusal_of_the_kernel_names_what_was_refused_and_leaves_nothing_behin
 def test_a_kernel_that_silently_cannot_shift_usids_is_found_out(
     bed_fabric: Fabric, bed_name: str, left_of: LeftOf, monkeypatch: pytest.MonkeyPatch
 ):
+    from openmrc.linux.netlink import attribute
     from openmrc.testbed import messages
 
-    plain_end = messages._attribute(1, (1).to_bytes(4, sys.byteorder))
-    monkeypatch.setattr(messages, "_end_next_csid", lambda: plain_end)  # what is left of it in an old kernel
+    plain_end = attribute(1, (1).to_bytes(4, sys.byteorder))
+    monkeypatch.setattr(messages, "_end_next_csid", lambda: plain_end)  # the part that an old kernel keeps
     with pytest.raises(TestBedError, match=r"cannot shift uSIDs .*Linux 6\.1"):
         TestBed.up(bed_fabric, bed_name, data_plane=False)
     assert left_of(bed_name) == []
@@ -149,7 +153,7 @@ def test_up_never_removes_a_namespace_that_is_not_a_test_beds(bed_fabric: Fabric
     foreign = f"{bed_name}-host2"
     namespaces.create(foreign)
     for clean in (False, True):
-        with pytest.raises(TestBedError, match=f"no test bed's: {foreign} .*ip netns delete {foreign}"):
+        with pytest.raises(TestBedError, match=f"belong to no test bed: {foreign} .*ip netns delete {foreign}"):
             TestBed.up(bed_fabric, bed_name, clean=clean, data_plane=False)
         assert left_of(bed_name) == [foreign]
 
@@ -177,7 +181,7 @@ def test_a_bed_of_before_the_last_boot_is_forgotten(bed_fabric: Fabric, bed_name
 
 def test_rates_that_the_kernel_cannot_shape_are_refused_before_anything_is_made(bed_name: str, left_of: LeftOf):
     fast = make_fabric(planes=1, hosts=2, hosts_per_t0=1, t1s=1, rate="400Gbit", delay="1us")
-    with pytest.raises(ConfigError, match="34 Gbit/s"):
+    with pytest.raises(ConfigError, match="34 Gb/s"):
         TestBed.up(fast, bed_name)
     assert left_of(bed_name) == []
 

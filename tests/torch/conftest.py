@@ -31,13 +31,13 @@ Run = Callable[..., dict[int, Any]]
 
 @pytest.fixture
 def run_ranks(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
-    """What a function of the test's own file returned at every rank, by name; exceptions are raised here.
+    """Results of a function of the test's own file at every rank, by name; exceptions are raised here.
 
-    `answering` ranks are waited for. `backend` None: the function makes its process group itself.
+    `answering` ranks are waited for. `backend` None: the function creates its process group itself.
     """
 
     def run(body: str, ranks: int, *, answering: int | None = None, backend: str | None = "mrc") -> dict[int, Any]:
-        native.build()  # once, not in the time of a rank
+        native.build()  # once, outside the time limit of a rank
         answers = CONTEXT.Queue()
         processes = []
         for rank in range(ranks):

@@ -1,4 +1,4 @@
-"""One rank: calls a function of a test file and answers with what it returned."""
+"""One rank: calls a function of a test file and returns its result."""
 
 from __future__ import annotations
 

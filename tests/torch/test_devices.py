@@ -1,4 +1,4 @@
-"""Devices: `mrc` beside a backend for accelerators, and tensors that are on one."""
+"""Devices: `mrc` beside a backend for accelerators, and tensors on an accelerator."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def refused() -> list[str]:
     group, found = dist.group.WORLD, []
     for kind in ("cpu", *ACCELERATORS):
         try:
-            # No accelerator is needed to see the answer: what is on none of them and not on the CPU is refused alike.
+            # The answer does not require an accelerator: tensors outside the CPU are refused alike.
             group._get_backend(torch.device(kind)).allreduce([torch.ones(3, device="meta")])
         except ValueError as error:
             found.append(str(error))

@@ -1,4 +1,4 @@
-"""Whatever in torch looks at communication sees this backend: it is one of torch's own kind, behind the dispatcher."""
+"""Torch's tools for communication see this backend: it is of torch's own kind, behind the dispatcher."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_comm_debug_mode_counts_operations(run_ranks: Any):
 
 
 def test_the_flight_recorder_of_torch_cannot_be_reached_from_outside():
-    """As docs/guides/pytorch.md says; when this fails, the backend can record its operations there."""
+    """As documented in docs/guides/pytorch.md; when this fails, the backend can record its operations there."""
     folder = Path(torch.__file__).parent
     library = ctypes.CDLL(str(folder / "lib" / "libtorch_cpu.so"))
     assert hasattr(library, "_ZN4c10d18dump_fr_trace_jsonB5cxx11Ebb"), "the names of torch's symbols have changed"
@@ -90,7 +90,7 @@ def described() -> dict[str, Any]:
         "error": str(backend.get_error()),
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch sets it for NCCL and Gloo alone, and says so
+        warnings.simplefilter("ignore")  # torch sets it for NCCL and Gloo alone, with a warning
         dist.distributed_c10d._set_pg_timeout(timedelta(seconds=5))
     return found
 
@@ -107,7 +107,7 @@ def test_the_backend_describes_itself(run_ranks: Any):
 
 
 def functional() -> list[str]:
-    """Every functional collective, in the three forms that there are, beside Gloo."""
+    """Every functional collective, in all three forms, beside Gloo."""
     import torch.distributed._functional_collectives as functions
 
     rank, size = dist.get_rank(), dist.get_world_size()

@@ -1,4 +1,4 @@
-"""The script that runs PyTorch's own DistributedTest: its subset passes on four ranks, and it can be interrupted."""
+"""The script for PyTorch's own DistributedTest: its subset passes on four ranks, and it can be interrupted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_interrupt_ends_the_ranks_and_lists_what_was_found(tmp_path: Path):
     assert process.returncode == 130
     assert "interrupted" in output
     assert [one["ranks"] for one in json.loads(file.read_text())] == [RANKS]
-    while any(alive(one) for one in started):  # killed, and gone as soon as the kernel comes to it
+    while any(alive(one) for one in started):  # killed, and gone once the kernel has cleaned up
         pass
 
 
@@ -111,7 +111,7 @@ class WithoutRanks(Example):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_files_are_compared_with_mrc_in_the_place_of_gloo(tmp_path: Path):
-    """The first difference is that a test asks for Gloo's own class; a test without ranks does not count as passed."""
+    """The first difference is a test's need of Gloo's own class; a test without ranks does not count as passed."""
     file, results = tmp_path / "test_example.py", tmp_path / "found.json"
     file.write_text(FILE)
     command = [sys.executable, SCRIPT[1], "--files", str(file), "--without-gpus", "--json", str(results)]

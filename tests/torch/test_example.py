@@ -1,4 +1,4 @@
-"""The example is an ordinary script, which imports nothing of openmrc."""
+"""The example is an ordinary script without imports of openmrc."""
 
 from __future__ import annotations
 

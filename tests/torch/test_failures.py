@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 import signal
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,6 +15,12 @@ import torch
 import torch.distributed as dist
 
 pytestmark = [pytest.mark.live]
+
+# Before Linux 6.15 the parent of a rank, which here fetches the status at once, is the only one to know it.
+NOT_KNOWN = "it ended without a goodbye, and answers on no plane"
+KEPT = tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (6, 15)
+KILLED = "its process was killed by SIGKILL" if KEPT else NOT_KNOWN
+EXITED = "its process ended with exit code 3" if KEPT else NOT_KNOWN
 
 
 def killed() -> list[Any]:
@@ -27,7 +35,7 @@ def killed() -> list[Any]:
             dist.all_reduce(torch.ones(1_000_000))
     except ProcessGroupError as error:
         caught = error
-    # The others' failures must not be taken for the cause, nor may what comes later hang.
+    # The others' failures must not be taken for the cause, and later operations must not hang.
     future = dist.all_reduce(torch.ones(10), async_op=True).get_future()
     try:
         future.wait()
@@ -37,21 +45,38 @@ def killed() -> list[Any]:
 
 
 def test_a_rank_that_is_killed_is_named_at_all_others(run_ranks: Any):
-    """Of five in a ring, though two of them have nothing to do with it."""
+    """In a ring of five, although two of them are not its neighbours."""
     found = run_ranks("killed", 5, answering=4)
     assert sorted(found) == [0, 2, 3, 4]
     for was_runtime_error, rank, ports, text, later in found.values():
         assert (was_runtime_error, rank, ports) == (True, 1, ("127.0.0.1",))
-        # Only its parent learns of the signal. What the others see is that its connections closed without a goodbye.
-        assert "rank 1 is gone: it ended without a goodbye, and answers on no plane" in text
+        assert f"rank 1 is gone: {KILLED}" in text
         assert "rank 1 is gone" in later
+
+
+def exited() -> str:
+    from openmrc.torch import ProcessGroupError
+
+    dist.all_reduce(torch.ones(10))
+    if dist.get_rank() == 1:
+        os._exit(3)
+    try:
+        dist.all_reduce(torch.ones(10))
+    except ProcessGroupError as error:
+        return str(error)
+    return "no error"
+
+
+def test_the_exit_code_of_a_rank_that_ended_without_a_goodbye_is_named(run_ranks: Any):
+    for text in run_ranks("exited", 3, answering=2).values():
+        assert f"rank 1 is gone: {EXITED}" in text
 
 
 def late() -> list[str]:
     from openmrc.torch import OperationTimeoutError
 
     said = []
-    # One that rank 1 never joins: in a group of its own, so that the rest goes on.
+    # An operation that rank 1 never joins: in a group of its own, so that the rest continues.
     group = dist.new_group(timeout=timedelta(seconds=1))
     if dist.get_rank() == 0:
         for call in (
@@ -98,11 +123,11 @@ def absent() -> str:
 
 def test_the_monitored_barrier_names_who_is_missing(run_ranks: Any):
     found = run_ranks("absent", 4)
-    assert found[0] == found[2] == "1: Rank 0 timed out in monitoredBarrier: ranks 1, 3 did not come in 1 s"
+    assert found[0] == found[2] == "1: Rank 0 timed out in monitoredBarrier: ranks 1, 3 did not arrive within 1 s"
 
 
 def ended(*calls: Callable[[], Any]) -> list[Any]:
-    """How a call ends of which each rank has its own: the rank that is blamed, and the text."""
+    """End of a call that differs between ranks: the blamed rank, and the text."""
     from openmrc.torch import ProcessGroupError
 
     try:
@@ -142,8 +167,27 @@ def large_root() -> list[Any]:
 
 
 def message() -> list[Any]:
-    """A small send is over before anybody can see that its receive is another one."""
+    """A small send completes before the mismatch of its receive can be detected."""
     return ended(lambda: dist.send(torch.ones(10), 1), lambda: dist.recv(torch.ones(7), 0))
+
+
+def pieces(factor: int) -> list[Any]:
+    """Rank 1 expects more from rank 0 than that sends."""
+
+    def exchange(outgoing: list[int], incoming: list[int]) -> None:
+        inputs, outputs = torch.ones(sum(outgoing) * factor), torch.empty(sum(incoming) * factor)
+        splits = ([size * factor for size in sizes] for sizes in (incoming, outgoing))
+        dist.all_to_all_single(outputs, inputs, *splits)
+
+    return ended(lambda: exchange([3, 6], [3, 5]), lambda: exchange([5, 4], [7, 4]))
+
+
+def small_pieces() -> list[Any]:
+    return pieces(1)
+
+
+def large_pieces() -> list[Any]:
+    return pieces(10_000)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +200,8 @@ def message() -> list[Any]:
         ("waiting_roots", {0: "root (1, here 0)", 1: "root (0, here 1)"}),
         ("large_root", {0: "root (1, here 0)", 1: "root (0, here 1)"}),
         ("message", {1: "size (40 bytes, here 28 bytes)"}),
+        ("small_pieces", {1: "size of a message (24 bytes, here 28 bytes)"}),
+        ("large_pieces", {1: "size of a message (240000 bytes, here 280000 bytes)"}),
     ],
 )
 def test_calls_that_differ_are_named_with_the_rank_and_the_difference(run_ranks: Any, body: str, texts: dict[int, str]):

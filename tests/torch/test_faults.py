@@ -1,4 +1,4 @@
-"""Under torch, too, the network may do its worst: training and a stream of collectives end with the same bits."""
+"""Training and a stream of collectives under torch end with the same bits in spite of any faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.live]
 
 RANKS = 3
 STEPS = 8
-# One plane dies for good, another loses its link to a rank again and again, and the rest is bad everywhere.
+# One plane fails for good, another loses its link to a rank repeatedly, and losses affect the rest.
 FAULTS = (
     "plane 1 blackhole",
     "host 0 plane 2 down every 40ms",
@@ -41,16 +41,16 @@ def four_planes() -> Fabric:
 
 
 def join(where: dict[str, Any]) -> FileStore:
-    """Makes the process group over the planes; the store is for signs between the ranks and who breaks the network."""
+    """Creates the process group over the planes; the store carries signals between the ranks and the fault injector."""
     ports = host_ports(four_planes(), where["rank"])
     os.environ |= {"OPENMRC_PORTS": ",".join(map(str, ports)), "OPENMRC_ADDRESS": "127.0.0.1"}
-    os.environ["OPENMRC_SHARED_MEMORY"] = "0"  # all ranks are on one host, and shall cross the fabric
+    os.environ["OPENMRC_SHARED_MEMORY"] = "0"  # all ranks are on one host, and have to use the fabric
     dist.init_process_group("mrc", timeout=timedelta(seconds=60), **where)
     return FileStore(Path(where["init_method"].removeprefix("file://")).parent, 30)
 
 
 def wait_for_faults(signs: FileStore) -> None:
-    """Everybody has begun; the rest is under faults."""
+    """Waits until all ranks have begun; the rest runs under faults."""
     if dist.get_rank() == 0:
         signs.set("begun", "")
     signs.get("struck")
@@ -63,7 +63,7 @@ def leave(answer: str) -> str:
 
 
 def training(where: dict[str, Any]) -> str:
-    """What the weights are after some steps with DDP, whose buckets are reduced while it computes."""
+    """The weights after some steps with DDP, whose buckets are reduced during computation."""
     from torch.nn.parallel import DistributedDataParallel
 
     signs = join(where)
@@ -85,7 +85,7 @@ def training(where: dict[str, Any]) -> str:
 
 
 def stream(where: dict[str, Any]) -> str:
-    """What all-reduces and all-gathers, several at a time, made of numbers whose sum shows the order of additions."""
+    """Results of concurrent all-reduces and all-gathers of numbers whose sum depends on the order of additions."""
     signs = join(where)
     generator = torch.Generator().manual_seed(where["rank"])
     results = []
@@ -113,7 +113,7 @@ def digest(tensors: list[Any]) -> str:
 
 
 def under(run_ranks: Any, body: str, folder: Path, faults: tuple[str, ...]) -> tuple[str, dict[str, int]]:
-    """What the ranks found, all the same, with these faults from the second step on; and the fabric's counters."""
+    """Results of the ranks, all equal, with these faults from the second step on; and the fabric's counters."""
     signs = FileStore(folder, 60)
     with EmulatedFabric(four_planes()) as fabric:
 

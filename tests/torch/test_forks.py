@@ -1,4 +1,4 @@
-"""Workers of a DataLoader under backend mrc: forked ones let the job's NIC go, spawned ones never had it."""
+"""Workers of a DataLoader under backend mrc: forked ones release the job's NIC, spawned ones never had it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_workers_of_a_data_loader(run_ranks: Any):
 
 
 def used_in_a_child() -> list[str]:
-    """What a forked child that uses the parent's process group gets; the parent goes on."""
+    """Result of a forked child that uses the parent's process group; the parent continues."""
     import os
 
     dist.all_reduce(torch.ones(3))

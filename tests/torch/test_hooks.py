@@ -12,6 +12,8 @@ import torch.distributed as dist
 from torch import nn
 
 pytestmark = [pytest.mark.live]
+
+GIVES_EXCEPTIONS = torch.__version__ >= (2, 13)  # older versions cannot hand them to Python, whatever the backend
 STEPS = 6
 ROUNDING = {"bf16": 1e-3, "fp16": 1e-4, "fp16 powerSGD": 1e-4}  # sums of three ranks depend on their order
 
@@ -35,7 +37,7 @@ def hooks(group: Any) -> dict[str, Any]:
         return state, post_localSGD_hook.post_localSGD_hook
 
     def bf16(state, bucket):
-        return default_hooks.bf16_compress_hook(state, bucket)  # by its own name torch refuses it without CUDA
+        return default_hooks.bf16_compress_hook(state, bucket)  # under its own name torch refuses it without CUDA
 
     return {
         "allreduce": lambda: (group, default_hooks.allreduce_hook),
@@ -80,7 +82,7 @@ def test_built_in_hooks_train_as_with_gloo(run_ranks: Any, ranks: int):
 
 
 def quantized() -> list[str]:
-    """Torch wrote its quantization hooks for futures of NCCL, whose lists are one deeper: refused as with Gloo."""
+    """Torch wrote its quantization hooks for futures of NCCL, whose lists have one more level: refused as with Gloo."""
     from torch.distributed.algorithms.ddp_comm_hooks import quantization_hooks
 
     found = []
@@ -114,11 +116,11 @@ def waiting() -> list[Any]:
 
     own = torch.ones(5000)
     found = [dist.all_reduce(own, async_op=True).get_future().then(chained(1)).wait()[0].item()]
-    # One callback that waits for the program, which waits for other operations meanwhile.
+    # A callback that waits for the program, which meanwhile waits for other operations.
     release, released = threading.Event(), threading.Event()
     store, rank = dist.distributed_c10d._get_default_store(), dist.get_rank()
     if rank == 1:
-        store.wait(["registered"], timedelta(seconds=30))  # or the callback would run where it is registered
+        store.wait(["registered"], timedelta(seconds=30))  # otherwise the callback would run at its registration
     held = dist.all_reduce(torch.ones(3), async_op=True)
     if rank == 0:
         held.get_future().then(lambda _: (release.wait(30), released.set()))
@@ -137,7 +139,7 @@ def test_callbacks_may_wait_for_other_operations(run_ranks: Any):
 
 
 def abandoned() -> list[Any]:
-    """Inside of a callback, the wait for what another rank never starts ends with the group's timeout."""
+    """Inside a callback, the wait for an operation that another rank never starts ends with the group's timeout."""
     group = dist.new_group(timeout=timedelta(seconds=1))
     if dist.get_rank() == 1:
         dist.distributed_c10d._get_default_store().wait(["over"], timedelta(seconds=50))
@@ -189,7 +191,9 @@ def kinds() -> list[Any]:
                 attempt()
             except ProcessGroupError as error:
                 found.append(type(error).__name__)
-        found += [type(work.exception()).__name__, int(work.get_future_result().wait())]
+        if GIVES_EXCEPTIONS:
+            found.append(type(work.exception()).__name__)
+        found.append(int(work.get_future_result().wait()))
     else:
         dist.new_group([0, 1], use_local_synchronization=True)
     return found
@@ -199,4 +203,4 @@ def test_futures_hold_lists_of_tensors(run_ranks: Any):
     found = run_ranks("kinds", 2)
     values = [[1, True], [2, True], [0, True], [1, True], [1, True], [0, 2]]
     assert found[1] == values
-    assert found[0] == [*values, *["OperationTimeoutError"] * 3, "OperationTimeoutError", 2]
+    assert found[0] == [*values, *["OperationTimeoutError"] * (4 if GIVES_EXCEPTIONS else 3), 2]

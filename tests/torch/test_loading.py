@@ -1,4 +1,4 @@
-"""torch finds the backend by itself, and programs that do not use it pay nothing for it."""
+"""torch finds the backend by itself, at no cost for programs that do not use it."""
 
 from __future__ import annotations
 

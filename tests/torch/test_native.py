@@ -1,4 +1,4 @@
-"""The native part of the backend: its source is in the wheel, it is compiled once, and refusals say what to do."""
+"""The native part of the backend: its source is in the wheel, it is compiled once, and refusals name a remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scikit_build_core import build as packaging
 
 BUILD = [sys.executable, "-m", "openmrc.torch.native"]
 PROCESSES = 4
-# Compilers that a test plays; the file to write is the argument after -o.
+# Compilers played by a test; the output file is the argument after -o.
 MISSING_HEADERS = "echo 'backend.cpp:3:10: fatal error: Python.h: No such file or directory' >&2; exit 1"
 REFUSING = "echo 'backend.cpp:7:1: error: concepts are too new' >&2; echo noise >&2; exit 1"
 SLOW = 'echo run >> "$RUNS"; read go < "$GATE"; while [ "$1" != -o ]; do shift; done; echo compiled > "$2"'
@@ -49,7 +49,7 @@ def test_the_wheel_contains_the_source(repository: Path, tmp_path: Path, monkeyp
 @pytest.mark.slow
 def test_a_missing_compiler_is_named_with_a_remedy(tmp_path: Path):
     named = refusal(tmp_path, CXX="no-such-compiler")
-    assert "takes a C++20 compiler, and CXX=no-such-compiler is not there. Install one" in named
+    assert "needs a C++20 compiler, but CXX=no-such-compiler does not exist. Install one" in named
     none = refusal(tmp_path, CXX="", PATH=str(tmp_path))
     assert "none of g++, clang++, c++ is on the PATH" in none
     assert "python -m openmrc.torch.native" in none

@@ -1,4 +1,4 @@
-"""Every operation gives what Gloo gives on the same inputs, and what arithmetic says where Gloo cannot."""
+"""Every operation equals Gloo's result on the same inputs, or the arithmetic result if Gloo lacks it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BITS = {
 
 
 class Checks:
-    """Runs calls on both backends and notes what differs."""
+    """Runs calls on both backends and records differences."""
 
     def __init__(self) -> None:
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
@@ -125,7 +125,9 @@ def other_reductions(checks: Checks) -> list[str]:
 
 
 def multiplied(checks: Checks) -> None:
-    """PREMUL_SUM: a factor for each rank, a number or a tensor. Each place is of one rank, so that sums are exact."""
+    """PREMUL_SUM: a factor for each rank, a number or a tensor. Each position belongs to one rank, so that sums are
+    exact.
+    """
     rank, ranks, size = checks.rank, checks.ranks, 1021
     factors = (0.1, torch.tensor(2.5, dtype=torch.float64), torch.tensor([0.3]), 7.0)
     op = dist._make_nccl_premul_sum(factors[rank])
@@ -194,7 +196,7 @@ def movements() -> list[str]:
 
 
 def uneven(checks: Checks) -> list[str]:
-    """Other sizes for every rank, which Gloo refuses in part."""
+    """Different sizes at every rank, some of which Gloo refuses."""
     rank, ranks = checks.rank, checks.ranks
     outs = [torch.empty(other + 1, 3) for other in range(ranks)]
     dist.all_gather(outs, torch.full((rank + 1, 3), float(rank)))
@@ -246,7 +248,7 @@ def between_pairs(checks: Checks) -> list[str]:
         for work in works:
             work.wait()
         checks.equal(f"batch {size}", out, torch.full((size,), float(left)))
-    # Tags are matched, whatever the order.
+    # Tags are matched in any order.
     first, second = torch.empty(3), torch.empty(3)
     sent = [dist.isend(torch.full((3,), float(tag)), right, tag=tag) for tag in (1, 2)]
     works = [dist.irecv(second, left, tag=2), dist.irecv(first, left, tag=1)]

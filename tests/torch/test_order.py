@@ -1,4 +1,4 @@
-"""Operations under way at once: a barrier follows those before it, and those on the same tensors run in order."""
+"""Concurrent operations: a barrier follows those before it, and those on the same tensors run in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPERATIONS = 80
 
 
 def behind_a_barrier() -> list[str]:
-    """Results that are read behind a barrier, in place of waiting for works; those that are not there."""
+    """Results read after a barrier instead of waits for works; returns the missing ones."""
     missing, ranks = [], dist.get_world_size()
     for number in range(5):
         reduced = [torch.ones(2_000) for _ in range(100)]
@@ -43,7 +43,7 @@ def test_a_barrier_ends_after_the_operations_before_it(run_ranks: Any):
 
 
 def coalesced() -> list[str]:
-    """Tensors that overlap in one call: what differs from Gloo's results."""
+    """Tensors that overlap in one call: differences from Gloo's results."""
     gloo, wrong = dist.new_group(backend="gloo"), []
 
     def reduce(group: Any, parts: Callable[[Any], list[Any]]) -> Any:
@@ -116,7 +116,7 @@ class Overlaps:
 
 
 def in_flight() -> list[int]:
-    """Seeds for which operations that are under way at once give another result than one after the other."""
+    """Seeds for which concurrent operations differ from sequential ones."""
     wrong = []
     for seed in range(6):
         together = torch.randint(0, 1000, (ROWS, COLUMNS), generator=torch.Generator().manual_seed(seed))

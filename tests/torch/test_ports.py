@@ -1,4 +1,4 @@
-"""Which ports a process group takes: those that the environment names, or loopback where nothing else is needed."""
+"""Ports of a process group: those in the environment, or loopback if that is sufficient."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_environment_names_ports_and_the_address_to_connect_to(monkeypatch: 
 
 
 def test_ranks_that_share_a_host_are_not_bound_to_interfaces_they_did_not_name(monkeypatch: pytest.MonkeyPatch):
-    """What is bound to an interface leaves through it, and a rank on the same host never sees it."""
+    """A socket bound to an interface sends through it and never reaches a rank on the same host."""
     ports, _, _ = opened(monkeypatch, CROWDED)
     assert [port.interface for port in ports] == [None] * len(ports)
     ports, _, _ = opened(monkeypatch, CROWDED, OPENMRC_PORTS="127.0.0.5%lo")
@@ -66,7 +66,7 @@ def test_ports_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch, ports
 
 
 def test_ports_and_a_path_file_at_once_are_refused(monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(ConfigError, match="OPENMRC_PATHS names the ports too"):
+    with pytest.raises(ConfigError, match="OPENMRC_PATHS also gives the ports"):
         opened(monkeypatch, ALONE, OPENMRC_PORTS="127.0.0.1", OPENMRC_PATHS="host.json")
 
 
@@ -114,7 +114,7 @@ def ports_of_one_rank_missing(where: dict[str, Any]) -> str:
 def different_numbers_of_ports(where: dict[str, Any]) -> str:
     rank, store = where["rank"], Path(where["init_method"].removeprefix("file://"))
     os.environ["OPENMRC_PORTS"] = f"127.0.73.{rank + 1}" + (f",127.0.74.{rank + 1}" if rank == 2 else "")
-    # The store lives in the process of rank 0, which is the first to fail and to end.
+    # The store is in the process of rank 0, which is the first to fail and to end.
     store = dist.TCPStore("127.0.0.1", _free_port(store), where["world_size"], is_master=rank == 0)
     try:
         dist.init_process_group("mrc", store=store, rank=rank, world_size=where["world_size"])
@@ -124,7 +124,7 @@ def different_numbers_of_ports(where: dict[str, Any]) -> str:
 
 
 def _free_port(place: Path) -> int:
-    """A TCP port that is free, the same at all ranks: the first one to come chooses it."""
+    """A free TCP port, the same at all ranks: chosen by the first one."""
     with place.open("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)

@@ -1,4 +1,4 @@
-"""What people build on a process group works, and trains the weights that Gloo trains."""
+"""Common uses of a process group work, and train the same weights as with Gloo."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def training() -> dict[str, bool]:
 
 
 def test_ddp_and_fsdp_train_the_weights_that_gloo_trains(run_ranks: Any):
-    """Of two ranks, bit for bit with DDP: a sum of two numbers has one order."""
+    """With two ranks, bit for bit with DDP, since a sum of two numbers has one order."""
     found = run_ranks("training", 2)
     assert all(found[0].values()), found[0]
     assert found[0] == found[1]

@@ -1,4 +1,4 @@
-"""Errors that nobody catches: torchrun ends with the message, and ranks print the lines of the program alone."""
+"""Uncaught errors: torchrun ends with the message, and ranks print only the program's own lines."""
 
 from __future__ import annotations
 

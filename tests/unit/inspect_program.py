@@ -30,7 +30,7 @@ from openmrc.evals.order_file import ordered
 
 
 class Scripted(ModelAPI):
-    """Answers at once, with a usage, and keeps the prompts in the order in which they came."""
+    """Answers at once, with a usage, and records the prompts in order of arrival."""
 
     def __init__(self, model_name: str, *, prompt_tokens: int, output_tokens: int, **rest: Any) -> None:
         super().__init__(model_name)

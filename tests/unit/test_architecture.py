@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md names every package and folder of the tree, and nothing that is not there."""
+"""ARCHITECTURE.md names every package and folder of the tree, and nothing else."""
 
 from __future__ import annotations
 

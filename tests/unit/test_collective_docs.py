@@ -1,4 +1,4 @@
-"""The reference of collectives names what there is."""
+"""The reference of collectives lists the existing ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from openmrc.collectives import ElementType, Group, ReduceOp
-from openmrc.collectives.schedules import ALGORITHMS
+from openmrc.collectives.planner import ALGORITHMS
 from openmrc.collectives.world import TRAFFIC_CLASSES
 
 

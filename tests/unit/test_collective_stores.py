@@ -1,4 +1,4 @@
-"""Stores: values reach who waits for them, mistakes and absences are told in words."""
+"""Stores: values reach their waiters, errors and absences are reported in words."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_keys_that_look_alike_as_file_names_are_different(make: Make):
     assert (store.get("a/b"), store.get("a_b")) == ("1", "2")
 
 
-def test_get_waits_until_somebody_sets(make: Make):
+def test_get_waits_for_set(make: Make):
     waiting, store = make(20), make(1)
     got: list[str | bytes] = []
     thread = threading.Thread(target=lambda: got.append(waiting.get("late")))
@@ -64,8 +64,8 @@ def test_get_waits_until_somebody_sets(make: Make):
     assert not store.check(["late", "never"])
 
 
-def test_what_nobody_sets_is_named(make: Make):
-    with pytest.raises(TimeoutError, match="nobody set 'never' within"):
+def test_unset_keys_are_named(make: Make):
+    with pytest.raises(TimeoutError, match="no rank set 'never' within"):
         make(0.05).get("never")
 
 
@@ -85,7 +85,7 @@ def test_a_port_that_is_taken_is_told():
         first.close()
 
 
-def test_nobody_serves():
+def test_an_address_without_a_server():
     first = TcpStore("127.0.0.1:0", serve=True)
     first.close()
     with pytest.raises(PeerUnreachableError, match="refused"):
@@ -95,5 +95,5 @@ def test_nobody_serves():
 def test_a_server_that_has_gone_is_told():
     store = TcpStore("127.0.0.1:0", serve=True)
     store.close()
-    with pytest.raises(PeerError, match="is gone"):
+    with pytest.raises(PeerError, match="is lost"):
         store.get("key")

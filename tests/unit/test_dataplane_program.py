@@ -36,7 +36,7 @@ def test_without_either_the_error_names_the_compiler(monkeypatch: pytest.MonkeyP
 
 
 def test_build_and_test_bed_compile_with_the_same_flags(repository: Path) -> None:
-    """Both read one file, which is why a wheel's program is the one that a source tree would compile."""
+    """Both read one file, so a wheel's program equals the one compiled from a source tree."""
     flags = repository / "src" / "openmrc" / "testbed" / "bpf" / "compile.flags"
     assert str(flags) in dataplane_program._FLAGS
     assert "@${bpf}/compile.flags" in (repository / "CMakeLists.txt").read_text()

@@ -14,11 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "docs" / "api"
 NAVIGATION = [ROOT / "docs" / "index.md", API / "README.md", ROOT / "docs" / "decisions" / "README.md"]
 # Their names are offered by other modules, or serve the commands.
-INTERNAL = {"analysis", "cli", "forks", "live", "training", "variables", "testing"}
+INTERNAL = {"cli", "forks", "record", "testing", "variables"}
 
 
 def exports(path: Path) -> bool:
-    """Whether a module lists what it offers."""
+    """True if a module has a list of exports."""
     targets = [node.targets for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign)]
     return any(isinstance(name, ast.Name) and name.id == "__all__" for names in targets for name in names)
 

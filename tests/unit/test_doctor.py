@@ -1,4 +1,4 @@
-"""The checks of `openmrc doctor`, each on hosts that are made up: every verdict is reached, with its command."""
+"""The checks of `openmrc doctor`, each on synthetic hosts: every verdict is reached, with its command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 from own_ports import UDP_PORT
 
 from openmrc.doctor import bed, firewall, machine, ports, sockets, srv6
-from openmrc.doctor.ethtool import Feature, decode, features
 from openmrc.doctor.finding import Finding, Report, Verdict
 from openmrc.doctor.host import Host
 from openmrc.doctor.namespace_probe import NamespaceFacts, probe_namespace
@@ -23,7 +22,8 @@ from openmrc.doctor.peer_load import PeerLoad, check_load, load_peer, marks
 from openmrc.doctor.self_test import SelfTest, check_self_test, run_self_test
 from openmrc.doctor.socket_probe import SocketFacts, probe_sockets
 from openmrc.errors import ConfigError
-from openmrc.live.plane_watch import PlaneReport
+from openmrc.linux.ethtool import Feature, decode, features
+from openmrc.runs.perf.plane_watch import PlaneReport
 from openmrc.verbs import Device
 from openmrc.verbs.device import Port
 from openmrc.verbs.interfaces import ChosenPorts, Interface, choose_ports
@@ -431,7 +431,7 @@ def test_missing_srv6_parts_are_optional(tmp_path: Path):
     assert found[2].command == "sudo sysctl -w net.ipv6.conf.eth0.seg6_enabled=1"
 
 
-def test_what_the_kernel_does_not_show_is_not_known(tmp_path: Path):
+def test_values_hidden_by_the_kernel_are_unknown(tmp_path: Path):
     two = chosen(interface("eth0", "10.0.0.1/24"), interface("eth1", "10.1.0.1/24"))
     assert seen(ports.check_reverse_path(Host(tmp_path), two)) == (UNKNOWN, None)
     assert seen(srv6.check_routing_headers(Host(tmp_path), two)) == (UNKNOWN, None)

@@ -1,4 +1,4 @@
-"""Errors say which value is wrong and where; the tree lets callers catch by kind."""
+"""Errors name the wrong value and its location; the tree lets callers catch by kind."""
 
 import errno
 

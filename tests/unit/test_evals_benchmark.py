@@ -1,4 +1,4 @@
-"""`benchmarks/evals.py` on made-up result files, and its oracle beside times worked out by hand."""
+"""`benchmarks/evals.py` on synthetic result files, and its oracle beside times computed by hand."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from openmrc.evals.campaign_plan import outcome_of
 from openmrc.evals.cluster import load_cluster
 from openmrc.evals.placement import placements
-from openmrc.evals.plan import outcome_of
-from openmrc.evals.table import Trial
+from openmrc.evals.profile_table import Trial
 from openmrc.evals.work import Work
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -64,7 +64,7 @@ def test_the_oracle_serves_trials_as_the_curve_says(repository: Path, monkeypatc
     work = Work.of(trials, 0.0)
     found = {one.slots: one for one in placements(cluster, work)}
     alone_s = 4000 / 4000 + 450 / 45  # of a replica that serves one request
-    # Three replicas: at three slots every trial has one for itself; with one slot one follows the other.
+    # Three replicas: with three slots every trial has one for itself; with one slot they run one after another.
     for slots, seconds in ((3, alone_s), (1, 3 * alone_s)):
         outcome = outcome_of(cluster, work, trials, found[slots])
         assert campaign_s(cluster, work, outcome) - outcome.load_s == pytest.approx(seconds)

@@ -1,4 +1,4 @@
-"""Logs and order of Inspect: both by really running it, with models that answer from a script."""
+"""Logs and order of Inspect, both with real runs of it and models that answer from a script."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAMPLES = 4
 
 
 def run(folder: Path, epochs: int = 1, order: Path | None = None) -> tuple[Path, list[str]]:
-    """The log of a run, and the prompts of the agent in the order in which they came."""
+    """The log of a run, and the prompts of the agent in order of arrival."""
     arguments = [str(folder), str(SAMPLES), str(epochs), *([] if order is None else [str(order)])]
     command = [sys.executable, str(PROGRAM), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)

@@ -11,7 +11,7 @@ import pytest
 from openmrc.errors import ConfigError
 from openmrc.evals.errors import LogError
 from openmrc.evals.logs import read_logs
-from openmrc.evals.table import Profile, Trial
+from openmrc.evals.profile_table import Profile, Trial
 
 BEGIN, END = "2025-09-11T00:39:03.5+00:00", "2025-09-11T00:40:04+00:00"
 
@@ -149,7 +149,7 @@ def test_results_without_a_time_are_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["none.csv", "x.txt", "folder"])
-def test_what_is_no_log_is_refused(tmp_path: Path, name: str):
+def test_files_other_than_logs_are_refused(tmp_path: Path, name: str):
     written(tmp_path / "x.txt", "x")
     (tmp_path / "folder").mkdir()
     with pytest.raises(LogError, match=name):

@@ -1,4 +1,4 @@
-"""Sizes and looks against published numbers and against draws."""
+"""Sizes and looks against published numbers and against simulation."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from openmrc.errors import ConfigError
 from openmrc.evals.interim import bounds_of, plan_looks, stops, student_bound
+from openmrc.evals.profile_table import Profile, Trial
 from openmrc.evals.sizing import (
     SAMPLES_MIN,
     Noise,
@@ -19,7 +20,6 @@ from openmrc.evals.sizing import (
     required_samples,
     size_comparison,
 )
-from openmrc.evals.table import Profile, Trial
 
 variances = st.floats(0.001, 1.0)
 effects = st.floats(0.01, 0.5)

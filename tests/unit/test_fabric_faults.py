@@ -1,10 +1,21 @@
-"""The fault language: what a line means, and what is said about a line that means nothing."""
+"""The fault language: the meaning of lines, and the errors for meaningless ones."""
 
 from __future__ import annotations
 
 import pytest
 
-from openmrc.fabric import Fault, FaultError, FaultTarget, Repair, Span, make_fabric, parse_command, parse_fault
+from openmrc.fabric import (
+    Fault,
+    FaultDirection,
+    FaultError,
+    FaultPlace,
+    FaultTarget,
+    Repair,
+    Span,
+    make_fabric,
+    parse_command,
+    parse_fault,
+)
 
 MS, S = 10**9, 10**12
 
@@ -40,7 +51,7 @@ MEANINGS = {
 
 
 @pytest.mark.parametrize("text", MEANINGS)
-def test_a_line_means_what_it_says(text: str) -> None:
+def test_lines_of_the_fault_language_have_their_meaning(text: str) -> None:
     assert parse_command(text) == MEANINGS[text]
 
 
@@ -56,7 +67,7 @@ WRONG = {
     "plane": "a whole number",
     "plane x down": "at 'x'",
     "plane -1 down": "at '-1'",
-    "plane 1": "what goes wrong",
+    "plane 1": "a fault",
     "plane 1 blakhole": "did you mean 'blackhole'",
     "plan 1 down": "did you mean 'plane'",
     "plane 1 plane 2 down": "at 'plane'",
@@ -69,7 +80,7 @@ WRONG = {
     "plane 1 loss 0.00000001%": "seven decimals",
     "plane 1 loss 5% burst 0": "at '0'",
     "plane 1 loss 99% burst 2": "long enough",
-    "plane 1 rate 0.00001%": "say blackhole",
+    "plane 1 rate 0.00001%": "use blackhole",
     "plane 1 delay 2": "at '2'",
     "plane 1 delay 0": "above 0",
     "plane 1 reorder 5%": "after '5%'",
@@ -135,11 +146,11 @@ def test_a_place_the_fabric_lacks_is_refused_with_its_range(text: str) -> None:
 
 def test_effects_carry_the_numbers_that_the_native_fabric_takes() -> None:
     effects = parse_fault("all loss 5% burst 20").effects()
-    assert (effects["loss_ppb"], effects["burst_loss_ppb"], effects["burst_packets"]) == (0, 50_000_000, 20)
-    assert parse_fault("all loss 5%").effects()["loss_ppb"] == 50_000_000
-    assert parse_fault("all rate 10%").effects()["rate_ppm"] == 100_000
+    assert (effects.loss_ppb, effects.burst_loss_ppb, effects.burst_packets) == (0, 50_000_000, 20)
+    assert parse_fault("all loss 5%").effects().loss_ppb == 50_000_000
+    assert parse_fault("all rate 10%").effects().rate_ppm == 100_000
     reorder = parse_fault("all reorder 5% 1ms").effects()
-    assert (reorder["reorder_ppb"], reorder["reorder_delay_ps"], reorder["delay_ps"]) == (50_000_000, MS, 0)
+    assert (reorder.reorder_ppb, reorder.reorder_delay_ps, reorder.delay_ps) == (50_000_000, MS, 0)
 
 
 THREE_TIERS = make_fabric(
@@ -178,14 +189,14 @@ def test_two_tiers_have_no_t2() -> None:
 
 def test_a_span_is_one_place_each_and_a_host_all_its_nics() -> None:
     down = parse_fault("t0 3 t1 4..6 plane 1 down")
-    assert down.target.native_targets(THREE_TIERS) == [(1, None, 3, t1, 0, None) for t1 in (4, 5, 6)]
-    assert parse_fault("host 3 tx down").target.native_targets(THREE_TIERS) == [
-        (None, nic, None, None, 1, None) for nic in (6, 7)
+    assert down.target.places(THREE_TIERS) == [FaultPlace(plane=1, t0=3, t1=t1) for t1 in (4, 5, 6)]
+    assert parse_fault("host 3 tx down").target.places(THREE_TIERS) == [
+        FaultPlace(host=nic, direction=FaultDirection.TX) for nic in (6, 7)
     ]
-    assert parse_fault("host 3 nic 1 down").target.native_targets(THREE_TIERS) == [(None, 7, None, None, 0, None)]
+    assert parse_fault("host 3 nic 1 down").target.places(THREE_TIERS) == [FaultPlace(host=7)]
 
 
 def test_a_reboot_is_silent_and_a_loss_can_be_of_one_ev() -> None:
-    assert parse_fault("t1 2 reboot for 5s").effects()["blackhole"] is True
-    assert parse_fault("all loss 5% ev 9").effects()["ev"] == 9
-    assert "ev" not in parse_fault("all loss 5%").effects()
+    assert parse_fault("t1 2 reboot for 5s").effects().blackhole is True
+    assert parse_fault("all loss 5% ev 9").effects().ev == 9
+    assert parse_fault("all loss 5%").effects().ev is None

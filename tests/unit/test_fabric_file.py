@@ -1,4 +1,4 @@
-"""Fabric files: what they mean, and that every mistake is named with file, line, field and a hint."""
+"""Fabric files: their meaning, and that every error names file, line, field and a hint."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_defaults_follow_the_bandwidth_delay_product() -> None:
         pytest.param("%YAML 1.1\n\n\n>  #c]- : |", id="directive"),
     ],
 )
-def test_what_the_parser_stumbles_over_is_not_yaml(text: str) -> None:
+def test_text_that_breaks_the_parser_is_not_yaml(text: str) -> None:
     (problem,) = problems_of(text)
     assert (problem.field, problem.allowed) == ("syntax", "YAML")
     assert "Error" not in str(problem)
@@ -259,9 +259,9 @@ def test_a_buffer_is_shared_by_alpha() -> None:
 
 def test_tiers_mark_or_not_and_a_ramp_may_end_below_certainty() -> None:
     fabric = make_fabric(**CLOS, ecn={"t1": False, "last_hop": True, "max_probability": "20%"})
-    marking = {kind: fabric.native_port(kind)["ecn"] for kind in ("nic_up", "nic_down", "t0_up", "t1_down")}
+    marking = {kind: fabric.native_port(kind).ecn for kind in ("nic_up", "nic_down", "t0_up", "t1_down")}
     assert marking == {"nic_up": False, "nic_down": True, "t0_up": True, "t1_down": False}
-    assert fabric.native_port("t0_up")["ecn_max_permille"] == 200
+    assert fabric.native_port("t0_up").ecn_max_permille == 200
 
 
 CONTRADICTIONS: dict[str, dict[str, object]] = {
@@ -279,7 +279,7 @@ CONTRADICTIONS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("field", CONTRADICTIONS)
-def test_what_cannot_be_wired_or_contradicts_is_refused_by_name(field: str) -> None:
+def test_impossible_wiring_and_contradictions_are_refused_by_name(field: str) -> None:
     assert field in [problem.field for problem in refused(**CONTRADICTIONS[field])]
 
 
@@ -305,7 +305,7 @@ ONLY_SIMULATED: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("field", ONLY_SIMULATED)
-def test_the_emulator_refuses_what_it_cannot_do(field: str) -> None:
+def test_the_emulator_refuses_unsupported_features(field: str) -> None:
     with pytest.raises(FabricFileError, match="openmrc sim run") as caught:
         check_emulated(make_fabric(**CLOS, **ONLY_SIMULATED[field]))
     assert caught.value.field == field

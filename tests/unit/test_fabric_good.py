@@ -1,4 +1,4 @@
-"""Fabric files that are right, and what was decided of them, as recorded in tests/golden/fabric/good."""
+"""Valid fabric files and their resolved settings, as recorded in tests/golden/fabric/good."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = ("planes", "hosts", "hosts_per_t0", "t0s", "t1s", "pods", "t1s_in_all", 
 
 
 def decided(fabric: Fabric) -> Any:
-    """Everything that was decided, as JSON would have it."""
+    """All resolved settings, in JSON's form."""
 
     def plain(value: Any) -> Any:
         return sorted(value) if isinstance(value, frozenset) else str(value)

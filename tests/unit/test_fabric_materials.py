@@ -132,7 +132,7 @@ def test_values_of_tables_that_are_none_are_refused(table: str, value: object) -
 def test_transceivers_carry_whole_links() -> None:
     assert make_fabric(**LAB, transceiver="100Gbit").materials.transceiver_bps == 100 * 10**9
     (problem,) = refused(transceiver="60Gbit", copper=["t0"])
-    assert (problem.field, problem.hint) == ("transceiver", "50 Gbit/s carries whole links")
+    assert (problem.field, problem.hint) == ("transceiver", "50 Gb/s carries whole links")
     assert make_fabric(**LAB, transceiver="60Gbit", copper=["nic", "t0"]).materials.copper == {"nic", "t0"}
 
 

@@ -1,4 +1,4 @@
-"""Planes with settings of their own: what is decided of them, what the native fabric is told, and what is refused."""
+"""Planes with settings of their own: resolution, settings of the native fabric, and refusals."""
 
 from __future__ import annotations
 
@@ -73,17 +73,17 @@ def test_the_rate_may_be_left_out_where_every_plane_has_one() -> None:
 
 def test_the_native_fabric_is_told_of_every_plane() -> None:
     fabric = parse_fabric(UNLIKE)
-    native = fabric.native_ports(("nic_up", "t0_up"))
-    assert [ports[1]["rate_bps"] for ports in native["unlike"]] == [500_000_000, 250_000_000, 100_000_000]
-    assert [ports[1]["ecn"] for ports in native["unlike"]] == [True, False, True]
-    assert fabric_of(planes=2).native_ports(("nic_up",))["unlike"] == []
+    _, unlike = fabric.native_ports()
+    assert [ports.t0_up.rate_bps for ports in unlike] == [500_000_000, 250_000_000, 100_000_000]
+    assert [ports.t0_up.ecn for ports in unlike] == [True, False, True]
+    assert fabric_of(planes=2).native_ports()[1] == ()
 
 
 def test_a_plain_switch_has_one_fifo_without_marks_and_trimming() -> None:
     fabric = fabric_of(planes=1, queue_bytes="256kB", ecn="off", trim="off", priority="off")
     port = fabric.native_port("t0_up")
-    assert (port["queue_bytes"], port["ecn"], port["trim"], port["priority"]) == (256_000, False, False, False)
-    assert fabric_of(planes=1).native_port("t0_up")["priority"] is True
+    assert (port.queue_bytes, port.ecn, port.trim, port.priority) == (256_000, False, False, False)
+    assert fabric_of(planes=1).native_port("t0_up").priority is True
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_plain_switch_has_one_fifo_without_marks_and_trimming() -> None:
         ([{"queue_bytes": 10}], "planes.0.queue_bytes", "9216 bytes to 2GiB"),
         ([{"hosts": 3}], "key", "delay, ecn, nic_queue_bytes, priority, queue_bytes, rate, trim"),
         ([{}, {"ecn": {"min_bytes": 5}}], "planes.1.ecn", "min_bytes and max_bytes together"),
-        ([{}, {"trim": "on", "priority": "off"}], "planes.1.priority", "on where packets are trimmed"),
+        ([{}, {"trim": "on", "priority": "off"}], "planes.1.priority", "on in fabrics that trim"),
     ],
 )
 def test_mistakes_name_the_plane_and_the_key(planes: Any, field: str, words: str) -> None:
@@ -118,9 +118,9 @@ def test_switches_are_checked_for_the_ports_of_every_plane() -> None:
 
 def test_a_plan_and_a_test_bed_want_planes_that_are_alike() -> None:
     fabric = parse_fabric(UNLIKE)
-    with pytest.raises(ConfigError, match="planes that are alike in a plan"):
+    with pytest.raises(ConfigError, match="equal planes in a plan"):
         plan_of(fabric)
     from openmrc.testbed.layout import Layout
 
-    with pytest.raises(ConfigError, match="planes that are alike in a test bed"):
+    with pytest.raises(ConfigError, match="equal planes in a test bed"):
         Layout.of(fabric, "bed")

@@ -1,4 +1,4 @@
-"""The JSON schema for editors: as committed, complete, and of the same opinion as the parser about single values."""
+"""The JSON schema for editors: as committed, complete, and in agreement with the parser about single values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from openmrc.fabric import FabricFileError, fabric_schema, make_fabric
-from openmrc.fabric.sections import FabricFile
+from openmrc.fabric.file_sections import FabricFile
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = ROOT / "docs" / "reference" / "fabric.schema.json"
@@ -30,7 +30,7 @@ ABOUT = {"$schema", "$defs", "title", "description", "examples", "default"}
 
 
 def accepts(schema: dict[str, Any], value: Any) -> bool:
-    """Whether a value is valid, for the words of JSON Schema that ours uses; any other word is an error."""
+    """True for a valid value, by the keywords of JSON Schema that ours uses; any other keyword is an error."""
     checks = {
         "$ref": lambda to: accepts(SCHEMA["$defs"][to.removeprefix("#/$defs/")], value),
         "anyOf": lambda ways: any(accepts(way, value) for way in ways),
@@ -85,7 +85,18 @@ VALUES: list[tuple[str, object]] = [
     *(("planes", value) for value in (0, 1, 16, 17, True, "4", 2.5)),
     *(
         ("rate", value)
-        for value in ("25Gbit", "25G", "2.5 Gbit/s", ".5G", "25", 25, "25Gbyte", {"nic": "25G"}, {"t0": "1G"})
+        for value in (
+            "25Gbit",
+            "25G",
+            "2.5 Gbit/s",
+            "2.5 Gb/s",
+            ".5G",
+            "25",
+            25,
+            "25Gbyte",
+            {"nic": "25G"},
+            {"t0": "1G"},
+        )
     ),
     *(("delay", value) for value in ("1us", 0, 1, "1 parsec", {"nic": "1us", "t0": "2us"}, {"nic": "1us", "t9": 0})),
     *(("queue_bytes", value) for value in (20_000, "64KiB", "1MB", "1 MB", "1XB", True, {"t0": "1MB"}, {"nic": 9999})),
@@ -123,7 +134,7 @@ def test_schema_and_parser_agree(key: str, value: object) -> None:
         assert accepts(SCHEMA, document)
 
 
-def test_what_a_file_must_say_is_required() -> None:
+def test_required_settings_cannot_be_missing() -> None:
     assert accepts(SCHEMA, GOOD)
     for key in GOOD:
         assert not accepts(SCHEMA, {name: value for name, value in GOOD.items() if name != key})

@@ -1,4 +1,4 @@
-"""Sizes that follow from switch models, and that what cannot be split or joined says what would fit."""
+"""Sizes that follow from switch models, and messages with fitting numbers for impossible ones."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_written_numbers_win_and_are_checked() -> None:
     assert sizes(make_fabric(**EIGHT_PLANES, hosts=640, t1s=32))[:3] == (32, 20, 32)
     assert sizes(make_fabric(**EIGHT_PLANES, hosts=640, t0s=4))[:3] == (160, 4, 160)
     problem = refused(**EIGHT_PLANES, hosts=640, hosts_per_t0=300)
-    assert "300 NICs and 300 uplinks, 51.2T has 512 ports of 100 Gbit/s" in problem.allowed
+    assert "300 NICs and 300 uplinks, 51.2T has 512 ports of 100 Gb/s" in problem.allowed
 
 
 def test_the_capacity_counts_where_rates_differ() -> None:

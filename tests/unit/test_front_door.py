@@ -1,4 +1,4 @@
-"""What `import openmrc` offers: every promised name, nothing private, every error."""
+"""Contents of `import openmrc`: every promised name, nothing private, every error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import openmrc
 from openmrc import errors, events
-from openmrc.verbs import events as verbs_events
+from openmrc.verbs import event_stream as verbs_events
 
 EVENTS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "events.md"
 

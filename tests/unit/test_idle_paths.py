@@ -1,4 +1,4 @@
-"""What connecting learns from probes: the round trip, and the packet size that arrives on every plane."""
+"""Measurements while connecting: the round trip, and the packet size that arrives on every plane."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL = 0
 FULL = 8264
 
 Arrives = Callable[[int, int, int], bool]
-"""Whether a probe arrives: its plane, its size (0: small), and how often this one was sent before."""
+"""True if a probe arrives; arguments: its plane, its size (0: small), and its number of earlier attempts."""
 
 
 class FakeDevice:
@@ -53,7 +53,9 @@ class FakeDevice:
             self.sent.append(probe)
             request = len(self.sent)
             rtt_ns = 1_000_000 // self.sent.count(probe)
-            answer = ProbeAnswer(value, probe[0], answered, marked=False, rtt_ns=rtt_ns, service_time_removed=True)
+            answer = ProbeAnswer(
+                ev=value, port=probe[0], answered=answered, marked=False, rtt_ns=rtt_ns, service_time_removed=True
+            )
             requests[request] = value
             self._answers[request] = answer
         return requests
@@ -67,7 +69,7 @@ class FakeDevice:
 
 
 def measured(arrives: Arrives, **arguments: Any) -> tuple[IdlePaths, FakeDevice]:
-    """The paths between two hosts whose probes arrive so."""
+    """The measured paths between two hosts with this delivery of probes."""
     device = FakeDevice(arrives)
 
     async def whole() -> IdlePaths:

@@ -1,4 +1,4 @@
-"""No file of the package imports another one in a circle; imports for type checkers alone are left out."""
+"""No cyclic imports between files of the package; imports for type checkers alone are left out."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def imports(path: Path, known: dict[str, Path]) -> set[str]:
 
 
 def circle(root: Path) -> list[str] | None:
-    """Modules that import each other in a circle; None: there is none."""
+    """Modules that import each other in a cycle; None: there is none."""
     known = modules(root)
     try:
         TopologicalSorter({name: imports(path, known) for name, path in known.items()}).prepare()

@@ -1,4 +1,4 @@
-"""The kernel's interfaces as records, and which of them become ports."""
+"""The kernel's interfaces as records, and the choice of ports among them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from own_ports import UDP_PORT
 
 from openmrc.errors import ConfigError
+from openmrc.linux.links import AddressRecord, LinkRecord, addresses_in, links_in
 from openmrc.verbs.device import Device, Port
 from openmrc.verbs.interfaces import Interface, choose_ports, interface_of, list_interfaces
-from openmrc.verbs.rtnetlink import AddressRecord, LinkRecord, addresses_in, links_in
 
 LO = Interface("lo", 1, "loopback", (ip_interface("127.0.0.1/8"), ip_interface("::1/128")), True, True, 65536)
 
@@ -26,7 +26,7 @@ def chosen(*interfaces: Interface) -> list[str]:
     return [port.interface or port.address for port in choose_ports(interfaces=[LO, *interfaces]).ports]
 
 
-# --- what the kernel says
+# --- the kernel's records
 
 
 def attribute(kind: int, value: bytes) -> bytes:
@@ -57,7 +57,7 @@ def test_links_of_a_dump():
     ("flags", "carrier", "expected"),
     [
         (0x11043, 1, True),  # IFF_UP, IFF_RUNNING, IFF_LOWER_UP
-        (0x11003, 1, True),  # the kernel has not noticed yet that the new carrier makes the link run
+        (0x11003, 1, True),  # the kernel has not updated IFF_RUNNING for the new carrier yet
         (0x1003, 0, False),
         (0x10002, 1, False),  # not up
         (0x31003, 1, False),  # IFF_DORMANT: not authenticated
@@ -137,12 +137,12 @@ def test_this_host_has_a_loopback_interface_that_programs_may_use():
     assert loopback.speed_bps is None
 
 
-def test_what_is_chosen_makes_a_device():
+def test_chosen_ports_make_a_device():
     with Device(choose_ports().ports, udp_port=UDP_PORT, evs_per_port=2) as device:
         assert device.ports == choose_ports().ports
 
 
-# --- what suits
+# --- suitable interfaces
 
 
 def test_all_wired_interfaces_in_the_order_of_their_numbers():
@@ -216,7 +216,7 @@ def test_loopback_when_there_is_nothing_else(others: list[Interface], ending: st
     assert answer.why == f"1 port: loopback 127.0.0.1, so this host alone: no other interface {ending}"
 
 
-# --- what is asked for
+# --- requested interfaces
 
 HOST = [
     LO,

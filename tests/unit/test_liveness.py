@@ -1,4 +1,4 @@
-"""What peers say when they end, what is believed of it, and for how long a silent one is waited for."""
+"""Closing messages of peers, their interpretation, and the limits on silence."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openmrc.connection import Loss, QpSettings
+from openmrc.connection import Evidence, Loss, QpSettings
 from openmrc.connection.liveness import GOODBYE, closing_words, loss_of
 from openmrc.connection.settings import retries_for, retry_s
 
 
 @pytest.mark.parametrize(
-    "loss", [Loss(GOODBYE, goodbye=True), Loss("it gave up"), Loss("no answer — für 60 s", culprit=3)]
+    "loss",
+    [
+        Loss(GOODBYE, goodbye=True),
+        Loss("it gave up"),
+        Loss("no answer — für 60 s", culprit=3),
+        Loss("its process was killed by SIGKILL", culprit=3, evidence=Evidence.EXIT_STATUS),
+    ],
 )
 def test_words_arrive_as_they_were_said(loss: Loss):
     assert loss_of(closing_words(loss)) == loss
@@ -33,7 +39,17 @@ def test_no_bytes_do_harm(data: bytes):
 
 
 @pytest.mark.parametrize(
-    "words", [[], {}, {"reason": 3}, {"reason": "x", "culprit": "1"}, {"reason": "x", "culprit": True}, "x", 10**400]
+    "words",
+    [
+        [],
+        {},
+        {"reason": 3},
+        {"reason": "x", "culprit": "1"},
+        {"reason": "x", "culprit": True},
+        {"reason": "x", "evidence": []},
+        "x",
+        10**400,
+    ],
 )
 def test_other_words_break_the_protocol(words: object):
     assert loss_of(b"!" + json.dumps(words).encode() + b"\n") == Loss("it broke the protocol")

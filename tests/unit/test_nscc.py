@@ -1,4 +1,4 @@
-"""NSCC and EV sets through the bindings: what a plan or a notebook sees, and what it may get wrong."""
+"""NSCC and EV sets through the bindings: values for plans and notebooks, and refused arguments."""
 
 from __future__ import annotations
 
@@ -104,14 +104,14 @@ def test_window_stays_between_one_mtu_and_the_maximum(
         "nscc", mtu_bytes=mtu, link_rate_bps=rate_bps, base_rtt_ps=base_rtt_ps, trimming=trimming
     )
     now = 0
-    for kind, step, size, inflight, rtt, marked, pen, restore in calls:
+    for kind, step, size, in_flight, rtt, marked, pen, restore in calls:
         now += step
         if kind == "ack":
-            controller.on_ack(now, size, inflight, rtt_ps=rtt, marked=marked, rcv_cwnd_pen=pen, restore_cwnd=restore)
+            controller.on_ack(now, size, in_flight, rtt_ps=rtt, marked=marked, rcv_cwnd_pen=pen, restore_cwnd=restore)
         elif kind == "trim":
-            controller.on_trim(now, size, inflight)
+            controller.on_trim(now, size, in_flight)
         elif kind == "loss":
-            controller.on_loss(now, size, inflight)
+            controller.on_loss(now, size, in_flight)
         else:
             controller.on_sent(now, size)
         assert mtu <= controller.window_bytes() <= controller.stats()["max_window_bytes"]

@@ -1,4 +1,4 @@
-"""Test processes: what each has for itself, and the rule on skips."""
+"""Test processes: their separate resources, and the rule on skips."""
 
 from __future__ import annotations
 

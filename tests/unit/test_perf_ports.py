@@ -1,4 +1,4 @@
-"""Ports that `openmrc perf` takes without being told: all suitable interfaces, and those that face them."""
+"""Default ports of `openmrc perf`: all suitable interfaces, and those facing them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from ipaddress import ip_interface
 import pytest
 
 from openmrc.errors import ConfigError
-from openmrc.live import perf_wire
-from openmrc.live.perf_wire import listening_address, own_ports, serving_ports
+from openmrc.runs.perf import addresses
+from openmrc.runs.perf.addresses import listening_address, own_ports, serving_ports
 from openmrc.verbs import Port
 from openmrc.verbs.interfaces import Interface
 
@@ -49,7 +49,7 @@ def test_clients_connect_in_the_family_of_the_ports(ports: list[str], address: s
 
 def test_a_client_takes_the_addresses_that_face_the_servers(monkeypatch: pytest.MonkeyPatch):
     routes = {"10.0.1.1": "10.0.1.9", "10.0.2.1": "10.0.2.9", "10.0.3.1": "10.0.1.9"}
-    monkeypatch.setattr(perf_wire, "facing", routes.__getitem__)
+    monkeypatch.setattr(addresses, "facing", routes.__getitem__)
     assert own_ports(["10.0.1.1", "10.0.2.1"]) == ["10.0.1.9", "10.0.2.9"]
     with pytest.raises(ConfigError) as caught:
         own_ports(["10.0.1.1", "10.0.2.1", "10.0.3.1"])

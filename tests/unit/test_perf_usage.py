@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 import pytest
 
 from openmrc.errors import HandshakeError
-from openmrc.live.counters import DeviceCounters, counter_lines
-from openmrc.live.perf_usage import Usage, row_members
+from openmrc.runs.perf.usage import Usage, row_members
+from openmrc.runs.processes.device_counters import DeviceCounters, counter_lines
 
 ZERO = DeviceCounters(*(0 for _ in fields(DeviceCounters)))
 BUSY = replace(ZERO, send_calls=40, receive_calls=10, wakeups=4, sacks_received=6)
@@ -44,7 +44,7 @@ def test_a_machine_is_counted_once():
     assert unknown["peer_machine_cpu_seconds_per_gb"] == pytest.approx(2.0)
 
 
-def test_what_is_unknown_or_nothing_stays_none():
+def test_unknown_and_empty_values_stay_none():
     blind = [replace(one, machine_cpu_s=None) for one in (HERE, LATER)]
     members = row_members((blind[0], None), (blind[1], None), 0)
     assert members["cpu_seconds_per_gb"] is None

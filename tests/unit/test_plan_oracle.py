@@ -1,4 +1,4 @@
-"""Counts, paths and capacities of plans against graphs that are made of the cables one by one."""
+"""Counts, paths and capacities of plans against graphs that are built cable by cable."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def lower_end(shape: Fabric, cable: Cable) -> Vertex:
 
 
 def climb(shape: Fabric, gone: Callable[[Cable], bool] = lambda _: False) -> nx.DiGraph:
-    """Every cable as an edge upwards, for packets never turn up again; the highest tier leads on to TOP."""
+    """Every cable as an edge upwards, as packets never turn up again; the highest tier leads to TOP."""
     found = nx.DiGraph()
     found.add_nodes_from([TOP, NICS])
     for cable in cables(shape):
@@ -78,7 +78,7 @@ def climb(shape: Fabric, gone: Callable[[Cable], bool] = lambda _: False) -> nx.
     highest = "t1" if shape.tiers == 2 else "t2"
     for node in switches(shape):
         if node.kind == highest and node in found:
-            found.add_edge(node, TOP)  # no capacity: as much as there is
+            found.add_edge(node, TOP)  # no capacity: unlimited
     return found
 
 
@@ -94,7 +94,7 @@ def there_and_back(shape: Fabric) -> nx.DiGraph:
 
 
 def flow(found: nx.DiGraph, nics: Iterable[int]) -> int:
-    """Gbit/s from these NICs to above the highest tier."""
+    """Gb/s from these NICs to above the highest tier."""
     for nic in nics:
         if ("nic", nic) in found:
             found.add_edge(NICS, ("nic", nic))
@@ -123,7 +123,7 @@ def test_switches_cables_and_ports_are_those_of_the_cabling(shape: Fabric, plan:
 def test_transceivers_hold_the_links_of_one_side_of_one_node(shape: Fabric, plan: Plan) -> None:
     lower, upper = Counter(), Counter()
     for cable in cables(shape):
-        # The links of a NIC are of its own; those of a switch are of all that lead the same way.
+        # The links of a NIC are its own; those of a switch are of all that lead the same way.
         end = ("nic", nic_of(shape, cable)) if cable.tier == "nic" else cable.lower.node
         lower[cable.tier, end] += 1
         upper[cable.tier, cable.upper.node] += 1
@@ -169,7 +169,7 @@ def test_the_bisection_is_the_maximum_flow_between_the_halves(shape: Fabric, pla
 
 
 def broken(shape: Fabric, failure: str, each: dict[str, int]) -> tuple[Callable[[Cable], bool], list[int]]:
-    """Which cables a failure takes, and the NICs that the plan calls hit."""
+    """The cables that a failure takes, and the NICs affected according to the plan."""
     per_t0, per_pod = shape.hosts_per_t0, (shape.t0s_per_pod or shape.t0s) * shape.hosts_per_t0
     t0, t1, t2 = (Node(kind, 0, 0) for kind in ("t0", "t1", "t2"))
 
@@ -216,7 +216,7 @@ def test_capacity_lost_is_a_difference_of_maximum_flows(shape: Fabric, plan: Pla
         assert impact.nics_affected == len(hit), impact.failure
         after = flow(climb(shape, gone), range(shape.hosts))
         assert impact.fabric_share_lost == pytest.approx((whole - after) / whole), impact.failure
-        # A NIC that is hit: what its group can send by itself, in the plane concerned and over all planes.
+        # For an affected NIC: capacity of its group alone, in the plane concerned and over all planes.
         before, left = flow(climb(shape), hit), flow(climb(shape, gone), hit)
         assert impact.nic_share_lost == pytest.approx((before - left) / before), impact.failure
         in_plane = [
@@ -236,7 +236,7 @@ def test_failures_of_every_tier_are_told(plan: Plan) -> None:
 
 
 def test_expected_failures_are_pieces_by_their_rate(plan: Plan) -> None:
-    for impact in plan.impacts:  # 36.525 a year are a tenth a day
+    for impact in plan.impacts:  # 36.525 per year are a tenth per day
         if impact.failure.endswith("link"):
             assert impact.failures_per_day == pytest.approx(impact.pieces / 10)
         else:

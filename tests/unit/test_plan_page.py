@@ -10,9 +10,9 @@ import pytest
 
 from openmrc.fabric import Fabric, make_fabric
 from openmrc.plan import plan_of
-from openmrc.plan.drawing import WIDTH, draw_fabric, shown
-from openmrc.plan.page import plan_page
-from openmrc.plan.sheets import share
+from openmrc.reports.fabric_drawing import WIDTH, draw_fabric, shown
+from openmrc.reports.plan_page import plan_page
+from openmrc.reports.plan_sheets import share
 
 SVG = "{http://www.w3.org/2000/svg}"
 FABRICS = {
@@ -70,11 +70,18 @@ def test_every_plane_is_a_layer(fabric: Fabric) -> None:
 def test_the_page_needs_nothing_else_and_says_everything(fabric: Fabric) -> None:
     page = plan_page(fabric, plan_of(fabric))
     assert not re.search(r"""(src|href)=|url\(|@import|<script""", page)
-    for words in ("Switches", "Capacity lost by one failure", "Beside three tiers", "uSIDs", "One path", "bisection"):
+    for words in (
+        "Switches",
+        "Capacity lost by one failure",
+        "Comparison with three tiers",
+        "uSIDs",
+        "One path",
+        "bisection",
+    ):
         assert words in page
 
 
-def test_what_the_file_says_is_text_and_no_markup() -> None:
+def test_text_of_a_file_is_escaped() -> None:
     fabric = replace(FABRICS["four hosts"], name="<b>&lab")
     page = plan_page(fabric, plan_of(fabric))
     assert "<b>&lab" not in page
@@ -86,7 +93,7 @@ def test_a_fabric_without_addresses_says_so_on_the_page() -> None:
     assert "no address plan" in plan_page(fabric, plan_of(fabric))
 
 
-def test_what_is_shown_of_many() -> None:
+def test_selection_of_items_to_draw() -> None:
     assert shown(3, 3) == [0, 1, 2]
     assert shown(9, 5) == [0, 1, 2, None, 8]
     assert shown(9, 2) == [0, None, 8]

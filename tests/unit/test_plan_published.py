@@ -16,7 +16,7 @@ G = 10**9
 
 @pytest.fixture(scope="module")
 def design() -> Plan:
-    """Two tiers, 8 x 100G, 131,072 NICs, from nothing but the switch."""
+    """Two tiers, 8 x 100G, 131,072 NICs, derived from the switch alone."""
     switch = SwitchModel("51.2T", 51_200 * G, 512)
     half = switch.radix(100 * G) // 2
     fabric = make_fabric(planes=8, hosts=half * switch.radix(100 * G), hosts_per_t0=half, t1s=half, rate="100G")
@@ -60,11 +60,11 @@ def test_one_hop_and_longest_path(design: Plan) -> None:
     )
     assert (one_hop.fabric, one_hop.three_tier) == (256, 32)
     assert (longest.fabric, longest.three_tier) == (3, 5)
-    assert "7 switches" in " ".join(design.comparison.notes)  # where three tiers end below 131,072
+    assert "7 switches" in " ".join(design.comparison.notes)  # three tiers end below 131,072
 
 
-def test_what_links_take(design: Plan) -> None:
-    link = design.comparison.row("a T0-T1 link takes from its plane")
+def test_fields_of_links(design: Plan) -> None:
+    link = design.comparison.row("plane capacity lost by a T0-T1 link")
     assert round(100 * link.fabric, 1) == 0.4
     assert round(100 * link.three_tier) == 3
     assert lost(design, "T0-T1 link") == (1 / 256, pytest.approx(1 / 256 / 8))
@@ -90,7 +90,7 @@ def test_the_ready_files_say_the_same(repository: Path, name: str, design: Plan)
     plan = plan_of(load_fabric(repository / "fabrics" / f"{name}.yaml"))
     if name == "design-131072":
         assert (plan.bill, plan.reach, plan.impacts) == (design.bill, design.reach, design.impacts)
-    else:  # the closed form that plans are compared with is the fabric that the file describes
+    else:  # otherwise the closed form of the baseline equals the fabric in the file
         assert plan.bill.pieces == three_tier(plan.nics, 800 * G, DEFAULT_SWITCH).pieces(frozenset())
         assert plan.reach.longest_path_switches == 5
         assert lost(plan, "T0-T1 link")[0] == 1 / 32

@@ -1,4 +1,4 @@
-"""What-if searches: designs that can be wired, the same numbers as plans, and reasons that are true."""
+"""Searches for fabrics: designs that can be wired, the same numbers as plans, and correct reasons."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from openmrc.errors import ConfigError
 from openmrc.fabric import make_fabric
 from openmrc.fabric.materials import Materials, SwitchModel
-from openmrc.plan import DEFAULT_SWITCH, Search, Wish, plan_of, search
+from openmrc.plan import DEFAULT_SWITCH, Search, SearchQuery, plan_of, search
 from openmrc.plan.search import Design, numbers_of
 
 G = 10**9
-WISH = Wish(gpus=20_000, planes=(1, 2, 4, 8), tiers=(2, 3), nic_bps=800 * G, switch=DEFAULT_SWITCH)
+QUERY = SearchQuery(gpus=20_000, planes=(1, 2, 4, 8), tiers=(2, 3), nic_bps=800 * G, switch=DEFAULT_SWITCH)
 
 
 def reason(found: Search, planes: int, tiers: int) -> str:
@@ -24,25 +24,25 @@ def reason(found: Search, planes: int, tiers: int) -> str:
 
 
 def test_every_combination_is_a_design_or_has_a_reason() -> None:
-    found = search(WISH)
+    found = search(QUERY)
     designs = {(one.planes, one.tiers) for one in found.designs}
     others = {(one.planes, one.tiers) for one in found.infeasible}
-    assert designs | others == {(planes, tiers) for planes in WISH.planes for tiers in WISH.tiers}
+    assert designs | others == {(planes, tiers) for planes in QUERY.planes for tiers in QUERY.tiers}
     assert not designs & others
     assert designs == {(4, 2), (8, 2), (1, 3), (2, 3), (4, 3)}
 
 
 def test_reasons_say_how_far_a_fabric_reaches() -> None:
-    found = search(WISH)
-    assert "2 tiers of 128 ports of 400 Gbit/s reach 8,192 NICs" in reason(found, 2, 2)
+    found = search(QUERY)
+    assert "2 tiers of 128 ports of 400 Gb/s reach 8,192 NICs" in reason(found, 2, 2)
     assert "79 T0s fit in one pod of 256" in reason(found, 8, 3)
-    assert "too few to divide" in reason(search(replace(WISH, switch=SwitchModel("small", 800 * G, 8))), 1, 2)
+    assert "too few to divide" in reason(search(replace(QUERY, switch=SwitchModel("small", 800 * G, 8))), 1, 2)
 
 
 def test_radix_bounds_the_ports_that_capacity_would_allow() -> None:
-    narrow = search(replace(WISH, gpus=2048, switch=replace(DEFAULT_SWITCH, ports_max=64)))
+    narrow = search(replace(QUERY, gpus=2048, switch=replace(DEFAULT_SWITCH, ports_max=64)))
     assert {one.ports_per_switch for one in narrow.designs} == {64}
-    assert search(replace(WISH, gpus=2049, tiers=(2,), switch=replace(DEFAULT_SWITCH, ports_max=64))).designs == ()
+    assert search(replace(QUERY, gpus=2049, tiers=(2,), switch=replace(DEFAULT_SWITCH, ports_max=64))).designs == ()
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_radix_bounds_the_ports_that_capacity_would_allow() -> None:
 )
 def test_a_design_is_the_fabric_that_the_plan_counts(planes: int, values: dict[str, object]) -> None:
     tiers = values.get("tiers", 2)
-    one = search(replace(WISH, gpus=values["hosts"], planes=(planes,), tiers=(tiers,))).designs[0]
+    one = search(replace(QUERY, gpus=values["hosts"], planes=(planes,), tiers=(tiers,))).designs[0]
     fabric = make_fabric(planes=planes, delay="1us", **values)
     plan = plan_of(replace(fabric, materials=Materials(transceiver_bps=800 * G)))
     assert (one.t0s, one.t1s, one.t2s) == tuple(plan.bill.pieces.get(kind, 0) for kind in ("t0", "t1", "t2"))
@@ -65,16 +65,16 @@ def test_a_design_is_the_fabric_that_the_plan_counts(planes: int, values: dict[s
     assert one.t0_t1_link_lost_plane_share == link.plane_share_lost
 
 
-def fits(wish: Wish, one: Design) -> None:
-    """Asserts that a design can be wired with its switches and carries what it should."""
+def fits(query: SearchQuery, one: Design) -> None:
+    """Checks that a design can be wired with its switches and has the required capacity."""
     t0s, t1s, t2s = (number // one.planes for number in (one.t0s, one.t1s, one.t2s))
     assert (t0s * one.planes, t1s * one.planes, t2s * one.planes) == (one.t0s, one.t1s, one.t2s)
-    assert t0s * one.nics_per_t0 >= wish.gpus > (t0s - 1) * one.nics_per_t0
+    assert t0s * one.nics_per_t0 >= query.gpus > (t0s - 1) * one.nics_per_t0
     assert one.nics_per_t0 + one.uplinks_per_t0 <= one.ports_per_switch
     if one.tiers == 1:
         assert (t0s, t1s, t2s) == (1, 0, 0)
         return
-    assert one.nics_per_t0 <= wish.oversubscription * one.uplinks_per_t0
+    assert one.nics_per_t0 <= query.oversubscription * one.uplinks_per_t0
     assert one.uplinks_per_t0 * one.pods == t1s * one.parallel_t0_t1  # of a T0, to all T1s of its pod
     pod_t0s = -(-t0s // one.pods)
     down = pod_t0s * one.parallel_t0_t1
@@ -97,21 +97,23 @@ def fits(wish: Wish, one: Design) -> None:
     oversubscription=st.sampled_from([Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2), Fraction(7, 3)]),
 )
 def test_designs_can_be_wired(gpus: int, planes: int, tiers: int, ports: int, oversubscription: Fraction) -> None:
-    wish = replace(
-        WISH,
+    query = replace(
+        QUERY,
         gpus=gpus,
         planes=(planes,),
         tiers=(tiers,),
         switch=replace(DEFAULT_SWITCH, ports_max=ports),
         oversubscription=oversubscription,
     )
-    for one in search(wish).designs:
-        fits(wish, one)
+    for one in search(query).designs:
+        fits(query, one)
         assert one.nics_at_most >= gpus
 
 
-def test_designs_are_sorted_by_what_is_asked() -> None:
-    priced = replace(WISH, prices={"t0": 1.0, "t1": 100.0, "t2": 100.0}, powers_watts={"t0": 1.0, "t1": 0.0, "t2": 0.0})
+def test_designs_are_sorted_by_the_requested_key() -> None:
+    priced = replace(
+        QUERY, prices={"t0": 1.0, "t1": 100.0, "t2": 100.0}, powers_watts={"t0": 1.0, "t1": 0.0, "t2": 0.0}
+    )
     for sort, key in (
         ("switches", lambda one: one.switches),
         ("cost", lambda one: one.cost.total),
@@ -120,7 +122,7 @@ def test_designs_are_sorted_by_what_is_asked() -> None:
         values = [key(one) for one in search(replace(priced, sort=sort)).designs]
         assert values == sorted(values)
     by_power = search(replace(priced, sort="power")).designs[0]
-    assert (by_power.planes, by_power.tiers) == (1, 3)  # the fewest T0s, however many others
+    assert (by_power.planes, by_power.tiers) == (1, 3)  # the fewest T0s, regardless of the others
     assert by_power.cost is not None
     assert by_power.cost.without == ("nic", "transceiver", "fiber_cable")
 
@@ -139,7 +141,7 @@ def test_designs_are_sorted_by_what_is_asked() -> None:
 )
 def test_wishes_out_of_range_are_refused(change: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        search(replace(WISH, **change))
+        search(replace(QUERY, **change))
 
 
 def test_lists_of_numbers() -> None:

@@ -1,4 +1,4 @@
-"""Costs, powers and what plans say of what is missing; models, transceivers and addresses that do not fit."""
+"""Costs, powers and messages about missing data; models, transceivers and addresses that do not fit."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def test_costs_stand_beside_each_other_only_when_both_are_whole(pod: Fabric) -> 
     # Every switch of the other fabric is the T0's; its transceivers are the same, one for each end of three links.
     assert row.three_tier == 100 * other.switches + 8 * 3 * 2
     assert row.fabric == 8 * 100 + 4 * 50 + known.bill.transceivers
-    unknown = plan_of(replace(pod, materials=Materials(prices=prices)))  # transceivers of 100G are no help at 200G
+    unknown = plan_of(replace(pod, materials=Materials(prices=prices)))  # transceivers of 100G do not help at 200G
     with pytest.raises(KeyError):
         unknown.comparison.row("cost, USD")
-    assert any("No cost" in note and "transceiver" in note for note in unknown.comparison.notes)
+    assert any("No comparison of cost" in note and "transceiver" in note for note in unknown.comparison.notes)
     half = plan_of(replace(pod, materials=Materials(prices={"t0": 100.0, "nic": 1.0})))  # T1s count there, not here
-    assert any("No cost" in note and "some switches" in note for note in half.comparison.notes)
+    assert any("No comparison of cost" in note and "some switches" in note for note in half.comparison.notes)
     both = plan_of(replace(pod, materials=Materials(prices={"nic": 1.0})))
     assert both.comparison.row("cost, USD").ratio == 1
 
@@ -88,13 +88,13 @@ def test_ports_left_over_are_counted_by_number_and_by_capacity(pod: Fabric) -> N
 
 @pytest.mark.parametrize("model", [SwitchModel("few ports", 1000 * G, 3), SwitchModel("slow", 300 * G, 64)])
 def test_a_switch_model_without_enough_ports_is_refused(pod: Fabric, model: SwitchModel) -> None:
-    with pytest.raises(ConfigError, match="2 x 100 Gbit/s down and 2 x 100 Gbit/s up"):
+    with pytest.raises(ConfigError, match="2 x 100 Gb/s down and 2 x 100 Gb/s up"):
         plan_of(replace(pod, materials=Materials(switches={"t0": model})))
 
 
 def test_a_transceiver_slower_than_its_link_is_refused_unless_the_tier_is_copper(pod: Fabric) -> None:
     slow = Materials(transceiver_bps=50 * G)
-    with pytest.raises(ConfigError, match="transceiver is '50 Gbit/s'"):
+    with pytest.raises(ConfigError, match="transceiver is '50 Gb/s'"):
         plan_of(replace(pod, materials=slow))
     assert plan_of(replace(pod, materials=replace(slow, copper=frozenset({"nic", "t0"})))).bill.transceivers == 0
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from openmrc.live.plane_watch import PlaneWatch
-from openmrc.verbs.stats import PlaneStatistics
+from openmrc.runs.perf.plane_watch import PlaneWatch
+from openmrc.verbs.snapshots import PlaneStatistics
 
 IDLE = PlaneStatistics(
     window_bytes=65536,
@@ -31,7 +31,7 @@ IDLE = PlaneStatistics(
 
 
 class FakeConnection:
-    """A connection whose QP has the statistics that a test gives it."""
+    """A connection whose QP has the test's statistics."""
 
     def __init__(self, planes: list[PlaneStatistics], sent: int = 0, resent: int = 0, marks: int = 0) -> None:
         self.planes = planes
@@ -45,7 +45,7 @@ class FakeConnection:
 
 
 def watch(*connections: FakeConnection) -> PlaneWatch:
-    """A watch over connections that are made up."""
+    """A watch over fake connections."""
     return PlaneWatch(connections)  # type: ignore[arg-type]
 
 
@@ -97,7 +97,7 @@ def test_without_control_by_plane_there_are_no_planes():
 
 def test_a_plane_without_an_estimate_has_the_rate_that_was_delivered(monkeypatch: pytest.MonkeyPatch):
     now_s = iter((100.0, 102.0))
-    monkeypatch.setattr("openmrc.live.plane_watch.time.monotonic", lambda: next(now_s))
+    monkeypatch.setattr("openmrc.runs.perf.plane_watch.time.monotonic", lambda: next(now_s))
     one = FakeConnection([replace(IDLE, rate_bps=0, marking=True)])
     seen = watch(one)
     # 20 of 40 packets of 1,000 bytes arrived in two seconds.

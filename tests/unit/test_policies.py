@@ -1,4 +1,4 @@
-"""Policies from outside through ctypes: what is taken, what is refused, and that the engine runs what it was given."""
+"""Policies from outside through ctypes: accepted and refused ones, and their use by the engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _numbers = count()
 
 
 def new_name() -> str:
-    """A name no other test has: names stay for the life of the process."""
+    """A unique name, as names stay for the life of the process."""
     return f"test_policies_{next(_numbers)}"
 
 
@@ -49,7 +49,7 @@ def test_a_registered_selector_chooses_the_path() -> None:
     assert evs.ev(evs.next(0, 0b11))[1] == 1  # ports alternate by position: 5 is on port 1
 
 
-def test_a_selector_is_told_what_became_of_its_packets() -> None:
+def test_a_selector_gets_feedback_on_its_packets() -> None:
     told: list[tuple[int, int, int]] = []
     name = new_name()
     note = c_function(policies.ON_FEEDBACK_SIGNATURE, lambda _state, *rest: told.append(rest))
@@ -58,7 +58,7 @@ def test_a_selector_is_told_what_became_of_its_packets() -> None:
     ev = evs.next(100, 0b11)
     evs.on_feedback(200, ev, EvFeedback.SKIP_ONCE)
     evs.on_feedback(300, ev, EvFeedback.LOST)
-    evs.on_feedback(400, ev, EvFeedback.DELIVERED)  # the set has put this EV aside: no news of a position
+    evs.on_feedback(400, ev, EvFeedback.DELIVERED)  # the set has put this EV aside, so it has no position to report
     assert told == [(3, policies.Feedback.SKIP_ONCE, 200), (3, policies.Feedback.LOST, 300)]
 
 
@@ -132,7 +132,7 @@ def test_state_words_out_of_range_are_refused(words: Any) -> None:
 
 
 @pytest.mark.parametrize("function", [None, 0x1000, len, lambda _state, _count: 0])
-def test_what_is_no_compiled_function_is_refused(function: Any) -> None:
+def test_objects_other_than_compiled_functions_are_refused(function: Any) -> None:
     with pytest.raises(ConfigError, match=r"next is .*numba\.cfunc"):
         policies.register_ev_selector(new_name(), next=function)
 
@@ -152,7 +152,7 @@ def test_a_null_pointer_is_refused() -> None:
 
 
 def controller(**changes: Any) -> dict[str, Any]:
-    """A window of one packet that grows by what is acknowledged and falls to half at a loss."""
+    """A window of one packet that grows by acknowledged bytes and is halved by a loss."""
 
     def init(state: Any, mtu: int, rate: int, base_rtt: int, _limit: int, trimming: int) -> None:
         state[0], state[1], state[2], state[3] = mtu, rate, base_rtt, trimming
@@ -185,10 +185,10 @@ def test_a_registered_controller_sets_the_window() -> None:
     made.on_ack(2, 4000, 0, marked=True)
     assert made.window_bytes() == 8000
     made.on_ack(3, 4000, 0)
-    assert made.window_bytes() == 10_000  # the configured limit holds whatever the policy says
+    assert made.window_bytes() == 10_000  # the configured limit applies to any result of the policy
     for now in range(4, 10):
         made.on_loss(now, 4000, 4000)
-    assert made.window_bytes() == 4000  # below a packet nothing could be sent again
+    assert made.window_bytes() == 4000  # below a packet nothing could ever be sent again
     assert made.stats()["losses"] == 6
     assert made.stats()["base_rtt_ns"] == 9
 
@@ -217,7 +217,7 @@ def test_controllers_are_refused_like_selectors() -> None:
 def test_a_run_tells_how_a_selector_steers() -> None:
     quarter = policies.run_ev_selector("random", packets=20_000, marking_per_port=4, evs_per_port=16)
     steered = policies.run_ev_selector("reps", packets=20_000, marking_per_port=4, evs_per_port=16)
-    assert 0.1 < quarter.marked_share < 0.25  # the EV states steer a little
+    assert 0.1 < quarter.marked_share < 0.25  # the EV states have a small effect
     assert steered.marked_share < 0.05
     assert steered.ns_per_packet > 0
     assert policies.run_ev_selector("reps", packets=20_000).marked_share == steered.marked_share

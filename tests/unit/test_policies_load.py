@@ -43,7 +43,7 @@ def test_a_module_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.syspath_prepend(tmp_path)
     assert policies.load("test_load_module") is policies.load("test_load_module")
     assert "test_load_module" in paths.selector_names()
-    # A scenario may name the same thing by its path.
+    # A scenario may name the same module by its path.
     assert policies.load(tmp_path / "test_load_module.py") is sys.modules["test_load_module"]
 
 
@@ -56,7 +56,7 @@ def test_a_program_may_name_itself(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("__main__\n", "")
 
 
-def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_places_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="a Python file that exists"):
         policies.load("nowhere.py", folder=tmp_path)
     with pytest.raises(ConfigError, match="policies is 'openmrc_nowhere'"):

@@ -1,4 +1,4 @@
-"""Policies compiled by Numba: the signatures fit, wrong ones are refused, and the example does what it says."""
+"""Policies compiled by Numba: matching signatures, refused ones, and the example."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def test_a_numba_controller_runs() -> None:
 
     @numba.cfunc(policies.CC_ON_ACK_SIGNATURE)
     def on_ack(
-        state: Any, now: Any, new: Any, inflight: Any, rtt: Any, marked: Any, penalty: Any, restore: Any
+        state: Any, now: Any, new: Any, in_flight: Any, rtt: Any, marked: Any, penalty: Any, restore: Any
     ) -> None:
         state[0] = state[0] - new // 2 if marked else state[0] + new
 
     @numba.cfunc(policies.CC_ON_TRIM_SIGNATURE)
-    def on_trim(state: Any, now: Any, size: Any, inflight: Any, last_hop: Any) -> None:
+    def on_trim(state: Any, now: Any, size: Any, in_flight: Any, last_hop: Any) -> None:
         state[0] -= size
 
     @numba.cfunc(policies.CC_ON_LOSS_SIGNATURE)
-    def on_loss(state: Any, now: Any, size: Any, inflight: Any) -> None:
+    def on_loss(state: Any, now: Any, size: Any, in_flight: Any) -> None:
         state[0] //= 2
 
     @numba.cfunc(policies.CC_WINDOW_SIGNATURE)

@@ -1,4 +1,4 @@
-"""A scenario names the file with its policies, and then the policies by name."""
+"""A scenario names the file with its policies, and uses the policies by name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from openmrc.sim.native_config import native_config
 from openmrc.sim.scenario_file import ScenarioFileError, load_scenario, parse_scenario
 
 REGISTERS = """
@@ -36,11 +37,13 @@ def test_a_scenario_brings_its_policies(tmp_path: Path) -> None:
     path = write(tmp_path, "test_scenario_own")
     scenario = load_scenario(path)
     assert scenario.policies == ("mine.py",)
-    assert scenario.transport("mrc").native()["ev_selector"] == "test_scenario_own"
+    mrc = native_config(scenario, scenario.transport("mrc"), 1).mrc
+    assert mrc is not None
+    assert mrc.ev_selector == "test_scenario_own"
     assert load_scenario(path) == scenario  # and may be read again
 
 
-def test_the_file_is_part_of_what_a_run_is(tmp_path: Path) -> None:
+def test_the_file_is_part_of_a_run_s_identity(tmp_path: Path) -> None:
     path = write(tmp_path, "test_scenario_hash")
     before = load_scenario(path).hash
     with (tmp_path / "mine.py").open("a") as file:
@@ -51,7 +54,7 @@ def test_the_file_is_part_of_what_a_run_is(tmp_path: Path) -> None:
 def test_an_unknown_selector_is_refused_with_its_line() -> None:
     with pytest.raises(ScenarioFileError, match=r"<text>:4: .*ev_selector.* 'resp'.*did you mean 'reps'"):
         parse_scenario(SCENARIO.format(policies="", selector="resp"))
-    with pytest.raises(ScenarioFileError, match="policies: names the file"):
+    with pytest.raises(ScenarioFileError, match="the key policies lists files"):
         parse_scenario(SCENARIO.format(policies="", selector="zzz"))
 
 

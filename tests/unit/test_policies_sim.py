@@ -1,4 +1,4 @@
-"""Policies of one's own in the simulator: named by a scenario, in several threads, and in the processes of a sweep."""
+"""User-defined policies in the simulator: named by a scenario, in several threads, and in the processes of a sweep."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def init(state, mtu, rate, base_rtt, limit, trimming):
 
 
 @cfunc(policies.CC_ON_ACK_SIGNATURE)
-def on_ack(state, now, new, inflight, rtt, marked, penalty, restore):
+def on_ack(state, now, new, in_flight, rtt, marked, penalty, restore):
     pass
 
 
 @cfunc(policies.CC_ON_TRIM_SIGNATURE)
-def on_trim(state, now, size, inflight, last_hop):
+def on_trim(state, now, size, in_flight, last_hop):
     pass
 
 
 @cfunc(policies.CC_ON_LOSS_SIGNATURE)
-def on_loss(state, now, size, inflight):
+def on_loss(state, now, size, in_flight):
     pass
 
 
@@ -87,12 +87,12 @@ def test_a_selector_like_a_built_in_one_gives_the_same_run(tmp_path: Path) -> No
     assert run(made, transport="mine", threads=2)["mine"].summary["trace"] == mine["trace"]
 
 
-def test_a_controller_holds_what_is_in_flight(tmp_path: Path) -> None:
+def test_a_controller_limits_the_packets_in_flight(tmp_path: Path) -> None:
     made = make_scenario(folder=tmp_path, **scenario(tmp_path, "test_sim_window", packets=2))
     slow = run(made, transport="window")["window"].summary
     fast = run(made, transport="built_in")["built_in"].summary
     assert slow["verdict"] == "done"
-    # Two packets per round trip of several microseconds, on 200 Gbit/s.
+    # Two packets per round trip of several microseconds, on 200 Gb/s.
     assert slow["finish_ps"] > 5 * fast["finish_ps"]
 
 
@@ -111,5 +111,5 @@ def test_the_processes_of_a_sweep_load_the_policies_of_their_scenario(tmp_path: 
     )
     frame = sweep.run(workers=2)
     assert frame["verdict"].to_list() == ["done"] * 4
-    # Counting up in Python and counting up in C++ is the same, size by size.
+    # Counting in Python and counting in C++ give equal results, size by size.
     assert frame.group_by("workload.bytes").agg(pl.col("fct_p100_ps").n_unique())["fct_p100_ps"].to_list() == [1, 1]

@@ -1,4 +1,4 @@
-"""Profiles: what perf prints, the stages of functions, shares of ends and of interrupts, and what perf refuses."""
+"""Profiles: perf's output, the stages of functions, shares of ends and of interrupts, and perf's refusals."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rich.console import Console
 
 from openmrc import _native
 from openmrc.errors import ConfigError
-from openmrc.live.plan import RunPlan
-from openmrc.live.profile.account import Account, account_of_samples, account_of_threads
-from openmrc.live.profile.page import profile_html
-from openmrc.live.profile.run import Profile, StreamProfile, profile
-from openmrc.live.profile.sampler import PerfSampler, Sample, SamplerError, parse_script
-from openmrc.live.profile.stages import STAGES, THREAD_STAGES, Frame, is_idle, is_interrupted, stage_of
-from openmrc.live.profile.table import profile_table, summary_lines
-from openmrc.live.profile.threads import ThreadTime, spent, thread_times
+from openmrc.reports.profile_page import profile_html
+from openmrc.reports.profile_table import profile_table, summary_lines
+from openmrc.runs.profile.account import Account, account_of_samples, account_of_threads
+from openmrc.runs.profile.sampler import PerfSampler, Sample, SamplerError, parse_script
+from openmrc.runs.profile.stages import STAGES, THREAD_STAGES, Frame, is_idle, is_interrupted, stage_of
+from openmrc.runs.profile.stream_profile import Profile, StreamProfile, profile
+from openmrc.runs.profile.thread_times import ThreadTime, spent, thread_times
+from openmrc.runs.run_plan import RunPlan
 
 KERNEL = "[kernel.kallsyms]"
 OWN = "/x/site-packages/openmrc/_native.cpython-311-x86_64-linux-gnu.so"
@@ -210,7 +210,7 @@ def test_values_that_are_not_allowed_are_refused_before_anything_runs(changes: d
 
 @pytest.fixture
 def fake_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Puts a program of this text in the place of perf."""
+    """Replaces perf by a program with this text."""
 
     def put(text: str) -> None:
         program = tmp_path / "perf"
@@ -230,7 +230,7 @@ def test_a_perf_that_is_missing_or_refused_says_why(fake_perf: Callable[[str], N
 
 
 def test_functions_of_the_extension_can_be_named():
-    """The symbol table is part of what is installed: without it perf shows addresses."""
+    """The symbol table is part of the installation: without it perf shows addresses."""
     assert _native.__file__ is not None
     content = Path(_native.__file__).read_bytes()
     assert b".symtab" in content

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
+import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +18,7 @@ FUNCTION_LINES_MAX = 70
 TEST_FUNCTION_LINES_MAX = 100
 TEXT_SUFFIXES = {".cpp", ".hpp", ".py", ".pyi", ".md", ".toml", ".yaml", ".yml", ".txt", ".cmake", ".json", ""}
 
-# What each native layer may include. The drivers do not know each other.
+# Permitted includes of each native layer. The drivers do not know each other.
 NATIVE_LAYERS = {
     "engine": {"engine"},
     "netsim": {"engine", "netsim"},
@@ -26,7 +28,7 @@ NATIVE_LAYERS = {
     "tests": {"engine", "netsim", "nic", "collectives", "tests"},
 }
 
-# Pattern in native/engine -> what to use instead.
+# Pattern in native/engine -> replacement.
 ENGINE_BANNED = {
     r"#include <(chrono|ctime|time\.h|sys/time\.h)>|std::chrono|clock_gettime|gettimeofday": "the `now` handed in",
     r"#include <(random|stdlib\.h)>|\bs?rand\(|random_device|getrandom": "engine/base/rng.hpp",
@@ -37,7 +39,7 @@ ENGINE_BANNED = {
     r"\bthread_local\b": "a member",
 }
 
-# Built from pieces, so that this file does not match itself.
+# Composed of pieces, so that this file does not match itself.
 LEFTOVERS = {
     "unfinished work": r"\b(?:" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"]) + r")\b",
     "a path of one machine": r"(?<![\w.$}])/(?:" + "|".join(["wo" + "rk", "ro" + "ot", "tm" + "p"]) + r")/\w",
@@ -47,7 +49,7 @@ LEFTOVERS = {
 
 
 def committed_files() -> list[Path]:
-    """What is or will be committed."""
+    """Files that are or will be committed."""
     git = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
@@ -187,6 +189,46 @@ def test_lines_end_cleanly() -> None:
     assert not failing(TEXTS, problem), "line numbers with blanks at the end; 0: no newline at the end of the file"
 
 
+# A docstring starts with the result for the caller, a comment with its reason; neither starts with a question.
+QUESTION = re.compile(r"(?:What|Who|Whom|Whose|Which|When|Where|How|Why|Whether)(?:ever)?\b", re.IGNORECASE)
+COMMENT_BLOCK = re.compile(r"^[ \t]*(//+|#)(?!!)[^\n]*(?:\n[ \t]*\1[^\n]*)*", re.MULTILINE)
+
+
+def python_documentation(text: str) -> Iterator[str]:
+    """Docstrings, strings below attributes, and blocks of comments of a Python file."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value
+    comments: list[tokenize.TokenInfo] = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
+            if not comments or comments[-1].start[0] + 1 != token.start[0]:
+                yield token.string.lstrip("#:")
+            comments.append(token)
+
+
+def cpp_documentation(text: str) -> Iterator[str]:
+    """Blocks of comments that stand on lines of their own in a C++ file."""
+    for block in COMMENT_BLOCK.finditer(text):
+        if block[1] != "#":
+            yield block[0].lstrip().lstrip("/<")
+
+
+def test_the_documentation_finder_finds_questions() -> None:
+    python = '"""What it does."""\n# Why it is so,\n# which is long.\nx = 1  # how many\ndef f():\n    """Where."""\n'
+    assert [text.split()[0] for text in python_documentation(python)] == ["What", "Where.", "Why"]
+    cpp = "#pragma once\n  // Whether it is,\n  // and when.\nint x;  // which\n/// How many.\nint y;\n"
+    assert [text.split()[0] for text in cpp_documentation(cpp)] == ["Whether", "How"]
+
+
+def test_no_docstring_or_comment_opens_with_a_question() -> None:
+    def problem(path: Path) -> list[str]:
+        find = python_documentation if path.suffix == ".py" else cpp_documentation
+        return [" ".join(text.split()[:8]) for text in find(path.read_text()) if QUESTION.match(text.lstrip())]
+
+    assert not failing(PYTHON + CPP, problem), "start with the result, with 'True if', or with a noun"
+
+
 TERMS = (
     "QP PSN MSN RQMSN EV SACK NACK MPR WIMM NSCC ICRC GOOD SKIP ASSUMED_BAD DENIED T0 T1 plane port trim goodput "
     "stall fault engine driver device burst min_active"
@@ -222,7 +264,7 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def test_no_test_asserts_elapsed_time() -> None:
-    """A busy machine would break it: counters, the order of events or virtual time show the same."""
+    """A busy machine would break it: use counters, the order of events or virtual time."""
     clocks = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns"}
 
     def problem(path: Path) -> list[int]:
@@ -231,3 +273,32 @@ def test_no_test_asserts_elapsed_time() -> None:
         return [one.lineno for one, what in called if isinstance(what, ast.Attribute) and what.attr in clocks]
 
     assert not failing(inside(PYTHON, "tests"), problem)
+
+
+def headings(text: str) -> list[str]:
+    """Headings of a page in Markdown, without the marks; lines of code blocks are not headings."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
+
+
+def test_headings_are_found_outside_code_only() -> None:
+    assert headings("# A page\n\n```sh\n# a comment\n```\n\n## Its part\n") == ["A page", "Its part"]
+
+
+def test_headings_of_documents_name_their_subject() -> None:
+    """A heading is a noun or an imperative; one that begins like a question is one, with a question mark."""
+
+    def problem(path: Path) -> list[str]:
+        opening = re.compile(r"(?:What|Who|Whose|Whom|Which|When|Where|How|Why)\b")
+        return [one for one in headings(path.read_text()) if opening.match(one) and not one.endswith("?")]
+
+    assert not failing(DOCUMENTS, problem)
+
+
+def test_documents_write_each_unit_in_one_form() -> None:
+    """`Gb/s`, `Mb/s` and `us`: other forms of a rate or of microseconds are for input only."""
+
+    def problem(path: Path) -> list[str]:
+        return re.findall(r"\b[TGMk]?[bB]it/s\b|\b[TGM]Bit\b|[µμ]s\b|\b\d+ usec\b", path.read_text())
+
+    assert not failing(DOCUMENTS, problem)

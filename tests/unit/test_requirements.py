@@ -1,4 +1,4 @@
-"""Every rule of the protocol has a place in the code and a test; what tools/requirements.py refuses."""
+"""Every rule of the protocol has a place in the code and a test; refusals of tools/requirements.py."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FILES = {
 
 
 def repository(folder: Path, **changes: str) -> Path:
-    """A repository of `FILES`, in which the file whose path ends in the name of a change has its text."""
+    """A repository of `FILES`, with changed texts for the files whose paths end in the given names."""
     for path, text in FILES.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def test_a_requirement_has_its_files_and_tests(tmp_path: Path) -> None:
         ("requirements", '[untested]\n"A.3.1" = "hard"\n', ["tools/requirements.toml: A.3.1 is not in"]),
     ],
 )
-def test_what_does_not_fit_is_named(tmp_path: Path, stem: str, text: str, problems: list[str]) -> None:
+def test_values_that_do_not_fit_are_named(tmp_path: Path, stem: str, text: str, problems: list[str]) -> None:
     found = collect(repository(tmp_path, **{stem: text})).problems
     assert len(found) == len(problems), found
     for one, words in zip(found, problems, strict=True):

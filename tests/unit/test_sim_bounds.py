@@ -39,7 +39,7 @@ def message(size: int, fabric: Fabric, destination: int = 31, packets: Packets =
 
 
 def about(time_ps: float) -> Any:
-    """As much, or a few picoseconds of rounding less."""
+    """The same value, or less by a few picoseconds of rounding."""
     return pytest.approx(time_ps, abs=60)
 
 
@@ -72,7 +72,7 @@ def test_across_pods_the_long_links_count() -> None:
 
 
 def test_a_long_message_is_its_packets_one_after_another_and_the_last_full_one_on_the_way() -> None:
-    received, _ = message(2_000_000, fabric_of())  # 488 full packets, and 1,152 bytes that may go before them
+    received, _ = message(2_000_000, fabric_of())  # 488 full packets, and 1,152 bytes that may precede them
     assert received == pytest.approx((488 + 3) * (MTU + HEADER) * 80 + 4 * US, abs=600)
 
 
@@ -85,7 +85,7 @@ def test_planes_that_differ_carry_a_long_message_at_the_sum_of_their_rates() -> 
 
 
 def test_a_plane_that_is_too_far_away_is_left_out() -> None:
-    """What the near plane carries in the time of the far one's delay never takes the far one."""
+    """The capacity of the near plane during the far one's delay never uses the far one."""
     near = message(1_000_000, fabric_of(planes=1))[0]
     assert message(1_000_000, fabric_of(planes=[{}, {"delay": "10ms"}]))[0] == pytest.approx(near, rel=1e-2)
     far = message(100_000_000, fabric_of(planes=[{}, {"delay": "1ms"}]))[0]
@@ -113,7 +113,7 @@ def test_lanes_cut_a_message_into_smaller_packets() -> None:
     lanes = Packets(MTU, transport_header_bytes=44, lanes=2)
     assert message(MTU + 1, two)[0] == about(4 * (US + (MTU + HEADER) * 80))
     assert message(MTU + 1, two, packets=lanes)[0] == about(4 * (US + (2049 + HEADER) * 80))
-    # Not more lanes than full packets' worth, and a packet of its own header for each.
+    # No more lanes than full packets' worth, and a packet with its own header for each.
     many = Packets(MTU, transport_header_bytes=44, lanes=64)
     assert message(MTU + 1, two, packets=many) == message(MTU + 1, two, packets=lanes)
     graph = build({"name": "flows", "flows": [{"source": 0, "destination": 31, "bytes": 5 * MTU + 8}]}, two, 1)
@@ -121,7 +121,7 @@ def test_lanes_cut_a_message_into_smaller_packets() -> None:
 
 
 def test_a_plane_carries_whole_packets() -> None:
-    """Of five full packets one of four planes carries two, one after the other."""
+    """Of five full packets one of four planes carries two, one after another."""
     four = fabric_of(planes=4)
     assert message(5 * MTU, four)[0] == about(4 * US + (2 + 3) * (MTU + HEADER) * 80)
     assert message(8 * MTU, four)[0] == about(4 * US + (2 + 3) * (MTU + HEADER) * 80)
@@ -155,7 +155,7 @@ def test_an_incast_is_bound_by_the_receivers_link() -> None:
     bounds = run({"name": "incast", "bytes": "1MB", "senders": 31}, fabric_of())
     wire, last = 31 * (1_000_000 + 245 * HEADER), 1_000_000 - 244 * MTU + HEADER
     assert bounds.bottleneck == "host_in"
-    # The nearest sender hangs on the receiver's own T0, one stored and forwarded packet away.
+    # The nearest sender is below the receiver's own T0, one stored and forwarded packet away.
     assert bounds.graph_received_ps == pytest.approx(wire * 80 + last * 80 + 2 * US, abs=10_000)
 
 
@@ -203,7 +203,7 @@ def test_training_steps_add_up_over_a_barrier() -> None:
 
 
 def test_a_join_counts_messages_of_one_nic_one_after_another() -> None:
-    """Rank 0 of a tree waits for two children: its link takes both, though each alone would be there sooner."""
+    """Rank 0 of a tree waits for two children: its link carries both, though each alone would arrive sooner."""
     spec = {"name": "all_reduce", "bytes": 100 * MTU, "algorithm": "tree", "hosts": [0, 8, 16]}
     bounds = run(spec, fabric_of())
     both = 2 * 100 * (MTU + HEADER) * 80
@@ -232,7 +232,7 @@ def test_a_cable_cut_later_costs_only_what_comes_later() -> None:
     assert later - 100 * US == pytest.approx((never - 100 * US) * 8 / 7, rel=0.01)
 
 
-def test_what_is_cut_off_never_ends() -> None:
+def test_transfers_to_cut_off_hosts_never_end() -> None:
     bounds = run(PERMUTATION, fabric_of(), "host 3 down at 1us")
     assert bounds.graph_received_ps == NEVER_PS
     assert bounds.limits_received_ps["t0_up"] < NEVER_PS

@@ -1,4 +1,4 @@
-"""The simulator itself against the ideals: nothing in a run is faster, and a lone packet takes just that."""
+"""The simulator against the ideals: nothing in a run is faster, and a lone packet takes exactly that long."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_nor_with_a_slow_spine() -> None:
 
 @pytest.mark.parametrize("fabric", FABRICS)
 def test_one_packet_alone_takes_its_ideal(fabric: str) -> None:
-    """Beyond the least headers there is an ImmDt of four bytes, sent by up to six links."""
+    """Beyond the minimum headers there is an ImmDt of four bytes, sent by up to six links."""
     flow = {"source": 0, "destination": 31, "bytes": 4096}
     result = result_of(FABRICS[fabric], {"name": "flows", "flows": [flow]})
     assert 0 <= int(result.flows["fct_ps"][0] - result.flows["ideal_ps"][0]) <= 6 * 4 * 160 + 10

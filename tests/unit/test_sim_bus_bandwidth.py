@@ -1,4 +1,4 @@
-"""Bus bandwidth of collectives: by hand for every kind, and as a run reports it."""
+"""Bus bandwidth of collectives: computed by hand for every kind, and as reported by a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def flows(*jobs: tuple[str, int, int]) -> Table:
         ({"name": "all_to_all"}, 3 * 8),
     ],
 )
-def test_what_a_nic_sends_over_the_time_of_a_pass(settings: dict[str, Any], gbps: float):
+def test_bus_bandwidth_is_the_bytes_of_a_nic_over_the_time_of_a_pass(settings: dict[str, Any], gbps: float):
     spec = {**settings, "bytes": "100kB"}  # in 100 us: 8 Gb/s
     found = bus_bandwidths(spec, flows((settings["name"], 4, 110)))
     assert found == {settings["name"]: pytest.approx(gbps * 1e9)}

@@ -1,4 +1,4 @@
-"""Input files of other tools: what they mean, and that what cannot be honoured is refused by file and line."""
+"""Input files of other tools: their meaning, and refusals of unsupported features with file and line."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_goal_irequires_waits_for_the_start(tmp_path: Path) -> None:
 
 
 def finish_times(graph: OpGraph) -> list[int]:
-    """When each op of a graph of computations ends."""
+    """End of each op of a graph of computations."""
     ends = np.zeros(len(graph), dtype=np.int64)
     for wave in graph.levels():
         for op in wave:

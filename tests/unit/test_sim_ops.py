@@ -1,4 +1,4 @@
-"""Graphs of ops: what is refused, how graphs are placed and joined."""
+"""Graphs of ops: refusals, placement and joining."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run directories to pages: a made-up pair of transports whose figures are known."""
+"""Run directories to pages: a synthetic pair of transports with known figures."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from openmrc.analysis import sim_pictures
-from openmrc.analysis.sim_charts import percentile, si, time_unit
-from openmrc.analysis.sim_figures import (
+from openmrc.charts.raster import heat_image
+from openmrc.errors import ConfigError
+from openmrc.reports import simulation_pictures as sim_pictures
+from openmrc.reports.simulation_charts import percentile, si, time_unit
+from openmrc.reports.simulation_figures import (
     STATES,
     drops_over_time,
     ev_counts,
@@ -24,10 +26,8 @@ from openmrc.analysis.sim_figures import (
     plane_rates,
     queue_blocks,
 )
-from openmrc.analysis.sim_raster import heat_image
-from openmrc.analysis.sim_record import load_run, load_runs
-from openmrc.analysis.sim_report import report_html, write_report
-from openmrc.errors import ConfigError
+from openmrc.reports.simulation_page import report_html, write_report
+from openmrc.reports.simulation_record import load_run, load_runs
 
 END_PS = 2_000_000_000
 STEP_PS = 10_000_000
@@ -35,7 +35,7 @@ GOOD, BAD, SKIP, REPLACED = (STATES.index(name) for name in ("GOOD", "ASSUMED_BA
 
 
 class Elements(HTMLParser):
-    """Counts open elements, so that a page which leaves one open is found out; notes what is fetched."""
+    """Counts open elements, to detect a page with unclosed ones; records fetched resources."""
 
     VOID = frozenset({"meta", "br", "img", "link", "input"})
 
@@ -145,7 +145,7 @@ def test_the_page_is_whole_self_contained_and_has_every_section(tmp_path):
         for title in ("Throughput per plane", "Goodput of watched hosts", "Queues", "EV states", "Losses by cause"):
             assert f"{title}, {kind}" in titles
     text = text_of(page)
-    for words in ("198 of 200", "99 µs", "197 µs", "198 µs", "396.000", "3.00 Gb/s", "1.250%", "queue 5, blackhole 5"):
+    for words in ("198 of 200", "99 us", "197 us", "198 us", "396.000", "3.00 Gb/s", "1.250%", "queue 5, blackhole 5"):
         assert words in text, words
     for words in ("c0ffee", "feed", "openmrc sim run two.yaml --seed 7", "stalled", "plane 0 &lt;blackhole&gt;"):
         assert words in text, words
@@ -179,7 +179,7 @@ def test_every_picture_is_a_file_too(tmp_path):
     assert all((tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG") for name in names)
 
 
-def test_several_runs_are_told_apart(tmp_path):
+def test_several_runs_are_distinguishable(tmp_path):
     paths = [write_run(tmp_path / name, "mrc", name=name) for name in ("before", "after")]
     runs = load_runs(paths)
     assert [run.transports[0].label for run in runs] == ["before · mrc", "after · mrc"]
@@ -199,7 +199,7 @@ def test_an_interrupted_run_says_so(tmp_path):
     assert "Interrupted." in page
 
 
-def test_what_was_not_recorded_is_said_to_be_missing(tmp_path):
+def test_unrecorded_series_are_reported_as_missing(tmp_path):
     run = write_run(tmp_path / "run", "mrc")
     for path in run.glob("mrc/*.parquet"):
         path.unlink()
@@ -209,7 +209,7 @@ def test_what_was_not_recorded_is_said_to_be_missing(tmp_path):
     assert not list((tmp_path / "out").glob("*.png"))
 
 
-def test_what_is_no_run_directory_is_named(tmp_path):
+def test_folders_other_than_run_directories_are_named(tmp_path):
     with pytest.raises(ConfigError, match="at least one run directory"):
         write_report([], tmp_path / "out")
     with pytest.raises(ConfigError, match=r"summary\.json.*FileNotFoundError"):
@@ -248,7 +248,7 @@ def test_ev_states_are_counted_and_drawn(tmp_path):
 
 
 def test_small_helpers():
-    assert time_unit(3e-6) == (1e6, "µs")
+    assert time_unit(3e-6) == (1e6, "us")
     assert time_unit(2e-10) == (1e9, "ns")
     assert si(12_500_000) == "12.5M"
     assert percentile(np.array([1.0, 2.0, 3.0]), 0.5) == 2.0

@@ -1,4 +1,4 @@
-"""Reports of runs that the simulator really made: the page says what the files say."""
+"""Reports of real simulator runs: the page agrees with the files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from openmrc import sim
-from openmrc.analysis.sim_figures import drops_over_time, ev_counts, headline, queue_blocks
-from openmrc.analysis.sim_record import load_run, load_runs
-from openmrc.analysis.sim_report import report_html, write_report
+from openmrc.reports.simulation_figures import drops_over_time, ev_counts, headline, queue_blocks
+from openmrc.reports.simulation_page import report_html, write_report
+from openmrc.reports.simulation_record import load_run, load_runs
 from openmrc.sim.run import run
 
 SCENARIO = {
@@ -42,8 +42,8 @@ def test_the_page_says_what_the_files_say(folder, tmp_path):
         assert row
         cells = re.sub(r"<[^>]+>", " ", row[0])
         for share in (50, 99, 100):
-            assert f"{figures[f'fct_p{share}_ps'] * 1e-6:.4g} µs" in cells
-        assert f"{flows['fct_ps'].max() * 1e-6:.4g} µs" in cells
+            assert f"{figures[f'fct_p{share}_ps'] * 1e-6:.4g} us" in cells
+        assert f"{flows['fct_ps'].max() * 1e-6:.4g} us" in cells
         assert f"{flows['ratio'].max():.3f}" in cells
         assert f"{figures['slowest_over_ideal']:.3f}" in cells
         assert f"{figures['goodput_bps'] / 1e9:,.2f} Gb/s" in cells

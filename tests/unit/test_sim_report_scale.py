@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openmrc.analysis.svg import ticks
+from openmrc.charts.svg import ticks
 
 
 @pytest.mark.parametrize("maximum", [1e-9, 3.0, 4e11, 7.1e12, 1e17, 1e21])

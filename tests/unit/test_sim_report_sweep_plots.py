@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from openmrc.analysis.sim_sweep_plots import draw_sweep, scale_of, sweep_lines
+from openmrc.reports.sweep_plots import draw_sweep, scale_of, sweep_lines
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Scenario files: what they mean, and that every mistake is named with file, line, field and a hint."""
+"""Scenario files: their meaning, and that every error names file, line, field and a hint."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from openmrc.sim import Scenario, ScenarioFileError, Transport, load_scenario, m
 from openmrc.sim.checks import METRICS
 from openmrc.sim.flaps import FlapSection
 from openmrc.sim.native_config import native_config, native_faults
+from openmrc.sim.native_settings import SharedQueues
 from openmrc.sim.run import build_graph
 from openmrc.sim.scenario_file import NicSection, ScenarioFile, WatchSection
-from openmrc.sim.transports import KINDS, DcqcnSection, NsccSection
+from openmrc.sim.transports import KINDS, DcqcnSection, NsccSection, RoceSection
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "scenario"
@@ -36,7 +37,7 @@ def problems_of(text: str) -> tuple[ConfigError, ...]:
 def test_wrong_files_say_what_is_wrong_as_recorded(path: Path) -> None:
     with pytest.raises(ScenarioFileError) as caught:
         parse_scenario(path.read_text(), path.name, Path())
-    # Policies that other tests of this process have registered are names one may use.
+    # Policies that other tests of this process have registered are valid names.
     said = re.sub(r"(?<=single)(, \w+)+", "", str(caught.value))
     assert said + "\n" == path.with_suffix(".txt").read_text()
 
@@ -49,7 +50,7 @@ def test_every_scenario_that_ships_is_valid_and_named_like_its_file(path: Path) 
     assert len(build_graph(scenario)) > 0
 
 
-def test_what_a_file_leaves_out_has_defaults() -> None:
+def test_missing_settings_have_defaults() -> None:
     scenario = parse_scenario(GOOD)
     assert [each.name for each in scenario.transports] == ["mrc"]
     assert (scenario.seed, scenario.payload_mtu, scenario.duration_ps, scenario.nic.lanes) == (1, 4096, 10**12, 1)
@@ -69,18 +70,23 @@ def test_transports_are_a_list_or_settings_by_name(written: str) -> None:
         ("mrc", "mrc", None),
         ("roce16", "roce", 16),
     ]
-    assert scenario.transport("roce16").native()["cnp_interval_ps"] == 4 * 10**6
+    settings = scenario.transport("roce16").settings
+    assert isinstance(settings, RoceSection)
+    assert settings.native().cnp_interval_ps == 4 * 10**6
     with pytest.raises(ConfigError, match="did you mean 'roce16'"):
         scenario.transport("roce1")
 
 
 def test_congestion_control_that_is_off_is_off_natively() -> None:
     scenario = parse_scenario(GOOD + "transports: {roce: {dcqcn: off}, mrc: {controller: none}, dctcp: {}}\n")
-    roce, mrc, dctcp = (each.native() for each in scenario.transports)
-    assert roce["dcqcn"] is False
-    assert "cnp_interval_ps" not in roce
-    assert mrc["controller"] == "none"
-    assert dctcp["rto_min_ps"] == 10**10
+    roce, mrc, dctcp = (native_config(scenario, each, 1) for each in scenario.transports)
+    assert roce.roce is not None
+    assert roce.roce.dcqcn is False
+    assert mrc.mrc is not None
+    assert mrc.mrc.controller == "none"
+    assert dctcp.dctcp is not None
+    assert dctcp.dctcp.rto_min_ps == 10**10
+    assert (roce.mrc, roce.dctcp, mrc.roce, mrc.dctcp, dctcp.mrc, dctcp.roce) == (None,) * 6
 
 
 def test_the_native_simulation_is_told_of_fabric_and_nic() -> None:
@@ -88,36 +94,34 @@ def test_the_native_simulation_is_told_of_fabric_and_nic() -> None:
         GOOD + "nic: {latency: 500ns, doorbell: 200ns, lanes: 2}\ntransports: {mrc: {lanes: 4}}\n"
     )
     config = native_config(scenario, scenario.transports[0], threads=3)
-    assert (config["nic_latency_ps"], config["doorbell_ps"], config["lanes"], config["threads"]) == (
-        500_000,
-        200_000,
-        4,
-        3,
-    )
-    assert config["header_bytes"] == 126
-    assert config["base_rtt_ps"] == scenario.fabric.base_rtt_ps + 4 * 500_000
-    assert config["transport"]["cc"]["link_rate_bps"] == 200 * 10**9
-    assert len(config["ports"]) == 6
-    assert config["queued"] is None
+    assert (config.nic_latency_ps, config.doorbell_ps, config.lanes, config.threads) == (500_000, 200_000, 4, 3)
+    assert config.header_bytes == 126
+    assert config.base_rtt_ps == scenario.fabric.base_rtt_ps + 4 * 500_000
+    assert config.mrc is not None
+    assert config.mrc.cc.link_rate_bps == 200 * 10**9
+    assert None not in (config.ports.t1_up, config.ports.t2_down)
+    assert config.queued is None
 
 
 def test_pfc_and_shared_buffers_need_real_queues() -> None:
     fabric = make_fabric(planes=1, hosts=4, rate="100Gbit", delay="1us", pfc="on", buffer_bytes="16MiB", alpha=2)
     scenario = make_scenario(fabric=fabric, workload={"name": "permutation", "bytes": "1MB"})
-    queued = native_config(scenario, scenario.transports[0], 1)["queued"]
+    queued = native_config(scenario, scenario.transports[0], 1).queued
     assert fabric.pfc is not None
-    assert queued == {
-        "buffer_bytes": 2**24,
-        "alpha_permille": 2000,
-        "pfc": True,
-        "pfc_xoff_bytes": fabric.pfc.xoff_bytes,
-        "pfc_xon_bytes": fabric.pfc.xon_bytes,
-    }
+    assert queued == SharedQueues(
+        buffer_bytes=2**24,
+        alpha_permille=2000,
+        pfc=True,
+        pfc_xoff_bytes=fabric.pfc.xoff_bytes,
+        pfc_xon_bytes=fabric.pfc.xon_bytes,
+    )
 
 
 def test_denied_paths_are_completed_to_both_uplinks() -> None:
     scenario = parse_scenario(GOOD + "transports: {mrc: {denied: [[0, 3], [1, 2, 0]]}}\n")
-    assert scenario.transports[0].native()["denied"] == ((0, 3, 0), (1, 2, 0))
+    mrc = native_config(scenario, scenario.transports[0], 1).mrc
+    assert mrc is not None
+    assert [(path.plane, path.t0_uplink, path.t1_uplink) for path in mrc.denied] == [(0, 3, 0), (1, 2, 0)]
     (problem,) = problems_of(GOOD + "transports:\n  mrc:\n    denied: [[0]]\n")
     assert (problem.field, problem.line) == ("transports.mrc.denied.0", 5)
 
@@ -134,11 +138,11 @@ def test_random_flaps_are_drawn_from_the_seed() -> None:
     assert [text for text, _ in faults[:2]] == ["t0 0 t1 1..2 down at 10us for 5us"] * 2
     drawn = faults[2:]
     assert 60 < len(drawn) < 130, "90 are expected"
-    for _, (target, effects, start_ps, duration_ps, _) in drawn:
-        assert effects["blackhole"]
-        assert 10**8 <= start_ps < 10**9
-        assert duration_ps == 10**7
-        assert None not in (target[0], target[2], target[3])
+    for _, fault in drawn:
+        assert fault.effects.blackhole
+        assert 10**8 <= fault.start_ps < 10**9
+        assert fault.duration_ps == 10**7
+        assert None not in (fault.place.plane, fault.place.t0, fault.place.t1)
 
 
 def test_the_hash_names_the_simulation_not_the_file() -> None:
@@ -146,7 +150,7 @@ def test_the_hash_names_the_simulation_not_the_file() -> None:
     assert scenario.hash == parse_scenario("name: other\nseed: 7\n" + GOOD).hash
     assert scenario.hash != parse_scenario(GOOD.replace("2MB", "3MB")).hash
     assert scenario.hash != parse_scenario(GOOD + "transports: {mrc: {evs_per_port: 2}}\n").hash
-    # More EVs than the four paths of a plane are the four paths.
+    # More EVs than the four paths of a plane are reduced to the four paths.
     assert scenario.hash == parse_scenario(GOOD + "transports: {mrc: {evs_per_port: 8}}\n").hash
 
 
@@ -281,4 +285,6 @@ def test_backups_are_as_many_again_as_a_qp_has_room_for() -> None:
     for evs, known in ((32, 64), (256, 512), (400, 512), (512, 512)):
         hashed = GOOD.replace("t1s: 4", "t1s: 4, routing: hash")
         scenario = parse_scenario(hashed + f"transports: {{mrc: {{evs_per_port: {evs}}}}}\n")
-        assert native_config(scenario, scenario.transports[0], 1)["transport"]["universe_per_port"] == known
+        mrc = native_config(scenario, scenario.transports[0], 1).mrc
+        assert mrc is not None
+        assert mrc.universe_per_port == known

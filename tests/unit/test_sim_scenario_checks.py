@@ -1,4 +1,4 @@
-"""Expectations of a scenario: how bounds are written, and which runs break them."""
+"""Expectations of a scenario: notation of bounds, and their violations by runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_bounds_that_hold(expect: object) -> None:
     [
         ({"slowest_over_ideal": "< 1.04"}, "mrc: slowest_over_ideal is 1.04; expected < 1.04"),
         ({"finish": "< 250us"}, "mrc: finish is 250 us; expected < 250us"),
-        ({"goodput": "> 1Tbit"}, "mrc: goodput is 200 Gbit/s; expected > 1Tbit"),
+        ({"goodput": "> 1Tbit"}, "mrc: goodput is 200 Gb/s; expected > 1Tbit"),
         ({"resent_share": "<= 1%"}, "mrc: resent_share is 2%; expected <= 1%"),
         ({"drops": "== 0"}, "mrc: drops is 7; expected == 0"),
         ({"fct_p99": "<= 1s"}, "mrc: fct_p99 is unknown; expected <= 1s"),
@@ -74,7 +74,7 @@ def test_a_run_that_did_not_end_fails_unless_that_is_expected() -> None:
         ({"verdict": "good"}, "time limit"),
     ],
 )
-def test_what_is_no_bound_is_refused(expect: object, words: str) -> None:
+def test_invalid_bounds_are_refused(expect: object, words: str) -> None:
     _, problems = parse_expectations(expect, TRANSPORTS)
     assert len(problems) == 1
     assert words in str(problems[0])

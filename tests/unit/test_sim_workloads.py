@@ -1,4 +1,4 @@
-"""Workloads: who sends what to whom, that mistakes are named, and that a seed says everything."""
+"""Workloads: senders, receivers and sizes, named errors, and determinism by seed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openmrc.config.yaml_document import read_yaml
 from openmrc.errors import ConfigError
 from openmrc.fabric import Fabric, make_fabric
 from openmrc.fabric.errors import FabricFileError
-from openmrc.fabric.reading import read_yaml
 from openmrc.sim.ops import COMPLETED, COMPUTE, RECEIVED, SEND, OpGraph
 from openmrc.sim.workloads import WORKLOADS, build, parse_workload, workload_problems
 
@@ -127,7 +127,7 @@ def test_a_hierarchical_all_reduce_crosses_t0s_only_with_its_part(fabric: Fabric
     assert set(sent.tolist()) == {2 * 7 * 800 + 2 * 3 * 200}
 
 
-def test_what_an_algorithm_cannot_do_is_named(fabric: Fabric) -> None:
+def test_unsupported_requests_of_an_algorithm_are_named(fabric: Fabric) -> None:
     spec = {"name": "all_reduce", "bytes": 6400}
     assert "power of two" in str(refusal(spec | {"algorithm": "halving_doubling", "hosts": "0-11"}, fabric))
     assert refusal(spec | {"algorithm": "halving_doubling", "chunks": 2}, fabric).field == "workload.chunks"
@@ -179,7 +179,7 @@ def test_poisson_wants_one_size_and_one_end(fabric: Fabric) -> None:
 
 
 def soonest_ends(graph: OpGraph, message_ps: int) -> np.ndarray:
-    """When every op ends if messages take `message_ps` to be received, and nothing to be acknowledged."""
+    """End of every op if messages take `message_ps` to be received, and no time to be acknowledged."""
     ends = graph.earliest_ps.copy()
     for wave in graph.levels():
         for op in wave:
@@ -202,11 +202,11 @@ def test_training_overlaps_buckets_with_the_backward_pass(fabric: Fabric, overla
         "hosts": "0-1",
         "algorithm": "ring",
     }
-    # Each bucket's ring of two ranks is two messages of 1.5 us, of which with overlap only the last bucket's show.
+    # Each bucket's ring of two ranks is two messages of 1.5 us, of which with overlap only the last bucket's add time.
     assert soonest_ends(build(spec, fabric, 1), 1_500_000).max() == steps_us * 1_000_000
 
 
-def test_a_barrier_lets_nobody_begin_before_everybody_is_done(fabric: Fabric) -> None:
+def test_a_barrier_separates_the_steps_of_all_ranks(fabric: Fabric) -> None:
     spec = {"name": "training", "bytes": 64, "forward": "10us", "steps": 2, "group_size": 2, "hosts": "0-7"}
     graph = build(spec, fabric, 1)
     second = np.flatnonzero((graph.step == 1) & (graph.kind == COMPUTE) & (graph.duration_ps > 0))
@@ -255,7 +255,7 @@ RANDOM = [
 
 
 @pytest.mark.parametrize("spec", RANDOM, ids=lambda spec: spec["name"])
-def test_a_seed_says_everything(spec: dict[str, Any], fabric: Fabric) -> None:
+def test_a_seed_determines_everything(spec: dict[str, Any], fabric: Fabric) -> None:
     def key(graph: OpGraph) -> list[Any]:
         return [array.tolist() for array in graph.native()]
 

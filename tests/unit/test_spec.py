@@ -1,4 +1,4 @@
-"""Files that tools/spec.py writes are those that `spec/` describes, and a description with a mistake is refused."""
+"""The files of tools/spec.py equal the descriptions in `spec/`, and an invalid description is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configuration files of switches and hosts: their text, who gets one, and what is wrong input.
+"""Configuration files of switches and hosts: their text, their selection, and invalid input.
 
 The golden files are written by `ConfigFiles(fabric, FORMATS, hosts=True, nodes=NODES[name]).write(GOLDEN / name)`.
 """
@@ -155,7 +155,7 @@ def test_patterns_that_name_no_port(pattern: str) -> None:
         ({"formats": ["linux"], "nodes": ["p0-t0-*", "p9-*"]}, "nodes is 'p9-\\*'"),
         ({"formats": ["linux"], "nodes": ["host0"]}, "nodes is 'host0'; allowed: .*where their files are wanted"),
         ({"formats": ["linux"], "ports": {"host": "x{1}"}}, "port names is 'host'"),
-        ({"formats": ["linux"], "ports": {"linux": "Ethernet{1%2}"}}, "a pattern that tells 3 ports apart"),
+        ({"formats": ["linux"], "ports": {"linux": "Ethernet{1%2}"}}, "a pattern with different names for 3 ports"),
         ({"formats": ["frr"], "ports": {"frr": "longinterface{100}"}}, "'longinterface100'; allowed: .*at most 15"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the pages on SRv6 show is what the code makes."""
+"""The examples in the pages on SRv6 equal the output of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Path files: what they look like, and that every mistake is named by its field."""
+"""Path files: their format, and that every error names its field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import pytest
 
 from openmrc.errors import ConfigError
-from openmrc.fabric.blocks import AddressBlocks
+from openmrc.fabric.address_blocks import AddressBlocks
 from openmrc.fabric.model import Shape
 from openmrc.srv6.nic_paths import nic_paths
 from openmrc.srv6.path_file import parse_nic_paths, read_nic_paths, render_nic_paths, write_nic_paths
@@ -50,7 +50,7 @@ def test_rules_are_sorted_when_read():
 
 
 @pytest.mark.parametrize("key", ["interface", "rate_bps"])
-def test_what_may_be_left_out_of_a_port(key):
+def test_optional_fields_of_a_port(key):
     assert getattr(parse_nic_paths(changed(("ports", 0, key), REMOVE)).ports[0], key) is None
 
 

@@ -1,4 +1,4 @@
-"""Addresses as paths: the published examples, what an address of no path says, and the way the NIC makes them."""
+"""Addresses as paths: the published examples, errors for addresses without a path, and the NIC's construction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ipaddress import IPv6Address, IPv6Network
 import pytest
 
 from openmrc.errors import ConfigError
-from openmrc.fabric.blocks import AddressBlocks
+from openmrc.fabric.address_blocks import AddressBlocks
 from openmrc.fabric.cabling import Node, switches
 from openmrc.fabric.model import Shape
 from openmrc.srv6.nic_paths import nic_paths
@@ -35,7 +35,7 @@ def test_six_usids_shift_out_one_by_one():
 
 
 def copies_of(template_mask: IPv6Address, selector_mask: int) -> tuple[Copy, ...]:
-    """The published sample's two masks as copies: ones of the selector mask go to those of the template, in order."""
+    """The published sample's two masks as copies: ones of the selector mask map to those of the template, in order."""
     at = [bit for bit in range(16) if selector_mask >> 15 - bit & 1]
     to = [bit for bit in range(128) if int(template_mask) >> 127 - bit & 1]
     runs: list[Copy] = []
@@ -100,16 +100,16 @@ def test_no_rule_for_peers_that_the_fabric_does_not_have():
         ("2001:db8::1", None, "outside fcbb:bb00::/32"),
         ("fcbb:bb00::", None, "no uSID"),
         ("fcbb:bb00:4000:0:e000::", None, "uSID 2 is 0"),
-        ("fcbb:bb00:4000:8000:4001::", None, "last uSID, 0x4001, is no NIC port"),
+        ("fcbb:bb00:4000:8000:4001::", None, "last uSID, 0x4001, is not a NIC port"),
         ("fcbb:bb00:4000:8100:4001:e001::", None, "uSID 2, 0x8100, is no switch"),
         ("fcbb:bb00:4000:1:4001:e001::", None, "uSID 2, 0x0001, is no switch"),
         ("fcbb:bb00:4000:e001:8000:4001:e001::", None, "uSID 2, 0xe001, is a NIC port"),
         ("fcbb:bb00:4000:8004:4001:e001::", None, "p1-t1-0 is in plane 1 and the NIC port in plane 0"),
         ("fcbb:bb00:4000:4001:e001::", None, "no cable joins p0-t0-0 and p0-t0-1"),
         ("fcbb:bb00:4000:8000:e001::", None, "p0-t1-0 has no NICs"),
-        ("fcbb:bb00:4000:8000:4001:e008::", None, "0xe008, is no NIC port"),
-        ("fcbb:bb00:4000:8000:4001:e001::", 2, "NIC 2 hangs on p0-t0-1, and the path does not start there"),
-        ("fcbb:bb00:e001::", 0, "NIC 0 hangs on p0-t0-0"),
+        ("fcbb:bb00:4000:8000:4001:e008::", None, "0xe008, is not a NIC port"),
+        ("fcbb:bb00:4000:8000:4001:e001::", 2, "NIC 2 is connected to p0-t0-1, and the path does not start there"),
+        ("fcbb:bb00:e001::", 0, "NIC 0 is connected to p0-t0-0"),
     ],
 )
 def test_an_address_of_no_path_says_why(address, source, why):
@@ -123,7 +123,7 @@ def test_a_port_without_a_nic_is_no_end():
         PODS.read(pack(PODS.blocks, [PODS.usids.t0(0, 5), PODS.usids.nic(0, 1)]))
 
 
-def test_what_is_left_on_a_middle_switch_reads_as_the_rest_of_the_path():
+def test_the_address_at_a_middle_switch_reads_as_the_rest_of_the_path():
     path = DEMO.path(0, 3, 1, 2)
     rest = DEMO.read(shifted(path.address)[0])
     assert [node.name for node in rest.switches] == ["p1-t1-2", "p1-t0-1"]
@@ -195,7 +195,7 @@ def test_between_pods_each_uplink_is_a_profile():
         (lambda: nic_paths(DEMO, 0).ways([IPv6Address("fcbb:bb00:4001:e000::")]), "path address"),
     ],
 )
-def test_what_the_fabric_does_not_have_is_refused(call, field):
+def test_places_that_the_fabric_lacks_are_refused(call, field):
     with pytest.raises(ConfigError) as caught:
         call()
     assert caught.value.field == field

@@ -1,4 +1,4 @@
-"""Generated profiles of SRv6 paths in the verbs: which EVs of a device they hold."""
+"""Generated profiles of SRv6 paths in the verbs, and the device's EVs that they hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from own_ports import UDP_PORT
 
 from openmrc.errors import ConfigError, DeviceError
-from openmrc.fabric.blocks import AddressBlocks
+from openmrc.fabric.address_blocks import AddressBlocks
 from openmrc.fabric.cabling import Node
 from openmrc.fabric.model import Shape
 from openmrc.srv6.nic_paths import nic_paths
@@ -26,7 +26,7 @@ GEN = EvProfileMode.GEN
 
 
 class ListedDevice:
-    """A device as profiles see it: paths, and `per_path` EVs on each."""
+    """A device from the view of profiles: paths, and `per_path` EVs on each."""
 
     def __init__(self, paths: NicPaths | None, per_path: int = 2) -> None:
         self.paths = paths

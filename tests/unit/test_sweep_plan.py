@@ -1,4 +1,4 @@
-"""Sweeps on paper: values, paths, combinations, keys, the sweep file."""
+"""Plans of sweeps: values, paths, combinations, keys, the sweep file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from openmrc.errors import ConfigError
+from openmrc.sim.sweep.combinations import plan_runs, run_key
 from openmrc.sim.sweep.paths import set_path
-from openmrc.sim.sweep.plan import plan_runs, run_key
 from openmrc.sim.sweep.values import expand_values
 
 SCENARIO = {
@@ -34,7 +34,7 @@ HERE = Path()
         ({"log": {"from": 1e-05, "to": 0.1, "factor": 100}}, [1e-05, 0.001, 0.1]),
     ],
 )
-def test_values_are_what_the_words_say(words, values):
+def test_values_of_the_sweep_notation(words, values):
     assert expand_values(words, "parameters.x") == values
 
 

@@ -1,4 +1,4 @@
-"""Processes that execute runs: what they answer, and that they end whatever they are in the middle of."""
+"""Processes that execute runs: their answers, and their end at any time."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def test_each_spec_has_its_outcome(answer):
 
 def test_a_process_in_the_middle_of_its_answer_ends_with_the_others(answer):
     with closing(run_in_processes(answer, ["one", "two", "three"], 3)) as outcomes:
-        next(outcomes)  # the other two cannot get rid of theirs
+        next(outcomes)  # the other two cannot deliver theirs
     assert not active_children()

@@ -1,4 +1,4 @@
-"""Sweeps at work, with a task that is quick: real processes, killed and interrupted."""
+"""Sweeps with a quick task: real processes, killed and interrupted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waiting import until
 from openmrc.errors import ConfigError, OpenmrcError
 from openmrc.sim.sweep import Sweep, SweepProgress
 
-# Notes each start in a file, so that a test can tell whether a run was repeated.
+# Records each start in a file, so that a test can detect repeated runs.
 TASK = """
 import os, time
 from pathlib import Path
@@ -78,7 +78,7 @@ def log_of(tmp_path: Path) -> Counter[str]:
 
 
 def running(pid: int) -> bool:
-    """Whether a process is there and not just a zombie."""
+    """True if a process exists and is not just a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Faults of a test bed without a kernel: which ports they mean, how they add up, what a repair ends, and when."""
+"""Faults of a test bed without a kernel: affected ports, combined effects, and repairs with their times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LAYOUT = Layout.of(FABRIC, "f")
 
 @dataclass
 class Kernel:
-    """What the bed was told to do: effects by `NODE/INTERFACE`, and interfaces that are down."""
+    """Calls to the test bed: effects by `NODE/INTERFACE`, and interfaces that are down."""
 
     effects: dict[str, PortEffects] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
@@ -65,7 +65,7 @@ def bed_faults(kernel) -> BedFaults:
 
 def _ports(text: str) -> set[str]:
     fault = parse_fault(text)
-    places = fault.target.native_targets(FABRIC)
+    places = fault.target.places(FABRIC)
     once = once_per_passage(fault)
     return {
         _name(interface)
@@ -96,7 +96,7 @@ def test_a_place_means_the_ports_that_it_means_in_the_simulator(text, ports):
     assert _ports(text) == ports
 
 
-def test_what_kills_acts_on_every_link_of_the_fabric():
+def test_deadly_faults_act_on_every_link_of_the_fabric():
     assert len(_ports("all blackhole")) == len(list(LAYOUT.all_interfaces())) == 32
 
 
@@ -105,10 +105,10 @@ def test_three_tiers_have_faults_between_t1s_and_t2s():
         name="g", planes=1, rate="100Mbit", hosts=8, hosts_per_t0=2, t1s=2, tiers=3, t0s_per_pod=2, t1_uplinks=2
     )
     layout = Layout.of(fabric, "g")
-    place = parse_fault("t1 1 t2 3 plane 0 blackhole").target.native_targets(fabric)[0]
+    place = parse_fault("t1 1 t2 3 plane 0 blackhole").target.places(fabric)[0]
     found = {_name(each) for each in layout.all_interfaces() if covers(place, ends_of(layout, each), once=False)}
     assert found == {"p0-t1-1/up1", "p0-t2-3/down0"}
-    whole = parse_fault("t2 3 loss 1%").target.native_targets(fabric)[0]
+    whole = parse_fault("t2 3 loss 1%").target.places(fabric)[0]
     assert {each.node.name for each in layout.all_interfaces() if covers(whole, ends_of(layout, each), once=True)} == {
         "p0-t2-3"
     }
@@ -129,12 +129,12 @@ def test_faults_of_one_port_add_up_and_end_one_by_one(bed_faults, kernel):
     assert bed_faults.active() == {}
 
 
-def test_a_repair_ends_what_lies_inside_its_place(bed_faults, kernel):
+def test_a_repair_ends_the_faults_inside_its_place(bed_faults, kernel):
     bed_faults.apply("host 1 plane 0 blackhole")
     bed_faults.apply("t0 0 t1 0 plane 0 blackhole")
     bed_faults.apply("plane 1 loss 1%")
     assert bed_faults.apply("repair host 1 plane 1") == 0
-    assert bed_faults.apply("repair t0 0 plane 0") == 2  # host 1 hangs on T0 0
+    assert bed_faults.apply("repair t0 0 plane 0") == 2  # host 1 is below T0 0
     assert bed_faults.apply("repair t0 0") == 0  # all of plane 1 is more than a T0
     assert bed_faults.apply("repair plane 1") == 1
 
@@ -155,7 +155,7 @@ def test_other_processes_see_the_faults_and_another_bed_does_not(bed_faults, ker
     assert FaultFile("g", made_s=1.5).read().records == {}
 
 
-def test_what_fails_leaves_no_fault_behind(bed_faults, kernel, monkeypatch):
+def test_a_failed_injection_leaves_no_fault_behind(bed_faults, kernel, monkeypatch):
     def refuse(*_):
         raise TestBedError("no")
 
@@ -167,7 +167,7 @@ def test_what_fails_leaves_no_fault_behind(bed_faults, kernel, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["delay 1ms", "duplicate 1%", "reorder 1% 1ms"])
-def test_what_a_bed_cannot_do_is_refused_with_where_it_works(bed_faults, kind):
+def test_unsupported_faults_are_refused_with_an_alternative(bed_faults, kind):
     with pytest.raises(FaultError, match="openmrc sim run"):
         bed_faults.apply(f"plane 0 {kind}")
     with pytest.raises(FaultError, match="openmrc sim run"):
@@ -206,7 +206,7 @@ def test_a_schedule_begins_repeats_and_ends(kernel):
     assert kernel.effects == {}
 
 
-def test_what_never_ends_ends_with_the_player(kernel):
+def test_permanent_faults_end_with_the_player(kernel):
     begun = time.monotonic_ns()
     player = FaultPlayer(_bed(), [parse_fault("plane 0 blackhole"), parse_fault("plane 1 down at 1h")])
     player.start()
@@ -218,7 +218,7 @@ def test_what_never_ends_ends_with_the_player(kernel):
     assert begun <= span.start_ns < span.end_ns
 
 
-def test_a_repair_cancels_what_is_still_to_come(kernel):
+def test_a_repair_cancels_future_faults(kernel):
     player = FaultPlayer(_bed(), [parse_fault("plane 0 blackhole at 50ms for 10ms")])
     player.start()
     assert BedFaults(_bed()).apply("repair plane 0") == 1
@@ -229,7 +229,7 @@ def test_a_repair_cancels_what_is_still_to_come(kernel):
 
 def test_settings_of_ports_are_those_of_the_emulated_fabric():
     for kind in ("nic_up", "nic_down", "t0_up", "t1_down"):
-        settings, native = PortSettings.of(FABRIC, kind), FABRIC.native_port(kind)
+        settings, native = PortSettings.of(FABRIC, kind), FABRIC.native_port(kind).values()
         names = native.keys() & settings.__dataclass_fields__.keys()
         assert {name: getattr(settings, name) for name in names} == {name: native[name] for name in names}
         assert len(names) >= 9
@@ -243,7 +243,7 @@ def test_trimming_that_leaves_too_much_is_refused():
 def test_a_record_survives_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(state, "folder", lambda: tmp_path)
     fault = parse_command("t0 0 t1 0..1 plane 1 loss 12.5% burst 7 rx every 2s")
-    record = FaultRecord(3, str(fault), fault.target.native_targets(FABRIC), on=True)
+    record = FaultRecord(3, str(fault), fault.target.places(FABRIC), on=True)
     with FaultFile("f", 1.0).change() as known:
         known.last, known.records[3] = 3, record
     assert FaultFile("f", 1.0).read() == known

@@ -1,4 +1,4 @@
-"""A test bed's layout holds together: cables, names, numbers, and routes that lead where the plan says."""
+"""Consistency of a test bed's layout: cables, names, numbers, and routes along the planned paths."""
 
 from __future__ import annotations
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from openmrc.analysis.record import FaultSpan
-from openmrc.analysis.series import Series
 from openmrc.fabric import parse_fault
-from openmrc.live.spans import fault_spans
-from openmrc.training.demo import TrainResult, story
-from openmrc.training.page import sentences, train_html
-from openmrc.training.record import Step, TrainRun, Tried
-from openmrc.training.text import CHARACTERS, log_book
+from openmrc.reports.training_page import sentences, train_html
+from openmrc.runs.fault_spans import fault_spans
+from openmrc.runs.records.run_record import FaultSpan
+from openmrc.runs.records.series import Series
+from openmrc.runs.training.corpus import CHARACTERS, log_book
+from openmrc.runs.training.story import TrainResult, story
+from openmrc.runs.training.training_record import Step, TrainRun, Tried
 
 PLANES = tuple(Series.of([0.0, 10.0], [0, 1000 * (plane + 1)]) for plane in range(4))
 TRIED = Tried(step_s=0.2, compute_s=0.1, communicate_s=0.1, gradient_bytes=1_700_000)
@@ -47,7 +47,7 @@ def test_the_text_is_always_the_same_and_has_no_braces_left():
 def test_the_faults_of_the_story_follow_each_other(length_s: float):
     strikes = story(100, length_s)
     spans = [fault_spans([one.text], [parse_fault(one.text)], 1e6) for one in strikes]
-    assert [len(each) for each in spans] == [1, 1, 3]  # the port goes three times
+    assert [len(each) for each in spans] == [1, 1, 3]  # the port goes down three times
     assert all(each[0].start_s == 0 for each in spans)
     ends = [one.after / 100 * length_s + each[-1].end_s for one, each in zip(strikes, spans, strict=True)]
     begins = [one.after / 100 * length_s for one in strikes]
@@ -79,7 +79,7 @@ def test_only_equal_weights_of_finished_runs_survive():
 def test_sentences_say_what_became_of_gloo():
     runs = run("mrc-whole"), run("mrc")
     assert "bit for bit" in sentences(result(*runs))[0]
-    assert "not those of the run" in sentences(result(run("mrc-whole"), run("mrc", "b" * 64)))[0]
+    assert "differ from those of the run" in sentences(result(run("mrc-whole"), run("mrc", "b" * 64)))[0]
     assert sentences(result(*runs, left_out="no TCP"))[-1] == "Gloo is left out: no TCP."
     said = sentences(result(*runs, run("gloo", None, steps=10, error="no step for 20 s")))[-1]
     assert "stopped (no step for 20 s)" in said

@@ -1,4 +1,4 @@
-"""Rates, times and sizes as people write them become exact integers, or an error that names the field."""
+"""Rates, times and sizes in human notation become exact integers, or an error that names the field."""
 
 import pytest
 from hypothesis import given
@@ -78,14 +78,14 @@ def test_less_than_a_nanosecond_is_no_time_in_nanoseconds() -> None:
 
 
 @given(st.integers(0, 10**15))
-def test_what_is_formatted_reads_back_within_its_three_decimals(rate_bps: int) -> None:
+def test_formatted_values_read_back_within_three_decimals(rate_bps: int) -> None:
     back = units.parse_rate(units.format_rate(rate_bps).replace(",", "").replace(" ", ""))
     assert abs(back - rate_bps) * 1000 <= max(rate_bps, 1)
 
 
 def test_formats() -> None:
-    assert units.format_rate(1_500_000_000) == "1.5 Gbit/s"
-    assert units.format_rate(0) == "0 bit/s"
+    assert units.format_rate(1_500_000_000) == "1.5 Gb/s"
+    assert units.format_rate(0) == "0 b/s"
     assert units.format_time(50 * 10**9) == "50 ms"
     assert units.format_time(1_234_567) == "1.235 us"
     assert units.format_bytes(65536) == "64 KiB"

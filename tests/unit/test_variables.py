@@ -1,4 +1,4 @@
-"""Environment variables: unknown ones are named with the nearest known one, and every one that is read is known."""
+"""Environment variables: unknown ones are reported with the nearest known one, and every one in use is known."""
 
 from __future__ import annotations
 

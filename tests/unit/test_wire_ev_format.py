@@ -1,4 +1,4 @@
-"""EV expansion: the published vectors, and every check the expansion makes."""
+"""EV expansion: the published vectors, and every check of its arguments."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_generated_evs_cover_the_ranges_once():
         generate_evs(PAIR, fields, 13)
 
 
-def test_ev_value_is_what_packets_carry():
+def test_ev_value_equals_the_fields_of_packets():
     expanded = bytes.fromhex("0001c123").ljust(32, b"\0")
     assert ev_value(PAIR, expanded) == 0x0001_C123
     assert ev_value(EvFormat((16,), EvFormatMode.UDP), expanded) == 0x0001

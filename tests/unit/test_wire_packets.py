@@ -1,4 +1,4 @@
-"""Packets byte by byte: committed references in both directions, the ICRC, and what the binding refuses."""
+"""Packets byte by byte: committed references in both directions, the ICRC, and refusals of the binding."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_icrc_equals_an_independent_one(flow, payload_bytes):
     assert not wire.icrc_matches(*ends, datagram[:-1] + bytes([datagram[-1] ^ 1]))
 
 
-def test_icrc_ignores_what_switches_change():
+def test_icrc_ignores_fields_that_switches_change():
     flow = FLOWS[1]
     packet = bytearray(ip_packet(sealed(build(REFERENCES["write_only"]["values"]), b"abcd", flow), flow))
     before = icrc_of_ip_packet(bytes(packet))
@@ -142,7 +142,7 @@ def test_values_wider_than_their_member_are_refused(field, value):
         ({"payload": bytes(65_520)}, "at most 65535 bytes"),
     ],
 )
-def test_icrc_refuses_what_makes_no_sense(change, allowed):
+def test_icrc_refuses_invalid_arguments(change, allowed):
     arguments = {
         "source": bytes(4),
         "destination": bytes(4),

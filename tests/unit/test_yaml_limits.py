@@ -1,4 +1,4 @@
-"""A few lines of YAML can stand for any number of values: what a file may expand to is bounded, and refused by line."""
+"""A few lines of YAML can expand to any number of values: the expansion is limited, and the error names the line."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from openmrc.config import yaml_document as reading
 from openmrc.errors import OpenmrcError
-from openmrc.fabric import FabricFileError, parse_fabric, reading
+from openmrc.fabric import FabricFileError, parse_fabric
 from openmrc.sim.scenario_file import ScenarioFileError, parse_scenario
 
 LEVELS = 12
@@ -38,7 +39,7 @@ def test_expansion_and_nesting_are_bounded(text: str, line: int, words: str) -> 
         assert isinstance(refused.value, OpenmrcError)
 
 
-def test_aliases_of_a_file_that_somebody_wrote_are_fine(tmp_path: Path) -> None:
+def test_aliases_in_ordinary_files_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "fabric.yaml"
     path.write_text("planes: &four 4\nhosts: *four\nt1s: *four\nrate: 10Gbit\n")
     assert parse_fabric(path.read_text()).hosts == 4

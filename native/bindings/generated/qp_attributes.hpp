@@ -11,6 +11,7 @@ inline constexpr FieldRule kQpInitAttributesFields[] = {
     {.name = "transport", .kind = FieldKind::kInteger, .choices = kQpInitAttributesTransport},
     {.name = "send_wr_max", .kind = FieldKind::kInteger, .min = 1, .max = 65'535},
     {.name = "recv_wr_max", .kind = FieldKind::kInteger, .max = 65'535},
+    {.name = "urgent", .kind = FieldKind::kBoolean},
 };
 static_assert(std::size(kQpInitAttributesFields) <= kFieldsMax);
 inline constexpr RecordRule kQpInitAttributes{"QpInitAttributes", kQpInitAttributesFields};
@@ -69,6 +70,7 @@ inline void read(const nb::dict& from, QpInitAttributes& to) {
   take(values[0], to.transport);
   take(values[1], to.send_wr_max);
   take(values[2], to.recv_wr_max);
+  take(values[3], to.urgent);
 }
 
 // Values of the fields that a dictionary names; the others keep theirs. Raises as `check`.

@@ -6,135 +6,135 @@
 
 namespace openmrc::bindings {
 
-// Every counter by its name.
-inline nb::dict to_dict(const QpStats& stats) {
+// Every field by its name.
+inline nb::dict to_dict(const QpStats& of) {
   nb::dict out;
-  out["sent_packets"] = stats.sent_packets;
-  out["sent_bytes"] = stats.sent_bytes;
-  out["retransmitted_packets"] = stats.retransmitted_packets;
-  out["received_packets"] = stats.received_packets;
-  out["received_bytes"] = stats.received_bytes;
-  out["duplicate_packets"] = stats.duplicate_packets;
-  out["placed_bytes"] = stats.placed_bytes;
-  out["sacks_sent"] = stats.sacks_sent;
-  out["sacks_received"] = stats.sacks_received;
-  out["nacks_sent"] = stats.nacks_sent;
-  out["nacks_received"] = stats.nacks_received;
-  out["acks_sent"] = stats.acks_sent;
-  out["acks_received"] = stats.acks_received;
-  out["probes_sent"] = stats.probes_sent;
-  out["probes_received"] = stats.probes_received;
-  out["timeouts"] = stats.timeouts;
-  out["losses_inferred"] = stats.losses_inferred;
-  out["trimmed_packets"] = stats.trimmed_packets;
-  out["trims_received"] = stats.trims_received;
-  out["ecn_marks_received"] = stats.ecn_marks_received;
-  out["out_of_window_packets"] = stats.out_of_window_packets;
-  out["stale_packets"] = stats.stale_packets;
-  out["refused_packets"] = stats.refused_packets;
-  out["contradictory_port_status"] = stats.contradictory_port_status;
-  out["completed_messages"] = stats.completed_messages;
-  out["completed_bytes"] = stats.completed_bytes;
-  out["received_messages"] = stats.received_messages;
-  out["inflight_packets"] = stats.inflight_packets;
-  out["inflight_bytes"] = stats.inflight_bytes;
-  out["lost_pending"] = stats.lost_pending;
-  out["smoothed_rtt_ns"] = stats.smoothed_rtt / kPsPerNs;
-  out["last_rtt_ns"] = stats.last_rtt / kPsPerNs;
+  out["sent_packets"] = of.sent_packets;
+  out["sent_bytes"] = of.sent_bytes;
+  out["retransmitted_packets"] = of.retransmitted_packets;
+  out["received_packets"] = of.received_packets;
+  out["received_bytes"] = of.received_bytes;
+  out["duplicate_packets"] = of.duplicate_packets;
+  out["placed_bytes"] = of.placed_bytes;
+  out["sacks_sent"] = of.sacks_sent;
+  out["sacks_received"] = of.sacks_received;
+  out["nacks_sent"] = of.nacks_sent;
+  out["nacks_received"] = of.nacks_received;
+  out["acks_sent"] = of.acks_sent;
+  out["acks_received"] = of.acks_received;
+  out["probes_sent"] = of.probes_sent;
+  out["probes_received"] = of.probes_received;
+  out["timeouts"] = of.timeouts;
+  out["losses_inferred"] = of.losses_inferred;
+  out["trimmed_packets"] = of.trimmed_packets;
+  out["trims_received"] = of.trims_received;
+  out["ecn_marks_received"] = of.ecn_marks_received;
+  out["out_of_window_packets"] = of.out_of_window_packets;
+  out["stale_packets"] = of.stale_packets;
+  out["refused_packets"] = of.refused_packets;
+  out["contradictory_port_status"] = of.contradictory_port_status;
+  out["completed_messages"] = of.completed_messages;
+  out["completed_bytes"] = of.completed_bytes;
+  out["received_messages"] = of.received_messages;
+  out["in_flight_packets"] = of.in_flight_packets;
+  out["in_flight_bytes"] = of.in_flight_bytes;
+  out["lost_pending"] = of.lost_pending;
+  out["smoothed_rtt_ns"] = of.smoothed_rtt / kPsPerNs;
+  out["last_rtt_ns"] = of.last_rtt / kPsPerNs;
   return out;
 }
 
-// Every counter by its name.
-inline nb::dict to_dict(const PlaneStats& stats) {
+// Every field by its name.
+inline nb::dict to_dict(const PlaneStats& of) {
   nb::dict out;
-  out["window_bytes"] = stats.window_bytes;
-  out["in_flight_bytes"] = stats.in_flight_bytes;
-  out["sent_packets"] = stats.sent_packets;
-  out["sent_bytes"] = stats.sent_bytes;
-  out["lost_packets"] = stats.lost_packets;
-  out["acked_packets"] = stats.acked_packets;
-  out["rate_bps"] = stats.rate_bps;
-  out["base_rtt_ns"] = stats.base_rtt / kPsPerNs;
-  out["smoothed_rtt_ns"] = stats.smoothed_rtt / kPsPerNs;
-  out["queue_delay_ns"] = stats.queue_delay / kPsPerNs;
-  out["target_delay_ns"] = stats.target_delay / kPsPerNs;
-  out["background_loss_ppm"] = stats.background_loss_ppm;
-  out["burst_bytes"] = stats.burst_bytes;
-  out["marking"] = stats.marking;
-  out["silent"] = stats.silent;
+  out["window_bytes"] = of.window_bytes;
+  out["in_flight_bytes"] = of.in_flight_bytes;
+  out["sent_packets"] = of.sent_packets;
+  out["sent_bytes"] = of.sent_bytes;
+  out["lost_packets"] = of.lost_packets;
+  out["acked_packets"] = of.acked_packets;
+  out["rate_bps"] = of.rate_bps;
+  out["base_rtt_ns"] = of.base_rtt / kPsPerNs;
+  out["smoothed_rtt_ns"] = of.smoothed_rtt / kPsPerNs;
+  out["queue_delay_ns"] = of.queue_delay / kPsPerNs;
+  out["target_delay_ns"] = of.target_delay / kPsPerNs;
+  out["background_loss_ppm"] = of.background_loss_ppm;
+  out["burst_bytes"] = of.burst_bytes;
+  out["marking"] = of.marking;
+  out["silent"] = of.silent;
   return out;
 }
 
-// Every counter by its name.
-inline nb::dict to_dict(const CcStats& stats) {
+// Every field by its name.
+inline nb::dict to_dict(const CcStats& of) {
   nb::dict out;
-  out["window_bytes"] = stats.window_bytes;
-  out["max_window_bytes"] = stats.max_window_bytes;
-  out["base_rtt_ns"] = stats.base_rtt / kPsPerNs;
-  out["average_delay_ns"] = stats.average_delay / kPsPerNs;
-  out["proportional"] = stats.proportional;
-  out["fair"] = stats.fair;
-  out["fast"] = stats.fast;
-  out["decreases"] = stats.decreases;
-  out["quick_adapts"] = stats.quick_adapts;
-  out["trims"] = stats.trims;
-  out["losses"] = stats.losses;
+  out["window_bytes"] = of.window_bytes;
+  out["max_window_bytes"] = of.max_window_bytes;
+  out["base_rtt_ns"] = of.base_rtt / kPsPerNs;
+  out["average_delay_ns"] = of.average_delay / kPsPerNs;
+  out["proportional"] = of.proportional;
+  out["fair"] = of.fair;
+  out["fast"] = of.fast;
+  out["decreases"] = of.decreases;
+  out["quick_adapts"] = of.quick_adapts;
+  out["trims"] = of.trims;
+  out["losses"] = of.losses;
   return out;
 }
 
-// Every counter by its name.
-inline nb::dict to_dict(const EvSetStats& stats) {
+// Every field by its name.
+inline nb::dict to_dict(const EvSetStats& of) {
   nb::dict out;
-  out["to_skip"] = stats.to_skip;
-  out["to_assumed_bad"] = stats.to_assumed_bad;
-  out["revived"] = stats.revived;
-  out["replaced"] = stats.replaced;
-  out["floor_held"] = stats.floor_held;
-  out["probes"] = stats.probes;
+  out["to_skip"] = of.to_skip;
+  out["to_assumed_bad"] = of.to_assumed_bad;
+  out["revived"] = of.revived;
+  out["replaced"] = of.replaced;
+  out["floor_held"] = of.floor_held;
+  out["probes"] = of.probes;
   return out;
 }
 
-// Every counter by its name.
-inline nb::dict to_dict(const QpTotals& stats) {
+// Every field by its name.
+inline nb::dict to_dict(const QpTotals& of) {
   nb::dict out;
-  out["sent_packets"] = stats.sent_packets;
-  out["retransmitted_packets"] = stats.retransmitted_packets;
-  out["received_packets"] = stats.received_packets;
-  out["completed_bytes"] = stats.completed_bytes;
-  out["placed_bytes"] = stats.placed_bytes;
-  out["sacks_sent"] = stats.sacks_sent;
-  out["sacks_received"] = stats.sacks_received;
-  out["nacks_sent"] = stats.nacks_sent;
-  out["nacks_received"] = stats.nacks_received;
-  out["acks_sent"] = stats.acks_sent;
-  out["acks_received"] = stats.acks_received;
+  out["sent_packets"] = of.sent_packets;
+  out["retransmitted_packets"] = of.retransmitted_packets;
+  out["received_packets"] = of.received_packets;
+  out["completed_bytes"] = of.completed_bytes;
+  out["placed_bytes"] = of.placed_bytes;
+  out["sacks_sent"] = of.sacks_sent;
+  out["sacks_received"] = of.sacks_received;
+  out["nacks_sent"] = of.nacks_sent;
+  out["nacks_received"] = of.nacks_received;
+  out["acks_sent"] = of.acks_sent;
+  out["acks_received"] = of.acks_received;
   return out;
 }
 
-// Every counter by its name.
-inline nb::dict to_dict(const PortStats& stats) {
+// Every field by its name.
+inline nb::dict to_dict(const PortStats& of) {
   nb::dict out;
-  out["sent_packets"] = stats.sent_packets;
-  out["sent_bytes"] = stats.sent_bytes;
-  out["received_packets"] = stats.received_packets;
-  out["received_bytes"] = stats.received_bytes;
+  out["sent_packets"] = of.sent_packets;
+  out["sent_bytes"] = of.sent_bytes;
+  out["received_packets"] = of.received_packets;
+  out["received_bytes"] = of.received_bytes;
   return out;
 }
 
-// Every counter by its name.
-inline nb::dict to_dict(const DropStats& stats) {
+// Every field by its name.
+inline nb::dict to_dict(const DropStats& of) {
   nb::dict out;
-  out["bad_icrc"] = stats.bad_icrc;
-  out["wrong_partition_key"] = stats.wrong_partition_key;
-  out["unknown_qp"] = stats.unknown_qp;
-  out["wrong_source"] = stats.wrong_source;
-  out["qp_not_ready"] = stats.qp_not_ready;
-  out["unknown_peer"] = stats.unknown_peer;
-  out["wrong_transport"] = stats.wrong_transport;
-  out["events_dropped"] = stats.events_dropped;
-  out["wrong_nonce"] = stats.wrong_nonce;
-  out["contradictory_port_status"] = stats.contradictory_port_status;
-  out["unanswered_probes"] = stats.unanswered_probes;
+  out["bad_icrc"] = of.bad_icrc;
+  out["wrong_partition_key"] = of.wrong_partition_key;
+  out["unknown_qp"] = of.unknown_qp;
+  out["wrong_source"] = of.wrong_source;
+  out["qp_not_ready"] = of.qp_not_ready;
+  out["unknown_peer"] = of.unknown_peer;
+  out["wrong_transport"] = of.wrong_transport;
+  out["events_dropped"] = of.events_dropped;
+  out["wrong_nonce"] = of.wrong_nonce;
+  out["contradictory_port_status"] = of.contradictory_port_status;
+  out["unanswered_probes"] = of.unanswered_probes;
   return out;
 }
 

@@ -1,4 +1,4 @@
-// IP addresses as the engine sees them: values that enter the ICRC and identify a peer's port.
+// IP addresses in the form that enters the ICRC and identifies a peer's port.
 #pragma once
 
 #include <array>

@@ -2,8 +2,8 @@
 
 namespace openmrc {
 
-// A trap rather than abort() and a message on stderr: the engine links against nothing that does I/O. The failing
-// expression stays readable in a debugger and in a core file through these locals.
+// Traps instead of calling abort() with a message on stderr: the engine links against nothing that does I/O. These
+// locals keep the failing expression readable in a debugger and in a core file.
 void assert_failed(const char* expression, const char* file, int line) {
   const char* volatile keep_expression = expression;
   const char* volatile keep_file = file;

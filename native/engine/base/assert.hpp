@@ -1,4 +1,5 @@
-// Assertions for our own mistakes, on in release builds. Anything a peer or a user can cause is an error value instead.
+// Assertions for programming errors, on in release builds. Errors that a peer or a user can cause are error values
+// instead.
 #pragma once
 
 namespace openmrc {

@@ -1,4 +1,4 @@
-// A token bucket in one word: so many grants at once, then one an interval.
+// A token bucket in one word: a burst of grants, then one per interval.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace openmrc {
 
 class Budget {
  public:
-  // Whether one more is within the limit. Interval 0: there is none.
+  // True if another grant is within the limit. Interval 0: no limit.
   bool has(TimePs now, TimePs interval, std::uint32_t burst) const {
     return interval == 0 || empty_until_ - now <= interval * (TimePs{burst} - 1);
   }
@@ -18,7 +18,7 @@ class Budget {
   void take(TimePs now, TimePs interval) { empty_until_ = std::max(empty_until_, now) + interval; }
 
  private:
-  TimePs empty_until_ = 0;  // when all that was granted will have been paid back
+  TimePs empty_until_ = 0;  // instant at which all grants so far are paid back
 };
 
 }  // namespace openmrc

@@ -1,4 +1,5 @@
-// Where the memory lies that traffic touches. A driver that serves many engines in turn can fetch the next one's ahead.
+// Addresses of the memory that traffic touches. A driver that serves many engines in turn can prefetch those of the
+// next one.
 #pragma once
 
 #include <cstddef>

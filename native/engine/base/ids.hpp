@@ -1,4 +1,4 @@
-// Numbers by which the engine's objects are known outside.
+// Numbers that identify the engine's objects to its callers.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace openmrc {
 
 using CqId = std::uint32_t;
-// Protection domain: a number that the driver chooses. Work of a QP reaches regions of the QP's own domain only.
+// Protection domain, numbered by the driver. Work of a QP reaches regions of the QP's own domain only.
 using DomainId = std::uint32_t;
 using PeerId = std::uint32_t;
 

@@ -1,4 +1,4 @@
-// SipHash-2-4 over 64-bit words: numbers that nobody without the key can predict, or compute back from others of them.
+// SipHash-2-4 over 64-bit words. Without the key its output can be neither predicted nor inverted.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace openmrc {
 
-// The use of a hash, as its first word: numbers of different uses are independent of each other.
+// Purpose of a hash, as its first word: outputs for different purposes are independent of each other.
 inline constexpr std::uint64_t kQpNumberHash = 1, kProbeNonceHash = 2, kConnectionNonceHash = 3;
 
 struct HashKey {

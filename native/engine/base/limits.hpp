@@ -1,4 +1,5 @@
-// Every bound the engine relies on, and how the bounds relate. Configuration may lower a limit, never raise it.
+// All bounds that the engine relies on, with the relations between them. Configuration may lower a limit, never raise
+// it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ inline constexpr std::uint32_t kHeaderBytesMax = 64;   // BTH 12 + EETH 36 is th
 inline constexpr std::uint32_t kTrailerBytesMax = 8;   // pad 3 + ICRC 4, rounded up
 inline constexpr std::uint32_t kProbePaddingMax = kPayloadMtuMax + kHeaderBytesMax;  // as large as any data packet
 
-// A window must stay under half of the PSN space, or old and new PSNs could not be told apart (A.8.5).
+// A window must stay under half of the PSN space; above that, old and new PSNs are indistinguishable (A.8.5).
 static_assert(kMprPsnsMax < kPsnSpace / 2);
 // MSN and RQMSN are 16 bits; at most one message per PSN is in flight, so the window also has to fit half of theirs.
 static_assert(kMprPsnsMax < (1U << 16) / 2);

@@ -1,7 +1,7 @@
-// Policies by name: those that come with the engine, and those that a program adds before it runs.
+// Registry of policies by name: built-in ones, and those that a program adds before it runs.
 //
-// The one thing in the engine that outlives an engine. It only grows: what a reader found stays where it is and is never
-// written again, so any number of threads may look names up without a lock, also while one thread adds.
+// The only engine state that outlives an engine. It only grows: an entry stays at its address and is never rewritten,
+// so any number of threads may look names up without a lock, even while one thread adds.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@ namespace openmrc {
 enum class RegisterResult : std::uint8_t {
   kOk,
   kNameInvalid,       // not a letter followed by letters, digits, `_`, `-`, `.`; or longer than kPolicyNameBytesMax
-  kNameTaken,         // by a policy that comes with the engine, or one that was added
+  kNameTaken,         // a built-in policy, or one added earlier, has the name
   kFull,              // kAddedPoliciesMax were added
-  kFunctionsInvalid,  // one that is needed is null, or more state than kPolicyStateWordsMax
+  kFunctionsInvalid,  // a required function is null, or the state exceeds kPolicyStateWordsMax
 };
 
 inline constexpr std::size_t kPolicyNameBytesMax = 31;
 inline constexpr std::size_t kAddedPoliciesMax = 64;
-inline constexpr std::uint32_t kPolicyStateWordsMax = 4096;  // 32 KiB: each QP has its own
+inline constexpr std::uint32_t kPolicyStateWordsMax = 4096;  // 32 KiB per QP
 
 template <typename Entry, std::size_t kBuiltIn>
 class NameRegistry {
@@ -35,7 +35,7 @@ class NameRegistry {
     std::copy(entries.begin(), entries.end(), entries_.begin());
   }
 
-  // One thread at a time; readers need not be kept out.
+  // One caller at a time; concurrent readers are allowed.
   RegisterResult add(std::string_view name, const Entry& entry) {
     if (!valid(name)) return RegisterResult::kNameInvalid;
     if (find(name) != nullptr) return RegisterResult::kNameTaken;
@@ -49,14 +49,14 @@ class NameRegistry {
     return RegisterResult::kOk;
   }
 
-  // nullptr: no such name.
+  // nullptr for an unknown name.
   const Entry* find(std::string_view name) const {
     const auto known = names();
     const auto found = std::find(known.begin(), known.end(), name);
     return found == known.end() ? nullptr : &entries_[static_cast<std::size_t>(found - known.begin())];
   }
 
-  // Built-in ones first, then in the order in which they were added.
+  // Built-in names first, then the added ones in order of registration.
   std::span<const std::string_view> names() const { return {names_.data(), count_.load(std::memory_order_acquire)}; }
 
  private:

@@ -1,4 +1,5 @@
-// Time as custom policies see it: their state is opaque, so it cannot be moved when the engine's clock is set back.
+// Time for custom policies. Their state is opaque, so the instants in it cannot be moved when the engine's clock is set
+// back.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@ namespace openmrc {
 
 class PolicyClock {
  public:
-  // Goes on where the engine's clock goes back. Wraps after 213 days, so that differences of 64 bits stay right.
+  // Continues where the engine's clock is set back. Wraps after 213 days; 64-bit differences stay correct.
   std::int64_t policy_time(TimePs now) const {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(now) + rebased_);
   }

@@ -1,5 +1,5 @@
-// Queue in one allocation that grows by doubling: nothing at all while it has never been used, which is what most
-// connections of a large run are. (An empty std::deque is more than half a kilobyte.)
+// Queue in one allocation that grows by doubling. Holds no memory until first use, as most connections of a large run
+// never use theirs. (An empty std::deque takes more than half a kilobyte.)
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ class Ring {
 
   void clear() { size_ = 0; }
 
-  // Takes every element that equals `value` out.
+  // Removes every element equal to `value`.
   void erase(const T& value) {
     for (std::size_t left = size_; left > 0; --left) {
       const T element = front();

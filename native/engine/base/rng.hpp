@@ -12,7 +12,7 @@ class Rng {
  public:
   explicit Rng(std::uint64_t seed);
 
-  // A stream of its own for one component: adding a draw in one place does not shift the draws of another.
+  // An independent stream for one component: an added draw in one place does not shift the draws of another.
   static Rng for_component(std::uint64_t run_seed, std::string_view component, std::uint64_t index = 0);
 
   std::uint64_t next();

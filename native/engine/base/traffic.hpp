@@ -22,7 +22,7 @@ constexpr std::uint8_t dscp_of(TrafficClass traffic_class) {
   return kDscp[static_cast<std::uint8_t>(traffic_class)];
 }
 
-// The class a received DSCP stands for; unknown values are ordinary data (A.4.4).
+// Traffic class of a received DSCP; unknown values are ordinary data (A.4.4).
 constexpr TrafficClass traffic_class_of(std::uint8_t dscp) {
   switch (dscp) {
     case 4:

@@ -10,7 +10,7 @@
 namespace openmrc {
 namespace {
 
-// What makes a controller: for those from outside, `custom` says of which functions.
+// Factory of a controller; custom ones are built from the functions in `custom`.
 struct Entry {
   std::unique_ptr<CongestionController> (*make)(const Entry& self, const CcConfig& config) = nullptr;
   CustomControllerFunctions custom;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kDefaultRateBps = 100'000'000'000;
 constexpr TimePs kDefaultBaseRtt = 12 * kPsPerUs;
-// Far above anything in flight, far below what a sum with a packet size could overflow.
+// Far above any amount in flight, and far below the point at which adding a packet size overflows.
 constexpr std::uint64_t kWindowBytesMax = std::uint64_t{1} << 50;
 
 class CustomController final : public CongestionController {
@@ -33,18 +33,18 @@ class CustomController final : public CongestionController {
 
   void on_ack(TimePs now, const AckSample& sample) override {
     if (sample.rtt > 0 && (base_rtt_ == 0 || sample.rtt < base_rtt_)) base_rtt_ = sample.rtt;
-    functions_.on_ack(state_.data(), clock_.policy_time(now), sample.new_bytes, sample.inflight_bytes, sample.rtt,
+    functions_.on_ack(state_.data(), clock_.policy_time(now), sample.new_bytes, sample.in_flight_bytes, sample.rtt,
                       sample.marked ? 1 : 0, sample.rcv_cwnd_pen, sample.restore_cwnd ? 1 : 0);
   }
 
-  void on_trim(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes, bool last_hop) override {
+  void on_trim(TimePs now, std::uint64_t bytes, std::uint64_t in_flight_bytes, bool last_hop) override {
     ++trims_;
-    functions_.on_trim(state_.data(), clock_.policy_time(now), bytes, inflight_bytes, last_hop ? 1 : 0);
+    functions_.on_trim(state_.data(), clock_.policy_time(now), bytes, in_flight_bytes, last_hop ? 1 : 0);
   }
 
-  void on_loss(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes) override {
+  void on_loss(TimePs now, std::uint64_t bytes, std::uint64_t in_flight_bytes) override {
     ++losses_;
-    functions_.on_loss(state_.data(), clock_.policy_time(now), bytes, inflight_bytes);
+    functions_.on_loss(state_.data(), clock_.policy_time(now), bytes, in_flight_bytes);
   }
 
   void rebase(TimePs by) override { clock_.rebase(by); }

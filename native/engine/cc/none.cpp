@@ -3,7 +3,7 @@
 namespace openmrc {
 namespace {
 
-// Far above anything in flight, far below what a sum with a packet size could overflow.
+// Far above any amount in flight, and far below the point at which adding a packet size overflows.
 constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 50;
 
 }  // namespace

@@ -7,8 +7,8 @@
 namespace openmrc {
 namespace {
 
-// A sample weighs at least 1/80 (the published per-sample weight, 0.0125), and as much of one base RTT as has passed
-// since the sample before.
+// A sample weighs at least 1/80 (the published per-sample weight, 0.0125), and otherwise the share of a base RTT that
+// has passed since the previous sample.
 constexpr TimePs kSampleWeightShare = 80;
 constexpr std::uint64_t kNewBytesMax = std::uint64_t{1} << 40;
 
@@ -25,7 +25,7 @@ void Nscc::on_sent(TimePs now, std::uint64_t /*bytes*/) { start_clocks(now); }
 void Nscc::on_ack(TimePs now, const AckSample& ack) {
   AckSample sample = ack;
   sample.new_bytes = std::min(sample.new_bytes, kNewBytesMax);
-  sample.inflight_bytes = std::min(sample.inflight_bytes, kNewBytesMax);
+  sample.in_flight_bytes = std::min(sample.in_flight_bytes, kNewBytesMax);
   start_clocks(now);
   const TimePs delay = measure(now, sample);
   achieved_ += sample.new_bytes;
@@ -34,12 +34,12 @@ void Nscc::on_ack(TimePs now, const AckSample& ack) {
     return;
   }
   if (penalised_) end_penalty(sample.restore_cwnd);
-  // ECN is off on the last hop (A.14). The fair increase above the target rests on marks (X.5.1): a packet that waited
-  // long and is not marked left a queue that drains. The port to a host does not mark. Once it has trimmed, the delay
-  // is its only signal below the trim threshold and counts as a mark, until the window is at its largest again.
+  // ECN is off on the last hop (A.14). The fair increase above the target rests on marks (X.5.1): an unmarked packet
+  // with a long delay left a queue that drains. The port to a host does not mark. Once it has trimmed, delay is its
+  // only signal below the trim threshold and counts as a mark until the window is back at its maximum.
   if (last_hop_trimmed_ && delay >= params_.target_qdelay) sample.marked = true;
-  if (quick_adapt(now, sample.inflight_bytes)) return;
-  // Marks (A.14.9) on packets that were under way when quick adapt cut the window are its own cause.
+  if (quick_adapt(now, sample.in_flight_bytes)) return;
+  // Marks (A.14.9) on packets in flight at the quick-adapt cut are consequences of the congestion already answered.
   if (bytes_to_ignore_ != 0) {
     bytes_to_ignore_ -= std::min(bytes_to_ignore_, sample.new_bytes);
     if (sample.marked) return;
@@ -48,15 +48,15 @@ void Nscc::on_ack(TimePs now, const AckSample& ack) {
   adjust(now, sample.new_bytes);
 }
 
-void Nscc::on_trim(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes, bool last_hop) {
+void Nscc::on_trim(TimePs now, std::uint64_t bytes, std::uint64_t in_flight_bytes, bool last_hop) {
   ++trims_;
   last_hop_trimmed_ = last_hop_trimmed_ || (last_hop && params_.last_hop_delay);
-  congestion(now, bytes, inflight_bytes);
+  congestion(now, bytes, in_flight_bytes);
 }
 
-void Nscc::on_loss(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes) {
+void Nscc::on_loss(TimePs now, std::uint64_t bytes, std::uint64_t in_flight_bytes) {
   ++losses_;
-  congestion(now, bytes, inflight_bytes);
+  congestion(now, bytes, in_flight_bytes);
 }
 
 CcStats Nscc::stats() const {
@@ -73,11 +73,11 @@ CcStats Nscc::stats() const {
           .losses = losses_};
 }
 
-// Queueing delay of this feedback (A.14.13); the average where it has no sample of its own.
+// Queueing delay of this feedback (A.14.13); the average if the feedback has no sample of its own.
 //
-// Every switch stores and forwards, so that a short packet is faster than a full one without any queue. Full packets
-// are compared with full packets only (X.5.2): otherwise the flow whose short packet found the path empty once would
-// see delay for ever where others see none, and would yield to them.
+// Switches store and forward, so a short packet is faster than a full one without any queue. Full packets are compared
+// with full packets only (X.5.2). Otherwise a flow whose short packet once met an empty path would see permanent delay
+// that other flows do not see, and would yield to them.
 TimePs Nscc::measure(TimePs now, const AckSample& sample) {
   if (sample.rtt <= 0) return average_delay_;
   const TimePs rtt = std::min(sample.rtt, nscc::kRttMax);
@@ -91,8 +91,8 @@ TimePs Nscc::measure(TimePs now, const AckSample& sample) {
     const TimePs span = params_.base_rtt;
     const TimePs least = std::max<TimePs>(span / kSampleWeightShare, 1);
     TimePs share = std::clamp(now - last_sample_, least, span);
-    // Every marked packet brings a SACK of its own and speaks for itself, not for the unmarked ones before it. Without
-    // this a single slow path among many would look like all of them.
+    // Every marked packet causes a SACK of its own; the mark does not apply to the unmarked packets before it.
+    // Otherwise a single slow path among many would count as all of them.
     if (sample.marked && sample.new_bytes > params_.mtu_bytes) {
       share = std::max(least, share * static_cast<TimePs>(params_.mtu_bytes) / static_cast<TimePs>(sample.new_bytes));
     }
@@ -175,9 +175,9 @@ void Nscc::adjust(TimePs now, std::uint64_t new_bytes) {
   last_adjust_ = now;
 }
 
-// The receiver's penalty (A.14.11). "In flight" is what was so before this SACK: then 64 in all SACKs of one RTT halves
-// the window and 127 leads to one packet per RTT. A packet of slack keeps what did not fit a whole packet from being
-// lost to the cap again and again.
+// The receiver's penalty (A.14.11). The base is the amount in flight before this SACK: 64 in all SACKs of one RTT then
+// halves the window, and 127 leads to one packet per RTT. One packet of slack keeps the cap from rounding down to whole
+// packets again and again.
 void Nscc::apply_penalty(const AckSample& sample) {
   if (!penalised_) {
     penalised_ = true;
@@ -186,8 +186,8 @@ void Nscc::apply_penalty(const AckSample& sample) {
   penalty_restores_ = sample.restore_cwnd;
   forget_increase();
   const std::uint64_t pen = std::min<std::uint64_t>(sample.rcv_cwnd_pen, 127);
-  const std::uint64_t inflight_before = sample.inflight_bytes + sample.new_bytes;
-  const std::uint64_t capped = std::min(window_, inflight_before + params_.mtu_bytes);
+  const std::uint64_t in_flight_before = sample.in_flight_bytes + sample.new_bytes;
+  const std::uint64_t capped = std::min(window_, in_flight_before + params_.mtu_bytes);
   const std::uint64_t cut = pen * sample.new_bytes / 128;
   set_window(capped > cut ? capped - cut : 0);
 }
@@ -198,13 +198,13 @@ void Nscc::end_penalty(bool restore) {
   if (restore || penalty_restores_) set_window(std::max(window_, window_before_penalty_));
 }
 
-void Nscc::congestion(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes) {
+void Nscc::congestion(TimePs now, std::uint64_t bytes, std::uint64_t in_flight_bytes) {
   start_clocks(now);
   bytes = std::min(bytes, kNewBytesMax);
   qa_trigger_ = true;
   undelayed_bytes_ = 0;
   fast_ = false;
-  if (quick_adapt(now, std::min(inflight_bytes, kNewBytesMax))) return;
+  if (quick_adapt(now, std::min(in_flight_bytes, kNewBytesMax))) return;
   if (bytes_to_ignore_ != 0) {
     bytes_to_ignore_ -= std::min(bytes_to_ignore_, bytes);
     return;
@@ -212,12 +212,12 @@ void Nscc::congestion(TimePs now, std::uint64_t bytes, std::uint64_t inflight_by
   set_window(window_ > bytes ? window_ - bytes : 0);  // A.14.10
 }
 
-// Once per base RTT + target: where hardly anything got through, fall to what did (A.14.8).
-bool Nscc::quick_adapt(TimePs now, std::uint64_t inflight_bytes) {
+// Once per base RTT + target: if hardly anything was delivered, cut the window to the delivered amount (A.14.8).
+bool Nscc::quick_adapt(TimePs now, std::uint64_t in_flight_bytes) {
   if (now <= qa_end_) return false;
   const TimePs period = base_rtt_ + params_.target_qdelay;
-  // Silence says nothing about what the network achieves: it comes from an idle application or a stalled host. Judge
-  // the next period instead.
+  // Silence carries no information about the network's capacity: the application is idle or the host stalled. Skip to
+  // the next period.
   const bool stale = now - qa_end_ > period;
   const bool congested = qa_trigger_ || average_delay_ > params_.qa_threshold;
   const bool starved = achieved_ < params_.max_window_bytes >> params_.qa_gate_shift;
@@ -227,7 +227,7 @@ bool Nscc::quick_adapt(TimePs now, std::uint64_t inflight_bytes) {
   qa_end_ = now + period;
   if (!params_.quick_adapt || stale || !congested || !starved || window_ <= fallback) return false;
   set_window(fallback);
-  bytes_to_ignore_ = inflight_bytes;
+  bytes_to_ignore_ = in_flight_bytes;
   forget_increase();
   ++quick_adapts_;
   return true;

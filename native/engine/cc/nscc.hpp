@@ -15,8 +15,8 @@ class Nscc final : public CongestionController {
 
   void on_sent(TimePs now, std::uint64_t bytes) override;
   void on_ack(TimePs now, const AckSample& sample) override;
-  void on_trim(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes, bool last_hop) override;
-  void on_loss(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes) override;
+  void on_trim(TimePs now, std::uint64_t bytes, std::uint64_t in_flight_bytes, bool last_hop) override;
+  void on_loss(TimePs now, std::uint64_t bytes, std::uint64_t in_flight_bytes) override;
   std::uint64_t window_bytes() const override { return window_; }
   CcStats stats() const override;
   void rebase(TimePs by) override;
@@ -34,8 +34,8 @@ class Nscc final : public CongestionController {
   void adjust(TimePs now, std::uint64_t new_bytes);
   void apply_penalty(const AckSample& sample);
   void end_penalty(bool restore);
-  void congestion(TimePs now, std::uint64_t bytes, std::uint64_t inflight_bytes);
-  bool quick_adapt(TimePs now, std::uint64_t inflight_bytes);
+  void congestion(TimePs now, std::uint64_t bytes, std::uint64_t in_flight_bytes);
+  bool quick_adapt(TimePs now, std::uint64_t in_flight_bytes);
   void start_clocks(TimePs now);
   void forget_increase();
   void set_window(Wide bytes);
@@ -44,7 +44,7 @@ class Nscc final : public CongestionController {
   std::uint64_t window_ = 0;
 
   TimePs base_rtt_;              // smallest sample so far
-  TimePs full_packet_base_rtt_;  // the same of packets with an MTU of payload
+  TimePs full_packet_base_rtt_;  // smallest sample of packets with an MTU of payload
   TimePs average_delay_ = 0;
   TimePs last_sample_ = 0;
   TimePs last_decrease_ = 0;

@@ -27,7 +27,7 @@ std::uint64_t proportional_gain(const CcConfig& config, const Params& params) {
   const Wide by_formula = Wide{params.bdp_bytes} * static_cast<std::uint64_t>(params.target_qdelay) * 4 *
                           params.mtu_bytes * kQ10 / (Wide{kReferenceBytes} * kReferenceDelay);
   if (config.proportional_cap_permille == 0) return narrow(by_formula, kWindowBytesMax);
-  // X.5.4. Never below a packet, or a small BDP would leave nothing to grow by.
+  // X.5.4. At least one packet, so that a small BDP leaves room for growth.
   const Wide cap =
       std::max(Wide{params.bdp_bytes} * config.proportional_cap_permille * kQ10 / 1000, Wide{params.mtu_bytes} * kQ10);
   return narrow(std::min(by_formula, cap), kWindowBytesMax);

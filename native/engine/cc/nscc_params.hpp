@@ -1,4 +1,4 @@
-// The quantities of NSCC derived from a CcConfig once (A.14.2): the published formulas in integers.
+// The parameters of NSCC, derived once from a CcConfig (A.14.2): the published formulas in integers.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Params {
   bool last_hop_delay = true;
 };
 
-// Any configuration gives usable parameters: values out of range are brought to the nearest limit.
+// Accepts any configuration: values out of range are clamped to the nearest limit.
 Params derive(const CcConfig& config);
 
 inline constexpr TimePs kRttMax = 100 * kPsPerSecond;  // longer samples and settings count as this long

@@ -143,7 +143,7 @@ enum Access : std::uint8_t {
   kRemoteWrite = 1,  // A peer may write into it through a QP of its protection domain, with the rkey.
 };
 
-// Outcome of a command. Peers never cause one: what peers do shows in counters, events and completions.
+// Outcome of a command. Peers never cause one: their actions are reported by counters, events and completions.
 enum class Status : std::uint8_t {
   kOk = 0,               // Done.
   kInvalidArgument = 1,  // EINVAL.

@@ -25,6 +25,9 @@ struct QpInitAttributes {
   std::uint32_t send_wr_max = 128;
   // Receives posted and not consumed.
   std::uint32_t recv_wr_max = 128;
+  // Data of the device's ordinary QPs waits while this one sends or receives data, for four fifths of the time at
+  // most.
+  bool urgent = false;
   // Protection domain.
   DomainId domain = 0;
 };
@@ -65,7 +68,7 @@ struct QpCapabilities {
   bool sack_transit = false;
 };
 
-// INIT to RTR: what the QP needs to receive.
+// INIT to RTR: settings for receiving.
 struct QpToRtr {
   // Ports of the peer.
   PeerId peer = 0;
@@ -75,19 +78,19 @@ struct QpToRtr {
   std::uint32_t rq_psn = 0;
   // Payload of a full packet. Above 4,096, and between the powers of two, the peer has to be openmrc, too.
   std::uint32_t payload_mtu = 4096;
-  // Receive window in units of 128 packets: what the peer may have in flight.
+  // Receive window in units of 128 packets: limit of the peer's packets in flight.
   std::uint8_t mpr_units = 32;
   // WRITE_IMM messages that the peer may have in flight.
   std::uint16_t wimm_max_dest = 32;
   // Abilities of both ends.
   QpCapabilities capabilities = {};
-  // A SACK is sent after so many bytes at the latest; every packet counts as 1,024 at least.
+  // A SACK is sent after this many bytes at the latest; every packet counts as at least 1,024.
   std::uint32_t sack_bytes = 4096;
   // A PSN above the window is answered with a NACK; otherwise it is dropped silently.
   bool nack_out_of_window = true;
 };
 
-// RTR to RTS: what the QP needs to send.
+// RTR to RTS: settings for sending.
 struct QpToRts {
   // PSN of the first packet sent.
   std::uint32_t sq_psn = 0;
@@ -109,14 +112,14 @@ struct QpToRts {
   std::uint32_t rc_window_packets = 64;
 };
 
-// Whether every number of a QpToRtr is one that its description allows.
+// True if every number of a QpToRtr is within the limits of its description.
 constexpr bool in_range(const QpToRtr& of) {
   return of.destination_qp <= 16'777'215 && of.rq_psn <= 16'777'215 && of.payload_mtu >= 256 &&
          of.payload_mtu <= 8192 && of.payload_mtu % 4 == 0 && of.mpr_units >= 1 && of.wimm_max_dest >= 1 &&
          of.sack_bytes >= 1 && of.sack_bytes <= 1'048'576;
 }
 
-// Whether every number of a QpToRts is one that its description allows.
+// True if every number of a QpToRts is within the limits of its description.
 constexpr bool in_range(const QpToRts& of) {
   return of.sq_psn <= 16'777'215 && of.mpr_units >= 1 && of.wimm_max >= 1 && of.timeout_exponent <= 24 &&
          of.linear_retries <= 7 && of.exponential_retries <= 25 &&

@@ -67,9 +67,9 @@ struct QpStats {
   // Messages received to the end.
   std::uint64_t received_messages = 0;
   // In flight now.
-  std::uint64_t inflight_packets = 0;
+  std::uint64_t in_flight_packets = 0;
   // In flight now, headers included.
-  std::uint64_t inflight_bytes = 0;
+  std::uint64_t in_flight_bytes = 0;
   // Lost and not sent again yet.
   std::uint64_t lost_pending = 0;
   // Smoothed round trip.
@@ -80,7 +80,7 @@ struct QpStats {
 
 // One plane of a QP whose planes are controlled one by one.
 struct PlaneStats {
-  // Limit of what is in flight. A plane that marks is limited by the controller instead, and this window does not
+  // Limit of the bytes in flight. A plane that marks is limited by the controller instead, and this window does not
   // change.
   std::uint64_t window_bytes = 0;
   // In flight now.

@@ -1,4 +1,4 @@
-// Building an EV set and choosing the EV of a packet; ev_states.cpp has the state machine.
+// Construction of an EV set and choice of the EV of a packet; ev_states.cpp has the state machine.
 #include "engine/paths/ev_set.hpp"
 
 #include <algorithm>
@@ -14,10 +14,10 @@ constexpr PortMask bit_of(PortId port) { return PortMask{1} << port; }
 
 }  // namespace
 
-// The search for one packet's EV.
+// State of the search for one packet's EV.
 struct EvSet::Search {
   TimePs now;
-  PortMask eligible;  // ports that are free, up and have an EV that can be used
+  PortMask eligible;  // ports that are free, up and have a usable EV
   EvIndex avoid;
   EvIndex reset = kNoEv;  // the one SKIP EV that this search has reset
   EvIndex found = kNoEv;
@@ -96,7 +96,7 @@ void EvSet::build_index() {
 
 EvIndex EvSet::find(std::uint32_t ev_value) const {
   std::size_t bucket = (ev_value * 0x9E3779B1U) >> bucket_shift_;
-  // Ends: at least half of the buckets are free.
+  // Terminates: at least half of the buckets are free.
   while (buckets_[bucket] != kNoEv) {
     if (entries_[buckets_[bucket]].ev.value == ev_value) return buckets_[bucket];
     bucket = (bucket + 1) & (buckets_.size() - 1);
@@ -104,7 +104,7 @@ EvIndex EvSet::find(std::uint32_t ev_value) const {
   return kNoEv;
 }
 
-// Universes mostly list one port after the other: a search through all EVs would go through those of the others first.
+// Universes mostly list one port after another: a scan of all EVs would first pass those of the other ports.
 EvSet::OfPort EvSet::find_of_port(PortId port, EvIndex start) const {
   const PortCounts& own = counts_[port];
   OfPort found;
@@ -152,7 +152,7 @@ EvIndex EvSet::next(TimePs now, PortMask free_ports, EvIndex avoid) {
   return search_rest(search);
 }
 
-// A selector that is no permutation may miss what is there: look at every position once, from a random one on.
+// A selector that is not a permutation may skip positions: visit each position once, from a random start.
 EvIndex EvSet::search_rest(Search& search) {
   const std::size_t start = rng_.below(slots_.size());
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -175,17 +175,17 @@ EvIndex EvSet::next_pinned(TimePs now, PortMask free_ports) {
       continue;
     }
     if ((free_ports & bit_of(slot.port)) == 0) return kNoEv;
-    // The rotation has one position: what it resets is all that it can use.
+    // The rotation has one position, so the EV that it resets is the only one available.
     if (slot.state == EvState::kSkip) set_state(now, slot.ev, EvState::kGood, EvCause::kCursor);
     return slot.ev;
   }
   return kNoEv;
 }
 
-// A position on an eligible port whose EV `takes` refused. The first SKIP EV passed is reset to GOOD but not used for
-// this packet, one reset a packet (A.11.7), unless the rotation finds nothing but SKIP (A.11.8). Whether it would is
-// known from the counts, so the search need not go all the way round. Positions on ports that are not eligible are not
-// passed: they were no candidates.
+// Handles a position on an eligible port whose EV `takes` refused. The first SKIP EV passed is reset to GOOD but not
+// used for this packet, one reset per packet (A.11.7), unless the rotation finds nothing but SKIP (A.11.8). The counts
+// show in advance whether it would, so the search need not complete the rotation. Positions on ineligible ports do not
+// count as passed.
 bool EvSet::try_slot(Search& search, const Slot& slot) {
   if (slot.state != EvState::kSkip || slot.ev == search.avoid) return false;
   const EvIndex index = slot.ev;
@@ -207,8 +207,8 @@ bool EvSet::try_slot(Search& search, const Slot& slot) {
   return nothing_else;
 }
 
-// Turns that eligible ports missed while they were busy come first, so that a wrap still uses every EV once when a
-// driver offers ports one at a time.
+// Turns that eligible ports missed while they were busy come first, so that a wrap still uses every EV once if a driver
+// offers ports one at a time.
 bool EvSet::try_deferred(Search& search) {
   for (;;) {
     const PortMask ports = deferred_ports_ & search.eligible;
@@ -231,7 +231,7 @@ bool EvSet::try_deferred(Search& search) {
 void EvSet::defer(std::uint32_t position) {
   const PortId port = slots_[position].port;
   Deferred& missed = deferred_[port];
-  // A port that is busy for long has missed these turns for good: its link is slower than the others.
+  // A port that stays busy loses these turns for good: its link is slower than the others.
   if (missed.count == kDeferredMax) return;
   missed.slots[(missed.first + missed.count) % kDeferredMax] = static_cast<std::uint16_t>(position);
   ++missed.count;
@@ -245,7 +245,7 @@ bool EvSet::only_usable(PortMask ports, EvIndex index) const {
   return counts_[entry.ev.port].usable == 1;
 }
 
-// Is there a GOOD active EV on `ports` besides `avoid`?
+// True if `ports` have a GOOD active EV besides `avoid`.
 bool EvSet::good_left(PortMask ports, EvIndex avoid) const {
   std::uint32_t good = 0;
   for (PortMask rest = ports; rest != 0; rest &= rest - 1) {
@@ -259,12 +259,12 @@ bool EvSet::good_left(PortMask ports, EvIndex avoid) const {
   return good != 0;
 }
 
-// A.11.9: lapse of SKIP.
+// A.11.9: expiry of SKIP.
 bool EvSet::lapsed(TimePs now, EvIndex index) const {
   return config_.skip_lapse > 0 && now - skip_since_[index] >= config_.skip_lapse;
 }
 
-// Marks on most paths no longer tell paths apart (A.11.16).
+// Marks on most paths carry no information about single paths (A.11.16).
 bool EvSet::half_marked() const { return config_.half_marked_rule && 2 * marked_count_ > active_count_; }
 
 void EvSet::hot_memory(HotMemory& memory) const {

@@ -1,8 +1,8 @@
-// The EV set of one QP: which paths may carry data, and the state machine that decides it (A.11, A.13).
+// The EV set of one QP: the paths that may carry data, and their state machine (A.11, A.13).
 //
-// An EV is one path on one port. The set holds as many active EVs per port as every other port has, plus a backup set;
-// its universe is fixed. Only GOOD EVs carry data. Nothing here reads a clock or sends: the requester asks `next()` when
-// it has a packet, reports what feedback says, and sends the probes that `next_probe()` names.
+// An EV is one path on one port. The set holds the same number of active EVs on every port, plus a backup set; its
+// universe is fixed. Only GOOD EVs carry data. The set neither reads a clock nor sends: the requester calls `next()`
+// for each packet, reports feedback, and sends the probes that `next_probe()` returns.
 #pragma once
 
 #include <array>
@@ -33,74 +33,75 @@ struct Ev {
   PortId port = 0;
 };
 
-// In a probe interval no more probes stay unanswered than this: a dead plane, or a host that is too busy to answer, takes
-// hundreds of EVs of every QP, and the probes of all of them would take what is left. Answers make room for others.
+// Limit on unanswered probes in one probe interval. A dead plane, or a host too busy to answer, affects hundreds of EVs
+// of every QP, and probes of all of them would take the remaining capacity. Answers free slots for more probes.
 inline constexpr std::uint32_t kProbesUnansweredMax = 4;
 
-// EV selection policy: the order in which the positions of the active set are tried. By name in a registry.
+// EV selection policy: the order in which positions of the active set are tried. Registered by name.
 class EvSelector {
  public:
   virtual ~EvSelector() = default;
-  // Feedback about the EV at `position`, for selectors that keep state of their own (REPS and the like). They are told
-  // before the set acts on it, and nothing about an EV that has lost its position.
+  // Feedback about the EV at `position`, for selectors with state of their own (such as REPS). Called before the set
+  // acts on the feedback, and never for an EV that has lost its position.
   virtual void on_feedback(TimePs now, std::uint32_t position, EvFeedback feedback) = 0;
-  // Position in [0, position_count) to try next; called until an EV is usable, at most 2 * position_count times a packet.
-  // Positions of the P ports in use alternate: position i belongs to the (i mod P)-th of them.
+  // Position in [0, position_count) to try next; called until an EV is usable, at most 2 * position_count times per
+  // packet. Positions of the P ports in use alternate: position i belongs to port (i mod P) of them.
   virtual std::uint32_t next(std::uint32_t position_count) = 0;
 
   // A selector that pins the QP to one path keeps returning the same position, waits while that position's port is
-  // merely busy, and moves on only when told by `leave` that the position cannot carry data any more.
+  // merely busy, and moves on only after `leave` reports that the position can no longer carry data.
   virtual bool pins() const { return false; }
   virtual void leave(std::uint32_t /*position*/) {}
-  // The clock was set back by `by`: for selectors that remember instants (`rebased` in base/time.hpp).
+  // The clock was set back by `by`: for selectors that store instants (`rebased` in base/time.hpp).
   virtual void rebase(TimePs /*by*/) {}
 };
 
-// Registered names: "mrc" (pseudo-random rotation, redrawn at each wrap), "random", "reps", "round_robin", "single", and
-// what register_ev_selector of custom_selector.hpp added. Returns nullptr for an unknown name.
+// Creates a selector by its registered name: "mrc" (pseudo-random rotation, redrawn at each wrap), "random", "reps",
+// "round_robin", "single", or a name added by register_ev_selector of custom_selector.hpp. Returns nullptr for an
+// unknown name.
 std::unique_ptr<EvSelector> make_ev_selector(std::string_view name, Rng rng);
 std::span<const std::string_view> ev_selector_names();
 
 class EvSet {
  public:
-  // At most kEvCountMax EVs, ports below kPortCountMax, and EV values that differ from each other: the echo on the wire
-  // names no port.
+  // True for at most kEvCountMax EVs with ports below kPortCountMax and distinct EV values: the echo on the wire
+  // carries no port.
   static bool valid_universe(std::span<const Ev> universe);
 
-  // Draws `active_per_port` EVs for each port out of `universe` at random (a port with fewer brings all it has and the
-  // other ports are cut to the same number, so that ports stay evenly loaded); the rest is the backup set.
+  // Draws `active_per_port` EVs for each port out of `universe` at random; the rest is the backup set. A port with
+  // fewer EVs contributes all of them and the other ports are cut to the same number, so that ports stay evenly loaded.
   // `universe` must pass valid_universe.
   EvSet(std::span<const Ev> universe, const EvSetConfig& config, std::unique_ptr<EvSelector> selector, Rng rng,
         EventSink* events, std::uint32_t qp);
 
-  // EV for the next packet (or burst): a usable active EV on a free port, not `avoid` unless nothing else is left.
-  // SKIP EVs that the cursor passes are reset by the section-11.2.2 rule: the first one only, and not used for this
-  // packet unless a whole rotation finds nothing else. kNoEv: no EV on a free port can be used now.
+  // EV for the next packet (or burst): a usable active EV on a free port, and not `avoid` unless nothing else is left.
+  // SKIP EVs that the cursor passes are reset by the rule of section 11.2.2: the first one only, and not used for this
+  // packet unless a whole rotation finds nothing else. kNoEv: no usable EV on a free port.
   EvIndex next(TimePs now, PortMask free_ports, EvIndex avoid = kNoEv);
 
   void on_feedback(TimePs now, EvIndex ev, EvFeedback feedback);
 
-  // Probes that are due of EVs that are ASSUMED_BAD or that min_active holds (ports that are down are not probed). kNoEv: none now on a free port.
+  // Next EV due for a probe: ASSUMED_BAD, or held by min_active, on a port that is up and free. kNoEv: none now.
   EvIndex next_probe(TimePs now, PortMask free_ports = ~PortMask{0});
   TimePs next_probe_time() const { return next_probe_time_; }
   void on_probe_answer(TimePs now, EvIndex ev, bool marked);
-  void on_probe_timeout(TimePs now, EvIndex ev);  // an unanswered probe starts the count of successes anew
+  void on_probe_timeout(TimePs now, EvIndex ev);  // an unanswered probe restarts the count of successes
 
   void rebase(TimePs by);
 
-  // Port state, local or learned from the peer: EVs of a port that is down are not chosen, whatever their state.
+  // Port state, local or reported by the peer: EVs of a port that is down are not chosen, whatever their state.
   void set_usable_ports(TimePs now, PortMask ports);
   PortMask usable_ports() const { return usable_ports_; }
-  PortMask ready_ports() const { return usable_ports_ & ready_ports_; }  // of these, where an active EV is GOOD or SKIP
+  PortMask ready_ports() const { return usable_ports_ & ready_ports_; }  // usable ports with an active GOOD or SKIP EV
 
-  // Controller operations (F.2). kNoEv-safe: false when the EV value is not in the universe.
+  // Controller operations (F.2). False for an EV value outside the universe.
   bool deny(TimePs now, std::uint32_t ev_value);
   bool enable(TimePs now, std::uint32_t ev_value);
 
   EvIndex find(std::uint32_t ev_value) const;  // kNoEv when unknown
-  // EVs of one port, the first of each kind from `start` on, going round; kNoEv where there is none.
+  // EVs of one port, the first of each kind from `start` on, with wrap-around; kNoEv if none exists.
   struct OfPort {
-    EvIndex trusted = kNoEv;  // with this one the others are not looked for
+    EvIndex trusted = kNoEv;  // once found, the search for the others ends
     EvIndex held = kNoEv;     // by min_active, although it lost data
     EvIndex bad = kNoEv;      // ASSUMED_BAD
     friend bool operator==(const OfPort&, const OfPort&) = default;
@@ -109,16 +110,17 @@ class EvSet {
   const Ev& ev(EvIndex index) const { return entries_[index].ev; }
   EvState state(EvIndex index) const { return entries_[index].state; }
   bool is_active(EvIndex index) const { return entries_[index].slot != kNoSlot; }
-  // Nothing speaks against this EV. `state` does not show it: an EV that lost data stays GOOD where min_active holds it.
+  // True if no evidence speaks against this EV. `state` is not enough: an EV that lost data stays GOOD while min_active
+  // holds it.
   bool trusted(EvIndex index) const;
   std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
-  // EVs that hold a position: never ASSUMED_BAD or DENIED ones. Below position_count() while planes lack replacements.
+  // EVs with a position, never ASSUMED_BAD or DENIED ones. Below position_count() while planes lack replacements.
   std::uint32_t active_count() const { return active_count_; }
   std::uint32_t position_count() const { return static_cast<std::uint32_t>(slots_.size()); }
-  bool pins() const { return pins_; }  // the selector keeps to one path
+  bool pins() const { return pins_; }  // the selector stays on one path
   const EvSetStats& stats() const { return stats_; }
   void hot_memory(HotMemory& memory) const;
-  std::size_t memory_bytes() const;  // this object and all that it owns, but for the selector
+  std::size_t memory_bytes() const;  // this object and all that it owns, without the selector
 
  private:
   static constexpr std::uint16_t kNoSlot = 0xFFFF;
@@ -131,7 +133,7 @@ class EvSet {
     std::uint16_t slot = kNoSlot;  // position in slots_; kNoSlot: backup, ASSUMED_BAD or DENIED
   };
 
-  // One position of the active set: all that the search for an EV reads, in four bytes.
+  // One position of the active set: the four bytes that the search for an EV reads.
   struct Slot {
     EvIndex ev = kNoEv;  // kNoEv: vacant
     PortId port = 0;
@@ -154,8 +156,8 @@ class EvSet {
     std::uint16_t positions = 0;
     std::uint16_t good = 0;    // active and GOOD
     std::uint16_t usable = 0;  // active and GOOD or SKIP
-    EvIndex first = kNoEv;     // of the port's EVs, all of which are between this one
-    EvIndex end = 0;           // and the one before this
+    EvIndex first = kNoEv;     // the port's EVs all lie between `first`
+    EvIndex end = 0;           // and `end`, exclusive
   };
 
   struct Search;
@@ -189,16 +191,16 @@ class EvSet {
   std::vector<Entry> entries_;
   std::vector<Slot> slots_;
   std::vector<std::uint16_t> buckets_;  // hash of the EV values, open addressing, kNoEv = free
-  std::vector<ProbeTimer> probes_;      // EVs to be probed by due time: the interval is one, so re-arming appends
+  std::vector<ProbeTimer> probes_;      // EVs to be probed, by due time; a single interval, so re-arming appends
   std::vector<TimePs> skip_since_;      // per EV, only when SKIP lapses by time
-  std::vector<bool> held_;              // per EV, empty until one is: in use because of min_active alone
+  std::vector<bool> held_;              // per EV, empty until first use: in use because of min_active alone
   std::unique_ptr<EvSelector> selector_;
   EventSink* events_;
   Rng rng_;
   EvSetConfig config_;
   TimePs next_probe_time_ = kNever;
   TimePs probes_since_ = 0;
-  std::uint32_t probes_unanswered_ = 0;  // of those sent since then
+  std::uint32_t probes_unanswered_ = 0;  // of the probes sent since then
   std::uint32_t qp_;
   std::uint32_t active_count_ = 0;
   std::uint32_t marked_count_ = 0;  // active and SKIP
@@ -207,7 +209,7 @@ class EvSet {
   PortMask ready_ports_ = 0;     // ports with an active EV that is GOOD or SKIP
   PortMask deferred_ports_ = 0;  // ports with missed turns
   std::uint8_t bucket_shift_ = 31;
-  std::uint8_t deferred_cursor_ = 0;  // port whose missed turns are looked at first
+  std::uint8_t deferred_cursor_ = 0;  // port whose missed turns are tried first
   bool pins_ = false;
   std::array<PortCounts, kPortCountMax> counts_{};
   std::array<Deferred, kPortCountMax> deferred_{};

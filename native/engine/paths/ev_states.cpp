@@ -32,8 +32,8 @@ constexpr EvCause cause_of(EvFeedback feedback) {
 
 }  // namespace
 
-// ASSUMED_BAD and DENIED do not listen to feedback (A.11.10): only probes and the controller lead out of them. A mark
-// on an EV that is SKIP already changes nothing, so marks do not extend the penalty (A.11.6).
+// ASSUMED_BAD and DENIED ignore feedback (A.11.10): only probes and the controller end them. A mark on an EV already in
+// SKIP changes nothing, so marks do not extend the penalty (A.11.6).
 void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
   MRC_ASSERT(ev < entries_.size());
   if (entries_[ev].slot != kNoSlot) selector_->on_feedback(now, entries_[ev].slot, feedback);
@@ -51,7 +51,8 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
     case EvFeedback::kLost:
     case EvFeedback::kTimeout:
       if (!carries_data(state)) return;
-      // A pinned QP moves to another plane: a successor on the same one, or an EV that the floor holds, may be as dead.
+      // A pinned QP moves to another plane: a successor on the same plane, or an EV held by min_active, may be dead as
+      // well.
       if (pins_ && entries_[ev].slot != kNoSlot) selector_->leave(entries_[ev].slot);
       if (at_floor(ev)) {
         ++stats_.floor_held;
@@ -66,7 +67,7 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
 
 EvIndex EvSet::next_probe(TimePs now, PortMask free_ports) {
   if (now < next_probe_time_) return kNoEv;
-  // X.6.2: a bound per interval.
+  // X.6.2: a limit per interval.
   if (now >= probes_since_ + config_.probe_interval) {
     probes_since_ = now;
     probes_unanswered_ = 0;
@@ -204,8 +205,8 @@ bool EvSet::trusted(EvIndex index) const {
   return carries_data(entries_[index].state) && (held_count_ == 0 || !held_[index]);
 }
 
-// An EV that the floor holds is probed like ASSUMED_BAD ones (X.6.1): where every EV of a set is held, probes alone
-// find out which of them work while the retry timer backs off.
+// An EV held by min_active is probed like ASSUMED_BAD ones (X.6.1): if every EV of a set is held, probes alone find
+// working ones while the retry timer backs off.
 void EvSet::hold(TimePs now, EvIndex index) {
   held_.resize(entries_.size());
   if (held_[index]) return;
@@ -214,7 +215,7 @@ void EvSet::hold(TimePs now, EvIndex index) {
   arm_probe(now + config_.probe_interval, index);
 }
 
-// Something that was sent over the EV arrived, or the EV goes out of use.
+// A packet sent over the EV has arrived, or the EV goes out of use.
 void EvSet::release(EvIndex index) {
   if (held_count_ == 0 || !held_[index]) [[likely]]
     return;

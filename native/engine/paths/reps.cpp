@@ -56,7 +56,7 @@ void Reps::forget(std::uint32_t position) {
   }
 }
 
-// Timeouts that exploring itself runs into do not freeze anew: it would never get to see the paths that work again.
+// Timeouts of exploration itself do not freeze again: the selector would never find the paths that recover.
 void Reps::suspect(TimePs now) {
   if (frozen_ || explore_left_ > 0) return;
   frozen_ = true;
@@ -69,7 +69,7 @@ void Reps::thaw(TimePs now) {
   explore_left_ = position_count_;
 }
 
-// Oldest first: the bits from `write_` on, round the ring, are in the order of age.
+// Oldest first: from `write_` on, with wrap-around, the bits are ordered by age.
 std::uint32_t Reps::take_fresh() {
   if (fresh_ == 0) return kNone;
   const int oldest = std::countr_zero(std::rotr(fresh_, write_));

@@ -1,11 +1,11 @@
 // REPS, "recycled entropies": a path that just delivered without a mark is the best guess for the next packet.
 //
-// Positions whose packets came back unmarked wait in a small ring and are used again, oldest first, each once. While
-// nothing waits, a rotation explores. After a timeout the selector freezes: for a while it sends only where packets are
-// known to have come back, used entries of the ring included, and explores one whole rotation when that time is over. A
-// loss inferred from later arrivals does not freeze: the EV set takes that one path away, and freezing for it costs more
-// than it saves. Source: the REPS paper and its artifact (ring of 8, freezing timeout 10 ms, frozen by timeouts). The EV
-// states work as for any selector.
+// Positions whose packets came back unmarked enter a small ring and are used again, oldest first, each once. While the
+// ring is empty, a rotation explores. After a timeout the selector freezes: for a period it sends only on positions
+// whose packets have come back, used entries of the ring included, and then explores one whole rotation. A loss
+// inferred from later arrivals does not freeze: the EV set removes that one path, and freezing would cost more than it
+// saves. Source: the REPS paper and its artifact (ring of 8, freezing timeout 10 ms, frozen by timeouts). The EV states
+// apply as for any selector.
 #pragma once
 
 #include <array>
@@ -44,12 +44,12 @@ class Reps final : public EvSelector {
 
   Rotation rotation_;
   TimePs thaws_at_ = 0;
-  std::uint32_t explore_left_ = 0;  // packets that explore whatever the ring holds
+  std::uint32_t explore_left_ = 0;  // packets that explore regardless of the ring
   std::uint32_t position_count_ = 0;
   std::array<std::uint16_t, kRingSize> ring_;
-  std::uint8_t fresh_ = 0;   // bit i: ring_[i] has come back since it was last used
+  std::uint8_t fresh_ = 0;   // bit i: ring_[i] has come back since its last use
   std::uint8_t write_ = 0;   // the oldest entry, overwritten next
-  std::uint8_t cursor_ = 0;  // next used entry to go round again while frozen
+  std::uint8_t cursor_ = 0;  // next used entry to repeat while frozen
   bool frozen_ = false;
 };
 

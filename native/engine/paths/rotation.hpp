@@ -1,4 +1,4 @@
-// A pseudo-random walk over positions that visits every one once a wrap and is redrawn at each wrap.
+// A pseudo-random walk that visits every position once per wrap and is redrawn at each wrap.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace openmrc {
 
-// Index XOR a random value where the count is a power of two, else a walk with a random start and a random stride that
-// has no divisor in common with the count. Ports alternate by position, and both walks keep that: any aligned group of as
-// many steps as there are ports visits every port once.
+// Index XOR a random value if the count is a power of two, else a walk with a random start and a random stride coprime
+// to the count. Ports alternate by position, and both walks preserve that: any aligned group of as many steps as there
+// are ports visits every port once.
 class Rotation {
  public:
   explicit Rotation(Rng rng) : rng_(rng) {}
@@ -35,7 +35,7 @@ class Rotation {
     offset_ = static_cast<std::uint32_t>(rng_.below(count_));
     stride_ = 0;
     if ((count_ & (count_ - 1)) == 0) return;
-    // Ends: the stride 1 always qualifies.
+    // Terminates: the stride 1 always qualifies.
     do {
       stride_ = 1 + static_cast<std::uint32_t>(rng_.below(count_ - 1));
     } while (std::gcd(stride_, count_) != 1);

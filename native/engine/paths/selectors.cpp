@@ -1,4 +1,4 @@
-// The EV selectors that come with the engine, and the registry of all.
+// The built-in EV selectors, and the registry of all selectors.
 #include <array>
 
 #include "engine/base/name_registry.hpp"
@@ -10,7 +10,7 @@
 namespace openmrc {
 namespace {
 
-// Base of selectors that leave all steering to the EV states.
+// Base of selectors that leave all reactions to the EV states.
 class StatelessFeedback : public EvSelector {
  public:
   void on_feedback(TimePs, std::uint32_t, EvFeedback) override {}
@@ -51,7 +51,7 @@ class RandomSpray final : public StatelessFeedback {
   Rng rng_;
 };
 
-// One path for as long as it can carry data, as a flow hashed by ECMP has: the baseline that spraying is compared with.
+// One path for as long as it can carry data, like a flow hashed by ECMP: the baseline for comparison with spraying.
 class SinglePath final : public StatelessFeedback {
  public:
   explicit SinglePath(Rng rng) : rng_(rng) {}
@@ -76,7 +76,7 @@ class SinglePath final : public StatelessFeedback {
   bool drawn_ = false;
 };
 
-// What makes a selector: for those from outside, `custom` says of which functions.
+// Factory of a selector; custom ones are built from the functions in `custom`.
 struct Entry {
   std::unique_ptr<EvSelector> (*make)(const Entry& self, Rng rng) = nullptr;
   CustomSelectorFunctions custom;

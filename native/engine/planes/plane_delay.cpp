@@ -13,7 +13,8 @@ constexpr TimePs kLargeLife = kPsPerSecond;
 
 }  // namespace
 
-// Acknowledgements mostly come back over one plane. A round trip with another way back says nothing about the queue.
+// Acknowledgements mostly come back over one plane. A round trip with another return path carries no information about
+// the queue.
 bool PlaneDelay::usual_way(TimePs now, TimePs rtt, Transit transit, PortId via) {
   if (via == via_) {
     strange_ways_ = 0;
@@ -22,8 +23,8 @@ bool PlaneDelay::usual_way(TimePs now, TimePs rtt, Transit transit, PortId via) 
   const bool first = via_ == kPortCountMax;
   if (!first && ++strange_ways_ < kStrangeWaysMax) return false;
   if (!first) {
-    // With what is queued on the way back, or anywhere where transit times are not known: so too long, which a short dip
-    // soon shows; too short a time would starve the plane.
+    // Includes the queue on the return path, or any queue if transit times are unknown. The result is too long rather
+    // than too short: a short drain corrects an overestimate, whereas an underestimate would starve the plane.
     base_ = rtt - std::clamp<TimePs>(above_transit_base(transit), 0, rtt - 1);
     idle_ = kNever;
     base_before_ = kNever;
@@ -36,7 +37,7 @@ bool PlaneDelay::usual_way(TimePs now, TimePs rtt, Transit transit, PortId via) 
   return true;
 }
 
-// A short packet passes switches sooner than a full one: where there are full ones, it would make them look delayed.
+// A short packet passes switches sooner than a full one; compared with it, full packets would look delayed.
 bool PlaneDelay::comparable(TimePs now, std::uint32_t packet_bytes) {
   if (packet_bytes >= large_bytes_ || now - large_seen_ > kLargeLife) {
     large_bytes_ = packet_bytes;
@@ -45,7 +46,7 @@ bool PlaneDelay::comparable(TimePs now, std::uint32_t packet_bytes) {
   return 2 * packet_bytes >= large_bytes_;
 }
 
-// Negative: less than it was known to be, of the values that are the same modulo the range.
+// Negative: below the known base. Values are compared modulo the range.
 TimePs PlaneDelay::above_transit_base(Transit transit) const {
   if (transit.range == 0 || transit_base_ == kNever) return 0;
   const TimePs above = (transit.time - transit_base_) % transit.range;
@@ -53,7 +54,7 @@ TimePs PlaneDelay::above_transit_base(Transit transit) const {
   return above < -transit.range / 2 ? above + transit.range : above;
 }
 
-// How much of the delay of a round trip is on the way there.
+// Share of a round trip's delay that lies on the forward path.
 TimePs PlaneDelay::queue_of(TimePs rtt, Transit transit) {
   const TimePs delay = std::max<TimePs>(rtt - base(), 0);
   if (transit.range == 0) return delay;

@@ -1,8 +1,8 @@
-// Round trips of one plane: idle time, queueing delay above it, and how much of that is noise.
+// Round trips of one plane: idle time, queueing delay above it, and the noise in that delay.
 //
-// Transit times, where the peer tells them, show how much of the delay is on the way there. Clocks differ by an unknown
-// constant and drift, so the transit without a queue is only known within bounds: no more than any that was seen, no less
-// than one that was seen less all of the delay of its round trip.
+// Transit times, if the peer reports them, separate the delay of the forward path. Clocks differ by an unknown constant
+// and drift, so the transit without a queue is known within bounds only: at most the smallest transit seen, at least a
+// transit seen less the whole delay of its round trip.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace openmrc {
 
-// Arrival less sending, on the clocks of both ends, modulo `range`.
+// Arrival time less sending time, on the clocks of both ends, modulo `range`.
 struct Transit {
   TimePs time = 0;
   TimePs range = 0;  // 0: not known
@@ -23,36 +23,37 @@ struct Transit {
 
 class PlaneDelay {
  public:
-  // One round trip of a packet of `packet_bytes`, whose acknowledgement came back over plane `via`. False: it is not
-  // comparable with the others (a short packet among full ones, an unusual way back) and was left out.
+  // Adds the round trip of a packet of `packet_bytes` whose acknowledgement came back over plane `via`. False: not
+  // comparable with the others (a short packet among full ones, an unusual return path) and left out.
   bool add(TimePs now, TimePs rtt, Transit transit, std::uint32_t packet_bytes, PortId via);
-  // Round trip of a short packet that met no queue of ours: at most so long, and what a full one takes more, is idle time.
+  // Round trip of a short packet that met no queue of ours: an upper bound of the idle time, apart from the longer
+  // serialisation of a full packet.
   void set_idle(TimePs now, TimePs rtt, PortId via);
   void allow(TimePs full_packet) { full_packet_ = full_packet; }
-  // Forgets the samples, but not the idle time.
+  // Forgets the samples but keeps the idle time.
   void restart();
   void begin_epoch();
   void rebase(TimePs by);
 
   bool sampled() const { return smoothed_ > 0; }
   bool settled() const { return count_ > kRecent; }  // enough samples for `least_of(kRecent)`
-  TimePs base() const;  // idle round trip: least of the last ten to twenty seconds, and of questions
+  TimePs base() const;  // idle round trip: least of the last ten to twenty seconds, probes included
   TimePs smoothed() const { return smoothed_; }
-  // What a round trip takes now but for the queue that our packets meet: the idle time, and the queue on the way back.
+  // Current round trip without the queue that our packets meet: the idle time plus the queue on the return path.
   TimePs unqueued() const { return std::max(base(), unqueued_); }
-  TimePs smoothed_forward() const;                 // `smoothed` but for the queue on the way back
+  TimePs smoothed_forward() const;                 // `smoothed` without the queue on the return path
   TimePs deviation() const { return deviation_; }  // mean, from the smoothed value
   // Queueing delay of our packets: least of the last `samples`, at most kRecent.
   TimePs least_of(std::uint32_t samples) const;
-  // Of this epoch; the last kRecent count where there are so many samples that its beginning is old news.
+  // Of this epoch; of the last kRecent samples if these cover less than the epoch.
   TimePs epoch_queue() const;
   std::uint32_t epoch_samples() const { return epoch_samples_; }
-  // Largest of this epoch and the one before, of any sample; 0 where transit times are not known: then hosts that are busy
+  // Largest of this epoch and the previous one, over all samples; 0 if transit times are unknown, as busy hosts then
   // look like queues.
   TimePs peak() const { return std::max(epoch_peak_, epoch_peak_before_); }
-  TimePs high() const;                     // largest `least_of(4)` of this epoch and the one before
-  TimePs noise() const { return noise_; }  // how far samples lie above the least of their time
-  // True once after the way back changed: the idle time has to be found anew.
+  TimePs high() const;                     // largest `least_of(4)` of this epoch and the previous one
+  TimePs noise() const { return noise_; }  // distance of samples above the least of their period
+  // True once after the return path changed: the idle time has to be measured again.
   bool take_way_changed();
 
   static constexpr std::uint32_t kRecent = 8;
@@ -74,13 +75,13 @@ class PlaneDelay {
   TimePs noise_ = 50 * kPsPerUs;
   TimePs epoch_least_ = kNever, epoch_high_ = 0, epoch_high_before_ = 0;
   TimePs epoch_peak_ = 0, epoch_peak_before_ = 0;
-  TimePs large_seen_ = kLongAgo;  // when a packet of `large_bytes_` was last sampled
+  TimePs large_seen_ = kLongAgo;  // instant of the latest sample with a packet of `large_bytes_`
   TimePs idle_ = kNever, idle_since_ = kLongAgo;
   PortId idle_via_ = kPortCountMax;
-  TimePs full_packet_ = 250 * kPsPerUs;  // that a full packet takes longer than a short one, at most
+  TimePs full_packet_ = 250 * kPsPerUs;  // upper bound of the extra time of a full packet over a short one
   std::uint32_t epoch_samples_ = 0;
   std::uint32_t large_bytes_ = 0;
-  std::uint32_t strange_ways_ = 0;  // samples that came another way, in a row
+  std::uint32_t strange_ways_ = 0;  // consecutive samples with another return path
   PortId via_ = kPortCountMax;
   bool way_changed_ = false;
 };

@@ -11,14 +11,14 @@ constexpr TimePs kTarget = 250 * kPsPerUs;
 constexpr TimePs kTargetMax = 3'500 * kPsPerUs;
 constexpr TimePs kTargetShare = 16;
 constexpr TimePs kTargetMin = 60 * kPsPerUs;
-constexpr std::int64_t kSlowLink = 12'500'000;  // bytes a second: a full packet takes no longer than there
+constexpr std::int64_t kSlowLink = 12'500'000;  // bytes per second; above it serialisation is negligible
 constexpr TimePs kEpoch = 4 * kPsPerMs;
-constexpr std::uint32_t kEpochSamples = 3;  // that an epoch is judged by
-constexpr TimePs kNoise = 300 * kPsPerUs;   // a queue below this is not told from jitter
+constexpr std::uint32_t kEpochSamples = 3;  // minimum for the judgement of an epoch
+constexpr TimePs kNoise = 300 * kPsPerUs;   // a queue below this is indistinguishable from jitter
 constexpr std::uint32_t kBlockPackets = 400;
 constexpr std::uint32_t kManyLost = 8;
 constexpr std::int64_t kManyLostPpm = 50'000;
-constexpr std::int64_t kRandomPpmMax = 100'000;  // more than a tenth is never taken for random loss
+constexpr std::int64_t kRandomPpmMax = 100'000;  // a larger share is never taken for random loss
 constexpr std::int64_t kLossMarginPpm = 1'000;
 constexpr std::uint32_t kUndecidedPackets = 10 * kBlockPackets;
 constexpr TimePs kTargetRecovery = 10 * kPsPerSecond;  // after a response to losses
@@ -28,10 +28,10 @@ constexpr std::int64_t kStartPackets = 8;
 constexpr std::int64_t kStartBytes = 12'000;
 constexpr std::int64_t kWindowPacketsMin = 2;
 constexpr std::int64_t kEpochPacketsMin = kEpochSamples + 1;
-constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel cuts up
+constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel segments
 constexpr TimePs kBurstTime = 600 * kPsPerUs;
 constexpr TimePs kBurstTrialMax = 30 * kPsPerSecond;
-constexpr TimePs kCredit = kPsPerMs;  // pacing makes up for a sender that woke so late
+constexpr TimePs kCredit = kPsPerMs;  // lateness of a sender that pacing makes up for
 constexpr std::int64_t kStepOne = 1 << 16;
 
 // Ceilings.
@@ -97,7 +97,7 @@ void PlaneWindow::rebase(TimePs by) {
   }
 }
 
-// A sender that wakes late sends what it missed, in bursts that the plane has been seen to hold.
+// A sender that wakes late sends the missed amount, in bursts no longer than the plane is known to hold.
 void PlaneWindow::on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight_bytes) {
   epoch_in_flight_ = std::max(epoch_in_flight_, in_flight_bytes);
   if (pace_ == 0) return;
@@ -105,8 +105,9 @@ void PlaneWindow::on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight
   next_send_ = std::max(next_send_, now - time_for(credit, pace_)) + time_for(bytes, pace_);
 }
 
-// On a long path a short queue hardly moves the window: two streams would take minutes to share, and one would take seconds
-// to notice that the other has left. So the queue is a share of the path there, as far as the buffer is known to hold it.
+// On a long path a short queue hardly moves the window: two streams would take minutes to reach a fair share, and one
+// stream would take seconds to notice that the other has left. The queue is therefore a share of the path's length,
+// within the known size of the buffer.
 TimePs PlaneWindow::target() const {
   if (target_ < kTarget) return short_target();
   const TimePs share = delay_.base() / kTargetShare;
@@ -116,15 +117,15 @@ TimePs PlaneWindow::target() const {
 TimePs PlaneWindow::short_target() const {
   const TimePs round = std::max(delay_.smoothed(), 100 * kPsPerUs);
   const std::int64_t rate = std::max<std::int64_t>({delivered_rate_, rate_of(window_, round) / 2, 1});
-  // Acknowledgements that tell of many packets at once let the queue swing by so much.
+  // Acknowledgements of many packets at once let the queue swing by that amount.
   const TimePs swing = time_for(acked_at_once_ + 2 * packet_bytes_, rate);
   const TimePs wanted = target_ + swing;
   if (target_ >= kTarget) return std::min(kTargetMax, wanted);
   return std::min(kTargetMax, std::max(target_, std::min(wanted, overflow_ / 3)));
 }
 
-// A burst costs its sender and its receiver little more than a packet does, so that slow planes get bursts of some time; but
-// not where a buffer has turned out to be short.
+// A burst costs its sender and receiver hardly more than a packet, so slow planes get bursts of a certain duration,
+// unless a buffer has turned out to be short.
 void PlaneWindow::size_burst() {
   const bool short_buffer = starting_ || ceiling_ > 0 || target_ < kTarget;
   const TimePs span = short_buffer ? short_target() / 2 : std::max(short_target() / 2, kBurstTime);
@@ -133,7 +134,7 @@ void PlaneWindow::size_burst() {
       std::max(std::min({std::max(wanted, 2 * packet_bytes_), burst_cap_bytes_, kBurstBytesMax}), packet_bytes_);
 }
 
-// Never so much that a receiver which pauses for a moment must lose it, unless the path itself holds it.
+// Bounded so that a receiver may pause for a moment without loss, unless the path itself holds more.
 void PlaneWindow::bound_window() {
   window_ = std::max(window_, kWindowPacketsMin * packet_bytes_);
   if (buffer_bytes_ == 0 || delivered_rate_ == 0) return;
@@ -177,7 +178,7 @@ void PlaneWindow::note_start_losses(TimePs now, const PlaneProgress& progress) {
     return;
   }
   if (epoch_lost_ < 4) return;
-  if (bursts_too_long() && burst_bytes_ > 2 * packet_bytes_) {  // the burst is too much, not the rate
+  if (bursts_too_long() && burst_bytes_ > 2 * packet_bytes_) {  // the burst is too long, not the rate too high
     burst_cap_bytes_ = std::max(2 * packet_bytes_, burst_bytes_ / 4);
     lost_early_ = lost_late_ = 0;
     epoch_lost_ = epoch_acked_ = 0;
@@ -193,7 +194,7 @@ void PlaneWindow::note_start_losses(TimePs now, const PlaneProgress& progress) {
 
 void PlaneWindow::grow_start(const PlaneFeedback& feedback, const PlaneProgress& progress) {
   if (start_held_ && reached(progress.delivered_order + 1, start_hold_)) start_held_ = false;
-  // A window that the application does not fill is no evidence of a higher rate.
+  // A window that the application does not fill is no evidence for a higher rate.
   const bool used = 2 * (progress.in_flight_bytes + feedback.acked_bytes) > window_;
   if (!start_held_ && used) window_ += feedback.acked_bytes;
   if (!delay_.sampled()) return;
@@ -230,11 +231,25 @@ bool PlaneWindow::epoch_over(TimePs now, const PlaneProgress& progress) const {
          delay_.epoch_samples() >= kEpochSamples;
 }
 
+void PlaneWindow::resume(TimePs now, std::uint32_t next_order) {
+  begin_epoch(now, {.next_order = next_order});
+  filling_ = true;
+}
+
+void PlaneWindow::begin_epoch(TimePs now, const PlaneProgress& progress) {
+  delay_.begin_epoch();
+  epoch_order_ = progress.next_order;
+  epoch_began_ = now;
+  epoch_acked_ = epoch_lost_ = 0;
+  epoch_acked_bytes_ = 0;
+  epoch_in_flight_ = progress.in_flight_bytes;
+}
+
 void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
   const TimePs span = now - epoch_began_;
   const TimePs queue = delay_.epoch_queue();
   const std::int64_t rate = rate_of(epoch_acked_bytes_, span);
-  if (!starting_) {
+  if (!starting_ && !filling_) {
     delivered_rate_ = delivered_rate_ == 0 ? rate : delivered_rate_ + (rate - delivered_rate_) * 3 / 10;
     if (reached(epoch_order_, block_after_)) {
       block_.lost += epoch_lost_;
@@ -254,16 +269,12 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
   }
   rate_before_ = last_rate_;
   last_rate_ = rate;
-  delay_.begin_epoch();
-  epoch_order_ = progress.next_order;
-  epoch_began_ = now;
-  epoch_acked_ = epoch_lost_ = 0;
-  epoch_acked_bytes_ = 0;
-  epoch_in_flight_ = progress.in_flight_bytes;
+  filling_ = false;
+  begin_epoch(now, progress);
 }
 
-// Bursts longer than the buffer lose their ends, not their beginnings. True: that is what the losses are. After a while
-// longer ones are tried again, since the buffer may have been full of something else, as at the start.
+// Bursts longer than the buffer lose their last packets, not their first. True: the losses have that cause. Longer
+// bursts are tried again after a while, since the buffer may have been full of other traffic, as at the start.
 bool PlaneWindow::judge_bursts(TimePs now) {
   if (bursts_too_long()) {
     const bool shortened = burst_bytes_ > 2 * packet_bytes_;
@@ -282,7 +293,7 @@ bool PlaneWindow::judge_bursts(TimePs now) {
   return false;
 }
 
-// True: this block lost more than the plane loses anyway.
+// True: this block lost more than the plane's background loss.
 bool PlaneWindow::judge_block(TimePs now, bool bursts_overflow) {
   if (undecided(block_)) return false;
   const Block block = block_;
@@ -301,11 +312,12 @@ bool PlaneWindow::judge_block(TimePs now, bool bursts_overflow) {
   return true;
 }
 
-// More than usual, but so few that it may be chance: the next packets tell. Where nothing is lost as a rule each loss counts.
+// More than usual, but few enough to be chance: the next packets decide. On a plane without background loss each loss
+// counts.
 bool PlaneWindow::undecided(const Block& block) const {
   if (background_ppm_ < kLossMarginPpm / 10 || block.packets >= kUndecidedPackets) return false;
   if (block.lost_ppm() > kManyLostPpm) return false;
-  // Three standard deviations of a Poisson distribution; in millionths of a packet.
+  // Three standard deviations of a Poisson distribution, in millionths of a packet.
   const std::int64_t usual = block.packets * (2 * background_ppm_ + kLossMarginPpm);
   const std::int64_t beyond = block.lost * kPpm - usual;
   return beyond > 0 && scaled(beyond, beyond, kPpm) < 9 * usual;
@@ -324,7 +336,7 @@ void PlaneWindow::end_pulse_lossy(TimePs now, std::int64_t rate) {
     const std::int64_t tried = ceiling_ + scaled(ceiling_, pulse_gain_ppm_, kPpm);
     ceiling_ = std::max(ceiling_, std::min(rate - rate * 3 / 100, tried));
   }
-  if (2 * pulse_gain_ppm_ > 3 * kPulseGainPpm) {  // a large one overshot: a small one may fit
+  if (2 * pulse_gain_ppm_ > 3 * kPulseGainPpm) {  // a large one overshot: try a small one
     ceiling_since_ = now - pulse_interval_ * 7 / 10;
   } else {
     pulse_interval_ = std::min(kPulseIntervalMax, pulse_interval_ * 3 / 2);
@@ -334,7 +346,7 @@ void PlaneWindow::end_pulse_lossy(TimePs now, std::int64_t rate) {
   pulse_gain_ppm_ = 0;
 }
 
-// Slows down and looks whether that helps. If it does not, several times, the losses are not ours.
+// Slows down and observes the losses. If they continue after several reductions, this QP does not cause them.
 void PlaneWindow::test_response(TimePs now, std::int64_t share_ppm, std::int64_t rate) {
   const TimePs high = delay_.high();
   const bool over = high > std::max(target() + target() / 2, kNoise) || share_ppm > kRandomPpmMax;
@@ -374,8 +386,8 @@ void PlaneWindow::shrink_target(bool over, std::int64_t rate) {
       std::min(window_, std::max(kWindowPacketsMin * packet_bytes_, bytes_in(seen, delay_.unqueued() + target())));
 }
 
-// As many packets as an epoch has to sample. At a lower rate each judgement of losses that slowing down does not cure would
-// take longer than the last, and the plane come to a stand.
+// Enough packets for an epoch's samples. At a lower rate each judgement of losses that a reduction does not cure would
+// take longer than the previous one, and the plane would come to a standstill.
 std::int64_t PlaneWindow::least_rate() const {
   return std::max<std::int64_t>(rate_of(kEpochPacketsMin * packet_bytes_, std::max(kEpoch, delay_.smoothed())), 1);
 }
@@ -392,7 +404,7 @@ void PlaneWindow::lower_ceiling(TimePs now, std::int64_t share_ppm, std::int64_t
   pulse_gain_ppm_ = 0;
 }
 
-// False: the queue shows in the round trip by now, so that the window can follow it.
+// False: the queue has become visible in the round trip, so the window can follow it.
 bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
   if (2 * delay_.high() > 3 * kNoise && queue > kNoise) {
     ceiling_ = 0;
@@ -407,7 +419,7 @@ bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
   if (pulse_end_ > 0 && now < pulse_end_) pace_ = ceiling_ + scaled(ceiling_, pulse_gain_ppm_, kPpm);
   const std::int64_t expected = 2 + scaled(2 * background_ppm_, block_.packets, kPpm);
   if (pulse_end_ > 0 && now > pulse_verdict_ && block_.lost <= expected) {
-    // A pulse that was not filled, for want of data or of processor time, has shown nothing.
+    // A pulse that was not filled, for lack of data or processor time, proves nothing.
     const std::int64_t filled = std::max({last_rate_, rate_before_, delivered_rate_});
     if (queue < kNoise && filled > ceiling_ - ceiling_ / 10) {
       ceiling_ += scaled(ceiling_, pulse_gain_ppm_ * 7 / 10, kPpm);
@@ -423,7 +435,8 @@ bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
   return true;
 }
 
-// FAST's law: the window that would leave a queue of `target`, half of the way each epoch; more where no queue shows.
+// FAST's law: moves half of the way each epoch to the window that leaves a queue of `target`; faster while no queue
+// shows.
 void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   const TimePs base = std::max<TimePs>(delay_.unqueued(), 1);
   const TimePs wanted = target();
@@ -432,7 +445,7 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   if (used || ratio < kStepOne) {
     std::int64_t step = (ratio - kStepOne) / 2;
     const bool undelayed = queue < std::max(wanted / 4, delay_.noise());
-    // Between two bursts a short buffer runs empty, and shows no queue though the next burst fills it.
+    // A short buffer runs empty between two bursts and shows no queue, although the next burst fills it.
     const bool full = buffer_ > 0 && delay_.peak() > buffer_ / 8 * 5;
     if (full) step = std::min<std::int64_t>(step, 0);
     if (undelayed && !lossy && !full) {
@@ -447,17 +460,18 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
     }
     window_ += scaled(window_, step, kStepOne);
   }
-  if (!lossy && buffer_ > 0) buffer_ += scaled(buffer_, span, kBufferGrowth);  // it may not have been ours alone
+  if (!lossy && buffer_ > 0) buffer_ += scaled(buffer_, span, kBufferGrowth);  // other traffic may have shared it
   window_ = std::max(window_, kWindowPacketsMin * packet_bytes_);
   const TimePs round = std::max(base, std::min(delay_.smoothed(), base + queue));
   pace_ = std::max<std::int64_t>(rate_of(window_ + window_ / 20, round), 1);
 }
 
-// A queue that never empties hides how long the idle round trip is.
+// A queue that never empties hides the idle round trip.
 void PlaneWindow::drain(TimePs now, TimePs queue) {
   const TimePs base = std::max<TimePs>(delay_.base(), 1);
   if (drain_end_ > 0 && now > drain_end_) {
-    if (base < drain_base_ - target() / 2) drain_due_ = now + 100 * kPsPerMs;  // it had been too long: look again
+    if (base < drain_base_ - target() / 2)
+      drain_due_ = now + 100 * kPsPerMs;  // the old value was too long: measure again
     drain_end_ = 0;
   }
   if (now <= drain_due_) return;

@@ -13,7 +13,7 @@
 
 namespace openmrc {
 
-// What one acknowledgement told about the packets of one plane.
+// Contents of one acknowledgement about the packets of one plane.
 struct PlaneFeedback {
   std::int64_t acked_bytes = 0;
   std::uint32_t acked_packets = 0, lost_packets = 0;
@@ -26,37 +26,41 @@ struct PlaneFeedback {
 
 // Packets of a plane are counted in the order of sending.
 struct PlaneProgress {
-  std::uint32_t next_order = 0;       // of the packet to be sent next
-  std::uint32_t delivered_order = 0;  // one above the latest that is known to have arrived
+  std::uint32_t next_order = 0;       // of the next packet to send
+  std::uint32_t delivered_order = 0;  // one above the latest packet known to have arrived
   std::int64_t in_flight_bytes = 0;   // after the feedback
 };
 
 class PlaneWindow {
  public:
-  // `packet_bytes`: nominal size of a full packet. `buffer_bytes`: what the receiver's socket holds of one plane, for
-  // windows beyond what the path itself holds; 0: unknown.
+  // `packet_bytes`: nominal size of a full packet. `buffer_bytes`: capacity of the receiver's socket for one plane, for
+  // windows beyond the capacity of the path; 0: unknown.
   void start(std::uint32_t packet_bytes, std::int64_t buffer_bytes);
-  // After the plane was silent: what was known of it may be wrong.
+  // After silence of the plane: discards state that may have become wrong.
   void restart(TimePs now, std::uint32_t next_order);
+
+  // Nothing might be sent for a while, so that queues ran empty: the epoch that fills them again is not judged.
+  void resume(TimePs now, std::uint32_t next_order);
 
   void on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight_bytes);
   void on_feedback(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress);
-  // The same for a plane that something else controls: round trips alone.
+  // Feedback for a plane under another controller: round trips only.
   void observe(TimePs now, const PlaneFeedback& feedback);
   void rebase(TimePs by);
 
-  // Bytes that may be in flight now.
+  // Limit on the bytes in flight at `now`.
   std::int64_t window_bytes(TimePs now) const { return now < drain_end_ ? drain_window_ : window_; }
-  TimePs next_send() const { return next_send_; }  // pacing; an instant that has passed: now
+  TimePs next_send() const { return next_send_; }  // pacing; a past instant means at once
   std::int64_t burst_bytes() const { return burst_bytes_; }
-  std::int64_t rate() const { return delivered_rate_; }  // smoothed, bytes a second; 0: not known yet
-  std::int64_t pace() const { return pace_; }            // bytes a second; 0: not limited yet
+  std::int64_t rate() const { return delivered_rate_; }  // smoothed, bytes per second; 0: unknown
+  std::int64_t pace() const { return pace_; }            // bytes per second; 0: not limited yet
   TimePs target() const;
   const PlaneDelay& delay() const { return delay_; }
   void set_idle(TimePs now, TimePs rtt, PortId via) { delay_.set_idle(now, rtt, via); }
   bool starting() const { return starting_; }
   std::int64_t background_loss_ppm() const { return background_ppm_; }
-  // A SACK is asked for at the end of each burst: the byte trigger alone would tell too late of a window like this.
+  // True if the end of each burst requests a SACK: with a window this small, the byte trigger alone would come too
+  // late.
   bool small() const { return window_ < kSmallWindowBytes; }
 
  private:
@@ -74,7 +78,7 @@ class PlaneWindow {
   };
 
   std::int64_t start_window() const;
-  TimePs short_target() const;  // of a path without a length of its own
+  TimePs short_target() const;  // of a path with a negligible length
   bool bursts_too_long() const { return lost_late_ > 3 * lost_early_ + 3; }
   void note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress);
   void note_start_losses(TimePs now, const PlaneProgress& progress);
@@ -85,6 +89,7 @@ class PlaneWindow {
   void bound_window();
 
   bool epoch_over(TimePs now, const PlaneProgress& progress) const;
+  void begin_epoch(TimePs now, const PlaneProgress& progress);
   void end_epoch(TimePs now, const PlaneProgress& progress);
   bool judge_bursts(TimePs now);
   bool judge_block(TimePs now, bool bursts_overflow);
@@ -106,11 +111,11 @@ class PlaneWindow {
   std::int64_t pace_ = 0;
   std::int64_t burst_bytes_ = 0, burst_cap_bytes_ = 0;
   std::int64_t delivered_rate_ = 0, last_rate_ = 0, rate_before_ = 0;
-  std::int64_t acked_at_once_ = 0;  // smoothed bytes that one acknowledgement tells of
+  std::int64_t acked_at_once_ = 0;  // smoothed bytes per acknowledgement
   TimePs next_send_ = 0;
-  TimePs target_ = 0;    // queue that is aimed at
+  TimePs target_ = 0;    // queue to aim at
   TimePs overflow_ = 0;  // queue at which the buffer overflowed; 0: never seen
-  TimePs buffer_ = 0;    // the longest queue at that time; 0: not known
+  TimePs buffer_ = 0;    // longest queue at that time; 0: unknown
   bool starting_ = true;
   std::uint32_t start_hold_ = 0;  // no growth before a packet of this order has arrived
   bool start_held_ = false;
@@ -120,28 +125,29 @@ class PlaneWindow {
   std::uint32_t epoch_order_ = 0;
   std::uint32_t epoch_acked_ = 0, epoch_lost_ = 0;
   std::int64_t epoch_acked_bytes_ = 0, epoch_in_flight_ = 0;
+  bool filling_ = false;  // the epoch fills queues that ran empty
   std::int32_t undelayed_epochs_ = 0;
 
   // Losses.
   Block block_;
-  std::uint32_t block_after_ = 0;  // packets before this order were under way at the last reaction and do not count
+  std::uint32_t block_after_ = 0;  // earlier packets were in flight at the last reaction and do not count
   std::uint32_t lost_early_ = 0, lost_late_ = 0;
   TimePs bursts_judged_ = 0;
-  TimePs burst_trial_ = 250 * kPsPerMs;  // until longer bursts are tried
+  TimePs burst_trial_ = 250 * kPsPerMs;  // wait before longer bursts are tried
   std::int64_t background_ppm_ = 0;
-  std::uint32_t responses_ = 0;  // reactions to losses in a row that did not cure them
+  std::uint32_t responses_ = 0;  // consecutive reactions to losses that did not cure them
   std::int64_t responses_ppm_ = 0;
   TimePs saved_target_ = 0, saved_overflow_ = 0, saved_buffer_ = 0;
   std::int64_t saved_ceiling_ = 0, saved_window_ = 0;
 
-  // A buffer that is too short to see: rate that overflows it, and pulses that look higher.
+  // Ceiling, for a buffer too short to measure: the rate that overflows it, and pulses above it.
   std::int64_t ceiling_ = 0;
   TimePs ceiling_since_ = 0;
   TimePs pulse_interval_ = 0;
   TimePs pulse_end_ = 0, pulse_verdict_ = 0;  // 0: no pulse
   std::int64_t pulse_gain_ppm_ = 0;
 
-  // Short dips that show the idle round trip.
+  // Drains: short dips that reveal the idle round trip.
   TimePs drain_due_ = 0, drain_end_ = 0, drain_base_ = 0;
   std::int64_t drain_window_ = 0;
 };

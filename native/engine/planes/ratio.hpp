@@ -1,4 +1,4 @@
-// Products of sizes, rates and times that do not fit 64 bits before they are divided.
+// Products of sizes, rates and times that exceed 64 bits before their division.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ constexpr std::int64_t scaled(std::int64_t value, std::int64_t numerator, std::i
   return static_cast<std::int64_t>(Int128{value} * numerator / denominator);
 }
 
-// Rates are bytes a second.
+// Rates are in bytes per second.
 constexpr std::int64_t bytes_in(std::int64_t rate, TimePs time) { return scaled(rate, time, kPsPerSecond); }
 constexpr TimePs time_for(std::int64_t bytes, std::int64_t rate) { return scaled(bytes, kPsPerSecond, rate); }
 constexpr std::int64_t rate_of(std::int64_t bytes, TimePs time) { return scaled(bytes, kPsPerSecond, time); }

@@ -1,4 +1,4 @@
-// What the two halves of one QP share, and the services of the engine they may use.
+// State shared by the two halves of one QP, and the engine services that they may use.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace openmrc {
 
-// Asks the peer's NIC whether a path towards it works; the answer comes back to the QP that asked.
+// Probes a path to the peer's NIC; the result goes to the QP that asked.
 class PathProber {
  public:
   virtual void probe_reverse_path(TimePs now, std::uint32_t qp, PeerId peer, const Ev& ev, TimePs timeout) = 0;
@@ -31,7 +31,8 @@ struct EngineServices {
   EventSink& events;
   PathProber& prober;
   PortMask local_ports_up = 0;
-  Peer* peer_ports_changed = nullptr;  // set by a QP that learned of it; the engine tells the peer's other QPs
+  bool ordinary_data_waits = false;    // for urgent QPs
+  Peer* peer_ports_changed = nullptr;  // set by a QP on such a change; the engine informs the peer's other QPs
 };
 
 struct QpContext {
@@ -54,27 +55,27 @@ struct QpContext {
   QpErrorCause error = QpErrorCause::kNone;
   QpCapabilities capabilities;
   PathSignal path_signal = PathSignal::kMarks;  // MRC only
-  std::uint64_t plane_buffer_bytes = 0;         // MRC only: of the peer's socket; 0: unknown
-  bool fabric_trims = false;  // MRC only: a packet that congestion drops is trimmed, so that its loss is told
+  std::uint64_t plane_buffer_bytes = 0;         // MRC only: size of the peer's socket buffer; 0: unknown
+  bool fabric_trims = false;                    // MRC only: congestion trims packets, so that NACKs report these losses
   QpStats stats;
-  TimePs heard = 0;            // when the latest packet of the peer's QP arrived; at first, when the QP got its peer
-  TimePs answered = kLongAgo;  // when the latest question of the application that got an answer was sent
+  TimePs heard = 0;  // arrival of the latest packet of the peer's QP; initially the time at which the QP got its peer
+  TimePs answered = kLongAgo;  // sending time of the latest answered question of the application
 
-  // Context ids in SETH, NETH and PETH: they tell a former incarnation of the peer from this one.
+  // Context ids in SETH, NETH and PETH distinguish this incarnation of the peer from a former one.
   std::uint16_t local_context() const { return static_cast<std::uint16_t>(qpn ^ (qpn >> 8)); }
   std::uint16_t remote_context() const { return static_cast<std::uint16_t>(destination_qp ^ (destination_qp >> 8)); }
 
-  // Proof of origin of endpoint operations of the sender of `first_psn`: both ends of the connection know these
-  // numbers from the handshake, and nobody else who has not seen packets of it. Drawn by different ends, so no key.
+  // Proof of origin for endpoint operations of the sender of `first_psn`: both ends know these numbers from the
+  // handshake, and a third party only from the connection's packets. Both ends draw some of them, so this is no key.
   static std::uint32_t connection_nonce(std::uint32_t sender_qp, std::uint32_t receiver_qp, std::uint32_t first_psn) {
     const std::uint64_t ends = std::uint64_t{sender_qp} << 32 | receiver_qp;
     const auto nonce = static_cast<std::uint32_t>(keyed_hash({}, {kConnectionNonceHash, ends, first_psn}));
     return nonce == 0 ? 1 : nonce;
   }
-  std::uint32_t nonce_in = 0;   // that the peer proves itself with; 0: not connected yet
+  std::uint32_t nonce_in = 0;   // expected from the peer; 0: not connected yet
   std::uint32_t nonce_out = 0;  // and we
 
-  // Called by either half; the QP moves to ERR when the current call returns to it. The first cause stays.
+  // Called by either half; the QP moves to ERR when the current call returns to it. The first cause is kept.
   void fail(QpErrorCause cause) {
     if (failure == QpErrorCause::kNone) failure = cause;
   }
@@ -85,8 +86,8 @@ struct QpContext {
 
 enum class BuildResult : std::uint8_t {
   kBuilt,     // the burst holds something to send
-  kNothing,   // nothing to send until something happens to this QP
-  kPortBusy,  // something to send, but not on the free ports
+  kNothing,   // nothing to send until another input changes this QP
+  kPortBusy,  // packets are waiting, but not for the free ports
 };
 
 }  // namespace openmrc

@@ -1,4 +1,4 @@
-// The two halves of a QP as the engine drives them; MRC and the RC fallback implement both.
+// Interface of the two halves of a QP, implemented by MRC and by the RC fallback.
 #pragma once
 
 #include "engine/qp/context.hpp"
@@ -6,7 +6,7 @@
 
 namespace openmrc {
 
-// What a NAK means for the QP that gets it; kNone: nothing that ends it.
+// Error that a NAK causes in the QP that receives it; kNone: not fatal.
 constexpr QpErrorCause cause_of_nak(wire::AethSyndrome syndrome) {
   switch (syndrome) {
     case wire::AethSyndrome::kNakRemoteAccess:
@@ -20,11 +20,11 @@ constexpr QpErrorCause cause_of_nak(wire::AethSyndrome syndrome) {
   }
 }
 
-// Work of a requester that is not acknowledged: may its driver take its time?
+// Unacknowledged work of a requester: determines whether its driver may delay reading.
 enum class UnderWay : std::uint8_t {
   kNothing,
-  kStream,  // at least as much again waits to be sent
-  kEnd,     // nothing or little waits: whoever posted it may wait for the acknowledgement
+  kStream,  // at least the same amount again waits to be sent
+  kEnd,     // nothing or little waits: the application may be waiting for the acknowledgement
 };
 
 class Requester {
@@ -41,32 +41,34 @@ class Requester {
   std::uint32_t outstanding() const { return queue_.size(); }
 
   virtual void start(TimePs now, const QpToRts& attributes) = 0;
-  // An acknowledgement of any kind that came in for this QP.
+  // Handles any kind of acknowledgement for this QP.
   virtual void handle_acknowledgement(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) = 0;
   virtual void handle_timer(TimePs now) = 0;
   virtual TimePs next_timer() const = 0;
   virtual UnderWay under_way() const { return queue_.empty() ? UnderWay::kNothing : UnderWay::kEnd; }
-  // How long acknowledgements of a stream may be left unread.
+  // Time for which acknowledgements of a stream may stay unread.
   virtual TimePs patience() const { return 0; }
+  // Data may be sent again after it waited for urgent QPs; until then no timer runs.
+  virtual void resume(TimePs now) = 0;
   virtual void rebase(TimePs by) = 0;  // see Engine::handle_clock_rebase
   virtual BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) = 0;
-  // Adds what is known of the packets in flight to the counters.
+  // Adds statistics of the packets in flight to the counters.
   virtual void fill(QpStats& stats) const = 0;
-  // False: planes are not controlled one by one.
+  // False if planes are not controlled one by one.
   virtual bool fill_plane(PortId /*plane*/, PlaneStats& /*stats*/) const { return false; }
   // After a change of the usable ports.
   virtual void handle_ports(TimePs now) = 0;
-  // Sends a question that the peer's QP answers, whether or not anything is posted. False: the transport has none.
+  // Sends a question that the peer's QP answers, whether or not anything is posted. False if the transport has none.
   virtual bool ask_peer() { return false; }
   virtual void hot_memory(HotMemory& memory) const = 0;
 
-  // Ends everything posted: the first with `status`, the rest flushed.
+  // Completes all posted work: the first request with `status`, the rest as flushed.
   void fail_all(WcStatus status) { queue_.fail_all(status); }
-  // Forgets everything posted, without completions.
+  // Discards all posted work, without completions.
   void discard_all() { queue_.discard_all(); }
 
  protected:
-  // The first message after the queue was empty.
+  // Called for the first message after the queue was empty.
   virtual void work_began(TimePs now) = 0;
 
   QpContext& context_;
@@ -83,9 +85,9 @@ class Responder {
   virtual void handle_timer(TimePs now) = 0;
   virtual TimePs next_timer() const = 0;
   virtual void rebase(TimePs by) = 0;  // see Engine::handle_clock_rebase
-  // True once a request was refused: the NAK is repeated to whatever still arrives, and nothing is placed any more.
+  // True once a request was refused: every later arrival gets the NAK again, and no more data is placed.
   virtual bool refusing() const = 0;
-  // Acknowledgements waiting to be sent.
+  // Builds a burst of acknowledgements that are due.
   virtual BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) = 0;
   virtual void hot_memory(HotMemory& memory) const = 0;
 

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::uint32_t kFewPackets = 4;
 constexpr std::uint32_t kSmallBytes = 1024;
-constexpr std::int64_t kMuchBytes = 65'536;  // worth a look at the planes before it is sent
+constexpr std::int64_t kMuchBytes = 65'536;  // amount that justifies probing the planes before sending
 constexpr TimePs kPatienceRtts = 3;
-constexpr std::ptrdiff_t kAskedMax = 64;     // questions of the application without an answer: older ones are forgotten
-constexpr std::uint8_t kStateProbesMax = 3;  // without any progress: question or answer may take a path that is dead
+constexpr std::ptrdiff_t kAskedMax = 64;     // unanswered questions of the application; older ones are dropped
+constexpr std::uint8_t kStateProbesMax = 3;  // without any progress: question or answer may be on a dead path
 
 // A.2.2: cut by the payload MTU.
 wire::Opcode data_opcode(bool first, bool last, bool immediate) {
@@ -41,13 +41,13 @@ void MrcRequester::start(TimePs now, const QpToRts& attributes) {
   retry_.start(attributes);
   const TimePs configured_rtt = context_.cc->stats().base_rtt;
   const TimePs base_rtt = configured_rtt > 0 ? configured_rtt : retry_.base() / 2;
-  // Where NACKs tell of what congestion drops, only a dead path loses packets silently, and one that has just become
-  // slow must not be taken for dead: two switches on the way may each hold a packet for a BDP before they trim (A.14).
+  // If NACKs report congestion losses, only a dead path loses packets silently; a path that has just become slow must
+  // not count as dead, since two switches on it may each hold a packet for a BDP before they trim (A.14).
   const bool losses_told = context_.fabric_trims && context_.capabilities.trim_nack;
   rtt_.start(base_rtt, losses_told ? kPatienceRtts * base_rtt : 0);
   window_psns_ = attributes.mpr_units * kMprUnitPsns;
   wimm_max_ = attributes.wimm_max;
-  // A peer that does not report trimmed packets must not get any (A.6.8, A.4.1).
+  // Packets to a peer that does not report trimming must not be trimmable (A.6.8, A.4.1).
   const bool trimmable = context_.capabilities.trim_nack && attributes.trimmable;
   data_class_ = trimmable ? TrafficClass::kTrimmable : TrafficClass::kNoTrim;
   resolution_ =
@@ -57,7 +57,8 @@ void MrcRequester::start(TimePs now, const QpToRts& attributes) {
     planes_ = std::make_unique<PlaneSet>(now, static_cast<std::uint32_t>(context_.services.config.ports.size()),
                                          context_.path_signal == PathSignal::kDiscover, full_nominal_bytes(),
                                          static_cast<std::int64_t>(context_.plane_buffer_bytes));
-    resolution_ = wire::TimestampResolution::k1Us;  // round trips of planes may be longer than the finer range
+    resolution_ =
+        wire::TimestampResolution::k1Us;  // round trips of planes may exceed the range of the finer resolution
     ev_losses_.resize(context_.ev_set->size());
     planes_->set_usable(now, context_.usable_ports());
     planes_->begin_work(now);
@@ -75,7 +76,7 @@ void MrcRequester::handle_ports(TimePs now) {
   const PortMask usable = context_.usable_ports();
   context_.ev_set->set_usable_ports(now, usable);
   if (planes_ != nullptr) planes_->set_usable(now, usable);
-  // Packets under way on a port that went down are lost, and the paths behind the port are not to blame (A.13.1).
+  // Packets in flight on a port that went down are lost, but not because of the paths behind it (A.13.1).
   for (Psn psn = window_.first(); psn < window_.end(); ++psn) {
     SendRecord& record = window_.record(psn);
     if (record.state != SendState::kInFlight) continue;
@@ -86,16 +87,16 @@ void MrcRequester::handle_ports(TimePs now) {
 }
 
 void MrcRequester::fill(QpStats& stats) const {
-  stats.inflight_packets = window_.in_flight();
-  stats.inflight_bytes = window_.in_flight_bytes();
+  stats.in_flight_packets = window_.in_flight();
+  stats.in_flight_bytes = window_.in_flight_bytes();
   stats.lost_pending = window_.lost();
   stats.smoothed_rtt = rtt_.smoothed();
 }
 
 // --- timers
 
-// Nothing is under way, and all that keeps the next packet is a port of ours that is busy, or the pace of a plane: the
-// peer cannot answer what it has not got.
+// True if nothing is in flight and the next packet waits only for a busy local port or for the pace of a plane: the
+// peer then owes no answer.
 bool MrcRequester::waits_for_port() const {
   if (!window_.flight_empty() || (window_.lost() == 0 && !new_data_ready())) return false;
   const PortMask planes = planes_ == nullptr ? ~PortMask{0} : planes_->not_silent();
@@ -104,23 +105,23 @@ bool MrcRequester::waits_for_port() const {
 
 TimePs MrcRequester::retry_deadline() const {
   if (queue_.empty()) return kNever;
-  // Where planes are watched one by one, the timer is for the silence of all of them.
+  // With per-plane control the retry timer covers the silence of all planes.
   const bool silence = window_.flight_empty() || planes_ != nullptr;
   const TimePs base = silence ? quiet_since_ : window_.record(window_.oldest()).sent;
   return base + retry_.wait(rtt_.high()) + (waits_for_port() ? kPortPatience : 0);
 }
 
-// Well before the retry timer (A.9.9), ask the receiver what it has: the answer shows what is missing at the end of a
-// burst, where no later packet would, and repeats a transport ACK that got lost.
+// Well before the retry timer (A.9.9), ask the receiver for its state: the answer reveals losses at the end of a burst,
+// where no later packet would, and repeats a lost transport ACK.
 TimePs MrcRequester::state_probe_time() const {
   if (queue_.empty() || state_probe_due_ || state_probes_ >= kStateProbesMax || waits_for_port()) return kNever;
-  if (planes_ != nullptr && !window_.flight_empty()) return kNever;  // planes are asked one by one
+  if (planes_ != nullptr && !window_.flight_empty()) return kNever;  // planes are probed one by one
   const TimePs heard = std::max(last_sent_, quiet_since_);
   TimePs wait = 2 * rtt_.high();
   if (window_.lost() > 0) {
-    // The repair brings a SACK. Where the window is shut by packets that no SACK has reported, nothing else would:
-    // trims shrank it, and those packets may have arrived without causing a SACK. The oldest is known to be due for
-    // one.
+    // The repair causes a SACK. If the window is closed by packets that no SACK has reported, nothing else causes one:
+    // trims have shrunk the window, and those packets may have arrived without triggering a SACK. The oldest one is due
+    // for a SACK.
     if (may_send(full_nominal_bytes())) return kNever;
     if (state_probes_ == 0) return window_.record(window_.oldest()).sent + rtt_.high();
     wait = rtt_.high();
@@ -128,7 +129,7 @@ TimePs MrcRequester::state_probe_time() const {
     wait = rtt_.high() / 2;  // only the transport ACK is missing, due right after the SACK of the last packet
   }
   const TimePs silence = heard + (wait << state_probes_);
-  // Packets far apart may all wait for the byte trigger, and each puts the silence off: ask a round trip before the
+  // Sparse packets may all wait for the byte trigger, and each one postpones the silence: ask one round trip before the
   // oldest times out.
   if (window_.flight_empty() || state_probes_ > 0) return silence;
   const TimePs patience = std::max(rtt_.loss_delay(), retry_.wait(rtt_.high()) - rtt_.loss_delay());
@@ -136,10 +137,16 @@ TimePs MrcRequester::state_probe_time() const {
 }
 
 TimePs MrcRequester::next_timer() const {
-  // A path probe that waits for its port is no longer a matter of time.
+  // A path probe that waits for its port does not depend on time.
   const TimePs path_probe = path_probe_due_ ? kNever : context_.ev_set->next_probe_time();
   const TimePs planes = planes_ == nullptr ? kNever : planes_->next_timer();
   return std::min({retry_deadline(), state_probe_time(), path_probe, planes});
+}
+
+void MrcRequester::resume(TimePs now) {
+  if (queue_.empty()) return;
+  quiet_since_ = now;
+  if (planes_ != nullptr) planes_->resume(now);
 }
 
 void MrcRequester::rebase(TimePs by) {
@@ -162,7 +169,7 @@ void MrcRequester::handle_timer(TimePs now) {
 
 void MrcRequester::handle_timeout(TimePs now) {
   const TimePs wait = retry_.wait(rtt_.high());
-  // Packets of one window expire one after the other; a retry is spent only when a whole wait has passed.
+  // Packets of one window expire one after another; a whole wait has to pass before another retry is counted.
   if (now - last_timeout_ >= wait) {
     last_timeout_ = now;
     ++context_.stats.timeouts;
@@ -173,7 +180,7 @@ void MrcRequester::handle_timeout(TimePs now) {
     context_.services.events.emit(retry_timeout_event(now, context_.qpn, retry_.consecutive()));
   }
   if (window_.flight_empty()) {
-    // Only the transport ACK is missing. A path that swallowed the question is no better than one that swallows data.
+    // Only the transport ACK is missing. A path that loses the question is as bad as one that loses data.
     for (const Probe& probe : probes_) {
       if (probe.purpose == Purpose::kState && probe.sent + wait <= now)
         context_.ev_set->on_feedback(now, probe.ev, EvFeedback::kTimeout);
@@ -187,25 +194,13 @@ void MrcRequester::handle_timeout(TimePs now) {
   quiet_since_ = now;
 }
 
-void MrcRequester::declare_lost(TimePs now, Psn psn, EvFeedback feedback) {
-  const SendRecord record = window_.record(psn);
-  window_.leave_flight(psn, SendState::kLost);
-  ++context_.stats.losses_inferred;
-  if (planes_ != nullptr) {
-    planes_->withdrawn(context_.ev_set->ev(record.ev).port, record.nominal_bytes);
-    return;
-  }
-  if (!record.path_blameless) context_.ev_set->on_feedback(now, record.ev, feedback);
-  context_.cc->on_loss(now, record.nominal_bytes, window_.in_flight_bytes());
-}
-
 // --- what may be sent
 
 // A.7.1: maximum PSN range.
 Psn MrcRequester::window_end() const { return window_.first() - 1 + window_psns_; }
 
 bool MrcRequester::may_send(std::uint64_t bytes) const {
-  // A.14.1. With nothing in flight one packet may always go: no feedback could open the window otherwise.
+  // A.14.1. One packet may always be sent if nothing is in flight: without feedback the window would never open.
   return window_.flight_empty() || window_.in_flight_bytes() + bytes <= context_.cc->window_bytes();
 }
 
@@ -222,8 +217,8 @@ std::uint32_t MrcRequester::packet_nominal_bytes(const Wqe& wqe, Psn psn) const 
 
 std::uint32_t MrcRequester::full_nominal_bytes() const { return data_nominal_bytes(context_.payload_mtu, false); }
 
-// A SACK is asked for where the sender runs dry (A.5.7): at the end of what is posted, and now and then while a window
-// is full. A few small packets are not worth one: the transport ACK of their messages says the same.
+// Requests a SACK at points where sending stops (A.5.7): at the end of the posted data, and regularly while a window is
+// full. A few small packets do not need one: the transport ACK of their messages carries the same information.
 bool MrcRequester::wants_ack(Psn psn, std::uint32_t bytes) {
   const Psn next = psn + 1;
   if (next >= queue_.end_psn()) return window_.in_flight() >= kFewPackets || bytes >= kSmallBytes;
@@ -259,7 +254,7 @@ BuildResult MrcRequester::build(TimePs now, PortMask free_ports, std::uint32_t b
   return built == BuildResult::kNothing ? probe : built;
 }
 
-// One probe a path: when the next one is due the last one went unanswered, unless the round trip is longer than that.
+// One probe per path: when the next one is due the previous one has gone unanswered, unless the round trip is longer.
 bool MrcRequester::last_probe_over(TimePs now, EvIndex ev) {
   const auto last = std::find_if(probes_.begin(), probes_.end(),
                                  [&](const Probe& probe) { return probe.purpose == Purpose::kPath && probe.ev == ev; });
@@ -270,7 +265,7 @@ bool MrcRequester::last_probe_over(TimePs now, EvIndex ev) {
   return true;
 }
 
-// Questions of the application (X.6.3) and our own.
+// Questions of the application (X.6.3) and of this requester.
 void MrcRequester::begin_question(Probe& probe) {
   if (asked_) {
     asked_ = false;
@@ -288,18 +283,18 @@ void MrcRequester::begin_question(Probe& probe) {
 }
 
 BuildResult MrcRequester::build_probe(TimePs now, PortMask free_ports, TxBurst& burst) {
-  Probe probe{now, 0, kNoEv, Purpose::kPath};
+  Probe probe{.sent = now, .purpose = Purpose::kPath};
   if (asked_ || state_probe_due_) {
     probe.ev = context_.ev_set->next(now, planes_ == nullptr ? free_ports : free_ports & planes_->answering());
   }
   if (probe.ev != kNoEv) {
     begin_question(probe);
   } else if (context_.ev_set->next_probe_time() <= now) {
-    // Also while a question for the state waits for a path that can carry it: this is how one comes back.
+    // Also while a question about the state waits for a usable path, since a probe may revive one.
     do {
       probe.ev = context_.ev_set->next_probe(now, free_ports);
       if (probe.ev == kNoEv) {
-        // All that were due may still be under way: then the next one is a matter of time again.
+        // All due probes may still be in flight; the next one then depends on time again.
         path_probe_due_ = context_.ev_set->next_probe_time() <= now;
         return no_ev(free_ports);
       }
@@ -346,13 +341,13 @@ void MrcRequester::add_data(TimePs now, BurstBuilder& builder, const Wqe& wqe, P
   if (record.transmissions > 0) ++context_.stats.retransmitted_packets;
   if (planes_ == nullptr || planes_->marking(context_.ev_set->ev(ev).port))
     context_.cc->on_sent(now, record.nominal_bytes);
-  if (psn == window_.first() && record.transmissions == 0) quiet_since_ = now;  // until now the peer owed us nothing
+  if (psn == window_.first() && record.transmissions == 0) quiet_since_ = now;  // until now the peer owed nothing
   window_.sent(psn, now, ev);
   last_sent_ = now;
 }
 
-// Another EV than that of the lost copy (A.9.3). After a timeout another plane comes first: where a whole plane is
-// silent, its many EVs must not be tried one by one, each for twice as long as the one before.
+// Uses another EV than the lost copy (A.9.3). After a timeout another plane comes first: if a whole plane is silent,
+// its many EVs must not be tried one by one, each for twice as long as the one before.
 EvIndex MrcRequester::repair_ev(TimePs now, PortMask free_ports, EvIndex lost_on) {
   if (retry_.consecutive() > 0 && lost_on != kNoEv) {
     const PortMask others = free_ports & ~(PortMask{1} << context_.ev_set->ev(lost_on).port);

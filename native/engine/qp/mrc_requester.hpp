@@ -1,4 +1,4 @@
-// The sending half of an MRC QP: sprays packets over the EV set, repairs exactly what is missing (A.5 to A.9).
+// The sending half of an MRC QP: sprays packets over the EV set and repairs exactly the missing ones (A.5 to A.9).
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ class MrcRequester final : public Requester {
   TimePs next_timer() const override;
   UnderWay under_way() const override;
   TimePs patience() const override { return planes_ == nullptr ? 0 : planes_->patience(); }
+  void resume(TimePs now) override;
   void rebase(TimePs by) override;
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void handle_ports(TimePs now) override;
@@ -36,19 +37,19 @@ class MrcRequester final : public Requester {
   void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
 
  private:
-  // A reliability probe waiting for its answer, and why it was sent over path `ev`.
+  // Reason for a reliability probe over path `ev`.
   enum class Purpose : std::uint8_t {
     kPath,   // to revive that path
     kState,  // to learn the receiver's state
-    kAsked,  // because the application asked whether the peer is there
-    kPlane,  // because the plane of that path says nothing
+    kAsked,  // the application asked whether the peer is present
+    kPlane,  // the plane of that path is silent
   };
   struct Probe {
     TimePs sent = 0;
     std::uint16_t id = 0;
     EvIndex ev = kNoEv;
     Purpose purpose = Purpose::kPath;
-    std::uint32_t order = 0;  // kPlane: in the order of its plane
+    std::uint32_t order = 0;  // kPlane: position in the sending order of its plane
   };
 
   void work_began(TimePs now) override;
@@ -60,24 +61,26 @@ class MrcRequester final : public Requester {
   void handle_probe_answer(TimePs now, PortId port, const wire::Packet& packet);
   void complete_up_to(std::uint64_t completed);
   void refused(wire::AethSyndrome syndrome);
-  // `certain`: that the latest copy of the packet is the one that arrived.
+  // `certain`: the latest copy of the packet is the one that arrived.
   void acknowledge(TimePs now, Psn psn, bool certain = false);
   void acknowledge_below(TimePs now, Psn psn);
   void acknowledge_bitmap(TimePs now, Psn base, std::uint64_t bitmap);
   TimePs sample_rtt(TimePs now, const wire::Packet& packet, Psn trigger);
   void note_path(TimePs now, const wire::Seth& seth, Psn trigger, TimePs rtt);
   void note_port_status(std::uint8_t port_status, PortId port);
+  bool context_matches(std::uint16_t source, std::uint16_t destination);
+
+  // Losses (mrc_requester_loss.cpp).
   void detect_losses(TimePs now);
   bool path_lost(Psn psn);
   void declare_lost(TimePs now, Psn psn, EvFeedback feedback);
-  bool context_matches(std::uint16_t source, std::uint16_t destination);
 
   // Sending (mrc_requester.cpp).
   bool may_send(std::uint64_t bytes) const;
   Psn window_end() const;
   bool wimm_blocked(const Wqe& wqe) const;
   std::uint32_t packet_nominal_bytes(const Wqe& wqe, Psn psn) const;
-  std::uint32_t full_nominal_bytes() const;  // of the largest packet of plain data
+  std::uint32_t full_nominal_bytes() const;  // of a full packet without immediate data
   bool last_probe_over(TimePs now, EvIndex ev);
   BuildResult build_probe(TimePs now, PortMask free_ports, TxBurst& burst);
   BuildResult send_probe(TimePs now, Probe& probe, TxBurst& burst);
@@ -94,7 +97,7 @@ class MrcRequester final : public Requester {
   TimePs state_probe_time() const;
   void handle_timeout(TimePs now);
 
-  // Planes that are controlled one by one (mrc_requester_planes.cpp); all of it needs planes_.
+  // Planes under per-plane control (mrc_requester_planes.cpp); requires planes_.
   BuildResult build_on_plane(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
   BuildResult build_plane_probe(TimePs now, PortMask free_ports, TxBurst& burst);
   bool next_for_plane(Psn from, Psn& psn);
@@ -115,20 +118,20 @@ class MrcRequester final : public Requester {
   RetryTimer retry_;
   RttEstimator rtt_;
   SendWindow window_;
-  std::unique_ptr<PlaneSet> planes_;  // none: one controller for all planes
+  std::unique_ptr<PlaneSet> planes_;  // null: one controller for all planes
   std::vector<Psn> plane_losses_;     // empty between calls
-  // Of each EV: losses since something arrived by it.
+  // Per EV: losses since the latest arrival over it.
   struct EvLosses {
-    TimePs first = 0, latest = kLongAgo;  // when these packets were sent
+    TimePs first = 0, latest = kLongAgo;  // sending times of these packets
     std::uint8_t bursts = 0;
   };
   std::vector<EvLosses> ev_losses_;
   std::vector<Probe> probes_;
   TimePs latest_delivered_ =
-      -kNever;                      // sending time of the latest packet known to have arrived; less 1 is still a time
-  TimePs quiet_since_ = 0;          // last progress, timeout or start of work: base of the timer with nothing in flight
-  TimePs last_sent_ = 0;            // data, or a question for the receiver's state
-  TimePs last_timeout_ = kLongAgo;  // that spent a retry, since the last progress
+      -kNever;              // sending time of the latest packet known to have arrived; one less is still a valid time
+  TimePs quiet_since_ = 0;  // last progress, timeout or start of work: base of the timer with nothing in flight
+  TimePs last_sent_ = 0;    // data, or a question for the receiver's state
+  TimePs last_timeout_ = kLongAgo;    // latest timeout that counted as a retry, since the last progress
   std::uint32_t rcvd_256_bytes_ = 0;  // last value from the peer
   std::uint32_t window_psns_ = 0;
   std::uint32_t wimm_unfinished_ = 0;  // WRITE_IMM messages begun and not completed
@@ -136,7 +139,7 @@ class MrcRequester final : public Requester {
   std::uint16_t next_probe_id_ = 0;
   TrafficClass data_class_ = TrafficClass::kTrimmable;
   wire::TimestampResolution resolution_ = wire::TimestampResolution::k128Ns;
-  Psn next_ack_request_ = 0;  // while the window is the limit, ask for a SACK from this PSN on
+  Psn next_ack_request_ = 0;  // while the window limits sending, request a SACK from this PSN on
   bool state_probe_due_ = false;
   bool asked_ = false;
   bool path_probe_due_ = false;

@@ -1,4 +1,4 @@
-// What acknowledgements do to the sending half: SACK, NACK, transport ACK and NAK, probe answers (A.5, A.6, A.9).
+// The sending half's reactions to SACK, NACK, transport ACK, NAK and probe responses (A.5, A.6, A.9).
 #include <algorithm>
 
 #include "engine/qp/mrc_requester.hpp"
@@ -7,8 +7,8 @@
 namespace openmrc {
 namespace {
 
-// A repeated packet's sample counts only if it took at most this share of the timestamp's range, so that an echo that
-// lies behind cannot be taken for one that lies ahead.
+// A repeated packet's sample counts only up to this share of the timestamp's range, beyond which an echo behind the
+// record is indistinguishable from one ahead of it.
 constexpr TimePs kUnambiguousShare = 8;
 
 }  // namespace
@@ -46,7 +46,7 @@ void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& pack
   const Psn cack = extend24(seth.cack_psn, window_.first() - 1);
   const Psn base = cack + static_cast<Psn>(static_cast<std::int64_t>(seth.sack_offset));
   if (cack >= window_.end()) {
-    ++context_.stats.stale_packets;  // acknowledges what was never sent (A.15.3)
+    ++context_.stats.stale_packets;  // acknowledges a packet that was never sent (A.15.3)
     return;
   }
   ++context_.stats.sacks_received;
@@ -81,7 +81,7 @@ void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& pack
     // A.7.3: dynamic MPR.
     if (context_.capabilities.dynamic_mpr && seth.mpr_units > 0) window_psns_ = seth.mpr_units * kMprUnitPsns;
   }
-  sample.inflight_bytes = window_.in_flight_bytes();
+  sample.in_flight_bytes = window_.in_flight_bytes();
   sample.marked = seth.mark != wire::SackMark::kNone;
   sample.rcv_cwnd_pen = packet.cc_state.rcv_cwnd_pen;
   sample.restore_cwnd = packet.cc_state.restore_cwnd;
@@ -93,13 +93,13 @@ void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& pack
   detect_losses(now);
 }
 
-// Service time removed (A.10.1): the receiver moves the echoed timestamp forward by the time it held the packet, so
-// what the echo is ahead of our own record of the sending is its service time. Our record has no 16-bit wrap to
-// resolve.
+// Round trip without the service time (A.10.1): the receiver moves the echoed timestamp forward by the time for which
+// it held the packet, so the service time is the difference between the echo and our record of the sending. The record
+// has no 16-bit wrap to resolve.
 //
-// The echo also shows which copy of a repeated packet arrived (A.10.2): that of an earlier copy lies behind our record,
-// so that the difference wraps around. Congestion control needs these samples: where most packets are trimmed, it would
-// otherwise steer by the delay of a queue that is long gone. Loss detection does without them.
+// The echo also identifies the copy of a repeated packet that arrived (A.10.2): the echo of an earlier copy lies behind
+// our record, so that the difference wraps around. Congestion control needs these samples: if most packets are trimmed,
+// it would otherwise react to the delay of a queue that is long gone. Loss detection does not use them.
 TimePs MrcRequester::sample_rtt(TimePs now, const wire::Packet& packet, Psn trigger) {
   if (!window_.contains(trigger)) return 0;
   const SendRecord& record = window_.record(trigger);
@@ -122,7 +122,7 @@ void MrcRequester::note_path(TimePs now, const wire::Seth& seth, Psn trigger, Ti
   if (ev == kNoEv) return;
   if (window_.contains(trigger)) {
     SendRecord& record = window_.record(trigger);
-    // The copy that we had given up arrived after all: paths differ by more than we thought.
+    // The copy presumed lost has arrived: the paths differ by more than assumed.
     if (record.lost_on == ev && record.ev != ev) {
       rtt_.add_late(now - record.lost_sent);
       record.lost_on = kNoEv;
@@ -131,7 +131,7 @@ void MrcRequester::note_path(TimePs now, const wire::Seth& seth, Psn trigger, Ti
   const PortId plane = context_.ev_set->ev(ev).port;
   switch (seth.mark) {
     case wire::SackMark::kNone:
-      // On a plane without marks delay is the sign that this path is slower than the others.
+      // On a plane without marks, delay is the evidence that this path is slower than the others.
       if (planes_ != nullptr && !planes_->marking(plane) && rtt > 0 && planes_->outlier(plane, rtt)) {
         context_.ev_set->on_feedback(now, ev, EvFeedback::kSkipOnce);
         break;
@@ -170,7 +170,7 @@ void MrcRequester::handle_probe_answer(TimePs now, PortId port, const wire::Pack
 void MrcRequester::acknowledge(TimePs now, Psn psn, bool certain) {
   SendRecord& record = window_.record(psn);
   if (record.state == SendState::kAcked) return;
-  // A repeated packet may have been acknowledged for its first copy: its sending time proves nothing.
+  // The acknowledgement of a repeated packet may be for its first copy, so its sending time is not evidence.
   if (record.transmissions == 1) {
     latest_delivered_ = std::max(latest_delivered_, record.sent);
     rtt_.add_acknowledged(now - record.sent);
@@ -199,8 +199,8 @@ void MrcRequester::acknowledge_bitmap(TimePs now, Psn base, std::uint64_t bitmap
   }
 }
 
-// 0: the SACK carries no status (X.1.1). The port that carried the SACK is up: a status that says otherwise says
-// nothing about the others. Peers that share no port with us could not have sent it.
+// 0: the SACK carries no status (X.1.1). The port that carried the SACK is up: a status that denies this is invalid for
+// the other ports, too. A peer that shares no port with this NIC cannot have sent it.
 void MrcRequester::note_port_status(std::uint8_t port_status, PortId port) {
   if (port_status == 0) return;
   if (port < 8 && (port_status >> port & 1U) == 0) {
@@ -214,34 +214,6 @@ void MrcRequester::note_port_status(std::uint8_t port_status, PortId port) {
   context_.services.peer_ports_changed = context_.peer;
 }
 
-// A packet is lost when one that was sent later has arrived and longer has passed than the slowest path takes (A.9.5);
-// what a bitmap leaves out is none the worse for it (A.5.2). Where congestion does not lose packets silently, a path
-// may have become slower than all before: more must speak against it.
-void MrcRequester::detect_losses(TimePs now) {
-  const TimePs overdue = std::min(now - rtt_.loss_delay(), latest_delivered_ - 1);
-  const TimePs dead = now - rtt_.dead_path_delay();
-  Psn psn = window_.oldest_or_end();
-  while (psn < window_.end() && window_.record(psn).sent <= overdue) {
-    const Psn next = window_.next_in_flight(psn);
-    if (window_.record(psn).sent <= dead || path_lost(psn)) declare_lost(now, psn, EvFeedback::kLost);
-    psn = next;
-  }
-}
-
-// A path keeps its packets in order: one that was sent later on the same path has arrived, or the path is known to be
-// bad.
-bool MrcRequester::path_lost(Psn psn) {
-  const SendRecord& missing = window_.record(psn);
-  const EvState state = context_.ev_set->state(missing.ev);
-  if (state == EvState::kAssumedBad || state == EvState::kDenied) return true;
-  for (Psn later = psn + 1; later < window_.end(); ++later) {
-    const SendRecord& record = window_.record(later);
-    const bool arrived = record.state == SendState::kAcked && record.transmissions == 1;
-    if (arrived && record.ev == missing.ev && record.sent > missing.sent) return true;
-  }
-  return false;
-}
-
 // --- NACK
 
 void MrcRequester::handle_nack(TimePs now, const wire::Packet& packet) {
@@ -250,7 +222,7 @@ void MrcRequester::handle_nack(TimePs now, const wire::Packet& packet) {
   ++context_.stats.nacks_received;
   const Psn psn = extend24(neth.nack_psn, window_.first());
   if (neth.reason == wire::NackReason::kUnexpectedEvent) {
-    // It ends the QP (A.6.6), so it has to name a packet that was sent and not acknowledged.
+    // This NACK ends the QP (A.6.6), so it has to identify a packet that was sent and not acknowledged.
     if (window_.contains(psn) && window_.record(psn).state != SendState::kAcked) {
       context_.fail(QpErrorCause::kUnexpectedEvent);
     } else {
@@ -261,12 +233,12 @@ void MrcRequester::handle_nack(TimePs now, const wire::Packet& packet) {
   const EvIndex ev = context_.ev_set->find(neth.entropy);
   if (!window_.contains(psn) || ev == kNoEv || window_.record(psn).state != SendState::kInFlight ||
       window_.record(psn).ev != ev) {
-    ++context_.stats.stale_packets;  // of an earlier copy, or of nothing that we sent
+    ++context_.stats.stale_packets;  // of an earlier copy, or of a packet never sent
     return;
   }
   SendRecord& record = window_.record(psn);
-  // The echo shows which copy it was where the EV does not (A.6.7), as in `sample_rtt`: a network that duplicates
-  // packets would otherwise turn each into a repeat, and each repeat into more of them.
+  // The echo identifies the copy if the EV does not (A.6.7), as in `sample_rtt`: otherwise a network that duplicates
+  // packets would turn each duplicate into a repeat, and each repeat into more of them.
   const auto ahead = static_cast<std::int16_t>(neth.timestamp - timestamp_at(record.sent, resolution_));
   if (record.transmissions > 1 && ahead < 0) {
     ++context_.stats.stale_packets;
@@ -274,7 +246,7 @@ void MrcRequester::handle_nack(TimePs now, const wire::Packet& packet) {
   }
   const bool last_hop = neth.reason == wire::NackReason::kTrimmedLastHop;
   if (!last_hop && neth.reason != wire::NackReason::kTrimmed) {
-    // Want of resources at the receiver (A.6.4): it is repeated as a lost one, and no path is to blame.
+    // The receiver lacks resources (A.6.4): the packet is repeated like a lost one, but its path is not to blame.
     record.path_blameless = true;
     return;
   }
@@ -294,8 +266,8 @@ void MrcRequester::handle_nack(TimePs now, const wire::Packet& packet) {
 void MrcRequester::handle_transport_ack(TimePs now, const wire::Packet& packet) {
   const Psn cack = extend24(packet.bth.psn, window_.first() - 1);
   const bool nak = packet.aeth.syndrome != wire::AethSyndrome::kAck;
-  // The field has no context ids. A NAK ends the QP, so it must fit: its cumulative PSN is final and never behind ours,
-  // which that of a former incarnation of the peer would be.
+  // The field has no context ids. A NAK ends the QP, so it must be plausible: its cumulative PSN is final and never
+  // behind ours, as that of a former incarnation of the peer would be.
   if (cack >= window_.end() || (nak && cack + 1 < window_.first())) {
     ++context_.stats.stale_packets;
     return;
@@ -310,7 +282,7 @@ void MrcRequester::handle_transport_ack(TimePs now, const wire::Packet& packet) 
 void MrcRequester::complete_up_to(std::uint64_t completed) {
   while (queue_.completed() < completed && !queue_.empty()) {
     const Wqe& front = queue_.front();
-    // Claims a message whose packets it has not acknowledged: not to be believed.
+    // Ignored: it claims a message whose packets are not acknowledged.
     if (front.end_psn() > window_.first()) {
       ++context_.stats.stale_packets;
       return;

@@ -1,4 +1,4 @@
-// The sending half where planes are controlled one by one: which packets go on which plane, and what comes back of them.
+// The sending half with per-plane control: assignment of packets to planes, and processing of their feedback.
 #include <algorithm>
 
 #include "engine/generated/event_records.hpp"
@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::uint32_t kFewPackets = 4;
 constexpr std::int64_t kSmallBytes = 1024;
-constexpr std::uint8_t kSilentBursts = 4;  // and a full buffer drops as many in a row, but not for so long
+constexpr std::uint8_t kSilentBursts = 4;  // consecutive losses; a full buffer drops as many, but not for as long
 constexpr TimePs kSilentTime = 10 * kPsPerMs;
-constexpr std::ptrdiff_t kPlaneProbesMax = 4;  // of one plane, without an answer
+constexpr std::ptrdiff_t kPlaneProbesMax = 4;  // of one plane, unanswered
 
 }  // namespace
 
@@ -28,27 +28,27 @@ void MrcRequester::announce_plane(TimePs now, PortId plane, bool silent) {
 
 // --- sending
 
-// Bytes that wait, of the window and of what is posted; an estimate that takes every packet for a full one.
+// Bytes waiting in the window and in posted messages; an estimate that counts every packet as a full one.
 std::int64_t MrcRequester::backlog_bytes() const {
   const Psn unsent = std::min(queue_.end_psn(), window_end());
   const Psn waiting = window_.lost() + (unsent > window_.end() ? unsent - window_.end() : 0);
   return static_cast<std::int64_t>(waiting * full_nominal_bytes());
 }
 
-// Bytes from the lower edge of the window to the end of what is posted or of the peer's window.
+// Bytes from the lower edge of the window to the end of the posted data or of the peer's window.
 std::int64_t MrcRequester::posted_bytes() const {
   const Psn end = std::min(queue_.end_psn(), window_end());
   return static_cast<std::int64_t>(end > window_.first() ? (end - window_.first()) * full_nominal_bytes() : 0);
 }
 
-// Where one controller has all planes, it is fed by every acknowledgement, and repairs are urgent anywhere.
+// A single controller for all planes is fed by every acknowledgement, and its repairs are urgent on any plane.
 UnderWay MrcRequester::under_way() const {
   if (queue_.empty()) return UnderWay::kNothing;
   if (planes_ == nullptr || window_.lost() > 0 || retry_.consecutive() > 0) return UnderWay::kEnd;
   return backlog_bytes() < static_cast<std::int64_t>(window_.in_flight_bytes()) ? UnderWay::kEnd : UnderWay::kStream;
 }
 
-// The next packet from `from` on: lost ones first, as long as there are any, then new ones. False: none may be sent.
+// Finds the next packet from `from` on: lost ones first, then new ones. False: none may be sent.
 bool MrcRequester::next_for_plane(Psn from, Psn& psn) {
   if (window_.lost() > 0 && from < window_.end()) {
     psn = window_.next_lost(from);
@@ -60,7 +60,7 @@ bool MrcRequester::next_for_plane(Psn from, Psn& psn) {
   return psn != wqe.first_psn || !wimm_blocked(wqe);
 }
 
-// Opens the record of a new packet; the size of any.
+// Opens the record of a new packet and returns the packet's size.
 std::uint32_t MrcRequester::open_record(Psn psn) {
   if (psn < window_.end()) return window_.record(psn).nominal_bytes;
   const Wqe& wqe = queue_.at(psn);
@@ -70,8 +70,8 @@ std::uint32_t MrcRequester::open_record(Psn psn) {
   return bytes;
 }
 
-// At the end of what is posted, and of each burst while the window of the plane is small. A few small packets are not worth
-// a SACK: the transport ACK of their messages says the same.
+// True at the end of the posted data, and at the end of each burst while the plane's window is small. A few small
+// packets do not need a SACK: the transport ACK of their messages carries the same information.
 bool MrcRequester::wants_plane_ack(PortId plane, Psn psn, std::int64_t burst_bytes) {
   if (window_.in_flight() < kFewPackets && burst_bytes < kSmallBytes) return false;
   return planes_->wants_ack(plane, burst_bytes) || psn + 1 >= queue_.end_psn();
@@ -87,8 +87,13 @@ BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::u
   EvIndex ev = kNoEv;
   PlaneSet::Choice choice;
   while (ev == kNoEv) {
-    choice = planes_->choose(
-        now, {usable, free_ports, first_bytes, backlog_bytes(), posted_bytes(), context_.cc->window_bytes(), repair});
+    choice = planes_->choose(now, {.usable = usable,
+                                   .free = free_ports,
+                                   .first_bytes = first_bytes,
+                                   .backlog_bytes = backlog_bytes(),
+                                   .posted_bytes = posted_bytes(),
+                                   .controller_window = context_.cc->window_bytes(),
+                                   .repair = repair});
     if (!choice.found) return choice.busy ? BuildResult::kPortBusy : BuildResult::kNothing;
     const EvIndex lost_on = repair ? window_.record(psn).ev : kNoEv;
     ev = context_.ev_set->next(now, PortMask{1} << choice.plane, lost_on);
@@ -108,7 +113,7 @@ BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::u
     bytes += size;
     const auto quarter = static_cast<std::uint8_t>(planned < 4 ? 1 : burst.count * 4 / planned);
     Psn next = 0;
-    // One class and one size a burst: only the last packet may be shorter.
+    // One class and one size per burst: only the last packet may be shorter.
     const bool more =
         burst.count + 1 < planned && size == first_bytes && next_for_plane(psn + 1, next) &&
         (next < window_.end()) == repair &&
@@ -125,7 +130,7 @@ BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::u
 
 BuildResult MrcRequester::build_plane_probe(TimePs now, PortMask free_ports, TxBurst& burst) {
   const PortMask usable = context_.ev_set->usable_ports();
-  Probe probe{now, 0, kNoEv, Purpose::kPlane};
+  Probe probe{.sent = now, .purpose = Purpose::kPlane};
   PortId plane = 0;
   if (!planes_->next_probe(now, usable, free_ports, plane, probe.order)) return no_ev(free_ports);
   probe.ev = context_.ev_set->next(now, PortMask{1} << plane);
@@ -135,15 +140,15 @@ BuildResult MrcRequester::build_plane_probe(TimePs now, PortMask free_ports, TxB
   };
   if (std::count_if(probes_.begin(), probes_.end(), of_plane) >= kPlaneProbesMax) {
     const auto oldest = std::find_if(probes_.begin(), probes_.end(), of_plane);
-    // On a plane that is silent while others answer, the next question tries another path.
+    // On a plane that is silent while others answer, the next probe takes another path.
     if (planes_->silent(plane)) context_.ev_set->on_feedback(now, oldest->ev, EvFeedback::kTimeout);
     probes_.erase(oldest);
   }
   return send_probe(now, probe, burst);
 }
 
-// Nothing at all has come back for a whole timeout: paths of questions without an answer are no better than dead. Only the
-// latest questions are kept, and a timer that is long or has backed off takes longer than to ask all of these.
+// After a whole timeout without any answer, paths of unanswered questions count as dead. Only the latest questions are
+// kept: a timer that is long or has backed off exceeds the time to send all of these.
 void MrcRequester::condemn_unanswered(TimePs now) {
   const TimePs wait = std::min(retry_.wait(rtt_.high()), std::max(kSilentTime, rtt_.loss_delay()));
   std::erase_if(probes_, [&](const Probe& probe) {
@@ -168,8 +173,8 @@ void MrcRequester::acknowledge_on_plane(TimePs now, Psn psn, bool certain) {
   planes_->acknowledged(now, psn, record, context_.ev_set->ev(record.ev).port, certain);
 }
 
-// The echo is that of the copy that arrived, and the entropy names its plane. Our own records are no use: a quicker plane has
-// often told of the packet before, and then they are gone.
+// The echo belongs to the copy that arrived, and the entropy identifies its plane. Our records do not help: a quicker
+// plane has often reported the packet already, which removes them.
 void MrcRequester::sample_plane(TimePs now, PortId port, const wire::Packet& packet, Psn trigger, AckSample& sample) {
   sample.rtt = 0;
   const EvIndex ev = context_.ev_set->find(packet.seth.entropy);
@@ -187,7 +192,7 @@ void MrcRequester::sample_plane(TimePs now, PortId port, const wire::Packet& pac
   planes_->sampled(plane, sample.rtt, transit, trigger, port, marked);
 }
 
-// A round trip by its timestamps, which repeat.
+// A round trip by its timestamps, which wrap around.
 TimePs MrcRequester::echoed(TimePs now, const wire::Packet& packet) const {
   const auto ticks = static_cast<std::uint16_t>(timestamp_at(now, resolution_) - packet.cc_state.timestamp);
   return std::max<TimePs>(ticks * timestamp_unit(resolution_), 1);
@@ -204,11 +209,12 @@ void MrcRequester::end_plane_feedback(TimePs now, AckSample& sample, const wire:
   const std::int64_t acked = planes_->take_marking_acked();
   if (ev == kNoEv || !planes_->marking(context_.ev_set->ev(ev).port)) return;
   sample.new_bytes = static_cast<std::uint64_t>(acked);
-  sample.inflight_bytes = static_cast<std::uint64_t>(planes_->marking_in_flight());
+  sample.in_flight_bytes = static_cast<std::uint64_t>(planes_->marking_in_flight());
   context_.cc->on_ack(now, sample);
 }
 
-// Congestion and chance lose packets, too: a path is put aside when nothing at all arrives by it while its plane answers.
+// Congestion and random loss also lose packets: a path is set aside only if nothing arrives over it while its plane
+// answers.
 void MrcRequester::lose_on_planes(TimePs now) {
   for (const Psn psn : plane_losses_) {
     const SendRecord record = window_.record(psn);

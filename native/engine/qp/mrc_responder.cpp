@@ -38,7 +38,7 @@ bool MrcResponder::set_window(std::uint8_t mpr_units) {
 void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
   last_port_ = datagram.port;
   if (refused_) {
-    ack_due_ = true;  // the NAK may have been lost: it is the only answer from now on
+    ack_due_ = true;  // the NAK may have been lost, and it is the only response from now on
     return;
   }
   if (packet.bth.opcode == wire::Opcode::kProbe) {
@@ -60,7 +60,7 @@ void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wir
   const bool duplicate = is_duplicate(psn);
   if (duplicate) {
     ++context_.stats.duplicate_packets;  // A.5.8
-    // The sender may be repeating itself because the transport ACK was lost.
+    // The sender may be repeating packets because the transport ACK was lost.
     if (psn <= cack_) {
       ack_due_ = true;
       context_.reverse.suspect(*context_.ev_set, datagram.port);
@@ -75,7 +75,7 @@ void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wir
   if (!duplicate) rcvd_bytes_ += nominal;  // A.5.10
   ++unreported_packets_;
   advance();
-  // In place: a copy just after so many short stores would wait for all of them.
+  // In place: a copy right after many short stores would wait for all of them.
   PendingSack& sack = arrivals_.empty() ? latest_ : arrivals_[datagram.port].latest;
   sack.arrived = now;
   sack.waited = datagram.waited;
@@ -114,7 +114,7 @@ void MrcResponder::handle_probe(TimePs now, const RxDatagram& datagram, const wi
                            .probe = true};
   if (!arrivals_.empty()) note_transit(answer);
   queue_sack(answer);
-  // Who asks for our state may be missing the transport ACK, or hear nothing of us at all.
+  // A sender that asks for the state may have missed the transport ACK, or may receive nothing from here at all.
   if (completed_ > 0) ack_due_ = true;
   context_.reverse.suspect(*context_.ev_set, datagram.port);
   ++inbound_since_probe_;
@@ -129,7 +129,7 @@ void MrcResponder::handle_trimmed(TimePs now, const RxDatagram& datagram, const 
   queue_nack(now, datagram, packet, psn, last_hop ? wire::NackReason::kTrimmedLastHop : wire::NackReason::kTrimmed);
 }
 
-// Checks and places one new packet, on arrival (A.8.1). False: refused or dropped.
+// Checks one new packet and places it on arrival (A.8.1). False: refused or dropped.
 bool MrcResponder::accept(const wire::Packet& packet, const RxDatagram& datagram, Psn psn) {
   const bool last = wire::is_last(packet.bth.opcode);
   const bool whole = last && wire::is_first(packet.bth.opcode);
@@ -149,8 +149,8 @@ bool MrcResponder::accept(const wire::Packet& packet, const RxDatagram& datagram
     return false;
   }
   if (wire::has_immediate(packet.bth.opcode) && !keep_immediate(packet, psn)) return false;
-  // Another copy was refused before (it was forged, or the region is registered by now): that no longer counts, and
-  // would keep later refusals from being noted.
+  // Another copy was refused before (it was forged, or the region is registered by now). That refusal no longer counts,
+  // and would hide later ones.
   if (psn == refusal_.psn) refusal_ = {};
   context_.stats.placed_bytes += bytes;
   received_.set(psn);
@@ -172,15 +172,15 @@ bool MrcResponder::keep_immediate(const wire::Packet& packet, Psn psn) {
     context_.fail(QpErrorCause::kWimmLimit);
     return false;
   }
-  const Immediate immediate{psn, packet.immdt.immediate, packet.reth.dma_length};
+  const Immediate immediate{.psn = psn, .value = packet.immdt.immediate, .bytes = packet.reth.dma_length};
   const auto after = std::upper_bound(immediates_.begin(), immediates_.end(), psn,
                                       [](Psn wanted, const Immediate& held) { return wanted < held.psn; });
   immediates_.insert(after, immediate);
   return true;
 }
 
-// Moves the cumulative acknowledgement over everything received without a hole, stopping at each message with an
-// immediate: that one is delivered, or refused, before anything behind it counts (A.8.3).
+// Moves the cumulative acknowledgement over all packets received without a gap, stopping at each message with immediate
+// data: it is delivered, or refused, before anything behind it counts (A.8.3).
 void MrcResponder::advance() {
   while (ooo_ > 0 && !refused_) {
     const Psn stop = immediates_.empty() ? cack_ + ooo_ : std::min(cack_ + ooo_, immediates_.front().psn);
@@ -213,14 +213,15 @@ void MrcResponder::deliver_immediate() {
   --completed_;
   --context_.stats.received_messages;
   refused_ = true;
-  refusal_ = {immediate.psn, wire::AethSyndrome::kNakRemoteOperational, cause};
+  refusal_ = {.psn = immediate.psn, .syndrome = wire::AethSyndrome::kNakRemoteOperational, .cause = cause};
   context_.fail(cause);
 }
 
 // --- refusals: the NAK waits until everything before the refused packet has arrived, as RC would have it (A.8.7)
 
 void MrcResponder::refuse(Psn psn, wire::AethSyndrome syndrome, QpErrorCause cause) {
-  if (refusal_.cause == QpErrorCause::kNone || psn < refusal_.psn) refusal_ = {psn, syndrome, cause};
+  if (refusal_.cause == QpErrorCause::kNone || psn < refusal_.psn)
+    refusal_ = {.psn = psn, .syndrome = syndrome, .cause = cause};
 }
 
 void MrcResponder::refuse_if_reached() {

@@ -1,4 +1,4 @@
-// The receiving half of an MRC QP: places every packet on arrival, in any order, and tells the sender what it has
+// The receiving half of an MRC QP: places every packet on arrival, in any order, and reports arrivals to the sender
 // (A.5 to A.8).
 #pragma once
 
@@ -36,10 +36,10 @@ class MrcResponder final : public Responder {
   bool set_window(std::uint8_t mpr_units);
 
  private:
-  // A SACK to be sent. While it waits, later triggers merge into it; once it has taken stock it keeps what it says.
+  // A SACK to be sent. While it waits, later triggers merge into it; once its bitmap is filled it does not change.
   struct PendingSack {
     TimePs arrived = 0;  // here
-    TimePs waited = 0;   // before that, at the port
+    TimePs waited = 0;   // time before that, at the port
     Psn trigger = 0;
     std::uint32_t entropy = 0;
     std::uint16_t timestamp = 0;
@@ -52,11 +52,12 @@ class MrcResponder final : public Responder {
     Psn base = 0;
     std::uint64_t bitmap = 0;
   };
-  // Arrivals on one plane since its last SACK, where planes are told of one by one.
+  // Arrivals on one plane since its last SACK, if planes are reported one by one.
   struct PlaneArrivals {
     std::uint32_t bytes = 0;
-    // Arrival less sending, in the sender's units and on clocks that differ by a constant: the latest, and the least of ten
-    // to twenty seconds. Timestamps repeat sooner than a long queue empties: values follow those before them.
+    // Arrival less sending, in the sender's units and on clocks that differ by a constant: the latest value, and the
+    // minimum of ten to twenty seconds. Timestamps wrap around sooner than a long queue empties, so each value is
+    // resolved near the one before.
     std::int64_t transit_latest = 0, transit = 0, transit_now = 0;
     TimePs transit_since = 0;
     PortId answer_over = 0;  // plane that its SACKs take
@@ -113,27 +114,27 @@ class MrcResponder final : public Responder {
   Placement placement_;
   BitRing received_;                   // PSNs above cack_
   BitRing last_;                       // of these, the last packets of messages
-  BitRing untold_;                     // of these, the ones that no SACK has told of
+  BitRing untold_;                     // subset not yet reported in any SACK
   std::vector<Immediate> immediates_;  // by PSN, waiting for everything before them
-  std::vector<PendingSack> sacks_;     // that have taken stock, oldest first
+  std::vector<PendingSack> sacks_;     // with filled bitmaps, oldest first
   std::vector<PendingNack> nacks_;
-  std::vector<PlaneArrivals> arrivals_;  // by plane; empty: they count together
+  std::vector<PlaneArrivals> arrivals_;  // by plane; empty: counted together
   TimePs next_plane_sack_ = kNever;
   PendingSack pending_;
-  PendingSack latest_;  // arrival, where planes are not told of one by one
+  PendingSack latest_;  // latest arrival, if planes are not reported one by one
   Refusal refusal_;
   Psn cack_ = 0;
   Psn max_received_ = 0;
   std::uint64_t completed_ = 0;  // messages, in order
   std::uint64_t rcvd_bytes_ = 0;
-  std::int64_t transit_reference_ = 0;  // of any plane, the latest
+  std::int64_t transit_reference_ = 0;  // latest value of any plane
   TimePs next_reverse_probe_ = kNever;
   std::uint32_t window_psns_ = 0;
   std::uint32_t window_psns_max_ = 0;
   std::uint32_t sack_bytes_ = 4096;
   std::uint32_t trigger_bytes_ = 0;
   std::uint32_t inbound_since_probe_ = 0;  // packets since a reverse path was last probed
-  std::uint32_t unreported_packets_ = 0;   // arrivals since a SACK last took stock
+  std::uint32_t unreported_packets_ = 0;   // arrivals since the last SACK bitmap was filled
   std::uint32_t ooo_ = 0;                  // packets received above cack_
   std::uint16_t wimm_max_ = 0;
   std::uint8_t mpr_units_ = 0;

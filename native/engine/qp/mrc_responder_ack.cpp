@@ -1,4 +1,4 @@
-// What the receiving half sends: SACKs, NACKs, transport ACKs and NAKs, and probes of its reverse paths.
+// Output of the receiving half: SACKs, NACKs, transport ACKs and NAKs, and probes of its reverse paths.
 #include <algorithm>
 
 #include "engine/qp/mrc_responder.hpp"
@@ -8,9 +8,10 @@
 namespace openmrc {
 namespace {
 
-// A SACK's bitmap reaches 64 PSNs; it takes stock after half of that, so that every PSN is told of at least twice.
+// A SACK's bitmap covers 64 PSNs; it is filled after half of that number of arrivals, so that every PSN is reported at
+// least twice.
 constexpr std::uint32_t kUnreportedMax = kSackBitmapBits / 2;
-// Where planes are told of one by one, a slow plane's news must not wait for its byte trigger.
+// With per-plane reports, the SACK of a slow plane must not wait for its byte trigger.
 constexpr TimePs kPlaneSackDelay = kPsPerMs;
 constexpr TimePs kTransitGain = kPsPerMs;
 constexpr TimePs kQuickHeard = 10 * kPsPerMs;
@@ -21,13 +22,13 @@ constexpr std::size_t kNacksMax = 256;
 
 std::int16_t offset16(Psn psn, Psn reference) {
   const auto difference = static_cast<std::int64_t>(psn) - static_cast<std::int64_t>(reference);
-  // Too far for the field (an ancient duplicate): name the cumulative PSN itself, which was received as well.
+  // Out of the field's range (an ancient duplicate): report the cumulative PSN, which was also received.
   return difference < INT16_MIN || difference > INT16_MAX ? std::int16_t{0} : static_cast<std::int16_t>(difference);
 }
 
 }  // namespace
 
-// Counts towards the byte trigger (A.5.3), of the plane (X.4.5) or of all; of the plane, `sack` is its latest.
+// Counts a packet towards the byte trigger (A.5.3), of its plane (X.4.5) or of all; per plane, `sack` is the latest.
 void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bool at_once) {
   if (arrivals_.empty()) {
     trigger_bytes_ += bytes;
@@ -51,16 +52,16 @@ void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bo
   queue_sack(sack);
 }
 
-// News of a plane that takes much longer than another one travel over that one: the sender would otherwise hear of
-// packets in another order than they arrived in, and take what it hears of last for lost. Clocks of the two ends need
-// not agree: the planes are compared with each other.
+// Reports of a plane that takes much longer than another one travel over the quicker one. Otherwise the sender would
+// learn of packets in another order than that of arrival, and take the last ones for lost. Clocks of the two ends need
+// not agree, since planes are compared with each other.
 void MrcResponder::note_transit(const PendingSack& sack) {
   PlaneArrivals& own = arrivals_[sack.port];
   const std::int64_t near = sack.arrived - own.heard > kTransitLife  ? transit_reference_
                             : sack.arrived - own.heard > kQuickHeard ? own.transit
                                                                      : own.transit_latest;
   const std::int64_t transit = near + static_cast<std::int16_t>(transit_of(sack) - static_cast<std::uint16_t>(near));
-  // The least of a while: queues come and go, and would have SACKs take another way all the time.
+  // The minimum over a period: queues come and go, and would make SACKs change their path all the time.
   if (sack.arrived - own.heard > kTransitLife) {
     own.transit = own.transit_now = transit;
     own.transit_since = sack.arrived;
@@ -82,7 +83,7 @@ void MrcResponder::note_transit(const PendingSack& sack) {
   const bool current_heard = arrivals_[own.answer_over].heard >= sack.arrived - kQuickHeard;
   const std::int64_t lead = arrivals_[own.answer_over].transit - arrivals_[quickest].transit;
   const std::int64_t enough = kTransitGain / timestamp_unit(sack.resolution);
-  // Round trips with another way back are not comparable, so that the way changes seldom, and only for something.
+  // Round trips with different return paths are not comparable, so the path changes rarely, and only for a clear gain.
   PortId better = own.answer_over;
   if (gain <= enough / 2) {
     better = sack.port;
@@ -122,9 +123,9 @@ void MrcResponder::queue_sack(const PendingSack& sack) {
   pending_sack_ = true;
 }
 
-// Decides what the bitmap tells: the top of the window, so that most PSNs are told of twice; but from the lowest PSN on
-// that no SACK has told of yet (A.5.6), where that is further down, since nothing would ever tell of it otherwise.
-// Answers to probes start at the oldest gap, which is what the sender repairs first.
+// Chooses the PSNs of the bitmap: the top of the window, so that most PSNs are reported twice; or from the lowest
+// unreported PSN (A.5.6) if that is further down, as no other SACK would report it. Answers to probes start at the
+// oldest gap, which the sender repairs first.
 void MrcResponder::take_stock(PendingSack& sack) {
   unreported_packets_ = 0;
   sack.cack = cack_;
@@ -141,7 +142,7 @@ void MrcResponder::take_stock(PendingSack& sack) {
   untold_.clear_range(sack.base, known);
 }
 
-// After the pending SACK went out: one SACK may not reach all that has arrived far apart.
+// Called after the pending SACK was built: one SACK may not cover arrivals that are far apart.
 void MrcResponder::follow_up() {
   const Psn end = max_received_ + 1;
   pending_sack_ = cack_ + 1 < end && untold_.find_first(cack_ + 1, end) < end;
@@ -153,7 +154,13 @@ void MrcResponder::queue_nack(TimePs now, const RxDatagram& datagram, const wire
                               wire::NackReason reason) {
   if (nacks_.size() >= kNacksMax) return;
   const std::uint32_t entropy = wire::ev_of_fields(datagram.fields, context_.services.config.ev_format);
-  nacks_.push_back({now, psn, entropy, packet.tseth.timestamp, packet.tseth.resolution, reason, datagram.port});
+  nacks_.push_back({.arrived = now,
+                    .psn = psn,
+                    .entropy = entropy,
+                    .timestamp = packet.tseth.timestamp,
+                    .resolution = packet.tseth.resolution,
+                    .reason = reason,
+                    .port = datagram.port});
 }
 
 // --- reverse paths
@@ -208,8 +215,7 @@ std::uint16_t MrcResponder::echo(TimePs now, TimePs arrived, std::uint16_t times
   return static_cast<std::uint16_t>(timestamp + std::min<TimePs>(held, UINT16_MAX));
 }
 
-// X.4.6. On clocks that differ by a constant, and a little more every second: the sender compares transit times with
-// each other.
+// X.4.6. The clocks differ by a constant and drift slowly; the sender compares transit times with each other.
 std::uint16_t MrcResponder::transit_of(const PendingSack& sack) {
   return static_cast<std::uint16_t>(timestamp_at(sack.arrived - sack.waited, sack.resolution) - sack.timestamp);
 }
@@ -305,7 +311,7 @@ BuildResult MrcResponder::build(TimePs now, PortMask free_ports, std::uint32_t b
     wire::Packet packet = next_sack(now);
     builder.add(packet, nullptr, 0);
   }
-  // Small messages cause one of each, and the second one of a burst, which is shorter, costs next to nothing.
+  // Small messages cause one of each, and the shorter second packet of a burst costs next to nothing.
   if (ack_due_ && (!sack || burst_max > 1)) {
     wire::Packet packet = ack_packet();
     builder.add(packet, nullptr, 0);

@@ -10,7 +10,7 @@ BurstBuilder::BurstBuilder(TxBurst& burst, const EngineConfig& config, const Add
     : burst_(burst) {
   burst.port = port;
   burst.traffic_class = traffic_class;
-  // Control packets are not ECN capable (A.4.3): a mark on them would say nothing about a data path.
+  // Control packets are not ECN capable (A.4.3): a mark on them would carry no information about a data path.
   burst.ecn = traffic_class == TrafficClass::kControl ? Ecn::kNotEct : Ecn::kEct0;
   burst.destination = destination;
   burst.destination_port = destination_port;

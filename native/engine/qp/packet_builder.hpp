@@ -1,11 +1,12 @@
-// Turns header values into datagrams of a burst: encodes and pads. The ICRC comes later, see engine/seal.hpp.
+// Builds the datagrams of a burst from header values: encoding and padding. The ICRC is added later, see
+// engine/seal.hpp.
 #pragma once
 
 #include "engine/qp/context.hpp"
 
 namespace openmrc {
 
-// Bytes that congestion control counts for a datagram: UDP length + 40 (A.3.5).
+// Size of a datagram for congestion control: UDP length + 40 (A.3.5).
 constexpr std::uint32_t nominal_bytes(std::uint32_t datagram_bytes) { return datagram_bytes + 8 + 40; }
 
 class BurstBuilder {
@@ -16,7 +17,7 @@ class BurstBuilder {
 
   // Appends one packet; sets the pad count in `packet.bth`.
   void add(wire::Packet& packet, const std::uint8_t* payload, std::uint32_t payload_bytes);
-  // The same of a data packet.
+  // Appends one data packet.
   void add_data(wire::DataHeaders& headers, const std::uint8_t* payload, std::uint32_t payload_bytes);
 
  private:

@@ -1,4 +1,4 @@
-// Puts payloads where their RETH says, if key, protection domain, bounds and permission allow (A.8.2).
+// Places payloads at the address of their RETH, if key, protection domain, bounds and permission allow it (A.8.2).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class Placement {
  public:
   Placement(MemoryTable& memory, DomainId domain) : memory_(memory), domain_(domain) {}
 
-  // False: refused, nothing was written. `payload` may be shorter than `bytes` only where payloads are phantom.
+  // False: refused, and nothing was written. `payload` may be shorter than `bytes` only in phantom regions.
   bool place(const wire::Reth& reth, const std::uint8_t* payload, std::uint32_t bytes) {
     if (bytes == 0) return true;
     const Region* region = find(reth.rkey);
@@ -26,8 +26,8 @@ class Placement {
   }
 
  private:
-  // The region that this QP may write to with `key`, or nullptr. Traffic stays with one region for many packets: the
-  // last answer is kept.
+  // The region that this QP may write to with `key`, or nullptr. Caches the last result, since traffic stays in one
+  // region for many packets.
   const Region* find(std::uint32_t key) {
     if (key == key_ && memory_.epoch() == epoch_) return region_;
     key_ = key;

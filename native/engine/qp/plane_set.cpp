@@ -13,12 +13,12 @@ constexpr TimePs kPatienceUnsampled = 300 * kPsPerMs;
 constexpr TimePs kProbeAfter = 3 * kPsPerMs;  // beyond the round trip
 constexpr TimePs kProbeGapMin = 10 * kPsPerMs;
 constexpr TimePs kProbeGapMax = 100 * kPsPerMs;
-constexpr TimePs kLatencySlack = kPsPerMs;  // planes this close count as equally quick for repairs
+constexpr TimePs kLatencySlack = kPsPerMs;  // planes within this difference count as equally quick for repairs
 constexpr TimePs kSlackMin = kPsPerMs;
 constexpr TimePs kRested = kPsPerSecond;
 constexpr TimePs kSettle = 500 * kPsPerUs;
 constexpr std::int64_t kPatienceBytes = 131'072;
-constexpr std::int64_t kUnaskedMax = 65'536;  // and an eighth of a window at most
+constexpr std::int64_t kUnaskedMax = 65'536;  // at most, and at most an eighth of a window
 constexpr std::uint32_t kReorderingMax = 128;
 constexpr std::size_t kSentMin = 64;
 constexpr TimePs kMarkingHysteresis = kPsPerSecond;
@@ -56,7 +56,7 @@ std::int64_t PlaneSet::room(const Plane& plane, TimePs now, std::uint64_t contro
   return static_cast<std::int64_t>(controller_window) - marking_in_flight();
 }
 
-// A whole burst, or a quarter of a small window: less would be sent packet by packet.
+// True for a whole burst, or a quarter of a small window: a lower threshold would send packet by packet.
 bool PlaneSet::ready(const Plane& plane, std::int64_t room, const Request& request) const {
   if (plane.in_flight_bytes == 0) return true;
   const std::int64_t burst = plane.marking ? request.first_bytes : plane.window.burst_bytes();
@@ -70,8 +70,8 @@ std::int64_t PlaneSet::rate_of_plane(const Plane& plane) const {
   return std::max<std::int64_t>({plane.window.rate(), plane.window.pace() / 2, 1});
 }
 
-// Whether the packet arrives before quicker planes would have delivered all that is posted: later, the end of a message would
-// wait for it, and a window that is full behind it would stop the others.
+// True if the packet arrives before quicker planes would have delivered everything posted. If it came later, the end of
+// a message would wait for it, and a full window behind it would stop the other planes.
 bool PlaneSet::worth_it(const Plane& plane, const Request& request, std::int64_t bytes) const {
   const TimePs own = latency(plane);
   if (own == 0) return true;
@@ -125,7 +125,7 @@ PlaneSet::Choice PlaneSet::choose(TimePs now, const Request& request) {
       choice.busy = true;
       continue;
     }
-    // Of planes that are equally quick, the one whose turn came first.
+    // Among equally quick planes, the one whose turn came first.
     const TimePs turn = plane.marking ? plane.sent : plane.window.next_send();
     const TimePs eta = latency(plane) / 2 + std::max<TimePs>(turn - now, -latency(plane) / 2 - kPsPerMs);
     if (choice.found && eta >= best) continue;
@@ -151,7 +151,12 @@ void PlaneSet::sent(TimePs now, PortId id, Psn first, Psn psn, std::uint32_t byt
   reserve(first, psn);
   Plane& plane = planes_[id];
   if (plane.in_flight_bytes == 0) plane.heard = std::max(plane.heard, now);
-  sent_of(psn) = {now, plane.next_order, static_cast<std::uint16_t>(bytes), id, quarter, repeated};
+  sent_of(psn) = {.time = now,
+                  .order = plane.next_order,
+                  .bytes = static_cast<std::uint16_t>(bytes),
+                  .plane = id,
+                  .quarter = quarter,
+                  .repeated = repeated};
   end_ = std::max(end_, psn + 1);
   plane.flight.push_back({psn, plane.next_order++});
   plane.in_flight_bytes += bytes;
@@ -178,13 +183,22 @@ void PlaneSet::burst_sent(TimePs now, PortId id, std::int64_t bytes) {
   arm_probe(now, plane);
 }
 
+void PlaneSet::resume(TimePs now) {
+  heard_ = now;
+  for (Plane& plane : planes_) {
+    plane.heard = now;
+    plane.window.resume(now, plane.next_order);
+    arm_probe(now, plane);
+  }
+}
+
 // --- feedback
 
 void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortId id, bool certain) {
   Plane& plane = planes_[id];
   const Sent& sent = sent_of(psn);
   if (record.state == SendState::kLost) {
-    // Given up too early: it only lay further behind than packets of this plane do.
+    // Presumed lost too early: the packet only arrived later than others of its plane.
     if (record.transmissions == 1) {
       const std::uint32_t behind = plane.delivered_order - sent.order;
       plane.reordering = std::clamp(behind + 1, plane.reordering, kReorderingMax);
@@ -197,14 +211,14 @@ void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortI
   ++plane.counters.acked_packets;
   plane.touched = true;
   if (plane.marking) marking_acked_ += record.nominal_bytes;
-  // Of a repeated packet the first copy may have arrived: then nothing is known of this one.
+  // For a repeated packet the first copy may have arrived; the state of this copy is then unknown.
   if (!certain && record.transmissions > 1 && now - record.sent < plane.window.delay().base()) return;
   plane.heard = heard_ = now;
   if (before(plane.delivered_order, sent.order + 1)) plane.delivered_order = sent.order + 1;
 }
 
-// Timestamps repeat sooner than a packet comes back over a long path. The time of sending says how often, unless an earlier
-// copy may have arrived, or the record has been used again: then the round trip is near the others of the plane.
+// Timestamps wrap around sooner than a packet returns over a long path. The sending time resolves the wraps, unless an
+// earlier copy may have arrived, or the record has been reused: then the round trip is near the others of the plane.
 TimePs PlaneSet::round_trip(TimePs now, PortId id, Psn psn, TimePs echoed, TimePs range) const {
   const bool kept = psn < end_ && end_ - psn <= sent_.size() && sent_of(psn).plane == id;
   if (kept && !sent_of(psn).repeated) return latest_round_trip(now - sent_of(psn).time, echoed, range);
@@ -240,7 +254,7 @@ bool PlaneSet::outlier(PortId id, TimePs rtt) const {
   return rtt > usual + 2 * window.target() + 4 * delay.deviation();
 }
 
-// What has left flight, or was sent again, is passed over.
+// Skips packets that have left flight or were sent again.
 void PlaneSet::give_up(Plane& plane, const Flying& flying, const SendWindow& window, std::vector<Psn>& lost) {
   if (!window.contains(flying.psn)) return;
   const SendRecord& record = window.record(flying.psn);
@@ -266,7 +280,7 @@ void PlaneSet::settle(TimePs now, Plane& plane) {
 void PlaneSet::find_losses(TimePs now, Plane& plane, const SendWindow& window, std::vector<Psn>& lost) {
   settle(now, plane);
   const PlaneDelay& delay = plane.window.delay();
-  // A SACK names a late packet and shows 64 others: it may take more than one to tell of all that arrived before.
+  // A SACK names a late packet and covers 64 others: reporting all earlier arrivals may take more than one.
   const TimePs slack = std::max({delay.smoothed() / 8, 2 * delay.deviation(), kSlackMin});
   const TimePs young = now - std::max(delay.base(), delay.smoothed()) - slack;
   while (!plane.flight.empty()) {
@@ -286,7 +300,9 @@ void PlaneSet::end_feedback(TimePs now, const SendWindow& window, std::vector<Ps
   for (Plane& plane : planes_) {
     if (!plane.touched) continue;
     find_losses(now, plane, window, lost);
-    const PlaneProgress progress{plane.next_order, plane.delivered_order, plane.in_flight_bytes};
+    const PlaneProgress progress{.next_order = plane.next_order,
+                                 .delivered_order = plane.delivered_order,
+                                 .in_flight_bytes = plane.in_flight_bytes};
     if (discover_) judge_marks(now, plane);
     if (plane.marking) {
       plane.window.observe(now, plane.feedback);
@@ -299,7 +315,7 @@ void PlaneSet::end_feedback(TimePs now, const SendWindow& window, std::vector<Ps
   }
 }
 
-// Where packets wait, a few marks, as CoDel sets them, must not hand the plane to a controller that listens to marks: they
+// If packets queue, a few marks, such as CoDel's, must not hand the plane to a controller that reacts to marks: they
 // have to explain the delay.
 void PlaneSet::judge_marks(TimePs now, Plane& plane) {
   if (plane.samples < 4 || before(plane.delivered_order, plane.round_order + 1)) return;
@@ -337,7 +353,7 @@ TimePs PlaneSet::patience(const Plane& plane) const {
   return std::max({3 * delay.smoothed(), delay.smoothed() + 8 * delay.deviation(), kPatienceMin});
 }
 
-// At the end of what is sent no later packet shows that one is missing: a question does, before the plane counts as silent.
+// At the end of a transmission no later packet reveals a loss: a probe does, before the plane counts as silent.
 void PlaneSet::arm_probe(TimePs now, Plane& plane) {
   if (plane.silent) return;
   const PlaneDelay& delay = plane.window.delay();
@@ -352,13 +368,13 @@ void PlaneSet::fall_silent(TimePs now, Plane& plane, const SendWindow& window, s
   plane.probe_at = now;
   plane.probe_gap = kProbeGapMin;
   for (; !plane.flight.empty(); plane.flight.pop_front()) give_up(plane, plane.flight.front(), window, lost);
-  plane.feedback = {};  // a dead plane says nothing about its rate
+  plane.feedback = {};  // a dead plane has no measurable rate
   plane.touched = false;
 }
 
-// A plane is silent when others are not. Where nothing at all comes back it is the peer that pauses: then what is under way
-// may still arrive, and questions alone are sent. Planes that carry nothing are asked, too: the window may be full of what a
-// dead plane owes.
+// A plane is silent only relative to others. If nothing at all comes back, the peer has paused: packets in flight may
+// still arrive, and only probes are sent. Idle planes are probed, too: packets lost on a dead plane may hold the whole
+// window.
 void PlaneSet::handle_timer(TimePs now, const SendWindow& window, std::vector<Psn>& lost, PortMask& changed) {
   if (wake_ <= now) wake_ = kNever;
   if (next_check_ > now) return;
@@ -397,7 +413,7 @@ bool PlaneSet::next_probe(TimePs now, PortMask usable, PortMask free, PortId& id
   plane.probe_at = now + std::max(plane.probe_gap, plane.window.delay().smoothed());
   plane.probe_gap = std::min(kProbeGapMax, plane.probe_gap + plane.probe_gap / 2);
   plane.asked_idle = plane.in_flight_bytes == 0;
-  // Its answer shows that everything before it has arrived or is lost.
+  // The answer proves that everything before it has arrived or is lost.
   plane.next_order += plane.reordering + 1;
   order = plane.next_order - 1;
   return true;

@@ -1,4 +1,4 @@
-// PSNs and MSNs are 24 (or 16) bits on the wire and 64 bits inside, so that a wrap is nothing special anywhere else
+// PSNs and MSNs are 24 (or 16) bits on the wire and 64 bits inside, so that only the conversion deals with wrap-around
 // (A.8.5).
 #pragma once
 

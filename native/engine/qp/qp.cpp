@@ -16,14 +16,14 @@ bool universe_valid(const std::vector<Ev>& universe, std::size_t port_count) {
          std::all_of(universe.begin(), universe.end(), [&](const Ev& ev) { return ev.port < port_count; });
 }
 
-// The limits are those of the description.
+// The limits must accept the bounds of the specification.
 static_assert(in_range(QpToRtr{.payload_mtu = kPayloadMtuMin}) &&
               !in_range(QpToRtr{.payload_mtu = kPayloadMtuMin - 4}));
 static_assert(in_range(QpToRtr{.payload_mtu = kPayloadMtuMax}) &&
               !in_range(QpToRtr{.payload_mtu = kPayloadMtuMax + 4}));
 static_assert(in_range(QpToRtr{.rq_psn = kPsnSpace - 1}) && !in_range(QpToRtr{.rq_psn = kPsnSpace}));
 
-// What the first unfinished work request is told; the ones behind it are flushed.
+// Status of the first unfinished work request; the ones behind it are flushed.
 WcStatus status_of(QpErrorCause cause) {
   switch (cause) {
     case QpErrorCause::kRetryExceeded:
@@ -92,7 +92,7 @@ Status Qp::to_rtr(TimePs now, const QpToRtr& attributes, Peer* peer) {
   context_.peer = peer;
   context_.heard = now;
   peer->users.push_back(&context_);
-  peer->status_seen = false;  // a new process may count its port states anew
+  peer->status_seen = false;  // a new process may restart its count of port states
   context_.nonce_in = QpContext::connection_nonce(attributes.destination_qp, context_.qpn, attributes.rq_psn);
   context_.destination_qp = attributes.destination_qp;
   context_.payload_mtu = attributes.payload_mtu;
@@ -127,7 +127,7 @@ void Qp::to_error(TimePs now, QpErrorCause cause) {
   }
 }
 
-// Either half may have found a reason to end the QP during the call that just returned.
+// Ends the QP if a half failed it during the call that just returned.
 void Qp::settle(TimePs now) {
   if (context_.failure == QpErrorCause::kNone || context_.state == QpState::kError) return;
   if (context_.failure == QpErrorCause::kCqOverrun) {  // F.1.7
@@ -183,7 +183,7 @@ void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packe
 }
 
 void Qp::handle_timer(TimePs now) {
-  if (context_.state == QpState::kRts) requester_->handle_timer(now);
+  if (sends()) requester_->handle_timer(now);
   if (context_.state == QpState::kRtr || context_.state == QpState::kRts) responder_->handle_timer(now);
   settle(now);
 }
@@ -194,10 +194,14 @@ void Qp::handle_ports(TimePs now) {
 
 TimePs Qp::next_timer() const {
   TimePs next = kNever;
-  if (context_.state == QpState::kRts) next = requester_->next_timer();
+  if (sends()) next = requester_->next_timer();
   if (context_.state == QpState::kRtr || context_.state == QpState::kRts)
     next = std::min(next, responder_->next_timer());
   return next;
+}
+
+void Qp::resume(TimePs now) {
+  if (sends()) requester_->resume(now);
 }
 
 UnderWay Qp::under_way() const {

@@ -1,4 +1,4 @@
-// One QP: its states, the attribute rules of each step (F.1), and which half of it a packet is for.
+// One QP: its states, the attribute rules of each step (F.1), and the dispatch of packets to its halves.
 #pragma once
 
 #include <memory>
@@ -26,6 +26,7 @@ class Qp {
   void handle_timer(TimePs now);
   void handle_ports(TimePs now);
   TimePs next_timer() const;
+  void resume(TimePs now);
   UnderWay under_way() const;
   void rebase(TimePs by);
   BuildResult build_control(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
@@ -35,11 +36,12 @@ class Qp {
 
   QpContext& context() { return context_; }
   const QpContext& context() const { return context_; }
+  bool urgent() const { return context_.init.urgent; }
   Requester* requester() { return requester_.get(); }
   const Requester* requester() const { return requester_.get(); }
   Responder* responder() { return responder_.get(); }
 
-  // The engine's book-keeping: in which lists this QP stands, and for when it is in the timer heap.
+  // The engine's book-keeping: membership in its lists, and the entry in the timer heap.
   bool control_listed = false;
   bool data_listed = false;
   TimePs timer_entry = kNever;
@@ -48,6 +50,7 @@ class Qp {
  private:
   void announce(TimePs now) const;
   void settle(TimePs now);
+  bool sends() const { return context_.state == QpState::kRts && (urgent() || !context_.services.ordinary_data_waits); }
 
   QpContext context_;
   std::unique_ptr<Requester> requester_;

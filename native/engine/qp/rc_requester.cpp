@@ -20,11 +20,11 @@ void RcRequester::start(TimePs now, const QpToRts& attributes) {
   retry_.start(attributes);
   window_packets_ = std::max(1U, attributes.rc_window_packets);
   timer_base_ = now;
-  // A single path cannot tell trimming from loss: switches leave these packets whole or drop them.
+  // A single path cannot distinguish trimming from loss: switches forward these packets whole or drop them.
   data_class_ = TrafficClass::kNoTrim;
 }
 
-// While nothing is under way and a busy port keeps the next packet, there is nothing that the peer could answer.
+// While nothing is in flight and a busy port delays the next packet, the peer owes no answer.
 TimePs RcRequester::next_timer() const {
   if (queue_.empty()) return kNever;
   const bool waits_for_port = next_ == first_ && ready() && (context_.usable_ports() >> path_.port & 1) != 0;
@@ -62,7 +62,7 @@ BuildResult RcRequester::build(TimePs now, PortMask free_ports, std::uint32_t bu
     const std::uint64_t offset = (next_ - wqe.first_psn) * context_.payload_mtu;
     const auto payload =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(context_.payload_mtu, wqe.wr.length_bytes - offset));
-    // Only First and Only packets carry a RETH: sizes differ at both ends of a message.
+    // Only First and Only packets carry a RETH, so the maximum packet size differs.
     const bool with_reth = next_ == wqe.first_psn;
     const bool with_imm = next_ + 1 == wqe.end_psn() && wqe.wr.opcode == WrOpcode::kWriteImm;
     const std::uint32_t bytes = payload + (with_reth ? 16U : 0U) + (with_imm ? 4U : 0U);
@@ -112,7 +112,7 @@ void RcRequester::handle_acknowledgement(TimePs now, const RxDatagram&, const wi
   const wire::AethSyndrome syndrome = packet.aeth.syndrome;
   const bool ack = syndrome == wire::AethSyndrome::kAck;
   const Psn psn = extend24(packet.bth.psn, first_);
-  // An ACK names the last packet received, a NAK the one that was expected or refused.
+  // An ACK carries the last PSN received, a NAK the expected or refused one.
   const Psn below = ack ? psn + 1 : psn;
   if (below > end_) {
     ++context_.stats.stale_packets;
@@ -131,7 +131,7 @@ void RcRequester::handle_acknowledgement(TimePs now, const RxDatagram&, const wi
 }
 
 void RcRequester::fill(QpStats& stats) const {
-  stats.inflight_packets = next_ - first_;
+  stats.in_flight_packets = next_ - first_;
   stats.smoothed_rtt = rtt_.smoothed();
   stats.last_rtt = rtt_.last();
 }

@@ -16,6 +16,7 @@ class RcRequester final : public Requester {
   void handle_acknowledgement(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;
   void handle_timer(TimePs now) override;
   TimePs next_timer() const override;
+  void resume(TimePs now) override { timer_base_ = now; }
   void rebase(TimePs by) override;
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void handle_ports(TimePs) override {}
@@ -33,7 +34,7 @@ class RcRequester final : public Requester {
   Ev path_;
   Psn first_ = kPsnOrigin;  // lowest PSN not acknowledged
   Psn next_ = kPsnOrigin;   // next PSN to send; goes back on a NAK or a timeout
-  Psn end_ = kPsnOrigin;    // one past the highest PSN ever sent
+  Psn end_ = kPsnOrigin;    // one past the highest PSN sent so far
   Psn timed_ = 0;           // PSN whose round trip is being measured; 0: none
   TimePs timed_sent_ = 0;
   TimePs timer_base_ = 0;

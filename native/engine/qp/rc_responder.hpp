@@ -32,7 +32,7 @@ class RcResponder final : public Responder {
   Placement placement_;
   Ev path_;
   wire::Reth message_;           // of the message under way; its address advances
-  std::uint64_t remaining_ = 0;  // bytes of it still to come
+  std::uint64_t remaining_ = 0;  // bytes still to come
   Psn expected_ = kPsnOrigin;
   std::uint32_t completed_ = 0;
   wire::AethSyndrome syndrome_ = wire::AethSyndrome::kAck;

@@ -9,8 +9,8 @@
 
 namespace openmrc {
 
-// Longer by so much while a busy port of our own keeps the next packet, and the peer owes nothing: a port that refuses
-// for ever has to end the QP all the same.
+// Extra time while a busy local port delays the next packet and the peer owes nothing: a port that never accepts a
+// packet still has to end the QP.
 inline constexpr TimePs kPortPatience = 250 * kPsPerMs;
 
 class RetryTimer {
@@ -23,8 +23,8 @@ class RetryTimer {
     exponential_ = attributes.exponential_retries;
   }
 
-  // Time to wait before the next timeout. A path longer than the base timer must not time out all its packets, so the
-  // longest round trip seen lately is the least that is waited (A.9.8).
+  // Wait before the next timeout. At least the longest recent round trip, since a path longer than the base timer must
+  // not time out all its packets (A.9.8).
   TimePs wait(TimePs rtt_high) const {
     const TimePs base = std::max(base_, rtt_high + rtt_high / 2);
     if (consecutive_ < linear_) return base;
@@ -32,7 +32,7 @@ class RetryTimer {
     return std::min(base << doublings, std::max(base, kWaitMax));
   }
 
-  // False: that was one too many.
+  // False: the retries are exhausted.
   bool expired() {
     if (consecutive_ < UINT16_MAX) ++consecutive_;
     return exponential_ >= kForEver || consecutive_ <= linear_ + exponential_;
@@ -43,7 +43,7 @@ class RetryTimer {
 
  private:
   static constexpr std::uint32_t kDoublingsMax = 24;
-  // The largest base timer there is (exponent 24) also bounds the back-off.
+  // The largest base timer (exponent 24) also bounds the back-off.
   static constexpr TimePs kWaitMax = (1'024 * kPsPerNs) << 24;
 
   TimePs base_ = 0;

@@ -22,8 +22,9 @@ void ReversePaths::draw_plane(const EvSet& set, PortId port) {
   planes_[port] = plane;
 }
 
-// Paths that our own data found dead come last: they may still be the only ones. One that min_active holds was found dead
-// as well. It gets a share of the draws and not all: else it would take every answer to the probes that revive the others.
+// Paths that our own data found dead come last, since they may still be the only ones. The same holds for an EV that
+// min_active keeps: it gets a share of the draws but not all, as it would otherwise take every answer to the probes
+// that revive the others.
 Ev ReversePaths::draw(const EvSet& set, PortId port) {
   const std::uint32_t start = set.size() == 0 ? 0 : static_cast<std::uint32_t>(rng_.below(set.size()));
   const EvSet::OfPort found = set.find_of_port(port, static_cast<EvIndex>(start));
@@ -38,8 +39,8 @@ bool ReversePaths::may_use(PortId port, PortMask allowed, bool only_good) const 
   return (allowed >> port & 1) != 0 && plane.count > 0 && (!only_good || plane.good);
 }
 
-// The next in turn that our own data has not found dead: a lost NACK would look like the loss of what it answers. Where all
-// were found dead they take turns.
+// The next EV in turn that our own data has not found dead: a lost NACK would look like the loss of the packet it
+// answers. If all were found dead they take turns.
 Ev ReversePaths::take(const EvSet& set, PortId port) {
   Plane& plane = planes_[port];
   const auto after = [&plane](std::uint8_t turn) { return static_cast<std::uint8_t>((turn + 1) % plane.count); };
@@ -56,7 +57,7 @@ Ev ReversePaths::take(const EvSet& set, PortId port) {
   return {plane.evs[plane.turn], port};
 }
 
-// The last one stays: where no other is known it may still work.
+// Keeps the last EV: without a known alternative it may still work.
 void ReversePaths::drop(Plane& plane, std::uint32_t value) {
   const auto end = plane.evs.begin() + plane.count;
   const auto found = std::find(plane.evs.begin(), end, value);
@@ -74,7 +75,7 @@ bool ReversePaths::choose(const EvSet& set, PortMask free_ports, PortMask usable
       ev = take(set, preferred);
       return true;
     }
-    // Worth waiting for: nothing is known of the other planes that compares to having just heard from this one.
+    // Worth waiting for: a packet has just arrived on this plane, which is better evidence than any about the others.
     if (may_use(preferred, usable_ports, true)) return false;
   }
   for (const bool only_good : {true, false}) {

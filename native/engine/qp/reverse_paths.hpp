@@ -1,10 +1,10 @@
-// The reverse EV set of a QP: one EV per plane for SACKs, NACKs and ACKs (A.11.17).
+// The reverse EV set of a QP: EVs of each plane for SACKs, NACKs and ACKs (A.11.17).
 //
-// A few EVs per plane take turns, so that one dead path costs a share of the SACKs, which repeat each other, and never
-// all of them. In two-way traffic our own data shows which EVs work: every unmarked SACK puts its EV into the set.
-// While traffic is inbound only, EV probes with random EVs do: an answered one enters the set, an unanswered one keeps
-// the plane out of use for control packets until another is answered. A sender that repeats itself or asks for our
-// state has not heard us: its plane's set is drawn anew.
+// A few EVs per plane take turns, so that one dead path costs a share of the SACKs, which repeat each other, but never
+// all of them. In two-way traffic our own data identifies working EVs: every unmarked SACK puts its EV into the set.
+// While traffic is inbound only, EV probes with random EVs do so: an answered one enters the set, an unanswered one
+// keeps the plane out of use for control packets until another is answered. A sender that repeats packets or asks for
+// our state has not received our answers: its plane's set is drawn anew.
 #pragma once
 
 #include <algorithm>
@@ -20,30 +20,30 @@ namespace openmrc {
 
 class ReversePaths {
  public:
-  // Draws the EVs of each port out of the universe of `set`.
+  // Draws the EVs of each port from the universe of `set`.
   void start(const EvSet& set, std::uint32_t port_count, Rng rng);
 
-  // EV for a control packet that answers something received on `preferred`: the same plane where possible, since it has
-  // just been seen working one way. False: no usable port is free, or the preferred one is worth the wait.
+  // Chooses the EV of a control packet in answer to a packet on `preferred`: the same plane if possible, since it has
+  // just worked in one direction. False: no usable port is free, or the preferred one is worth the wait.
   bool choose(const EvSet& set, PortMask free_ports, PortMask usable_ports, PortId preferred, Ev& ev);
 
-  // What came on `port` shows that our last answers did not arrive: draws its EVs anew.
+  // Draws the EVs of `port` anew, after a packet on it revealed that our last answers did not arrive.
   void suspect(const EvSet& set, PortId port);
-  // `index` was seen working outbound.
+  // Records that `index` worked outbound.
   void confirm(TimePs now, const EvSet& set, EvIndex index);
-  // After the controller denied an EV (A.11.19): what it used to carry takes another.
+  // Replaces an EV that the controller has denied (A.11.19).
   void leave_denied(const EvSet& set);
 
   // A random EV of `port` to probe.
   Ev draw(const EvSet& set, PortId port);
-  // `rtt`: of the answer; 0: there was none.
+  // Records the answer to a probe. `rtt` 0: there was none.
   void on_probe_result(TimePs now, const EvSet& set, const Ev& ev, TimePs rtt);
-  // How long the next probe of `port` waits for its answer, `least` at least: the path may be longer than that.
+  // Time for which the next probe of `port` waits for its answer; at least `least`, as the path may be longer.
   TimePs patience(PortId port, TimePs least) const { return std::max(least, planes_[port].patience); }
   void rebase(TimePs by) {
     for (Plane& plane : planes_) plane.confirmed = rebased(plane.confirmed, by);
   }
-  // When an EV of this plane was last seen working.
+  // Time at which an EV of this plane last proved to work.
   TimePs confirmed(PortId port) const { return planes_[port].confirmed; }
 
  private:
@@ -54,11 +54,11 @@ class ReversePaths {
     std::array<std::uint32_t, kEvsPerPort> evs{};
     TimePs confirmed = INT64_MIN;
     TimePs patience = 0;
-    std::uint8_t count = 0;  // 0: no EV leads over this port
-    std::uint8_t turn = 0;   // whose turn it is to carry a packet
+    std::uint8_t count = 0;  // 0: no EV uses this port
+    std::uint8_t turn = 0;   // index of the EV that carries the next packet
     std::uint8_t oldest = 0;
     bool good = false;
-    bool drawn = false;  // none of them has been seen working yet
+    bool drawn = false;  // none of them has proved to work yet
   };
 
   bool may_use(PortId port, PortMask allowed, bool only_good) const;

@@ -67,7 +67,11 @@ void SendQueue::finish(WcStatus status) {
   const Wqe& wqe = wqes_.front();
   if (wqe.region != nullptr) --wqe.region->posted_sends;
   if (wqe.wr.signaled || status != WcStatus::kSuccess) {
-    const Completion completion{wqe.wr.wr_id, wqe.wr.length_bytes, context_.qpn, 0, status, WcOpcode::kWrite};
+    const Completion completion{.wr_id = wqe.wr.wr_id,
+                                .bytes = wqe.wr.length_bytes,
+                                .qp = context_.qpn,
+                                .status = status,
+                                .opcode = WcOpcode::kWrite};
     if (!context_.send_cq->push(completion)) context_.fail(QpErrorCause::kCqOverrun);
   }
   wqes_.pop_front();

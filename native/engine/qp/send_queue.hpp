@@ -1,4 +1,4 @@
-// Posted messages of one QP, in posting order: which PSNs belong to which bytes, and their completion in order.
+// Posted messages of one QP, in posting order: their PSNs and bytes, and their completion in order.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class SendQueue {
 
   bool empty() const { return wqes_.empty(); }
   std::uint32_t size() const { return static_cast<std::uint32_t>(wqes_.size()); }
-  Psn end_psn() const { return next_psn_; }               // one past the last PSN of what is posted
+  Psn end_psn() const { return next_psn_; }               // one past the last posted PSN
   std::uint64_t completed() const { return completed_; }  // messages completed since RTS
 
   // The message that `psn` belongs to.
@@ -42,7 +42,7 @@ class SendQueue {
 
   // Completes the first message with success.
   void complete_front();
-  // Completes the first message with `status`, when there is one, and everything behind it as flushed.
+  // Completes the first message, if any, with `status`, and everything behind it as flushed.
   void fail_all(WcStatus status);
   void discard_all();
 
@@ -51,8 +51,7 @@ class SendQueue {
 
   QpContext& context_;
   std::deque<Wqe> wqes_;
-  mutable std::uint64_t latest_ =
-      0;  // message that at() found last, counted from the start: mostly it is the next one, too
+  mutable std::uint64_t latest_ = 0;  // index of the message that at() returned last: usually the next call's, too
   Psn next_psn_ = kPsnOrigin;
   std::uint64_t posted_ = 0;      // MSN of the next message
   std::uint64_t posted_imm_ = 0;  // RQMSN of the next message

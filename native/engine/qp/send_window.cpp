@@ -13,7 +13,7 @@ SendRecord& SendWindow::append() {
 }
 
 void SendWindow::grow() {
-  // Slots are PSNs modulo the size: every record moves, and with it the links of the list.
+  // Slots are PSNs modulo the size, so growth moves every record and with it the links of the list.
   std::vector<SendRecord> larger(std::max<std::size_t>(kIdleRecords, ring_.size() * 2));
   MRC_ASSERT(larger.size() <= kRecordsMax);
   const std::uint64_t new_mask = larger.size() - 1;

@@ -1,8 +1,8 @@
-// The packets in flight: one record per PSN of the window, listed in the order of sending.
+// The packets in flight: one record per PSN of the window, linked in sending order.
 //
-// The order of sending is what loss detection needs: a packet that is still missing although packets sent a good while
-// after it have arrived is lost (RFC 8985's idea, over many paths). Records live in a ring that grows with use and
-// shrinks when the QP falls idle, so that an idle QP costs next to nothing.
+// Loss detection needs the sending order: a packet that is missing although packets sent well after it have arrived is
+// lost (RFC 8985's idea, over many paths). Records live in a ring that grows with use and shrinks when the QP falls
+// idle, so that an idle QP costs next to nothing.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace openmrc {
 
 enum class SendState : std::uint8_t { kUnsent = 0, kInFlight, kLost, kAcked };
 
-// Half a cache line: windows are large, and every acknowledgement misses the cache.
+// Half a cache line, because windows are large and every acknowledgement misses the cache.
 struct alignas(32) SendRecord {
   TimePs sent = 0;       // last transmission
   TimePs lost_sent = 0;  // the transmission before, when that one was judged lost
@@ -28,7 +28,7 @@ struct alignas(32) SendRecord {
   EvIndex lost_on = kNoEv;  // of the transmission before, when that one was judged lost
   SendState state = SendState::kUnsent;
   std::uint8_t transmissions = 0;
-  bool path_blameless = false;  // NACKed for want of resources: if it must be repeated, its EV is not to blame
+  bool path_blameless = false;  // NACKed for lack of resources: if the packet is repeated, its EV is not to blame
 };
 static_assert(sizeof(SendRecord) == 32);
 
@@ -61,7 +61,7 @@ class SendWindow {
   std::uint32_t in_flight() const { return in_flight_; }
   std::uint64_t in_flight_bytes() const { return in_flight_bytes_; }
   Psn oldest() const { return psn_of(head_); }  // first in sending order; only when !flight_empty()
-  // A walk over what is in flight, in sending order; end() after the last.
+  // Iteration over the packets in flight, in sending order; end() after the last.
   Psn oldest_or_end() const { return head_ == kNone ? end_ : psn_of(head_); }
   Psn next_in_flight(Psn psn) const {
     const auto next = record(psn).next;

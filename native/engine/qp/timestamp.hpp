@@ -12,7 +12,7 @@ constexpr TimePs timestamp_unit(wire::TimestampResolution resolution) {
   return resolution == wire::TimestampResolution::k128Ns ? 128 * kPsPerNs : kPsPerUs;
 }
 
-// After this long a timestamp repeats.
+// Period after which a timestamp repeats.
 constexpr TimePs timestamp_range(wire::TimestampResolution resolution) {
   return (TimePs{UINT16_MAX} + 1) * timestamp_unit(resolution);
 }
@@ -21,13 +21,13 @@ constexpr std::uint16_t timestamp_at(TimePs now, wire::TimestampResolution resol
   return static_cast<std::uint16_t>(now / timestamp_unit(resolution));
 }
 
-// X.4.7. A round trip of at most `elapsed`, of which `echoed` is the rest after whole `range`s.
+// X.4.7. The latest round trip of at most `elapsed` whose remainder modulo `range` is `echoed`.
 constexpr TimePs latest_round_trip(TimePs elapsed, TimePs echoed, TimePs range) {
   const TimePs rounding = 2 * kPsPerUs;  // both timestamps are cut off
   return echoed + std::max<TimePs>(elapsed + rounding - echoed, 0) / range * range;
 }
 
-// Transit times of SACKs have a bit less.
+// Width of transit times in SACKs.
 inline constexpr std::uint16_t kTransitMask = 0x7FFF;
 constexpr TimePs transit_range(wire::TimestampResolution resolution) {
   return (TimePs{kTransitMask} + 1) * timestamp_unit(resolution);

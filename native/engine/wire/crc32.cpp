@@ -7,7 +7,7 @@
 
 namespace openmrc::wire {
 
-// constinit: usable before any constructor of a global has run.
+// constinit: usable before the constructor of any global has run.
 constinit const Crc32Tables kCrc32Tables = make_crc32_tables();
 
 namespace {
@@ -18,7 +18,7 @@ std::uint32_t update_table(std::uint32_t state, const std::uint8_t* bytes, std::
 
 std::uint32_t update_first(std::uint32_t state, const std::uint8_t* bytes, std::size_t count);
 
-// Starts at a function that replaces itself. Two threads that race here store the same value.
+// Starts as a function that replaces itself. Two threads that race here store the same value.
 constinit std::atomic<Crc32Function> g_update{&update_first};
 
 std::uint32_t update_first(std::uint32_t state, const std::uint8_t* bytes, std::size_t count) {

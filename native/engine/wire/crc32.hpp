@@ -1,4 +1,4 @@
-// CRC-32 (Ethernet polynomial, reflected), the checksum under the ICRC: engines that give equal results.
+// CRC-32 (Ethernet polynomial, reflected), the checksum of the ICRC: several engines with equal results.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace openmrc::wire {
 // Raw register: start from ~0, complement the last result. Calls chain over scattered pieces without copying.
 inline constexpr std::uint32_t kCrc32Start = 0xFFFFFFFF;
 
-// The fastest engine that this processor has.
+// Updates `state` with the fastest engine of this processor.
 std::uint32_t crc32_update(std::uint32_t state, std::span<const std::uint8_t> bytes);
 
 using Crc32Function = std::uint32_t (*)(std::uint32_t state, const std::uint8_t* bytes, std::size_t count);
@@ -22,7 +22,7 @@ struct Crc32Engine {
 
 inline constexpr std::size_t kCrc32EnginesMax = 4;
 
-// Writes all engines that this processor can run to `engines`, fastest first, and returns how many. The last is
+// Writes all engines that this processor can run to `engines`, fastest first, and returns their number. The last is
 // "table", which runs everywhere.
 std::size_t crc32_engines(std::span<Crc32Engine, kCrc32EnginesMax> engines);
 

@@ -1,4 +1,5 @@
-// The portable CRC-32: sixteen bytes a step through sixteen tables. Also finishes what the vector engines leave over.
+// The portable CRC-32: sixteen bytes per step through sixteen tables. Also finishes the remainder of the vector
+// engines.
 #pragma once
 
 #include <array>
@@ -12,7 +13,7 @@ inline constexpr std::uint32_t kCrc32Polynomial = 0xEDB88320;  // 0x04C11DB7 wit
 
 using Crc32Tables = std::array<std::array<std::uint32_t, 256>, 16>;
 
-// tables[k][b]: what byte b leaves in the register after k further zero bytes.
+// tables[k][b]: contribution of byte b to the register after k further zero bytes.
 constexpr Crc32Tables make_crc32_tables() {
   Crc32Tables tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -36,7 +37,7 @@ inline std::uint32_t crc32_bytes(std::uint32_t state, const std::uint8_t* bytes,
   return state;
 }
 
-// Contribution of four bytes of which the last is followed by `after` more bytes of the same step.
+// Contribution of four bytes, the last of which is followed by `after` more bytes of the same step.
 inline std::uint32_t crc32_word(std::uint32_t word, std::size_t after) {
   return kCrc32Tables[after + 3][word & 0xFFU] ^ kCrc32Tables[after + 2][(word >> 8) & 0xFFU] ^
          kCrc32Tables[after + 1][(word >> 16) & 0xFFU] ^ kCrc32Tables[after][word >> 24];
@@ -49,7 +50,7 @@ inline std::uint32_t crc32_table(std::uint32_t state, const std::uint8_t* bytes,
     state =
         crc32_word(words[0] ^ state, 12) ^ crc32_word(words[1], 8) ^ crc32_word(words[2], 4) ^ crc32_word(words[3], 0);
   }
-  // Headers come in multiples of four bytes, so this is how most of them end.
+  // Headers are multiples of four bytes, so most of them end here.
   for (; count >= 4; count -= 4, bytes += 4) {
     std::memcpy(words, bytes, 4);
     state = crc32_word(words[0] ^ state, 0);

@@ -1,4 +1,4 @@
-// Engines that need instructions beyond the baseline: compiled always, chosen at run time.
+// Engines with instructions beyond the baseline: always compiled, chosen at run time.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace openmrc::wire {
 
-// Writes the vector engines that this processor can run to `engines`, fastest first, and returns how many (at most
+// Writes the vector engines that this processor can run to `engines`, fastest first, and returns their number (at most
 // kCrc32EnginesMax - 1).
 std::size_t crc32_vector_engines(std::span<Crc32Engine> engines);
 

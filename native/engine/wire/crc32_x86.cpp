@@ -1,10 +1,9 @@
 // CRC-32 by carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ").
 //
-// The message is a polynomial over GF(2). A block of it may be replaced by another one that is congruent modulo the
-// CRC polynomial P: 128 bits at distance d from the end of the accumulated part are `high * x^64 + low`, and
-// multiplying the halves by x^(d+64) mod P and x^d mod P moves them to where the next 128 bits are. Four (eight,
-// or sixteen) independent lanes hide the multiplier's latency. What remains at the end is one lane, which the table engine
-// finishes.
+// The message is a polynomial over GF(2). A block of it may be replaced by another one that is congruent modulo the CRC
+// polynomial P: 128 bits at distance d from the end of the accumulated part are `high * x^64 + low`, and multiplying
+// the halves by x^(d+64) mod P and x^d mod P moves them onto the next 128 bits. Four (eight, or sixteen) independent
+// lanes hide the multiplier's latency. The last remaining lane is finished by the table engine.
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -91,8 +90,8 @@ MRC_TARGET_128 std::uint32_t update_128(std::uint32_t state, const std::uint8_t*
   return finish(lane3, bytes, count);
 }
 
-// Both engines below leave the upper halves of registers clean by themselves: where link-time optimisation made the last
-// call a jump, the compiler did not, and all the code behind that uses SSE instructions ran a quarter slower.
+// Both engines below clear the upper halves of registers themselves: if link-time optimisation turned the last call
+// into a jump, the compiler did not clear them, and all later SSE code ran a quarter slower.
 
 MRC_TARGET_256 inline __m256i load_lanes(const std::uint8_t* bytes) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));

@@ -1,4 +1,4 @@
-// Where an entropy value (EV) sits in a datagram: the one place that knows (A.3.6, F.2).
+// Position of an entropy value (EV) in a datagram; no other file depends on it (A.3.6, F.2).
 #pragma once
 
 #include <cstdint>

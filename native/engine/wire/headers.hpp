@@ -156,9 +156,9 @@ enum class EndpointOp : std::uint8_t { kPortStatusUpdate = 0, kEvProbe = 1 };
 
 struct Erth {
   EndpointOp op{};
-  std::uint16_t udp_port = 0;          // where the sender receives; 0: where the receiver does
+  std::uint16_t udp_port = 0;          // port on which the sender receives; 0: the receiver's own
   std::uint32_t port_status_mask = 0;  // bit = 1: reachable
-  std::uint32_t nonce = 0;             // of the connection that vouches for a status, or drawn for this probe
+  std::uint32_t nonce = 0;             // of the connection that authenticates a status, or drawn for this probe
   std::uint16_t timestamp = 0;
   TimestampResolution resolution = TimestampResolution::k128Ns;
 

@@ -13,7 +13,7 @@ namespace openmrc::wire {
 
 namespace {
 
-constexpr std::size_t kLrhMaskBytes = 8;  // stands where InfiniBand has its local route header
+constexpr std::size_t kLrhMaskBytes = 8;  // in place of InfiniBand's local route header
 constexpr std::size_t kIpv4Bytes = 20;
 constexpr std::size_t kIpv6Bytes = 40;
 constexpr std::size_t kUdpBytes = 8;
@@ -45,8 +45,8 @@ std::uint8_t* put_ipv6(const Flow& flow, std::uint16_t udp_bytes, std::uint8_t* 
   return out + kIpv6Bytes;
 }
 
-// The register behind everything in front of the BTH. `datagram_bytes` counts the ICRC itself: the length fields of IP and
-// UDP do.
+// Register after everything in front of the BTH. `datagram_bytes` includes the ICRC, as the length fields of IP and UDP
+// do.
 std::uint32_t pseudo_header(const Flow& flow, std::size_t datagram_bytes) {
   std::array<std::uint8_t, kLrhMaskBytes + kIpv6Bytes + kUdpBytes> bytes;
   const auto udp_bytes = static_cast<std::uint16_t>(kUdpBytes + datagram_bytes);
@@ -79,7 +79,7 @@ std::uint32_t FlowIcrc::after_bth(std::span<const std::uint8_t> headers, std::si
   return state;
 }
 
-// The headers were just written, word by word: reading them in larger pieces would have to wait for that.
+// The headers were just written word by word: larger loads would stall on the store buffer.
 std::uint32_t FlowIcrc::operator()(std::span<const std::uint8_t> headers, std::span<const std::uint8_t> payload,
                                    std::uint8_t pad_bytes) {
   static constexpr std::array<std::uint8_t, 3> kPad{};

@@ -9,9 +9,8 @@
 
 namespace openmrc::wire {
 
-// The invariant fields of the IP and UDP headers, as the two ends know them. IPv4 identification counts as 0 with
-// "don't fragment" set, which is what an unconnected UDP socket with IP_PMTUDISC_DO sends; IPv6 has no extension
-// headers.
+// The invariant fields of the IP and UDP headers, as known to both ends. IPv4 identification counts as 0 with "don't
+// fragment" set, as an unconnected UDP socket with IP_PMTUDISC_DO sends it; IPv6 has no extension headers.
 struct Flow {
   Address source;
   Address destination;
@@ -19,21 +18,22 @@ struct Flow {
   std::uint16_t destination_port = 0;
 };
 
-// ICRCs of one flow after the other. The pseudo header is the same for all datagrams of a flow that have the same length, as
-// those of a burst do: the register behind it is kept.
+// ICRCs of successive datagrams of a flow. The pseudo header is the same for all datagrams of a flow with the same
+// length, as in a burst, so the register after it is cached.
 class FlowIcrc {
  public:
   FlowIcrc() = default;
   explicit FlowIcrc(const Flow& flow) : flow_(flow) {}
 
-  // By field: a value just put together would have to leave the processor's store buffer before it could be compared, and
-  // on receive that is full of the payload before.
+  // Field by field: a comparison with a newly built value would have to wait until that value leaves the processor's
+  // store buffer, which on receive is full of the previous payload.
   void set_flow(const Address& source, const Address& destination, std::uint16_t source_port,
                 std::uint16_t destination_port) {
     if (source_port == flow_.source_port && destination_port == flow_.destination_port && source == flow_.source &&
         destination == flow_.destination)
       return;
-    flow_ = {source, destination, source_port, destination_port};
+    flow_ = {
+        .source = source, .destination = destination, .source_port = source_port, .destination_port = destination_port};
     datagram_bytes_ = 0;
   }
   std::uint32_t operator()(std::span<const std::uint8_t> headers, std::span<const std::uint8_t> payload,
@@ -41,16 +41,16 @@ class FlowIcrc {
   bool matches(std::span<const std::uint8_t> datagram);
 
  private:
-  // The register behind the BTH.
+  // Register after the BTH.
   std::uint32_t after_bth(std::span<const std::uint8_t> headers, std::size_t datagram_bytes);
 
   Flow flow_;
-  std::size_t datagram_bytes_ = 0;  // that `prefix_` is for; 0: none
+  std::size_t datagram_bytes_ = 0;  // length for which `prefix_` is valid; 0: none
   std::uint32_t prefix_ = 0;
 };
 
-// CRC of the datagram `headers | payload | pad`, to be appended least significant byte first. At most kDatagramBytesMax bytes
-// with it.
+// CRC of the datagram `headers | payload | pad`, to be appended least significant byte first. The total is at most
+// kDatagramBytesMax bytes, CRC included.
 std::uint32_t icrc(const Flow& flow, std::span<const std::uint8_t> headers, std::span<const std::uint8_t> payload,
                    std::uint8_t pad_bytes);
 

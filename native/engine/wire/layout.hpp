@@ -1,9 +1,9 @@
-// Where every field of every header sits (A.3.1). The bit tables are in docs/reference/wire.md; this file is their only
-// code.
+// Position of every field of every header (A.3.1). The bit tables are in docs/reference/wire.md; no other file encodes
+// them.
 //
 // `put` writes all bytes of a header (reserved bits zero, values cut to the width of their field); `get` reads fields
 // and ignores reserved bits. A `get` that can meet a value outside its enum returns the ParseError; the caller has
-// checked the length. Every 32-bit word is handled at once: fields of one word share one load or store.
+// checked the length. 32-bit words are handled whole: fields of one word share one load or store.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Names for people: counters, logs and Python errors use these and no others.
+// Names for people, used by counters, logs and Python errors.
 #pragma once
 
 #include "engine/wire/packet.hpp"
@@ -8,7 +8,7 @@ namespace openmrc::wire {
 // For example "bad_version"; "unknown" for a value outside the enum.
 const char* name_of(ParseError error);
 
-// For example "write_only_imm"; "unknown" for a code that is no opcode of ours.
+// For example "write_only_imm"; "unknown" for an unsupported opcode.
 const char* name_of(Opcode opcode);
 
 }  // namespace openmrc::wire

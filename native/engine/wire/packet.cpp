@@ -46,7 +46,7 @@ constexpr std::array<Stack, 256> make_stacks() {
                                             (stack.immdt ? kImmDtBytes : 0));
   }
   const auto set = [&stacks](Opcode opcode, Kind kind, std::size_t bytes) {
-    stacks[static_cast<std::uint8_t>(opcode)] = {kind, static_cast<std::uint8_t>(bytes), false, false};
+    stacks[static_cast<std::uint8_t>(opcode)] = {.kind = kind, .bytes = static_cast<std::uint8_t>(bytes)};
   };
   set(Opcode::kRcAck, Kind::kAck, kAethBytes);
   set(Opcode::kAck, Kind::kAck, kAethBytes);
@@ -64,7 +64,7 @@ static_assert(kBthBytes + kSethBytes + kCcStateBytes <= kHeaderBytesMax);
 static_assert(kBthBytes + kEethBytes <= kHeaderBytesMax);
 static_assert(kBthBytes + kMethBytes + kTsethBytes + kRethBytes + kImmDtBytes <= kHeaderBytesMax);
 
-// RETH, then ImmDt, of a data packet, as far as they are there (A.6.9); returns the offset behind what was read.
+// Reads RETH, then ImmDt, of a data packet, as far as they are present (A.6.9); returns the offset behind them.
 std::size_t get_placement(std::span<const std::uint8_t> datagram, Stack stack, std::size_t offset, Packet& packet) {
   if (stack.reth) {
     if (datagram.size() - offset < kRethBytes) {
@@ -158,7 +158,7 @@ ParseError get_control(std::span<const std::uint8_t> datagram, Stack stack, Pack
   return packet.bth.pad_bytes == 0 ? ParseError::kNone : ParseError::kBadPad;
 }
 
-// The BTH as it goes out: bits and PSN that the opcode leaves no choice about.
+// The BTH with the bits and the PSN that the opcode determines.
 Bth settled_bth(const Packet& packet, Kind kind) {
   Bth bth = packet.bth;
   bth.ts = false;

@@ -1,7 +1,7 @@
-// A whole transport packet: which headers follow which opcode, and the two directions between bytes and values.
+// A whole transport packet: the stack of headers of each opcode, and the conversions between bytes and values.
 //
-// A datagram is `headers | payload | pad | ICRC`. Encoding writes the headers only: the payload stays where the
-// application registered it and the driver gathers it, so no byte is copied on the way out.
+// A datagram is `headers | payload | pad | ICRC`. Encoding writes the headers only: the payload stays in registered
+// memory and the driver gathers it, so sending copies no byte.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct DataHeaders {
   ImmDt immdt;
 };
 
-// Only the members that the opcode calls for are set; `bth.ts` says whether `tseth` is.
+// Only the members of the opcode's stack are valid; `bth.ts` says whether `tseth` is.
 struct Packet : DataHeaders {
   Seth seth;
   CcState cc_state;
@@ -37,7 +37,7 @@ struct Packet : DataHeaders {
   std::uint16_t payload_bytes = 0;  // without pad and ICRC
 };
 
-// How much of the datagram has to be there.
+// Part of the datagram that must be present.
 enum class Extent : std::uint8_t {
   kWhole,    // headers, payload, pad, ICRC
   kTrimmed,  // data may be cut by a switch: headers at least through METH (+ TSETH); payload and ICRC gone, later
@@ -66,19 +66,19 @@ constexpr bool is_last(Opcode opcode) {
          opcode == Opcode::kRcWriteOnly || opcode == Opcode::kRcWriteOnlyImm;
 }
 
-// Bytes -> values. `datagram` is the UDP payload including the ICRC, which is not checked here (see icrc.hpp).
-// Never reads outside `datagram`; on error `packet` is unspecified, and `packet` need not be a fresh one. Of a trimmed data
-// packet, RETH and ImmDt are zero where they were cut off and `payload_bytes` is 0.
+// Bytes -> values. `datagram` is the UDP payload including the ICRC, which is not checked here (see icrc.hpp). Never
+// reads outside `datagram`; on error `packet` is unspecified, and `packet` may be reused. In a trimmed data packet,
+// RETH and ImmDt are zero if cut off and `payload_bytes` is 0.
 ParseError parse(std::span<const std::uint8_t> datagram, Extent extent, Packet& packet);
 
-// True for the opcodes that parse and encode_headers know.
+// True for the opcodes that parse and encode_headers support.
 bool is_known(Opcode opcode);
 
-// Values -> bytes: writes the header stack of `packet.bth.opcode` to `out` (at least kHeaderBytesMax bytes) and
-// returns its length. What the opcode leaves no choice about is settled here: the BTH's PSN of SACK and NACK is the
-// one in SETH and NETH, that of a probe 0, that of an endpoint operation 16 bits wide; only MRC data packets have a
-// TSETH; RC packets have no rtx bit; reserved bits are 0. Payload length, pad and ICRC are the caller's: pad = (4 -
-// payload % 4) % 4, set in the BTH.
+// Values -> bytes: writes the header stack of `packet.bth.opcode` to `out` (at least kHeaderBytesMax bytes) and returns
+// its length. Fields that the opcode determines are set here: the BTH's PSN of SACK and NACK equals the one in SETH and
+// NETH, that of a probe is 0, that of an endpoint operation 16 bits wide; only MRC data packets have a TSETH; RC
+// packets have no rtx bit; reserved bits are 0. Payload length, pad and ICRC are the caller's: pad = (4 - payload % 4)
+// % 4, set in the BTH.
 std::size_t encode_headers(const Packet& packet, std::span<std::uint8_t> out);
 // The same for the opcodes of data packets.
 std::size_t encode_data_headers(const DataHeaders& headers, std::span<std::uint8_t> out);

@@ -45,7 +45,7 @@ Egress::Socket* Egress::socket_for(const Departure& departure) {
     fd = bound_udp_socket(*departure.source, departure.source_port);
   }
   if (!fd.open()) return nullptr;
-  // Nobody is meant to answer to this port; what arrives there must not pile up.
+  // Nothing is expected on this port; arrivals must not pile up.
   const int little = 1;
   (void)::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &little, sizeof(little));
   ++counters_.sockets_opened;

@@ -1,6 +1,6 @@
-// Where datagrams leave the emulated fabric: from the sender's advertised address and its own source port, so that the
-// receiver sees the flow it would see on a real network. That takes one socket per (host, plane, source port); they are
-// opened when first needed and the longest unused is closed when there are too many.
+// Sockets through which datagrams leave the emulated fabric: from the sender's advertised address and its own source
+// port, so that the receiver sees the flow as on a real network. That takes one socket per (host, plane, source port);
+// each is opened on first use, and the least recently used one is closed when there are too many.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct EgressCounters {
 
 struct Departure {
   std::uint32_t payload = 0;
-  std::uint32_t bytes = 0;  // may be less than the slot holds: trimmed
+  std::uint32_t bytes = 0;  // may be less than the slot holds after trimming
   std::uint8_t traffic_class_octet = 0;
   std::uint16_t source_port = 0;
   const Address* source = nullptr;  // advertised address of the sender
@@ -35,11 +35,11 @@ class Egress {
  public:
   Egress(Payloads& payloads, std::size_t sockets_max);
 
-  // A socket the fabric already has: datagrams from this source and port leave through it.
+  // Lends a socket of the fabric: datagrams from this source and port leave through it.
   void lend(std::uint32_t source_slot, std::uint16_t port, int fd);
 
-  // Queues the datagram; flush() sends. Of one iteration, datagrams of equal size from one socket to one destination go
-  // out in one call (UDP_SEGMENT). Takes the payload over.
+  // Queues the datagram; flush() sends. Within one iteration, datagrams of equal size from one socket to one
+  // destination leave in one call (UDP_SEGMENT). Takes ownership of the payload.
   void queue(const Departure& departure);
   void flush();
   void close_all();
@@ -54,7 +54,7 @@ class Egress {
   struct Socket {
     Fd own;
     int fd = -1;
-    std::uint64_t used = 0;      // number of the flush that it last took part in
+    std::uint64_t used = 0;      // number of the latest flush that used it
     std::size_t open_group = 0;  // its last group there
   };
   struct Group {
@@ -77,7 +77,7 @@ class Egress {
   Payloads& payloads_;
   std::size_t sockets_max_;
   std::unordered_map<std::uint64_t, Socket> sockets_;
-  std::vector<Group> groups_;  // reused; group_count_ of them are in use
+  std::vector<Group> groups_;  // reused; the first group_count_ are in use
   std::size_t group_count_ = 0;
   std::uint64_t flushes_ = 1;
   EgressCounters counters_;

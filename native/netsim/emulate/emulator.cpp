@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint32_t kWakeTag = ~std::uint32_t{0};
 constexpr int kReceiveBufferBytes = 8 << 20;
-constexpr std::uint64_t kSpareFiles = 128;  // descriptors left to the rest of the process
+constexpr std::uint64_t kSpareFiles = 128;  // descriptors reserved for the rest of the process
 constexpr int kReadsPerSocket = 8;
 constexpr std::size_t kNoticesKept = 1U << 16;
 
@@ -97,7 +97,7 @@ void Emulator::stop() {
   if (thread_.joinable()) thread_.join();
   {
     const std::lock_guard lock(mutex_);
-    egress_->close_all();  // now, not when the last reference goes: the addresses may be wanted again
+    egress_->close_all();  // here and not in the destructor: the addresses may be needed again
     sockets_.clear();
   }
   noticed_.notify_all();
@@ -105,7 +105,7 @@ void Emulator::stop() {
 
 void Emulator::wake() {
   const std::uint64_t one = 1;
-  if (::write(wake_.get(), &one, sizeof(one)) < 0) return;  // full: it is awake already
+  if (::write(wake_.get(), &one, sizeof(one)) < 0) return;  // a full counter: it is awake already
 }
 
 TimePs Emulator::now() const {
@@ -113,8 +113,8 @@ TimePs Emulator::now() const {
   return (clock_ns(CLOCK_MONOTONIC) - monotonic_start_ns_) * kPsPerNs;
 }
 
-// Sleeps on the sockets while the fabric is empty. While packets are inside it looks once per tick instead: what comes in
-// meanwhile has its arrival time from the kernel and a link's delay ahead of it, so nothing is late.
+// Sleeps on the sockets while the fabric is empty. With packets inside it polls once per tick instead: arrivals in
+// between carry the kernel's arrival time and have a link's delay ahead of them, so nothing is late.
 void Emulator::run() {
   (void)::prctl(PR_SET_TIMERSLACK, 1UL);
   while (!stopping_) {
@@ -147,7 +147,7 @@ void Emulator::wait_for_work() {
 void Emulator::iterate() {
   ++counters_.wakeups;
   real_minus_monotonic_ns_ = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
-  // What arrives from here on may be read in this iteration or the next, so the fabric runs only up to here.
+  // Later arrivals may be read in this iteration or the next, so the fabric runs only up to here.
   horizon_ = now();
   std::array<epoll_event, 256> ready{};
   const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
@@ -167,7 +167,7 @@ void Emulator::iterate() {
   collect_notices();
 }
 
-// True when the socket may hold more.
+// Returns true if the socket may hold more.
 bool Emulator::take_in(std::size_t slot) {
   const std::size_t count = batch_->read(sockets_[slot].get());
   for (std::size_t i = 0; i < count; ++i) take_in_message(slot, batch_->message(i));
@@ -225,7 +225,7 @@ void Emulator::enter(std::size_t slot, std::uint32_t source_host, const Received
 
 TimePs Emulator::arrival_time(std::int64_t stamp_ns) const {
   if (stamp_ns == 0) return horizon_;
-  // Compared before it is converted: when the wall clock jumps by months, picoseconds overflow.
+  // Compared before conversion: if the wall clock jumps by months, picoseconds overflow.
   const std::int64_t time_ns = stamp_ns - real_minus_monotonic_ns_ - monotonic_start_ns_;
   if (time_ns < reached_ / kPsPerNs) return reached_;
   const TimePs latest = std::max(reached_, horizon_ + kPsPerMs);
@@ -240,20 +240,20 @@ void Emulator::deliver(TimePs at, std::uint32_t plane, const Packet& packet) {
   departure.payload = packet.payload;
   departure.bytes = packet.bytes - config_.header_bytes;
   departure.source_port = payload.source_port;
-  // A class the fabric does not know keeps its DSCP; a trimmed packet gets the one of its new class.
+  // An unknown class keeps its DSCP; a trimmed packet gets the DSCP of its new class.
   const std::uint8_t dscp = is_trimmed(packet.traffic_class) ? dscp_of(packet.traffic_class) : payload.dscp;
   departure.traffic_class_octet = static_cast<std::uint8_t>((dscp << 2) | static_cast<std::uint8_t>(packet.ecn));
   departure.source_slot = plane * hosts + packet.source_host;
   departure.source = &config_.advertised[departure.source_slot];
   departure.destination = &destinations_[plane * hosts + packet.destination_host];
   if (packet.corruption != kNotCorrupted && departure.bytes > 0)
-    corrupt(departure, packet.corruption * 2654435761U);  // scattered over long datagrams too
+    corrupt(departure, packet.corruption * 2654435761U);  // scattered over long datagrams, too
   egress_->queue(departure);
 }
 
 void Emulator::corrupt(Departure& departure, std::uint32_t random) {
   const bool shared = payloads_.slot(departure.payload).references > 1;
-  if (shared && !payloads_.empty()) {  // its duplicate stays as it is
+  if (shared && !payloads_.empty()) {  // its duplicate stays intact
     const std::uint32_t copy = payloads_.take();
     std::memcpy(payloads_.data(copy), payloads_.data(departure.payload), departure.bytes);
     payloads_.release(departure.payload);

@@ -1,11 +1,12 @@
 // The emulated fabric: netsim's links and faults, paced by the wall clock, between UDP sockets of ordinary processes.
 //
-// Host h has on plane p a local address L, where its NIC binds, and an advertised address V, which its peers send to and
-// which the fabric binds. A datagram from L(a,p):s to V(b,p):port comes out as V(a,p):s to L(b,p):port, after the queues
-// and wires of plane p, with DSCP, ECN and source port as on a real network. Neither end can tell the difference.
+// On plane p, host h has a local address L, to which its NIC binds, and an advertised address V, to which its peers
+// send and which the fabric binds. A datagram from L(a,p):s to V(b,p):port leaves as V(a,p):s to L(b,p):port, after the
+// queues and wires of plane p, with DSCP, ECN and source port as on a real network. Neither end can detect the
+// difference.
 //
-// One thread does everything. Packets carry the kernel's arrival time and links count in that time, so a late wake-up
-// delays packets a little but takes no capacity from any link.
+// One thread does everything. Packets carry the kernel's arrival time and links run in that time, so a late wake-up
+// delays packets slightly but costs no link capacity.
 #pragma once
 
 #include <atomic>
@@ -32,19 +33,19 @@ struct EmulatorConfig {
   std::vector<Address> local;       // by plane * hosts + host
   std::vector<Address> advertised;  // same order
   std::uint16_t udp_port = 4791;
-  std::uint32_t header_bytes = 28;  // IP and UDP headers and framing: what the wire carries beyond the datagram
-  TimePs tick = 100 * kPsPerUs;     // while packets are inside, the loop looks this often
+  std::uint32_t header_bytes = 28;  // IP and UDP headers and framing: bytes on the wire beyond the datagram
+  TimePs tick = 100 * kPsPerUs;     // interval of the loop while packets are inside
   std::uint32_t payloads_max = 1U << 15;
 };
 
 struct EmulatorCounters {
   std::uint64_t received = 0;        // datagrams taken in
-  std::uint64_t unknown_source = 0;  // not from a host of the plane it was sent on
+  std::uint64_t unknown_source = 0;  // source is not a host of the plane
   std::uint64_t oversized = 0;
   std::uint64_t payloads_full = 0;
-  std::uint64_t socket_overflow = 0;  // lost by the kernel before the fabric saw them
+  std::uint64_t socket_overflow = 0;  // lost by the kernel before the fabric read them
   std::uint64_t wakeups = 0;
-  TimePs late_max = 0;  // longest time a packet left later than its link said
+  TimePs late_max = 0;  // maximum delay of a packet beyond its link's departure time
   TimePs cpu = 0;       // CPU time of the fabric's thread
   EgressCounters egress;
   std::size_t sockets_open = 0;
@@ -53,14 +54,14 @@ struct EmulatorCounters {
 // Set up by the constructor, runs from start() to stop(). Every method may be called from any thread.
 class Emulator final : private Edge {
  public:
-  // Throws std::system_error when an address cannot be bound; its text names the address.
+  // Throws std::system_error if an address cannot be bound; the text contains the address.
   explicit Emulator(const EmulatorConfig& config);
   ~Emulator();
   Emulator(const Emulator&) = delete;
   Emulator& operator=(const Emulator&) = delete;
 
   void start();
-  void stop();  // idempotent; gives the addresses back; what is inside the fabric is lost
+  void stop();  // idempotent; releases the addresses; packets inside the fabric are lost
 
   // Time since start().
   TimePs now() const;
@@ -71,11 +72,11 @@ class Emulator final : private Edge {
   std::uint32_t repair_all(const FaultTarget& target);
   void add_repair(TimePs when, std::uint32_t fault, const FaultTarget& target);
 
-  // Waits up to timeout_ms for notices; empty when none came or the fabric stopped.
+  // Waits up to timeout_ms for notices; empty if none came or the fabric stopped.
   std::vector<Notice> wait_notices(int timeout_ms);
 
   EmulatorCounters counters();
-  // Calls `visit(fabric)` while the fabric stands still.
+  // Calls `visit(fabric)` with the fabric paused.
   template <class Visit>
   auto inspect(Visit&& visit) {
     const std::lock_guard lock(mutex_);
@@ -111,14 +112,14 @@ class Emulator final : private Edge {
   std::unique_ptr<ReceiveBatch> batch_;
   std::unique_ptr<Egress> egress_;
 
-  std::mutex mutex_;  // everything above and below, held by the loop except while it waits
+  std::mutex mutex_;  // for everything above and below; held by the loop except while it waits
   std::condition_variable noticed_;
   std::deque<Notice> notices_;
   EmulatorCounters counters_;
-  std::int64_t monotonic_start_ns_ = 0;       // set once, before the thread exists
-  std::int64_t real_minus_monotonic_ns_ = 0;  // refreshed every iteration: the wall clock may be set
-  TimePs reached_ = 0;                        // everything up to here has happened
-  TimePs horizon_ = 0;                        // how far this iteration goes
+  std::int64_t monotonic_start_ns_ = 0;       // set once, before the thread starts
+  std::int64_t real_minus_monotonic_ns_ = 0;  // refreshed every iteration, since the wall clock may be set
+  TimePs reached_ = 0;                        // the fabric has run up to here
+  TimePs horizon_ = 0;                        // end of this iteration's run
   std::atomic<bool> stopping_{false};
   std::atomic<bool> running_{false};
   std::thread thread_;

@@ -42,7 +42,7 @@ std::size_t ReceiveBatch::read(int fd) {
 }
 
 Received ReceiveBatch::message(std::size_t index) const {
-  // The CMSG macros want a mutable header; nothing is written through it.
+  // The CMSG macros require a mutable header but do not write to it.
   msghdr header = messages_[index].msg_hdr;
   Received received;
   received.source = sources_[index];

@@ -1,4 +1,4 @@
-// Where hosts' datagrams enter the emulated fabric: one socket per advertised address.
+// Sockets through which hosts' datagrams enter the emulated fabric: one per advertised address.
 #pragma once
 
 #include <sys/socket.h>
@@ -13,7 +13,7 @@
 
 namespace openmrc::netsim {
 
-// One datagram as a host sent it; `bytes` points into the receive buffers, valid until the next call.
+// One datagram from a host; `bytes` points into the receive buffers, valid until the next call.
 struct Received {
   sockaddr_storage source{};
   std::uint8_t traffic_class_octet = 0;
@@ -21,7 +21,7 @@ struct Received {
   const std::uint8_t* bytes = nullptr;
   std::uint32_t length = 0;    // of all segments
   std::uint32_t segment = 0;   // bytes of each datagram in it (the last may be shorter)
-  std::uint32_t overflow = 0;  // datagrams the kernel dropped on this socket so far; 0: none
+  std::uint32_t overflow = 0;  // datagrams dropped by the kernel on this socket so far; 0: none
   bool truncated = false;
 };
 
@@ -30,7 +30,7 @@ class ReceiveBatch {
  public:
   ReceiveBatch();
 
-  // Reads what is there, up to a batch; returns how many, 0 when nothing waits.
+  // Reads pending datagrams, up to a batch; returns their number, 0 if none is pending.
   std::size_t read(int fd);
   Received message(std::size_t index) const;
   bool full(std::size_t count) const { return count == kMessages; }

@@ -1,4 +1,4 @@
-// Bytes of the datagrams that are inside the fabric: slots of one size, counted references (a duplicate shares its slot).
+// Bytes of the datagrams inside the fabric: slots of one size with reference counts (a duplicate shares its slot).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class Payloads {
 
   bool empty() const { return free_.empty(); }
 
-  // A slot with one reference. Not to be called when empty().
+  // Returns a slot with one reference. Must not be called when empty().
   std::uint32_t take() {
     MRC_ASSERT(!free_.empty());
     const std::uint32_t index = free_.back();

@@ -54,7 +54,7 @@ Address address_of(const sockaddr_storage& storage) {
 }
 
 std::uint16_t port_of(const sockaddr_storage& storage) {
-  // sin_port and sin6_port share their place.
+  // sin_port and sin6_port are at the same offset.
   sockaddr_in in;
   std::memcpy(&in, &storage, sizeof(in));
   return ntohs(in.sin_port);
@@ -86,7 +86,7 @@ Fd bound_udp_socket(const Address& address, std::uint16_t port) {
 
 void prepare_for_receiving(const Fd& fd, AddressFamily family, int buffer_bytes) {
   const int on = 1;
-  // Best effort, all of it: without one of these the fabric works less exactly, not wrongly.
+  // Best effort: without one of these the fabric is less precise, but still correct.
   if (::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer_bytes, sizeof(buffer_bytes)) != 0) {
     (void)::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof(buffer_bytes));
   }

@@ -1,4 +1,4 @@
-// The few socket calls that the emulated fabric's edges need, for IPv4 and IPv6 alike.
+// Socket calls for the edges of the emulated fabric, for IPv4 and IPv6.
 #pragma once
 
 #include <netinet/in.h>
@@ -47,13 +47,13 @@ class Fd {
   int fd_ = -1;
 };
 
-// A UDP socket bound to the address; not open() with errno set when the system refuses.
+// Returns a UDP socket bound to the address; if the system refuses, it is not open() and errno is set.
 Fd bound_udp_socket(const Address& address, std::uint16_t port);
 
-// Makes it report source, traffic class, arrival time and lost datagrams, and take coalesced datagrams.
+// Makes the socket report source, traffic class, arrival time and lost datagrams, and accept coalesced datagrams.
 void prepare_for_receiving(const Fd& fd, AddressFamily family, int buffer_bytes);
 
-// Raises the soft limit of open files to the hard one; returns the limit now in force.
+// Raises the soft limit of open files to the hard one; returns the resulting limit.
 std::uint64_t raise_open_files_limit();
 
 }  // namespace openmrc::netsim

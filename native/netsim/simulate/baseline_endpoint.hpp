@@ -1,5 +1,5 @@
-// What the endpoints of RoCEv2 and DCTCP have in common: senders and receivers by connection, made when first used, the
-// hashed paths, whose turn it is on which port, and what is done.
+// Common part of the RoCEv2 and DCTCP endpoints: senders and receivers by connection, created on first use, the hashed
+// paths, the queues of ready connections per port, and finished messages.
 #pragma once
 
 #include <bit>
@@ -71,7 +71,7 @@ class BaselineEndpoint : public Endpoint {
         ready_(surroundings.shape.planes),
         answers_(surroundings.shape.planes) {}
 
-  // Lets the connection take its turn, if and when it may send.
+  // Schedules the connection's next turn, if and when it may send.
   virtual void schedule(TimePs now, std::uint32_t connection) = 0;
 
   Receiver& receiver_of(std::uint32_t connection) {
@@ -97,7 +97,7 @@ class BaselineEndpoint : public Endpoint {
     paths_.address(connection, out.packet);
   }
 
-  // Of the members here, without those of senders and receivers themselves.
+  // Of the members here, without the memory that senders and receivers own.
   std::uint64_t shared_memory_bytes() const {
     return paths_.memory_bytes() + ready_.memory_bytes() + answers_.memory_bytes() + done_.memory_bytes() +
            senders_.capacity() * sizeof senders_[0] + receivers_.capacity() * sizeof receivers_[0];
@@ -107,13 +107,13 @@ class BaselineEndpoint : public Endpoint {
   Settings settings_;
   HashedPaths paths_;
   PortQueues ready_;    // connections that may send data now
-  PortQueues answers_;  // connections that owe an acknowledgement, or another answer to data
+  PortQueues answers_;  // connections that owe an acknowledgement, or another response to data
   std::vector<std::unique_ptr<Sender>> senders_;
   std::vector<std::unique_ptr<Receiver>> receivers_;
   Ring<Done> done_;
 
  private:
-  // Answers leave through the port their packets came in by, as long as that is up.
+  // Responses leave through the port on which their packets arrived, while that is up.
   void move_answers() {
     const PortMask lost = answers_.ports() & ~paths_.up_ports();
     for (PortMask ports = lost; ports != 0 && paths_.up_ports() != 0; ports &= ports - 1) {

@@ -1,5 +1,5 @@
-// The unacknowledged messages of a connection, cut into packets that are numbered through all of them. A packet never
-// holds bytes of two messages: a WRITE starts its own packet, and a TCP sender that pushes each message does too.
+// The unacknowledged messages of a connection, cut into packets that are numbered consecutively. A packet never holds
+// bytes of two messages, as a WRITE starts its own packet, and so does a TCP sender that pushes each message.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace openmrc::netsim {
 
-// What one packet carries.
+// Contents of one packet.
 struct Segment {
   MessageId message = 0;
   std::uint16_t payload_bytes = 0;
@@ -19,14 +19,15 @@ struct Segment {
 class MessageQueue {
  public:
   void push(MessageId id, std::uint64_t bytes, std::uint32_t mtu) {
-    messages_.push_back({bytes, end_, id});
+    messages_.push_back({.bytes = bytes, .first = end_, .id = id});
     end_ += bytes == 0 ? 1 : (bytes + mtu - 1) / mtu;
   }
 
   std::uint64_t end() const { return end_; }  // number after the last packet
   bool empty() const { return messages_.empty(); }
 
-  // The packet `sequence`, which must not be acknowledged yet. Amortised O(1) for a sender that walks up and jumps back.
+  // The packet `sequence`, which must be unacknowledged. Amortised O(1) for a sender that moves forwards and jumps
+  // back.
   Segment segment(std::uint64_t sequence, std::uint32_t mtu) {
     MRC_ASSERT(!messages_.empty() && sequence >= messages_.front().first && sequence < end_);
     while (messages_[cursor_].first > sequence) --cursor_;
@@ -38,7 +39,7 @@ class MessageQueue {
             sequence + 1 == end_of(cursor_)};
   }
 
-  // Takes the front message off if all its packets are below `acknowledged`.
+  // Removes the front message if all its packets are below `acknowledged`.
   bool pop_acknowledged(std::uint64_t acknowledged, MessageId& id) {
     if (messages_.empty() || end_of(0) > acknowledged) return false;
     return pop(id);
@@ -67,7 +68,7 @@ class MessageQueue {
 
   Ring<Message> messages_;
   std::uint64_t end_ = 0;
-  std::size_t cursor_ = 0;  // message of the last packet asked for
+  std::size_t cursor_ = 0;  // message of the packet last returned
 };
 
 }  // namespace openmrc::netsim

@@ -9,7 +9,7 @@ namespace openmrc::netsim {
 
 namespace {
 
-constexpr std::uint16_t kDynamicPorts = 0xC000;  // both RoCEv2 and TCP vary a port within 49152..65535
+constexpr std::uint16_t kDynamicPorts = 0xC000;  // both RoCEv2 and TCP choose a port within 49152..65535
 constexpr std::uint64_t kDynamicPortCount = 0x4000;
 
 }  // namespace
@@ -28,10 +28,10 @@ HashedPaths::HashedPaths(const Surroundings& surroundings, std::string_view comp
 
 std::uint32_t HashedPaths::open(const ConnectionEnd& end) {
   const std::uint32_t connection = size();
-  // Never the index of the stream that drew the first plane: those are below 2^32.
+  // Distinct from the index of the stream that drew the first plane, which is below 2^32.
   Rng rng = Rng::for_component(seed_, component_, (std::uint64_t{host_} + 1) << 32 | connection);
   const auto source_port = static_cast<std::uint16_t>(kDynamicPorts | rng.below(kDynamicPortCount));
-  ends_.push_back({end.peer_host, 0, source_port, static_cast<PortId>(next_plane_)});
+  ends_.push_back({.peer_host = end.peer_host, .source_port = source_port, .home = static_cast<PortId>(next_plane_)});
   if (end.bytes_out > 0 || end.messages_out > 0) next_plane_ = (next_plane_ + 1) % planes_;
   return connection;
 }

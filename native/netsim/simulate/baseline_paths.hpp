@@ -1,4 +1,4 @@
-// The path of a connection that has only one: a port of the NIC and a UDP source port that the fabric hashes.
+// The path of a single-path connection: a port of the NIC and a UDP source port that the fabric hashes.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@ namespace openmrc::netsim {
 
 class HashedPaths {
  public:
-  // `component` names the random stream ("roce", "dctcp"); with `failover` a connection leaves a port that is down.
+  // `component` selects the random stream ("roce", "dctcp"); with `failover` a connection leaves a port that is down.
   HashedPaths(const Surroundings& surroundings, std::string_view component, std::uint32_t host, bool failover);
 
-  // Connections that send take the planes in turn, from a plane drawn per host: what a host could do best with a hash
-  // per connection, and the same number of them on each plane.
+  // Sending connections take the planes in turn, from a random first plane per host: the best that a host can do with a
+  // hash per connection, and the same number of connections on each plane.
   std::uint32_t open(const ConnectionEnd& end);
   void connect(std::uint32_t connection, std::uint32_t peer_number);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(ends_.size()); }
   std::uint32_t peer_number(std::uint32_t connection) const { return ends_[connection].peer_number; }
 
-  // The connection's own port, or with failover the next one that is up and, as far as routing knows, leads to the peer.
+  // The connection's own port, or with failover the next one that is up and, according to routing, leads to the peer.
   PortId port_of(std::uint32_t connection) const;
   bool up(PortId port) const { return (up_ >> port) & 1; }
   PortMask up_ports() const { return up_; }
   void set_port(PortId port, bool port_up);
-  // The port to answer from for what came in over `port`.
+  // The port for the response to a packet that arrived on `port`.
   PortId reply_port(PortId port) const { return up(port) ? port : nearest_up(port); }
 
-  // Fills in where the packet goes and by which path.
+  // Fills in destination and path of the packet.
   void address(std::uint32_t connection, HostPacket& packet) const;
 
   std::uint64_t memory_bytes() const { return ends_.capacity() * sizeof(End); }
@@ -60,8 +60,8 @@ class HashedPaths {
   std::vector<End> ends_;
 };
 
-// Connections that wait for their turn on a port: one FIFO per port. A connection stands in at most one of them. The
-// links live in one vector, so that a thousand idle connections cost four bytes each and no step of the search.
+// Connections that wait for their turn on a port: one FIFO per port. A connection is in at most one of them. The links
+// live in one vector, so that a thousand idle connections cost four bytes each and no search time.
 class PortQueues {
  public:
   explicit PortQueues(std::uint32_t ports) : queues_(ports) {}
@@ -70,15 +70,15 @@ class PortQueues {
   void push(PortId port, std::uint32_t connection);
   std::uint32_t pop(PortId port);  // the port's bit must be set in ports()
   void clear();
-  PortMask ports() const { return ports_; }  // that have a connection waiting
+  PortMask ports() const { return ports_; }  // ports with a waiting connection
   std::uint64_t memory_bytes() const;
 
  private:
-  static constexpr std::uint32_t kAbsent = 0;  // so that new elements are absent
+  static constexpr std::uint32_t kAbsent = 0;  // zero, so that new elements are absent
   static constexpr std::uint32_t kLast = ~std::uint32_t{0};
 
   struct Queue {
-    std::uint32_t head = 0, tail = 0;  // meaningful while the port's bit is set
+    std::uint32_t head = 0, tail = 0;  // valid while the port's bit is set
   };
 
   std::vector<Queue> queues_;

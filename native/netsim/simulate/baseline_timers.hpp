@@ -9,8 +9,8 @@
 
 namespace openmrc::netsim {
 
-// A binary heap that knows where each connection stands, so that a timer which moves with every acknowledgement leaves
-// no stale entry behind.
+// A binary heap with the position of each connection, so that a timer which moves with every acknowledgement leaves no
+// stale entry behind.
 class TimerHeap {
  public:
   void set(std::uint32_t connection, TimePs time);
@@ -18,7 +18,7 @@ class TimerHeap {
   bool armed(std::uint32_t connection) const;
 
   TimePs next() const { return heap_.empty() ? kNever : heap_.front().time; }
-  // Takes off one timer that is due at `now`.
+  // Removes one timer that is due at `now`.
   bool pop_due(TimePs now, std::uint32_t& connection);
 
   std::uint64_t memory_bytes() const;

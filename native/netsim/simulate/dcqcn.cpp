@@ -8,15 +8,15 @@ namespace openmrc::netsim {
 
 namespace {
 
-constexpr std::uint64_t kPortShare = 1000;  // default steps and floor: this part of the port's rate
+constexpr std::uint64_t kPortShare = 1000;  // default steps and floor: 1/1000 of the port's rate
 constexpr std::uint64_t kHyperRatio = 10;
 
 }  // namespace
 
 Dcqcn::Dcqcn(const DcqcnSettings& settings, std::uint64_t line_rate_bps)
     : settings_(&settings), line_rate_(line_rate_bps), rate_(line_rate_bps), target_(line_rate_bps) {
-  // Otherwise time would never catch up with the timers.
-  MRC_ASSERT(settings.alpha_timer_ps > 0 && settings.increase_timer_ps > 0 && settings.increase_bytes > 0);
+  // Otherwise the timers would never catch up with the current time.
+  MRC_ASSERT(settings.alpha_timer > 0 && settings.increase_timer > 0 && settings.increase_bytes > 0);
   MRC_ASSERT(settings.gain_shift < 20 && line_rate_bps > 0);
 }
 
@@ -35,8 +35,8 @@ void Dcqcn::on_cnp(TimePs now) {
   limited_ = rate_ < line_rate_;
   bytes_ = 0;
   timer_steps_ = byte_steps_ = 0;
-  next_decay_ = now + settings_->alpha_timer_ps;
-  next_increase_ = now + settings_->increase_timer_ps;
+  next_decay_ = now + settings_->alpha_timer;
+  next_increase_ = now + settings_->increase_timer;
 }
 
 void Dcqcn::on_sent(TimePs now, std::uint64_t wire_bytes) {
@@ -59,16 +59,16 @@ void Dcqcn::advance(TimePs now) {
   while (next_decay_ <= now) {
     const std::uint32_t step = alpha_ >> settings_->gain_shift;
     alpha_ = step == 0 ? 0 : alpha_ - step;
-    next_decay_ = alpha_ == 0 ? kNever : next_decay_ + settings_->alpha_timer_ps;
+    next_decay_ = alpha_ == 0 ? kNever : next_decay_ + settings_->alpha_timer;
   }
   while (limited_ && next_increase_ <= now) {
     ++timer_steps_;
-    next_increase_ += settings_->increase_timer_ps;
+    next_increase_ += settings_->increase_timer;
     increase();
   }
 }
 
-// Fast recovery halves the way back to the target; then the target rises too, fast once both clocks say so.
+// Fast recovery halves the distance to the target; then the target rises too, fast once both clocks allow it.
 void Dcqcn::increase() {
   const std::uint64_t additive = settings_->rate_ai_bps != 0 ? settings_->rate_ai_bps : line_rate_ / kPortShare;
   const std::uint64_t hyper = settings_->rate_hai_bps != 0 ? settings_->rate_hai_bps : kHyperRatio * additive;
@@ -78,7 +78,7 @@ void Dcqcn::increase() {
     target_ += additive;
   }
   target_ = std::min(target_, line_rate_);
-  rate_ = (rate_ + target_ + 1) / 2;  // upwards, so that the line rate is reached
+  rate_ = (rate_ + target_ + 1) / 2;  // rounded up, so that the line rate is reached
   limited_ = rate_ < line_rate_;
 }
 

@@ -20,11 +20,11 @@ class DctcpEndpoint final : public BaselineEndpoint<DctcpSettings, DctcpSender, 
   DctcpEndpoint(const Surroundings& surroundings, const DctcpSettings& settings, std::uint32_t host)
       : BaselineEndpoint(surroundings, settings, "dctcp", host) {
     MRC_ASSERT(settings.gain_shift < 20 && settings.min_window > 0 && settings.ack_packets > 0);
-    MRC_ASSERT(settings.rto_min_ps > 0 && settings.rto_max_ps >= settings.rto_min_ps && settings.ack_delay_ps > 0);
+    MRC_ASSERT(settings.rto_min > 0 && settings.rto_max >= settings.rto_min && settings.ack_delay > 0);
   }
 
   void handle_packet(TimePs now, PortId port, const HostPacket& packet) override {
-    // The checksum does not match, or the payload is gone.
+    // The checksum does not match, or the payload was trimmed.
     if (packet.corruption != kNotCorrupted || is_trimmed(packet.traffic_class)) return;
     if (dctcp_kind(packet) == DctcpKind::kData) {
       handle_data(now, port, packet);
@@ -77,12 +77,12 @@ class DctcpEndpoint final : public BaselineEndpoint<DctcpSettings, DctcpSender, 
   }
 
  private:
-  // Lets the connection take its turn if its window allows.
+  // Gives the connection its turn if its window allows it.
   void schedule(TimePs now, std::uint32_t connection) override {
     DctcpSender& sender = *senders_[connection];
     if (!sender.may_send()) return;
     const PortId port = paths_.port_of(connection);
-    // Into a dead interface segments would be sent and lost: the timer runs all the same.
+    // With a dead interface segments would be sent and lost; the timer runs as in that case.
     if (!paths_.up(port) && !timers_.armed(connection)) timers_.set(connection, now + sender.patience());
     if (!ready_.contains(connection)) ready_.push(port, connection);
   }
@@ -103,7 +103,7 @@ class DctcpEndpoint final : public BaselineEndpoint<DctcpSettings, DctcpSender, 
     if (!receiver.delays()) {
       delays_.cancel(connection);
     } else if (!delays_.armed(connection)) {
-      delays_.set(connection, now + settings_.ack_delay_ps);
+      delays_.set(connection, now + settings_.ack_delay);
     }
   }
 
@@ -127,14 +127,14 @@ class DctcpEndpoint final : public BaselineEndpoint<DctcpSettings, DctcpSender, 
     begin(port, connection, out);
     write_header(ack, surroundings_->header_bytes, out.packet);
     out.packet.traffic_class = TrafficClass::kNoTrim;
-    out.packet.ecn = Ecn::kEct0;  // as Linux sends them under DCTCP, or a queue that marks would drop them instead
+    out.packet.ecn = Ecn::kEct0;  // as Linux under DCTCP; otherwise a marking queue would drop them
     if (receiver.owes()) answers_.push(port, connection);
   }
 
   bool send_data(TimePs now, PortId port, Outbound& out) {
     const std::uint32_t connection = ready_.pop(port);
     DctcpSender& sender = *senders_[connection];
-    if (!sender.may_send()) return false;  // the window has shrunk while it waited
+    if (!sender.may_send()) return false;  // the window has shrunk since
     begin(port, connection, out);
     DctcpData data;
     data.connection = paths_.peer_number(connection);
@@ -146,7 +146,7 @@ class DctcpEndpoint final : public BaselineEndpoint<DctcpSettings, DctcpSender, 
 
   TimerHeap timers_;                 // retransmission or probe
   TimerHeap delays_;                 // delayed acknowledgements
-  std::vector<PortId> reply_ports_;  // where the last packet came in
+  std::vector<PortId> reply_ports_;  // port of the latest arrival
 };
 
 }  // namespace

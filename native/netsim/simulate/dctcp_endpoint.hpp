@@ -1,12 +1,12 @@
 // DCTCP (RFC 8257) over a TCP with selective acknowledgements, as the baseline: one connection is one hashed path.
-// Connections are established from the start. Simplified: a pure acknowledgement travels for itself also where data
+// Connections are established from the start. Simplified: acknowledgements are always separate packets, even if data
 // flows back; no pacing, no slow start after idleness, no undo of a false recovery.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
-#include "netsim/simulate/dctcp_settings.hpp"
+#include "netsim/generated/simulator.hpp"
 #include "netsim/simulate/endpoint.hpp"
 
 namespace openmrc::netsim {

@@ -9,7 +9,7 @@ void DctcpReceiver::handle_data(TimePs now, const DctcpSettings& settings, const
   ++received_packets_;
   const bool marked = packet.ecn == Ecn::kCe;
   if (marked != marked_) {
-    // What came before carried the other sign: acknowledge it apart (RFC 8257, figure 1).
+    // Earlier packets had the opposite mark: acknowledge them separately (RFC 8257, figure 1).
     if (unacknowledged_ > 0) owe();
     marked_ = marked;
   }
@@ -20,18 +20,18 @@ void DctcpReceiver::handle_data(TimePs now, const DctcpSettings& settings, const
   } else {
     ++duplicates_;
   }
-  // After a pause a sender may have a window of one packet and must not wait for its acknowledgement (Linux's quick
+  // After a pause a sender may have a window of one packet, whose acknowledgement must not be delayed (Linux's quick
   // acknowledgements).
-  const bool resumes = now - last_arrival_ >= settings.ack_delay_ps;
+  const bool resumes = now - last_arrival_ >= settings.ack_delay;
   last_arrival_ = now;
   last_sent_ = data.sent_ps;
   ++unacknowledged_;
-  // The end of a message is where a sender stops; and whoever is out of order must tell at once (RFC 5681, 4.2).
+  // A sender stops at the end of a message, and out-of-order arrivals must be acknowledged at once (RFC 5681, 4.2).
   const bool at_once = !fresh || resumes || gap || !ahead_.empty() || data.last != 0;
   if (at_once || unacknowledged_ >= settings.ack_packets) owe();
 }
 
-// False for a duplicate.
+// Returns false for a duplicate.
 bool DctcpReceiver::accept(const DctcpData& data, Ring<Done>& done) {
   if (data.sequence < next_) return false;
   if (data.sequence > next_) {
@@ -58,7 +58,7 @@ bool DctcpReceiver::accept(const DctcpData& data, Ring<Done>& done) {
   return true;
 }
 
-// Adds a packet to the intervals and puts its interval first; false if it is there already.
+// Adds a packet to the intervals and moves its interval to the front; false if it is a duplicate.
 bool DctcpReceiver::hold(std::uint64_t sequence) {
   Interval grown{sequence, sequence + 1};
   for (const Interval& interval : ahead_) {
@@ -72,10 +72,10 @@ bool DctcpReceiver::hold(std::uint64_t sequence) {
   return true;
 }
 
-// Acknowledgements are cumulative: one with the same echo that is still waiting for the port speaks for both.
+// Acknowledgements are cumulative: a waiting one with the same echo covers both.
 void DctcpReceiver::owe() {
   unacknowledged_ = 0;
-  const Owed ack{next_, last_sent_, marked_};
+  const Owed ack{.next = next_, .sent = last_sent_, .echo = marked_};
   if (!owed_.empty() && owed_.back().echo == marked_) {
     owed_.back() = ack;
   } else {
@@ -90,7 +90,7 @@ DctcpAck DctcpReceiver::take_ack() {
   ack.echo = owed.echo ? 1 : 0;
   ack.next = owed.next;
   ack.sent_ps = owed.sent;
-  // Blocks belong to the latest state; an older acknowledgement with another echo must not claim them.
+  // Blocks describe the latest state; an older acknowledgement with another echo must not report them.
   if (!owed_.empty()) return ack;
   for (const Interval& interval : ahead_) {
     if (ack.blocks == kSackBlocks) break;

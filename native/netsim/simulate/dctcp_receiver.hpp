@@ -1,11 +1,11 @@
-// The receiving half of a DCTCP connection: order, SACK blocks, and acknowledgements that echo every mark exactly.
+// The receiving half of a DCTCP connection: reassembly, SACK blocks, and acknowledgements that echo every mark exactly.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "engine/base/ring.hpp"
-#include "netsim/simulate/dctcp_settings.hpp"
+#include "netsim/generated/simulator.hpp"
 #include "netsim/simulate/dctcp_wire.hpp"
 #include "netsim/simulate/endpoint.hpp"
 
@@ -13,12 +13,12 @@ namespace openmrc::netsim {
 
 class DctcpReceiver {
  public:
-  // Puts the messages that are complete now, in order, into `done`.
+  // Appends the messages that have become complete, in order, to `done`.
   void handle_data(TimePs now, const DctcpSettings& settings, const DctcpData& data, const HostPacket& packet,
                    Ring<Done>& done);
 
   bool owes() const { return !owed_.empty(); }
-  // An acknowledgement is held back: handle_timer() has to follow within ack_delay_ps.
+  // True if an acknowledgement is delayed: handle_timer() has to follow within ack_delay.
   bool delays() const { return unacknowledged_ > 0; }
   void handle_timer() { owe(); }
   DctcpAck take_ack();
@@ -45,11 +45,12 @@ class DctcpReceiver {
   void owe();
 
   std::uint64_t next_ = 0;
-  std::vector<Interval> ahead_;   // arrived beyond next_, the latest touched first: the order of SACK blocks (RFC 2018)
+  std::vector<Interval>
+      ahead_;  // arrived beyond next_, most recently updated first: the order of SACK blocks (RFC 2018)
   std::vector<MessageEnd> ends_;  // of messages that end in `ahead_`, in order
-  Ring<Owed> owed_;               // acknowledgements to send; neighbours differ in their echo
+  Ring<Owed> owed_;               // acknowledgements to send; neighbours have different echoes
   TimePs last_arrival_ = 0;
-  TimePs last_sent_ = 0;  // timestamp of the packet that came last
+  TimePs last_sent_ = 0;  // timestamp of the latest packet
   std::uint64_t received_packets_ = 0, received_bytes_ = 0, duplicates_ = 0;
   std::uint32_t unacknowledged_ = 0;  // packets since the last acknowledgement
   bool marked_ = false;               // DCTCP.CE of RFC 8257, section 3.2

@@ -5,7 +5,7 @@
 namespace openmrc::netsim {
 
 void DctcpScoreboard::sent(TimePs now) {
-  slots_.push_back({now, log_first_ + log_.size(), State::kInFlight, false});
+  slots_.push_back({.sent = now, .transmission = log_first_ + log_.size()});
   log_.push_back(next() - 1);
   ++in_flight_;
 }
@@ -14,7 +14,7 @@ void DctcpScoreboard::resent(TimePs now, std::uint64_t sequence) {
   Slot& again = slot(sequence);
   MRC_ASSERT(again.state != State::kArrived);
   if (again.state == State::kLost) ++in_flight_;
-  again = {now, log_first_ + log_.size(), State::kInFlight, true};
+  again = {.sent = now, .transmission = log_first_ + log_.size(), .resent = true};
   log_.push_back(sequence);
 }
 
@@ -22,7 +22,7 @@ bool DctcpScoreboard::arrive(Slot& slot, TimePs sent_at) {
   if (slot.state == State::kArrived) return false;
   if (slot.state == State::kInFlight) --in_flight_;
   slot.state = State::kArrived;
-  // What arrived may be an earlier copy than the last one sent, which then proves nothing about its neighbours.
+  // The arrival may be of an earlier copy than the last one sent, which then proves nothing about its neighbours.
   if (!slot.resent || sent_at >= slot.sent) newest_ = std::max(newest_, slot.transmission + 1);
   return true;
 }

@@ -6,11 +6,11 @@ namespace openmrc::netsim {
 
 namespace {
 
-constexpr std::uint32_t kBackoffMax = 32;  // doublings; beyond, rto_max has long taken over
+constexpr std::uint32_t kBackoffMax = 32;  // doublings; beyond, rto_max applies anyway
 
 }  // namespace
 
-// A handshake, which is not simulated, would have measured the RTT once (RFC 6298, section 2.2).
+// The handshake, which is not simulated, would have measured the RTT once (RFC 6298, section 2.2).
 DctcpSender::DctcpSender(const DctcpSettings& settings, const Surroundings& surroundings)
     : settings_(&settings),
       control_(settings),
@@ -32,12 +32,12 @@ bool DctcpSender::may_send() {
   return board_.in_flight() < window() || (lost && at_once_);
 }
 
-// A probe is new data if there is any, else the last packet that has not arrived again.
+// A probe is new data if any exists, else a repeat of the last packet that has not arrived.
 std::uint64_t DctcpSender::choose(bool& again) {
   const bool fresh = board_.next() < messages_.end();
   if (probe_) {
     again = !fresh;
-    board_.age(settings_->reordering_packets);  // two RTTs have passed: what the probe overtakes is lost
+    board_.age(settings_->reordering_packets);  // two RTTs have passed: packets that the probe overtakes are lost
     return fresh ? board_.next() : board_.last_missing();
   }
   again = board_.has_lost();
@@ -70,7 +70,7 @@ void DctcpSender::send(TimePs now, DctcpData header, HostPacket& packet) {
 bool DctcpSender::handle_ack(TimePs now, const DctcpAck& ack) {
   ++acks_;
   if (failed_) return false;
-  // Linux's measure: in slow start half a window in flight is enough to call the window the limit.
+  // Linux's criterion: in slow start half a window in flight counts as limited by the window.
   const bool limited = board_.in_flight() * 2 >= window();
   const bool advanced = ack.next > board_.acknowledged();
   std::uint64_t delivered = advanced ? board_.acknowledge(ack.next, ack.sent_ps) : 0;
@@ -84,7 +84,7 @@ bool DctcpSender::handle_ack(TimePs now, const DctcpAck& ack) {
     if (phase_ != Phase::kOpen && board_.acknowledged() >= repair_end_) phase_ = Phase::kOpen;
   }
   if (delivered == 0) return false;
-  probe_ = false;  // one that still waits for the port has nothing left to ask
+  probe_ = false;  // a waiting probe has become pointless
   measure(now - ack.sent_ps);
   if (ack.echo != 0) marks_ += delivered;
   (void)repair(settings_->reordering_packets);
@@ -93,7 +93,7 @@ bool DctcpSender::handle_ack(TimePs now, const DctcpAck& ack) {
   return true;
 }
 
-// Starts a recovery if something is lost; true if so.
+// Starts a recovery if a packet is lost; returns true in that case.
 bool DctcpSender::repair(std::uint32_t reordering_packets) {
   const std::uint64_t found = board_.find_losses(reordering_packets);
   losses_ += found;
@@ -113,12 +113,12 @@ void DctcpSender::measure(TimePs rtt) {
 }
 
 TimePs DctcpSender::retransmission_timeout() const {
-  return std::clamp(smoothed_rtt_ + 4 * rtt_variation_, settings_->rto_min_ps, settings_->rto_max_ps);
+  return std::clamp(smoothed_rtt_ + 4 * rtt_variation_, settings_->rto_min, settings_->rto_max);
 }
 
 TimePs DctcpSender::probe_timeout() const {
   // The acknowledgement of a single packet may be a delayed one (RFC 8985, section 7.2).
-  const TimePs delay = board_.in_flight() == 1 ? settings_->ack_delay_ps : 0;
+  const TimePs delay = board_.in_flight() == 1 ? settings_->ack_delay : 0;
   return std::min(retransmission_timeout(), 2 * smoothed_rtt_ + delay);
 }
 
@@ -130,8 +130,8 @@ TimePs DctcpSender::waited_for_probes(std::uint32_t probes) const {
   return waited;
 }
 
-// RFC 8985 sends one probe. Where the RTO is a thousand round trips, a burst that swallows the probe as well would cost
-// all of them: unanswered probes are repeated until the RTO.
+// RFC 8985 sends one probe. If the RTO is a thousand round trips, a burst that loses the probe as well would cost all
+// of them, so unanswered probes are repeated until the RTO.
 bool DctcpSender::would_probe() const {
   if (!settings_->tail_loss_probe || phase_ != Phase::kOpen || !waits()) return false;
   return probes_ == 0 || waited_for_probes(probes_ + 1) < retransmission_timeout();
@@ -142,15 +142,15 @@ TimePs DctcpSender::patience() const {
   if (would_probe()) return waited_for_probes(probes_ + 1) - waited_for_probes(probes_);
   if (probes_ > 0 && timeouts_in_row_ == 0) return std::max(rto - waited_for_probes(probes_), probe_timeout());
   const std::uint32_t doublings = std::min(timeouts_in_row_, kBackoffMax);
-  return rto > (settings_->rto_max_ps >> doublings) ? settings_->rto_max_ps : rto << doublings;
+  return rto > (settings_->rto_max >> doublings) ? settings_->rto_max : rto << doublings;
 }
 
 bool DctcpSender::handle_timer() {
   if (would_probe()) {
     ++probes_;
-    // What is still missing before something that arrived two RTTs ago is not late, it is lost (the timer of RACK).
+    // Packets sent before one that arrived two RTTs ago are not late but lost (the timer of RACK).
     if (repair(0)) return true;
-    // Whoever may send is waiting for the port: the flight has not ended yet.
+    // A sender that may send is waiting for the port: the flight has not ended yet.
     probe_ = !may_send();
     return true;
   }

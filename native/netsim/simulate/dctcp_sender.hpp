@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
+#include "netsim/generated/simulator.hpp"
 #include "netsim/simulate/baseline_messages.hpp"
 #include "netsim/simulate/dctcp_control.hpp"
 #include "netsim/simulate/dctcp_scoreboard.hpp"
-#include "netsim/simulate/dctcp_settings.hpp"
 #include "netsim/simulate/dctcp_wire.hpp"
 #include "netsim/simulate/endpoint.hpp"
 
@@ -22,17 +22,17 @@ class DctcpSender {
   // Writes the next packet; may_send() must hold. The caller adds the address and the receiver's number.
   void send(TimePs now, DctcpData header, HostPacket& packet);
 
-  // True if something new has arrived.
+  // True if a packet is newly acknowledged.
   bool handle_ack(TimePs now, const DctcpAck& ack);
-  // The timer has expired: repairs, probes or sends everything again; false: retries are used up.
+  // Handles the expired timer: repairs, probes or resends everything; false: the retries are exhausted.
   bool handle_timer();
-  // How long to wait from now before handle_timer.
+  // Time from now until handle_timer.
   TimePs patience() const;
   bool waits() const { return board_.next() > board_.acknowledged(); }
-  // A probe is what the timer would send, and every new packet puts that off.
+  // True if the timer would send a probe, which every new packet postpones.
   bool would_probe() const;
 
-  // Messages that are done, in order; after a failure all of them.
+  // Completed messages, in order; after a failure all of them.
   bool pop_completed(MessageId& message) { return messages_.pop_acknowledged(board_.acknowledged(), message); }
   bool pop_any(MessageId& message) { return messages_.pop(message); }
   void fail() { failed_ = true; }
@@ -56,13 +56,13 @@ class DctcpSender {
   MessageQueue messages_;
   DctcpScoreboard board_;
   DctcpControl control_;
-  std::uint64_t repair_end_ = 0;  // the phase ends when all below has arrived
+  std::uint64_t repair_end_ = 0;  // the phase ends when everything below has arrived
   TimePs smoothed_rtt_, rtt_variation_;
   std::uint64_t sent_packets_ = 0, sent_bytes_ = 0, resent_packets_ = 0, acks_ = 0, marks_ = 0, losses_ = 0;
   std::uint32_t timeouts_ = 0, timeouts_in_row_ = 0;
   std::uint32_t mtu_, around_;
   Phase phase_ = Phase::kOpen;
-  bool at_once_ = false;      // the first repair does not wait for the window (RFC 6675, section 5, step 4.3)
+  bool at_once_ = false;      // the first repair ignores the window (RFC 6675, section 5, step 4.3)
   bool probe_ = false;        // to be sent
   std::uint32_t probes_ = 0;  // of this flight
   bool failed_ = false;

@@ -1,5 +1,5 @@
 // Packets of the DCTCP baseline. Sequence numbers count packets, not bytes: every packet but the last of a message is
-// full, and what is sent again is sent in the same packets, so byte numbers would say nothing more.
+// full, and retransmissions use the same packets, so byte numbers would carry no more information.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ struct DctcpData {
   std::uint64_t sequence = 0;
   std::int64_t sent_ps = 0;  // timestamp option
   std::uint32_t message = 0;
-  std::uint32_t reserved_too = 0;  // no padding: headers are hashed into the trace of a run
+  std::uint32_t reserved_too = 0;  // avoids padding: headers are hashed into the trace of a run
 };
 
 // Packets [start, end) beyond the acknowledgement, counted from it.
@@ -29,7 +29,7 @@ struct SackBlock {
   std::uint32_t start = 0, end = 0;
 };
 
-inline constexpr std::size_t kSackBlocks = 3;  // as many as fit beside the timestamp option (RFC 2018)
+inline constexpr std::size_t kSackBlocks = 3;  // limit beside the timestamp option (RFC 2018)
 
 struct DctcpAck {
   DctcpKind kind = DctcpKind::kAck;
@@ -38,14 +38,14 @@ struct DctcpAck {
   std::uint8_t reserved = 0;
   std::uint32_t connection = 0;
   std::uint64_t next = 0;    // packet expected
-  std::int64_t sent_ps = 0;  // of the packet that caused this
+  std::int64_t sent_ps = 0;  // of the packet that caused this acknowledgement
   std::array<SackBlock, kSackBlocks> sacked;
 };
 
 static_assert(sizeof(DctcpData) <= kHeaderRoom && std::has_unique_object_representations_v<DctcpData>);
 static_assert(sizeof(DctcpAck) <= kHeaderRoom && std::has_unique_object_representations_v<DctcpAck>);
 
-// TCP's 20 bytes and the 12 of the timestamp option, less the UDP header that the surroundings count.
+// TCP's 20 bytes and the 12 of the timestamp option, without the UDP header that the surroundings count.
 inline constexpr std::uint32_t kTcpBytes = 24;
 inline constexpr std::uint32_t kSackOptionBytes = 4, kSackBlockBytes = 8;
 

@@ -1,11 +1,11 @@
 // The transport of one simulated NIC: MRC (the engine), RoCEv2, DCTCP. Sans-IO like the engine: time is an argument.
 //
-// Set-up: open every connection, then connect every connection with the number that the peer's `open` returned.
-// Running, the order of calls is the engine's: after any post or handle_*, poll_transmit until false for the ports that
-// are free, then next_timer; poll_done until false. `now` never goes backwards.
+// Set-up: open every connection, then connect every connection with the number that the peer's `open` returned. At run
+// time the order of calls is the engine's: after any post or handle_*, poll_transmit until false for the free ports,
+// then next_timer; poll_done until false. `now` never goes backwards.
 //
-// A connection joins two NICs and carries messages both ways. Two NICs may have several (lanes: "QPs per peer"); the NIC
-// splits each message over the lanes, an endpoint never sees that.
+// A connection joins two NICs and carries messages both ways. Two NICs may have several (lanes: "QPs per peer"); the
+// NIC splits each message over the lanes, invisibly to endpoints.
 #pragma once
 
 #include <array>
@@ -24,21 +24,21 @@
 
 namespace openmrc::netsim {
 
-using MessageId = std::uint32_t;  // the same number at both ends: it travels in the packets
+using MessageId = std::uint32_t;  // the same at both ends: carried in the packets
 
-inline constexpr std::uint32_t kHeaderRoom = 56;  // the longest transport header that a simulated host sends
+inline constexpr std::uint32_t kHeaderRoom = 56;  // size of the longest transport header of a simulated host
 
-// What the two ends know of a packet and the fabric does not: one cache line, written once and read once.
+// The fields of a packet for its two ends, which the fabric does not use: one cache line, written once and read once.
 struct alignas(64) TransportPart {
   std::uint16_t payload_bytes = 0;  // lengths only
   std::uint8_t header_bytes = 0;    // used bytes of `header`
   std::array<std::uint8_t, kHeaderRoom> header{};
 };
 
-// A packet as a host sends and receives it.
+// A packet at a host.
 struct HostPacket : Packet, TransportPart {};
 
-// What every transport of a run is told of its surroundings. Shared by all endpoints of the run.
+// Parameters of a run for every transport, shared by all endpoints.
 struct Surroundings {
   ClosShape shape;
   std::uint64_t seed = 0;
@@ -47,14 +47,14 @@ struct Surroundings {
                                      // IP, encapsulation, Ethernet framing; the ICRC is the transport's
   std::uint64_t port_rate_bps = 0;   // of the fastest plane
   TimePs base_rtt = 0;               // of a full packet and its acknowledgement across the longest path
-  const RoutingTables* routing = nullptr;  // which peers a host can reach over which plane; nullptr: all over each
+  const RoutingTables* routing = nullptr;  // peers reachable from a host over each plane; nullptr: all
 };
 
-// One connection as one of its ends sees it.
+// One connection from the view of one of its ends.
 struct ConnectionEnd {
   std::uint32_t peer_host = 0;
-  std::uint64_t bytes_out = 0;  // that the workload will send over it in all, and
-  std::uint64_t bytes_in = 0;   // receive: what never carries data needs no state for it
+  std::uint64_t bytes_out = 0;  // total that the workload will send over it, and
+  std::uint64_t bytes_in = 0;   // receive; directions without data need no state
   std::uint32_t messages_out = 0;
   std::uint32_t messages_in = 0;
 };
@@ -63,7 +63,7 @@ struct Done {
   enum class Kind : std::uint8_t {
     kReceived,   // at the receiver: all bytes are there
     kCompleted,  // at the sender: acknowledged
-    kFailed,     // at the sender: given up; nothing more will happen to it
+    kFailed,     // at the sender: given up; no further changes follow
   };
   MessageId message = 0;
   Kind kind{};
@@ -73,12 +73,12 @@ struct ConnectionStats {
   std::uint64_t sent_packets = 0, sent_bytes = 0, resent_packets = 0;      // data, payload bytes
   std::uint64_t received_packets = 0, received_bytes = 0, duplicates = 0;  // data; bytes without duplicates
   std::uint64_t acknowledgements = 0, negative_acknowledgements = 0;       // received
-  std::uint64_t marks = 0, trims = 0, losses = 0, timeouts = 0;            // as the sender learned of them
-  std::uint64_t window_bytes = 0, rate_bps = 0;                            // of the sender now; 0: has none
+  std::uint64_t marks = 0, trims = 0, losses = 0, timeouts = 0;            // known to the sender
+  std::uint64_t window_bytes = 0, rate_bps = 0;  // current values of the sender; 0: not applicable
   TimePs smoothed_rtt = 0;
 };
 
-// What happened to a path of a connection.
+// A change of a path of a connection.
 struct PathEvent {
   TimePs time = 0;
   std::uint32_t connection = 0;
@@ -89,7 +89,7 @@ struct PathEvent {
   std::uint32_t replacement = 0;
 };
 
-// A packet to put on a port. `link`, `source_host`, `payload` and `route` of the packet are the NIC's to fill in.
+// A packet for a port. The NIC fills in its `link`, `source_host`, `payload` and `route`.
 struct Outbound {
   HostPacket packet;
   PortId port = 0;
@@ -99,11 +99,11 @@ class Endpoint {
  public:
   virtual ~Endpoint() = default;
 
-  // Connections are numbered 0, 1, 2... in the order of the calls. Returns what the peer has to know of it.
+  // Opens a connection; they are numbered 0, 1, 2... in the order of the calls. Returns the number for the peer.
   virtual std::uint32_t open(const ConnectionEnd& end) = 0;
   virtual void connect(std::uint32_t connection, std::uint32_t peer_number) = 0;
 
-  // A message of `bytes` (0 is allowed) to the peer.
+  // Posts a message of `bytes` (0 is allowed) to the peer.
   virtual void post(TimePs now, std::uint32_t connection, MessageId message, std::uint64_t bytes) = 0;
   virtual void handle_packet(TimePs now, PortId port, const HostPacket& packet) = 0;
   virtual void handle_timer(TimePs now) = 0;
@@ -114,7 +114,7 @@ class Endpoint {
   virtual bool poll_done(Done& done) = 0;
   virtual bool poll_path_event(PathEvent& /*event*/) { return false; }
 
-  // Adds where the state lies that traffic touches, as a hint.
+  // Adds the addresses of the state that traffic touches, as a hint for prefetching.
   virtual void hot_memory(HotMemory& /*memory*/) const {}
   virtual TimePs next_timer() const = 0;
   virtual ConnectionStats stats(std::uint32_t connection) const = 0;

@@ -13,13 +13,13 @@
 namespace openmrc::netsim {
 namespace {
 
-constexpr std::uint32_t kKey = 1;  // of the one region that every NIC has: phantom, all addresses
+constexpr std::uint32_t kKey = 1;  // of the single region of every NIC: phantom, all addresses
 constexpr std::uint32_t kCqCapacity = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kSendsPostedMax = 256;
 constexpr std::uint32_t kIcrcBytes = 4;
 constexpr TimePs kPlainReverseProbeInterval = 50 * kPsPerMs;
-constexpr TimePs kReverseProbeRtts = 2;             // the specification has one; two leave room for the answer
-constexpr std::uint32_t kReverseProbePackets = 32;  // an incast of many QPs is not one of many probes
+constexpr TimePs kReverseProbeRtts = 2;             // the specification has one; two leave room for the response
+constexpr std::uint32_t kReverseProbePackets = 32;  // limits the probes of an incast of many QPs
 
 Address address_of(std::uint32_t host, PortId port) {
   MRC_ASSERT(host < (1U << 24));
@@ -34,19 +34,58 @@ std::uint32_t host_of(const Address& address) {
   return (std::uint32_t{address.bytes[1]} << 16) | (std::uint32_t{address.bytes[2]} << 8) | address.bytes[3];
 }
 
-// Room in the send queue: for everything if that is not too much. A long message goes as several.
+// Size of the send queue: all sends, up to a limit. A long message is sent as several.
 std::uint32_t sends_max(const ConnectionEnd& end) {
   const std::uint64_t all = end.messages_out + end.bytes_out / kMessageBytesMax;
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(all, 1, kSendsPostedMax));
 }
 
-// Room of several KiB: one per thread instead of one per NIC.
+// Several KiB, so one per thread instead of one per NIC.
 TxBurst& scratch_burst() {
   static thread_local TxBurst burst;
   return burst;
 }
 
 std::uint32_t trailer_bytes(std::uint32_t payload_bytes) { return (4 - payload_bytes % 4) % 4 + kIcrcBytes; }
+
+// The universe is drawn per QP.
+QpToInit init_of(const MrcSettings& settings) {
+  QpToInit init;
+  init.ev_selector = settings.ev_selector;
+  init.ev_set = {.active_per_port = settings.evs_per_port,
+                 .min_active = settings.min_active,
+                 .probe_successes = settings.probe_successes,
+                 .probe_interval = settings.probe_interval,
+                 .skip_lapse = settings.skip_lapse,
+                 .marked_probe_revives_to_good = settings.marked_probe_revives_to_good,
+                 .half_marked_rule = settings.half_marked_rule};
+  init.controller = settings.controller;
+  init.cc = settings.cc;
+  init.signal = settings.signal;
+  return init;
+}
+
+QpToRtr rtr_of(const MrcSettings& settings) {
+  QpToRtr rtr;
+  rtr.mpr_units = settings.mpr_units;
+  rtr.wimm_max_dest = settings.wimm_max;
+  rtr.sack_bytes = settings.sack_bytes;
+  rtr.nack_out_of_window = settings.nack_out_of_window;
+  rtr.capabilities.trim_nack = settings.trim_nack;
+  rtr.capabilities.dynamic_mpr = settings.dynamic_mpr;
+  rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = settings.signal != PathSignal::kMarks;
+  return rtr;
+}
+
+QpToRts rts_of(const MrcSettings& settings) {
+  QpToRts rts;
+  rts.mpr_units = settings.mpr_units;
+  rts.wimm_max = settings.wimm_max;
+  rts.timeout_exponent = settings.timeout_exponent;
+  rts.linear_retries = settings.linear_retries;
+  rts.exponential_retries = settings.exponential_retries;
+  return rts;
+}
 
 class MrcEndpoint final : public Endpoint {
  public:
@@ -95,14 +134,14 @@ class MrcEndpoint final : public Endpoint {
   struct Connection {
     std::uint32_t qp = 0;
     ConnectionEnd end;
-    std::uint32_t receives_left = 0;  // messages to come that no receive is posted for yet
-    Ring<Post> waiting;               // for room in the send queue
+    std::uint32_t receives_left = 0;  // expected messages without a posted receive
+    Ring<Post> waiting;               // waiting for room in the send queue
   };
 
   static EngineConfig engine_config(const Surroundings& surroundings, const MrcSettings& settings, std::uint32_t host,
                                     bool watched);
-  // All the WIMMs that may be in flight can complete at one instant, when the packet arrives that they waited for.
-  std::uint32_t receives_posted() const { return settings_.rtr.wimm_max_dest; }
+  // All WIMMs in flight may complete at one instant, when the packet arrives that they waited for.
+  std::uint32_t receives_posted() const { return settings_.wimm_max; }
   static void require(Status status) { MRC_ASSERT(status == Status::kOk); }
   std::vector<Ev> draw_universe(std::uint32_t connection) const;
   void add_paths(Rng& rng, PortId port, std::vector<Ev>& universe) const;
@@ -130,14 +169,14 @@ EngineConfig MrcEndpoint::engine_config(const Surroundings& surroundings, const 
   config.seed = Rng::for_component(surroundings.seed, "nic", host).next();
   config.ev_format = wire::EvFormat::kStev;
   config.icrc = false;
-  // Nobody forges packets here, and a NIC answers as fast as it is asked.
+  // No limits: there are no forged packets, and responses are immediate.
   config.answer_interval_peer = config.answer_interval = config.answer_patience = 0;
   config.port_check_interval = kNever;
   config.reverse_probe_packets = kReverseProbePackets;
   config.reverse_probe_interval =
       settings.reverse_probe_interval > 0 ? settings.reverse_probe_interval : kReverseProbeRtts * surroundings.base_rtt;
-  // Queues of plain switches may hold many round trips, and an answer that waited there is one all the same.
-  if (settings.init.signal != PathSignal::kMarks && settings.reverse_probe_interval == 0) {
+  // Queues of plain switches may hold many round trips, and a response that waited in them still counts.
+  if (settings.signal != PathSignal::kMarks && settings.reverse_probe_interval == 0) {
     config.reverse_probe_interval = std::max(config.reverse_probe_interval, kPlainReverseProbeInterval);
   }
   for (PortId port = 0; port < surroundings.shape.planes; ++port)
@@ -146,19 +185,19 @@ EngineConfig MrcEndpoint::engine_config(const Surroundings& surroundings, const 
   return config;
 }
 
-// In rising order.
+// In ascending order.
 std::vector<std::uint32_t> MrcEndpoint::denied_paths(PortId port) const {
   std::vector<std::uint32_t> denied;
   for (const DeniedPath& path : settings_.denied) {
-    if (path.plane == port) denied.push_back(path.route.t0_uplink + path.route.t1_uplink * surroundings_.shape.t1s);
+    if (path.plane == port) denied.push_back(path.t0_uplink + path.t1_uplink * surroundings_.shape.t1s);
   }
   std::sort(denied.begin(), denied.end());
   denied.erase(std::unique(denied.begin(), denied.end()), denied.end());
   return denied;
 }
 
-// An EV is port * paths + path, so that its digits name the uplinks and values differ between ports. With hashed
-// routing the numbers mean nothing and there are more of them than paths.
+// An EV is port * paths + path, so that its digits are the uplinks and values differ between ports. With hashed routing
+// the numbers have no meaning, and there are more of them than paths.
 void MrcEndpoint::add_paths(Rng& rng, PortId port, std::vector<Ev>& universe) const {
   const ClosShape& shape = surroundings_.shape;
   const bool hashed = shape.routing == Routing::kHash;
@@ -166,7 +205,7 @@ void MrcEndpoint::add_paths(Rng& rng, PortId port, std::vector<Ev>& universe) co
   const std::vector<std::uint32_t> denied = hashed ? std::vector<std::uint32_t>{} : denied_paths(port);
   const std::uint32_t allowed = paths - static_cast<std::uint32_t>(denied.size());
   const std::uint32_t wanted = std::min<std::uint32_t>(settings_.universe_per_port, allowed);
-  // Floyd's way of drawing distinct numbers: the set stays as small as the draw.
+  // Floyd's algorithm for distinct random numbers: the set is only as large as the draw.
   std::vector<std::uint32_t> drawn;
   for (std::uint32_t i = allowed - wanted; i < allowed; ++i) {
     const auto number = static_cast<std::uint32_t>(rng.below(std::uint64_t{i} + 1));
@@ -202,7 +241,7 @@ std::uint32_t MrcEndpoint::open(const ConnectionEnd& end) {
 
 void MrcEndpoint::connect(std::uint32_t index, std::uint32_t peer_number) {
   Connection& connection = connections_[index];
-  QpToInit init = settings_.init;
+  QpToInit init = init_of(settings_);
   init.ev_universe = draw_universe(index);
   require(engine_.modify_qp(now_, connection.qp, init));
 
@@ -210,7 +249,7 @@ void MrcEndpoint::connect(std::uint32_t index, std::uint32_t peer_number) {
   for (PortId port = 0; port < surroundings_.shape.planes; ++port) {
     peer.ports.push_back(address_of(connection.end.peer_host, port));
   }
-  QpToRtr rtr = settings_.rtr;
+  QpToRtr rtr = rtr_of(settings_);
   require(engine_.add_peer(peer, rtr.peer));
   rtr.destination_qp = peer_number;
   rtr.payload_mtu = surroundings_.payload_mtu;
@@ -219,13 +258,10 @@ void MrcEndpoint::connect(std::uint32_t index, std::uint32_t peer_number) {
   for (std::uint32_t i = 0; i < receives_posted() && connection.receives_left > 0; ++i, --connection.receives_left) {
     require(engine_.post_recv(connection.qp, 0));
   }
-  QpToRts rts = settings_.rts;
-  rts.mpr_units = rtr.mpr_units;
-  rts.wimm_max = rtr.wimm_max_dest;
-  require(engine_.modify_qp(now_, connection.qp, rts));
-  // A driver polls after each command. Without it all QPs would wait in line in the order of their creation, which is by
-  // peer: every host of an all-to-all would begin with the same receiver, whatever it posted first.
-  // With planes of their own QPs begin with a probe of each, which has to wait for the NIC.
+  require(engine_.modify_qp(now_, connection.qp, rts_of(settings_)));
+  // A driver polls after each command. Otherwise all QPs would queue in the order of their creation, which is by peer:
+  // every host of an all-to-all would begin with the same receiver, regardless of the order of posting. With per-plane
+  // control QPs begin with a probe of each plane, which has to wait for the NIC.
   if (init.signal == PathSignal::kMarks) {
     MRC_ASSERT(!engine_.poll_transmit(now_, ~PortMask{0}, 1, scratch_burst()));
   }
@@ -239,7 +275,7 @@ void MrcEndpoint::post(TimePs now, std::uint32_t index, MessageId message, std::
   }
 }
 
-// False: no room. A message longer than the standard's largest goes as several, of which only the last one tells.
+// False: no room. A message longer than the standard's maximum is sent as several, of which only the last is signaled.
 bool MrcEndpoint::post_now(TimePs now, Connection& connection, const Post& post) {
   const std::uint64_t pieces = std::max<std::uint64_t>(1, (post.bytes + kMessageBytesMax - 1) / kMessageBytesMax);
   MRC_ASSERT(pieces <= kSendsPostedMax);
@@ -257,7 +293,7 @@ bool MrcEndpoint::post_now(TimePs now, Connection& connection, const Post& post)
     left -= wr.length_bytes;
     const Status status = engine_.post_send(now, connection.qp, wr);
     if (status == Status::kQueueFull && piece == 0) return false;
-    if (status != Status::kOk) {  // the QP is in error: nothing that is posted will ever go
+    if (status != Status::kOk) {  // the QP is in error: no further posted work will be sent
       done_.push_back({post.message, Done::Kind::kFailed});
       return true;
     }
@@ -267,7 +303,7 @@ bool MrcEndpoint::post_now(TimePs now, Connection& connection, const Post& post)
 
 void MrcEndpoint::handle_packet(TimePs now, PortId port, const HostPacket& packet) {
   now_ = now;
-  // All of the room, whose size is known here, and not only the header: pad and ICRC behind it are never looked at.
+  // The full size, which is known here, and not only the header: pad and ICRC behind it are never read.
   std::array<std::uint8_t, kHeaderRoom + 8> bytes;
   std::memcpy(bytes.data(), packet.header.data(), kHeaderRoom);
   std::memset(bytes.data() + kHeaderRoom, 0, bytes.size() - kHeaderRoom);
@@ -339,11 +375,12 @@ void MrcEndpoint::sent(const Completion& completion) {
 }
 
 void MrcEndpoint::received(const Completion& completion) {
-  if (completion.status != WcStatus::kSuccess) return;  // flushed: the QP is in error, the sender tells
+  if (completion.status != WcStatus::kSuccess) return;  // flushed: the QP is in error, and the sender reports it
   done_.push_back({completion.immediate, Done::Kind::kReceived});
   Connection& connection = connections_[by_qp_.at(completion.qp)];
   if (connection.receives_left == 0) return;
-  if (engine_.qp_state(completion.qp) == QpState::kError) return;  // it failed after this message: no more will come
+  if (engine_.qp_state(completion.qp) == QpState::kError)
+    return;  // the QP failed after this message: no more will come
   --connection.receives_left;
   require(engine_.post_recv(completion.qp, 0));
 }

@@ -8,16 +8,16 @@
 namespace openmrc::netsim {
 namespace {
 
-constexpr std::size_t kArrivalsAhead = 6;  // that are being fetched
+constexpr std::size_t kArrivalsAhead = 6;  // number of arrivals to prefetch
 
 void prefetch(const Inbound& inbound) {
   const char* packet = reinterpret_cast<const char*>(inbound.packet);
   __builtin_prefetch(packet);
-  __builtin_prefetch(packet + sizeof(Packet) - 1);  // it may lie across two lines
+  __builtin_prefetch(packet + sizeof(Packet) - 1);  // may span two lines
   if (inbound.part != nullptr) __builtin_prefetch(inbound.part);
 }
 
-constexpr std::uint32_t kTurnsMax = 10'000;  // at one instant: more means that a transport asks for ever
+constexpr std::uint32_t kTurnsMax = 10'000;  // at one instant; more indicate a transport that never finishes
 
 }  // namespace
 
@@ -120,7 +120,7 @@ void Nic::transmit(TimePs now, Outbox& out) {
     free &= ~(PortMask{1} << outbound_.port);
     next_free = std::min(next_free, free_at_[outbound_.port]);
   }
-  // What a timer waits for may have become true by itself: it is due now, not when it would have been.
+  // The condition that a timer waits for may have become true by itself: it is due now, not at its original time.
   wake_ = std::max(now, std::min({endpoint_->next_timer(), work_.next_time(), next_free}));
 }
 

@@ -1,5 +1,5 @@
-// One simulated NIC: its ports, its transport, and what its host has to do. A NIC is run alone over a window of time in
-// which nothing that others do can reach it, except the packets handed in.
+// One simulated NIC: its ports, its transport, and the work of its host. A NIC runs alone over a window of time in
+// which nothing outside can reach it, except the packets passed in.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace openmrc::netsim {
 
-// Something on its way between a NIC and a plane. `packet.link` of a pause is kPauseOn or kPauseOff.
+// An item in transit between a NIC and a plane. `packet.link` of a pause is kPauseOn or kPauseOff.
 struct Mail {
   TimePs time = 0;
   Packet packet;
@@ -25,7 +25,7 @@ struct Mail {
 inline constexpr LinkId kPauseOn = ~LinkId{0} - 2;
 inline constexpr LinkId kPauseOff = ~LinkId{0} - 3;
 
-// What the NICs of a shard send in a window, by plane.
+// Items that the NICs of a shard send in a window, by plane.
 struct Outbox {
   std::array<std::vector<Mail>, kPortCountMax> mail;
   std::array<Parts, kPortCountMax> parts;
@@ -49,7 +49,7 @@ struct Lines {
   std::uint32_t count = 0;
 };
 
-// Fetches lines into the cache, a few at a time: more than a processor can have under way at once are lost.
+// Prefetches lines into the cache, a few at a time: prefetches beyond a processor's limit are dropped.
 class Prefetch {
  public:
   static constexpr std::size_t kLine = 64;
@@ -75,7 +75,7 @@ class Prefetch {
 // Shared by all NICs of a run.
 struct NicConfig {
   ClosShape shape;
-  std::vector<Port> uplinks;  // by plane; a delay includes what a packet waits inside the sending NIC
+  std::vector<Port> uplinks;  // by plane; the delay includes the wait inside the sending NIC
   const RoutingTables* routing = nullptr;
 };
 
@@ -87,10 +87,10 @@ class Nic {
   const Endpoint& endpoint() const { return *endpoint_; }
   HostWork& work() { return work_; }
 
-  // Everything before `end`: arrivals in order of time, timers, sends.
-  // `ahead` is what the NIC after this one will touch.
+  // Runs everything before `end`: arrivals in order of time, timers, sends. `ahead` is the memory that the next NIC
+  // will touch.
   void run(TimePs end, std::span<const Inbound> arrivals, Workload& work, Outbox& out, Prefetch ahead);
-  // When it wants to run without any arrival.
+  // Time of its next activity without any arrival.
   TimePs wake() const { return wake_; }
   void begin(Workload& work);
   void hot_memory(HotMemory& memory) const {
@@ -99,7 +99,7 @@ class Nic {
   }
 
   void set_carrier(TimePs now, std::uint32_t plane, bool up);
-  // What is wrong with its uplink, as far as it delays packets; losses are the plane's business.
+  // Sets the effects on its uplink that delay packets; losses belong to the plane.
   void set_uplink_effects(std::uint32_t plane, const Effects& effects, std::uint64_t seed);
 
   std::span<const PortTraffic> traffic() const { return {traffic_.data(), config_.shape.planes}; }

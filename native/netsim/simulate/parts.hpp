@@ -1,5 +1,5 @@
-// Where the transport parts of packets lie while the packets travel: written by the sending shard, read by the receiving
-// one in a later window, given back between windows.
+// Storage of the transport parts of packets in transit: written by the sending shard, read by the receiving one in a
+// later window, released between windows.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace openmrc::netsim {
 
-// The parts of the packets that one shard has sent into one plane. Others may read parts while the owner takes new ones:
-// nothing that exists ever moves.
+// The parts of the packets that one shard has sent into one plane. Others may read parts while the owner allocates new
+// ones: existing parts never move.
 class Parts {
  public:
   std::uint32_t take(const TransportPart& part) {
@@ -26,7 +26,7 @@ class Parts {
   }
   const TransportPart& at(std::uint32_t handle) const { return parts_[handle]; }
 
-  // Between windows only. One more packet, a duplicate, has the part.
+  // Between windows only. Adds a reference for a duplicate of the packet.
   void share(std::uint32_t handle) { ++copies_[handle]; }
   void give_back(std::uint32_t handle) {
     if (!copies_.empty()) {
@@ -39,7 +39,7 @@ class Parts {
     free_.push_back(handle);
   }
 
-  // That are on their way, a duplicated one once.
+  // number in transit, a duplicated one counted once
   std::uint64_t held() const { return parts_.size() - free_.size(); }
 
   std::uint64_t memory_bytes() const { return parts_.memory_bytes() + free_.capacity() * sizeof(std::uint32_t); }
@@ -53,11 +53,11 @@ class Parts {
   }
 
   Slabs<TransportPart, kFirstParts> parts_;
-  std::vector<std::uint32_t> free_;  // the last one given back is the first to be taken: still in the cache
+  std::vector<std::uint32_t> free_;  // reused in last-in, first-out order, while still in the cache
   std::unordered_map<std::uint32_t, std::uint32_t> copies_;  // look-up only
 };
 
-// A part to be given back to the shard that sent it.
+// A part to be returned to the shard that sent it.
 struct Return {
   std::uint32_t shard = 0;
   std::uint32_t handle = 0;

@@ -19,11 +19,11 @@ class RoceEndpoint final : public BaselineEndpoint<RoceSettings, RoceSender, Roc
  public:
   RoceEndpoint(const Surroundings& surroundings, const RoceSettings& settings, std::uint32_t host)
       : BaselineEndpoint(surroundings, settings, "roce", host) {
-    MRC_ASSERT(settings.timeout_ps > 0 && settings.timeout_max_ps > 0 && settings.ack_packets > 0);
+    MRC_ASSERT(settings.timeout > 0 && settings.timeout_max > 0 && settings.ack_packets > 0);
   }
 
   void handle_packet(TimePs now, PortId port, const HostPacket& packet) override {
-    // The ICRC does not match, or the payload is gone.
+    // The ICRC does not match, or the payload was trimmed.
     if (packet.corruption != kNotCorrupted || is_trimmed(packet.traffic_class)) return;
     const RoceHeader header = read_roce_header(packet);
     MRC_ASSERT(header.connection < senders_.size());
@@ -73,12 +73,12 @@ class RoceEndpoint final : public BaselineEndpoint<RoceSettings, RoceSender, Roc
   }
 
  private:
-  // Lets the connection take its turn, now or when its rate allows.
+  // Schedules the connection's turn, now or when its rate allows.
   void schedule(TimePs now, std::uint32_t connection) override {
     RoceSender& sender = *senders_[connection];
     if (!sender.may_send()) return;
     const PortId port = paths_.port_of(connection);
-    // Through a dead port packets would leave and be lost: the retries count all the same.
+    // Through a dead port packets would be sent and lost; the retries count as in that case.
     if (!paths_.up(port)) arm(now, connection);
     if (ready_.contains(connection) || pacing_.armed(connection)) return;
     if (sender.next_send(now) > now) {
@@ -139,7 +139,7 @@ class RoceEndpoint final : public BaselineEndpoint<RoceSettings, RoceSender, Roc
   bool send_write(TimePs now, PortId port, Outbound& out) {
     const std::uint32_t connection = ready_.pop(port);
     RoceSender& sender = *senders_[connection];
-    if (!sender.may_send()) return false;  // failed or acknowledged while it waited
+    if (!sender.may_send()) return false;  // failed or acknowledged while waiting
     begin(port, connection, out);
     RoceHeader header;
     header.connection = paths_.peer_number(connection);

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "netsim/generated/simulator.hpp"
 #include "netsim/simulate/endpoint.hpp"
-#include "netsim/simulate/roce_settings.hpp"
 
 namespace openmrc::netsim {
 

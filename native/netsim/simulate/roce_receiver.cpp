@@ -26,7 +26,7 @@ bool RoceReceiver::handle_write(TimePs now, const RoceSettings& settings, const 
 void RoceReceiver::notify(TimePs now, const RoceSettings& settings) {
   if (!settings.dcqcn || now < next_cnp_) return;
   cnp_ = true;
-  next_cnp_ = now + settings.rate.cnp_interval_ps;
+  next_cnp_ = now + settings.rate.cnp_interval;
 }
 
 RoceHeader RoceReceiver::take_answer() {

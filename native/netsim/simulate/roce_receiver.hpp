@@ -3,19 +3,19 @@
 
 #include <cstdint>
 
+#include "netsim/generated/simulator.hpp"
 #include "netsim/simulate/endpoint.hpp"
-#include "netsim/simulate/roce_settings.hpp"
 #include "netsim/simulate/roce_wire.hpp"
 
 namespace openmrc::netsim {
 
 class RoceReceiver {
  public:
-  // True when the packet ends a message, whose bytes are then all there.
+  // True if the packet completes a message.
   bool handle_write(TimePs now, const RoceSettings& settings, const RoceHeader& header, const HostPacket& packet);
 
   bool owes() const { return ack_ || nak_ || cnp_; }
-  // The next answer that is owed; its number is the state at this moment, so one answer speaks for all before it.
+  // The next response that is due; its number is the current state, so one response covers all before it.
   RoceHeader take_answer();
 
   void add_to(ConnectionStats& stats) const;
@@ -27,7 +27,7 @@ class RoceReceiver {
   TimePs next_cnp_ = 0;  // not before this
   std::uint64_t received_packets_ = 0, received_bytes_ = 0, duplicates_ = 0;
   bool ack_ = false, nak_ = false, cnp_ = false;  // owed
-  bool gap_told_ = false;                         // one NAK per gap (InfiniBand: until the expected PSN has come)
+  bool gap_told_ = false;                         // one NAK per gap (InfiniBand: until the expected PSN arrives)
 };
 
 }  // namespace openmrc::netsim

@@ -5,7 +5,7 @@ namespace openmrc::netsim {
 namespace {
 
 constexpr std::uint64_t kOutstandingMax = 1U << 23;  // half of the PSN space
-// A slow QP asks in this part of the timeout at the latest, or its own rate would make it time out.
+// A slow QP requests an acknowledgement at least in this fraction of the timeout, or its own rate would cause timeouts.
 constexpr TimePs kRequestShare = 8;
 
 }  // namespace
@@ -20,7 +20,7 @@ RoceSender::RoceSender(const RoceSettings& settings, const Surroundings& surroun
 }
 
 bool RoceSender::wants_ack(TimePs now, const Segment& segment) const {
-  const bool late = next_ > acknowledged_ && now - last_request_ >= settings_->timeout_ps / kRequestShare;
+  const bool late = next_ > acknowledged_ && now - last_request_ >= settings_->timeout / kRequestShare;
   return segment.last || late || next_ + 1 - std::max(requested_, acknowledged_) >= settings_->ack_packets ||
          next_ + 1 - acknowledged_ >= window_;
 }
@@ -54,7 +54,7 @@ void RoceSender::pace(TimePs now, std::uint32_t wire_bytes) {
   rate_.on_sent(now, wire_bytes);
   const std::uint64_t rate = rate_.rate_bps(now);
   if (!rate_.limited()) {
-    next_send_ = now;  // the port itself is the limit
+    next_send_ = now;  // only the port limits the rate
     return;
   }
   __extension__ using Wide = unsigned __int128;
@@ -86,7 +86,7 @@ bool RoceSender::handle_nak(std::uint64_t psn) {
   const bool progress = handle_ack(psn);
   --acks_;
   ++naks_;
-  if (failed_ || psn < acknowledged_) return progress;  // late: answered already
+  if (failed_ || psn < acknowledged_) return progress;  // late: already handled
   next_ = psn;
   requested_ = psn;
   return progress;
@@ -106,9 +106,9 @@ bool RoceSender::handle_timeout() {
 }
 
 TimePs RoceSender::patience() const {
-  TimePs wait = settings_->timeout_ps;
-  for (std::uint32_t i = 0; i < timeouts_in_row_ && wait < settings_->timeout_max_ps; ++i) wait *= 2;
-  return std::max(settings_->timeout_ps, std::min(wait, settings_->timeout_max_ps));
+  TimePs wait = settings_->timeout;
+  for (std::uint32_t i = 0; i < timeouts_in_row_ && wait < settings_->timeout_max; ++i) wait *= 2;
+  return std::max(settings_->timeout, std::min(wait, settings_->timeout_max));
 }
 
 void RoceSender::fail() {

@@ -1,12 +1,12 @@
-// The requester half of a RoCEv2 QP: PSNs in order, go-back-N, a rate.
+// The requester half of a RoCEv2 QP: PSNs in order, go-back-N, rate control.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "netsim/generated/simulator.hpp"
 #include "netsim/simulate/baseline_messages.hpp"
 #include "netsim/simulate/dcqcn.hpp"
-#include "netsim/simulate/roce_settings.hpp"
 #include "netsim/simulate/roce_wire.hpp"
 
 namespace openmrc::netsim {
@@ -17,27 +17,27 @@ class RoceSender {
 
   void post(MessageId message, std::uint64_t bytes) { messages_.push(message, bytes, mtu_); }
   bool may_send() const { return next_ < messages_.end() && next_ - acknowledged_ < window_; }
-  // By the rate, not before this. A rate that has risen since the last packet shortens the wait for the next.
+  // Earliest next sending time by the rate. A rate that has risen since the last packet shortens the wait.
   TimePs next_send(TimePs now);
-  // When it is worth asking again: the rate rises, or the time has come.
+  // Time of the next change: a rate increase, or the next send.
   TimePs next_look() const { return std::min(next_send_, rate_.next_increase()); }
 
   // Writes the next packet; may_send() must hold. The caller adds the address and the receiver's number.
   void send(TimePs now, RoceHeader header, HostPacket& packet);
 
-  // All below `psn` has arrived; true if that is news.
+  // Everything below `psn` has arrived; returns true if that is new.
   bool handle_ack(std::uint64_t psn);
-  // `psn` has not arrived while a later one has: everything from there on goes again.
+  // `psn` is missing while a later one has arrived: everything from there on is sent again.
   bool handle_nak(std::uint64_t psn);
   void handle_cnp(TimePs now);
-  // Goes back to the first unacknowledged packet; false: retries are used up.
+  // Goes back to the first unacknowledged packet; false: the retries are exhausted.
   bool handle_timeout();
   TimePs patience() const;  // from now until handle_timeout
 
-  // Whether an answer is due, so that the timer has to run.
+  // True if a response is due, so that the timer has to run.
   bool waits() const { return requested_ > acknowledged_; }
 
-  // Messages that are done, in order; after a failure all of them.
+  // Completed messages, in order; after a failure all of them.
   bool pop_completed(MessageId& message) { return messages_.pop_acknowledged(acknowledged_, message); }
   bool pop_any(MessageId& message) { return messages_.pop(message); }
   void fail();
@@ -55,8 +55,8 @@ class RoceSender {
   Dcqcn rate_;
   std::uint64_t acknowledged_ = 0;  // PSNs below have arrived
   std::uint64_t next_ = 0;          // to send
-  std::uint64_t highest_ = 0;       // sent at least once: all below
-  std::uint64_t requested_ = 0;     // an acknowledgement was asked for of all below
+  std::uint64_t highest_ = 0;       // everything below was sent at least once
+  std::uint64_t requested_ = 0;     // an acknowledgement was requested for everything below
   std::uint64_t window_;            // packets
   TimePs next_send_ = 0;
   TimePs last_request_ = 0;

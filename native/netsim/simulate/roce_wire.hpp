@@ -1,4 +1,4 @@
-// Packets of the RoCEv2 baseline: what the header of a simulated packet holds, and what the real one would weigh.
+// Packets of the RoCEv2 baseline: the header of a simulated packet, and the size of the real one.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace openmrc::netsim {
 
 enum class RoceKind : std::uint8_t { kWrite = 0, kAck = 1, kNak = 2, kCnp = 3 };
 
-// PSNs are not cut to 24 bits: the window stays below half of that space, so nothing would differ.
+// PSNs are not cut to 24 bits: the window stays below half of that space, so the result is the same.
 struct RoceHeader {
   std::uint64_t psn = 0;         // WRITE: its own; ACK, NAK: the next one expected
   std::uint32_t connection = 0;  // number at the receiver
@@ -19,7 +19,7 @@ struct RoceHeader {
   RoceKind kind{};
   std::uint8_t first = 0, last = 0;  // of the message
   std::uint8_t ack_request = 0;
-  std::uint32_t reserved = 0;  // no padding: headers are hashed into the trace of a run
+  std::uint32_t reserved = 0;  // avoids padding: headers are hashed into the trace of a run
 };
 static_assert(sizeof(RoceHeader) <= kHeaderRoom && std::has_unique_object_representations_v<RoceHeader>);
 
@@ -36,7 +36,7 @@ inline std::uint32_t transport_bytes(const RoceHeader& header) {
   }
 }
 
-// `around` is what surrounds the transport on the wire.
+// `around`: bytes of the lower layers around the transport on the wire.
 inline void write_header(const RoceHeader& header, std::uint32_t around, std::uint16_t payload_bytes,
                          HostPacket& packet) {
   std::memcpy(packet.header.data(), &header, sizeof header);

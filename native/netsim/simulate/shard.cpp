@@ -6,7 +6,7 @@ namespace openmrc::netsim {
 namespace {
 
 constexpr std::size_t kLine = Prefetch::kLine;
-// More than this of one NIC would push out what the present one works with.
+// Prefetching more of one NIC would evict the data of the current one.
 constexpr std::size_t kRangesMax = 40;
 constexpr std::uint32_t kLinesMax = 40;
 
@@ -15,7 +15,8 @@ constexpr std::uint32_t kLinesMax = 40;
 Shard::Shard(std::uint32_t first_host, std::uint32_t hosts)
     : first_host_(first_host), nics_(hosts), wakes_(hosts, 0), begins_(std::size_t{hosts} + 1) {}
 
-// By host, and for each host by time and plane: a counting sort, since mail comes in order of time from every plane.
+// Sorts by host, and for each host by time and plane: a counting sort, since the mail of every plane is in order of
+// time.
 void Shard::sort_mail(TimePs end, std::uint32_t planes, const ShardMap& shards) {
   std::fill(begins_.begin(), begins_.end(), 0U);
   kept_ = 0;
@@ -36,7 +37,8 @@ void Shard::sort_mail(TimePs end, std::uint32_t planes, const ShardMap& shards) 
       const Packet& packet = mail.packet;
       const bool pause = packet.link == kPauseOn || packet.link == kPauseOff;
       const TransportPart* part = pause ? nullptr : &shards.of(packet.source_host).parts(plane).at(packet.payload);
-      sorted_[begins_[packet.destination_host - first_host_]++] = {mail.time, plane, &packet, part};
+      sorted_[begins_[packet.destination_host - first_host_]++] = {
+          .time = mail.time, .plane = plane, .packet = &packet, .part = part};
     }
   }
   // begins_[h] now points behind the part of h: the part of h begins where that of h - 1 ends.
@@ -94,7 +96,7 @@ void Shard::note_memory() {
   }
 }
 
-// What a NIC will touch: between two visits to it the cache has seen all the others.
+// Memory that a NIC will touch: between two of its turns all the others have gone through the cache.
 Prefetch Shard::lines_of(std::uint32_t nic) const {
   if (nic >= nics_.size()) return Prefetch({});
   return Prefetch(std::span(lines_).subspan(lines_begin_[nic], lines_begin_[nic + 1] - lines_begin_[nic]));

@@ -12,7 +12,7 @@
 
 namespace openmrc::netsim {
 
-// What planes deliver to the NICs of one shard.
+// Deliveries of planes to the NICs of one shard.
 struct Inbox {
   std::vector<Mail> mail;
   TimePs first = kNever;  // the earliest
@@ -25,7 +25,7 @@ struct Inbox {
 
 class Shard;
 
-// Which shard a host belongs to.
+// Mapping from hosts to shards.
 struct ShardMap {
   std::vector<std::unique_ptr<Shard>> shards;
   std::uint32_t hosts_per_shard = 1;
@@ -43,23 +43,23 @@ class Shard {
   void set_nic(std::uint32_t host, std::unique_ptr<Nic> nic) { nics_[host - first_host_] = std::move(nic); }
   Nic& nic(std::uint32_t host) { return *nics_[host - first_host_]; }
 
-  // Where planes put what reaches its NICs from the next window on.
+  // Deliveries of a plane to its NICs from the next window on.
   Inbox& inbox(std::uint32_t plane) { return arriving_[plane]; }
-  // What its NICs sent, by plane; the planes take it.
+  // Packets sent by its NICs, by plane; taken by the planes.
   Outbox& outbox() { return outbox_; }
 
-  // Runs every NIC that something happens to before `end`, host by host. `shards` have the parts of what arrives.
+  // Runs every NIC with an event before `end`, host by host. `shards` have the parts of the arrivals.
   void run(TimePs end, std::uint32_t planes, Workload& work, const ShardMap& shards);
-  // Parts of the packets of one plane that its NICs have received; for their owners.
+  // Parts of the packets of one plane that its NICs have received, for return to their owners.
   std::vector<Return>& returns(std::uint32_t plane) { return returns_[plane]; }
   const Parts& parts(std::uint32_t plane) const { return outbox_.parts[plane]; }
   std::uint64_t memory_bytes() const;
-  // Between windows: what the planes delivered becomes the mail of the next window.
+  // Between windows: the planes' deliveries become the mail of the next window.
   void turn(std::uint32_t planes);
-  // When it has something to do: mail or a NIC's own wish.
+  // Time of its next activity: mail or a NIC's timer.
   TimePs next_time() const { return next_time_; }
   void refresh_next_time();
-  // After the NICs have their connections: notes where their memory lies.
+  // Records the memory of the NICs, after they have their connections.
   void note_memory();
   std::uint64_t finished() const { return finished_; }  // ops
 

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::size_t slot(LinkKind kind) { return static_cast<std::size_t>(kind); }
 
-// More shards than threads, so that a thread which is done early takes over some of the others' work.
+// More shards than threads, so that a thread which finishes early takes over work of the others.
 constexpr std::uint32_t kShardsPerThread = 4;
 
-// The least delay of a kind of link: no window may be longer than the shortest cable.
+// The smallest delay of a kind of link: no window may be longer than the shortest cable.
 TimePs shortest(const FabricConfig& fabric, LinkKind kind) {
   TimePs least = kNever;
   for (std::uint32_t plane = 0; plane < fabric.shape.planes; ++plane) {
@@ -36,7 +36,8 @@ FabricConfig with_latency(const SimulationConfig& config) {
 
 }  // namespace
 
-// Hands what leaves a plane to the shard of its NIC, and the parts of what is lost back. Each plane has its own.
+// Passes packets that leave a plane to the shard of their NIC, and returns the parts of lost ones. One object per
+// plane.
 class Simulation::PlaneEdge final : public Edge {
  public:
   explicit PlaneEdge(const ShardMap& map) : map_(map) {}
@@ -67,7 +68,7 @@ Simulation::Simulation(const SimulationConfig& config, Workload workload, const 
     : surroundings_(config.surroundings),
       workload_(std::move(workload)),
       fabric_(with_latency(config)),
-      crew_(config.threads) {
+      thread_team_(config.threads) {
   const FabricConfig fabric = with_latency(config);
   way_up_ = shortest(fabric, LinkKind::kNicUp);
   way_down_ = fabric.delivery_lead;
@@ -98,7 +99,7 @@ void Simulation::make_nics(const SimulationConfig& config, const EndpointFactory
   for (std::uint32_t plane = 0; plane < shape().planes; ++plane) {
     edges_.push_back(std::make_unique<PlaneEdge>(map_));
   }
-  crew_.run(static_cast<std::uint32_t>(map_.shards.size()), [&](std::uint32_t i) {
+  thread_team_.run(static_cast<std::uint32_t>(map_.shards.size()), [&](std::uint32_t i) {
     for (std::uint32_t k = 0; k < map_.shards[i]->hosts(); ++k) {
       const std::uint32_t host = map_.shards[i]->first_host() + k;
       map_.shards[i]->set_nic(host, std::make_unique<Nic>(nic_config_, host, make_endpoint(surroundings_, host)));
@@ -137,8 +138,11 @@ void Simulation::make_connections() {
       workload_.connection[flow.op] = static_cast<std::uint32_t>(ends[flow.from_a ? a : b].size());
     }
     for (std::uint16_t lane = 0; lane < workload_.lanes; ++lane) {
-      connections_.push_back(
-          {a, b, lane, static_cast<std::uint32_t>(ends[a].size()), static_cast<std::uint32_t>(ends[b].size())});
+      connections_.push_back({.a = a,
+                              .b = b,
+                              .lane = lane,
+                              .index_a = static_cast<std::uint32_t>(ends[a].size()),
+                              .index_b = static_cast<std::uint32_t>(ends[b].size())});
       ends[a].push_back(end_a);
       ends[b].push_back(end_b);
     }
@@ -147,11 +151,11 @@ void Simulation::make_connections() {
   open_and_connect(ends);
 }
 
-// NIC by NIC, so that what belongs to one lies together in memory.
+// NIC by NIC, so that the state of one is contiguous in memory.
 void Simulation::open_and_connect(const std::vector<std::vector<ConnectionEnd>>& ends) {
   std::vector<std::vector<std::uint32_t>> own(shape().hosts), of_peer(shape().hosts);
   const auto each_host = [&](const std::function<void(std::uint32_t)>& task) {
-    crew_.run(static_cast<std::uint32_t>(map_.shards.size()), [&](std::uint32_t i) {
+    thread_team_.run(static_cast<std::uint32_t>(map_.shards.size()), [&](std::uint32_t i) {
       for (std::uint32_t k = 0; k < map_.shards[i]->hosts(); ++k) task(map_.shards[i]->first_host() + k);
     });
   };
@@ -199,8 +203,8 @@ bool Simulation::run_until(TimePs until) {
       change_faults(change);
       continue;
     }
-    // Planes will next do something when they mean to or when a NIC's next packet comes, and a NIC hears of it a cable
-    // later; no packet that a NIC sends after its window reaches a plane in the window of the planes.
+    // Planes next act at their own events or at the next packet of a NIC, and a NIC is affected one cable delay later;
+    // a packet that a NIC sends after its window cannot reach a plane in the planes' window.
     const TimePs cap = std::min(change, after(until, 1));
     const TimePs nics_end = std::min(after(std::min(planes, after(nics, way_up_)), way_down_), cap);
     run_window(nics_end, std::min(after(nics_end, way_up_), cap));
@@ -210,9 +214,9 @@ bool Simulation::run_until(TimePs until) {
 
 void Simulation::run_window(TimePs nics_end, TimePs planes_end) {
   const std::uint32_t planes = shape().planes;
-  crew_.run(static_cast<std::uint32_t>(map_.shards.size()),
-            [&](std::uint32_t shard) { map_.shards[shard]->run(nics_end, planes, workload_, map_); });
-  crew_.run(planes, [&](std::uint32_t plane) {
+  thread_team_.run(static_cast<std::uint32_t>(map_.shards.size()),
+                   [&](std::uint32_t shard) { map_.shards[shard]->run(nics_end, planes, workload_, map_); });
+  thread_team_.run(planes, [&](std::uint32_t plane) {
     exchange(plane);
     fabric_.plane(plane).run_until(planes_end - 1, *edges_[plane]);
   });
@@ -225,7 +229,7 @@ void Simulation::run_window(TimePs nics_end, TimePs planes_end) {
   ++windows_;
 }
 
-// What the NICs sent into the plane enters it, and the parts of what arrived or was lost go back to where they came from.
+// Moves packets that the NICs sent into the plane, and returns the parts of received and lost packets to their owners.
 void Simulation::exchange(std::uint32_t plane) {
   PlaneEdge& edge = *edges_[plane];
   for (const Return& copy : edge.shared()) map_.shards[copy.shard]->outbox().parts[plane].share(copy.handle);

@@ -1,13 +1,13 @@
 // A whole simulated cluster in virtual time: planes, NICs with their transports, the workload, the faults.
 //
-// Time goes in windows: first all NICs run one, then all planes. What a NIC does reaches a plane only after the delay of
-// its cable, and the other way round, so that inside a window every NIC and every plane runs alone: in parallel if there
-// are threads, each with its own memory in the cache if there are none. What they send each other changes hands between
-// windows in an order that no thread can influence; the same seed gives the same events for any number of threads, and
-// wherever run_until stops. A run that is over has ended its last window, which is shorter where run_until stops in it:
-// what was still on its way then, acknowledgements and probes, is in the trace or is not.
+// Time is divided into windows: first all NICs run one, then all planes. An action of a NIC reaches a plane only after
+// the delay of its cable, and the other way round, so that inside a window every NIC and every plane runs alone: in
+// parallel with several threads, and with its own memory in the cache with one. Packets are exchanged between windows
+// in an order that does not depend on threads; the same seed gives the same events for any number of threads, and for
+// any end of run_until. A finished run has completed its last window, which is shorter if run_until stopped in it;
+// packets in transit at that time, such as acknowledgements and probes, may or may not be in the trace.
 //
-// Order of calls: add_fault as needed; run_until until it returns true or nobody cares any more.
+// Order of calls: add_fault as needed; run_until until it returns true or the caller stops.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "netsim/fabric.hpp"
-#include "netsim/simulate/crew.hpp"
 #include "netsim/simulate/shard.hpp"
+#include "netsim/simulate/thread_team.hpp"
 
 namespace openmrc::netsim {
 
@@ -25,15 +25,15 @@ using EndpointFactory = std::function<std::unique_ptr<Endpoint>(const Surroundin
 struct SimulationConfig {
   FabricConfig fabric;  // `delivery_lead` is set here
   Surroundings surroundings;
-  TimePs nic_latency = 0;  // of every packet, in the sending and in the receiving NIC
+  TimePs nic_latency = 0;  // of every packet, in each of the sending and the receiving NIC
   std::uint32_t threads = 1;
 };
 
-// A pair of NICs that talk, one lane of it.
+// A pair of NICs with traffic between them, one lane of it.
 struct ConnectionPair {
   std::uint32_t a = 0, b = 0;  // hosts, a < b
   std::uint16_t lane = 0;
-  std::uint32_t index_a = 0, index_b = 0;  // as the two endpoints number it
+  std::uint32_t index_a = 0, index_b = 0;  // their numbers at the two endpoints
 };
 
 class Simulation {
@@ -42,12 +42,12 @@ class Simulation {
   ~Simulation();
 
   std::uint32_t add_fault(const FaultSpec& spec) { return fabric_.add_fault(spec); }
-  // True: all ops are done, or nothing can ever happen again.
+  // True: all ops are done, or no further event can occur.
   bool run_until(TimePs until);
 
   TimePs now() const { return now_; }
   bool all_done() const { return finished_ == workload_.ops.size(); }
-  bool stalled() const { return stalled_; }  // nothing is under way, and not everything is done
+  bool stalled() const { return stalled_; }  // no event is pending, and some ops are unfinished
   std::uint64_t finished() const { return finished_; }
   std::uint64_t failed() const;
 
@@ -58,7 +58,7 @@ class Simulation {
   const std::vector<ConnectionPair>& connections() const { return connections_; }
   std::uint64_t windows() const { return windows_; }
   std::uint64_t data_packets();
-  // Transport parts of packets that are on their way: none once everything has come to rest.
+  // Transport parts of packets in transit: none once the simulation is at rest.
   std::uint64_t parts_held() const;
   std::uint64_t events() const;
   std::uint64_t trace();
@@ -84,7 +84,7 @@ class Simulation {
   ShardMap map_;
   std::vector<std::unique_ptr<PlaneEdge>> edges_;
   std::vector<ConnectionPair> connections_;
-  Crew crew_;
+  ThreadTeam thread_team_;
   TimePs now_ = 0;
   std::uint64_t finished_ = 0;
   std::uint64_t windows_ = 0;

@@ -65,7 +65,7 @@ std::uint32_t HostWork::next_send(Workload& work, TimePs now) {
     const bool is_send = work.ops[due.op].kind == OpKind::kSend;
     work.started[due.op] = due.time - (is_send ? work.doorbell : 0);
     if (is_send) return due.op;
-    agenda_.push({now + work.ops[due.op].duration, due.op, true});
+    agenda_.push({.time = now + work.ops[due.op].duration, .op = due.op, .end = true});
   }
   return kNone;
 }

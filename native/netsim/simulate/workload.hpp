@@ -1,5 +1,5 @@
-// What the simulated hosts do: sends and computations that wait for each other. Every dependency is local to the host
-// that waits, so that hosts can run in parallel; what happens elsewhere reaches a host only in a message.
+// The work of the simulated hosts: sends and computations with dependencies. Every dependency is local to the waiting
+// host, so that hosts can run in parallel; events elsewhere reach a host only through a message.
 #pragma once
 
 #include <cstdint>
@@ -49,13 +49,13 @@ class Lists {
   std::vector<std::uint32_t> values_;
 };
 
-// The graph and what became of it. Elements are written by the host they belong to: `waiting`, `started`, `completed`
-// by the op's host, `received` by its peer.
+// The graph and its state. Elements are written by the host they belong to: `waiting`, `started`, `completed` by the
+// op's host, `received` by its peer.
 struct Workload {
   Workload(std::vector<Op> operations, const std::vector<Dependency>& dependencies, std::uint32_t hosts,
            std::uint16_t lane_count, std::uint32_t part_bytes);
 
-  // Over how many lanes a send is split: none gets less than `part_bytes_min` while another could do without it.
+  // Number of lanes for a send: one for each `part_bytes_min` or fraction of it, at most all.
   std::uint16_t parts(std::uint32_t op) const;
 
   std::vector<Op> ops;
@@ -63,23 +63,24 @@ struct Workload {
   std::uint32_t part_bytes_min = 1;
   TimePs doorbell = 0;  // from the start of a send to its first packet
   Lists after_completed, after_received, ops_of_host;
-  std::vector<std::uint32_t> waiting;  // events that the op still waits for
+  std::vector<std::uint32_t> waiting;  // number of events that the op still waits for
   std::vector<TimePs> started, received, completed;
   std::vector<std::uint16_t> parts_received, parts_completed;
   std::vector<std::uint8_t> failed;
-  std::vector<std::uint32_t> connection;  // of a send: its first lane, as its sender numbers connections
+  std::vector<std::uint32_t> connection;  // of a send: its first lane, in the sender's numbering
 };
 
-// What one host still has to start or to finish.
+// The unfinished work of one host.
 class HostWork {
  public:
-  // Puts what waits for nothing on the agenda.
+  // Adds ops without dependencies to the agenda.
   void begin(Workload& work, std::uint32_t host);
   TimePs next_time() const { return agenda_.empty() ? kNever : agenda_.top().time; }
-  // The next op that is due: a send to post, or a computation that has begun or ended (done here). kNone: nothing due.
+  // The next op that is due: a send to post, or a computation that has begun or ended (handled here). kNone: nothing
+  // due.
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   std::uint32_t next_send(Workload& work, TimePs now);
-  // One part of an op of this host is over, or one part of a send to it is there.
+  // One part of an op of this host, or of a send to it, is complete.
   void completed(Workload& work, TimePs now, std::uint32_t op);
   void received(Workload& work, TimePs now, std::uint32_t op);
   std::uint64_t finished() const { return finished_; }  // ops of this host

@@ -40,10 +40,10 @@ struct Settings {
   wire::EvFormat ev_format = wire::EvFormat::kUdp;
   // EV format SRV6: destinations of packets.
   PathRules paths = {};
-  // EVs of each port, 1,024 of all ports together at most. More spread better over wide fabrics, and cost sockets.
-  // Mode UDP: so many UDP source ports are bound; none: 64. Mode STEV: so many flow labels are drawn; none: 64. Mode
-  // SRV6: every path in turn; none: all paths equally often, which makes 32 or more. With fewer EVs than paths the
-  // device draws which.
+  // EVs of each port, 1,024 of all ports together at most. A larger number spreads better over wide fabrics, and
+  // costs sockets. Mode UDP: number of bound UDP source ports; none: 64. Mode STEV: number of random flow labels;
+  // none: 64. Mode SRV6: every path in turn; none: all paths equally often, which makes 32 or more. With fewer EVs
+  // than paths the device chooses at random.
   std::uint32_t evs_per_port = 64;
   // Free UDP source ports are searched from here.
   std::uint16_t first_source_port = 49'152;
@@ -63,8 +63,8 @@ struct Settings {
   // `statistics().ports[i].socket.receive_buffer_bytes`.
   std::uint32_t socket_buffer_bytes = 16'777'216;
   // Threads that receive and send, at most one for each port. None: one, and more while it is busy all the time and
-  // processors are free. A number keeps so many at work: less delay until they help, more wake-ups at low rates.
-  // `statistics().io_threads` reports how many are at work.
+  // processors are free. A number keeps that many active: no delay until they help, but more wake-ups at low rates.
+  // `statistics().io_threads` reports the active number.
   std::uint32_t io_threads = 0;
   // Time between two repeats of a port status update that is not answered.
   TimePs endpoint_retry = 20'000 * kPsPerUs;

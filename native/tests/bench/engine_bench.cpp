@@ -1,10 +1,10 @@
-// The engine alone: two engines in one thread, packets handed over in memory, no sockets.
+// Throughput of the engine without a driver: two engines in one thread, packets passed in memory, no sockets.
 //
 //   openmrc_engine_bench [PACKETS]     one JSON line per case
 //
-// `phantom` is how a simulator runs the engine: lengths without payload, no ICRC. `bytes` carries, seals, checks and
-// places payloads, of 4 KiB on a fabric that marks and of 1,384 bytes on ordinary planes, as a NIC sends them at an MTU of
-// 1,500. Time per packet is that of both engines together, feedback included.
+// `phantom` is the simulator's mode: lengths without payload, no ICRC. `bytes` carries, seals, checks and places
+// payloads, of 4 KiB on a fabric that marks and of 1,384 bytes on ordinary planes, as a NIC sends them at an MTU of
+// 1,500. Time per packet is the sum of both engines, feedback included.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -54,7 +54,7 @@ class Bench {
     for (std::uint8_t end = 0; end < 2; ++end) connect(end);
   }
 
-  // Moves at least `packets` data packets from end 0 to end 1; nanoseconds of wall time for each.
+  // Moves at least `packets` data packets from end 0 to end 1; returns nanoseconds of wall time per packet.
   double run(std::uint64_t packets) {
     const std::uint64_t before = sent();
     const auto begin = std::chrono::steady_clock::now();

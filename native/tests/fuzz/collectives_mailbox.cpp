@@ -1,7 +1,7 @@
-// A rank whose peer breaks every rule: the input says which operations the rank begins and what the peer writes, over
+// A rank whose peer breaks every rule. The input selects the operations that the rank begins and the peer's writes over
 // real QPs: messages into slots, announcements, accounts, immediates, and bytes into its area of the mailbox and into
-// the buffers that were announced to it. No assertion may fail, no byte outside of an operation's buffers may change, and
-// once the peer is given up, every operation is over and gives its buffers back.
+// the announced buffers. No assertion may fail, no byte outside of an operation's buffers may change, and once the peer
+// is given up, every operation is over and its buffers are released.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -29,7 +29,7 @@ constexpr std::size_t kBufferBytes = 24'576, kGuardBytes = 4096;
 constexpr std::uint8_t kGuard = 0xA7, kSent = 0x5A;
 constexpr std::uint32_t kOpsMax = 12, kStepsMax = 8;
 constexpr std::array<std::uint32_t, 8> kSizes{0, 1, 8, 64, 1000, kEagerBytesMax, kEagerBytesMax + 1, 20'000};
-constexpr std::uint32_t kMessage = 1U << 31, kAccount = 3U << 30;  // immediates, as a rank understands them
+constexpr std::uint32_t kMessage = 1U << 31, kAccount = 3U << 30;  // immediates, as interpreted by a rank
 
 std::uint32_t size_of(Script& script) { return kSizes[script.byte() % kSizes.size()]; }
 
@@ -96,7 +96,7 @@ class Game {
     for (const Operation& operation : operations_) rank().state(operation.id);
   }
 
-  // Steps of any kind; what computes or sends waits for the receive before it.
+  // Steps of any kind; computations and sends depend on the preceding receive.
   void begin(std::uint8_t lane, Script& script) {
     if (operations_.size() == kOpsMax) return;
     PlanConfig config;
@@ -161,7 +161,7 @@ class Game {
     into_area(slot % kSlots * kSlotBytes, data, {.opcode = WrOpcode::kWriteImm, .immediate = kMessage | slot}, lane);
   }
 
-  // What it says to have taken: around what was sent to it, or anything.
+  // An account near the number of messages sent to it, or an arbitrary one.
   void account(std::uint8_t lane, Script& script) {
     const std::uint8_t how = script.byte();
     Credit credit{script.byte(), script.byte()};
@@ -172,7 +172,7 @@ class Game {
     into_area(kSlots * kSlotBytes, {bytes, bytes + sizeof credit}, {.opcode = opcode, .immediate = kAccount}, lane);
   }
 
-  // Any bytes anywhere in the area, and beyond it.
+  // Writes any bytes anywhere in the area, or beyond it.
   void scribble(std::uint8_t lane, Script& script) {
     const std::size_t offset = script.word() % (kLanes * Mailbox::kAreaBytes + kSlotBytes);
     std::vector<std::uint8_t> data(script.byte());
@@ -181,7 +181,7 @@ class Game {
     into_area(offset, data, {.opcode = opcode, .immediate = script.word()}, lane);
   }
 
-  // As the rank announced them to us, or a little beside.
+  // Writes to a buffer that the rank announced, or slightly outside of it.
   void write_directly(std::uint8_t lane, Script& script) {
     const std::uint8_t how = script.byte();
     const std::uint8_t* slot = liar_.landing.data() + Mailbox::area(kLanes, 0, lane) + (how >> 4) * kSlotBytes;
@@ -204,12 +204,12 @@ class Game {
   }
 
   void into_area(std::size_t offset, const std::vector<std::uint8_t>& data, SendWr wr, std::uint8_t lane) {
-    wr.rkey = rank().mailbox_rkeys()[1];
+    wr.rkey = liar_.world[0].mailbox_rkeys()[1];
     wr.remote_address = liar_.mailbox_address(lane) + offset;
     write(wr, data, lane);
   }
 
-  // Until it has arrived or was refused. A lie that broke the QP leaves the other lane.
+  // Waits until the write has arrived or was refused. After an error of the QP the other lane remains.
   void write(SendWr wr, const std::vector<std::uint8_t>& data, std::uint8_t lane) {
     std::copy(data.begin(), data.end(), liar_.bytes.begin());
     wr.length_bytes = data.size();
@@ -248,7 +248,7 @@ class Game {
     }
   }
 
-  std::list<Operation> operations_;  // before the rank that reads and writes them
+  std::list<Operation> operations_;  // declared before the rank that accesses them
   Liar liar_;
   std::uint32_t next_slot_ = 0;
 };

@@ -1,6 +1,6 @@
-// A ring and cells in shared memory whose other end breaks every rule: the input says what each end does by the rules, and what is
-// written over the positions and records meanwhile. Nothing outside of the memory may be read or written, and what the
-// reader gives must lie inside of it.
+// A ring and cells in shared memory whose other end breaks every rule. The input selects the regular actions of each
+// end, and the bytes that overwrite positions and records meanwhile. Nothing outside of the memory may be read or
+// written, and the reader's results must lie inside of it.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,7 @@ class Game {
  public:
   Game() : area_(std::make_unique<Area>()), writer_(bytes()), reader_(bytes()), data_(kPartBytesMax, 0x5A) {}
 
-  // False: an end has given up the other one.
+  // False: one end has given up the other one.
   bool move(Script& script) {
     switch (script.byte() % 8) {
       case 6:

@@ -1,5 +1,5 @@
-// Every CRC-32 engine gives what the table gives, for any bytes, any start and any split.
-// Input: four bytes of start value, one byte that places the split, then the message.
+// Every CRC-32 engine equals the table engine, for any bytes, any start and any split. Input: four bytes of start
+// value, one byte that selects the split, then the message.
 #include <array>
 #include <cstddef>
 #include <cstdint>

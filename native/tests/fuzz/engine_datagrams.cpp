@@ -1,8 +1,8 @@
-// Three engines and an attacker between them: two share an address and differ by UDP port, and the third one is connected
-// with both, with the first one twice. The input says which packets arrive, are changed, dropped, repeated or made up,
-// when time passes, what is posted, and who claims which address. The attacker seals what it changes with a correct ICRC,
-// and knows QP numbers, contexts, keys and nonces when it makes packets up. No engine may fail an assertion, no byte
-// outside the registered memory may change, nor one of a region whose domain has no QP.
+// Three engines and an attacker between them: two share an address and differ by UDP port, and the third one is
+// connected with both, with the first one twice. The input selects the packets that arrive, are changed, dropped,
+// repeated or forged, the passing of time, the posted work, and the claimed addresses. The attacker seals changed
+// packets with a correct ICRC, and forges packets with knowledge of QP numbers, contexts, keys and nonces. No engine
+// may fail an assertion, and no byte may change outside the registered memory or in a region whose domain has no QP.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -42,7 +42,7 @@ struct Flying {
   std::vector<std::uint8_t> bytes;
 };
 
-// Of a NIC: the regions of its links, in guards, and the vault, which is a guard, too.
+// Memory of a NIC: the regions of its links between guards, and the vault, which is a guard, too.
 struct Memory {
   std::vector<std::uint8_t> bytes =
       std::vector<std::uint8_t>(kLinks * (kRegionBytes + kGuardBytes) + kGuardBytes, kGuard);
@@ -125,7 +125,12 @@ class Table {
 
   void create(std::size_t link, std::size_t end) {
     const std::size_t nic = kEnds[link][end];
-    const QpInitAttributes attributes{transport_, cq_[nic], cq_[nic], 16, 16, static_cast<DomainId>(link + 1)};
+    const QpInitAttributes attributes{.transport = transport_,
+                                      .send_cq = cq_[nic],
+                                      .recv_cq = cq_[nic],
+                                      .send_wr_max = 16,
+                                      .recv_wr_max = 16,
+                                      .domain = static_cast<DomainId>(link + 1)};
     require(engine_[nic]->create_qp(attributes, qp_[link][end]) == Status::kOk);
   }
 
@@ -215,7 +220,7 @@ class Table {
     const std::uint8_t which = script.byte();
     PeerId peer = 0;
     switch (which & 3) {
-      case 0: {  // a handshake that came to nothing
+      case 0: {  // an abandoned handshake
         PeerConfig claim = peer_of(which >> 2 & 3, udp_of(which >> 4 & 1));
         claim.ports_up = script.byte();
         if (own.add_peer(claim, peer) == Status::kOk) (void)own.remove_peer(peer);
@@ -236,7 +241,7 @@ class Table {
     }
   }
 
-  // The oldest packet arrives, or a later one; changed in up to three bytes, marked, cut or twice.
+  // Delivers the oldest packet, or a later one; changed in up to three bytes, marked, cut or duplicated.
   void deliver(Script& script, bool changed, bool sealed) {
     if (flying_.empty()) return;
     const std::size_t index = script.byte() % std::min<std::size_t>(flying_.size(), 8);
@@ -266,7 +271,7 @@ class Table {
     hand_over(flying);
   }
 
-  // What the peer could send: the right numbers in all headers, and wrong ones where the input says so.
+  // A packet that the peer could send: correct numbers in all headers, except where the input changes them.
   void make_up_fitting(std::size_t link, std::size_t end, Script& script) {
     static constexpr wire::Opcode kOpcodes[] = {wire::Opcode::kEndpointRequest,
                                                 wire::Opcode::kEndpointResponse,
@@ -320,7 +325,7 @@ class Table {
 
   static std::uint16_t context_of(std::uint32_t qp) { return static_cast<std::uint16_t>(qp ^ (qp >> 8)); }
 
-  // To this end of the link, in the name of the other one.
+  // A packet to this end of the link under the name of the other one.
   Flying empty_packet(std::size_t link, std::size_t end, PortId port) {
     Flying flying;
     flying.to = kEnds[link][end];
@@ -346,7 +351,7 @@ class Table {
     engine_[flying.to]->handle_datagram(now_, flying.head);
   }
 
-  // What the driver does after every call.
+  // The driver's part after every call.
   void collect(std::size_t nic) {
     Engine& engine = *engine_[nic];
     if (engine.next_timer() <= now_) engine.handle_timer(now_);
@@ -371,7 +376,7 @@ class Table {
       return burst_.destination == address_of(host_of(other), burst_.port) && burst_.destination_port == udp_of(other);
     };
     while (flying.to < kNics && !target(flying.to)) ++flying.to;
-    if (flying.to == kNics) return;  // an answer to a stranger
+    if (flying.to == kNics) return;  // a response to a stranger
     flying.head.port = burst_.port;
     flying.head.source = address_of(host_of(nic), burst_.port);
     flying.head.fields = burst_.fields;

@@ -1,4 +1,4 @@
-// What fuzz targets that play a game share: the input as a script of moves, and what must hold.
+// Common part of fuzz targets that run a script of moves: the script's reader, and the invariants.
 #pragma once
 
 #include <cstddef>

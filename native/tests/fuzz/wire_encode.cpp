@@ -1,5 +1,5 @@
-// Values -> bytes -> values: any packet with fields in range survives, whatever payload follows and wherever it is cut.
-// Input: opcode number, payload length, place of the cut, then the bytes that fill the fields.
+// Values -> bytes -> values: any packet with fields in range survives, with any payload and cut at any place. Input:
+// opcode number, payload length, place of the cut, then the bytes that fill the fields.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Bytes -> values -> bytes: whatever parse accepts, encode_headers writes in a form that parses to the same values.
-// Input: one byte for the extent, then the datagram.
+// Bytes -> values -> bytes: the encoding of every packet that parse accepts parses to the same values. Input: one byte
+// for the extent, then the datagram.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@ using openmrc::wire::Opcode;
 using openmrc::wire::Packet;
 using openmrc::wire::ParseError;
 
-// Headers as encoded from `packet`, followed by as much payload and pad as it names.
+// Headers as encoded from `packet`, followed by payload and pad of the lengths in it.
 std::vector<std::uint8_t> encode(const Packet& packet) {
   std::vector<std::uint8_t> bytes(openmrc::kHeaderBytesMax);
   bytes.resize(openmrc::wire::encode_headers(packet, bytes));

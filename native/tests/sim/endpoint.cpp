@@ -15,7 +15,7 @@ constexpr std::uint64_t kPacketsPerInstantMax = 300'000;
 EngineConfig config_of(const Scenario& scenario, int end) {
   EngineConfig config;
   config.seed = scenario.seed * 2 + static_cast<std::uint64_t>(end);
-  // Any EV can be sent from here, as in a simulator that has no sockets.
+  // Any EV can be sent from here, as in a simulator without sockets.
   for (PortId port = 0; port < scenario.planes; ++port) {
     config.ports.push_back({address_of(scenario, end, port), true, {}});
   }
@@ -41,7 +41,7 @@ PortMask Endpoint::free_ports(TimePs now) {
   PortMask mask = 0;
   next_port_free_ = kNever;
   for (PortId port = 0; port < scenario_.planes; ++port) {
-    // A port that is down stays in the mask: leaving it alone is the engine's duty.
+    // A port that is down stays in the mask: the engine has to avoid it.
     if (port_busy_until_[port] <= now) {
       mask |= PortMask{1} << port;
     } else {

@@ -1,4 +1,4 @@
-// One end of a simulated pair: an engine, its clock, its memory, and the driver loop that any driver has to be.
+// One end of a simulated pair: an engine, its clock, its memory, and the loop of a driver.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace openmrc::sim {
 
-// A clock that runs a little fast or slow and started somewhere else.
+// A clock with an offset and a small drift.
 class LocalClock {
  public:
   LocalClock(TimePs offset, std::int64_t drift_ppm) : offset_(offset), drift_ppm_(drift_ppm) {}
@@ -36,7 +36,7 @@ class LocalClock {
   std::int64_t drift_ppm_;
 };
 
-// A hash of everything that came out, in order: two runs with equal hashes were equal.
+// A hash over all outputs in order: runs with equal hashes are equal.
 class TraceHash {
  public:
   void add(std::uint64_t value) {
@@ -74,7 +74,7 @@ class Endpoint {
   void set_port(TimePs now, PortId port, bool up);
   void deny(TimePs now, std::uint32_t qp, std::uint32_t ev);
   void enable_all(TimePs now);
-  // True when every EV of `universe` for which `alive` holds is denied.
+  // True if every EV of `universe` for which `alive` holds is denied.
   template <typename Alive>
   bool all_denied(std::uint32_t qp, const std::vector<Ev>& universe, const Alive& alive) const {
     for (const Ev& ev : universe) {
@@ -83,7 +83,7 @@ class Endpoint {
     return true;
   }
 
-  // Follows the event stream and checks that it tells the same story as the getters.
+  // Follows the event stream and checks that it agrees with the getters.
   void drain_events();
   void check_events_against_state() const;
   void check_counters() const;

@@ -30,7 +30,7 @@ struct Options {
   Canary canary = Canary::kNone;
 };
 
-constexpr std::uint64_t kTwiceEvery = 20;  // 5 % of the seeds run again: as they are, and with other clocks
+constexpr std::uint64_t kTwiceEvery = 20;  // 5 % of the seeds run again: unchanged, and with other clocks
 constexpr int kRebases = 3;
 
 std::uint64_t current_seed = 0;
@@ -70,7 +70,7 @@ bool parse_canary(std::string_view name, Canary& canary) {
   return false;
 }
 
-// Empty: fine; else what is wrong.
+// Empty on success, else the error.
 std::string parse(int argc, char** argv, Options& options) {
   bool any = false;
   for (int i = 1; i < argc; ++i) {
@@ -114,7 +114,7 @@ Outcome run_once(const Scenario& scenario, const Options& options) {
   return world.run();
 }
 
-// The same seed with clocks that start late, and are set back meanwhile or not: nobody may notice.
+// Runs the seed again with clocks that start late, with and without being set back: the results must be equal.
 void compare_rebased(std::uint64_t seed, const Options& options) {
   Scenario scenario = draw_scenario(seed);
   for (openmrc::TimePs& offset : scenario.clock_offset) offset += kRebases * openmrc::kClockRebase;

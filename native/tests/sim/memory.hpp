@@ -1,7 +1,7 @@
-// Reference memory: what every byte of a registered region has to be, kept outside the engine.
+// Reference memory: the expected value of every byte of a registered region, kept outside the engine.
 //
-// Before a WRITE is posted its destination is filled with the complement of the source, so each byte tells whether it
-// has landed. After the completion the application scribbles over it, so a late duplicate that is written again shows.
+// Before a WRITE is posted its destination is filled with the complement of the source, so that each byte shows whether
+// it has arrived. After the completion the application overwrites it, so that a late duplicate is detected.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class TargetMemory {
   std::uint8_t* base() { return actual_.data() + kGuardBytes; }
   std::size_t size() const { return bytes_; }
 
-  // Takes `length` bytes for a message whose content will be `source`; ranges come back in the order they were taken.
+  // Allocates `length` bytes for a message with content `source`; ranges are released in the order of allocation.
   bool take(std::size_t length, std::size_t gap, const std::uint8_t* source, std::size_t& offset) {
     const std::size_t need = length + gap + 1;
     std::size_t at = tail_;
@@ -51,7 +51,7 @@ class TargetMemory {
     return std::memcmp(base() + offset, source, length) == 0;
   }
 
-  // Each byte is either as before or as sent: all that may be said of a message that was cut short.
+  // Each byte is unchanged or as sent, the only guarantee for an interrupted message.
   void require_partial(std::size_t offset, std::size_t length, const std::uint8_t* source) {
     for (std::size_t i = 0; i < length; ++i) {
       const std::uint8_t value = base()[offset + i];
@@ -60,14 +60,14 @@ class TargetMemory {
     }
   }
 
-  // The oldest taken range is the application's again.
+  // Returns the oldest allocated range to the application.
   void retire(std::size_t offset, std::size_t length, const std::uint8_t* source) {
     SIM_REQUIRE(!taken_.empty() && taken_.front() == offset, "harness: ranges are retired in order");
     taken_.pop_front();
     scribble(offset, length, source);
   }
 
-  // Only while nothing is in flight towards this memory.
+  // Requires that nothing is in flight towards this memory.
   void require_all_untouched() {
     require_untouched(0, bytes_, "at rest");
     require_guards();

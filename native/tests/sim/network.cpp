@@ -78,7 +78,7 @@ void Network::apply(std::size_t index, TimePs now, const Datagram& datagram, Fat
       break;
     case FaultKind::kMark:
       fate.mark |= hit;
-      break;  // lies: whatever the queue holds, ECT or not
+      break;  // a false mark: independent of queue and ECT
     case FaultKind::kBlackhole:
       fate.lost = true;
       break;
@@ -117,7 +117,7 @@ Network::Fate Network::fate_of(TimePs now, const Datagram& datagram, std::vector
   return fate;
 }
 
-// False: dropped. A trimmed packet jumps the queue, as switches put it in a class of its own.
+// False: dropped. A trimmed packet bypasses the queue, since switches have a class of its own for it.
 bool Network::enter_queue(TimePs now, Datagram& datagram, Fate& fate, TimePs& departure) {
   const LinkPlan& plan = scenario_.links[datagram.plane];
   LinkState& link = links_[datagram.sender][datagram.plane];
@@ -146,7 +146,7 @@ bool Network::enter_queue(TimePs now, Datagram& datagram, Fate& fate, TimePs& de
 
 void Network::trim(Datagram& datagram) {
   ++counters_.trimmed;
-  // At least BTH, METH, TSETH; now and then a switch that cuts too much.
+  // At least BTH, METH, TSETH; occasionally a switch that cuts too much.
   std::size_t keep = 20 + rng_.below(60);
   if (rng_.chance(1, 200)) keep = rng_.below(20);
   if (keep < datagram.bytes.size()) datagram.bytes.resize(keep);
@@ -168,7 +168,7 @@ void Network::corrupt(Datagram& datagram) {
   const std::uint64_t flips = 1 + rng_.below(3);
   for (std::uint64_t i = 0; i < flips; ++i) {
     std::size_t at = rng_.below(datagram.bytes.size());
-    // The ICRC leaves one byte of the BTH out, because switches may change it: the packet is as good as before.
+    // The ICRC leaves one byte of the BTH out, because switches may change it: the packet is still valid.
     if (at == 4) at = 0;
     datagram.bytes[at] ^= static_cast<std::uint8_t>(1U << rng_.below(8));
   }
@@ -228,7 +228,7 @@ Datagram Network::garbage(int victim) {
   datagram.ecn = static_cast<Ecn>(rng_.below(4));
   datagram.bytes.resize(rng_.below(200));
   for (std::uint8_t& byte : datagram.bytes) byte = static_cast<std::uint8_t>(rng_.next());
-  // Half of it looks like a transport packet, which gets further into the parser.
+  // Half of it resembles a transport packet, which gets further into the parser.
   constexpr std::uint8_t kOpcodes[] = {0xC6, 0xC7, 0xC8, 0xC9, 0xCA, 0xCB, 0xD1,
                                        0xD8, 0xD9, 0xDC, 0xDD, 0xDE, 0x06, 0x11};
   if (datagram.bytes.size() >= 12 && rng_.chance(1, 2)) {

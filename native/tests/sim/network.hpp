@@ -37,7 +37,7 @@ class Network {
 
   explicit Network(const Scenario& scenario);
 
-  // Appends what arrives, and when, to `arrivals`: nothing, the packet, or several copies.
+  // Appends the resulting arrivals with their times: none, the packet, or several copies.
   void send(TimePs now, Datagram&& datagram, std::vector<Arrival>& arrivals);
 
   // Carrier of one end's port; packets of a plane need both ends.
@@ -45,14 +45,14 @@ class Network {
   bool port_carrier(int end, PortId plane) const { return carrier_[static_cast<std::size_t>(end)][plane]; }
   bool carrier(PortId plane) const { return carrier_[0][plane] && carrier_[1][plane]; }
 
-  // Ends every fault: only the scenario's healed paths carry packets from now on.
+  // Ends every fault: from now on only the scenario's healed paths carry packets.
   void heal() { healed_ = true; }
 
-  // Random bytes from nowhere, as any third machine may send them.
+  // Random bytes, as any third machine may send them.
   Datagram garbage(int victim);
 
   const NetworkCounters& counters() const { return counters_; }
-  // The position of the generator: equal draws have led to equal runs.
+  // The next draw of the generator: equal draws indicate equal runs.
   std::uint64_t final_draw() { return rng_.next(); }
 
  private:

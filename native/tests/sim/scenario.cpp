@@ -14,7 +14,7 @@ namespace {
 constexpr TimePs kUs = kPsPerUs;
 constexpr TimePs kMs = kPsPerMs;
 
-// Integer draws with names.
+// Named draws of integers.
 class Draw {
  public:
   Draw(std::uint64_t seed, const char* component) : rng_(Rng::for_component(seed, component)) {}
@@ -52,7 +52,7 @@ LinkPlan draw_link(Draw& draw, bool trimming, bool marking, bool slow_run) {
 }
 
 std::uint32_t draw_psn(Draw& draw, std::uint32_t packets) {
-  // A third of the runs wrap in the middle of the traffic.
+  // A third of the runs wrap during the traffic.
   if (draw.permille(333)) return (kPsnSpace - draw.between<std::uint32_t>(1, packets + 1)) & (kPsnSpace - 1);
   return draw.between<std::uint32_t>(0, kPsnSpace - 1);
 }
@@ -63,7 +63,7 @@ std::vector<Ev> draw_universe(Draw& draw, const Scenario& scenario) {
   constexpr std::uint32_t kPerPort[] = {1, 2, 4, 8, 16, 32};
   const std::uint32_t per_port = draw.pick(kPerPort);
   for (std::uint32_t port = 0; port < scenario.planes; ++port) {
-    // Now and then a port brings fewer, and the others must be cut to the same number.
+    // Occasionally a port has fewer, and the others must be cut to the same number.
     const std::uint32_t count = draw.permille(50) ? draw.between<std::uint32_t>(1, per_port) : per_port;
     for (std::uint32_t i = 0; i < count; ++i) {
       std::uint32_t value = 0;
@@ -101,7 +101,7 @@ void draw_paths(Draw& draw, const Scenario& scenario, QpPlan& plan) {
   if (draw.permille(150)) cc.max_cwnd_bytes = draw.between<std::uint64_t>(1, 64) * cc.mtu_bytes;
 }
 
-// From a generator of its own: the other draws of seeds that once failed stay what they were.
+// Uses a generator of its own, so that the other draws of recorded seeds stay the same.
 void draw_signal(std::uint64_t seed, std::size_t index, QpPlan& plan) {
   Rng rng = Rng::for_component(seed, "path_signal", index);
   constexpr PathSignal kSignals[] = {PathSignal::kMarks, PathSignal::kMarks, PathSignal::kDelay, PathSignal::kDiscover};
@@ -158,7 +158,7 @@ Fault draw_fault(Draw& draw, const Scenario& scenario, FaultKind kind) {
   fault.qp = draw.between<std::uint32_t>(0, static_cast<std::uint32_t>(scenario.qps.size()) - 1);
   switch (kind) {
     case FaultKind::kBlackhole:
-      // The whole fabric silent is a case of its own, kept short and rare.
+      // Silence of the whole fabric is a separate case, kept short and rare.
       if (fault.plane < 0 && fault.ev_class < 0 && draw.permille(700)) fault.plane = 0;
       break;
     case FaultKind::kPortDown:
@@ -184,7 +184,7 @@ Fault draw_fault(Draw& draw, const Scenario& scenario, FaultKind kind) {
 }
 
 void draw_faults(Draw& draw, Scenario& scenario) {
-  // Swarm: choose the kinds of this run first, then that many faults of these kinds.
+  // Swarm: choose the kinds of this run first, then a number of faults of these kinds.
   if (draw.permille(50)) return;
   std::vector<FaultKind> kinds;
   for (int kind = 0; kind < static_cast<int>(FaultKind::kCount); ++kind) {
@@ -193,7 +193,7 @@ void draw_faults(Draw& draw, Scenario& scenario) {
   const bool any_rc = std::any_of(scenario.qps.begin(), scenario.qps.end(),
                                   [](const QpPlan& plan) { return plan.transport == Transport::kRc; });
   std::erase_if(kinds, [&](FaultKind kind) {
-    // Without the ICRC nothing catches corruption; RC is promised an in-order network.
+    // Without the ICRC nothing detects corruption; RC requires an in-order network.
     if (!scenario.icrc && (kind == FaultKind::kCorrupt || kind == FaultKind::kGarbage)) return true;
     return any_rc && (kind == FaultKind::kReorder || kind == FaultKind::kJitter || kind == FaultKind::kReplay);
   });
@@ -214,7 +214,7 @@ void draw_healing(Draw& draw, Scenario& scenario) {
       return ((scenario.healed_planes >> ev.port) & 1) != 0 &&
              ((scenario.healed_ev_classes >> ev_class_of(ev.value)) & 1) != 0;
     };
-    // Finding one live path among very many dead ones takes longer with every back-off: not what is judged here.
+    // Finding one live path among very many dead ones takes longer with every back-off, which is not tested here.
     const auto live = std::count_if(plan.init.ev_universe.begin(), plan.init.ev_universe.end(), alive);
     if (3 * static_cast<std::size_t>(live) < plan.init.ev_universe.size()) all = true;
   }
@@ -270,7 +270,7 @@ Scenario draw_scenario(std::uint64_t seed) {
     plan.transport = draw.permille(rc_permille) ? Transport::kRc : Transport::kMrc;
     draw_qp(draw, scenario, packets, plan);
     draw_signal(scenario.seed, scenario.qps.size(), plan);
-    // RC is promised an in-order network.
+    // RC requires an in-order network.
     if (plan.transport == Transport::kRc) {
       for (LinkPlan& link : scenario.links) link.jitter = 0;
     }
@@ -295,14 +295,14 @@ std::string Scenario::describe() const {
     std::snprintf(line, sizeof line, values...);
     text += line;
   };
-  add("seed %llu: %u planes, IPv%u, EV format %u, icrc %d, nic %llu bit/s, burst %u, drift %lld/%lld ppm, safety %lld "
+  add("seed %llu: %u planes, IPv%u, EV format %u, icrc %d, nic %llu b/s, burst %u, drift %lld/%lld ppm, safety %lld "
       "us\n",
       static_cast<unsigned long long>(seed), planes, static_cast<unsigned>(family), static_cast<unsigned>(ev_format),
       icrc, static_cast<unsigned long long>(nic_rate_bps), burst_max, static_cast<long long>(drift_ppm[0]),
       static_cast<long long>(drift_ppm[1]), static_cast<long long>(safety_end / kPsPerUs));
   for (std::size_t plane = 0; plane < planes; ++plane) {
     const LinkPlan& link = links[plane];
-    add("  plane %zu: %llu bit/s, delay %lld ns, spread %lld ns, jitter %lld ns, queue %llu B, ecn %llu B, trim %d%s\n",
+    add("  plane %zu: %llu b/s, delay %lld ns, spread %lld ns, jitter %lld ns, queue %llu B, ecn %llu B, trim %d%s\n",
         plane, static_cast<unsigned long long>(link.rate_bps), static_cast<long long>(link.delay / kPsPerNs),
         static_cast<long long>(link.ev_spread / kPsPerNs), static_cast<long long>(link.jitter / kPsPerNs),
         static_cast<unsigned long long>(link.queue_bytes), static_cast<unsigned long long>(link.ecn_bytes), link.trim,

@@ -1,5 +1,5 @@
-// What one seed stands for: everything that a run draws before it starts. Swarm style: whole features are off in many
-// runs and limits are sometimes tiny, because a mix of everything hides what each thing does alone.
+// The settings of one seed: everything that a run draws before it starts. Swarm style: whole features are off in many
+// runs and limits are sometimes tiny, because a mix of everything hides the effect of each feature alone.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ inline constexpr std::uint32_t kEvClasses =
 struct LinkPlan {
   std::uint64_t rate_bps = 0;
   TimePs delay = 0;
-  TimePs ev_spread = 0;  // paths differ by up to this much
+  TimePs ev_spread = 0;  // maximum difference between paths
   TimePs jitter = 0;
   std::uint64_t queue_bytes = 0;
   std::uint64_t ecn_bytes = 0;  // 0: no marking
@@ -30,16 +30,16 @@ struct LinkPlan {
 struct QpPlan {
   Transport transport = Transport::kMrc;
   std::uint32_t payload_mtu = 4096;
-  std::array<std::uint32_t, kEnds> psn{};       // first PSN that end i sends
+  std::array<std::uint32_t, kEnds> psn{};       // first PSN of end i
   std::array<std::uint8_t, kEnds> mpr_units{};  // receive window of end i
   std::array<std::uint16_t, kEnds> wimm_max{};  // WRITE_IMM messages in flight towards end i
-  std::array<std::uint32_t, kEnds> packets{};   // budget that end i sends
+  std::array<std::uint32_t, kEnds> packets{};   // packets that end i may send
   std::array<std::uint32_t, kEnds> send_wr_max{};
   std::uint32_t recv_wr_max = 64;
   std::uint64_t message_bytes_max = 0;
   std::uint32_t imm_permille = 0;
   std::uint32_t unsignaled_permille = 0;
-  std::uint32_t think_permille = 0;  // share of posts that wait for a random moment
+  std::uint32_t think_permille = 0;  // share of posts with a random delay
   QpToInit init;                     // universe and profile, same at both ends
   QpToRtr rtr;
   QpToRts rts;
@@ -79,7 +79,7 @@ struct Fault {
   TimePs stop = 0;
   int plane = -1;     // -1: all
   int ev_class = -1;  // -1: all
-  int sender = -1;    // direction: packets of this end; -1: both. Faults on ends: the end
+  int sender = -1;    // direction: sending end, -1: both. For faults on ends: the end
   std::uint32_t permille = 0;
   TimePs amount = 0;  // delay, period
   std::uint32_t qp = 0;

@@ -168,7 +168,7 @@ void Stream::complete_through(std::uint64_t index) {
 }
 
 void Stream::retire_ready() {
-  // After a flush, what is on its way may still land until both QPs are gone.
+  // After a flush, packets in flight may still arrive until both QPs are gone.
   if (flushed_ && !abandoned_) return;
   while (retired_ < completed_) {
     const Message& message = messages_[retired_];

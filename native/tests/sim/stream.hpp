@@ -1,5 +1,5 @@
-// One direction of one QP, seen from outside: what was posted, what went over the wire, what completed. Every promise
-// of the verbs and every rule of the requester that can be seen from outside is checked here.
+// One direction of one QP, seen from outside: posted work, packets on the wire, completions. Checks every externally
+// visible guarantee of the verbs and rule of the requester.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class Stream {
   Stream(const QpPlan& plan, int sender, const StreamMemory& memory, std::uint32_t first_psn,
          std::uint32_t packet_budget, Rng rng, std::uint64_t wr_id_base);
 
-  // Draws the next message; false while there is no room, no receive, or no budget.
+  // Draws the next message; false if room, a receive or budget is missing.
   bool draw(Message& message);
   void posted(const Message& message);
   std::uint32_t budget() const { return budget_; }
@@ -52,21 +52,21 @@ class Stream {
   void on_sent(TimePs now, const wire::Packet& packet, TrafficClass traffic_class, const TxPacket& tx);
   void on_cumulative(TimePs now, std::uint32_t cack_psn);
 
-  // Completions. `broken`: the QP at that end is in ERR, so flushes are right.
+  // Completions. `broken`: the QP at that end is in ERR, so flushes are correct.
   void on_send_completion(const Completion& completion, bool broken);
   void on_recv_completion(const Completion& completion, bool broken);
-  // The engine says this many are not complete; unsignaled ones leave no other trace.
+  // The number of incomplete sends according to the engine, the only trace of unsignaled ones.
   void on_outstanding(std::uint32_t outstanding);
 
-  // The sender's QP is in ERR: everything that owes a completion has been flushed.
+  // The sender's QP is in ERR: all outstanding completions have been flushed.
   void on_broken() const;
   // The receiver's QP is in ERR: every receive has been flushed.
   void on_receiver_broken() const;
   // Everything posted has completed and every WRITE_IMM was delivered.
   bool settled() const { return idle() && wimms_posted_ == wimms_delivered_; }
-  // No new work.
+  // Ends new work.
   void stop() { budget_ = 0; }
-  // Both QPs are gone: whatever was in flight is lost for good.
+  // Both QPs are gone: all packets in flight are lost.
   void abandon();
 
   TimePs last_progress() const { return last_progress_; }
@@ -95,8 +95,8 @@ class Stream {
   std::uint64_t recv_base_;
   std::vector<Message> messages_;  // all of this incarnation
   std::uint64_t completed_ = 0;    // messages_[0, completed_) are complete
-  std::uint64_t retired_ = 0;      // and their memory was given back
-  std::uint64_t delivered_ = 0;    // messages_[0, delivered_) hold no WRITE_IMM that waits for its receive
+  std::uint64_t retired_ = 0;      // and their memory was released
+  std::uint64_t delivered_ = 0;    // messages_[0, delivered_) contain no WRITE_IMM that waits for its receive
   bool flushed_ = false;           // a send completion carried an error
   bool recv_flushed_ = false;
   bool abandoned_ = false;
@@ -107,7 +107,7 @@ class Stream {
   std::uint64_t next_seq_ = 0;
   std::uint64_t sent_end_ = 0;       // one past the highest PSN sent
   std::uint64_t acked_ = 0;          // PSNs cumulatively acknowledged to the sender
-  std::uint64_t wimms_started_ = 0;  // WRITE_IMM messages of which something was sent
+  std::uint64_t wimms_started_ = 0;  // WRITE_IMM messages with at least one packet sent
   std::uint64_t wimms_acked_ = 0;
   std::uint64_t start_scan_ = 0;  // messages_[0, start_scan_) have been started
   std::uint64_t ack_scan_ = 0;    // messages_[0, ack_scan_) are acknowledged

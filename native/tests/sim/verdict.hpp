@@ -1,4 +1,4 @@
-// How a simulated run ends, and the exit codes of openmrc_sim.
+// Result of a simulated run, and the exit codes of openmrc_sim.
 #pragma once
 
 #include <cstdarg>
@@ -11,9 +11,9 @@ enum class Verdict : int {
   kPass = 0,
   kUsage = 2,
   kCrash = 10,        // assertion or signal
-  kLiveness = 11,     // work that should have completed did not, or an end never went quiet
-  kCorrectness = 12,  // something false happened
-  kDeterminism = 13,  // the same seed gave two different runs
+  kLiveness = 11,     // work that should have completed did not, or an end never became idle
+  kCorrectness = 12,  // a check failed
+  kDeterminism = 13,  // two runs of one seed differed
 };
 
 struct Failure {
@@ -32,7 +32,7 @@ struct Failure {
 
 }  // namespace openmrc::sim
 
-// A checker's condition, with a message that says what was false.
+// A checker's condition, with a message about the violation.
 #define SIM_REQUIRE(condition, ...)                                                             \
   do {                                                                                          \
     if (!(condition)) ::openmrc::sim::fail(::openmrc::sim::Verdict::kCorrectness, __VA_ARGS__); \

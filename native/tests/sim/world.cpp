@@ -146,7 +146,7 @@ void World::arrive(const Pending& pending) {
     Link* link = find_link(end, packet.bth.destination_qp);
     if (link != nullptr && link->incarnation == datagram.incarnation && link->ready[at(end)]) {
       if (packet.bth.opcode == wire::Opcode::kSack) link->stream[at(end)]->on_cumulative(now_, packet.seth.cack_psn);
-      // RC: a NAK names the packet it wants, and so acknowledges the one before.
+      // RC: a NAK names the expected packet, and so acknowledges the one before.
       const bool rc_nak = packet.bth.opcode == wire::Opcode::kRcAck && packet.aeth.syndrome != wire::AethSyndrome::kAck;
       if (ack) link->stream[at(end)]->on_cumulative(now_, (packet.bth.psn - (rc_nak ? 1U : 0U)) & (kPsnSpace - 1));
     }
@@ -331,8 +331,8 @@ void World::require_settled() {
            static_cast<long long>((now_ - scenario_.safety_end) / kPsPerMs),
            static_cast<unsigned long long>(stream.acked_packets()),
            static_cast<unsigned long long>(stream.posted_packets()),
-           static_cast<unsigned long long>(stats.inflight_packets), static_cast<unsigned long long>(stats.lost_pending),
-           static_cast<unsigned long long>(stats.timeouts),
+           static_cast<unsigned long long>(stats.in_flight_packets),
+           static_cast<unsigned long long>(stats.lost_pending), static_cast<unsigned long long>(stats.timeouts),
            static_cast<unsigned>(ends_[at(end)]->engine().qp_state(link.qpn[at(end)])),
            static_cast<unsigned>(ends_[at(1 - end)]->engine().qp_state(link.qpn[at(1 - end)])),
            static_cast<long long>((ends_[at(end)]->next_timer() - now_) / kPsPerUs));
@@ -355,7 +355,7 @@ void World::require_quiet() {
   const std::uint64_t packets = ends_[0]->packets_sent() + ends_[1]->packets_sent() - before;
   std::uint64_t allowed = 0;
   if (!whole) {
-    // Probes of paths that stay dead, and their answers where only the way back is dead.
+    // Probes of paths that stay dead, and their responses if only the return path is dead.
     for (const Link& link : links_) {
       const auto interval = std::max<TimePs>(link.plan->init.ev_set.probe_interval, 1);
       allowed += 4 * link.plan->init.ev_universe.size() * static_cast<std::uint64_t>(kQuietTime / interval + 2);
@@ -373,10 +373,10 @@ void World::final_checks() {
     for (int end = 0; end < kEnds; ++end) {
       QpStats stats;
       if (!link.closed() && ends_[at(end)]->engine().qp_stats(link.qpn[at(end)], stats)) {
-        SIM_REQUIRE(stats.inflight_packets == 0 && stats.inflight_bytes == 0 && stats.lost_pending == 0,
+        SIM_REQUIRE(stats.in_flight_packets == 0 && stats.in_flight_bytes == 0 && stats.lost_pending == 0,
                     "at rest, %llu packets (%llu bytes) count as in flight",
-                    static_cast<unsigned long long>(stats.inflight_packets),
-                    static_cast<unsigned long long>(stats.inflight_bytes));
+                    static_cast<unsigned long long>(stats.in_flight_packets),
+                    static_cast<unsigned long long>(stats.in_flight_bytes));
         SIM_REQUIRE(ends_[at(end)]->engine().sends_outstanding(link.qpn[at(end)]) == 0, "sends outstanding at rest");
       }
       if (link.closed()) {

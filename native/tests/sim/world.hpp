@@ -1,6 +1,6 @@
 // A whole simulated run: two ends, the network between them, the applications, the faults, and the two phases. In the
-// safety phase everything in the scenario may go wrong and nothing false may happen; then a few paths heal, new work
-// stops, and within a bound of virtual time everything posted has to complete and both ends have to go quiet.
+// safety phase all faults of the scenario may occur and no check may fail; then a few paths heal, new work stops, and
+// within a bound of virtual time all posted work has to complete and both ends have to become idle.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace openmrc::sim {
 
-// Breaks something on purpose, to show that the checkers see it.
+// Deliberate errors that the checkers must detect.
 enum class Canary : std::uint8_t { kNone = 0, kMemory, kOrder, kGuard, kLiveness, kDeterminism, kCrash };
 
 struct Outcome {
@@ -26,14 +26,14 @@ struct Outcome {
   std::uint64_t final_draw = 0;
   std::uint64_t packets = 0;
   std::uint64_t messages = 0;
-  std::uint64_t errors = 0;  // QPs that ended in ERR, rightly
+  std::uint64_t errors = 0;  // legitimate ERR states of QPs
   TimePs virtual_time = 0;
   NetworkCounters network;
 };
 
 class World {
  public:
-  World(const Scenario& scenario, Canary canary, int verbosity);  // 1: what happens, 2: every packet as well
+  World(const Scenario& scenario, Canary canary, int verbosity);  // 1: events, 2: every packet as well
   Outcome run();                                                  // throws Failure
 
  private:
@@ -58,10 +58,10 @@ class World {
     Kind kind;
     std::uint8_t end;
     std::uint32_t index;        // datagram, fault or QP
-    std::uint32_t incarnation;  // of the QP that is meant
+    std::uint32_t incarnation;  // of the QP it refers to
     bool operator>(const Pending& other) const { return time != other.time ? time > other.time : order > other.order; }
   };
-  // One QP and its far end.
+  // One QP and its counterpart.
   struct Link {
     const QpPlan* plan = nullptr;
     std::array<std::uint32_t, kEnds> qpn{};
@@ -85,7 +85,7 @@ class World {
   void dispatch(const Pending& pending);
   void arrive(const Pending& pending);
   void timer(int end);
-  void step(int end);  // what a driver does after it has told its engine something
+  void step(int end);  // the driver's part after a call of its engine
   void arm(int end);
   void transmit(int end, const TxBurst& burst, const TxPacket& packet, std::vector<std::uint8_t>&& bytes);
   bool stalled(int end) const { return now_ < stalled_until_[static_cast<std::size_t>(end)]; }

@@ -1,4 +1,4 @@
-// The applications of both ends: they connect QPs, post work, take completions, and restart now and then.
+// The applications of both ends: they connect QPs, post work, take completions, and restart occasionally.
 #include <algorithm>
 
 #include "tests/sim/world.hpp"
@@ -194,7 +194,7 @@ void World::notice_errors(int end) {
   }
 }
 
-// An error is right when we asked for it, when the peer had one, or when nothing was heard for all the retries.
+// An error is legitimate if it was requested, if the peer had one, or if nothing arrived during all retries.
 void World::judge_error(const Link& link, int end) const {
   const QpErrorCause cause = ends_[at(end)]->engine().qp_error(link.qpn[at(end)]);
   if (link.commanded[at(end)]) {
@@ -233,7 +233,7 @@ void World::break_peer(std::uint32_t index, int end) {
   }
 }
 
-// A new incarnation of both QPs, while packets of the old one are still on their way.
+// Creates a new incarnation of both QPs while packets of the old one are still in flight.
 void World::reconnect(std::uint32_t index) {
   Link& link = links_[index];
   if (!link.restarting) return;
@@ -241,7 +241,8 @@ void World::reconnect(std::uint32_t index) {
   for (int sender = 0; sender < kEnds; ++sender) {
     link.stream[at(sender)]->abandon();
     link.budget[at(sender)] = stopped_ ? 0 : link.plan->packets[at(sender)] / 2;
-    // Far from the old PSNs, as connection managers do it; else old packets could not be told from new ones.
+    // Far from the old PSNs, as connection managers choose them; otherwise old packets would be indistinguishable from
+    // new ones.
     const std::uint64_t step = kPsnSpace / 4 + rng_.below(kPsnSpace / 4);
     link.psn[at(sender)] = static_cast<std::uint32_t>((link.psn[at(sender)] + step) & (kPsnSpace - 1));
   }

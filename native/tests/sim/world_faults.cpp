@@ -1,4 +1,4 @@
-// Faults on the ends themselves: carriers, stalls, controller and receiver decisions, strangers on the network.
+// Faults on the ends: carriers, stalls, controller and receiver decisions, strangers on the network.
 #include <algorithm>
 
 #include "tests/sim/world.hpp"

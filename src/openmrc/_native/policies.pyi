@@ -24,5 +24,5 @@ def register_controller(
     name: str, *, init: int, on_sent: int, on_ack: int, on_trim: int, on_loss: int, window_bytes: int, state_words: int
 ) -> RegisterResult: ...
 def run_selector(
-    name: str, *, packets: int, ports: int, evs_per_port: int, marking: int, inflight: int, seed: int
+    name: str, *, packets: int, ports: int, evs_per_port: int, marking: int, in_flight: int, seed: int
 ) -> dict: ...

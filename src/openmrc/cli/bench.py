@@ -13,44 +13,44 @@ from openmrc.cli.outcomes import show_outcomes
 from openmrc.cli.output_files import writable_file, write_file
 from openmrc.units import parse_percent, parse_rate
 
-app = typer.Typer(no_args_is_help=True, help="Both ends and the fabric on this machine, measured.")
+app = typer.Typer(no_args_is_help=True, help="Benchmarks with both ends and the fabric on this machine.")
 
 
 @app.callback()
 def bench() -> None:
-    """Both ends and the fabric on this machine, measured."""
+    """Benchmarks with both ends and the fabric on this machine."""
 
 
 @app.command()
 def live(
-    planes: Annotated[int, typer.Option(help="Planes of the fabric, that is ports of each NIC.")] = 4,
+    planes: Annotated[int, typer.Option(help="Planes of the fabric, and ports of each NIC.")] = 4,
     rate: Annotated[
         str, typer.Option(help="Rate of each link, such as 250Mbit; 0: no fabric, direct over loopback.")
     ] = ("250Mbit"),
     transport: Annotated[str, typer.Option(help="mrc, or rc for the single-path fallback.")] = "mrc",
     fault: Annotated[
         list[str] | None,
-        typer.Option(help="Something that breaks, such as 'plane 2 blackhole at 2s for 3s'. Repeatable."),
+        typer.Option(help="A fault, such as 'plane 2 blackhole at 2s for 3s'. Repeatable."),
     ] = None,
     loss: Annotated[str, typer.Option(help="Random loss on every plane in percent.")] = "0",
-    seconds: Annotated[float, typer.Option(help="How long data flows.")] = 10.0,
+    seconds: Annotated[float, typer.Option(help="Duration of the transfer in seconds.")] = 10.0,
     t1s: Annotated[int, typer.Option(help="T1 switches per plane: paths between two hosts on one plane.")] = 4,
     payload_mtu: Annotated[int, typer.Option(help="Payload bytes per packet.")] = 4096,
     message_bytes: Annotated[int, typer.Option(help="Size of each checked message.")] = 256 * 1024,
     depth: Annotated[int, typer.Option(help="Messages in flight.")] = 12,
-    burst: Annotated[int | None, typer.Option(help="Packets that share one EV; 1: every packet its own path.")] = None,
+    burst: Annotated[int | None, typer.Option(help="Packets that share one EV; 1: a new path for each packet.")] = None,
     namespaces: Annotated[
-        int | None, typer.Option(help="With --rate 0: over a veth pair of this MTU between two namespaces (root).")
+        int | None, typer.Option(help="With --rate 0: use a veth pair of this MTU between two namespaces (root).")
     ] = None,
-    tcp: Annotated[bool, typer.Option(help="With --rate 0: also one TCP stream over the same pair.")] = False,
+    tcp: Annotated[bool, typer.Option(help="With --rate 0: also run one TCP stream over the same pair.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeat a run with the seed that it printed.")] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", callback=writable_file, help="Write the result to this file; - is stdout.")
     ] = None,
 ) -> None:
     """One host writes to another as fast as it can, every byte is checked, and the numbers are printed."""
-    from openmrc.live.bench import bench_live, result_table
-    from openmrc.live.plan import RunPlan, draw_seed
+    from openmrc.runs.bench.stream_benchmark import bench_live, result_table
+    from openmrc.runs.run_plan import RunPlan, draw_seed
 
     plan = RunPlan(
         hosts=2,
@@ -75,7 +75,7 @@ def live(
         write_file("--json", json_file, json.dumps(result, indent=2) + "\n")
     console.print(result_table(result))
     if not result["content_ok"]:
-        console.print("[bold red]the receiver's memory does not hold what was sent[/]")
+        console.print("[bold red]the receiver's memory differs from the sent data[/]")
         raise typer.Exit(1)
     if result["error"] is not None:
         console.print(f"[bold red]the transfer ended with an error: {result['error']}[/]")
@@ -86,17 +86,17 @@ def live(
 def profile(
     planes: Annotated[int, typer.Option(help="Ports of each NIC, over loopback.")] = 1,
     transport: Annotated[str, typer.Option(help="mrc, or rc for the single-path fallback.")] = "mrc",
-    seconds: Annotated[float, typer.Option(help="How long data flows.")] = 3.0,
+    seconds: Annotated[float, typer.Option(help="Duration of the transfer in seconds.")] = 3.0,
     payload_mtu: Annotated[int, typer.Option(help="Payload bytes per packet.")] = 4096,
     message_bytes: Annotated[int, typer.Option(help="Size of each message.")] = 256 * 1024,
     depth: Annotated[int, typer.Option(help="Messages in flight.")] = 12,
     burst: Annotated[int | None, typer.Option(help="Packets that share one EV.")] = None,
     namespaces: Annotated[
-        int | None, typer.Option(help="Over a veth pair of this MTU between two namespaces (root).")
+        int | None, typer.Option(help="Use a veth pair of this MTU between two namespaces (root).")
     ] = None,
-    tcp: Annotated[bool, typer.Option(help="Also one TCP stream over the same pair.")] = False,
+    tcp: Annotated[bool, typer.Option(help="Also run one TCP stream over the same pair.")] = False,
     sampler: Annotated[
-        str, typer.Option(help="perf, counters, or auto: perf where it is installed and allowed.")
+        str, typer.Option(help="perf, counters, or auto: perf if it is installed and permitted.")
     ] = "auto",
     frequency: Annotated[int, typer.Option(help="Samples per second and processor.")] = 997,
     seed: Annotated[int | None, typer.Option(help="Repeat a run with the seed that it printed.")] = None,
@@ -108,10 +108,10 @@ def profile(
     ] = None,
 ) -> None:
     """One process writes to another without a fabric; shows which stages the processor time goes to."""
-    from openmrc.live.plan import RunPlan, draw_seed
-    from openmrc.live.profile.page import profile_html
-    from openmrc.live.profile.run import profile as run_profile
-    from openmrc.live.profile.table import profile_table, summary_lines
+    from openmrc.reports.profile_page import profile_html
+    from openmrc.reports.profile_table import profile_table, summary_lines
+    from openmrc.runs.profile.stream_profile import profile as run_profile
+    from openmrc.runs.run_plan import RunPlan, draw_seed
 
     plan = RunPlan(
         planes=planes,
@@ -137,21 +137,23 @@ def profile(
         console.print(line, markup=False, highlight=False)
     console.print(profile_table(found, console.width))
     if not found.result["content_ok"]:
-        console.print("[bold red]the receiver's memory does not hold what was sent[/]")
+        console.print("[bold red]the receiver's memory differs from the sent data[/]")
         raise typer.Exit(1)
 
 
 @app.command()
 def scenario(
     scenario_file: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The scenario file.")],
-    beside: Annotated[bool, typer.Option("--simulated", help="Also simulate it, and show both.")] = False,
-    seed: Annotated[int | None, typer.Option(min=0, help="In place of the scenario's seed.")] = None,
+    beside: Annotated[
+        bool, typer.Option("--simulated", help="Also simulate the scenario, and show both results.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed instead of the scenario's.")] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", callback=writable_file, help="Write the results to this file; - is stdout.")
     ] = None,
 ) -> None:
     """Run the flows and faults of SCENARIO.yaml between real processes over the emulated fabric."""
-    from openmrc.live.places import emulate, simulate
+    from openmrc.runs.scenario_outcome import emulate, simulate
     from openmrc.sim import load_scenario
 
     loaded = load_scenario(scenario_file)

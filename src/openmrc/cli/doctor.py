@@ -1,4 +1,4 @@
-"""`openmrc doctor`: what this host offers, and what to change."""
+"""`openmrc doctor`: suitability of this host for a device, and recommended changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from openmrc.units import format_rate
 if TYPE_CHECKING:
     from openmrc.doctor import Finding, Report, Verdict
 
-app = typer.Typer(help="What this host offers to a device, and what to change; changes nothing itself.")
+app = typer.Typer(help="Examine the capabilities of this host and recommend changes; changes nothing.")
 
 _WIDTH = 100
 _STYLES = {"ok": "green", "optional": "dim", "not known": "cyan", "could be better": "yellow", "broken": "bold red"}
@@ -28,16 +28,17 @@ _STYLES = {"ok": "green", "optional": "dim", "not known": "cyan", "could be bett
 @app.command()
 def doctor(
     ports: Annotated[
-        str | None, typer.Option("--ports", help="Interfaces or addresses, one per plane. Without: all suitable.")
+        str | None, typer.Option("--ports", help="Interfaces or addresses, one per plane. Default: all suitable.")
     ] = None,
     peer: Annotated[
-        str | None, typer.Option("--peer", help="Ask another host's device: its addresses, one per plane.")
+        str | None, typer.Option("--peer", help="Examine the paths to another host: its addresses, one per plane.")
     ] = None,
     as_json: Annotated[
-        Path | None, typer.Option("--json", callback=writable_file, help="Write all findings here; - is stdout.")
+        Path | None,
+        typer.Option("--json", callback=writable_file, help="Write all findings to this file; - is stdout."),
     ] = None,
 ) -> None:
-    """Look at interfaces, sockets, kernel and packages; ends with 1 if something is broken."""
+    """Examine interfaces, sockets, kernel and packages; exit code 1 if a finding is broken."""
     from openmrc.doctor import Verdict, examine
 
     report = examine(ports, peer)
@@ -99,14 +100,14 @@ def _table(findings: Iterable[Finding]) -> Table:
 
 
 def _commands(console: Console, report: Report) -> None:
-    """What to change, worst first, each line whole so that it can be copied."""
+    """Recommended changes, worst finding first, each command on one whole line for copying."""
     from openmrc.doctor import Verdict
 
     for verdict, title in (
         (Verdict.BROKEN, "Broken: change this"),
         (Verdict.IMPROVABLE, "Could be better"),
-        (Verdict.UNKNOWN, "To find out what is not known"),
-        (Verdict.OPTIONAL, "If you want it"),
+        (Verdict.UNKNOWN, "To resolve findings that are not known"),
+        (Verdict.OPTIONAL, "Optional"),
     ):
         findings = [one for one in report.findings if one.verdict is verdict and one.command is not None]
         if not findings:

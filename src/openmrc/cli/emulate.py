@@ -21,12 +21,12 @@ def emulate(
     fabric_file: Annotated[Path, typer.Argument(metavar="FABRIC.yaml", help="The fabric file.")],
     fault: Annotated[
         list[str] | None,
-        typer.Option(help="Something that breaks, such as 'plane 2 blackhole at 2s for 3s'. Repeatable."),
+        typer.Option(help="A fault, such as 'plane 2 blackhole at 2s for 3s'. Repeatable."),
     ] = None,
     control: Annotated[
-        str, typer.Option(help="Where to listen for control: 127.0.0.1:PORT (0: any) or unix:PATH.")
+        str, typer.Option(help="Address of the control channel: 127.0.0.1:PORT (0: any) or unix:PATH.")
     ] = "127.0.0.1:0",
-    seconds: Annotated[float | None, typer.Option(help="Stop after this time; otherwise at Ctrl-C.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after this time instead of at Ctrl-C.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines: the fabric, events, statistics.")] = False,
 ) -> None:
     """Run the fabric of FABRIC.yaml between UDP sockets on loopback, and print where each host attaches."""
@@ -40,11 +40,11 @@ def emulate(
     for text, command in faults:
         command.target.check(fabric, text)
     with EmulatedFabric(fabric, control=control) as emulated:
+        emulated.subscribe(lambda event: _print_event(event, as_json))  # before clients learn the control address
         _introduce(emulated, as_json)
         for text, command in faults:
             if not as_json and (reach := command.target.reach(fabric.planes)):
                 print(f"{text}: on {reach}")
-        emulated.subscribe(lambda event: _print_event(event, as_json))
         for _, command in faults:
             emulated.inject(command)
         _wait(seconds)

@@ -14,7 +14,7 @@ from openmrc.cli.output_files import writable_file, write_file
 from openmrc.errors import ConfigError
 
 if TYPE_CHECKING:
-    from openmrc.plan.sheets import Sheet
+    from openmrc.reports.plan_sheets import Sheet
 
 app = typer.Typer(help="Evaluation campaigns as a workload: profile, size, plan, simulate.")
 
@@ -35,9 +35,9 @@ def profile(
 ) -> None:
     """Time, calls and tokens of every trial in LOG..., as one table."""
     from openmrc.evals.logs import read_logs
-    from openmrc.evals.page import profile_page
-    from openmrc.evals.sheets import profile_sheets
-    from openmrc.evals.table import COLUMNS
+    from openmrc.evals.profile_table import COLUMNS
+    from openmrc.reports.campaign_page import profile_page
+    from openmrc.reports.campaign_sheets import profile_sheets
 
     found = read_logs(logs)
     if not len(found):
@@ -52,7 +52,7 @@ def profile(
 
 @app.command()
 def size(
-    effect: Annotated[str, typer.Option(help="Difference of the mean scores that is to be seen, as 4%.")],
+    effect: Annotated[str, typer.Option(help="Difference of the mean scores to detect, such as 4%.")],
     baseline: Annotated[Path | None, typer.Option(help="Profile of a run of the baseline.")] = None,
     candidate: Annotated[Path | None, typer.Option(help="Profile of a run of the other system.")] = None,
     correlation: Annotated[
@@ -60,20 +60,24 @@ def size(
     ] = 0.5,
     between: Annotated[float | None, typer.Option(min=0, help="Variance of the true difference over samples.")] = None,
     within: Annotated[float | None, typer.Option(min=0, help="Variance of a trial's score, both systems' sum.")] = None,
-    design_effect: Annotated[float | None, typer.Option(min=1, max=1000, help="Of clusters of samples.")] = None,
+    design_effect: Annotated[
+        float | None, typer.Option(min=1, max=1000, help="Design effect of clusters of samples.")
+    ] = None,
     power: Annotated[str, typer.Option(help="Probability of seeing the effect.")] = "80%",
-    level: Annotated[str, typer.Option(help="Of the two-sided test.")] = "5%",
-    samples: Annotated[int | None, typer.Option(min=1, help="Samples that there are.")] = None,
+    level: Annotated[str, typer.Option(help="Level of the two-sided test.")] = "5%",
+    samples: Annotated[int | None, typer.Option(min=1, help="Number of available samples.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, max=64, help="Trials of every sample.")] = None,
-    looks: Annotated[int, typer.Option(min=1, max=20, help="Looks after whole epochs, the end included.")] = 1,
+    looks: Annotated[
+        int, typer.Option(min=1, max=20, help="Number of looks after whole epochs, including the end.")
+    ] = 1,
     as_json: Json = None,
 ) -> None:
-    """Samples and epochs for a paired comparison, its power, and what looks save."""
+    """Samples and epochs for a paired comparison, its power, and the savings of looks."""
     from dataclasses import asdict
 
     from openmrc.evals.interim import plan_looks
-    from openmrc.evals.sheets import size_sheets
     from openmrc.evals.sizing import size_comparison
+    from openmrc.reports.campaign_sheets import size_sheets
 
     noise = _noise(baseline, candidate, correlation, between, within, design_effect)
     found = size_comparison(
@@ -86,7 +90,7 @@ def size(
     )
     if looks > 1 and found.epochs < 2:
         hint = "--epochs 4 spreads the trials over four epochs"
-        raise ConfigError("--looks", looks, "looks after whole epochs, of which this plan has one", hint=hint)
+        raise ConfigError("--looks", looks, "1: looks follow whole epochs, and this plan has one", hint=hint)
     seen = plan_looks(found, looks) if looks > 1 else None
     record = {**asdict(found), "trials": found.trials, "looks": None if seen is None else asdict(seen)}
     _show(size_sheets(found, seen), as_json, record)
@@ -114,7 +118,7 @@ def _noise(
             raise ConfigError("--baseline", "missing", allowed, hint="openmrc eval size --help")
         return Noise(between, within, design_effect or 1.0)
     if between is not None or within is not None:
-        raise ConfigError("--between", between, "variances, or --baseline, whose scores have them")
+        raise ConfigError("--between", between, "variances, or --baseline to estimate them from scores")
     other = None if candidate is None else read_logs([candidate])
     noise = measured_noise(read_logs([baseline]), other, correlation=correlation)
     return noise if design_effect is None else replace(noise, design_effect=design_effect)
@@ -147,13 +151,13 @@ def plan(
     as_json: Json = None,
 ) -> None:
     """Placement of agent and judge, order of trials, and the transfers of a campaign."""
+    from openmrc.evals.campaign_plan import make_plan
     from openmrc.evals.cluster import load_cluster
     from openmrc.evals.logs import read_logs
     from openmrc.evals.order_file import order_text
-    from openmrc.evals.page import plan_page
-    from openmrc.evals.plan import make_plan
-    from openmrc.evals.record import plan_record
-    from openmrc.evals.sheets import plan_sheets
+    from openmrc.evals.plan_record import plan_record
+    from openmrc.reports.campaign_page import plan_page
+    from openmrc.reports.campaign_sheets import plan_sheets
     from openmrc.units import parse_percent
 
     share = parse_percent(tool_share, "--tool-share")
@@ -167,23 +171,27 @@ def plan(
 
 @app.command()
 def simulate(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN.json", help="What `openmrc eval plan --json` wrote.")],
+    plan_file: Annotated[
+        Path, typer.Argument(metavar="PLAN.json", help="The file written by `openmrc eval plan --json`.")
+    ],
     transport: Annotated[list[str] | None, typer.Option(help="mrc, roce or dctcp; repeatable. Without: mrc.")] = None,
     beside: Annotated[
         Path | None, typer.Option("--with", help="YAML of a training workload on the same fabric.")
     ] = None,
     fault: Annotated[list[str] | None, typer.Option(help='Such as "t0 1 t1 0 down"; repeatable.')] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulation.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 1,
     packets: Annotated[int, typer.Option(min=1000, max=10**9, help="Simulated in each phase, about.")] = 2_000_000,
-    threads: Annotated[int, typer.Option(min=1, max=256, help="Of the simulation; changes its speed only.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=1, max=256, help="Threads of the simulation; they change its speed only.")
+    ] = 1,
     as_json: Json = None,
 ) -> None:
-    """Times of a plan's transfers on its fabric, of the campaign, and of training beside it."""
+    """Simulate the transfers of a plan on its fabric, with a training job if given."""
     from dataclasses import asdict
 
-    from openmrc.evals.record import read_plan
-    from openmrc.evals.sheets import simulation_sheets
+    from openmrc.evals.plan_record import read_plan
     from openmrc.evals.simulation import check_transports, conclusion, load_training, simulate_plan
+    from openmrc.reports.campaign_sheets import simulation_sheets
 
     names = list(dict.fromkeys(transport or ["mrc"]))
     check_transports(names)
@@ -215,7 +223,7 @@ def simulate(
 
 def _show(sheets: Sequence[Sheet], as_json: Path | None, record: dict[str, Any], words: str = "") -> None:
     """Print the sheets, unless numbers go to stdout, and write the numbers."""
-    from openmrc.plan.tables import WIDTH_MAX, print_sheets
+    from openmrc.reports.plan_tables import WIDTH_MAX, print_sheets
 
     if as_json is None or str(as_json) != "-":
         console = Console(highlight=False)

@@ -26,14 +26,14 @@ COMMANDS = {
     "demo": "Hosts, planes and faults in your terminal: MRC against RC, with a report.",
     "emulate": "A multi-plane Clos fabric in user space, with faults, between UDP sockets.",
     "testbed": "A fabric of Linux network namespaces: the kernel itself forwards, by SRv6.",
-    "perf": "Bandwidth and latency between two machines.",
-    "plan": "What a fabric file makes one buy, wire and expect; and which fabrics could be.",
-    "sim": "Simulate scenarios packet by packet, and make reports of what they found.",
+    "perf": "Measure bandwidth and latency between two machines.",
+    "plan": "Bill of materials, cost and failure analysis of a fabric; search for designs.",
+    "sim": "Simulate scenarios packet by packet, and write reports.",
     "paper": "The published experiments of the MRC paper, simulated and compared.",
-    "sweep": "One scenario for many parameter values and seeds, into one table.",
+    "sweep": "Run one scenario for many parameter values and seeds, with one table of results.",
     "eval": "Evaluation campaigns as a workload: profile, size, plan, simulate.",
-    "bench": "Both ends and the fabric on this machine, measured.",
-    "doctor": "What this host offers, and what to change.",
+    "bench": "Benchmarks with both ends and the fabric on this machine.",
+    "doctor": "Examine the capabilities of this host and recommend changes.",
 }
 
 
@@ -69,7 +69,7 @@ def root(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run `openmrc` and exit."""
+    """Runs `openmrc` and exits."""
     for warning in unknown_variables(os.environ):
         print(f"openmrc: warning: {warning}", file=sys.stderr)
     try:
@@ -83,15 +83,15 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         leave_at_once()
     except SystemExit as ended:
-        if ended.code == INTERRUPTED:  # how Typer ends a command at Ctrl-C
+        if ended.code == INTERRUPTED:  # Typer's end of a command at Ctrl-C
             leave_at_once()
         raise
 
 
 def leave_at_once() -> NoReturn:
-    """Ends an interrupted process, once every command has let go of what it held.
+    """Ends an interrupted process, once every command has released its resources.
 
-    Threads may still be in native code; coming back into an interpreter being taken down, one would abort the process.
+    Threads may still be in native code; returning into an interpreter during shutdown, one would abort the process.
     """
     sys.stdout.flush()
     sys.stderr.flush()

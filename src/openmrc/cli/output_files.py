@@ -1,4 +1,4 @@
-"""Files that commands write: checked when the command line is read, not after the run that they are to report."""
+"""Output files of commands, checked when the command line is read and not after the run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check_file(option: str, path: Path) -> None:
     if str(path) == "-":
         return
     try:
-        # Opening a pipe or a device may have effects of its own.
+        # Opening a pipe or a device may have side effects.
         existed = os.path.lexists(path)
         if not existed or stat.S_ISREG(path.stat().st_mode) or path.is_dir():
             with path.open("ab"):
@@ -84,12 +84,12 @@ def check_folder(option: str, path: Path) -> None:
     """
     there = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
     if not there.is_dir():
-        raise ConfigError(option, str(path), f"a folder that can be written: {there} is no folder", hint=_ELSEWHERE)
+        raise ConfigError(option, str(path), f"a writable folder: {there} is not a folder", hint=_ELSEWHERE)
     try:
-        # Permissions do not say it: root may write everywhere, and still not on a read-only file system.
+        # Permissions are not enough: root may write everywhere, but not on a read-only file system.
         Path(tempfile.mkdtemp(prefix=".openmrc-", dir=there)).rmdir()
     except OSError as error:
-        allowed = f"a folder that can be written: {there}: {error.strerror}"
+        allowed = f"a writable folder: {there}: {error.strerror}"
         raise ConfigError(option, str(path), allowed, hint=_ELSEWHERE) from None
 
 
@@ -123,4 +123,4 @@ def write_file(option: str, path: Path, text: str) -> None:
 
 
 def _refusal(option: str, path: Path, error: OSError) -> ConfigError:
-    return ConfigError(option, str(path), f"a file that can be written: {error.strerror}")
+    return ConfigError(option, str(path), f"a writable file: {error.strerror}")

@@ -24,7 +24,7 @@ _COLOURS = {"as in the paper": "green", "partly": "yellow", "differs": "red"}
 @app.command()
 def paper(
     figures: Annotated[
-        list[str] | None, typer.Argument(metavar="[FIGURE]...", help="Such as 9a, 16 or D2. Without: all.")
+        list[str] | None, typer.Argument(metavar="[FIGURE]...", help="Figures such as 9a, 16 or D2. Default: all.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -39,13 +39,14 @@ def paper(
         Path | None,
         typer.Option("--json", callback=writable_file, help="File for all findings with their numbers; - is stdout."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller and shorter, in about a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller and shorter experiments, in about a minute.")] = False,
     workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Simulations at the same time. Without: as processors.")
+        int | None,
+        typer.Option("--workers", "-w", min=1, help="Concurrent simulations. Default: number of processors."),
     ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Show what there is, and run nothing.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the experiments without running them.")] = False,
 ) -> None:
-    """Runs the experiments and prints what the paper saw, what we see, and a verdict; a difference says why."""
+    """Runs the experiments and prints the paper's results, ours, a verdict, and the reasons for differences."""
     from openmrc.paper import experiments, run_experiments
 
     chosen = experiments(figures or [])
@@ -87,7 +88,7 @@ def _draw(outcome: Outcome, folder: Path, console: Console) -> list[Path]:
 
 def _print_table(findings: list[Finding]) -> None:
     table = Table(box=box.SIMPLE, show_lines=True)
-    for name in ("figure", "the paper saw", "we see", "verdict"):
+    for name in ("figure", "published result", "our result", "verdict"):
         table.add_column(name, overflow="fold")
     for each in findings:
         verdict = f"[{_COLOURS[each.verdict]}]{each.verdict}[/]"

@@ -16,23 +16,23 @@ from openmrc.errors import ConfigError, DeviceError
 from openmrc.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
-    from openmrc.live.perf import PerfClient
-    from openmrc.live.perf_wire import BandwidthRow, LatencyRow
+    from openmrc.runs.perf.client_server import PerfClient
+    from openmrc.runs.perf.messages import BandwidthRow, LatencyRow
 
-app = typer.Typer(no_args_is_help=True, help="Bandwidth and latency between two machines.")
+app = typer.Typer(no_args_is_help=True, help="Measure bandwidth and latency between two machines.")
 
 Port = Annotated[int, typer.Option("--port", "-p", help="TCP port where the server listens.")]
 Ports = Annotated[
     str | None,
     typer.Option(
-        "--ports", help="Interfaces or addresses of this host, one per plane. Without: those that face the server."
+        "--ports", help="Interfaces or addresses of this host, one per plane. Default: those that face the server."
     ),
 ]
 ServerPorts = Annotated[
     str | None,
-    typer.Option("--ports", help="Interfaces or addresses of this host, one per plane. Without: all suitable ones."),
+    typer.Option("--ports", help="Interfaces or addresses of this host, one per plane. Default: all suitable ones."),
 ]
-Size = Annotated[str | None, typer.Option("--size", "-s", help="One message size, such as 64KiB. Without: a sweep.")]
+Size = Annotated[str | None, typer.Option("--size", "-s", help="One message size, such as 64KiB. Default: a sweep.")]
 Iterations = Annotated[int | None, typer.Option("--iterations", "-n", help="Messages per size.")]
 Transport = Annotated[str, typer.Option(help="auto, mrc, or rc for the single-path fallback.")]
 JsonFile = Annotated[
@@ -49,25 +49,26 @@ def serve(
     port: Port = 18515,
     ports: ServerPorts = None,
     listen: Annotated[
-        str | None, typer.Option(help="Address where clients connect. Without: all, or loopback.")
+        str | None, typer.Option(help="Address to which clients connect. Default: all, or loopback.")
     ] = None,
     udp_port: UdpPort = 4791,
-    clients: Annotated[int | None, typer.Option(help="End after so many clients.")] = None,
+    clients: Annotated[int | None, typer.Option(help="End after this number of clients.")] = None,
 ) -> None:
     """Waits for clients and answers their measurements."""
-    from openmrc.live.perf import PerfServer
-    from openmrc.live.perf_wire import bracketed, listening_address, serving_ports
+    from openmrc.config.host_port import host_port
+    from openmrc.runs.perf.addresses import listening_address, serving_ports
+    from openmrc.runs.perf.client_server import PerfServer
     from openmrc.verbs import Device
 
     chosen = serving_ports(ports)
     address = listen or listening_address(chosen.ports)
     console = Console(soft_wrap=True)
-    with Device(chosen.ports, udp_port=udp_port, answer_strangers=True) as device:  # `openmrc doctor --peer` asks it
+    with Device(chosen.ports, udp_port=udp_port, answer_strangers=True) as device:  # answers `openmrc doctor --peer`
         try:
             server = PerfServer(device, address, port, lambda text: console.print(text, markup=False, highlight=False))
         except OSError as error:
             raise DeviceError(error.errno or 0, f"cannot listen on {address}:{port}: {error.strerror}") from error
-        console.print(f"serving on {bracketed(address)}:{server.port}, {chosen.why}; Ctrl-C ends", highlight=False)
+        console.print(f"serving on {host_port(address, server.port)}, {chosen.why}; Ctrl-C ends", highlight=False)
         try:
             server.serve(clients)
         finally:
@@ -91,7 +92,7 @@ def write(
     json_file: JsonFile = None,
 ) -> None:
     """Bandwidth of RDMA WRITE, by message size."""
-    from openmrc.live.perf_wire import PerfOptions
+    from openmrc.runs.perf.messages import PerfOptions
 
     options = PerfOptions(qps, depth, iterations, duration, bidirectional, busy, transport)
     sizes = _sizes(size, _BANDWIDTH_SWEEP)
@@ -110,8 +111,8 @@ def latency(
     json_file: JsonFile = None,
 ) -> None:
     """Latency of RDMA WRITE, busy polling, by message size: half of a round trip."""
-    from openmrc.live.measure import PING_BYTES_MAX
-    from openmrc.live.perf_wire import PerfOptions
+    from openmrc.runs.perf.measuring_loops import PING_BYTES_MAX
+    from openmrc.runs.perf.messages import PerfOptions
 
     options = PerfOptions(iterations=iterations, transport=transport)
     sizes = _sizes(size, _LATENCY_SWEEP)
@@ -121,7 +122,7 @@ def latency(
     _measure(host, port, ports, udp_port, options, sizes, json_file, _LATENCY, lambda client, n: client.latency(n))
 
 
-# Column heads as perftest prints them, with the field of the row and its format.
+# Column heads as in perftest, with the field of the row and its format.
 _BANDWIDTH = (
     ("#bytes", "bytes", ">10d"),
     ("#iterations", "iterations", ">14d"),
@@ -168,8 +169,8 @@ def _measure(
     columns: Sequence[tuple[str, str, str]],
     one: Callable[[PerfClient, int], BandwidthRow | LatencyRow],
 ) -> None:
-    from openmrc.analysis.rows import current_commit, describe_machine
-    from openmrc.live.perf import PerfClient
+    from openmrc.runs.bench.rows import current_commit, describe_machine
+    from openmrc.runs.perf.client_server import PerfClient
     from openmrc.verbs.interfaces import choose_ports
 
     local_ports = choose_ports(ports, field="--ports").ports if ports else None
@@ -195,7 +196,7 @@ def _measure(
 
 
 def _show_planes(console: Console, row: dict[str, Any]) -> None:
-    """The planes of the last size, where each is controlled by itself."""
+    """Prints the planes of the last size, if planes are controlled one by one."""
     planes: Sequence[dict[str, Any]] = row.get("planes", ())
     if not planes:
         return
@@ -212,8 +213,8 @@ def _show_planes(console: Console, row: dict[str, Any]) -> None:
 
 
 def _show_costs(console: Console, row: dict[str, Any]) -> None:
-    """Processor time of the machines, system calls, wake-ups and SACKs of the last size."""
-    from openmrc.live.counters import counter_lines
+    """Prints processor time of the machines, system calls, wake-ups and SACKs of the last size."""
+    from openmrc.runs.processes.device_counters import counter_lines
 
     if "counters" not in row:
         return
@@ -228,7 +229,7 @@ def _show_costs(console: Console, row: dict[str, Any]) -> None:
 
 
 def _cell(value: float | str | None, form: str) -> str:
-    """A value in its column; percentages without their sign, which the head has."""
+    """A value in its column; percentages without their sign, which is in the head."""
     if value is None:
         return f"{'-':>{_width(form)}}"
     if form.endswith("%"):
@@ -241,7 +242,7 @@ def _width(form: str) -> int:
 
 
 def _sizes(size: str | None, sweep: Sequence[int]) -> list[int]:
-    from openmrc.live.perf_wire import SIZE_MAX
+    from openmrc.runs.perf.messages import SIZE_MAX
 
     if size is None:
         return list(sweep)

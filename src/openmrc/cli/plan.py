@@ -1,4 +1,4 @@
-"""`openmrc plan`: what a fabric file makes one buy, wire and expect; and which fabrics could be."""
+"""`openmrc plan`: bill of materials, cost and failure analysis of a fabric; search for designs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from openmrc.errors import ConfigError, OpenmrcError, did_you_mean
 if TYPE_CHECKING:
     from openmrc.fabric.materials import SwitchModel
 
-app = typer.Typer(help="What a fabric file makes one buy, wire and expect; and which fabrics could be.")
+app = typer.Typer(help="Bill of materials, cost and failure analysis of a fabric; search for designs.")
 
 SEARCH_ONLY = ("planes", "tiers", "nic-rate", "switch", "radix", "oversubscription", "prices", "sort")
 FILES_ONLY = ("format", "nodes", "hosts", "encap", "ports")
@@ -47,7 +47,7 @@ def plan(
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON schema of fabric files, for editors.")
     ] = False,
-    gpus: Annotated[int | None, typer.Option(help="Search: fabrics for so many GPUs, one NIC each.")] = None,
+    gpus: Annotated[int | None, typer.Option(help="Search: fabrics for this number of GPUs, one NIC each.")] = None,
     planes: Annotated[str, typer.Option(help="Search: numbers of planes.")] = "1,2,4,8",
     tiers: Annotated[str, typer.Option(help="Search: numbers of tiers.")] = "2,3",
     nic_rate: Annotated[str, typer.Option(help="Search: bandwidth of a NIC, all planes.")] = "800Gbit",
@@ -57,7 +57,7 @@ def plan(
     prices: Annotated[Path | None, typer.Option(help="Search: YAML with `prices:` and `powers:`.")] = None,
     sort: Annotated[str, typer.Option(help="Search: by switches, cost or power.")] = "switches",
 ) -> None:
-    """Plan FABRIC.yaml; or, with --gpus, list the fabrics that carry so many, and why others cannot."""
+    """Plan FABRIC.yaml; or, with --gpus, list feasible fabrics for that number, and reasons against others."""
     given = [name for name in SEARCH_ONLY if _given(context, name)]
     of_files = [name for name in FILES_ONLY if _given(context, "formats" if name == "format" else name)]
     if of_files and out is None:
@@ -75,7 +75,7 @@ def plan(
     elif file is None:
         raise ConfigError("FABRIC.yaml", "missing", "a fabric file, or --gpus for a search", hint="openmrc plan --help")
     elif given:
-        hint = "the fabric file says it; a search starts with --gpus"
+        hint = "the fabric file contains it; --gpus starts a search"
         raise ConfigError(f"--{given[0]}", context.params[given[0].replace("-", "_")], "only with --gpus", hint=hint)
     else:
         if out is None or as_json or as_html:
@@ -95,9 +95,9 @@ def _given(context: typer.Context, name: str) -> bool:
 def _plan(file: Path, as_json: Path | None, as_html: Path | None, *, show: bool) -> None:
     from openmrc.fabric import load_fabric
     from openmrc.plan import plan_of, plan_record
-    from openmrc.plan.page import plan_page
     from openmrc.plan.record import text_of
-    from openmrc.plan.tables import print_plan
+    from openmrc.reports.plan_page import plan_page
+    from openmrc.reports.plan_tables import print_plan
 
     fabric = load_fabric(file)
     found = plan_of(fabric)
@@ -120,19 +120,19 @@ def _search(
     sort: str,
     as_json: Path | None,
 ) -> None:
-    from openmrc.plan import Wish, search, search_record
+    from openmrc.plan import SearchQuery, search, search_record
     from openmrc.plan.record import text_of
     from openmrc.plan.search import SORTS, numbers_of
-    from openmrc.plan.sheets import search_sheets
-    from openmrc.plan.tables import print_sheets
     from openmrc.plan.tariff import Tariff, load_tariff
+    from openmrc.reports.plan_sheets import search_sheets
+    from openmrc.reports.plan_tables import print_sheets
     from openmrc.units import parse_rate
 
     by = next((known for known in SORTS if known == sort), None)
     if by is None:
         raise ConfigError("--sort", sort, ", ".join(SORTS))
     tariff = Tariff() if prices is None else load_tariff(prices)
-    wish = Wish(
+    query = SearchQuery(
         gpus=gpus,
         planes=numbers_of(planes, "--planes"),
         tiers=numbers_of(tiers, "--tiers"),
@@ -144,19 +144,19 @@ def _search(
         currency=tariff.currency,
         sort=by,
     )
-    found = search(wish)
+    found = search(query)
     if not _to_stdout(as_json):
         print_sheets(search_sheets(found), _console())
     if as_json is not None:
         write_file("--json", as_json, text_of(search_record(found)))
     if not found.designs:
-        raise OpenmrcError("no fabric of these planes and tiers carries so many NICs")
+        raise OpenmrcError("no fabric of these planes and tiers reaches this number of NICs")
 
 
 def _switch(name: str, radix: int | None) -> SwitchModel:
     """A known model, or one of this capacity with 100G ports; `radix` bounds the ports of either."""
     from openmrc.fabric.materials import SwitchModel
-    from openmrc.fabric.models import SWITCH_MODELS, switch_model
+    from openmrc.fabric.switch_models import SWITCH_MODELS, switch_model
     from openmrc.units import parse_rate
 
     if radix is not None and not 2 <= radix <= 65536:
@@ -196,7 +196,7 @@ def _print_schema() -> None:
 
 
 def _console() -> Any:
-    from openmrc.plan.tables import WIDTH_MAX
+    from openmrc.reports.plan_tables import WIDTH_MAX
 
     console = Console(highlight=False)
     console.width = min(console.width, WIDTH_MAX) if console.is_terminal else WIDTH_MAX

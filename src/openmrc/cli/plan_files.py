@@ -25,20 +25,20 @@ def write_files(
     encap: bool,
     quiet: bool,
 ) -> None:
-    """Write the files and say how many; a bar shows how far it is. Interrupted, whole files are left.
+    """Writes the files and prints their number, with a progress bar. If interrupted, complete files are left.
 
     Args:
-        file: Fabric file, of whose switches and hosts they are.
-        folder: What they are written below.
+        file: Fabric file with the switches and hosts.
+        folder: Root of the output.
         formats: Names of formats, separated by commas; `none` for no switches.
         nodes: Names and patterns, separated by commas; empty: all.
         ports: `FORMAT=PATTERN` each.
         hosts: Also the hosts' scripts and path files.
         encap: Also the hosts' scripts for kernel encapsulation.
-        quiet: Say nothing on stdout.
+        quiet: Print nothing on stdout.
 
     Raises:
-        ConfigError: a wish that the fabric or a format cannot meet.
+        ConfigError: a request that the fabric or a format cannot meet.
         OpenmrcError: the folder cannot be written.
     """
     from openmrc.fabric import load_fabric

@@ -1,4 +1,4 @@
-"""`openmrc sim`: simulate scenarios packet by packet, and make reports of what they found."""
+"""`openmrc sim`: simulate scenarios packet by packet, and make reports of the results."""
 
 from __future__ import annotations
 
@@ -26,36 +26,39 @@ if TYPE_CHECKING:
     from openmrc.sim.progress import Progress as Moment
     from openmrc.sim.progress import Watcher
 
-app = typer.Typer(help="Simulate scenarios packet by packet, and make reports of what they found.")
+app = typer.Typer(help="Simulate scenarios packet by packet, and write reports.")
 
 
 @app.command()
 def run(
     scenario_file: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The scenario file.")],
-    transport: Annotated[str | None, typer.Option(help="Only this transport of the scenario.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="In place of the scenario's seed.")] = None,
-    threads: Annotated[int, typer.Option(min=1, max=256, help="Of the simulation; changes its speed only.")] = 1,
+    transport: Annotated[str | None, typer.Option(help="Simulate only this transport of the scenario.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed instead of the scenario's.")] = None,
+    threads: Annotated[
+        int, typer.Option(min=1, max=256, help="Threads of the simulation; they change its speed only.")
+    ] = 1,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", callback=writable_folder, help="Run directory. Without: NAME.run.")
+        Path | None, typer.Option("--out", "-o", callback=writable_folder, help="Run directory. Default: NAME.run.")
     ] = None,
     as_json: Annotated[
         Path | None, typer.Option("--json", callback=writable_file, help="Write the summary to this file; - is stdout.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Exit 1 when a bound under `expect:` is not met.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit code 1 if a bound under `expect:` is not met.")] = False,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Such as fabric.planes=4. Repeatable.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Another value of a key, such as fabric.planes=4. Repeatable."),
     ] = None,
 ) -> None:
-    """Simulate SCENARIO.yaml, print what came out, and keep it in a run directory."""
+    """Simulate SCENARIO.yaml, print the results, and store them in a run directory."""
     _require_polars()
     from openmrc.sim import load_scenario, run
     from openmrc.sim.store import check_free
 
-    # A shell starts background jobs with SIGINT ignored; `kill -INT` shall end this one too.
+    # A shell starts background jobs with SIGINT ignored; `kill -INT` has to end this one, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     scenario = load_scenario(scenario_file, _settings(settings or ()))
     folder = out or Path(f"{scenario.name}.run")
-    check_free(folder)  # now, not after hours of simulation
+    check_free(folder)  # before hours of simulation
     check_folder("--out", folder)
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     command = shlex.join(["openmrc", *sys.argv[1:]])
@@ -72,21 +75,25 @@ def run(
             print(line)
         print(f"run directory: {folder}")
     if result.interrupted:
-        console.print("interrupted; the run directory holds what happened until then")
+        console.print("interrupted; the run directory has the results up to now")
         raise KeyboardInterrupt
     _check(result, check)
 
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories; several are compared.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run directories; several are compared with each other.")
+    ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", callback=writable_folder, help="Folder. Without: report in the first run."),
+        typer.Option(
+            "--out", "-o", callback=writable_folder, help="Folder of the report. Default: report in the first run."
+        ),
     ] = None,
 ) -> None:
-    """Make one HTML page without links to anything else, and PNG pictures, of runs."""
-    from openmrc.analysis.sim_report import write_report
+    """Write one self-contained HTML page, and PNG pictures, about runs."""
+    from openmrc.reports.simulation_page import write_report
 
     folder = out or runs[0] / "report"
     if runs[0].is_dir():
@@ -95,7 +102,7 @@ def report(
 
 
 def _require_polars() -> None:
-    """Find out now, not after hours of simulation."""
+    """Checks for polars before hours of simulation."""
     try:
         import polars as pl  # noqa: F401
     except ModuleNotFoundError:
@@ -103,7 +110,7 @@ def _require_polars() -> None:
 
 
 def _settings(texts: Sequence[str]) -> dict[str, Any]:
-    """Values by dotted path of `KEY=VALUE`; values read like those of the file."""
+    """Values by dotted path of `KEY=VALUE`; values are read as in the file."""
     found: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -112,7 +119,7 @@ def _settings(texts: Sequence[str]) -> dict[str, Any]:
         try:
             found[key.strip()] = YAML(typ="safe").load(value)
         except YAMLError:
-            raise ConfigError("--set", text, f"a value that YAML can read; {value!r} is none") from None
+            raise ConfigError("--set", text, f"a valid YAML value; {value!r} is not valid") from None
     return found
 
 
@@ -203,14 +210,14 @@ def _figures(transport: TransportResult) -> dict[str, str]:
 
 
 def _wide_faults(scenario: Scenario) -> list[str]:
-    """A line for each fault that acts in all planes without saying so."""
+    """A line for each fault that acts in all planes implicitly."""
     faults = dict.fromkeys((*scenario.fabric.faults, *scenario.faults))
     reaches = {fault: fault.target.reach(scenario.fabric.planes) for fault in faults}
     return [f"fault: {fault}: on {reach}" for fault, reach in reaches.items() if reach]
 
 
 def _bus_bandwidth(by_job: Mapping[str, float | None]) -> dict[str, str]:
-    """A row for collectives, with the names of the jobs where there are several."""
+    """A row for collectives, with the names of the jobs if there are several."""
     if not by_job:
         return {}
     rates = {job: "–" if rate is None else format_rate(round(rate)) for job, rate in by_job.items()}

@@ -18,22 +18,23 @@ if TYPE_CHECKING:
 
     from openmrc.sim.sweep import Sweep, SweepProgress
 
-app = typer.Typer(help="One scenario for many parameter values and seeds, into one table.")
+app = typer.Typer(help="Run one scenario for many parameter values and seeds, with one table of results.")
 
 
 @app.command()
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="SWEEP.yaml", help="Scenario, parameters and seeds.")],
     workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Simulations at the same time. Without: as processors.")
+        int | None,
+        typer.Option("--workers", "-w", min=1, help="Concurrent simulations. Default: number of processors."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", callback=writable_folder, help="Folder of the results. Without: NAME.sweep."),
+        typer.Option("--out", "-o", callback=writable_folder, help="Folder of the results. Default: NAME.sweep."),
     ] = None,
     ray: Annotated[bool, typer.Option("--ray", help="Run on a Ray cluster (extra `ray`).")] = False,
 ) -> None:
-    """Runs what is missing in the folder of the results, and writes the table of all runs."""
+    """Runs the missing simulations of a sweep, and writes the table of all runs."""
     if find_spec("polars") is None:
         raise OpenmrcError("sweeps need polars; install it with: pip install 'openmrc[sim]'")
     from openmrc.sim.sweep import load_sweep
@@ -44,7 +45,7 @@ def sweep(
     try:
         frame = _with_progress(wanted, console, workers, ray=ray)
     except KeyboardInterrupt:
-        console.print(f"interrupted; the same command goes on from here. Finished runs: {wanted.folder.table}")
+        console.print(f"interrupted; the same command continues. Finished runs: {wanted.folder.table}")
         raise
     _say_commits(frame, console)
     pictures = _draw(wanted, frame, console)
@@ -74,7 +75,7 @@ def _with_progress(sweep: Sweep, console: Console, workers: int | None, *, ray: 
             if state.done == state.kept and state.kept:
                 bar.console.print(f"{state.kept} of {state.total} runs were finished before", markup=False)
             failed = f"{state.failed} failed" if state.failed else ""
-            # The time left is judged by the runs of this call alone.
+            # The remaining time is estimated from the runs of this call alone.
             bar.update(task, total=state.total - state.kept, completed=state.done - state.kept, failed=failed)
 
         return sweep.run(workers, ray=ray, progress=show)
@@ -83,14 +84,14 @@ def _with_progress(sweep: Sweep, console: Console, workers: int | None, *, ray: 
 def _say_commits(frame: pl.DataFrame, console: Console) -> None:
     commits = sorted(set(frame["commit"].drop_nulls())) if "commit" in frame.columns else []
     if len(commits) > 1:
-        text = f"runs of several commits are in one table ({', '.join(commits)}); an empty --out runs all of them again"
+        text = f"runs of several commits are in one table ({', '.join(commits)}); an empty --out repeats all of them"
         console.print(text, style="yellow", markup=False)
 
 
 def _draw(sweep: Sweep, frame: pl.DataFrame, console: Console) -> list[Path]:
     if not sweep.plots:
         return []
-    from openmrc.analysis.sim_sweep_plots import draw_sweep
+    from openmrc.reports.sweep_plots import draw_sweep
 
     try:
         return [

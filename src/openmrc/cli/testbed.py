@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 Name = Annotated[str | None, typer.Option("--name", help="Which test bed; not needed where only one is up.")]
 BedArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Not needed where only one is up.")]
-_PLAIN_WORDS = {"ignore_unknown_options": True}  # those of the command
+_PLAIN_WORDS = {"ignore_unknown_options": True}  # left to the command
 
 
 @app.command()
@@ -41,7 +41,7 @@ def up(
         str | None, typer.Option(help="Begins the names of its namespaces; otherwise the fabric's name.")
     ] = None,
     clean: Annotated[
-        bool, typer.Option("--clean", help="Remove first what an unfinished run of this name left.")
+        bool, typer.Option("--clean", help="First remove the remains of an unfinished run of this name.")
     ] = False,
     without_root: Annotated[
         bool, typer.Option("--rootless", help="In a user namespace even as root; without root it always is.")
@@ -81,7 +81,7 @@ app.command()(testbed_runs.compare)
 
 @app.command()
 def down(name: BedArgument = None) -> None:
-    """Take a test bed down: end what runs in it, remove its namespaces and nothing else."""
+    """Take a test bed down: end its programs and remove its namespaces."""
     from openmrc.errors import ConfigError
     from openmrc.testbed.bed import choose, take_down
     from openmrc.testbed.state import load
@@ -99,7 +99,7 @@ def status(
     name: BedArgument = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Which test beds are up, and what their links have carried."""
+    """List the test beds that are up, with the packets and bytes of their links."""
     from openmrc.testbed import TestBed
     from openmrc.testbed.state import load, names
 
@@ -135,13 +135,15 @@ def shell(
 def fault(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FAULT]", help="Such as: t1 2 plane 1 blackhole for 5s. Without it: what is broken."),
+        typer.Argument(
+            metavar="[FAULT]", help="A fault, such as: t1 2 plane 1 blackhole for 5s. Without it: list active faults."
+        ),
     ] = None,
     name: Name = None,
 ) -> None:
-    """Break or repair something, in the fault language.
+    """Inject or repair a fault, in the fault language.
 
-    With 'for TIME' the command stays until the fault is repaired, at Ctrl-C at once; without, the fault stays.
+    With 'for TIME' the command repairs the fault after that time, or at Ctrl-C; otherwise the fault stays.
     """
     from openmrc.fabric import Repair, parse_command
     from openmrc.testbed import TestBed
@@ -172,13 +174,13 @@ def fault(
 
 
 def _play(bed: TestBed, command: Fault) -> None:
-    """Lets a fault begin and end by the clock; whatever ends this ends the fault."""
+    """Starts and ends a fault by the clock; any end of this ends the fault."""
     from rich.console import Console
 
     from openmrc.testbed.faults import FaultPlayer
 
     _end_at_signals()
-    import_module("openmrc.testbed.fault_links")  # now, not while the fault's time is running
+    import_module("openmrc.testbed.fault_links")  # imported before the fault's time is running
     console = Console(stderr=True)
     player = FaultPlayer(bed, [command])
     player.start()
@@ -192,7 +194,7 @@ def _play(bed: TestBed, command: Fault) -> None:
                 if now >= begin and until is not None:
                     left = f"{max(begin + until - now, 0):.0f} s left"
                 line.update(f"{command}  {left}")
-            if until is None:  # it has begun, and nothing ends it but an interruption
+            if until is None:  # permanent: only an interruption ends it
                 signal.pause()
     except KeyboardInterrupt:
         console.print("interrupted: the fault is repaired")
@@ -207,7 +209,7 @@ def _print_faults(active: dict[int, Fault]) -> None:
     for number, each in active.items():
         print(f"fault {number}: {each}")
     if not active:
-        print("nothing is broken")
+        print("no fault is active")
 
 
 def _become(node: str, command: list[str], name: str | None) -> NoReturn:
@@ -222,7 +224,7 @@ def _become(node: str, command: list[str], name: str | None) -> NoReturn:
 
 
 def _up_in_user_namespace(why: str) -> NoReturn:
-    """Runs this very command again, in a new user namespace."""
+    """Runs this command again in a new user namespace."""
     from openmrc.testbed import rootless
 
     keeper = rootless.start_keeper()
@@ -237,7 +239,7 @@ def _up_in_user_namespace(why: str) -> NoReturn:
 
 
 def _go_inside(bed: TestBed) -> None:
-    """Runs this very command again where the bed's namespaces are to be found, if that is somewhere else."""
+    """Runs this command again in the test bed's namespaces, if they are elsewhere."""
     from openmrc.testbed import rootless
 
     if words := rootless.prefix(bed.state):
@@ -249,15 +251,15 @@ def _own_command() -> list[str]:
 
 
 def _end_at_signals() -> None:
-    """A request to end is an interruption: what was made so far is removed."""
+    """Turns a request to end into an interruption, so that partial results are removed."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs have it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Progress]:
-    """A bar on a terminal; nothing elsewhere."""
+    """A progress bar on a terminal; no output elsewhere."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 

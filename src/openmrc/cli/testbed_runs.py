@@ -17,57 +17,61 @@ from openmrc.cli.output_files import writable_file, write_file
 
 if TYPE_CHECKING:
     from openmrc.fabric import Fabric
+    from openmrc.runs.compare.contenders import Contender
+    from openmrc.runs.compare.outcome import Outcome
     from openmrc.testbed import TestBed
-    from openmrc.testbed.compare.contenders import Contender
-    from openmrc.testbed.compare.outcome import Outcome
 
 
 def run(
     scenario_file: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The scenario file.")],
-    mode: Annotated[str, typer.Option(help="How MRC chooses paths: srv6, or udp for the switches' ECMP.")] = "srv6",
+    mode: Annotated[str, typer.Option(help="Choice of paths: srv6 by MRC, or udp by the switches' ECMP.")] = "srv6",
     beside: Annotated[
-        bool, typer.Option("--everywhere", help="Also in the simulator and over the emulated fabric, and show all.")
+        bool,
+        typer.Option(
+            "--everywhere", help="Also run in the simulator and over the emulated fabric, and show all results."
+        ),
     ] = False,
-    seed: Annotated[int | None, typer.Option(min=0, help="In place of the scenario's seed.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed instead of the scenario's.")] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", callback=writable_file, help="Write the results to this file; - is stdout.")
     ] = None,
 ) -> None:
     """Run the flows and faults of SCENARIO.yaml between hosts of a test bed of its fabric, made for the run."""
     from openmrc.errors import ConfigError, did_you_mean
-    from openmrc.live.places import emulate, run_in, simulate
-    from openmrc.live.scenario import plan_of
+    from openmrc.runs.environment import MODES, TestBedEnvironment
+    from openmrc.runs.scenario_outcome import emulate, run_in, simulate
+    from openmrc.runs.scenario_plan import plan_of
     from openmrc.sim import load_scenario
-    from openmrc.testbed.venue import MODES, BedVenue
 
     if mode not in MODES:
         raise ConfigError("--mode", mode, " or ".join(MODES), hint=did_you_mean(mode, MODES))
     scenario = load_scenario(scenario_file)
     scenario = scenario if seed is None else scenario.with_seed(seed)
-    plan_of(scenario)  # what cannot run is told before anything is made
+    plan_of(scenario)  # impossible scenarios are refused before anything is created
     console = Console()
     outcomes = []
     with console.status(f"running for {scenario.duration_ps / 1e12:g} s"):
         if beside:
             outcomes = [simulate(scenario), emulate(scenario)]
         with _own_bed(scenario.fabric) as bed:
-            outcomes.append(run_in(BedVenue(bed, mode), "test bed", scenario))
+            outcomes.append(run_in(TestBedEnvironment(bed, mode), "test bed", scenario))
     show_outcomes(console, outcomes, json_file)
 
 
 def compare(
     fabric_file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FABRIC.yaml]", help="Without: two hosts, four planes of 100 Mbit/s, four T1s each."),
+        typer.Argument(metavar="[FABRIC.yaml]", help="Default: two hosts, four planes of 100 Mb/s, four T1s each."),
     ] = None,
     faults: Annotated[
-        list[str] | None, typer.Option("--faults", help="In place of a dead T1, then a dead host port. Repeatable.")
+        list[str] | None,
+        typer.Option("--faults", help="A fault instead of a dead T1, then a dead host port. Repeatable."),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Of each transport; otherwise until 10 s after the last fault.")
+        float | None, typer.Option(help="Duration of each transport. Default: until 10 s after the last fault.")
     ] = None,
-    only: Annotated[str, typer.Option(help="Some of mrc-srv6,mrc-udp,tcp,tcp-planes,mptcp,gloo,mpi.")] = "",
-    seed: Annotated[int, typer.Option(min=0, help="Of what MRC draws.")] = 1,
+    only: Annotated[str, typer.Option(help="One or more of mrc-srv6,mrc-udp,tcp,tcp-planes,mptcp,gloo,mpi.")] = "",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of MRC's random choices.")] = 1,
     json_file: Annotated[
         Path | None, typer.Option("--json", callback=writable_file, help="Write the results to this file; - is stdout.")
     ] = None,
@@ -76,9 +80,9 @@ def compare(
     ] = None,
 ) -> None:
     """Run MRC, TCP, MPTCP, Gloo and Open MPI, one after the other, over the same fabric with the same faults."""
-    from openmrc.testbed.compare.page import comparison_html
-    from openmrc.testbed.compare.run import DEFAULT_FAULTS, chosen
-    from openmrc.testbed.compare.run import compare as run_all
+    from openmrc.reports.comparison_page import comparison_html
+    from openmrc.runs.compare.comparison import DEFAULT_FAULTS, chosen
+    from openmrc.runs.compare.comparison import compare as run_all
 
     names = [name.strip() for name in only.split(",") if name.strip()]
     chosen(names)
@@ -111,13 +115,13 @@ def _compared_fabric(path: Path | None) -> Fabric:
 
 @contextlib.contextmanager
 def _own_bed(fabric: Fabric) -> Iterator[TestBed]:
-    """A bed with a name of its own, gone afterwards."""
+    """A test bed with a name of its own, removed afterwards."""
     from openmrc.testbed import TestBed
     from openmrc.testbed.errors import TestBedError
     from openmrc.testbed.rootless import needed
 
     if (why := needed()) is not None:
-        raise TestBedError(f"a test bed that is made for one command needs root, and {why}", "run it as root")
+        raise TestBedError(f"a test bed for one command needs root, and {why}", "run it as root")
 
     with TestBed.up(fabric, f"run-{os.getpid()}") as bed:
         yield bed

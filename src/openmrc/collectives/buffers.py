@@ -1,4 +1,4 @@
-"""Memory of NumPy arrays, torch CPU tensors and other buffers, as addresses; and scratch memory that is used again."""
+"""Addresses of NumPy arrays, torch CPU tensors and other buffers; and reusable scratch memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SMALLEST = 4096
 
 
 class View(NamedTuple):
-    """Where the elements of a buffer lie. `owner` keeps the memory alive."""
+    """Address and size of a buffer's elements. `owner` keeps the memory alive."""
 
     address: int
     bytes: int
@@ -32,10 +32,10 @@ def view_of(buffer: Any, name: str = "buffer") -> View:
     """The memory of a contiguous array, CPU tensor or buffer, in place.
 
     Raises:
-        ConfigError: not contiguous, not on the CPU, read-only, or of a type that collectives do not have.
+        ConfigError: not contiguous, not on the CPU, read-only, or of an unsupported element type.
         TypeError: a subclass of torch.Tensor that has no memory of its own.
     """
-    if isinstance(buffer, View):  # of a caller that has looked at its tensor already
+    if isinstance(buffer, View):  # the caller has already inspected its tensor
         return buffer
     if hasattr(buffer, "data_ptr"):
         return _view_of_tensor(buffer, name)
@@ -49,11 +49,11 @@ def view_of(buffer: Any, name: str = "buffer") -> View:
 def _view_of_tensor(tensor: Any, name: str) -> View:
     kind: type = type(tensor)
     if _dispatches(kind):
-        # What a functional collective returns: its result, once there.
+        # Result of a functional collective: wait for its value.
         wait = getattr(tensor, "trigger_wait", None)
         if wait is None:
             msg = (
-                f"{name} is a {type(tensor).__name__}, which has no memory of its own; pass the torch.Tensor that it "
+                f"{name} is a {type(tensor).__name__}, which has no storage; pass the torch.Tensor that it "
                 "wraps, such as `.to_local()` of a DTensor"
             )
             raise TypeError(msg)
@@ -66,7 +66,7 @@ def _view_of_tensor(tensor: Any, name: str) -> View:
     if length and (
         not address or tensor.untyped_storage().nbytes() < tensor.storage_offset() * tensor.element_size() + length
     ):
-        raise ConfigError(name, "a tensor without memory for all its elements", "one whose storage is allocated")
+        raise ConfigError(name, "a tensor without memory for all its elements", "a tensor with allocated storage")
     if tensor.is_neg():
         raise ConfigError(name, "a tensor that is negated lazily", "`.resolve_neg()` of it")
     return View(address, length, element_type(tensor.dtype), tensor)
@@ -74,7 +74,7 @@ def _view_of_tensor(tensor: Any, name: str) -> View:
 
 @cache
 def _dispatches(kind: type) -> bool:
-    """Whether operations on tensors of this class go to Python: then its memory, if any, is not the tensor's."""
+    """True if operations on tensors of this class go to Python: its memory, if any, is then not the tensor's."""
     dispatch = getattr(kind, "__torch_dispatch__", None)
     return dispatch is not None and getattr(dispatch, "__name__", "") != "_disabled_torch_dispatch_impl"
 
@@ -85,9 +85,9 @@ def _layout(layout: Any) -> str:
 
 
 class Scratch:
-    """Memory that operations use between themselves; kept, because new pages cost more than the reduction.
+    """Scratch memory of operations, kept for reuse because new pages cost more than the reduction.
 
-    For several threads.
+    Thread safe.
     """
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Scratch:
         return np.empty(size, dtype=np.uint8)
 
     def give_back(self, array: npt.NDArray[np.uint8]) -> None:
-        """For the next operation, unless enough is kept already."""
+        """Returns memory for the next operation, unless enough is kept already."""
         size = array.nbytes
         with self._lock:
             if size and self._kept_bytes + size <= _KEPT_BYTES_MAX:

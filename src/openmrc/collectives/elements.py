@@ -1,4 +1,4 @@
-"""Element types and reduce operations, by the names of NumPy and torch; the numbers are those of the native code."""
+"""Element types and reduce operations, by the names of NumPy and torch, with the numbers of the native code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ElementType", "ReduceOp", "check_reducible", "element_type"]
 
 
 class ElementType(IntEnum):
-    """Of the numbers in a buffer."""
+    """Type of the numbers in a buffer."""
 
     FLOAT64 = 0
     FLOAT32 = 1
@@ -33,7 +33,9 @@ class ElementType(IntEnum):
 
 
 class ReduceOp(IntEnum):
-    """How elements of all ranks become one. AVG and PREMUL_SUM are sums with a division after or a factor before."""
+    """Operation that combines the elements of all ranks. AVG and PREMUL_SUM are sums followed by a division, or
+    preceded by a factor.
+    """
 
     SUM = 0
     PROD = 1
@@ -53,10 +55,10 @@ class ReduceOp(IntEnum):
 
 @cache
 def element_type(dtype: Any) -> ElementType:
-    """The type that a NumPy or torch dtype stands for.
+    """The element type of a NumPy or torch dtype.
 
     Raises:
-        ConfigError: a type that collectives do not have.
+        ConfigError: a type that collectives do not support.
     """
     name = str(dtype)
     short = name.rpartition(".")[2].upper()
@@ -66,11 +68,11 @@ def element_type(dtype: Any) -> ElementType:
 
 
 def check_reducible(element: ElementType, op: ReduceOp, factor: float = 1.0) -> None:
-    """Make sure that the operation exists for the type.
+    """Checks that the operation exists for the type.
 
     Raises:
-        ConfigError: bitwise operations of floating-point numbers, averages and factors of bool, or a factor where
-            nothing is multiplied.
+        ConfigError: bitwise operations of floating-point numbers, averages and factors of bool, or a factor without a
+            multiplication.
     """
     if not _reducible(element, op):
         kinds = (

@@ -1,4 +1,4 @@
-"""Schedules as GOAL text, which the simulator and other ones read: what is simulated is what runs."""
+"""Schedules as GOAL text for this and other simulators, so that the simulated schedule is the executed one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _BYTES_PER_S = 10_000_000_000
 
 
 def goal_of(schedules: Sequence[Schedule], *, bytes_per_s: int = _BYTES_PER_S) -> str:
-    """The text of a GOAL file, for a scenario's workload `goal` for example. Computations do not wait for each other.
+    """The text of a GOAL file, for example for a scenario's workload `goal`. Computations do not wait for each other.
 
     Args:
         schedules: Of all ranks of one collective: `schedule_of` of each rank's `Request`.
-        bytes_per_s: How fast a rank reduces and copies.
+        bytes_per_s: Rate at which a rank reduces and copies.
     """
     lines = [f"num_ranks {len(schedules)}"]
     for rank, schedule in enumerate(schedules):
@@ -26,7 +26,7 @@ def goal_of(schedules: Sequence[Schedule], *, bytes_per_s: int = _BYTES_PER_S) -
 
 def _lines(schedule: Schedule, bytes_per_s: int) -> Iterator[str]:
     for number, step in enumerate(schedule.steps):
-        size = max(step.bytes, 1)  # a message without data is one, too
+        size = max(step.bytes, 1)  # a message without data still counts
         if step.kind is StepKind.SEND:
             yield f"s{number}: send {size}b to {step.peer}"
         elif step.kind is StepKind.RECEIVE:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openmrc._native import collectives as native
-from openmrc.collectives import schedules
+from openmrc.collectives import planner as schedules
 from openmrc.collectives.buffers import Scratch, View, view_of
 from openmrc.collectives.elements import ElementType, ReduceOp, check_reducible
-from openmrc.collectives.schedules import LITTLE_BYTES, Request, choose
+from openmrc.collectives.planner import LITTLE_BYTES, Request, choose
 from openmrc.collectives.sites import sites_of_group
 from openmrc.collectives.work import Receive, Work, failure_of, lateness_of
 from openmrc.errors import ConfigError
@@ -31,7 +31,7 @@ _Wanted = tuple[str, tuple[int, ...], ElementType, ReduceOp, int, str, tuple[tup
 
 
 class _Planned(NamedTuple):
-    """What a call of a collective comes to. `scratch_bytes`: None where it needs no memory of ours."""
+    """Plan of a call of a collective. `scratch_bytes`: None if it needs no scratch memory."""
 
     plan: native.Plan
     algorithm: str
@@ -39,11 +39,11 @@ class _Planned(NamedTuple):
 
 
 class Group:
-    """Ranks that do collectives together, numbered from 0 in the order of `members`.
+    """Ranks that run collectives together, numbered from 0 in the order of `members`.
 
-    All must call the same ones in the same order; several groups may be at work at once. Buffers are NumPy arrays,
+    All ranks must call the same ones in the same order; several groups may be active at once. Buffers are NumPy arrays,
     torch CPU tensors, or anything with a writable contiguous buffer. Every operation returns a `Work` at once; wait for
-    it before touching what was passed in. Operations whose memory overlaps run in the order of the calls if one of them
+    it before accessing its arguments. Operations whose memory overlaps run in the order of the calls if one of them
     writes; a barrier follows the collectives before it.
     """
 
@@ -55,7 +55,7 @@ class Group:
         self.world, self.members, self.name = world, members, name
         self.rank, self.size = members.index(world.rank), len(members)
         self.sites = sites_of_group(world.sites, members)
-        """Which of our ranks stand together; empty: all on one site, or each on its own."""
+        """Members of each site or host, in the group's numbers; empty: all on one site, or each on its own."""
         self._one_host = any(set(members) <= set(host) for host in world.hosts)
         base = _key_base((name, members))
         self._calls = native.Calls(world.executor, name, base, View, failure_of, lateness_of)
@@ -63,11 +63,11 @@ class Group:
         self._plans: OrderedDict[_Wanted, _Planned] = OrderedDict()
         self._scratch = Scratch()
         self._unsettled: list[Work] = []
-        self._sent: dict[int, tuple[int, int]] = {}  # by receiver: base of the keys, and how many messages
+        self._sent: dict[int, tuple[int, int]] = {}  # by receiver: base of the keys, and number of messages
         self._inbox: native.Inbox | None = None
 
     def algorithm_for(self, kind: str, nbytes: int) -> str:
-        """What "auto" means for a collective.
+        """The algorithm that "auto" selects for a collective.
 
         Args:
             kind: Such as "all_reduce".
@@ -86,17 +86,17 @@ class Group:
         algorithm: str = "auto",
         traffic_class: str = "bulk",
     ) -> Work:
-        """Every rank's `buffer` becomes the elements of all, combined.
+        """Combines the elements of all ranks in every rank's `buffer`.
 
         Args:
             buffer: In place; the same size and type at all ranks.
-            op: How elements are combined, in an order that depends on ranks alone.
-            factor: Of PREMUL_SUM: what this rank's elements are multiplied by before.
+            op: Operation on elements, applied in an order that depends on ranks alone.
+            factor: For PREMUL_SUM: factor of this rank's elements.
             algorithm: "ring", "doubling", "halving", "hierarchical", or "auto": by size and sites.
-            traffic_class: "bulk", or "critical": its messages do not queue behind bulk traffic. Changes times alone.
+            traffic_class: "bulk", or "critical": its messages do not queue behind bulk traffic. Affects times only.
 
         Raises:
-            ConfigError: a buffer, type, operation, algorithm or class that cannot be.
+            ConfigError: an invalid buffer, type, operation, algorithm or class.
         """
         if factor == 1.0:
             again = self._calls.start(buffer, op, algorithm, traffic_class)
@@ -122,7 +122,7 @@ class Group:
         algorithm: str = "auto",
         traffic_class: str = "bulk",
     ) -> Work:
-        """Block r of all ranks' `buffer`, combined, goes to `output` of rank r; `buffer` is `size` times as long."""
+        """Combines block r of all ranks' `buffer` in `output` of rank r; `buffer` is `size` times as long."""
         result, view = view_of(output, "output"), view_of(buffer)
         check_reducible(view.element, op, factor)
         _same_type(view, result)
@@ -138,14 +138,14 @@ class Group:
         )
 
     def all_gather(self, output: Any, buffer: Any, *, algorithm: str = "auto", traffic_class: str = "bulk") -> Work:
-        """All ranks' `buffer` side by side in everybody's `output`, by rank. `buffer` may be its own place in it."""
+        """Gathers all ranks' `buffer` side by side in every `output`, by rank. `buffer` may be its own part of it."""
         result, view = view_of(output, "output"), view_of(buffer)
         _same_type(view, result)
         _exactly("output", result.bytes, view.bytes * self.size)
         return self._start("all_gather", [view, result], algorithm=algorithm, traffic_class=traffic_class)
 
     def broadcast(self, buffer: Any, root: int = 0, *, algorithm: str = "auto", traffic_class: str = "bulk") -> Work:
-        """The root's buffer in everybody's."""
+        """Copies the root's buffer to every rank's."""
         return self._start("broadcast", [view_of(buffer)], root=root, algorithm=algorithm, traffic_class=traffic_class)
 
     def reduce(
@@ -158,7 +158,7 @@ class Group:
         algorithm: str = "auto",
         traffic_class: str = "bulk",
     ) -> Work:
-        """All ranks' elements, combined, in the root's `buffer`; what the others' hold afterwards is not defined."""
+        """Combines all ranks' elements in the root's `buffer`; the others' contents are undefined afterwards."""
         view = view_of(buffer)
         check_reducible(view.element, op, factor)
         return self._start(
@@ -173,13 +173,13 @@ class Group:
         )
 
     def gather(self, output: Any, buffer: Any, root: int = 0, *, traffic_class: str = "bulk") -> Work:
-        """All ranks' `buffer` side by side in the root's `output`, by rank; elsewhere `output` is None."""
+        """Gathers all ranks' `buffer` side by side in the root's `output`, by rank; `output` is None at other ranks."""
         view = view_of(buffer)
         result = self._at_root(output, view, root, "output")
         return self._start("gather", [view, result], root=root, traffic_class=traffic_class)
 
     def scatter(self, output: Any, buffer: Any, root: int = 0, *, traffic_class: str = "bulk") -> Work:
-        """Part r of the root's `buffer` into `output` of rank r; elsewhere `buffer` is None."""
+        """Copies part r of the root's `buffer` into `output` of rank r; `buffer` is None at other ranks."""
         result = view_of(output, "output")
         view = self._at_root(buffer, result, root, "buffer")
         return self._start("scatter", [view, result], root=root, traffic_class=traffic_class)
@@ -193,10 +193,10 @@ class Group:
         *,
         traffic_class: str = "bulk",
     ) -> Work:
-        """Part p of `buffer` goes to rank p, and its part for us into part p of `output`.
+        """Sends part p of `buffer` to rank p, and receives that rank's part for us into part p of `output`.
 
         Args:
-            output: Where the parts of all ranks arrive, by rank.
+            output: Receives the parts of all ranks, by rank.
             buffer: The parts for all ranks, by rank.
             output_counts: Elements from each rank; None: the same from all.
             counts: Elements for each rank; None: the same for all.
@@ -211,7 +211,7 @@ class Group:
         return self._start("all_to_all", [view, result], view.element, parts=parts, traffic_class=traffic_class)
 
     def send(self, buffer: Any, to: int, *, traffic_class: str = "bulk") -> Work:
-        """The buffer to one rank, which must `recv` it. Not counted among the group's operations."""
+        """Sends the buffer to one rank, which must `recv` it. Not counted among the group's operations."""
         view, lane = view_of(buffer), self._lane(traffic_class)
         self._check_peer("to", to)
         with self._lock:
@@ -221,14 +221,14 @@ class Group:
         return self._submit("send", planned, base | count & _SEQUENCE_MASK, [view], lane)
 
     def recv(self, buffer: Any, source: int | None = None, *, traffic_class: str = "bulk") -> Work:
-        """What a rank sends next, into the buffer, of the same size.
+        """Receives a rank's next message into the buffer, which has the same size.
 
-        Receives take messages in the order in which they were called: what comes while one from any source waits is for
+        Receives take messages in the order of their calls: while one from any source waits, the next message is for
         that one, and those behind it wait, too.
 
         Args:
-            buffer: What is sent must have its size.
-            source: The rank; None: any other, by turns if several have sent. `Work.source` tells then who it was.
+            buffer: Must have the message's size.
+            source: The rank; None: any other, by turns if several have sent. `Work.source` is then the sender.
             traffic_class: As for `all_reduce`.
         """
         view, lane = view_of(buffer), self._lane(traffic_class)
@@ -236,7 +236,7 @@ class Group:
             self._check_peer("source", source)
         elif self.size == 1:
             raise ConfigError("source", None, "another rank, and this group has none")
-        # With any source a plan for one of them, which becomes that of the one that it is.
+        # With any source, a plan for one of them, which is later used for the actual one.
         root = (self.rank + 1) % self.size if source is None else source
         number = native.ANY_SOURCE if source is None else self.members[source]
         with self._lock:
@@ -249,9 +249,9 @@ class Group:
         return work
 
     def barrier(self, *, traffic_class: str = "critical") -> Work:
-        """Done when all ranks have called it, and the collectives that they called before have ended everywhere.
+        """Done when all ranks have called it, and their earlier collectives have ended everywhere.
 
-        Messages between two ranks do not count: a receive may be called behind the barrier that its send was before.
+        Messages between two ranks do not count: a receive may be called after the barrier that follows its send.
         """
         again = self._calls.start(None, None, None, traffic_class)
         if again is not None:
@@ -282,7 +282,7 @@ class Group:
         wanted = (kind, sizes, element, op, root, algorithm, parts, factor)
         lane = self._lane(traffic_class)
         with self._lock:
-            planned = self._plan(wanted)  # a mistake must not count, or this rank would be one ahead of the others
+            planned = self._plan(wanted)  # an error must not count, or this rank would be one ahead of the others
             key = self._calls.next_key()
         return self._submit(kind, planned, key, views, lane)
 
@@ -320,7 +320,7 @@ class Group:
         return work
 
     def _remember(self, wanted: _Wanted, buffer: Any, op: Any, algorithm: Any, traffic_class: str) -> None:
-        """Calls with the same arguments need no more of this class."""
+        """Registers the call, so that repetitions with the same arguments take the fast path."""
         with self._lock:
             planned = self._plan(wanted)
             lane, scratch_bytes = self.world.lane(traffic_class), planned.scratch_bytes or 0
@@ -329,7 +329,7 @@ class Group:
             )
 
     def _keep(self, work: Work) -> None:
-        """What is under way is kept, and with it its memory, even if the caller forgets the Work."""
+        """Keeps running operations and their memory alive, even if the caller drops the Work."""
         with self._lock:
             self._unsettled = [one for one in self._unsettled if not one.settled]
             self._unsettled.append(work)
@@ -373,7 +373,7 @@ def _between(kind: str, view: View, peer: int) -> _Wanted:
 
 
 def _key_base(what: tuple[Any, ...]) -> int:
-    """Of the keys of what all ranks call by this name; their sequence number is in the low bits."""
+    """Base of the keys of operations with this name at all ranks; their sequence number is in the low bits."""
     digest = hashlib.blake2b(repr(what).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") & ~_SEQUENCE_MASK
 

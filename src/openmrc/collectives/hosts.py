@@ -22,7 +22,7 @@ def identify_host(name: str) -> Host | None:
     """Identity of the host, equal for processes that can open each other's memory and use the same interfaces.
 
     It is the given name, the boot identifier, the namespaces of processes and network, and the user. None where `/proc`
-    does not show them: such a rank shares memory with nobody.
+    does not show them: such a rank shares memory with no other.
 
     Args:
         name: Divides one machine into several hosts; never joins several machines.

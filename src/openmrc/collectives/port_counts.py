@@ -20,7 +20,7 @@ def differing_ports(ports: Mapping[int, Sequence[str]]) -> str | None:
         ranks_by_count.setdefault(len(ports[rank]), []).append(rank)
     if len(ranks_by_count) == 1:
         return None
-    # The few ranks that differ come first: they are probably the ones to change.
+    # The smallest groups come first: these ranks are probably the ones to change.
     groups = sorted(ranks_by_count.items(), key=lambda group: (len(group[1]), group[1]))
     found = "; ".join(
         f"{_ranks(ranks)} {'has' if len(ranks) == 1 else 'have'} {count} ({', '.join(ports[ranks[0]])}"

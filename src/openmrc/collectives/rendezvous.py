@@ -1,4 +1,4 @@
-"""Texts of ranks, published and gathered through the job's store, in batches where it can; late ranks are named."""
+"""Texts of ranks, published and gathered through the job's store, in batches if possible; late ranks are named."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from openmrc.errors import PeerError
 
 __all__ = ["Rendezvous"]
 
-_SLICE_S = 1.0  # between two looks whether another rank has given up
+_SLICE_S = 1.0  # between two checks for a rank that has given up
 _POLL_S, _POLL_MAX_S = 0.001, 0.05
 _REASON_CHARACTERS = 1000
 _LEAVE_S = 5.0
@@ -30,11 +30,12 @@ class _Failure(BaseModel):
 
 
 class Rendezvous:
-    """One rank's use of the store while the job begins.
+    """One rank's use of the store at the start of the job.
 
     Args:
-        store: All ranks reach it. Where it has torch's `wait` and `multi_get`, a round takes three requests; else
-            one or more for each rank.
+        store: Reachable from all ranks. If it has torch's `wait` and `multi_get`, a round takes three requests; else
+        one
+            or more for each rank.
         job: Name of the job, part of every key.
         rank: Own number.
         timeout_s: For all rounds together.
@@ -51,7 +52,7 @@ class Rendezvous:
         return max(0.0, self._deadline - time.monotonic())
 
     def publish(self, topic: str, text: str) -> None:
-        """Makes own text on a topic known to all."""
+        """Publishes the own text on a topic."""
         self._store.set(self._key(self._rank, topic), text)
 
     def gather(self, topic: str, ranks: Iterable[int]) -> dict[int, str]:
@@ -59,7 +60,7 @@ class Rendezvous:
 
         Raises:
             PeerError: another rank has given up, with its reason; or the store is gone.
-            TimeoutError: ranks did not publish theirs in time; it names them.
+            TimeoutError: ranks did not publish theirs in time; the message names them.
         """
         keys = {rank: self._key(rank, topic) for rank in ranks}
         if not keys:
@@ -70,12 +71,12 @@ class Rendezvous:
             if self.left_s == 0:
                 late = [rank for rank, key in keys.items() if not self._store.check([key])]
                 who = f"rank{'s' if len(late) > 1 else ''} {', '.join(map(str, late))}"
-                msg = f"{who} of {self._job!r} did not come within {self._timeout_s:g} s"
+                msg = f"{who} of {self._job!r} did not connect within {self._timeout_s:g} s"
                 raise TimeoutError(msg)
         return dict(zip(keys, map(_text, self._get(names)), strict=True))
 
     def leave_together(self, topic: str, ranks: Iterable[int], limit_s: float = _LEAVE_S) -> None:
-        """Waits until all ranks are here, for ranks that are about to fail for a reason that each finds by itself.
+        """Waits until all ranks are here, for ranks that are about to fail for a reason that each detects by itself.
 
         The store may end with the first process that leaves, and the others would then report its end.
         """
@@ -89,19 +90,19 @@ class Rendezvous:
     def __exit__(
         self, _type: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        """Reports an error that leaves the `with` block to the other ranks."""
+        """Reports an exception of the `with` block to the other ranks."""
         if error is not None:
             self.fail(str(error) or type(error).__name__)
 
     def fail(self, reason: str) -> None:
-        """Lets the others know that this rank gives up, so that they need not wait for their timeout."""
+        """Informs the others that this rank gives up, so that they need not wait for their timeout."""
         failure = _Failure(rank=self._rank, reason=reason[:_REASON_CHARACTERS])
-        with suppress(OSError, RuntimeError):  # the store may be the reason
-            if not self._store.check([self._failed_key]):  # the first cause counts, not what follows from it
+        with suppress(OSError, RuntimeError):  # the store may be the cause
+            if not self._store.check([self._failed_key]):  # the first cause is the one to report
                 self._store.set(self._failed_key, failure.model_dump_json())
 
     def check(self) -> None:
-        """Looks whether another rank has given up.
+        """Checks for a rank that has given up.
 
         Raises:
             PeerError: one has; with its number and reason.

@@ -1,7 +1,7 @@
-"""What one rank does in a collective, as steps that wait for one another; becomes a native plan.
+"""Schedule of one rank in a collective: steps with dependencies, to be converted to a native plan.
 
-Buffers have numbers: what the caller brings first, scratch memory last. All offsets and lengths are bytes. The n-th
-send of rank a to rank b belongs to the n-th receive of b from a, and names where in b's buffers the bytes go.
+Buffers have numbers: the caller's first, scratch memory last. All offsets and lengths are bytes. The n-th send of rank
+a to rank b belongs to the n-th receive of b from a, and specifies the destination in b's buffers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CallNumbers = tuple[int, int, int, int, int, int]
 
 
 class StepKind(IntEnum):
-    """What a step does; the numbers are those of the native plan."""
+    """Kind of a step, with the numbers of the native plan."""
 
     SEND = 0
     RECEIVE = 1
@@ -34,7 +34,7 @@ class StepKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Somewhere in a buffer."""
+    """A position in a buffer."""
 
     buffer: int
     offset: int = 0
@@ -61,16 +61,16 @@ class Step:
 
 @dataclass(slots=True)
 class Schedule:
-    """Steps of one rank, being put together.
+    """Steps of one rank, under construction.
 
     Args:
-        rank: Whose steps these are.
-        ranks: How many ranks take part.
+        rank: The rank that runs these steps.
+        ranks: Number of participants.
         buffer_bytes: Size of each buffer, by number.
-        shifts: Where in `shifted_buffer` a sender's offset 0 is, by rank; where senders do not know our layout.
+        shifts: Position in `shifted_buffer` of a sender's offset 0, by rank; for senders that do not know our layout.
         shifted_buffer: The number of that buffer.
-        offered: Sends of much tell the receiver that they wait, which may have to choose among senders.
-        scratch: The number of the buffer that nobody looks at when the operation is done; None: there is none.
+        offered: Large sends announce themselves to the receiver and wait for a receive, which may choose among senders.
+        scratch: Number of the buffer without defined contents after the operation; None: there is none.
         fence: Begins when all operations of its group that were started before have ended.
     """
 
@@ -85,11 +85,15 @@ class Schedule:
     scratch: int | None = None
 
     def send(self, peer: int, source: Place, into: Place, length: int, after: Iterable[int] = ()) -> int:
-        """Bytes of an own buffer into a buffer of the peer; done when the own bytes may change. The step's number."""
+        """Adds a send of an own buffer's bytes into a buffer of the peer; done when the own bytes may change. Returns
+        the step's number.
+        """
         return self._add(StepKind.SEND, length, into, source, after, peer=peer)
 
     def receive(self, peer: int, into: Place, length: int) -> int:
-        """Done when the peer's bytes are here. They may come at any time, so nothing else may use the place before."""
+        """Adds a receive; done when the peer's bytes are here. They may arrive at any time, so nothing else may use the
+        place before.
+        """
         return self._add(StepKind.RECEIVE, length, into, _NOWHERE, (), peer=peer)
 
     def reduce(
@@ -135,16 +139,16 @@ class Schedule:
         world: int | None = None,
         call: CallNumbers = (0, 0, 0, 0, 0, 0),
     ) -> native.Plan:
-        """The native plan, which an executor can run again and again.
+        """The native plan, which an executor can run repeatedly.
 
         Args:
-            element: Type of what is reduced.
-            op: How.
+            element: Type of the reduced elements.
+            op: Reduce operation.
             factor: Of SCALE steps.
             divisor: Of DIVIDE steps.
-            members: The executor's rank of each rank here; None: the same.
-            world: Ranks that the executor has.
-            call: What all ranks must agree on; kind 0: nothing.
+            members: The executor's number of each rank here; None: the same.
+            world: Number of ranks of the executor.
+            call: Arguments that must be equal at all ranks; kind 0: none.
         """
         names = list(range(self.ranks)) if members is None else members
         rows = np.array(

@@ -1,4 +1,4 @@
-"""Which ranks stand together: on one host, or on one of several sites."""
+"""Division of ranks into sites or hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def sites_of_world(sites: Sequence[Sequence[int]], size: int) -> Sites:
     """The sites of all ranks, checked.
 
     Raises:
-        ConfigError: a rank that is nowhere, in two places, or not there at all.
+        ConfigError: a rank that is in no site, in two, or does not exist.
     """
     found = tuple(tuple(site) for site in sites)
     if found and sorted(rank for site in found for rank in site) != list(range(size)):
@@ -24,7 +24,7 @@ def sites_of_world(sites: Sequence[Sequence[int]], size: int) -> Sites:
 
 
 def sites_of_group(sites: Sites, members: Sequence[int]) -> Sites:
-    """The same in a group's own numbers; nothing where they make no difference: all on one site, or all alone."""
+    """The same in a group's own numbers; empty if irrelevant: all on one site, or each on its own."""
     numbers = {rank: number for number, rank in enumerate(members)}
     found = [tuple(sorted(numbers[rank] for rank in site if rank in numbers)) for site in sites]
     found = sorted(site for site in found if site)

@@ -1,12 +1,11 @@
-"""Where ranks find each other: a key-value store that all can reach, for the few lines that connecting needs.
+"""Key-value stores through which ranks find each other, for the few lines that connecting needs.
 
-Anything with `set(key, value)` and a blocking `get(key)` will do, torch's stores among them; here are one over TCP and
-one in a folder that all ranks share.
+Any object with `set(key, value)` and a blocking `get(key)` is suitable, such as torch's stores; this module has one
+over TCP and one in a folder that all ranks share.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import socketserver
@@ -22,14 +21,16 @@ from weakref import WeakSet
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from openmrc.config.host_port import host_port, split_host_port
+from openmrc.config.json_lines import json_line, json_object
 from openmrc.errors import ConfigError, DeviceError, PeerError, PeerUnreachableError
 from openmrc.forks import keep_from_children
 
 __all__ = ["FileStore", "Store", "TcpStore"]
 
 _POLL_S = 0.01
-_ANSWER_S = 5.0  # beyond what it may wait itself, the server answers within
-_WAIT_S = 10.0  # the server looks this long before it answers that a key is not there yet
+_ANSWER_S = 5.0  # limit on the server's answer, beyond its own wait
+_WAIT_S = 10.0  # the server's wait for a key before it answers that the key is missing
 _FIRST_REQUEST_S = 10.0
 KEY_CHARACTERS_MAX = 1024
 VALUE_CHARACTERS_MAX = 1 << 17
@@ -39,28 +40,27 @@ CLIENTS_MAX = 4096
 _KEYS_ASKED_MAX = 1024
 _FIRST_BYTES_MAX = 1 << 12
 _LINE_BYTES_MAX = 1 << 20
-_ANSWER: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
 class Store(Protocol):
-    """What bootstrapping asks of a store."""
+    """Interface of a store, as needed for bootstrapping."""
 
     def set(self, key: str, value: str) -> Any:
-        """Makes the value known to all."""
+        """Publishes the value."""
 
     def get(self, key: str) -> Any:
-        """The value, as str or bytes, as soon as somebody has set it."""
+        """The value, as str or bytes, as soon as it has been set."""
 
     def check(self, keys: list[str]) -> bool:
-        """Whether all of them have been set; does not wait."""
+        """True if all of them have been set; does not wait."""
 
 
 class FileStore:
-    """A store in a folder: on one machine, or on a file system that all share. The folder must be new for each job.
+    """A store in a folder: on one machine, or on a shared file system. The folder must be new for each job.
 
     Args:
-        folder: Made if it is not there.
-        timeout_s: How long `get` waits.
+        folder: Created if missing.
+        timeout_s: Limit of `get`.
     """
 
     def __init__(self, folder: str | Path, timeout_s: float = 60.0) -> None:
@@ -69,7 +69,7 @@ class FileStore:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def set(self, key: str, value: str) -> None:
-        """Writes aside and renames, so that nobody reads half a value."""
+        """Writes a temporary file and renames it, so that readers never see half a value."""
         with tempfile.NamedTemporaryFile("w", dir=self._folder, delete=False, suffix=".part") as file:
             file.write(value)
         Path(file.name).rename(self._folder / _file_name(key))
@@ -78,19 +78,19 @@ class FileStore:
         """The value.
 
         Raises:
-            TimeoutError: nobody has set it in time.
+            TimeoutError: it was not set in time.
         """
         deadline = time.monotonic() + self._timeout_s
         path = self._folder / _file_name(key)
         while not path.exists():
             if time.monotonic() > deadline:
-                msg = f"nobody set {key!r} within {self._timeout_s:g} s"
+                msg = f"no rank set {key!r} within {self._timeout_s:g} s"
                 raise TimeoutError(msg)
             time.sleep(_POLL_S)
         return path.read_text()
 
     def check(self, keys: list[str]) -> bool:
-        """Whether all of them have been set."""
+        """True if all of them have been set."""
         return all((self._folder / _file_name(key)).exists() for key in keys)
 
 
@@ -101,7 +101,7 @@ class _Server(socketserver.ThreadingTCPServer):
     def __init__(self, where: tuple[str, int]) -> None:
         self.values: dict[str, str] = {}
         self.changed = threading.Condition()
-        self._held = 0  # characters of keys and values
+        self._held = 0  # number of characters of keys and values
         self._clients = 0
         self.address_family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
         self._accepted: WeakSet[socket.socket] = WeakSet()
@@ -114,10 +114,10 @@ class _Server(socketserver.ThreadingTCPServer):
 
     def leave_to_parent(self) -> None:
         for one in (self.socket, *self._accepted):
-            os.close(one.detach())  # files made of it do not keep it open
+            os.close(one.detach())  # files created from it do not keep it open
 
     def put(self, key: str, value: str) -> None:
-        """Keeps a value, within the limits of the store; called with `changed` held."""
+        """Stores a value, within the limits of the store; called with `changed` held."""
         old = self.values.get(key)
         held = self._held + len(value) + (len(key) if old is None else -len(old))
         if held > HELD_CHARACTERS_MAX or (old is None and len(self.values) >= KEYS_MAX):
@@ -128,7 +128,7 @@ class _Server(socketserver.ThreadingTCPServer):
         self.changed.notify_all()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002  # of socketserver
-        """False closes the connection: there are too many."""
+        """False closes the connection: there are too many clients."""
         with self.changed:
             if self._clients >= CLIENTS_MAX:
                 return False
@@ -183,10 +183,10 @@ _REQUEST: TypeAdapter[_Set | _Get | _Check | _Wait] = TypeAdapter(
 
 
 class _Requests(socketserver.StreamRequestHandler):
-    """A client. A request that is malformed or over a limit gets an error and ends the connection."""
+    """Requests of a client. A malformed request, or one over a limit, gets an error and ends the connection."""
 
     server: _Server
-    timeout = _FIRST_REQUEST_S  # whoever connects and says nothing does not keep a place
+    timeout = _FIRST_REQUEST_S  # a silent client does not occupy a slot
 
     def handle(self) -> None:
         limit = _FIRST_BYTES_MAX
@@ -201,10 +201,10 @@ class _Requests(socketserver.StreamRequestHandler):
                 self.connection.settimeout(None)
                 limit = _LINE_BYTES_MAX
         except OSError:
-            return  # it hung up, or said nothing
+            return  # closed or silent
 
     def _send(self, answer: dict[str, Any]) -> None:
-        self.wfile.write(json.dumps(answer).encode() + b"\n")
+        self.wfile.write(json_line(answer))
 
     def _answer(self, line: bytes, limit: int) -> dict[str, Any]:
         if not line.endswith(b"\n"):
@@ -233,45 +233,43 @@ class _Requests(socketserver.StreamRequestHandler):
 
 
 class _RefusedError(Exception):
-    """A request that the server does not serve; the text is for the client."""
+    """A refused request; the text is for the client."""
 
 
 class TcpStore:
     """A store in the memory of one process, over TCP.
 
     Args:
-        address: "HOST:PORT" of the process that serves.
+        address: "HOST:PORT" of the serving process.
         serve: This is that process, by convention rank 0. Port 0 takes a free one, see `address`.
-        timeout_s: How long to wait for the server, and `get` for a value.
+        timeout_s: Limit of the wait for the server, and of `get` for a value.
 
     Raises:
-        ConfigError: the address is not one.
+        ConfigError: the address is invalid.
         DeviceError: the address cannot be served, for example because another job serves there.
-        PeerUnreachableError: nobody serves there in the time allowed.
+        PeerUnreachableError: no server answered in the time allowed.
     """
 
     def __init__(self, address: str, *, serve: bool = False, timeout_s: float = 60.0) -> None:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65535:
-            raise ConfigError("address", address, '"HOST:PORT", such as 192.0.2.1:29500')
+        host, port = split_host_port(address, allowed='"HOST:PORT", such as 192.0.2.1:29500')
         self._timeout_s = timeout_s
         self._server: _Server | None = None
         if serve:
             try:
-                self._server = _Server((host.strip("[]"), int(port)))
+                self._server = _Server((host, port))
             except OSError as error:
                 hint = "does another job serve there? Port 0 takes a free one"
                 raise DeviceError(error.errno, f"{address}: {error.strerror} ({hint})") from error
-            port = str(self._server.server_address[1])
+            port = int(self._server.server_address[1])
             serve_forever = partial(self._server.serve_forever, _POLL_S)
             threading.Thread(target=serve_forever, name="openmrc-store", daemon=True).start()
-        self.address = f"{host}:{port}"
-        self._socket = self._open(host.strip("[]"), int(port))
+        self.address = host_port(host, port)
+        self._socket = self._open(host, port)
         self._lines = self._socket.makefile("rb")
         self._lock = threading.Lock()
         keep_from_children(self)
         try:
-            self._ask({"do": "check", "keys": []})  # the server hangs up on clients that say nothing
+            self._ask({"do": "check", "keys": []})  # the server disconnects silent clients
         except BaseException:
             self.close()
             raise
@@ -296,7 +294,7 @@ class TcpStore:
                 time.sleep(0.05)
 
     def set(self, key: str, value: str) -> None:
-        """Makes the value known to all; on return it is.
+        """Publishes the value before it returns.
 
         Raises:
             ConfigError: the key or the value is too long.
@@ -312,7 +310,7 @@ class TcpStore:
         """The value.
 
         Raises:
-            TimeoutError: nobody has set it in time.
+            TimeoutError: it was not set in time.
             PeerError: the server is gone.
         """
         self.wait([key], timedelta(seconds=self._timeout_s))
@@ -348,11 +346,11 @@ class TcpStore:
                     break
                 if left_s == 0:
                     late = next((key for key in part if not self.check([key])), part[-1])
-                    msg = f"nobody set {late!r} within {limit_s:g} s"
+                    msg = f"no rank set {late!r} within {limit_s:g} s"
                     raise TimeoutError(msg)
 
     def check(self, keys: list[str]) -> bool:
-        """Whether all of them have been set.
+        """True if all of them have been set.
 
         Raises:
             PeerError: the server is gone.
@@ -363,25 +361,24 @@ class TcpStore:
         try:
             with self._lock:
                 self._socket.settimeout(request.get("timeout_s", 0) + _ANSWER_S)
-                self._socket.sendall(json.dumps(request).encode() + b"\n")
+                self._socket.sendall(json_line(request))
                 line = self._lines.readline()
         except OSError as error:
-            msg = f"the store at {self.address} is gone: {error.strerror or error}"
+            msg = f"the connection to the store at {self.address} is lost: {error.strerror or error}"
             raise PeerError(msg) from error
         if not line:
-            msg = f"the store at {self.address} is gone: it closed the connection"
+            msg = f"the connection to the store at {self.address} is lost: it closed the connection"
             raise PeerError(msg)
-        try:
-            answer = _ANSWER.validate_json(line)
-        except ValidationError:
-            answer = {"error": "it is no openmrc store"}
+        answer = json_object(line)
+        if answer is None:
+            answer = {"error": "it is not an openmrc store"}
         if "error" in answer:
             msg = f"the store at {self.address} refused: {answer['error']}"
             raise PeerError(msg)
         return answer
 
     def close(self) -> None:
-        """Closes the connection, and the server if this process has it."""
+        """Closes the connection, and the server if it runs in this process."""
         self._lines.close()
         self._socket.close()
         if self._server is not None:
@@ -394,6 +391,6 @@ def _file_name(key: str) -> str:
 
 
 def _parts(keys: list[str]) -> Iterator[list[str]]:
-    """As many keys at a time as a request may have."""
+    """Keys in groups of the size that a request may have."""
     for first in range(0, len(keys), _KEYS_ASKED_MAX):
         yield keys[first : first + _KEYS_ASKED_MAX]

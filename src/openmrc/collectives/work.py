@@ -1,4 +1,4 @@
-"""One operation under way."""
+"""One running operation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SLICE_NS = 100_000_000  # Ctrl-C is noticed between slices
 
 
 class CollectiveError(OpenmrcError):
-    """A collective failed: a rank died, the paths to it broke, or its part of the operation is another one.
+    """A collective failed: a rank died, the paths to it broke, or its call differs.
 
     Attributes:
         rank: The rank that failed, in the world's numbers; None: none in particular.
@@ -29,7 +29,7 @@ class CollectiveError(OpenmrcError):
 
 
 def failure_of(kind: str, where: str, rank: int, reason: str) -> CollectiveError:
-    """The error of an operation of this kind and group; `rank` is negative where it is no rank's."""
+    """The error of an operation of this kind and group; a negative `rank` stands for no rank."""
     at = f" at rank {rank}" if rank >= 0 else ""
     return CollectiveError(f"{kind} of {where} failed{at}: {reason}", None if rank < 0 else rank)
 
@@ -43,7 +43,7 @@ def lateness_of(kind: str, where: str, timeout_s: float, delayed: bool) -> Timeo
 
 
 class OpState(IntEnum):
-    """Of an operation in the native executor."""
+    """State of an operation in the native executor."""
 
     RUNNING = 0
     DONE = 1
@@ -61,13 +61,13 @@ class _WorkType(type):
 
 
 class Work(metaclass=_WorkType):
-    """An operation that was started: wait for it before its buffers are touched.
+    """A started operation: wait for it before accessing its buffers.
 
-    Small operations that are called again and again are of a native class with the same methods.
+    Repeated small operations have a native class with the same methods.
 
     Attributes:
-        algorithm: How it is done, such as "ring".
-        source: Of a receive that has succeeded: who sent it, in the group's numbers.
+        algorithm: Such as "ring".
+        source: Of a receive that has succeeded: the sender, in the group's numbers.
     """
 
     source: int | None = None
@@ -95,25 +95,25 @@ class Work(metaclass=_WorkType):
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, with success or not."""
+        """True once it has ended, with or without success."""
         return self._state is not _RUNNING or self._note(_STATES[self._executor.state(self._number)])
 
     @property
     def settled(self) -> bool:
-        """Whether it is done and nothing reads or writes its buffers any more."""
+        """True once it is done and nothing reads or writes its buffers any more."""
         return not self._keep or (self.done and self._release())
 
     @property
     def error(self) -> CollectiveError | None:
-        """Why it failed; None while it runs and after success."""
+        """Error of a failed operation; None while it runs and after success."""
         return self._failure
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Returns when the operation is done at this rank: results are in place, inputs may change.
 
         Raises:
-            CollectiveError: it failed; `.rank` says at whom.
-            TimeoutError: `timeout_s` has passed; the operation goes on.
+            CollectiveError: it failed; `.rank` is the culprit.
+            TimeoutError: `timeout_s` has passed; the operation continues.
         """
         deadline = None if timeout_s is None else time.monotonic_ns() + int(timeout_s * 1e9)
         while self._state is _RUNNING:
@@ -125,8 +125,8 @@ class Work(metaclass=_WorkType):
             raise self._failure
 
     def _note(self, state: OpState) -> bool:
-        # Several threads may wait, and the executor forgets what is released: who knows how it ended says so before it
-        # is released, and who looks too late finds that it was said.
+        # Several threads may wait, and the executor forgets released operations: the thread that learns the result
+        # stores it before the release, and a later thread finds it stored.
         if state is _RUNNING or self._state is not _RUNNING:
             return self._state is not _RUNNING
         if state is OpState.FAILED:
@@ -138,11 +138,11 @@ class Work(metaclass=_WorkType):
         return True
 
     def _release(self) -> bool:
-        """Whether nothing uses the buffers any more; then they are let go."""
+        """True if nothing uses the buffers any more; they are then released."""
         if self._keep and self._executor.release(self._number):
             try:
                 _, scratch = self._keep.pop()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread was faster
                 return True
             if scratch is not None:
                 self._scratch.give_back(scratch)
@@ -150,7 +150,7 @@ class Work(metaclass=_WorkType):
 
 
 class Receive(Work):
-    """A receive, which may not know its source before it is done."""
+    """A receive, whose source may be unknown until it is done."""
 
     __slots__ = ("_members", "source")
 
@@ -168,7 +168,7 @@ class Receive(Work):
         self._members = members
 
     def _note(self, state: OpState) -> bool:
-        # Before anybody can see that it is done; too late here, and another thread has said it.
+        # Stored before the operation is visibly done; if this is too late, another thread has stored it.
         if state is OpState.DONE and (rank := self._executor.source(self._number)) >= 0:
             self.source = self._members.index(rank)
         return super()._note(state)

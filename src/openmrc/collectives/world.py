@@ -1,8 +1,8 @@
 """All ranks of a job, connected with each other: one QP per pair and traffic class, and an executor that runs plans.
 
-Connecting takes one round through the store, in which ranks publish their cards, and one TCP connection per pair.
-Ranks on one host use common memory instead of QPs where they can, which takes two more rounds among them: the memory
-that each has made for each other one, and the offers that could be opened.
+Connecting takes one round through the store, in which ranks publish their cards, and one TCP connection per pair. Ranks
+on one host use shared memory instead of QPs if possible, which takes two more rounds among them: for the memory created
+for each other rank, and for the offers that could be opened.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from weakref import WeakSet
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from openmrc._native import collectives as native
+from openmrc.collectives.exit_status import ProcessHandle, open_process, status_text
 from openmrc.collectives.group import Group
 from openmrc.collectives.hosts import Host, hosts_of_ranks, identify_host
 from openmrc.collectives.port_counts import differing_ports
 from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.collectives.sites import sites_of_world
 from openmrc.collectives.stores import Store
-from openmrc.connection import Loss, Member, Mesh, MeshPeer, QpLink, QpSettings
+from openmrc.connection import Evidence, Loss, Member, Mesh, MeshPeer, QpLink, QpSettings
 from openmrc.connection.settings import retries_for
 from openmrc.errors import ConfigError, HandshakeError, InvalidStateError, PeerError
 from openmrc.forks import Ownership, keep_from_children
 from openmrc.verbs import CompletionQueue, Device, QpErrorCause
-from openmrc.verbs.stats import QueuePairStatistics
+from openmrc.verbs.snapshots import QueuePairStatistics
 
 __all__ = ["TRAFFIC_CLASSES", "World"]
 
@@ -47,7 +48,7 @@ _File = tuple[_U64, _U64, _U64, _U64]
 _SharedOffer = tuple[_File, _File, _File]
 _SLICE_S = 0.1  # Ctrl-C is noticed between slices
 _FLUSH_SLICE_NS = int(_SLICE_S * 1e9)
-_GIVE_UP_S = 2.0  # a rank that ends without having done its part waits no longer for acknowledgements
+_GIVE_UP_S = 2.0  # limit on the wait for acknowledgements of a rank that ends irregularly
 _REASON_MAX = 200
 
 
@@ -68,27 +69,28 @@ class World:
     Args:
         device: The NIC to use; it stays open when the world closes.
         rank: Own number.
-        size: How many ranks there are.
-        store: Where ranks find each other.
+        size: Number of ranks.
+        store: Through which ranks find each other.
         address: Host address at which other ranks can reach this one by TCP, for connecting; not for data.
         name: Of the job, for the store's keys.
         settings: Of the QPs; depths are set here.
-        spin_us: A waiting thread drives the device itself until nothing has come for so long.
-        poll_us: Where little is to come, it looks again and again for so long, and lets others run in between; then it
-            sleeps until something comes.
-        timeout_s: For connecting; for how long a rank may be silent on all planes before it counts as gone, unless
-            `settings` say how often a QP retries; and for how long a rank that closes waits until the others have
-            acknowledged what it sent.
-        sites: Which ranks stand together, on one site or one host; the same at all ranks. Large reductions and
-            all-gathers then send less from site to site. Empty: no matter, or with shared memory the hosts.
-        shared_memory: Data between ranks on one host goes through memory that they share, not through ports, unless one
-            of the two says False or cannot open the other's memory. A network namespace counts as a host.
+        spin_us: A waiting thread drives the device itself until nothing has arrived for this long.
+        poll_us: If little is expected, it polls repeatedly for this long, and lets others run in between; then it
+        sleeps
+            until something arrives.
+        timeout_s: For connecting; for the silence on all planes after which a rank counts as gone, unless `settings`
+            specify the number of retries; and for the wait of a closing rank until the others have acknowledged its
+            data.
+        sites: The ranks of each site or host; the same at all ranks. Large reductions and all-gathers then send less
+            from site to site. Empty: irrelevant, or with shared memory the hosts.
+        shared_memory: Data between ranks on one host goes through shared memory, not through ports, unless one of the
+            two has False here or cannot open the other's memory. A network namespace counts as a host.
         host: With shared memory, divides a machine into several hosts: only ranks with the same name share. For test
             beds.
 
     Raises:
         ConfigError: a rank out of range.
-        PeerError, TimeoutError: a rank did not come, or the two cannot agree.
+        PeerError, TimeoutError: a rank is missing, or two have no common settings.
         HandshakeError: ranks have different numbers of ports; all ranks raise it, with the same text.
     """
 
@@ -114,12 +116,12 @@ class World:
         if not 0 <= rank < size:
             raise ConfigError("rank", rank, f"0 to {size - 1}")
         if host and not shared_memory:
-            raise ConfigError("host", host, "nothing, unless ranks share memory", hint="drop shared_memory=False")
+            raise ConfigError("host", host, "no host name unless ranks share memory", hint="drop shared_memory=False")
         self.device, self.rank, self.size = device, rank, size
         self.sites = sites_of_world(sites, size)
-        """Which ranks stand together."""
+        """The ranks of each site or host."""
         self.neighbours: tuple[int, ...] = ()
-        """Ranks that this one shares memory with."""
+        """Ranks that share memory with this one."""
         self.hosts: tuple[tuple[int, ...], ...] = ()
         """The ranks of each host, as all ranks know them."""
         self._host = identify_host(host) if shared_memory else None
@@ -149,7 +151,8 @@ class World:
         self._links: dict[tuple[int, int], QpLink] = {}  # by rank and traffic class
         self._closed = self._closing = False
         self._ownership = Ownership()
-        self._missing: dict[int, str] = {}
+        self._missing: dict[int, Loss] = {}
+        self._processes: dict[int, ProcessHandle] = {}  # of neighbours
         self._ports = {rank: tuple(port.seen_as for port in device.ports)}
         try:
             with meeting:
@@ -164,7 +167,7 @@ class World:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called, or this process was forked from the rank's."""
+        """True after `close`, and in a process forked from the rank's."""
         return self._closed
 
     def check_open(self) -> None:
@@ -180,8 +183,10 @@ class World:
 
     @property
     def missing(self) -> dict[int, str]:
-        """Ranks that went without a goodbye, and how; before one that ended because another one is gone, that one."""
-        return dict(self._missing)
+        """Ranks that left without a goodbye, with the reason; ranks that ended because of another one come after that
+        one.
+        """
+        return {rank: loss.reason for rank, loss in self._missing.items()}
 
     def ports_of(self, rank: int) -> tuple[str, ...]:
         """Addresses of a rank's ports, by plane."""
@@ -200,19 +205,19 @@ class World:
 
     @property
     def executor(self) -> native.Executor:
-        """What runs the plans of all groups."""
+        """Executor of the plans of all groups."""
         return self._executor
 
     def new_group(self, members: tuple[int, ...] | list[int], name: str) -> Group:
-        """A group of some ranks, which all of them must make with the same name.
+        """A group of some ranks, which all of them must create with the same name.
 
         Raises:
-            ConfigError: a rank that is not there, or is there twice, or own rank is not a member.
+            ConfigError: a rank that does not exist, a repeated one, or own rank is not a member.
         """
         return Group(self, tuple(members), name)
 
     def await_memory(self, address: int, length: int, *, writes: bool, timeout_s: float) -> bool:
-        """Returns when no operation under way writes this memory, or uses it at all; for callers that copy it.
+        """Returns when no running operation writes this memory, or uses it at all; for callers that copy it.
 
         Args:
             address: Of its first byte.
@@ -232,36 +237,37 @@ class World:
         return True
 
     def statistics(self) -> dict[str, int]:
-        """Counters of the executor (operations, messages, bytes reduced and copied), and what connections take.
+        """Counters of the executor (operations, messages, bytes reduced and copied), and the cost of connections.
 
         `connections`: other ranks that are connected; `descriptors`: open for them, beside those of the device;
-        `reserved_bytes`: address space for small messages, of which the pages that were used take memory.
+        `reserved_bytes`: address space for small messages, of which used pages take memory.
         """
         peers = {rank for rank, _ in self._links}
         sockets = sum(link._socket is not None for link in self._links.values())
         reserved = 2 * native.MAILBOX_BYTES * self.size * len(TRAFFIC_CLASSES)
-        taken = {"connections": len(peers), "descriptors": sockets, "reserved_bytes": reserved}
+        descriptors = sockets + len(self._processes)
+        taken = {"connections": len(peers), "descriptors": descriptors, "reserved_bytes": reserved}
         return {**self._executor.statistics(), **taken}
 
     def qp_statistics(self, rank: int) -> dict[str, QueuePairStatistics]:
-        """Counters of the QPs to another rank, by traffic class; what goes through shared memory is not among them.
+        """Counters of the QPs to another rank, by traffic class; without data through shared memory.
 
         Raises:
-            ConfigError: it is own rank, or there is no such one.
+            ConfigError: it is own rank, or does not exist.
         """
         if not 0 <= rank < self.size or rank == self.rank:
             raise ConfigError("rank", rank, f"another rank from 0 to {self.size - 1}")
         return {name: self._links[rank, lane].statistics() for lane, name in enumerate(TRAFFIC_CLASSES)}
 
     def close(self, *, goodbye: bool = True, reason: str = "") -> None:
-        """Ends everything; operations that run fail. Idempotent.
+        """Ends everything; running operations fail. Idempotent.
 
-        Returns at once if the other ranks have acknowledged what this one sent, or are gone. Else it waits for them,
-        for `timeout_s` at most: a slow rank is not a rank that is gone.
+        Returns at once if the other ranks have acknowledged all data of this one, or are gone. Otherwise it waits for
+        them, at most for `timeout_s`: a slow rank does not count as gone.
 
         Args:
-            goodbye: This rank has done its part. False: it gives up, and the others are to count it as gone.
-            reason: Why it gives up, for the others. The loss of another rank comes before it.
+            goodbye: This rank has finished. False: it gives up, and the others are to count it as gone.
+            reason: Reason for giving up, for the others. The loss of another rank takes precedence.
         """
         if self._closed or self._closing:
             return
@@ -275,7 +281,7 @@ class World:
                 words = self._first_cause() or Loss(
                     f"not all ranks took its last messages within {self._timeout_s:g} s"
                 )
-        except BaseException:  # Ctrl-C while it waits
+        except BaseException:  # Ctrl-C during the wait
             words = Loss("it was interrupted while it closed")
             raise
         finally:
@@ -284,6 +290,8 @@ class World:
             self._executor.close()
             for link in self._links.values():
                 link.close(words)
+            while self._processes:
+                self._processes.popitem()[1].close()
 
     def __enter__(self) -> Self:
         return self
@@ -307,7 +315,7 @@ class World:
             job=self._name,
             host=address,
             settings=self._settings,
-            lanes=len(TRAFFIC_CLASSES),
+            urgent=[name == "critical" for name in TRAFFIC_CLASSES],
             mailbox=lambda rank: (self._executor.mailbox_address, rkeys[rank]),
             connected=self._take_peer,
             domain=self._domain,
@@ -322,7 +330,7 @@ class World:
                 meeting.leave_together("leaves", others)
                 raise HandshakeError(problem)
             peers = {rank: MeshPeer(card.address, card.token) for rank, card in cards.items()}
-            with meeting:  # the reason is there before the listener is gone
+            with meeting:  # the reason is published before the listener closes
                 links = mesh.connect(peers, meeting.left_s, meeting.check)
         self._links = {(rank, lane): link for rank, lanes in links.items() for lane, link in enumerate(lanes)}
         hosts = hosts_of_ranks({self.rank: self._host} | {rank: card.host for rank, card in cards.items()})
@@ -330,7 +338,8 @@ class World:
         self.hosts = hosts
         if len(own_host) > 1:
             self._share_memory(meeting, [rank for rank in own_host if rank != self.rank])
-        # By what all ranks know of all, so that all have the same: not by who could open whose memory.
+        # Derived from data common to all ranks, so that all get the same result; not from the offers that could be
+        # opened.
         self.sites = self.sites or (hosts if len(hosts) < self.size else ())
         for (rank, _), link in self._links.items():
             if self._silence_by_timeout:
@@ -347,15 +356,22 @@ class World:
         meeting.publish("memory", json.dumps(own))
         offers = self._gather(meeting, "memory", others, dict[str, _SharedOffer])
         own_key = str(self.rank)
-        opened = [
-            rank for rank in others
-            if own_key in offers[rank] and self._executor.open_memory(rank, offers[rank][own_key])
-        ]  # fmt: skip
+        opened = []
+        for rank in others:
+            if (offer := offers[rank].get(own_key)) is None:
+                continue
+            if (process := open_process(offer[0][0])) is not None:
+                self._processes[rank] = process
+            # Only after that: a process that has the memory is the one that offered it.
+            if self._executor.open_memory(rank, offer):
+                opened.append(rank)
         meeting.publish("opened", json.dumps(opened))
         answers = self._gather(meeting, "opened", others, list[int])
         self.neighbours = tuple(rank for rank in opened if self.rank in answers[rank])
         for rank in others:
             self._executor.use_memory(rank, rank in self.neighbours)
+        for rank in self._processes.keys() - set(self.neighbours):
+            self._processes.pop(rank).close()
 
     # --- ending
 
@@ -367,33 +383,47 @@ class World:
             self._executor.fail_peer(rank, text, left=True)
             return
         if loss.culprit is not None and 0 <= loss.culprit < self.size:
-            loss = self._report_of(rank, loss.culprit, loss.reason)
+            loss = self._report_of(rank, loss.culprit, loss)
             text = f"rank {rank} is gone: {loss.reason}"
             if loss.culprit is not None:
-                culprit, text = loss.culprit, f"rank {loss.culprit} is gone: {self._missing[loss.culprit]}"
-        self._missing.setdefault(rank, loss.reason)
+                culprit, text = loss.culprit, f"rank {loss.culprit} is gone: {self._missing[loss.culprit].reason}"
+        else:
+            text = f"rank {rank} is gone: {self._note_missing(rank, loss).reason}"
+        self._missing.setdefault(rank, loss)
         self._executor.fail_peer(rank, text, culprit=culprit)
 
-    def _report_of(self, rank: int, culprit: int, reason: str) -> Loss:
-        """The end of a rank that reports the loss of another one as the cause, perhaps of this one."""
+    def _report_of(self, rank: int, culprit: int, report: Loss) -> Loss:
+        """The end of a rank that reports the loss of another one as its cause, possibly of this one."""
         if culprit == self.rank:
-            return Loss(f"it gave this rank up: {reason}")
+            return Loss(f"it gave this rank up: {report.reason}")
         if culprit == rank:
-            return Loss(reason)
-        self._missing.setdefault(culprit, reason)
-        return Loss(f"it ended because rank {culprit} is gone: {reason}", culprit=culprit)
+            return Loss(report.reason)
+        cause = self._note_missing(culprit, Loss(report.reason, evidence=report.evidence))
+        return Loss(f"it ended because rank {culprit} is gone: {cause.reason}", culprit=culprit)
+
+    def _note_missing(self, rank: int, loss: Loss) -> Loss:
+        """The loss of a rank, with the exit status of its process where known; that replaces earlier reasons."""
+        if loss.evidence is Evidence.SILENCE and rank in self._processes:
+            status = self._processes[rank].exit_status()
+            if status is not None:
+                loss = Loss(status_text(status), evidence=Evidence.EXIT_STATUS)
+        if loss.evidence is Evidence.EXIT_STATUS:
+            self._missing[rank] = loss
+        self._missing.setdefault(rank, loss)
+        return loss
 
     def _first_cause(self) -> Loss | None:
-        """The first rank that is gone, as the others shall hear of it; None: no rank is."""
-        for rank, reason in self._missing.items():
-            return Loss(reason, culprit=rank)
+        """The first lost rank, in the form for the others; None: no rank is lost."""
+        for rank, loss in self._missing.items():
+            return replace(loss, culprit=rank)
         for (rank, _), link in self._links.items():
             if not self.device.closed and link.qp.error_cause is QpErrorCause.RETRY_EXCEEDED:
-                return Loss("it did not answer on any path until the retries ran out", culprit=rank)
+                reason = "it did not answer on any path until the retries ran out"
+                return replace(self._note_missing(rank, Loss(reason, evidence=Evidence.SILENCE)), culprit=rank)
         return None
 
     def _flush(self, limit_s: float) -> bool:
-        """Waits until all that was sent has arrived, except at ranks that are gone; False: not within `limit_s`."""
+        """Waits until all sent data has arrived, except at lost ranks; False: not within `limit_s`."""
         deadline = time.monotonic() + limit_s
         while not self._executor.flush(_FLUSH_SLICE_NS):
             if self.device.closed or time.monotonic() >= deadline:
@@ -411,7 +441,7 @@ class World:
         return {rank: self._parse(rank, adapter, text) for rank, text in meeting.gather(topic, ranks).items()}
 
     def _parse(self, rank: int, form: TypeAdapter[T], text: str) -> T:
-        """Text that another rank has published, in its form.
+        """Text that another rank has published, parsed by its model.
 
         Raises:
             PeerError: it does not have that form; the rank is named.
@@ -430,6 +460,8 @@ _open: WeakSet[World] = WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """A program that ends without closing its world, perhaps by an error that another rank caused, says so."""
+    """Closes worlds that a program left open at its end, perhaps because of another rank's error, with a notice to
+    peers.
+    """
     for world in list(_open):
         world.close(goodbye=False, reason="its program ended without closing the world")

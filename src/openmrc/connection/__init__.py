@@ -1,16 +1,17 @@
-"""Connections: `connect`, `listen`, and what they return."""
+"""Connections: `connect`, `listen`, and the objects that they return."""
 
 from __future__ import annotations
 
 from openmrc.connection.establish import Listener, connect, connect_async, listen
 from openmrc.connection.handshake import Member
 from openmrc.connection.link import Connection, Immediate, QpLink, RemoteRegion, WriteHandle
-from openmrc.connection.liveness import Loss
+from openmrc.connection.liveness import Evidence, Loss
 from openmrc.connection.mesh import Mesh, MeshPeer
 from openmrc.connection.settings import QpSettings
 
 __all__ = [
     "Connection",
+    "Evidence",
     "Immediate",
     "Listener",
     "Loss",

@@ -1,4 +1,4 @@
-"""Lines of a handshake over TCP, bounded in bytes and time, without blocking the handshakes beside it."""
+"""Lines of a handshake over TCP, bounded in bytes and time; concurrent handshakes do not block each other."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
 
-from openmrc.errors import ConfigError, DeviceError, HandshakeError, PeerUnreachableError
+from openmrc.config.host_port import host_port, split_host_port
+from openmrc.config.json_lines import LineBuffer, LongLineError
+from openmrc.errors import DeviceError, HandshakeError, PeerUnreachableError
 from openmrc.forks import keep_from_children
 
 from .handshake import LINE_BYTES_MAX, M, Message, Refusal, parse
 
 __all__ = [
     "Channel",
-    "address_of",
-    "bracketed",
     "descriptor_error",
     "listening_socket",
     "new_runner",
     "off_loop",
     "open_channel",
-    "split_address",
 ]
 
 _REFUSAL_CHARACTERS = 2000
@@ -44,7 +43,7 @@ class Channel:
     """Messages over a connected TCP socket, with a deadline for the whole exchange.
 
     Args:
-        sock: Becomes non-blocking until `established`.
+        sock: Non-blocking until `established` returns it.
         peer_name: For messages.
         deadline: By the monotonic clock.
     """
@@ -53,7 +52,7 @@ class Channel:
         self.socket = sock
         self.peer_name = peer_name
         self.deadline = deadline
-        self._pending = bytearray()
+        self._pending = LineBuffer(LINE_BYTES_MAX)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         keep_from_children(self)
@@ -82,49 +81,51 @@ class Channel:
         except TimeoutError:
             raise self._late() from None
         except OSError as error:
-            raise HandshakeError(f"{self.peer_name} went away while connecting: {error}") from error
+            raise HandshakeError(f"{self.peer_name} closed the connection while connecting: {error}") from error
 
     async def receive(self, model: type[M]) -> M:
         """The next line, which must be a message of `model`.
 
         Raises:
-            HandshakeError: it is not, it is malformed, it gives the reason of a refusal, or it does not come in time.
+            HandshakeError: it is another or a malformed message, or a refusal with its reason, or it is late.
         """
         return parse(await self._line(), model, self.peer_name)
 
     def refuse(self, reason: str) -> None:
-        """Sends the reason why there will be no connection, if the peer is there and reads, and closes."""
+        """Sends the reason for refusing the connection, if the peer still reads, and closes."""
         line = Refusal(error=reason[:_REFUSAL_CHARACTERS]).model_dump_json().encode() + b"\n"
         with self.socket, suppress(OSError):
             self.socket.send(line)
 
     def established(self) -> socket.socket:
-        """The socket, blocking again and without data read ahead: it belongs to the link from now on."""
+        """The socket, blocking again and without data read ahead; from now on it belongs to the link."""
         self.socket.setblocking(True)
         return self.socket
 
     async def _line(self) -> bytes:
-        while (end := self._pending.find(b"\n")) < 0:
-            if len(self._pending) > LINE_BYTES_MAX:
-                raise HandshakeError(
-                    f"{self.peer_name} sent a line of more than {LINE_BYTES_MAX} bytes; is it an openmrc peer?"
-                )
+        while (line := self._whole_line()) is None:
             try:
                 data = self._receive_now()
             except OSError as error:
-                raise HandshakeError(f"{self.peer_name} went away while connecting: {error}") from error
+                raise HandshakeError(f"{self.peer_name} closed the connection while connecting: {error}") from error
             if data is None:
                 await self._readable()
                 continue
             if not data:
                 raise HandshakeError(f"{self.peer_name} closed the connection while connecting")
-            self._pending += data
-        line = bytes(self._pending[:end])
-        del self._pending[: end + 1]
+            self._pending.add(data)
         return line
 
+    def _whole_line(self) -> bytes | None:
+        try:
+            return self._pending.line()
+        except LongLineError:
+            raise HandshakeError(
+                f"{self.peer_name} sent a line of more than {LINE_BYTES_MAX} bytes; is it an openmrc peer?"
+            ) from None
+
     async def _readable(self) -> None:
-        """Returns when the peer has sent something; cheaper than `sock_recv` within a timeout, which reads first."""
+        """Returns when the peer has sent data; cheaper than `sock_recv` within a timeout, which reads first."""
         loop = asyncio.get_running_loop()
         arrived: asyncio.Future[bool] = loop.create_future()
         number = self.socket.fileno()
@@ -144,7 +145,7 @@ class Channel:
             return 0
 
     def _receive_now(self) -> bytes | None:
-        """What is there; None: nothing."""
+        """Pending data; None if there is none."""
         try:
             return self.socket.recv(4096)
         except BlockingIOError:
@@ -159,33 +160,14 @@ def _settle(future: asyncio.Future[bool], result: bool) -> None:
         future.set_result(result)
 
 
-@lru_cache(256)
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port.
-
-    Raises:
-        ConfigError: it is not "HOST:PORT".
-    """
-    host, separator, port = address.rpartition(":")
-    if not separator or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise ConfigError("address", address, '"HOST:PORT", such as 192.0.2.1:7777 or [::1]:7777')
-    return host.strip("[]"), int(port)
-
-
-def address_of(sock: socket.socket) -> str:
-    """Address that a socket listens on, as "HOST:PORT"."""
-    host, port = sock.getsockname()[:2]
-    return f"{bracketed(host)}:{port}"
-
-
 def listening_socket(address: str) -> socket.socket:
-    """A socket that listens.
+    """A listening socket.
 
     Raises:
         ConfigError: the address is malformed.
-        OSError: it is in use or not of this machine.
+        OSError: the address is in use or not of this machine.
     """
-    host, port = split_address(address)
+    host, port = split_host_port(address)
     family, where = _numeric(host, port) or _first_of(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -204,11 +186,11 @@ async def open_channel(address: str, deadline: float) -> Channel:
 
     Raises:
         ConfigError: the address is malformed.
-        PeerUnreachableError: nobody listens there; it names every address tried.
+        PeerUnreachableError: no process listens there; the error names every address tried.
     """
     loop = asyncio.get_running_loop()
     started = time.monotonic()
-    host, port = split_address(address)
+    host, port = split_host_port(address)
     try:
         found = await _resolve(host, port)
     except OSError as error:
@@ -221,31 +203,31 @@ async def open_channel(address: str, deadline: float) -> Channel:
             raise descriptor_error(error) from error
         try:
             sock.setblocking(False)
-            # On one host a connection is there at once, without an event loop.
+            # On one host a connection is established at once, without an event loop.
             if sock.connect_ex(where) != 0:
                 async with asyncio.timeout(max(0.05, deadline - time.monotonic())):
                     await loop.sock_connect(sock, where)
         except OSError as error:
             sock.close()
-            words = os.strerror(error.errno) if error.errno else "no answer"  # asyncio has words of its own
+            words = os.strerror(error.errno) if error.errno else "no answer"  # asyncio's messages differ
             reasons.append(f"{where[0]!s}: {words}")
         except BaseException:
             sock.close()
             raise
         else:
-            return Channel(sock, f"{bracketed(str(where[0]))}:{where[1]}", deadline)
+            return Channel(sock, host_port(str(where[0]), where[1]), deadline)
     raise PeerUnreachableError(address, time.monotonic() - started, "; ".join(reasons))
 
 
 @lru_cache(256)
 def _numeric(host: str, port: int) -> tuple[int, Any] | None:
-    """Family and address of a host that needs no resolver, which is slow to start."""
+    """Family and address of a host given as a number, without the resolver, which is slow to start."""
     try:
         version = ip_address(host).version
     except ValueError:
         return None
     if "%" in host:
-        return None  # the resolver knows numbers of interfaces
+        return None  # the resolver supports interface numbers
     return (socket.AF_INET6 if version == 6 else socket.AF_INET), (host, port)
 
 
@@ -261,22 +243,17 @@ async def _resolve(host: str, port: int) -> list[tuple[int, Any]]:
     return [(family, where) for family, _kind, _protocol, _name, where in found]
 
 
-def bracketed(host: str) -> str:
-    """A host as it stands before a port."""
-    return f"[{host}]" if ":" in host else host
-
-
 def new_runner() -> asyncio.Runner:
     """A runner whose loop does not become the thread's current one.
 
-    With `poll`: a process that forks shares an epoll set with its child, and whichever closes its loop takes the
-    other's descriptors out of it.
+    With `poll`: a process that forks shares an epoll set with its child, and the first of the two to close its loop
+    would remove the other's descriptors from it.
     """
     return asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.PollSelector()))
 
 
 def off_loop(call: Callable[[], T]) -> T:
-    """Result of a call that runs an event loop; where one runs in this thread already, from another thread."""
+    """Result of a call that runs an event loop; in another thread if one runs in this thread already."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -291,7 +268,7 @@ def descriptor_error(error: OSError) -> DeviceError:
     if error.errno in _NO_ROOM:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         count = "?"
-        with suppress(OSError):  # listing takes a descriptor, too
+        with suppress(OSError):  # listing needs a descriptor, too
             count = str(len(list(Path("/proc/self/fd").iterdir())))
         words += f": {count} descriptors are open, {limit} allowed; raise the limit with `ulimit -n`"
     return DeviceError(error.errno or 0, f"cannot take another TCP connection: {words}")

@@ -1,4 +1,4 @@
-"""Hands completions of one CQ to whoever waits for them: threads, event loops, or both."""
+"""Delivery of one CQ's completions to several waiters: threads, event loops, or both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Completions:
     """One waiter at a time fetches for all; the others are woken after each batch.
 
     Args:
-        cq: Nobody else may fetch from it.
+        cq: Exclusive: nothing else may fetch from it.
         dispatch: Called with every completion, in order, by one thread at a time.
     """
 
@@ -29,7 +29,7 @@ class Completions:
         self._followers: list[asyncio.Future[None]] = []
 
     def poll(self) -> None:
-        """Dispatches what is there, without waiting."""
+        """Dispatches pending completions, without waiting."""
         if self._fetching.acquire(blocking=False):
             try:
                 self._deliver(self._cq.poll(256))
@@ -37,7 +37,7 @@ class Completions:
                 self._fetching.release()
 
     def wait_until(self, satisfied: Callable[[], bool], timeout_s: float | None) -> bool:
-        """Fetches until `satisfied`; False when `timeout_s` has passed first."""
+        """Fetches until `satisfied`; False after `timeout_s`."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         self.poll()
         while not satisfied():

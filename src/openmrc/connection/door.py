@@ -1,4 +1,4 @@
-"""Takes TCP clients and runs their handshakes side by side, a bounded number at a time."""
+"""Acceptance of TCP clients and their concurrent handshakes, limited in number."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from openmrc.config.host_port import host_port
 from openmrc.errors import DeviceError, OpenmrcError
 
-from .channel import Channel, bracketed, descriptor_error
+from .channel import Channel, descriptor_error
 from .handshake import Hello
 
 __all__ = ["HANDSHAKE_S", "PENDING_MAX", "Door"]
@@ -18,21 +19,21 @@ __all__ = ["HANDSHAKE_S", "PENDING_MAX", "Door"]
 HANDSHAKE_S = 10.0
 PENDING_MAX = 64
 _REJECTED_MAX = 100
-_ROUND_MAX = 16  # clients taken before the handshakes that run have their turn
+_ROUND_MAX = 16  # clients accepted before running handshakes get their turn
 
 Greet = Callable[[Channel, Hello], Awaitable[None]]
 
 
 class Door:
-    """Clients of one listening socket. A client that is silent, slow or hostile delays nobody.
+    """Clients of one listening socket. A silent, slow or hostile client delays no other one.
 
-    At most `pending_max` handshakes run at a time. One more client takes the place of the oldest that has not
-    introduced itself; if all have, it is turned away.
+    At most `pending_max` handshakes run at a time. A further client replaces the oldest one that has not introduced
+    itself; if all have, it is turned away.
 
     Args:
-        sock: Listens, and does not block. The caller closes it.
-        greet: Does the rest of a handshake after the client's first line; raises an OpenmrcError to refuse.
-        changed: Called after every client that was greeted, and when `failure` is set.
+        sock: Listening and non-blocking. The caller closes it.
+        greet: Runs the rest of a handshake after the client's first line; raises an OpenmrcError to refuse.
+        changed: Called after every greeted client, and when `failure` is set.
         pending_max: Handshakes at a time.
     """
 
@@ -43,26 +44,26 @@ class Door:
         self._greet = greet
         self._changed = changed
         self._pending_max = pending_max
-        self._pending: dict[asyncio.Task[None], bool] = {}  # by age; whether the client has introduced itself
+        self._pending: dict[asyncio.Task[None], bool] = {}  # by age; True once the client has introduced itself
         self._loop: asyncio.AbstractEventLoop | None = None
         self.rejected: deque[str] = deque(maxlen=_REJECTED_MAX)
         self.rejected_count = 0
         self._end_reason: str | None = None
         self.failure: DeviceError | None = None
-        """Why no client can be taken."""
+        """Reason for not accepting clients, if any."""
 
     def open(self) -> None:
-        """Takes clients while the running loop runs."""
+        """Accepts clients while the running loop runs."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket, self._take)
 
     def shut(self) -> None:
-        """Takes no more clients; handshakes under way go on."""
+        """Accepts no more clients; running handshakes continue."""
         if self._loop is not None:
             self._loop.remove_reader(self._socket)
 
     async def end(self, reason: str | None = None) -> None:
-        """Takes no more clients and ends the handshakes under way.
+        """Accepts no more clients and ends running handshakes.
 
         Args:
             reason: For the clients.
@@ -85,7 +86,7 @@ class Door:
                 self.shut()
                 self._changed()
                 return
-            name = f"{bracketed(str(source[0]))}:{source[1]}"
+            name = host_port(str(source[0]), source[1])
             if not self._make_room():
                 self._reject(name, f"{self._pending_max} handshakes are under way already")
                 sock.close()
@@ -116,8 +117,8 @@ class Door:
             channel.refuse(str(error))
         except asyncio.CancelledError:
             if self._end_reason is None:
-                self._reject(channel.peer_name, "it sent nothing, and its place went to another client")
-            channel.refuse(self._end_reason or "there are too many clients, and this one sent nothing")
+                self._reject(channel.peer_name, "it sent no data, and another client needed its slot")
+            channel.refuse(self._end_reason or "too many clients are connected, and this one sent no data")
             raise
         except BaseException:
             channel.socket.close()

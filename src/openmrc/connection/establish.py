@@ -1,4 +1,4 @@
-"""`connect` and `listen`: two processes become connected in one call each."""
+"""`connect` and `listen`: a connection between two processes with one call in each."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
 
+from openmrc.config.host_port import own_host_port
 from openmrc.errors import DeviceError, InvalidStateError
 from openmrc.forks import Ownership, keep_from_children
 from openmrc.verbs import Device, MemoryRegion
 
-from .channel import Channel, address_of, listening_socket, new_runner, off_loop, open_channel
+from .channel import Channel, listening_socket, new_runner, off_loop, open_channel
 from .door import Door
 from .exchange import accept_peer, free, request_peer
 from .handshake import Hello
@@ -36,20 +37,20 @@ def connect(
     settings: QpSettings | None = None,
     timeout_s: float = 10.0,
 ) -> Connection:
-    """A connection to a process that listens.
+    """A connection to a listening process.
 
     Args:
         device: The NIC to use.
-        address: "HOST:PORT" where the peer listens (TCP); it may be any address of that host.
-        region: Memory that the peer may write to: a memory region or any writable buffer. None: nothing.
+        address: "HOST:PORT" on which the peer listens (TCP); any address of that host.
+        region: Memory that the peer may write to: a memory region or any writable buffer. None: no memory.
         settings: Defaults suit most.
         timeout_s: For everything together.
 
     Raises:
         ConfigError: the address or a setting is wrong.
         DeviceError: every port of the device is down, or the process has no descriptor left.
-        PeerUnreachableError: nobody listens there; it names the addresses tried.
-        HandshakeError: the peer refuses, the two cannot agree.
+        PeerUnreachableError: no process listens there; the error names the addresses tried.
+        HandshakeError: the peer refuses, or the two have no common settings.
     """
 
     def whole() -> Connection:
@@ -80,13 +81,13 @@ async def connect_async(device: Device, address: str, **arguments: Any) -> Conne
 
 
 class Listener:
-    """Accepts connections: made by `listen`.
+    """Accepts connections; created by `listen`.
 
-    Handshakes run while `accept` waits, side by side and a bounded number at a time: a client that is silent, slow or
-    hostile delays nobody.
+    Handshakes run while `accept` waits, concurrently and limited in number: a silent, slow or hostile client delays no
+    other one.
 
     Attributes:
-        address: "HOST:PORT" it listens on; the port is the real one if 0 was asked for.
+        address: "HOST:PORT" it listens on; with the actual port if 0 was requested.
     """
 
     def __init__(self, device: Device, sock: socket.socket, region: Any, settings: QpSettings) -> None:
@@ -101,7 +102,7 @@ class Listener:
         except BaseException:
             sock.close()
             raise
-        self.address = address_of(sock)
+        self.address = own_host_port(sock)
         self.port = int(sock.getsockname()[1])
         self._runner = new_runner()
         self._loop = self._runner.get_loop()
@@ -130,15 +131,15 @@ class Listener:
         return self._door.rejected_count
 
     def accept(self, timeout_s: float | None = None) -> Connection:
-        """The next connection. Peers that are turned away get the reason, and `rejected` keeps it.
+        """The next connection. A peer that is turned away gets the reason, which `rejected` keeps.
 
         Raises:
-            TimeoutError: nobody came within `timeout_s`.
+            TimeoutError: no peer connected within `timeout_s`.
             DeviceError: the process has no descriptor left for another connection.
             InvalidStateError: the listener is closed, or belongs to the process that this one was forked from.
         """
         self._ownership.check()
-        late = f"nobody connected to {self.address} within {timeout_s} s"
+        late = f"no peer connected to {self.address} within {timeout_s} s"
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         if not self._accepting.acquire(timeout=-1 if timeout_s is None else timeout_s):
             raise TimeoutError(late)
@@ -160,12 +161,12 @@ class Listener:
         return await asyncio.to_thread(self.accept, timeout_s)
 
     def close(self) -> None:
-        """Stops listening; connections live on, and with the last of them goes the region that was registered here."""
+        """Stops listening; connections stay open, and the last of them releases the region registered here."""
         if self._closed:
             return
         self._closed = True
         if self._changed is not None:
-            self._loop.call_soon_threadsafe(self._changed.set)  # somebody may be in `accept`
+            self._loop.call_soon_threadsafe(self._changed.set)  # `accept` may be waiting
         with self._accepting:
             off_loop(self._end)
         for link in list(self._accepted):
@@ -238,8 +239,8 @@ def listen(
 
     Args:
         device: The NIC to use.
-        address: "HOST:PORT"; port 0 takes a free one, see `Listener.address`.
-        region: Memory that peers may write to: a memory region or any writable buffer. None: nothing.
+        address: "HOST:PORT"; port 0 selects a free one, see `Listener.address`.
+        region: Memory that peers may write to: a memory region or any writable buffer. None: no memory.
         settings: Defaults suit most.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Both sides of a handshake, as coroutines: many run at the same time, and none waits for another one's peer."""
+"""Both sides of a handshake, as coroutines: many run at the same time, and none waits for the peer of another."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ Prepare = Callable[[list[QpLink], Member | None], None]
 
 
 def _nothing(_links: list[QpLink], _theirs: Member | None) -> None:
-    """A `Connection` posts its own receives."""
+    """Receive handler for connections, which post their own receives."""
 
 
 async def request_peer(
     end: End, channel: Channel, trips: RoundTrips, *, member: Member | None = None, prepare: Prepare = _nothing
 ) -> list[QpLink]:
-    """The client's side, up to QPs that are in RTS at both ends.
+    """The client's side of a handshake, until the QPs of both ends are in RTS.
 
     Raises:
         HandshakeError: the peer refuses, breaks the protocol or does not answer.
-        ConfigError, DeviceError, VerbsError: this side cannot.
+        ConfigError, DeviceError, VerbsError: this side failed.
     """
     device, settings = end.device, end.settings
     mine = describe(device, end.region, settings, member)
@@ -51,7 +51,7 @@ async def request_peer(
     offer = await channel.receive(Offer)
     _check(end, offer, f"{channel.peer_name}: ")
     if offer.transport not in settings.transports or offer.rate_bps > rate_bps or len(offer.qps) != end.lanes:
-        raise HandshakeError(f"{channel.peer_name} offered what was not asked for: transport, rate or number of QPs")
+        raise HandshakeError(f"{channel.peer_name} offered a transport, rate or number of QPs that was not requested")
     if (offer.member is None) != (member is None) or (member and offer.member and offer.member.job != member.job):
         raise HandshakeError(f"{channel.peer_name} belongs to another job")
     peer = peer_of(offer)
@@ -96,7 +96,7 @@ async def accept_peer(
     if hello.lanes != end.lanes:
         raise HandshakeError(f"the number of QPs differs: {end.lanes} here, {hello.lanes} there")
     peer = peer_of(hello)
-    with device.known_peer(peer):  # until the QPs keep it: the client's probes are answered meanwhile
+    with device.known_peer(peer):  # until the QPs keep it; meanwhile the client's probes are answered
         end.create_qps(transport)
         mtu = end.payload_mtu(peer)
         offer = Offer(
@@ -109,7 +109,7 @@ async def accept_peer(
         await channel.send(offer)
         accept = await channel.receive(Accept)
         if accept.payload_mtu > offer.payload_mtu or accept.rate_bps > offer.rate_bps or len(accept.qps) != end.lanes:
-            raise HandshakeError("the client accepted what was not offered: payload MTU, rate or number of QPs")
+            raise HandshakeError("the client accepted a payload MTU, rate or number of QPs that was not offered")
         agreed = Agreed(accept.payload_mtu, accept.base_rtt_ns, accept.rate_bps)
         links = end.start(hello, accept.qps, agreed, channel)
     prepare(links, hello.member)
@@ -119,7 +119,7 @@ async def accept_peer(
 
 
 def free(end: End, channel: Channel | None, error: BaseException | None) -> None:
-    """Ends a handshake that failed: the peer gets the reason, and everything is freed."""
+    """Ends a failed handshake: the peer gets the reason, and everything is released."""
     end.abandon()
     if channel is not None:
         channel.refuse(str(error) if isinstance(error, OpenmrcError) else "it gave up while connecting")

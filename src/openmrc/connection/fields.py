@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openmrc.verbs.record import Family, Record
+from openmrc.record import Family, Record
 
 __all__ = [
     "QpSettingsFields",
@@ -55,8 +55,8 @@ class QpSettingsFields(Record):
     that is repeated over a long path take as much room as the path itself. 1 to 255. `mpr` in the MRC API.
     """
     sack_bytes: int | None = None
-    """The receiver acknowledges after so many bytes at the latest. More is cheaper, less reacts faster. None: half a
-    burst, and 4 KiB at least, in EV format SRV6 16. 1 to 1,048,576.
+    """The receiver acknowledges after this many bytes at the latest. A larger value is cheaper, a smaller one reacts
+    faster. None: half a burst, and 4 KiB at least, in EV format SRV6 16. 1 to 1,048,576.
     """
     timeout_exponent: int = 13
     """Base of the retransmission timer, 1.024 us x 2^n. 13 is 8.4 ms: above what a busy host needs to answer, well

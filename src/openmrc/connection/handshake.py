@@ -62,7 +62,7 @@ _SHOWN_PROBLEMS = 3
 
 @lru_cache(4096)
 def _version_of(text: str) -> int:
-    """IP version of a unicast address, of which a job has many ranks that all name the same."""
+    """IP version of a unicast address; cached, since the ranks of a job repeat the same addresses."""
     address = ip_address(text)
     if address.is_multicast or address.is_unspecified or str(address) == "255.255.255.255":
         msg = "not a unicast address"
@@ -88,9 +88,9 @@ RateBps = Annotated[int, _within(*RATE_BPS_RANGE)]
 
 
 class _Strict(BaseModel):
-    """Nothing is converted, nothing is infinite; members that a later version adds are ignored."""
+    """No conversions and no infinite values; unknown members of later versions are ignored."""
 
-    # Without a cache of strings, which takes 256 KiB: few lines are read, and mostly of numbers.
+    # Without a string cache, which takes 256 KiB: few lines are read, and mostly numbers.
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False, cache_strings="none")
 
 
@@ -110,12 +110,12 @@ class QpEnd(_Strict):
 
 
 class Member(_Strict):
-    """Place of the sender in a job of many ranks.
+    """The sender's place in a job of many ranks.
 
     Args:
         job: Name of the job.
         rank: Number of the sender.
-        token: The receiver's own token, as its card in the store carries it: only ranks of the job can read that.
+        token: The receiver's own token from its card in the store, which only ranks of the job can read.
         mailbox_address: Start of the sender's mailbox.
         mailbox_rkey: Key of the receiver's area in it.
     """
@@ -187,7 +187,7 @@ class Ready(Message):
 
 
 class Refusal(Message):
-    """Reason why there will be no connection."""
+    """Reason for refusing the connection."""
 
     kind: Literal["refuse"] = "refuse"
     error: Annotated[str, Field(max_length=4096)]
@@ -199,7 +199,7 @@ class _Envelope(_Strict):
     error: Annotated[str, Field(max_length=4096)] | None = None
 
 
-_ENVELOPE = {"openmrc", "kind"}  # what every line must carry, although our own messages need not be given it
+_ENVELOPE = {"openmrc", "kind"}  # required in every line; the constructors of our messages fill them in
 M = TypeVar("M", bound=Message)
 
 
@@ -207,7 +207,7 @@ def parse(line: bytes, model: type[M], peer_name: str) -> M:
     """The message in a line, which must be of `model`.
 
     Raises:
-        HandshakeError: it is malformed, another message, or a refusal, whose reason is quoted.
+        HandshakeError: the line is malformed, another message, or a refusal, whose reason is quoted.
     """
     problem: ValidationError | None = None
     try:
@@ -220,7 +220,7 @@ def parse(line: bytes, model: type[M], peer_name: str) -> M:
 
 
 def _refused_line(line: bytes, model: type[Message], peer_name: str, problem: ValidationError | None) -> str:
-    """Why a line is no message of `model`: it is none of ours, a refusal, another message, or malformed."""
+    """Reason for rejecting a line that is no message of `model`: foreign, a refusal, another message, or malformed."""
     kind = model.model_fields["kind"].default
     try:
         envelope = _Envelope.model_validate_json(line)
@@ -283,7 +283,7 @@ def peer_of(theirs: Description) -> Peer:
 
 def disagreement(device: Device, theirs: Description) -> str | None:
     """Reason why the two cannot communicate, or None."""
-    # The peer reads the reason, too: it has not shown that it knows the key.
+    # The peer sees the reason, too, and has not proved that it knows the key.
     if theirs.partition_key != device.partition_key:
         return "the partition key differs; open both devices with the same partition_key"
     pairs = (

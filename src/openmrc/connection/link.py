@@ -1,4 +1,4 @@
-"""A connection between two processes: write into the other's memory, receive immediates, notice its death."""
+"""A connection between two processes: writes into the other's memory, receives immediates, detects its death."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from openmrc.verbs import (
     WorkCompletion,
 )
 from openmrc.verbs.device import Outage
-from openmrc.verbs.events import PeerLost
-from openmrc.verbs.stats import QueuePairStatistics
+from openmrc.verbs.event_stream import PeerLost
+from openmrc.verbs.snapshots import QueuePairStatistics
 
 from .completions import Completions
 from .liveness import Loss, PeerWatch, Watched, closing_words
@@ -42,7 +42,7 @@ _CLOSED = Loss("it closed the connection")
 _PROGRAM_ENDED = Loss("its program ended without closing the connection")
 
 _EXPLAIN = {
-    WcStatus.LOC_PROT_ERR: "the local memory region is gone",
+    WcStatus.LOC_PROT_ERR: "the local memory region was released",
     WcStatus.WR_FLUSH_ERR: "flushed, because the connection failed or closed before",
     WcStatus.REM_INV_REQ_ERR: "the peer refused the request",
     WcStatus.REM_ACCESS_ERR: "the peer refused access: wrong key, outside the region, or not writable",
@@ -53,7 +53,7 @@ _EXPLAIN = {
 
 @dataclass(frozen=True, slots=True)
 class RemoteRegion:
-    """Memory of the peer that it lets this side write to."""
+    """Memory of the peer to which this side may write."""
 
     address: int
     rkey: int
@@ -61,14 +61,14 @@ class RemoteRegion:
 
 
 class Immediate(NamedTuple):
-    """A write with immediate arrived, and everything the peer wrote before it."""
+    """A write with immediate has arrived, and with it all earlier writes of the peer."""
 
     immediate: int
     bytes: int
 
 
 class WriteHandle:
-    """One write under way."""
+    """One write in progress."""
 
     def __init__(self, connection: Connection, wr_id: int, owned: MemoryRegion | None) -> None:
         self._connection = connection
@@ -78,14 +78,14 @@ class WriteHandle:
 
     @property
     def done(self) -> bool:
-        """Whether it has completed, with success or not."""
+        """True once the write has completed, with or without success."""
         if self._status is None:
             self._connection._sends.poll()
         return self._status is not None
 
     @property
     def error(self) -> WorkError | None:
-        """Why it failed, or None."""
+        """Error of a failed write, or None."""
         if self._status is None or self._status is WcStatus.SUCCESS:
             return None
         return self._connection._failure(self._status)
@@ -94,8 +94,8 @@ class WriteHandle:
         """Returns when the data is in the peer's memory and acknowledged.
 
         Raises:
-            WorkError: the write failed; `.status` says how.
-            TimeoutError: `timeout_s` has passed; the write goes on.
+            WorkError: the write failed; `.status` is the reason.
+            TimeoutError: `timeout_s` has passed; the write continues.
         """
         if not self._connection._sends.wait_until(lambda: self._status is not None, timeout_s):
             self._connection._raise_not_done(timeout_s)
@@ -117,17 +117,17 @@ class WriteHandle:
 
 
 class QpLink(Watched):
-    """A QP in RTS whose other end is watched: what a connection is made of, and all of one whose queues are shared.
+    """A QP in RTS whose other end is watched: part of a connection, or a whole one if its queues are shared.
 
     Attributes:
-        silence_max_s: After this long without an answer on any plane the peer is gone; None: never. By default as long
-            as the QP retries, and 10 s at least.
+        silence_max_s: The peer counts as gone after this long without an answer on any plane; None: never. By default
+            as long as the QP retries, and at least 10 s.
         remote: The peer's region, or None if it offered none.
-        region: What this side offered.
+        region: Region that this side offered.
         peer_name: Address of the peer's TCP end.
 
     Args:
-        sock: TCP connection to the peer; None: another link to the same peer has it.
+        sock: TCP connection to the peer; None: another link to the same peer owns it.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class QpLink(Watched):
         self.region = region
         self.peer_name = peer_name
         self.agreed = agreed
-        """What was negotiated: payload_mtu, base_rtt_ns, rate_bps, max_window_bytes."""
+        """Negotiated values: payload_mtu, base_rtt_ns, rate_bps, max_window_bytes."""
         self._domain = domain
         self._owns_region = owns_region
         self._attach(sock)
@@ -160,7 +160,7 @@ class QpLink(Watched):
         self._lost_callback: Callable[[Loss], None] | None = None
         self._after_close: Callable[[], None] = _nothing
         self.peer_lost: str | None = None
-        """Why the peer is gone, once it is."""
+        """Reason for the loss of the peer; None while it is present."""
         self._ownership = Ownership()
         _open.add(self)
         keep_from_children(self)
@@ -179,7 +179,7 @@ class QpLink(Watched):
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called, or this process was forked from the one that made the connection."""
+        """True after `close`, and in a process forked from the one that created the connection."""
         return self._closed
 
     def statistics(self) -> QueuePairStatistics:
@@ -189,17 +189,17 @@ class QpLink(Watched):
     # --- end
 
     def close(self, words: Loss = _CLOSED) -> None:
-        """Ends the connection; writes still under way are abandoned. Idempotent.
+        """Ends the connection; unfinished writes are abandoned. Idempotent.
 
         Args:
-            words: Why, for the peer.
+            words: The reason, for the peer.
         """
         if self._closed:
             return
         self._closed = True
         _open.discard(self)
         if self._socket is not None:
-            with suppress(OSError):  # the peer was faster, or TCP is gone
+            with suppress(OSError):  # the peer closed first, or TCP is gone
                 self._socket.send(closing_words(words), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         _watch.remove(self)
         if self._socket is not None:
@@ -213,7 +213,7 @@ class QpLink(Watched):
         self.qp.close()
         self._close_queues()
         for profile in profiles:
-            if profile is not None and not profile.in_use:  # the other lanes to the peer may
+            if profile is not None and not profile.in_use:  # the other lanes to the peer may still use it
                 self.device.controller.destroy(profile)
         if self._owns_region and self.region is not None:
             self.region.close()
@@ -226,15 +226,15 @@ class QpLink(Watched):
     # --- inside
 
     def _drain(self) -> None:
-        """Fetches what the QP's end has flushed; shared queues are read by their owner."""
+        """Fetches flushed completions of this QP; shared queues are read by their owner."""
 
     def _close_queues(self) -> None:
-        """Shared queues stay."""
+        """Closes the QP's own queues, but not shared ones."""
 
     def _peer_lost(self, loss: Loss) -> None:
         if self._closed:
             return
-        outage = None if loss.goodbye else self.device.outage()  # then silence is no sign of the peer's death
+        outage = None if loss.goodbye else self.device.outage()  # silence is then no evidence of the peer's death
         if outage is not None:
             loss = replace(loss, reason=f"{loss.reason}; nothing leaves this side: {outage.reason}")
         self.peer_lost = loss.reason
@@ -256,15 +256,15 @@ class QpLink(Watched):
             if self.qp.state is not QpState.ERR:
                 self.qp.modify(QpState.ERR)
         except (InvalidStateError, NotFoundError):
-            return  # closed at the same moment
+            return  # closed concurrently
 
 
 class Connection(QpLink):
-    """Both QPs are in RTS: made by `openmrc.connect` and by a listener's `accept`.
+    """A connection with both QPs in RTS; created by `openmrc.connect` and by a listener's `accept`.
 
     Attributes:
         remote: The peer's region, or None if it offered none.
-        region: What this side offered.
+        region: Region that this side offered.
         transport: MRC or RC, as agreed.
         peer_name: Address of the peer's TCP end.
     """
@@ -284,7 +284,9 @@ class Connection(QpLink):
     # --- writing
 
     def register(self, buffer: Any) -> MemoryRegion:
-        """Registers memory to write from, cheaper than passing the buffer to every `write`. No peer can write there."""
+        """Registers memory as a source of writes, cheaper than passing the buffer to every `write`. Peers cannot write
+        to it.
+        """
         return self._domain.register(buffer, Access.LOCAL_READ)
 
     def write(
@@ -302,7 +304,7 @@ class Connection(QpLink):
             local: Memory region of this connection, or any writable buffer (registered until the write completes).
                 Do not change it before the handle is done.
             remote_offset: First byte in the peer's region.
-            imm: 32 bits that the peer's `recv_imm` returns once this and all earlier writes have landed.
+            imm: 32 bits that the peer's `recv_imm` returns once this and all earlier writes have arrived.
             local_offset: First byte in `local`.
             length_bytes: None: up to the end of `local`.
 
@@ -324,7 +326,7 @@ class Connection(QpLink):
         local_offset: int = 0,
         length_bytes: int | None = None,
     ) -> None:
-        """Writes and returns when the peer has it; arguments and errors as `write`, and WorkError."""
+        """Writes and returns when the data is acknowledged; arguments and errors as for `write`, and WorkError."""
         wr, handle = self._prepare(local, remote_offset, imm, local_offset, length_bytes)
         while not self._post(wr, handle):
             await self._sends.wait_until_async(lambda: len(self._handles) < self.qp_depth)
@@ -347,10 +349,10 @@ class Connection(QpLink):
     # --- receiving
 
     def recv_imm(self, timeout_s: float | None = None) -> Immediate:
-        """The next immediate of the peer, in its posting order; all that was written before it is in memory.
+        """The next immediate of the peer, in its posting order; all earlier writes are in memory.
 
         Raises:
-            WorkError: the connection failed and nothing more will come.
+            WorkError: the connection failed and no more will arrive.
             TimeoutError: `timeout_s` has passed.
         """
         if not self._recvs.wait_until(lambda: bool(self._received), timeout_s):
@@ -386,7 +388,7 @@ class Connection(QpLink):
 
     @property
     def qp_depth(self) -> int:
-        """Writes that may be outstanding."""
+        """Limit on outstanding writes."""
         return int(self.agreed["send_wr_max"])
 
     def _prepare(
@@ -426,7 +428,7 @@ class Connection(QpLink):
         return wr, handle
 
     def _post(self, wr: SendWr, handle: WriteHandle) -> bool:
-        """False: the queue is full."""
+        """Posts a work request; False if the queue is full."""
         self._handles[handle.wr_id] = handle
         try:
             self.qp.post_send(wr)
@@ -464,14 +466,14 @@ class Connection(QpLink):
         return first
 
     def _failure(self, status: WcStatus) -> WorkError:
-        reason = f"; the peer is gone: {self.peer_lost}" if self.peer_lost else ""
+        reason = f"; the peer is lost: {self.peer_lost}" if self.peer_lost else ""
         if self._outage is not None:
             reason += f"; nothing leaves this side: {self._outage.reason}"
         words = f"{_EXPLAIN.get(status, 'failed')} ({self.peer_name}, QP {self.qp.qp_num:#x}){reason}"
         return WorkError(status.name, words, None if self._outage is None else self._outage.errno)
 
     def _note_failure(self, status: WcStatus) -> None:
-        """Looks for a cause of silence on this side while it can be seen."""
+        """Looks for a local cause of silence while it is visible."""
         if self._outage is None and status in (WcStatus.RETRY_EXC_ERR, WcStatus.WR_FLUSH_ERR) and not self._closed:
             self._outage = self.device.outage()
 
@@ -503,7 +505,7 @@ _open: WeakSet[QpLink] = WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Lets the peers know at once when a program ends without closing its connections."""
+    """Informs the peers when a program ends without closing its connections."""
     for connection in list(_open):
         connection.close(_PROGRAM_ENDED)
 

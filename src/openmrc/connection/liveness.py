@@ -1,10 +1,11 @@
-"""Liveness of peers: asked on the planes.
+"""Liveness of peers, checked by questions on the planes.
 
-The TCP connection of the handshake carries goodbyes, and its end is a hint at most. A peer that ends without a goodbye
-leaves a closed TCP connection: then its QP is asked every 10 ms, and one that leaves these questions and everything
-else unsaid for a moment is gone. An answer shows that only TCP is gone, which nothing else needs. Time-outs of TCP and
-failures of its network say nothing of the peer. A peer that was not heard for a second is asked once a second; it is
-gone when it stays silent for as long as its connection allows, in time during which this process itself has run.
+The TCP connection of the handshake carries goodbyes; its end alone is only a hint. A peer that ends without a goodbye
+leaves a closed TCP connection: its QP is then asked every 10 ms, and the peer is gone if neither an answer nor anything
+else arrives for a moment. An answer proves that only TCP is gone, which nothing else needs. Timeouts of TCP and
+failures of its network are no evidence about the peer. A peer without traffic for a second is asked once a second; it
+is gone after a silence as long as its connection allows, counting only time during which this process itself was
+running.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +30,12 @@ from openmrc.forks import keep_from_children
 if TYPE_CHECKING:
     from openmrc.verbs import QueuePair
 
-__all__ = ["GOODBYE", "Loss", "PeerWatch", "Watched", "closing_words", "loss_of"]
+__all__ = ["GOODBYE", "Evidence", "Loss", "PeerWatch", "Watched", "closing_words", "loss_of"]
 
 GOODBYE = "it said goodbye"
 
-_BYE = b"."  # the peer has done its part
-_WORDS = b"!"  # a line of JSON follows: why it ends
+_BYE = b"."  # regular end of the peer
+_WORDS = b"!"  # followed by a line of JSON with the reason of the end
 _WORDS_BYTES_MAX = 4096
 _REASON_MAX = 300
 _TICK_S = 1.0
@@ -47,31 +49,46 @@ _QUIET_ERRORS = frozenset(
 )
 
 
+class Evidence(Enum):
+    """Source of the reason of a loss."""
+
+    WORDS = "words"
+    """The lost peer gave it."""
+    SILENCE = "silence"
+    """The peer said and answered nothing."""
+    EXIT_STATUS = "exit status"
+    """The operating system recorded how the peer's process ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Why a peer is gone.
+    """Reason for the loss of a peer.
 
     Attributes:
         reason: In words.
-        goodbye: It had done its part.
-        culprit: Number of the peer of its own whose loss made it end, if it gave one.
+        goodbye: It ended regularly.
+        culprit: Number of the peer whose loss made it end, if it reported one.
+        evidence: Source of the reason; with a culprit, of the reason for the culprit's end.
     """
 
     reason: str
     goodbye: bool = False
     culprit: int | None = None
+    evidence: Evidence = Evidence.WORDS
 
 
 def closing_words(loss: Loss) -> bytes:
-    """The bytes that carry to the peer why this side ends."""
+    """Bytes that report this side's end and its reason to the peer."""
     if loss.goodbye:
         return _BYE
-    words = {"reason": loss.reason[:_REASON_MAX]} | ({} if loss.culprit is None else {"culprit": loss.culprit})
+    words: dict[str, Any] = {"reason": loss.reason[:_REASON_MAX]}
+    if loss.culprit is not None:
+        words |= {"culprit": loss.culprit, "evidence": loss.evidence.value}
     return _WORDS + json.dumps(words).encode() + b"\n"
 
 
 def loss_of(data: bytes) -> Loss | None:
-    """The meaning of bytes that a peer sent; None: more are to come."""
+    """Interpretation of a peer's last bytes; None: incomplete."""
     if data.startswith(_BYE):
         return Loss(GOODBYE, goodbye=True)
     if not data.startswith(_WORDS) or len(data) > _WORDS_BYTES_MAX:
@@ -81,19 +98,21 @@ def loss_of(data: bytes) -> Loss | None:
     try:
         words: Any = json.loads(data[1:])
         reason, culprit = words["reason"], words.get("culprit")
+        evidence = Evidence(words.get("evidence", Evidence.WORDS.value))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Loss("it broke the protocol")
     if not isinstance(reason, str) or (culprit is not None and type(culprit) is not int):
         return Loss("it broke the protocol")
-    return Loss("".join(one for one in reason[:_REASON_MAX] if one.isprintable()), culprit=culprit)
+    printable = "".join(one for one in reason[:_REASON_MAX] if one.isprintable())
+    return Loss(printable, culprit=culprit, evidence=evidence)
 
 
 class Watched:
-    """A peer as the watch sees it; its owner derives from this.
+    """A peer from the view of the watch; its owner derives from this.
 
     Attributes:
         qp: Its QP answers questions.
-        silence_max_s: A peer that is silent for longer is gone; None: for ever.
+        silence_max_s: A peer that is silent for longer is gone; None: never.
     """
 
     qp: QueuePair
@@ -114,7 +133,7 @@ class Watched:
         raise NotImplementedError
 
     def _read(self) -> Loss | None:
-        """What the TCP connection says now; None: nothing that ends the connection."""
+        """State of the TCP connection; None: no sign of an end."""
         assert self._socket is not None
         try:
             data = self._socket.recv(4096, socket.MSG_DONTWAIT)
@@ -136,7 +155,7 @@ class Watched:
         self._suspected_at, self._questions, self._hint = time.monotonic(), 0, hint
 
     def _examine(self) -> Loss | None:
-        """Of a suspected peer: asks it, and says when it is gone."""
+        """Asks a suspected peer, and reports when it is gone."""
         assert self._suspected_at is not None
         suspected_s = time.monotonic() - self._suspected_at
         self._questions += 1
@@ -145,16 +164,16 @@ class Watched:
             heard_s, answered_s = self.qp.liveness()
         except OpenmrcError:
             asked = False
-        if not asked:  # RC, or a QP in state ERR: TCP is all there is
-            return Loss(self._hint)
+        if not asked:  # RC, or a QP in state ERR: only TCP is left
+            return Loss(self._hint, evidence=Evidence.SILENCE)
         if answered_s < suspected_s:
             self._suspected_at = None
         elif self._questions > _QUESTIONS_MIN and min(heard_s, suspected_s) > _SILENCE_S + 4 * self._base_rtt_s:
-            return Loss(f"{self._hint}, and answers on no plane")
+            return Loss(f"{self._hint}, and answers on no plane", evidence=Evidence.SILENCE)
         return None
 
     def _tick(self, elapsed_s: float, tick_s: float) -> Loss | None:
-        """Once in a while, `elapsed_s` after the last time: asks a silent peer."""
+        """Called at intervals, `elapsed_s` after the previous call: asks a silent peer."""
         try:
             heard_s, _ = self.qp.liveness()
             if heard_s < tick_s or not self.qp.ask_peer():
@@ -165,7 +184,7 @@ class Watched:
         self._silent_s = min(self._silent_s + elapsed_s, heard_s)
         if self.silence_max_s is None or self._silent_s < self.silence_max_s:
             return None
-        return Loss(f"no answer on any plane for {self.silence_max_s:.3g} s")
+        return Loss(f"no answer on any plane for {self.silence_max_s:.3g} s", evidence=Evidence.SILENCE)
 
 
 class PeerWatch:
@@ -209,11 +228,13 @@ class PeerWatch:
             slept_s = self._tick_s
             if peer.silence_max_s is not None:
                 self._tick_s = min(self._tick_s, max(peer.silence_max_s / 8, _TICK_S_MIN))
-            if self._tick_s < slept_s:  # a socket is polled from the moment it is registered
+            if self._tick_s < slept_s:  # sockets are polled from registration on
                 os.eventfd_write(self._wake, 1)
 
     def remove(self, peer: Watched) -> None:
-        """Watches it no more; when this returns, nobody calls it any more, unless it is called itself."""
+        """Ends the watch of a peer. After the return it is not called any more, except for a call that is in progress
+        in this thread.
+        """
         with self._changed:
             self._peers.discard(peer)
             self._suspects.discard(peer)
@@ -264,7 +285,7 @@ class PeerWatch:
                 self._visit(peer, peer._examine)
             now = time.monotonic()
             if now - last >= tick_s:
-                # What passed while this process was stopped is no silence of others.
+                # Time during which this process was stopped does not count as silence of others.
                 elapsed_s = min(now - last, 2 * tick_s)
                 last = now
                 with self._changed:

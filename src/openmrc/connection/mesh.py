@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from openmrc.config.host_port import host_port, own_host_port
 from openmrc.errors import DeviceError, HandshakeError, OpenmrcError, PeerError, PeerUnreachableError
 from openmrc.forks import keep_from_children
 from openmrc.verbs import CompletionQueue, Device, ProtectionDomain
 
-from .channel import Channel, address_of, listening_socket, new_runner, off_loop, open_channel
+from .channel import Channel, listening_socket, new_runner, off_loop, open_channel
 from .door import PENDING_MAX, Door
 from .exchange import accept_peer, free, request_peer
 from .handshake import Hello, Member
@@ -29,7 +30,7 @@ from .settings import QpSettings
 
 __all__ = ["Mesh", "MeshPeer"]
 
-_DIALLED_MAX = 64  # handshakes that this side begins at a time
+_DIALLED_MAX = 64  # concurrent handshakes begun by this side
 _CHECK_S = 1.0
 _SHOWN_REJECTED = 3
 
@@ -44,8 +45,8 @@ class MeshPeer:
     """Another rank, as its card describes it.
 
     Args:
-        address: "HOST:PORT" where it listens.
-        token: Proves that whoever connects has read the card.
+        address: "HOST:PORT" on which it listens.
+        token: Proves that the connecting rank has read the card.
     """
 
     address: str
@@ -53,17 +54,17 @@ class MeshPeer:
 
 
 class Mesh:
-    """This rank's connections to all others while they are made.
+    """This rank's connections to all others while they are established.
 
     Args:
         device: The NIC.
-        queue: Takes the completions of all QPs.
+        queue: Receives the completions of all QPs.
         rank: Own number.
         size: Number of ranks.
         job: Name of the job.
         host: Address to listen on.
         settings: Of the QPs.
-        lanes: QPs per pair.
+        urgent: One QP per pair for each: whether it is urgent.
         mailbox: Own mailbox, by rank.
         connected: See `Connected`.
         domain: Of the QPs and the mailbox.
@@ -82,16 +83,16 @@ class Mesh:
         job: str,
         host: str,
         settings: QpSettings,
-        lanes: int,
+        urgent: Sequence[bool],
         mailbox: Mailbox,
         connected: Connected,
         domain: ProtectionDomain,
     ) -> None:
-        self._device, self._queue, self._settings, self._lanes = device, queue, settings, lanes
+        self._device, self._queue, self._settings, self._urgent = device, queue, settings, urgent
         self._domain = domain
         self._rank, self._size, self._job = rank, size, job
         self._mailbox, self._connected = mailbox, connected
-        where = f"[{host}]:0" if ":" in host else f"{host}:0"
+        where = host_port(host, 0)
         try:
             self._socket = listening_socket(where)
         except OSError as error:
@@ -99,7 +100,7 @@ class Mesh:
                 raise
             raise DeviceError(error.errno or 0, f"cannot listen on {host}: {error.strerror}") from error
         keep_from_children(self)
-        self.card = MeshPeer(address_of(self._socket), secrets.token_hex(16))
+        self.card = MeshPeer(own_host_port(self._socket), secrets.token_hex(16))
         self.attempts = 0
         """TCP connections that were begun by this side."""
         self._links: dict[int, list[QpLink]] = {}
@@ -109,7 +110,7 @@ class Mesh:
 
     @property
     def rejected(self) -> list[str]:
-        """Reasons why clients were turned away, newest last."""
+        """Reasons for turning clients away, newest last."""
         return list(self._door.rejected) if self._door is not None else []
 
     _door: Door | None = None
@@ -122,7 +123,7 @@ class Mesh:
         Args:
             peers: All other ranks.
             timeout_s: For everything together.
-            check: Called about once in a second; raises when another rank has given up.
+            check: Called about once a second; raises when another rank has given up.
 
         Raises:
             PeerError: a rank refuses, cannot be reached, or belongs to another job; it is named.
@@ -140,7 +141,7 @@ class Mesh:
         self._socket.close()
 
     def close(self) -> None:
-        """Stops listening; links live on."""
+        """Stops listening; links stay open."""
         self._socket.close()
 
     def __enter__(self) -> Self:
@@ -160,7 +161,7 @@ class Mesh:
         self._deadline = deadline
 
         def note() -> None:
-            """Wakes the loop below when there is something for it, not for every rank."""
+            """Wakes the loop below for relevant changes, not for every rank."""
             assert self._door is not None
             if self._failure or self._door.failure or len(self._links) == self._size - 1:
                 changed.set()
@@ -184,7 +185,7 @@ class Mesh:
                 failure = self._failure or self._door.failure
                 if failure is not None:
                     if isinstance(failure, PeerError):
-                        check()  # perhaps it only follows from what another rank has reported
+                        check()  # the failure may be a consequence of another rank's report
                     raise failure
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
@@ -227,19 +228,19 @@ class Mesh:
             free(end, channel, error)
             raise PeerError(f"rank {rank} of {self._job!r} cannot be reached: {error}") from error
         except BaseException as error:
-            # Whoever is cut off because of another rank learns that rank's reason.
+            # A rank that is cut off because of another one learns that one's reason.
             free(end, channel, error if isinstance(error, OpenmrcError) else self._failure)
             raise
 
     def _end(self) -> End:
         return End(
-            self._device, None, self._settings, self._queue, self._lanes, self._domain, path_mtus=self._path_mtus
+            self._device, None, self._settings, self._queue, self._urgent, self._domain, path_mtus=self._path_mtus
         )
 
     async def _greet(self, channel: Channel, hello: Hello) -> None:
         rank = self._checked(hello)
         channel.peer_name = f"rank {rank} at {channel.peer_name}"
-        channel.deadline = self._deadline  # no stranger: it has the token
+        channel.deadline = self._deadline  # authenticated by the token
         self._greeted.add(rank)
         end = self._end()
 
@@ -260,10 +261,10 @@ class Mesh:
             raise
 
     def _checked(self, hello: Hello) -> int:
-        """Rank of a client that belongs here."""
+        """Rank of a client that belongs to this job."""
         member = hello.member
         if member is None or member.job != self._job or not secrets.compare_digest(member.token, self.card.token):
-            raise HandshakeError("only ranks of one job connect here, and it did not show this rank's token")
+            raise HandshakeError("only ranks of this job may connect, and the client did not present this rank's token")
         if member.rank >= self._rank:
             raise HandshakeError(
                 f"rank {member.rank} does not connect to rank {self._rank}: of a pair the lower rank connects"

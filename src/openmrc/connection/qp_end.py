@@ -37,7 +37,8 @@ from .settings import QpSettings
 __all__ = ["Agreed", "End", "offered_region"]
 
 _PLANE_SACK_BYTES = 65536
-# Of profiles: unlike those that a controller would choose. Drawing each took longer than making the profile.
+# Random profile ids, unlikely to equal a controller's. Counting up: drawing each one took longer than creating the
+# profile.
 _profile_ids = itertools.count(secrets.randbits(63))
 
 
@@ -45,7 +46,7 @@ def offered_region(domain: ProtectionDomain, region: Any) -> MemoryRegion | None
     """The region that the peer may write into, registered here unless it already is.
 
     Raises:
-        ConfigError: it is registered, but not for that.
+        ConfigError: it is registered without remote write access.
     """
     if region is None:
         return None
@@ -66,19 +67,19 @@ class Agreed:
 
 
 class End:
-    """One end while it is being set up.
+    """One end during set-up.
 
     Args:
         device: The NIC.
         region: Memory that the peer may write to, or None.
         settings: Of the QPs.
         shared_queue: Completion queue of QPs that are read together; None: the end becomes a `Connection`.
-        lanes: Number of QPs.
-        domain: Of the QPs, unless a region brings its own; None: a new one.
-        path_mtus: Path MTUs by the addresses of a peer, for ends that are set up together; more are added.
+        urgent: One QP for each: whether data of the device's ordinary QPs waits for its data.
+        domain: Of the QPs, unless a region determines it; None: a new one.
+        path_mtus: Path MTUs by the addresses of a peer, shared by ends that are set up together; extended here.
 
     Raises:
-        ConfigError: the region does not let peers write.
+        ConfigError: the region does not allow peers to write.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class End:
         region: Any,
         settings: QpSettings,
         shared_queue: CompletionQueue | None = None,
-        lanes: int = 1,
+        urgent: Sequence[bool] = (False,),
         domain: ProtectionDomain | None = None,
         path_mtus: dict[tuple[str, ...], int] | None = None,
     ) -> None:
@@ -95,10 +96,11 @@ class End:
         self._path_mtus = {} if path_mtus is None else path_mtus
         self.settings = settings
         self.shared_queue = shared_queue
-        self.lanes = lanes
+        self.urgent = tuple(urgent)
+        self.lanes = len(self.urgent)
         self.owns_region = region is not None and not isinstance(region, MemoryRegion)
         if isinstance(region, MemoryRegion):
-            domain = region._pd  # a key is good for QPs of its own domain only
+            domain = region._pd  # a key is valid for QPs of its own domain only
         self.domain: ProtectionDomain = domain or device.open_context().alloc_pd()
         self.region = offered_region(self.domain, region)
         self.qps: list[QueuePair] = []
@@ -110,7 +112,7 @@ class End:
         Raises:
             VerbsError: the device has no room for them.
         """
-        for _ in range(self.lanes):
+        for urgent in self.urgent:
             if self.shared_queue is not None:
                 send_cq = recv_cq = self.shared_queue
             else:
@@ -120,6 +122,7 @@ class End:
                     transport=Transport[transport.upper()],
                     send_wr_max=self.settings.send_wr_max,
                     recv_wr_max=self.settings.recv_wr_max,
+                    urgent=urgent,
                 )
                 qp = self.domain.create_qp(send_cq, recv_cq, attributes=attributes)
             except BaseException:
@@ -136,7 +139,7 @@ class End:
         return tuple(QpEnd(qp_num=qp.qp_num, psn=psn) for qp, psn in zip(self.qps, self._psns, strict=True))
 
     def start(self, theirs: Description, their_qps: Sequence[QpEnd], agreed: Agreed, channel: Channel) -> list[QpLink]:
-        """Takes the QPs to RTS; one link each, of which the first owns the TCP connection."""
+        """Takes the QPs to RTS; returns a link for each, of which the first owns the TCP connection."""
         cc = rules.cc_config(
             self.settings,
             payload_mtu=agreed.payload_mtu,
@@ -194,7 +197,7 @@ class End:
         )
 
     def check_ports(self) -> None:
-        """Refuses to begin when nothing could be sent.
+        """Checks that packets can be sent.
 
         Raises:
             DeviceError: every port of the device is down.
@@ -204,7 +207,7 @@ class End:
             raise DeviceError(0, f"all ports of this side are down: {ports}; check the cables and `ip link`")
 
     def abandon(self) -> None:
-        """Frees everything; for an end that never became a link."""
+        """Releases everything, for an end that never became a link."""
         for qp in self.qps:
             profiles = (qp.ev_profile, qp.cc_profile)
             qp.close()
@@ -262,7 +265,7 @@ class End:
             qp.modify(step)
 
     def _sack_bytes(self, theirs: Description, agreed: Agreed) -> int:
-        if PLANE_SACKS in theirs.capabilities:  # a sender that asks for what it needs
+        if PLANE_SACKS in theirs.capabilities:  # the peer's sender requests SACKs as needed
             return _PLANE_SACK_BYTES
         # Without offloads an acknowledgement costs as much as a packet.
         least = 16384 if self.device.ev_format is EvFormatMode.SRV6 else 4096
@@ -270,7 +273,7 @@ class End:
 
     def _ev_profile(self) -> EvProfile:
         evs_per_port = self.device.evs_per_port
-        # In mode SRV6 EVs are the known paths: with all of them in use each carries the same.
+        # In EV format SRV6 the EVs are the known paths: with all of them in use each carries the same load.
         spare = 0 if self.device.ev_format is EvFormatMode.SRV6 else evs_per_port // 2
         active = self.settings.active_per_port or evs_per_port - spare
         mode, evs = EvProfileMode.AUTO, None

@@ -1,4 +1,4 @@
-"""Idle paths, measured to many peers at the same time: round trips, and the packet sizes that arrive."""
+"""Concurrent measurement of idle paths to many peers: round trips, and the packet sizes that arrive."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["PACKET_SIZES", "IdlePaths", "RoundTrips"]
 
 _LOG = logging.getLogger("openmrc.connection")
 _ROUNDS = 3
-# A full-size packet may be lost to a full queue that small ones still fit into: lowering needs more evidence.
+# A full-size packet may be lost to a full queue that small ones still fit into, so lowering needs more evidence.
 _ROUNDS_SUSPECT = 5
 _TIMEOUT_S = 0.25
-_ROUND_S = _TIMEOUT_S + 0.1  # the device gives a probe up before
+_ROUND_S = _TIMEOUT_S + 0.1  # the device gives a probe up earlier
 _POLL_S = 0.001
 # Below common MTUs (tunnels, Ethernet, jumbo frames of several sizes), in steps of 4.
 PACKET_SIZES = (576, 1280, 1400, 1420, 1448, 1476, 1492, 1500, 2044, 3072, 4168, 6144)
@@ -31,8 +31,8 @@ class IdlePaths:
     """The paths to a peer before data flows.
 
     Args:
-        round_trip_ns: Smallest round trip; None: no path answered, or not asked for.
-        payload_mtu: Largest payload whose packets arrive on every plane that answers; None: not asked for, or unknown.
+        round_trip_ns: Smallest round trip; None: no path answered, or not requested.
+        payload_mtu: Largest payload whose packets arrive on every plane that answers; None: not requested, or unknown.
     """
 
     round_trip_ns: int | None
@@ -40,7 +40,7 @@ class IdlePaths:
 
 
 class _Probe(NamedTuple):
-    """One probe to send: the port, and the packet size; 0: as small as it is."""
+    """One probe to send: the port, and the packet size; 0: minimum size."""
 
     port: int
     packet_bytes: int
@@ -51,10 +51,10 @@ class _Round:
     """Probes to one peer that were sent together.
 
     Args:
-        over: Done when all are answered or given up.
-        deadline: When the rest is given up, by the monotonic clock.
+        over: Set when all are answered or given up.
+        deadline: End of the wait, by the monotonic clock.
         sent: Probe of each request.
-        found: Round trips of those that were answered.
+        found: Round trips of the answered ones.
     """
 
     over: asyncio.Future[None]
@@ -64,7 +64,7 @@ class _Round:
     _taken: int = 0
 
     def take(self, request: int, trip_ns: int | None) -> None:
-        """Notes the answer to a request; None: the device has given it up."""
+        """Records the answer to a request; None: the device has given it up."""
         if trip_ns is not None:
             self.found[self.sent[request]] = trip_ns
         self._taken += 1
@@ -72,13 +72,14 @@ class _Round:
             self.end()
 
     def end(self) -> None:
-        """Those that came count."""
+        """Ends the round with the answers so far."""
         if not self.over.done():
             self.over.set_result(None)
 
 
 class RoundTrips:
-    """Measures with EV probes, which need no QP. One task reads the answers for all peers: they have no descriptor.
+    """Measures with EV probes, which need no QP. A single task reads the answers for all peers, since probes have no
+    descriptor.
 
     Args:
         device: Sends the probes.
@@ -95,16 +96,16 @@ class RoundTrips:
     async def measure(
         self, peer: Peer, peer_name: str, *, with_round_trip: bool = True, payload_mtu: int | None = None
     ) -> IdlePaths:
-        """Sends a few probes on every port, one of them as large as a data packet, and lowers the payload if need be.
+        """Sends a few probes on every port, one of them as large as a data packet, and lowers the payload if necessary.
 
-        Interfaces and routes may promise more than a switch on the way forwards. Small probes are then answered and
-        full packets are not, without any error; sizes below are tried until the largest that arrives is known.
+        A switch on the path may forward less than interfaces and routes promise. Small probes are then answered and
+        full packets are lost without any error; smaller sizes are tried until the largest that arrives is known.
 
         Args:
-            peer: Its ports; the peer must know this device already, or it does not answer.
-            peer_name: For the log, which has a warning when no path answers or the payload is lowered.
+            peer: Its ports; it answers only if it knows this device already.
+            peer_name: For the log, which has a warning if no path answers or the payload is lowered.
             with_round_trip: Measure the round trip.
-            payload_mtu: Payload to be tried; None: the peer does not answer padded probes.
+            payload_mtu: Payload to test; None: the peer does not answer padded probes.
         """
         if not with_round_trip and payload_mtu is None:
             return IdlePaths(None, None)
@@ -123,12 +124,14 @@ class RoundTrips:
         return IdlePaths(round_trip_ns, self._payload(found, full, peer, payload_mtu))
 
     def _suspects(self, found: dict[_Probe, int], full: int) -> list[int]:
-        """Ports where small probes are answered and full ones are not."""
+        """Ports on which small probes are answered and full ones are not."""
         ports = self._first_of_port if full else ()
         return [port for port in ports if (port, 0) in found and (port, full) not in found]
 
     def _probes(self, found: dict[_Probe, int], full: int) -> list[_Probe]:
-        """The small ones first, which measure the round trip; then full ones, before the queue has others in it."""
+        """Probes of a round: small ones first, which measure the round trip; then full ones, while the queues are still
+        empty.
+        """
         ports = list(self._first_of_port)
         probes = [_Probe(port, 0) for port in ports]
         if full:
@@ -141,7 +144,7 @@ class RoundTrips:
         for port in self._suspects(found, full):
             largest = max(probe.packet_bytes for probe in found if probe.port == port)
             if largest == 0 or lowered is None:
-                continue  # nothing padded arrives: no path MTU is that small
+                continue  # no padded probe arrives: a path MTU cannot be that small
             lowered = min(lowered, payload_mtu_for(largest, self._device.ports[0].version, None, lowered))
             _LOG.warning(
                 "packets of %d bytes do not arrive on plane %d (%s to %s), those of %d bytes do, though the MTU of the "
@@ -160,7 +163,7 @@ class RoundTrips:
         )  # fmt: skip
 
     async def _round(self, peer: int, probes: Sequence[_Probe]) -> dict[_Probe, int]:
-        """Round trips of those probes that are answered."""
+        """Round trips of the answered probes."""
         loop = asyncio.get_running_loop()
         asked = _Round(loop.create_future(), time.monotonic() + _ROUND_S)
         try:
@@ -179,7 +182,7 @@ class RoundTrips:
         return asked.found
 
     async def _read(self) -> None:
-        """Hands answers to their rounds, and ends those that have waited for too long."""
+        """Passes answers to their rounds, and ends rounds after their deadline."""
         try:
             while self._waiting:
                 for request, answer in self._device.controller.take_answers(self._waiting).items():

@@ -1,4 +1,4 @@
-"""Settings of a connection: what may be chosen, and what is chosen when nothing is."""
+"""Settings of a connection, and the defaults derived for those that are not set."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["QpSettings"]
 HEADER_BYTES_MAX = 44  # BTH, METH, TSETH, RETH, ImmDt and ICRC: the longest data packet
 PAYLOAD_MTU_STANDARD_MAX = 4096
 PAYLOAD_MTU_MAX = 8192
-_RATE_BPS_UNKNOWN = 40_000_000_000  # a port whose interface does not tell its speed: loopback, veth
-_BASE_RTT_NS_MIN = 100_000  # two threads have to be woken for an answer, on any machine
+_RATE_BPS_UNKNOWN = 40_000_000_000  # a port whose interface does not report its speed: loopback, veth
+_BASE_RTT_NS_MIN = 100_000  # an answer requires waking two threads, on any machine
 EXPONENTIAL_RETRIES = 10
 RETRIES_FOR_EVER = 25
 _SILENCE_S_MIN = 10.0
@@ -32,7 +32,7 @@ _RETRY_S_MAX = _RETRY_UNIT_S * (1 << 24)
 
 
 class QpSettings(QpSettingsFields):
-    """Settings of a connection's QPs. Everything has a default that works; None: found when connecting.
+    """Settings of a connection's QPs. Every default works; None: determined when connecting.
 
     Raises:
         ConfigError: naming the field, its value and what is allowed.
@@ -42,11 +42,11 @@ class QpSettings(QpSettingsFields):
 
     @property
     def chosen_exponential_retries(self) -> int:
-        """Timeouts at doubling intervals."""
+        """Number of timeouts at doubling intervals."""
         return EXPONENTIAL_RETRIES if self.exponential_retries is None else self.exponential_retries
 
     def path_signal(self, device: Device) -> PathSignal:
-        """How congestion shows to QPs of this device."""
+        """Path signal for QPs of this device."""
         if self.signal != "auto":
             return PathSignal[self.signal.upper()]
         made_for_mrc = device.paths is not None or self.trimming or self.controller != "nscc"
@@ -60,23 +60,23 @@ class QpSettings(QpSettingsFields):
 
     @property
     def retry_s(self) -> float | None:
-        """How long a QP retries without an answer; None: for ever."""
+        """Time for which a QP retries without an answer; None: no limit."""
         return retry_s(self.timeout_exponent, self.linear_retries, self.chosen_exponential_retries)
 
     @property
     def silence_s(self) -> float | None:
-        """How long a peer may be silent, also when nothing is sent to it, before it counts as gone; None: for ever."""
+        """Silence after which a peer counts as gone, also if nothing is sent to it; None: no limit."""
         return None if self.retry_s is None else max(self.retry_s, _SILENCE_S_MIN)
 
     @property
     def transports(self) -> list[str]:
-        """What this side can do, best first."""
+        """Supported transports, best first."""
         return ["mrc", "rc"] if self.transport == "auto" else [self.transport]
 
 
-@lru_cache(64)  # every connection of a job asks, for the same settings
+@lru_cache(64)  # every connection of a job calls this with the same settings
 def retry_s(timeout_exponent: int, linear_retries: int, exponential_retries: int) -> float | None:
-    """How long a QP with these settings retries without an answer; None: for ever."""
+    """Time for which a QP with these settings retries without an answer; None: no limit."""
     if exponential_retries >= RETRIES_FOR_EVER:
         return None
     first_s = _RETRY_UNIT_S * (1 << timeout_exponent)
@@ -94,7 +94,7 @@ def retries_for(timeout_s: float, settings: QpSettings) -> int:
 
 
 def payload_mtu_for(path_mtu_bytes: int, ip_version: int, wanted: int | None, most: int) -> int:
-    """Payload that fits the path, `most` at most, or `wanted` if that fits.
+    """Payload that fits the path, at most `most`; or `wanted` if that fits.
 
     Raises:
         ConfigError: `wanted` does not fit the path.
@@ -111,7 +111,9 @@ def packet_bytes_for(payload_mtu: int, ip_version: int) -> int:
 
 
 def port_rate_bps(port: Port) -> int:
-    """What the port was given or its interface's driver tells, whichever is less; where neither is known, a guess."""
+    """The configured rate or the one reported by the interface's driver, whichever is less; a default if neither is
+    known.
+    """
     known = [] if port.rate_bps is None else [port.rate_bps]
     if port.interface is not None:
         try:
@@ -124,15 +126,15 @@ def port_rate_bps(port: Port) -> int:
 
 
 def rate_of(device: Device, settings: QpSettings) -> int:
-    """All ports together."""
+    """Sum over all ports."""
     return settings.rate_bps or sum(port_rate_bps(port) for port in device.ports)
 
 
 def base_rtt_ns_of(settings: QpSettings, measured_ns: int | None, paths: Paths | None = None) -> int:
-    """What the congestion control takes for an idle round trip.
+    """Idle round trip for the congestion control.
 
-    Twice what an idle path shows: with traffic, answers also wait for whole bursts to be read and written. What a path
-    file says counts where it is more: probes are short, and full packets take their time on slow links.
+    Twice the measured idle value: with traffic, answers also wait for whole bursts to be read and written. The value of
+    a path file takes precedence if larger: probes are short, and full packets take longer on slow links.
     """
     if settings.base_rtt_us is not None:
         return settings.base_rtt_us * 1000
@@ -145,8 +147,8 @@ def cc_config(
 ) -> CcConfig:
     """Parameters for the congestion control.
 
-    The window stays within a third of the peer's socket buffers: the kernel charges more for a datagram than its bytes,
-    and what does not fit is lost.
+    The window stays within a third of the peer's socket buffers: the kernel accounts more for a datagram than its
+    bytes, and datagrams beyond the buffer are lost.
     """
     bdp_bytes = rate_bps * base_rtt_ns // 8_000_000_000
     floor_bytes = 16 * payload_mtu

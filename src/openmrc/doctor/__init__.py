@@ -1,4 +1,4 @@
-"""What a host offers to a device, and what to change: see `examine`."""
+"""Suitability of a host for a device, and recommended changes: see `examine`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `openmrc testbed` needs: namespaces, a kernel that shifts uSIDs, and for the data plane clang and libbpf."""
+"""Requirements of `openmrc testbed`: namespaces, a kernel that shifts uSIDs, clang and libbpf for the data plane."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REFUSALS = (
 
 
 def check_namespaces(host: Host, facts: NamespaceFacts) -> Finding:
-    """Whether this user can make network namespaces, as they are or inside a user namespace."""
+    """Permission of this user to create network namespaces, directly or inside a user namespace."""
     numbers = {"namespaces": facts.made, "user_namespace": facts.by_user}
     if facts.made:
         how = ", inside a user namespace: a bed without data plane" if facts.by_user else ""
@@ -40,7 +40,7 @@ def check_namespaces(host: Host, facts: NamespaceFacts) -> Finding:
 
 
 def check_kernel(facts: NamespaceFacts) -> Finding | None:
-    """Whether the kernel can be a switch of the bed; None: without namespaces nobody knows."""
+    """Support of the kernel for the switches of a test bed; None if there are no namespaces to try it in."""
     if not facts.made:
         return None
     numbers = {"veth": facts.links, "seg6local": facts.seg6local, "next_csid": facts.next_csid}
@@ -56,7 +56,7 @@ def check_kernel(facts: NamespaceFacts) -> Finding | None:
 
 
 def has_library(name: str = _LIBRARY) -> bool:
-    """Whether a shared library can be loaded."""
+    """True if a shared library can be loaded."""
     try:
         ctypes.CDLL(name)
     except OSError:
@@ -70,7 +70,7 @@ def check_data_plane(
     has: Callable[[str], bool] = has_library,
     program_of_wheel: Path = _PROGRAM_OF_WHEEL,
 ) -> Iterator[Finding]:
-    """The programs and rights that marking and trimming take; without them a bed has plain queues."""
+    """Programs and privileges for marking and trimming; without them a test bed has plain queues."""
     for program, package, effect in (
         ("ip", "iproute2", "no test bed"),
         ("clang", "clang", "plain queues, which neither mark nor trim"),
@@ -96,7 +96,9 @@ def check_data_plane(
         sentence = "This user may not load eBPF programs: plain queues, which neither mark nor trim."
         yield Finding(_GROUP, "eBPF", Verdict.OPTIONAL, sentence, "sudo openmrc testbed up FABRIC.yaml", numbers)
     else:
-        yield Finding(_GROUP, "eBPF", Verdict.OK, f"{_LIBRARY} is there, and programs may be loaded.", numbers=numbers)
+        yield Finding(
+            _GROUP, "eBPF", Verdict.OK, f"{_LIBRARY} is installed, and programs may be loaded.", numbers=numbers
+        )
 
 
 def _may_load(host: Host) -> bool:

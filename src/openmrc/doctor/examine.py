@@ -1,4 +1,4 @@
-"""All checks of a host, in the order in which a person reads them."""
+"""All checks of a host, in order of presentation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import resource
 from collections.abc import Iterator, Sequence
 
 from openmrc.doctor import bed, machine, ports, sockets, srv6
-from openmrc.doctor.ethtool import features
 from openmrc.doctor.finding import Finding, Report
 from openmrc.doctor.firewall import check_firewall, read_rules
 from openmrc.doctor.host import Host
@@ -16,22 +15,23 @@ from openmrc.doctor.peer import check_peer, parse_peer, probe_peer
 from openmrc.doctor.peer_load import check_load, load_peer
 from openmrc.doctor.self_test import check_self_test, run_self_test
 from openmrc.doctor.socket_probe import probe_sockets
+from openmrc.linux.ethtool import features
 from openmrc.verbs.interfaces import ChosenPorts, Interface, choose_ports, list_interfaces
 
 __all__ = ["examine"]
 
 
 def examine(wanted: str | None = None, peer: str | None = None) -> Report:
-    """What this host offers to a device, and what to change. Changes nothing itself; takes one to three seconds,
-    with a peer three to six more.
+    """Examines the suitability of this host for a device. Changes nothing; takes one to three seconds, with a peer
+    three to six more.
 
     Args:
-        wanted: Ports of the device, as `choose_ports` takes them; None: all suitable interfaces.
-        peer: Addresses of another host's device, one per plane, separated by commas; None: no questions to others.
+        wanted: Ports of the device, as for `choose_ports`; None: all suitable interfaces.
+        peer: Addresses of another host's device, one per plane, separated by commas; None: no probes of other hosts.
 
     Raises:
-        ConfigError: the ports or the peer are not what they should be.
-        DeviceError: the kernel does not tell its interfaces.
+        ConfigError: the ports or the peer are invalid.
+        DeviceError: the kernel does not list its interfaces.
     """
     known = list_interfaces()
     chosen = choose_ports(wanted, field="--ports", interfaces=known)

@@ -1,4 +1,4 @@
-"""What an examination of the host found: one sentence each, and what to do about it."""
+"""Findings of an examination of the host: one sentence each, with a remedy."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ Value = int | float | str | bool | None
 
 
 class Verdict(Enum):
-    """How good it is, from good to bad."""
+    """Rating of a finding, from good to bad."""
 
     OK = "ok"
     OPTIONAL = "optional"
-    """Not there, and missed only by who wants what the sentence names."""
+    """Missing, but needed only for the feature in the sentence."""
     UNKNOWN = "not known"
-    """Could not be read here; the sentence says what that leaves open."""
+    """Not readable here; the sentence explains the consequence."""
     IMPROVABLE = "could be better"
     BROKEN = "broken"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing about this host.
+    """One property of this host.
 
     Args:
         group: Heading it belongs under.
-        name: What it is about, in a word or two.
-        verdict: How good it is.
-        sentence: What was found and what follows from it.
-        command: What to type to change it; None: nothing to change, or not by a command.
-        numbers: What was measured or read, units in the keys.
+        name: Subject in one or two words.
+        verdict: Its rating.
+        sentence: The finding and its consequence.
+        command: Command that changes it; None: no change needed, or not possible by a command.
+        numbers: Measured or read values, units in the keys.
     """
 
     group: str
@@ -49,7 +49,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All findings, the host's interfaces, and the ports a device would have."""
+    """All findings, the host's interfaces, and the ports recommended for a device."""
 
     chosen: ChosenPorts
     interfaces: Sequence[Interface]
@@ -57,7 +57,7 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all."""
+        """The worst rating of all findings."""
         order = list(Verdict)
         return max((finding.verdict for finding in self.findings), key=order.index, default=Verdict.OK)
 

@@ -1,4 +1,4 @@
-"""Whether this host's own packet filter lets UDP port 4791 in. What is on the way cannot be seen from here."""
+"""Check that this host's own packet filter accepts UDP port 4791. Filters on the path are invisible from here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REFUSES = re.compile(r"policy drop|^\s*(?:counter [^\n]*)?(?:drop|reject\b[^\n]
 
 
 def read_rules() -> dict[str, str | None]:
-    """The rules by the tool that prints them; None for a tool that refuses, as they all do ordinary users."""
+    """The rules, printed by the tool; None if the tool refuses, as all do for ordinary users."""
     found: dict[str, str | None] = {}
     for tool, command in _COMMANDS:
         if shutil.which(command[0]) is None:
@@ -41,7 +41,7 @@ def read_rules() -> dict[str, str | None]:
 
 
 def check_firewall(rules: Mapping[str, str | None]) -> Finding:
-    """Whether a filter on input refuses what no rule allows, and no rule names the port."""
+    """Detects an input filter that drops by default without a rule for the port."""
     for tool, text in rules.items():
         command = None if text is None else _closed(tool, text)
         if command is not None and text is not None and _PORT not in text:
@@ -60,7 +60,7 @@ def check_firewall(rules: Mapping[str, str | None]) -> Finding:
 
 
 def _closed(tool: str, text: str) -> str | None:
-    """Command that opens the port; None: input is open."""
+    """Command that opens the port; None if input is open."""
     if tool == "iptables":
         shut = re.search(r"^:INPUT DROP|^-A INPUT -j (?:REJECT|DROP)", text, re.MULTILINE)
         return _OPEN[tool] if shut else None

@@ -1,4 +1,4 @@
-"""Files of /proc and /sys, below a root that need not be the machine's own."""
+"""Files of /proc and /sys, below a root that may differ from the machine's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Host"]
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Where the checks read what the kernel says.
+    """Source of the kernel's values for the checks.
 
     Args:
         root: Folder that holds `proc`, `sys` and `etc`.
@@ -22,7 +22,7 @@ class Host:
     processors: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
 
     def text(self, path: str) -> str | None:
-        """The file's text without white space around it; None: it is not there or not for us."""
+        """The file's text without surrounding white space; None if it is missing or not readable."""
         try:
             return (self.root / path).read_text(encoding="utf-8", errors="replace").strip()
         except OSError:

@@ -1,4 +1,4 @@
-"""Processors, clock and open files: what a device's thread and its sockets need of the machine."""
+"""Processors, clock and open files: the needs of a device's thread and sockets."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _CGROUP_1, _CGROUP_2 = "sys/fs/cgroup/cpu", "sys/fs/cgroup"
 _QUICK_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "timebase", "riscv_clocksource"}
 _EVS_PER_PORT = 64
 _EVS_MAX = 1024
-_FILES_BESIDE = 256  # the program's own, and one TCP connection per handshake
+_FILES_BESIDE = 256  # for the program itself, and one TCP connection per handshake
 
 
 def check_processors(host: Host) -> Finding:
-    """Whether the device's thread and the application have a processor each."""
+    """Checks that the device's thread and the application have a processor each."""
     cores = len(host.processors)
     known, quota = _quota(host)
     usable = cores if quota is None else min(cores, quota)
@@ -33,7 +33,7 @@ def check_processors(host: Host) -> Finding:
 
 
 def _quota(host: Host) -> tuple[bool, float | None]:
-    """Whether the control groups can be read, and the processors' worth of time that they grant; None: no limit."""
+    """True if the control groups are readable, and the processors' worth of time that they grant; None: no limit."""
     limits: list[float] = []
     known = False
     for folder in _control_groups(host):
@@ -50,7 +50,7 @@ def _quota(host: Host) -> tuple[bool, float | None]:
 
 
 def _control_groups(host: Host) -> list[str]:
-    """Folders of the own control group (version 2) and of those above it, whose limits hold as well."""
+    """Folders of the process's control group (version 2) and of its ancestors, whose limits apply, too."""
     lines = (host.text("proc/self/cgroup") or "").splitlines()
     own = next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
     parts = [part for part in own.split("/") if part not in ("", "..")]
@@ -58,7 +58,7 @@ def _control_groups(host: Host) -> list[str]:
 
 
 def check_clock(host: Host) -> Finding:
-    """Whether the kernel's clock can be read without a system call, as is done for every burst of packets."""
+    """Checks that the kernel's clock can be read without a system call, as for every burst of packets."""
     folder = "sys/devices/system/clocksource/clocksource0"
     current = host.text(f"{folder}/current_clocksource")
     available = (host.text(f"{folder}/available_clocksource") or "").split()
@@ -75,7 +75,7 @@ def check_clock(host: Host) -> Finding:
 
 
 def check_files(ports: int, limit: int) -> Finding:
-    """Whether the process may open the device's sockets: one per EV (64 a port), one per port to receive on."""
+    """Checks that the process may open the device's sockets: one per EV (64 per port), one per port to receive on."""
     evs = min(_EVS_PER_PORT, _EVS_MAX // ports)
     sockets = ports * (evs + 1)
     numbers = {"open_files_limit": limit, "sockets_per_device": sockets}

@@ -1,6 +1,6 @@
-"""Tries out what a test bed needs of the kernel, in a network namespace that goes with this process.
+"""Tests the kernel features of a test bed, in a network namespace that ends with this process.
 
-A program of its own, as a process can only leave its namespaces for good: prints one JSON object of `NamespaceFacts`.
+A separate program, since a process can only leave its namespaces for good: prints one JSON object of `NamespaceFacts`.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass, replace
 
+from openmrc.linux import netlink
+from openmrc.linux.netlink import attribute
+
 __all__ = ["NamespaceFacts", "probe_namespace"]
 
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
-_REQUEST_ACK = 0x5
-_CREATE_EXCLUSIVE = 0x600
 _RTM_NEWLINK = 16
 _RTM_NEWROUTE = 24
 _RTM_GETROUTE = 26
-_DUMP = 0x301
 _NESTED = 0x8000
 _INDEX = 10
 _IFF_UP = 1
-_HEADER = struct.Struct("=IHHII")
 _LINK = struct.Struct("=BxHiII")
 _ROUTE = struct.Struct("=BBBBBBBBI")
 _SEG6_LOCAL = 7
@@ -39,15 +38,15 @@ _USID = socket.inet_pton(socket.AF_INET6, "fcbb:bb00:1::")
 
 @dataclass(frozen=True, slots=True)
 class NamespaceFacts:
-    """What worked, in this order; what follows a failure was not tried.
+    """Results of the tests, in this order; tests after a failure were skipped.
 
     Args:
-        made: A network namespace could be made.
-        by_user: It took a user namespace: this process may not do it as it is.
-        links: A veth pair could be made in it.
-        seg6local: A route with an SRv6 action was taken.
-        next_csid: And it shifts uSIDs.
-        reason: What the kernel said at the first failure.
+        made: A network namespace could be created.
+        by_user: It required a user namespace, for lack of privileges.
+        links: A veth pair could be created in it.
+        seg6local: A route with an SRv6 action was accepted.
+        next_csid: The route shifts uSIDs.
+        reason: The kernel's error at the first failure.
     """
 
     made: bool = False
@@ -59,7 +58,7 @@ class NamespaceFacts:
 
 
 def probe_namespace() -> NamespaceFacts:
-    """Runs this module as a program; nothing of it is left afterwards."""
+    """Runs this module as a program, which leaves nothing behind."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", __spec__.name if __name__ == "__main__" else __name__],
@@ -71,7 +70,7 @@ def probe_namespace() -> NamespaceFacts:
 
 
 def main() -> None:
-    """Leaves this process's namespaces, tries, and prints what worked."""
+    """Leaves this process's namespaces, runs the tests, and prints the results."""
     sys.stdout.write(json.dumps(asdict(_tried())))
 
 
@@ -105,55 +104,37 @@ def _unshare(what: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _attribute(kind: int, value: bytes) -> bytes:
-    return struct.pack("=HH", len(value) + 4, kind) + value + bytes(-len(value) % 4)
-
-
 def _veth() -> bytes:
-    details = _attribute(1, b"veth\0")
-    return _LINK.pack(0, 0, _INDEX, _IFF_UP, _IFF_UP) + _attribute(3, b"try0\0") + _attribute(18, details)
+    details = attribute(1, b"veth\0")
+    return _LINK.pack(0, 0, _INDEX, _IFF_UP, _IFF_UP) + attribute(3, b"try0\0") + attribute(18, details)
 
 
 def _shifting_route() -> bytes:
     """`fcbb:bb00:1::/48 encap seg6local action End flavors next-csid lblen 32 nflen 16 dev try0`."""
-    flavors = _attribute(1, struct.pack("=I", _NEXT_CSID)) + _attribute(2, b"\x20") + _attribute(3, b"\x10")
-    action = _attribute(1, struct.pack("=I", 1)) + _attribute(_FLAVORS | _NESTED, flavors)
+    flavors = attribute(1, struct.pack("=I", _NEXT_CSID)) + attribute(2, b"\x20") + attribute(3, b"\x10")
+    action = attribute(1, struct.pack("=I", 1)) + attribute(_FLAVORS | _NESTED, flavors)
     attributes = (
-        _attribute(1, _USID)
-        + _attribute(4, struct.pack("=I", _INDEX))
-        + _attribute(21, struct.pack("=H", _SEG6_LOCAL))
-        + _attribute(22 | _NESTED, action)
+        attribute(1, _USID)
+        + attribute(4, struct.pack("=I", _INDEX))
+        + attribute(21, struct.pack("=H", _SEG6_LOCAL))
+        + attribute(22 | _NESTED, action)
     )
     main_table, static, universe, unicast = 254, 4, 0, 1
     return _ROUTE.pack(socket.AF_INET6, 48, 0, 0, main_table, static, universe, unicast, 0) + attributes
 
 
 def _change(link: socket.socket, kind: int, body: bytes) -> None:
-    flags = _REQUEST_ACK | _CREATE_EXCLUSIVE
-    link.send(_HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body)
-    error = -struct.unpack_from("=i", link.recv(1 << 16), _HEADER.size)[0]
-    if error:
-        raise OSError(error, os.strerror(error))
+    link.send(netlink.encoded(kind, netlink.REQUEST | netlink.ACK | netlink.CREATE | netlink.EXCL, body))
+    for received in netlink.messages(link.recv(1 << 16)):
+        if error := netlink.error_number(received.body):
+            raise OSError(error, os.strerror(error))
 
 
 def _shifts(link: socket.socket) -> bool:
-    """Whether the route has kept its flavors: kernels that do not know them drop them silently."""
-    body = _ROUTE.pack(socket.AF_INET6, 0, 0, 0, 0, 0, 0, 0, 0)
-    link.send(_HEADER.pack(_HEADER.size + len(body), _RTM_GETROUTE, _DUMP, 2, 0) + body)
+    """True if the route has kept its flavors: kernels without next-csid drop them silently."""
+    routes = netlink.dump(link, _RTM_GETROUTE, _ROUTE.pack(socket.AF_INET6, 0, 0, 0, 0, 0, 0, 0, 0))
     wanted = struct.pack("=HH", 8, 1) + struct.pack("=I", _NEXT_CSID)
-    return any(wanted in message for message in _dumped(link) if _USID in message)
-
-
-def _dumped(link: socket.socket) -> list[bytes]:
-    found: list[bytes] = []
-    while True:
-        data = link.recv(1 << 17)
-        while len(data) >= _HEADER.size:
-            length, kind, *_rest = _HEADER.unpack_from(data)
-            if kind == 3 or length < _HEADER.size:  # NLMSG_DONE
-                return found
-            found.append(data[:length])
-            data = data[length + 3 & ~3 :]
+    return any(wanted in route.body for route in netlink.messages(routes) if _USID in route.body)
 
 
 if __name__ == "__main__":

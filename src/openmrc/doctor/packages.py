@@ -1,4 +1,4 @@
-"""Optional packages, and what each unlocks."""
+"""Optional packages, and the features that depend on each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPTIONAL = (
     ("matplotlib", "report", "pictures in reports of `openmrc demo` and `openmrc sim`"),
     ("polars", "sim", "tables of simulations as data frames"),
     ("pyarrow", "sim", "tables of simulations as Parquet files"),
-    ("numba", "numba", "policies of your own, compiled"),
+    ("numba", "numba", "compiled custom policies"),
     ("pyroute2", "testbed", "`openmrc testbed`: fabrics of network namespaces"),
 )
 
@@ -32,7 +32,7 @@ def _version(package: str) -> str | None:
 def check_packages(
     version_of: Callable[[str], str | None] = _version, which: Callable[[str], str | None] = shutil.which
 ) -> Iterator[Finding]:
-    """One finding per optional package, and with torch one for the compiler that its backend takes."""
+    """One finding per optional package, and with torch one for the compiler that its backend needs."""
     for package, extra, unlocks in _OPTIONAL:
         found = version_of(package)
         if found is None:

@@ -1,4 +1,4 @@
-"""Whether another host's device answers, plane by plane: what firewalls and cables in between let through."""
+"""Probes of another host's device, plane by plane, through the firewalls and cables in between."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _UDP_PORT = 4791
 
 @dataclass(frozen=True, slots=True)
 class PlaneAnswer:
-    """What came back of one probe per EV on one plane.
+    """Answers to one probe per EV on one plane.
 
     Args:
         plane: Number of the port.
         local: Its address.
         remote: The peer's.
         probed: EVs tried, each with one packet.
-        answered: EVs that an answer came for.
-        marked: Answers that said that the fabric had marked the probe (ECN).
+        answered: EVs with an answer.
+        marked: Answers to probes that the fabric had marked (ECN).
         round_trip_us: Median; None: no answer.
-        path_mtu_bytes: Largest packet as far as this host's kernel knows; None: it knows no route.
+        path_mtu_bytes: Largest packet according to this host's kernel; None: it has no route.
         full_bytes: Size of the largest packets that a queue pair would send; None: as above.
-        arriving_bytes: Largest size, up to that, that an answer of the same size came for; None: the peer does not
-            answer padded probes.
+        arriving_bytes: Largest size, up to that, with an answer of the same size; None: the peer does not answer padded
+            probes.
         interface: Of the local address, if known.
-        error: What the operating system refused.
+        error: Refusal by the operating system.
     """
 
     plane: int
@@ -59,7 +59,7 @@ class PlaneAnswer:
 
 
 def parse_peer(text: str, ports: Sequence[Port], field: str = "--peer") -> list[str]:
-    """Addresses of a peer, one per plane, in the order of the ports; fewer than there are ports will do.
+    """Addresses of a peer, one per plane, in the order of the ports; fewer than there are ports are allowed.
 
     Raises:
         ConfigError: not numeric addresses, another family than the ports', or more of them than ports.
@@ -79,9 +79,10 @@ def parse_peer(text: str, ports: Sequence[Port], field: str = "--peer") -> list[
 
 
 def probe_peer(ports: Sequence[Port], addresses: Sequence[str], *, udp_port: int = _UDP_PORT) -> list[PlaneAnswer]:
-    """Asks the peer's device at `addresses`, one per plane; needs no connection and half a second per silent plane.
+    """Probes the peer's device at `addresses`, one per plane; requires no connection, and half a second per silent
+    plane.
 
-    Only a device with `answer_strangers` answers, as that of `openmrc perf serve` does.
+    Only a device with `answer_strangers` answers, such as that of `openmrc perf serve`.
     """
     pairs = zip(ports, addresses, strict=False)
     return [_probe(plane, port, address, udp_port) for plane, (port, address) in enumerate(pairs)]
@@ -158,7 +159,7 @@ def _probe(plane: int, port: Port, address: str, udp_port: int) -> PlaneAnswer:
 
 
 def _largest_arriving(device: Device, peer: Peer, full: int) -> int | None:
-    """Largest size, of `full` and common ones below, that an answer of the same size comes for."""
+    """Largest size, of `full` and common ones below, with an answer of the same size."""
     ev, controller = device.evs()[0][0], device.controller
     sizes = [full, *(size for size in PACKET_SIZES if size < full)]
     largest: int | None = None

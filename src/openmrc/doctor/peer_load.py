@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 
 from openmrc.doctor.finding import Finding, Value, Verdict
 from openmrc.errors import OpenmrcError
-from openmrc.live.perf import PerfClient
-from openmrc.live.perf_wire import DEFAULT_PORT, PerfOptions
-from openmrc.live.plane_watch import PlaneReport
+from openmrc.runs.perf.client_server import PerfClient
+from openmrc.runs.perf.messages import DEFAULT_PORT, PerfOptions
+from openmrc.runs.perf.plane_watch import PlaneReport
 from openmrc.units import format_rate
 from openmrc.verbs import Port
 
@@ -18,26 +18,26 @@ __all__ = ["PeerLoad", "check_load", "load_peer", "marks"]
 _GROUP = "peer under load"
 _SECONDS = 1.0
 _MESSAGE_BYTES = 1 << 16
-_DEPTH = 32  # 2 MiB outstanding: several times what four planes of 500 Mb/s hold with their queues
+_DEPTH = 32  # 2 MiB outstanding: several times the capacity of four planes of 500 Mb/s with their queues
 _DIAL_S = 2.0
 _UDP_PORT = 4791
-# A switch whose queue was never longer has had no reason to mark.
+# A shorter queue is no evidence: the switch had no reason to mark.
 _QUEUE_US_MIN = 500.0
 _LOST_SHARE_MAX = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class PeerLoad:
-    """A stream over all planes at once, a second after it began.
+    """A stream over all planes at once, one second after its start.
 
     Args:
-        payload_mtu: What the two ends agreed on; 0: nothing was measured.
+        payload_mtu: Negotiated payload; 0: no measurement.
         average_gbps: Payload that arrived.
         retransmitted_share: Packets sent again, of all packets.
         ecn_marks: Marks on all planes.
-        planes: One report per plane; empty where planes are not controlled one by one.
-        warm_up: The same for the second before, in which the speeds are found and queues fill.
-        error: Why nothing was measured.
+        planes: One report per plane; empty if planes are not controlled one by one.
+        warm_up: The same for the second before, in which the rates are found and queues fill.
+        error: Reason for the lack of a measurement.
     """
 
     payload_mtu: int = 0
@@ -55,10 +55,10 @@ def load_peer(
     """Writes to `openmrc perf serve` on the peer for two seconds, of which the second one counts.
 
     Args:
-        ports: Of this host, as many as there are addresses or more.
-        addresses: Of the peer, one per plane; the server is looked for at each in turn.
-        udp_port: Of the device here.
-        tcp_port: Where the server listens.
+        ports: Of this host, at least as many as there are addresses.
+        addresses: Of the peer, one per plane; the server is tried at each in turn.
+        udp_port: Of the local device.
+        tcp_port: On which the server listens.
     """
     options = PerfOptions(duration_s=_SECONDS, depth=_DEPTH)
     error: OpenmrcError | OSError | None = None
@@ -86,7 +86,7 @@ def load_peer(
 
 
 def marks(reports: Sequence[PlaneReport]) -> bool | None:
-    """Whether a plane marks congestion, by its reports one after the other; None: its queue was never long."""
+    """True if a plane marks congestion, judged by consecutive reports; None: its queue was never long."""
     if any(one.marking for one in reports):
         return True
     full = any(one.acked_packets and (one.queue_delay_max_us >= _QUEUE_US_MIN or one.lost_packets) for one in reports)
@@ -97,8 +97,8 @@ def check_load(load: PeerLoad, addresses: Sequence[str]) -> Iterator[Finding]:
     """One finding for the stream and one per plane.
 
     Args:
-        load: What was measured.
-        addresses: Of the peer, for the command to type there.
+        load: The measurement.
+        addresses: Of the peer, for the command to run there.
     """
     if load.error:
         sentence = f"Speed, queues and marks were not measured: {load.error}."
@@ -113,7 +113,7 @@ def check_load(load: PeerLoad, addresses: Sequence[str]) -> Iterator[Finding]:
     }
     sentence = (
         f"{format_rate(round(load.average_gbps * 1e9))} of payload over all planes at once, {load.payload_mtu:,} bytes "
-        f"in a packet; {load.retransmitted_share:.2%} of the packets were sent again."
+        f"in a packet; {load.retransmitted_share:.2%} of the packets were retransmitted."
     )
     if not load.planes:
         sentence += f" {load.ecn_marks:,} packets were marked (ECN). Planes are not controlled one by one here."

@@ -1,13 +1,13 @@
-"""The interfaces that would be a device's ports: their MTU, offloads, networks, and the UDP port on them."""
+"""The interfaces recommended as a device's ports: their MTU, offloads, networks, and the UDP port on them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from openmrc.connection.settings import PAYLOAD_MTU_MAX
-from openmrc.doctor.ethtool import Feature
 from openmrc.doctor.finding import Finding, Verdict
 from openmrc.doctor.host import Host
+from openmrc.linux.ethtool import Feature
 from openmrc.verbs.interfaces import ChosenPorts, Interface
 
 __all__ = ["check_choice", "check_loopback", "check_mtu", "check_networks", "check_offloads", "check_reverse_path"]
@@ -21,7 +21,7 @@ _JUMBO_BYTES = 9000
 
 
 def check_choice(chosen: ChosenPorts) -> Finding:
-    """Which ports a device would have."""
+    """The ports recommended for a device."""
     numbers = {"ports": len(chosen.ports), "only_loopback": _only_loopback(chosen)}
     if _only_loopback(chosen):
         command = "sudo ip addr add ADDRESS/PREFIX dev INTERFACE && sudo ip link set dev INTERFACE up"
@@ -34,7 +34,7 @@ def check_choice(chosen: ChosenPorts) -> Finding:
 
 
 def check_loopback(interfaces: Sequence[Interface]) -> Finding | None:
-    """Whether loopback is up, which handshakes within a host and this examination need; None: it is."""
+    """Checks that loopback is up, as handshakes within a host and this examination require; None: it is."""
     if any(one.loopback and one.up and one.addresses for one in interfaces):
         return None
     sentence = "Loopback is down: processes of this host cannot reach each other, and other findings here are moot."
@@ -42,7 +42,9 @@ def check_loopback(interfaces: Sequence[Interface]) -> Finding | None:
 
 
 def check_mtu(chosen: ChosenPorts) -> Finding:
-    """Whether the largest payload of published MRC (4,096 bytes) fits into a packet, and all planes take the same."""
+    """Checks that the largest payload of published MRC (4,096 bytes) fits a packet, and that all planes have the same
+    MTU.
+    """
     sizes = {one.name: one.mtu for one in chosen.interfaces if one is not None}
     if not sizes:
         sentence = "No interface of this host has the addresses of these ports, so that their MTU cannot be read."
@@ -69,7 +71,7 @@ def check_mtu(chosen: ChosenPorts) -> Finding:
 
 
 def check_offloads(interface: Interface, features: Mapping[str, Feature]) -> Finding:
-    """Whether the interface joins and splits bursts of datagrams, and computes UDP checksums."""
+    """Checks that the interface coalesces and segments bursts of datagrams, and computes UDP checksums."""
     name = f"offloads of {interface.name}"
     if not features:
         sentence = "The driver does not report its offloads; without GRO and GSO each packet costs more processor time."
@@ -103,7 +105,9 @@ def check_offloads(interface: Interface, features: Mapping[str, Feature]) -> Fin
 
 
 def _check_veth(interface: str, name: str, features: Mapping[str, Feature]) -> Finding:
-    """A veth pair hands bursts over whole, without checksums, unless segmentation is off at this end."""
+    """Finding for a veth pair, which passes bursts unsegmented and without checksums unless segmentation is off at this
+    end.
+    """
     whole = _on(features, "tx-udp-segmentation")
     numbers = {"udp_segmentation": whole}
     if whole:
@@ -115,7 +119,7 @@ def _check_veth(interface: str, name: str, features: Mapping[str, Feature]) -> F
 
 
 def check_networks(chosen: ChosenPorts) -> Finding | None:
-    """Whether every plane is a network of its own; None: one port only.
+    """Checks that every plane is a separate network; None: one port only.
 
     In one network Linux answers for each address on every interface, so that all planes may meet on one cable.
     """
@@ -135,11 +139,11 @@ def check_networks(chosen: ChosenPorts) -> Finding | None:
                 )
                 command = "sudo sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2"
                 return Finding(_GROUP, "networks", Verdict.IMPROVABLE, sentence, command)
-    return Finding(_GROUP, "networks", Verdict.OK, "Every plane is a network of its own.")
+    return Finding(_GROUP, "networks", Verdict.OK, "Every plane is a separate network.")
 
 
 def check_reverse_path(host: Host, chosen: ChosenPorts) -> Finding | None:
-    """Whether strict reverse path filters would drop what arrives over another plane than the route back.
+    """Detects strict reverse path filters, which drop packets that arrive on another plane than the route back.
 
     None: one port only, or IPv6, which has no such filter in the kernel's routing.
     """
@@ -150,13 +154,13 @@ def check_reverse_path(host: Host, chosen: ChosenPorts) -> Finding | None:
     own = {name: host.sysctl(f"net/ipv4/conf/{name}/rp_filter") for name in names}
     strict = [name for name in names if max(common or 0, own[name] or 0) == 1]
     if not strict and (common is None or None in own.values()):
-        sentence = "The reverse path filters of these interfaces cannot be read; strict ones drop packets in silence."
+        sentence = "The reverse path filters of these interfaces cannot be read; strict ones silently drop packets."
         return Finding(_GROUP, "reverse path", Verdict.UNKNOWN, sentence)
     if not strict:
         return Finding(_GROUP, "reverse path", Verdict.OK, "No strict reverse path filter on these interfaces.")
     sentence = (
         f"Strict reverse path filter on {', '.join(strict)}: where planes are routed, packets that come over another "
-        "interface than the route back are dropped in silence."
+        "interface than the route back are silently dropped."
     )
     command = "sudo sysctl -w " + " ".join(f"net.ipv4.conf.{name}.rp_filter=2" for name in strict)
     return Finding(_GROUP, "reverse path", Verdict.IMPROVABLE, sentence, command)

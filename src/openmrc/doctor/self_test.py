@@ -1,4 +1,4 @@
-"""WRITEs between two devices of this process, over loopback: the whole stack at work, and what it takes."""
+"""WRITEs between two devices of this process, over loopback: an exercise of the whole stack, and its cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SMALL_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """What was measured; `error` says what stopped it, with what was measured until then."""
+    """Measurements; `error` is the reason for an early end, with the measurements until then."""
 
     content_ok: bool = False
     small_write_us: float | None = None
@@ -40,7 +40,7 @@ class SelfTest:
 
 
 def run_self_test(budget_s: float = _BUDGET_S) -> SelfTest:
-    """WRITEs of 8 bytes and of 4 MiB from one device to another; ends within about the budget, whatever happens."""
+    """Runs WRITEs of 8 bytes and of 4 MiB from one device to another; ends within about the budget in any case."""
     deadline = time.monotonic() + budget_s
     target = bytearray(_LARGE_BYTES)
     try:
@@ -64,7 +64,7 @@ def run_self_test(budget_s: float = _BUDGET_S) -> SelfTest:
 
 
 def check_self_test(result: SelfTest) -> Finding:
-    """Whether WRITEs arrived whole."""
+    """Checks that WRITEs arrived complete."""
     numbers = {
         "content_ok": result.content_ok,
         "small_write_us": None if result.small_write_us is None else round(result.small_write_us, 1),
@@ -73,11 +73,11 @@ def check_self_test(result: SelfTest) -> Finding:
     if result.error:
         return Finding(_GROUP, _NAME, Verdict.BROKEN, f"Over loopback it failed: {result.error}.", numbers=numbers)
     if not result.content_ok:
-        sentence = "What arrived over loopback is not what was written."
+        sentence = "Data received over loopback differs from the data written."
         return Finding(_GROUP, _NAME, Verdict.BROKEN, sentence, numbers=numbers)
     sentence = (
         f"Over loopback, both ends in this process: 8 bytes in {result.small_write_us:.0f} us, "
-        f"{format_bytes(_LARGE_BYTES)} at {result.goodput_gbps:.1f} Gbit/s, content right."
+        f"{format_bytes(_LARGE_BYTES)} at {result.goodput_gbps:.1f} Gb/s, content right."
     )
     return Finding(_GROUP, _NAME, Verdict.OK, sentence, numbers=numbers)
 
@@ -101,7 +101,7 @@ def _measured(connection: Connection, target: bytearray, deadline: float, budget
 
 
 def _accept(listener: Listener, accepted: list[Connection], budget_s: float) -> None:
-    """Why nobody came, or could not be agreed with, is for the end that connects to say."""
+    """A failed handshake is reported by the connecting end."""
     with contextlib.suppress(OpenmrcError, OSError):
         accepted.append(listener.accept(timeout_s=budget_s))
 

@@ -1,4 +1,4 @@
-"""What UDP sockets can do here, tried out with a few datagrams to this very process over loopback."""
+"""Capabilities of UDP sockets on this host, tested with a few datagrams to this process over loopback."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 __all__ = ["SocketFacts", "probe_sockets"]
 
-WANTED_BYTES = 16 << 20  # what a device asks for each socket
+WANTED_BYTES = 16 << 20  # requested size of each socket's buffer
 _SO_SNDBUFFORCE = 32
 _SO_RCVBUFFORCE = 33
 _UDP_NO_CHECK6_TX = 101
@@ -32,17 +32,17 @@ _LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 
 @dataclass(frozen=True, slots=True)
 class SocketFacts:
-    """What was seen. None: there is no IPv6 to try it with.
+    """Observed capabilities. None: there is no IPv6 to test.
 
     Args:
-        receive_buffer_bytes: Granted of 16 MiB, as an application counts (the kernel books twice of it).
+        receive_buffer_bytes: Granted of 16 MiB, in the application's count (the kernel accounts twice of it).
         send_buffer_bytes: The same for sending.
-        buffers_forced: The limits do not matter to this process: it may pass them.
-        ecn_ipv4: ECT(0) and CE of arriving packets are seen.
+        buffers_forced: This process has the privilege to exceed the limits.
+        ecn_ipv4: ECT(0) and CE of arriving packets are visible.
         ecn_ipv6: The same over IPv6.
         segmentation: One call sends several datagrams (UDP_SEGMENT).
         coalescing: One call receives several datagrams (UDP_GRO).
-        zero_checksum: Datagrams without UDP checksum go and come (IPv6).
+        zero_checksum: Datagrams without UDP checksum can be sent and received (IPv6).
         labels: A flow label is sent as chosen.
         zero_label: A flow label of 0 is sent as 0, once the socket has automatic labels off.
     """
@@ -60,7 +60,7 @@ class SocketFacts:
 
 
 def probe_sockets() -> SocketFacts:
-    """Tries everything; ends within seconds and leaves nothing behind.
+    """Runs all tests; ends within seconds and leaves nothing behind.
 
     Raises:
         OSError: there is no UDP over IPv4 loopback at all.
@@ -132,7 +132,7 @@ def _sees_ecn(family: socket.AddressFamily) -> bool:
 
 
 def _bursts() -> tuple[bool, bool]:
-    """Whether one call sends several datagrams, and whether one call receives several."""
+    """True if one call sends several datagrams, and True if one call receives several."""
     payload, segment = bytes(4000), 1000
     with _pair(socket.AF_INET) as (sender, receiver):
         try:
@@ -173,4 +173,4 @@ def _label_arrives(label: int) -> bool:
     except OSError:
         return False
     seen = [struct.unpack("!I", value)[0] & _LABEL_MASK for _at, kind, value in control if kind == _IPV6_FLOWINFO]
-    return (seen or [0]) == [label]  # the kernel does not mention a label of 0
+    return (seen or [0]) == [label]  # the kernel does not report a label of 0

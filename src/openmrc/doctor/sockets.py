@@ -1,4 +1,4 @@
-"""What the device's UDP sockets will be granted and will see."""
+"""Limits and capabilities of the device's UDP sockets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PORT = 4791
 
 
 def check_buffers(facts: SocketFacts) -> Iterator[Finding]:
-    """Whether the sockets' buffers are as large as a device asks for: 16 MiB."""
+    """Checks that the sockets' buffers have the size that a device requests: 16 MiB."""
     for direction, granted, name in (
         ("receive", facts.receive_buffer_bytes, "rmem_max"),
         ("send", facts.send_buffer_bytes, "wmem_max"),
@@ -42,16 +42,16 @@ def check_buffers(facts: SocketFacts) -> Iterator[Finding]:
 
 
 def check_memory(host: Host, ports: int) -> Finding | None:
-    """Whether the receive buffers of all ports fit into what the kernel lets all UDP sockets have together.
+    """Checks that the receive buffers of all ports fit into the kernel's limit for all UDP sockets together.
 
-    None: the kernel does not tell.
+    None: the kernel does not report it.
     """
     words = (host.text("proc/sys/net/ipv4/udp_mem") or "").split()
     if len(words) != 3:
         return None
     limit, wanted = int(words[2]) * _PAGE_BYTES, ports * WANTED_BYTES
     numbers = {"udp_memory_bytes": limit, "wanted_bytes": wanted}
-    said = f"{format_bytes(limit)} for all UDP sockets together, {format_bytes(wanted)} asked for"
+    said = f"{format_bytes(limit)} for all UDP sockets together, {format_bytes(wanted)} requested"
     if limit >= wanted:
         return Finding(_GROUP, "UDP memory", Verdict.OK, f"{said}.", numbers=numbers)
     pages = 2 * wanted // _PAGE_BYTES
@@ -61,20 +61,20 @@ def check_memory(host: Host, ports: int) -> Finding | None:
 
 
 def check_ecn(facts: SocketFacts, version: int) -> Finding:
-    """Whether the ECN field of arriving packets is seen, which congestion control goes by."""
+    """Checks that the ECN field of arriving packets is visible, which congestion control relies on."""
     seen = facts.ecn_ipv4 if version == 4 else facts.ecn_ipv6
     numbers = {"ecn_ipv4": facts.ecn_ipv4, "ecn_ipv6": facts.ecn_ipv6}
     if seen:
         return Finding(_GROUP, "ECN", Verdict.OK, f"Sockets set and see the ECN field (IPv{version}).", numbers=numbers)
     sentence = (
-        f"Sockets do not see the ECN field of IPv{version} packets: NSCC goes by round trips alone, and marked "
-        "paths are not avoided. The kernel, or the sandbox in its place, has to be another."
+        f"Sockets do not see the ECN field of IPv{version} packets: NSCC uses round trips alone, and marked "
+        "paths are not avoided. Use another kernel or sandbox."
     )
     return Finding(_GROUP, "ECN", Verdict.IMPROVABLE, sentence, numbers=numbers)
 
 
 def check_offloads(facts: SocketFacts) -> Finding:
-    """Whether one call sends and receives several datagrams."""
+    """Checks that one call sends and receives several datagrams."""
     numbers = {"udp_segment": facts.segmentation, "udp_gro": facts.coalescing}
     missing = [
         name
@@ -89,7 +89,7 @@ def check_offloads(facts: SocketFacts) -> Finding:
 
 
 def port_error(port: Port, udp_port: int = _PORT) -> int:
-    """Number of the error that binding a port's address to a UDP port gives; 0: none. The socket is closed again."""
+    """Error number of binding a port's address to a UDP port; 0: success. The socket is closed again."""
     family = socket.AF_INET if port.version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as sock:
@@ -102,7 +102,7 @@ def port_error(port: Port, udp_port: int = _PORT) -> int:
 
 
 def check_udp_port(ports: Sequence[Port], error_of: Callable[[Port], int] = port_error) -> Finding:
-    """Whether UDP port 4791 can be bound on every port."""
+    """Checks that UDP port 4791 can be bound on every port."""
     errors = {port.address: number for port in ports if (number := error_of(port))}
     if not errors:
         return Finding(_GROUP, f"UDP port {_PORT}", Verdict.OK, "Free on every port.", numbers={"udp_port": _PORT})
@@ -110,8 +110,8 @@ def check_udp_port(ports: Sequence[Port], error_of: Callable[[Port], int] = port
     numbers = {"udp_port": _PORT, "errno": number}
     if number == errno.EADDRINUSE:
         sentence = (
-            f"Another process receives on {address}: a second device on this host wants another port, "
-            "Device(udp_port=4792), which its peers learn when they connect."
+            f"Another process receives on {address}: a second device on this host needs another port, "
+            "Device(udp_port=4792), of which peers learn when they connect."
         )
         command = f"sudo ss --udp --listening --numeric --processes 'sport = :{_PORT}'"
         return Finding(_GROUP, f"UDP port {_PORT}", Verdict.IMPROVABLE, sentence, command, numbers)

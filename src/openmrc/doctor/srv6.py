@@ -1,4 +1,4 @@
-"""What the EV formats STEV and SRV6 need of a host: flow labels as chosen, datagrams without UDP checksum."""
+"""Requirements of the EV formats STEV and SRV6: flow labels as chosen, datagrams without UDP checksum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GROUP = "IPv6 and SRv6"
 
 
 def check_srv6(host: Host, facts: SocketFacts, chosen: ChosenPorts) -> Iterator[Finding]:
-    """All of it, or that there is no IPv6."""
+    """All of these checks, or the lack of IPv6."""
     if facts.labels is None:
         sentence = "No IPv6 on loopback: EV formats STEV and SRV6 need it, UDP does not."
         command = "sudo sysctl -w net.ipv6.conf.all.disable_ipv6=0"
@@ -27,7 +27,7 @@ def check_srv6(host: Host, facts: SocketFacts, chosen: ChosenPorts) -> Iterator[
 
 
 def check_labels(host: Host, facts: SocketFacts) -> Finding:
-    """Whether flow labels, part of the EV, leave as chosen."""
+    """Checks that flow labels, part of the EV, are sent as chosen."""
     setting = host.sysctl("net/ipv6/auto_flowlabels")
     numbers = {"auto_flowlabels": setting, "labels_kept": facts.labels, "zero_label_kept": facts.zero_label}
     command = "sudo sysctl -w net.ipv6.auto_flowlabels=1" if setting == 3 else None
@@ -37,8 +37,8 @@ def check_labels(host: Host, facts: SocketFacts) -> Finding:
     if not facts.zero_label:
         cause = "net.ipv6.auto_flowlabels = 3 puts" if setting == 3 else "The kernel puts"
         sentence = (
-            f"{cause} a hash in place of flow label 0: in EV format SRV6 the EVs of selector 0 come back "
-            "as EVs that nobody has, and their paths are never learned."
+            f"{cause} a hash in place of flow label 0: in EV format SRV6 packets of selector 0 arrive with "
+            "EVs that no device uses, and the states of their paths are never updated."
         )
         return Finding(_GROUP, "flow labels", Verdict.IMPROVABLE, sentence, command, numbers)
     return Finding(_GROUP, "flow labels", Verdict.OK, "Sent as chosen, 0 included.", numbers=numbers)
@@ -47,14 +47,14 @@ def check_labels(host: Host, facts: SocketFacts) -> Finding:
 def _checksum(facts: SocketFacts) -> Finding:
     numbers = {"zero_checksum": facts.zero_checksum}
     if facts.zero_checksum:
-        sentence = "Datagrams without UDP checksum go and come, as EV format SRV6 needs."
+        sentence = "Datagrams without UDP checksum are sent and received, as EV format SRV6 requires."
         return Finding(_GROUP, "checksum", Verdict.OK, sentence, numbers=numbers)
     sentence = "Datagrams without UDP checksum do not arrive (UDP_NO_CHECK6): no EV format SRV6 on this host."
     return Finding(_GROUP, "checksum", Verdict.OPTIONAL, sentence, numbers=numbers)
 
 
 def check_routing_headers(host: Host, chosen: ChosenPorts) -> Finding:
-    """Whether packets with a segment routing header are taken, as long encapsulated uSID lists have one."""
+    """Checks that packets with a segment routing header are accepted, as long encapsulated uSID lists have one."""
     names = ["all", *(port.interface for port in chosen.ports if port.interface is not None)]
     settings = {name: host.sysctl(f"net/ipv6/conf/{name}/seg6_enabled") for name in names}
     closed = [name for name, setting in settings.items() if setting is not None and setting != 1]

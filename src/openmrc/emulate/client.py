@@ -1,30 +1,27 @@
-"""The other end of the control channel."""
+"""Client of the control channel."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from types import TracebackType
 from typing import Any, Self
 
-from pydantic import TypeAdapter, ValidationError
-
+from openmrc.config.json_lines import LineBuffer, LongLineError, json_line, json_object
 from openmrc.emulate.control import connect_control
 from openmrc.errors import ConfigError, PeerError, PeerUnreachableError
 
 __all__ = ["ControlClient"]
 
 _LINE_BYTES_MAX = 64 << 20  # statistics of a large fabric are megabytes
-_MESSAGE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
 class ControlClient:
-    """A connection to the control channel of a running fabric. Not for several threads at once; make one for each.
+    """A connection to the control channel of a running fabric. Not thread safe: create one per thread.
 
     Args:
-        address: What `EmulatedFabric.control_address` or `openmrc emulate` says.
-        timeout_s: How long to wait for the connection and for each answer.
+        address: As returned by `EmulatedFabric.control_address` or printed by `openmrc emulate`.
+        timeout_s: Limit for the connection and for each answer.
 
     Raises:
         ConfigError: the address is malformed.
@@ -40,11 +37,11 @@ class ControlClient:
         except OSError as error:
             waited_s = time.monotonic() - started
             raise PeerUnreachableError(address, waited_s, error.strerror or str(error)) from None
-        self._buffer = bytearray()
+        self._lines = LineBuffer(_LINE_BYTES_MAX)
         self._events: deque[dict[str, Any]] = deque()
 
     def close(self) -> None:
-        """Hang up; calling it again does nothing."""
+        """Closes the connection. Idempotent."""
         self._socket.close()
 
     def __enter__(self) -> Self:
@@ -56,11 +53,11 @@ class ControlClient:
         self.close()
 
     def fileno(self) -> int:
-        """For select and event loops: readable when an event may have come."""
+        """For select and event loops: readable if an event may be available."""
         return self._socket.fileno()
 
     def describe(self) -> dict[str, Any]:
-        """Size of the fabric, its rate and base round trip, and `ports[host][plane]` in the text form NICs take."""
+        """Size of the fabric, its rate and base round trip, and `ports[host][plane]` in the text form of NIC ports."""
         return self._request("describe")
 
     def inject(self, fault: str) -> int:
@@ -76,11 +73,11 @@ class ControlClient:
         return dict(self._request("statistics")["statistics"])
 
     def subscribe(self, host: int | None = None) -> None:
-        """From now on the fabric sends events; `next_event` gives them. With `host`, only that host's carriers."""
+        """Requests events from the fabric, for `next_event`. With `host`, only that host's carriers."""
         self._request("subscribe", host=host)
 
     def next_event(self, timeout_s: float | None = None) -> dict[str, Any] | None:
-        """The next event; None when none came in time. Without a timeout it waits for ever.
+        """The next event; None after the timeout. Without a timeout there is no limit.
 
         Raises:
             PeerError: the fabric has stopped.
@@ -90,7 +87,7 @@ class ControlClient:
         return self._read_line(timeout_s)
 
     def _request(self, name: str, **values: Any) -> dict[str, Any]:
-        line = json.dumps({"do": name} | values).encode() + b"\n"
+        line = json_line({"do": name} | values)
         try:
             self._socket.settimeout(self._timeout_s)
             self._socket.sendall(line)
@@ -108,9 +105,7 @@ class ControlClient:
 
     def _read_line(self, timeout_s: float | None) -> dict[str, Any] | None:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while b"\n" not in self._buffer:
-            if len(self._buffer) > _LINE_BYTES_MAX:
-                raise PeerError(f"{self.address} is not a fabric: it sent a line of more than {_LINE_BYTES_MAX} bytes")
+        while (line := self._whole_line()) is None:
             left_s = None if deadline is None else max(deadline - time.monotonic(), 1e-3)
             try:
                 self._socket.settimeout(left_s)
@@ -121,17 +116,21 @@ class ControlClient:
                 raise PeerError(f"the fabric at {self.address} hung up: {error}") from None
             if not chunk:
                 raise PeerError(f"the fabric at {self.address} has stopped")
-            self._buffer += chunk
-        line, _, rest = bytes(self._buffer).partition(b"\n")
-        self._buffer = bytearray(rest)
+            self._lines.add(chunk)
+        if (message := json_object(line)) is None:
+            raise PeerError(f"{self.address} is not a fabric: it sent {line[:40]!r}")
+        return message
+
+    def _whole_line(self) -> bytes | None:
         try:
-            return _MESSAGE.validate_json(line)
-        except ValidationError:
-            raise PeerError(f"{self.address} is not a fabric: it sent {line[:40]!r}") from None
+            return self._lines.line()
+        except LongLineError:
+            words = f"it sent a line of more than {_LINE_BYTES_MAX} bytes"
+            raise PeerError(f"{self.address} is not a fabric: {words}") from None
 
 
 class _RefusedError(ConfigError):
-    """The fabric's own words, unchanged."""
+    """A refusal with the fabric's text, unchanged."""
 
     def __init__(self, words: str) -> None:
         super().__init__("request", None, words)

@@ -9,7 +9,6 @@ down already.
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import threading
 from collections.abc import Callable
@@ -17,8 +16,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
-
+from openmrc.config.host_port import own_host_port, split_host_port
+from openmrc.config.json_lines import json_line, json_object
 from openmrc.errors import ConfigError, DeviceError, OpenmrcError, did_you_mean
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ __all__ = ["ControlServer", "connect_control", "listen_address"]
 LINE_BYTES_MAX = 65536
 CLIENTS_MAX = 256
 _SEND_TIMEOUT_S = 5.0
-_REQUEST: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 _ALLOWED = "127.0.0.1:PORT or unix:PATH"
 
 
@@ -37,19 +35,18 @@ def listen_address(text: str) -> tuple[socket.AddressFamily, Any]:
     """Family and address of `127.0.0.1:PORT`, `[::1]:PORT` or `unix:PATH`.
 
     Raises:
-        ConfigError: it is none of these, or not on loopback: whoever reaches the channel may break the fabric.
+        ConfigError: it is none of these, or not on loopback: access to the channel allows breaking the fabric.
     """
     if text.startswith("unix:") and len(text) > len("unix:"):
         return socket.AF_UNIX, text.removeprefix("unix:")
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
+    host, port = split_host_port(text, "control", _ALLOWED)
     try:
         address = ip_address(host)
     except ValueError:
         raise ConfigError("control", text, _ALLOWED) from None
-    if not colon or not port.isdigit() or int(port) > 65535 or not address.is_loopback:
+    if not address.is_loopback:
         raise ConfigError("control", text, _ALLOWED)
-    return (socket.AF_INET if address.version == 4 else socket.AF_INET6), (host, int(port))
+    return (socket.AF_INET if address.version == 4 else socket.AF_INET6), (host, port)
 
 
 def connect_control(text: str, timeout_s: float) -> socket.socket:
@@ -57,7 +54,7 @@ def connect_control(text: str, timeout_s: float) -> socket.socket:
 
     Raises:
         ConfigError: the address is malformed.
-        OSError: nobody listens there.
+        OSError: no fabric listens there.
     """
     family, address = listen_address(text)
     connection = socket.socket(family, socket.SOCK_STREAM)
@@ -94,19 +91,18 @@ class ControlServer:
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
+        """Address for clients."""
         if self._path:
             return f"unix:{self._path}"
-        host, port = self._socket.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return own_host_port(self._socket)
 
     def start(self) -> None:
-        """Accept clients."""
+        """Accepts clients."""
         self._socket.listen()
         self._thread.start()
 
     def stop(self) -> None:
-        """Hang up on everybody."""
+        """Closes the connections of all clients."""
         with self._lock:
             self._stopping = True
             clients = list(self._clients)
@@ -152,7 +148,7 @@ class _Client:
         self._send_lock = threading.Lock()
         self._end_subscription: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._serve, name="openmrc-fabric-client", daemon=True)
-        # A client that does not read its events is hung up on; it must not hold up the others.
+        # A client that does not read its events is disconnected, so that it does not delay the others.
         seconds = int(_SEND_TIMEOUT_S).to_bytes(8, "little") + bytes(8)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, seconds)
 
@@ -181,12 +177,11 @@ class _Client:
 
     def _send(self, message: dict[str, Any]) -> None:
         with self._send_lock:
-            self._connection.sendall(json.dumps(message).encode() + b"\n")
+            self._connection.sendall(json_line(message))
 
     def _answer(self, line: bytes) -> dict[str, Any]:
-        try:
-            request = _REQUEST.validate_json(line)
-        except ValidationError:
+        request = json_object(line)
+        if request is None:
             return {"ok": False, "error": f"a request is one JSON object on a line of at most {LINE_BYTES_MAX} bytes"}
         identity = {"id": request["id"]} if "id" in request else {}
         try:

@@ -1,4 +1,4 @@
-"""The emulated fabric as an object: start it, attach hosts, break things, look at it."""
+"""The emulated fabric as an object, with methods to start it, attach hosts, inject faults and read counters."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from openmrc.fabric import (
     host_ports,
     parse_command,
 )
+from openmrc.fabric.native_settings import EmulatorSettings
 
 __all__ = ["EmulatedFabric", "Event"]
 
@@ -35,20 +36,19 @@ _FAULT_BEGINS, _FAULT_ENDS, _FAULT_REMOVED = 0, 1, 2
 class EmulatedFabric:
     """A fabric between UDP sockets on loopback, run by one native thread of this process.
 
-    Hosts bind the local address of each of their ports and send to the advertised address of a peer; `ports()` gives
-    both. What leaves the fabric has the sender's advertised address and its source port, DSCP and ECN as set by the
-    switches. Addresses are bound by the constructor, so two fabrics on one machine need different `address_base`s.
+    Hosts bind the local address of each of their ports and send to the advertised address of a peer; `ports()` returns
+    both. Packets leave the fabric with the sender's advertised address and source port, and with DSCP and ECN as set by
+    the switches. Addresses are bound by the constructor, so two fabrics on one machine need different `address_base`s.
 
     Use it as a context manager, or call `start()` and `stop()`. Every method may be called from any thread. Faults of
     the fabric file count from `start()`.
 
     Args:
-        fabric: What to emulate.
-        control: Where to listen for `ControlClient`s: `127.0.0.1:PORT` (0: any free port) or `unix:PATH`. None: not.
+        fabric: The fabric to emulate.
+        control: Address for `ControlClient`s: `127.0.0.1:PORT` (0: any free port) or `unix:PATH`. None: no channel.
 
     Raises:
-        ConfigError: more hosts than the address scheme has room for, something that only the simulator can do, or a bad
-            `control`.
+        ConfigError: more hosts than addresses, a feature that only the simulator supports, or a bad `control`.
         DeviceError: an address cannot be bound, for example because another fabric uses it.
     """
 
@@ -56,12 +56,21 @@ class EmulatedFabric:
         check_emulated(fabric)
         self.fabric = fabric
         self._ports = [host_ports(fabric, host) for host in range(fabric.hosts)]
-        config = fabric.native_config(_tick_ps(fabric))
         slots = [self._ports[host][plane] for plane in range(fabric.planes) for host in range(fabric.hosts)]
-        config["local"] = [port.local.packed for port in slots]
-        config["advertised"] = [port.advertised.packed for port in slots]
+        ports, unlike = fabric.native_ports()
+        settings = EmulatorSettings(
+            shape=fabric.native_shape,
+            ports=ports,
+            unlike=unlike,
+            seed=fabric.seed,
+            udp_port=fabric.udp_port,
+            header_bytes=fabric.header_bytes,
+            tick_ps=_tick_ps(fabric),
+            local=tuple(str(port.local) for port in slots),
+            advertised=tuple(str(port.advertised) for port in slots),
+        )
         try:
-            self._native = _native.Emulator(config)
+            self._native = _native.Emulator(settings.values())
         except OSError as error:
             hint = "is another fabric running? Give one of them a different address_base"
             raise DeviceError(error.errno, f"{error.strerror} ({hint})") from None
@@ -79,11 +88,11 @@ class EmulatedFabric:
 
     @property
     def control_address(self) -> str | None:
-        """What a `ControlClient` connects to; None without a control channel."""
+        """Address for a `ControlClient`; None without a control channel."""
         return self._control.address if self._control else None
 
     def start(self) -> Self:
-        """Let packets flow. The time of all faults counts from here."""
+        """Starts forwarding. The time of all faults counts from here."""
         if self._started:
             raise RuntimeError("the fabric was started before; make a new one")
         self._started = True
@@ -97,7 +106,7 @@ class EmulatedFabric:
         return self
 
     def stop(self) -> None:
-        """Stop; what is inside is lost. Calling it again does nothing."""
+        """Stops; packets inside are lost. Idempotent."""
         if self._stopped.is_set():
             return
         self._stopped.set()
@@ -117,7 +126,7 @@ class EmulatedFabric:
         self.stop()
 
     def ports(self, host: int) -> list[HostPort]:
-        """Where a host attaches, one per plane; `str()` of one is the text that a NIC port takes.
+        """Attachment of a host, one port per plane; `str()` of one is the text form of a NIC's port.
 
         Raises:
             ConfigError: the fabric has no such host.
@@ -127,11 +136,11 @@ class EmulatedFabric:
         return list(self._ports[host])
 
     def inject(self, command: str | Fault | Repair) -> int:
-        """Break or repair something; times in the command count from now.
+        """Injects or repairs a fault; times in the command count from now.
 
         Returns:
-            For a fault its id, which `repair fault ID` takes. For a repair the number of faults that ended, or 0 when
-            it lies in the future.
+            For a fault its id, which `repair fault ID` takes. For a repair the number of faults that ended, or 0 for a
+            future repair.
 
         Raises:
             FaultError: the command is not understood, or the fabric has no such place.
@@ -143,20 +152,16 @@ class EmulatedFabric:
             return self._add(parsed)
         if parsed.start_ps:
             when_ps = self._native.now_ps() + parsed.start_ps
-            self._native.add_repair(when_ps, parsed.fault or 0, parsed.target.native())
+            self._native.add_repair(when_ps, parsed.fault or 0, parsed.target.place().values())
             return 0
         if parsed.fault is not None:
             return int(self._native.repair(parsed.fault))
-        return int(self._native.repair_all(parsed.target.native()))
+        return int(self._native.repair_all(parsed.target.place().values()))
 
     def _add(self, fault: Fault) -> int:
-        start_ps = self._native.now_ps() + fault.start_ps
+        scheduled = fault.at(fault.target.place(), self._native.now_ps())
         with self._lock:  # the notice of its beginning must find the text
-            number = int(
-                self._native.add_fault(
-                    fault.target.native(), fault.effects(), start_ps, fault.duration_ps, fault.period_ps
-                )
-            )
+            number = int(self._native.add_fault(scheduled.values()))
             self._texts[number] = str(fault)
         return number
 
@@ -171,12 +176,12 @@ class EmulatedFabric:
         )
 
     def carriers(self) -> list[list[bool]]:
-        """Which ports have a carrier: `carriers()[host][plane]`."""
+        """Carrier of each port: `carriers()[host][plane]`."""
         flat, hosts = self._native.carriers(), self.fabric.hosts
         return [[flat[plane * hosts + host] for plane in range(self.fabric.planes)] for host in range(hosts)]
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Call `listener` with every event from now on, in a thread of the fabric; returns what ends that.
+        """Calls `listener` with every event from now on, in a thread of the fabric; returns a function that ends this.
 
         Events are `{"event": "carrier", "host": h, "port": p, "up": bool, "time_ns": t}` when a NIC-T0 link goes down
         with notice or comes back, and `{"event": "fault", "state": "begins" | "ends" | "repaired", "id": n, "fault":
@@ -211,6 +216,6 @@ class EmulatedFabric:
 
 
 def _tick_ps(fabric: Fabric) -> int:
-    """How often the loop looks while packets are inside: well below a link's delay, so that it costs no accuracy."""
+    """Interval of the loop while packets are inside: far below a link's delay, so that it costs no accuracy."""
     delay_ps = min(plane.delays.nic for plane in fabric.each_plane)
     return max(TICK_PS_MIN, min(TICK_PS_MAX, delay_ps // 2))

@@ -13,9 +13,9 @@ _NOWHERE = 2**64 - 1
 
 @dataclass(frozen=True)
 class LinkStatistics:
-    """One link in one direction. `packets` and `bytes` count what was put on the wire; drops are by cause.
+    """One link in one direction. `packets` and `bytes` count transmissions on the wire; drops are by cause.
 
-    `kind`: nic_up (host to T0), nic_down (T0 to host), t0_up (T0 to T1), t1_down (T1 to T0). `name` says both ends.
+    `kind`: nic_up (host to T0), nic_down (T0 to host), t0_up (T0 to T1), t1_down (T1 to T0). `name` has both ends.
     """
 
     plane: int
@@ -46,7 +46,7 @@ class LinkStatistics:
 
     @property
     def name(self) -> str:
-        """Where the link goes, for people: `plane 0: host 1 -> t0 0`."""
+        """Ends of the link in words: `plane 0: host 1 -> t0 0`."""
         ends = {
             "nic_up": f"host {self.host} -> t0 {self.t0}",
             "nic_down": f"t0 {self.t0} -> host {self.host}",
@@ -57,7 +57,7 @@ class LinkStatistics:
 
     @property
     def drops(self) -> int:
-        """Packets lost here, whatever the cause."""
+        """Packets lost here, for any cause."""
         return (
             self.drop_queue
             + self.drop_control_queue
@@ -72,9 +72,9 @@ class LinkStatistics:
 class FabricStatistics:
     """The fabric as a whole, and every link.
 
-    `unknown_source`: datagrams that came from no host of the plane they were sent on. `socket_overflow`: lost by the
-    kernel before the fabric saw them. `late_max_ns`: the most by which a packet left later than its last link said,
-    that is how badly the fabric was scheduled. `cpu_ns`: CPU time of the fabric's thread.
+    `unknown_source`: datagrams whose source is not a host of the plane they were sent on. `socket_overflow`: lost by
+    the kernel before the fabric read them. `late_max_ns`: the largest delay of a packet beyond its last link's
+    departure time, a measure of the scheduling of the fabric. `cpu_ns`: CPU time of the fabric's thread.
     """
 
     time_ns: int

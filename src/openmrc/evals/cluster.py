@@ -19,12 +19,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from openmrc.config.file_problems import FileProblemsError
+from openmrc.config.section import Section, quantity
+from openmrc.config.section import count as whole_number
+from openmrc.config.yaml_document import Document, read_text, read_yaml
 from openmrc.errors import ConfigError
 from openmrc.evals.curve import Curve, load_curve
-from openmrc.fabric import Fabric, FileProblemsError, load_fabric
-from openmrc.fabric.file import fabric_of
-from openmrc.fabric.reading import Document, Section, quantity, read_text, read_yaml
-from openmrc.fabric.reading import count as whole_number
+from openmrc.fabric import Fabric, load_fabric
+from openmrc.fabric.fabric_file import fabric_of
 from openmrc.units import parse_bytes, parse_percent, parse_rate
 
 __all__ = ["Cluster", "ClusterFileError", "Model", "load_cluster"]
@@ -35,7 +37,7 @@ LOAD_BPS_MAX = 10**14
 
 
 class ClusterFileError(FileProblemsError):
-    """Mistakes in a cluster file."""
+    """Problems of a cluster file."""
 
 
 _bytes = quantity(parse_bytes, "size", 1, MEMORY_BYTES_MAX, "1 byte to 4TiB, such as 24GiB or 128KiB")
@@ -76,7 +78,7 @@ class ModelsSection(Section):
 
 
 class ClusterFile(Section):
-    """A cluster file as written; `fabric` is looked into later."""
+    """A cluster file in the user's notation; `fabric` is checked later."""
 
     name: str | None = None
     fabric: Any
@@ -91,13 +93,13 @@ class ClusterFile(Section):
 
 @dataclass(frozen=True)
 class Model:
-    """A model as a plan sees it.
+    """Properties of a model for a plan.
 
     Args:
         kv_bytes_per_token: KV cache of one token of context, over all GPUs of a replica.
-        context_tokens: Longest context that its server takes.
+        context_tokens: Longest context of its server.
         curve: Measured service curve.
-        prefill_apart: Prefill and decode run on replicas of their own, so that KV caches are handed over.
+        prefill_apart: Prefill and decode run on separate replicas, so that KV caches are handed over.
     """
 
     name: str
@@ -110,18 +112,18 @@ class Model:
 
 @dataclass(frozen=True)
 class Cluster:
-    """GPUs on the hosts of a fabric, and what runs on them.
+    """GPUs on the hosts of a fabric, and the models for them.
 
     Args:
         gpus: GPUs of every host of the fabric, in its order.
-        gpu_memory_bytes: Memory of a GPU, the least of all hosts with GPUs.
+        gpu_memory_bytes: Memory of a GPU, the minimum of all hosts with GPUs.
         weights_host: Host from which weights are pushed.
-        memory_share: Share of a GPU's memory that weights and KV caches may take.
+        memory_share: Share of a GPU's memory for weights and KV caches.
         load_bps: Rate at which a GPU loads weights from its host.
         weights_in_host_memory: Every host has the weights of both models already; nothing is pushed.
         sharing_slowdown: Measured factor by which two models on the same GPUs slow each other down; None: not measured.
-        slots_max: Most trials at a time, for instance what sandboxes allow.
-        fabric_values: Keys of the fabric, so that a plan can carry them.
+        slots_max: Limit on concurrent trials, for instance the number of sandboxes.
+        fabric_values: Keys of the fabric, to be stored in a plan.
     """
 
     name: str
@@ -191,7 +193,7 @@ def load_cluster(path: Path) -> Cluster:
 
 
 def _fabric(document: Document, path: Path) -> tuple[Fabric, Mapping[str, Any]]:
-    """The fabric and its keys, which may stand in a file of its own."""
+    """The fabric and its keys, which may be in a file of their own."""
     written = document.values["fabric"]
     if isinstance(written, str):
         file = path.parent / written

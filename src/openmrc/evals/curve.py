@@ -18,7 +18,7 @@ _HEAD = ("gpus", "concurrency", "prefill_tokens_per_s", "decode_tokens_per_s")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Tokens per second that a replica prefills and decodes, each alone, with so many requests at a time."""
+    """Tokens per second that a replica prefills and decodes, each alone, at a number of concurrent requests."""
 
     concurrency: float
     prefill_tokens_per_s: float
@@ -36,7 +36,7 @@ class Curve:
     points: Mapping[int, tuple[Point, ...]]
 
     def rates(self, gpus: int, concurrency: float) -> tuple[float, float]:
-        """Prefill and decode rate in tokens per second of a replica of so many GPUs."""
+        """Prefill and decode rate in tokens per second of a replica with this number of GPUs."""
         points = self.points[gpus]
         at = bisect_right([point.concurrency for point in points], concurrency)
         low, high = points[max(at - 1, 0)], points[min(at, len(points) - 1)]

@@ -1,4 +1,4 @@
-"""Mistakes in logs, with file, member and reason."""
+"""Errors in logs, with file, member and reason."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class LogError(ConfigError):
 
     Args:
         path: The log.
-        member: Part of it that is wrong: a member of the archive, a line, a column; empty: the file as a whole.
-        reason: What is wrong with it.
-        hint: What to do next.
+        member: Its invalid part: a member of the archive, a line, a column; empty: the file as a whole.
+        reason: The error.
+        hint: Next step for the user.
     """
 
     def __init__(self, path: Path, member: str, reason: str, hint: str | None = None) -> None:

@@ -1,12 +1,12 @@
-"""Looks at a comparison before all of it has run, without more false alarms than the level.
+"""Interim looks at a running comparison, without more false alarms than the level.
 
 Looks come after whole epochs, so that the order of trials inside an epoch cannot bias them. At a look the statistic is
 the paired z of all epochs so far. Its bound follows from the O'Brien-Fleming-like spending function of Lan and DeMets
-(Biometrika 70, 1983), half of the level on each side, at the share of information that the look has, computed by the
-recursion of Armitage, McPherson and Rowe (Journal of the Royal Statistical Society A 132, 1969). A look may also stop
-for futility, when the power that is left under the trend so far is below a tenth (Lan, Simon and Halperin, 1982); that
-never raises the rate of false alarms. With few samples bounds are quantiles of Student's t with the same tail
-(expansion 26.7.5 of Abramowitz and Stegun).
+(Biometrika 70, 1983), half of the level on each side, at the look's share of information, computed by the recursion of
+Armitage, McPherson and Rowe (Journal of the Royal Statistical Society A 132, 1969). A look may also stop for futility,
+if the remaining power under the trend so far is below a tenth (Lan, Simon and Halperin, 1982); that never raises the
+rate of false alarms. With few samples bounds are quantiles of Student's t with the same tail (expansion 26.7.5 of
+Abramowitz and Stegun).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NORMAL = NormalDist()
 GRID = 1201
 GRID_WIDTH = 8.0
 FUTILITY_POWER = 0.1
-FUTILITY_INFORMATION = 0.5  # before, a trend says too little: stopping on it would cost much power
+FUTILITY_INFORMATION = 0.5  # an earlier trend is weak evidence: stopping on it would cost much power
 PATHS = 20_000
 SEED = 1
 
@@ -38,12 +38,12 @@ class Looks:
     """Looks after whole epochs.
 
     Args:
-        epochs: After which looks happen; the last is the end.
+        epochs: Number of epochs before each look; the last is the end.
         information: Share of the final information at each look.
         bounds: For the absolute value of z, at each look.
-        saved_null: Share of trials that looks save on average where there is no difference.
-        saved_effect: The same where the effect is as planned.
-        power: With looks, of the planned effect, including what futility stops cost.
+        saved_null: Share of trials that looks save on average if there is no difference.
+        saved_effect: The same if the effect is as planned.
+        power: With looks, of the planned effect, including the cost of futility stops.
         power_without: Of the same comparison without looks.
     """
 
@@ -88,7 +88,7 @@ def bounds_of(level: float, information: Sequence[float]) -> tuple[float, ...]:
 
 
 def _tail_bound(grid: Values, mass: Values, target: float) -> float:
-    """Value beyond which, on both sides, there is so much mass; linear between points."""
+    """Value with the given mass beyond it, on both sides; linear between points."""
     half = len(grid) // 2
     above = mass[::-1]
     tails = (2 * np.cumsum(above) - above)[: half + 1]
@@ -108,7 +108,7 @@ def student_bound(bound: float, freedom: int) -> float:
 
 
 def plan_looks(size: Size, looks: int) -> Looks:
-    """Looks at a comparison, spread evenly over its epochs, at most one for each, and the trials that they save."""
+    """Looks at a comparison, spread evenly over its epochs, at most one per epoch, and the trials that they save."""
     count = min(looks, size.epochs)
     epochs = tuple(sorted({-(-size.epochs * (at + 1) // count) for at in range(count)}))
     information = tuple(size.noise.variance(size.epochs) / max(size.noise.variance(k), 1e-300) for k in epochs)
@@ -122,7 +122,7 @@ def plan_looks(size: Size, looks: int) -> Looks:
 def _simulate(
     epochs: Sequence[int], information: Sequence[float], bounds: Sequence[float], drift: float
 ) -> tuple[float, float]:
-    """Share of trials saved, and share of comparisons that cross a bound, over many drawn ones."""
+    """Share of trials saved, and share of comparisons that cross a bound, over many random ones."""
     rng = np.random.default_rng(SEED)
     shares = np.array(information)
     steps = np.diff(shares, prepend=0.0)
@@ -136,7 +136,7 @@ def _simulate(
 
 
 def stops(z: Sequence[float], information: Sequence[float], bounds: Sequence[float]) -> tuple[int, bool]:
-    """Look at which a comparison with the statistics `z` ends, and whether a bound was crossed there."""
+    """Index of the look that ends a comparison with the statistics `z`, and True if a bound was crossed there."""
     for at, value in enumerate(z):
         if abs(value) >= bounds[at]:
             return at, True
@@ -147,7 +147,7 @@ def stops(z: Sequence[float], information: Sequence[float], bounds: Sequence[flo
 
 
 def _power_left(z: float, information: float, bound: float) -> float:
-    """Probability of crossing the last bound if the trend so far goes on."""
+    """Probability of crossing the last bound if the trend so far continues."""
     reached = z * math.sqrt(information)
     expected = reached / information
     return NORMAL.cdf((expected - bound) / math.sqrt(1 - information)) if information < 1 else 0.0

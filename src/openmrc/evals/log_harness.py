@@ -1,7 +1,7 @@
 """Samples of lm-evaluation-harness, which have texts and scores but neither times nor tokens.
 
-Tokens are estimated from characters, and the time of the whole run, which stands in the results beside the samples, is
-shared out by them. Such trials have `estimated` set.
+Tokens are estimated from characters, and the time of the whole run, contained in the results beside the samples, is
+divided in proportion. Such trials have `estimated` set.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from openmrc.evals.errors import LogError
-from openmrc.evals.table import Trial, checked_trial
+from openmrc.evals.profile_table import Trial, checked_trial
 
 __all__ = ["read_harness"]
 
@@ -76,7 +76,7 @@ def _characters(value: Any) -> int:
 
 
 def _score(row: dict[str, Any]) -> float | None:
-    """The first metric that is a number of its own, not an input to one of all samples."""
+    """The first metric with a number of its own, as opposed to an input of an aggregate."""
     names = row.get("metrics") or [name for name in ("acc", "exact_match") if name in row]
     values = [row.get(name) for name in names if isinstance(name, str)]
     return next((float(value) for value in values if isinstance(value, int | float)), None)

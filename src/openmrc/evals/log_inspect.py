@@ -11,7 +11,7 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 from openmrc.errors import OpenmrcError
 from openmrc.evals.errors import LogError
 from openmrc.evals.order_file import EPOCH_KEY, SAMPLE_KEY
-from openmrc.evals.table import Trial, checked_trial
+from openmrc.evals.profile_table import Trial, checked_trial
 
 __all__ = ["read_inspect"]
 
@@ -46,7 +46,7 @@ def read_inspect(path: Path) -> Iterator[Trial]:
 
 
 def _check_archive(path: Path) -> None:
-    """Inspect's reader names neither a broken archive nor the member whose bytes are damaged."""
+    """Reports a broken archive or a damaged member by name, which Inspect's reader does not."""
     if not is_zipfile(path):
         raise LogError(path, "", "not an archive; the run that wrote it may have been stopped")
     try:
@@ -59,7 +59,7 @@ def _check_archive(path: Path) -> None:
 
 
 def _read(path: Path, member: str, read: Callable[[], Any]) -> Any:
-    """Result of Inspect's reader; it documents no exceptions, so that any is taken for a damaged member."""
+    """Result of Inspect's reader; its exceptions are undocumented, so any of them counts as a damaged member."""
     try:
         return read()
     except Exception as error:  # noqa: BLE001
@@ -121,7 +121,7 @@ def _trial(sample: Any, spec: Any, path: Path, member: str) -> Trial:
 
 
 def _with_place(events: list[Any]) -> Iterator[tuple[Any, bool]]:
-    """Events, each with whether a scorer caused it: by its span, in older logs by the step around it."""
+    """Events, each with True if a scorer caused it: by its span, in older logs by the step around it."""
     spans: dict[str, bool] = {}
     steps: list[bool] = []
     for event in events:
@@ -135,7 +135,7 @@ def _with_place(events: list[Any]) -> Iterator[tuple[Any, bool]]:
 
 
 def _span_s(events: list[Any]) -> float | None:
-    """Seconds from the first event to the last, for older logs, which have no time of a sample."""
+    """Seconds from the first event to the last, for older logs without the time of a sample."""
     times = [event.timestamp for event in events]
     return (max(times) - min(times)).total_seconds() if len(times) > 1 else None
 

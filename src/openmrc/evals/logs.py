@@ -1,4 +1,4 @@
-"""Logs of evaluation runs into one profile; the kind of a log follows from its name and its keys."""
+"""Conversion of evaluation logs into one profile; the kind of a log follows from its name and its keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from openmrc.evals.errors import LogError
-from openmrc.evals.table import COLUMNS, Profile, Trial, checked_trial
+from openmrc.evals.profile_table import COLUMNS, Profile, Trial, checked_trial
 
 __all__ = ["read_logs", "seconds_between"]
 
@@ -23,7 +23,7 @@ _DECIMAL = ("total_s", "agent_s", "judge_s", "score")
 
 
 def read_logs(paths: Iterable[Path]) -> Profile:
-    """The trials of all logs; what repeats a sample is counted as a further epoch.
+    """The trials of all logs; a repeated sample counts as a further epoch.
 
     Raises:
         LogError: a log cannot be used: file, member and reason.
@@ -71,10 +71,10 @@ def _read_json(path: Path) -> Iterable[Trial]:
 
 
 def seconds_between(begin: Any, end: Any, path: Path, member: str) -> float | None:
-    """Seconds between two ISO times; None without either.
+    """Seconds between two ISO times; None if one is missing.
 
     Raises:
-        LogError: a text that is no time, or an end before its begin.
+        LogError: an invalid time, or an end before its start.
     """
     if not begin or not end:
         return None
@@ -104,7 +104,7 @@ def _terminal_bench_trial(row: Any, path: Path, member: str) -> Trial:
 
 
 def _read_csv(path: Path) -> Iterator[Trial]:
-    """Rows of a table whose head names columns of a profile; `sample` and `total_s` are needed."""
+    """Rows of a table with columns of a profile; `sample` and `total_s` are required."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, strict=True)

@@ -1,7 +1,7 @@
 """Order of trials as a file, and an Inspect data set in that order.
 
 Inspect starts samples in the order of the data set, epoch after epoch; a list of `--sample-id` selects and does not
-order. An order across epochs therefore needs a data set with a sample for each trial. Its metadata name sample and
+order. An order across epochs therefore needs a data set with a sample for each trial. Its metadata contain sample and
 epoch: `openmrc eval profile` reads them back, and Inspect's `stderr(cluster="openmrc_sample")` groups by them.
 """
 
@@ -22,7 +22,7 @@ _KEYS = ("task", "sample", "epoch")
 
 
 def order_text(order: Sequence[tuple[str, str, int]]) -> str:
-    """The text of an order file: task, sample and epoch, one trial a line, in the order of their start."""
+    """The text of an order file: task, sample and epoch, one trial per line, in the order of their start."""
     return "".join(json.dumps(dict(zip(_KEYS, trial, strict=True)), ensure_ascii=False) + "\n" for trial in order)
 
 
@@ -30,7 +30,7 @@ def read_order(path: str | Path) -> list[tuple[str, str, int]]:
     """Task, sample and epoch of every trial, in the order of a file.
 
     Raises:
-        ConfigError: the file cannot be read, a line is no trial, or a trial stands in it twice.
+        ConfigError: the file cannot be read, or has an invalid line or a repeated trial.
     """
     try:
         rows = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
@@ -46,12 +46,12 @@ def ordered(dataset: Any, path: str | Path, task: str | None = None) -> Any:
     """The samples of an Inspect data set in the order of a file, one for each trial: use it with one epoch.
 
     Args:
-        dataset: Samples with ids; without ids they are numbered from 1, as Inspect does.
-        path: What `openmrc eval plan --order` wrote.
-        task: Only its trials, where the file has those of several tasks.
+        dataset: Samples with ids; without ids they are numbered from 1, as in Inspect.
+        path: Output of `openmrc eval plan --order`.
+        task: Only its trials, if the file has those of several tasks.
 
     Raises:
-        ConfigError: the file names a sample that the data set lacks, or leaves one out.
+        ConfigError: the file names a sample that the data set lacks, or omits one.
         OpenmrcError: Inspect is not installed.
     """
     try:

@@ -1,4 +1,4 @@
-"""Placements of agent and judge on the GPUs of a cluster, and what memory leaves room for."""
+"""Placements of agent and judge on the GPUs of a cluster, within the limits of memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Role = Literal["agent", "prefill", "decode", "judge"]
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A model server: role, host, numbers of its GPUs there, memory that it takes of each of them."""
+    """A model server: role, host, numbers of its GPUs there, memory in use on each of them."""
 
     role: Role
     host: int
@@ -27,14 +27,14 @@ class Replica:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where both models run.
+    """Placement of both models.
 
-    `split`: on GPUs of their own. `shared`: on the same GPUs at the same time. `alternating`: the agent runs all trials
-    on all GPUs, then the judge reads all of them.
+    `split`: on separate GPUs. `shared`: on the same GPUs at the same time. `alternating`: the agent runs all trials on
+    all GPUs, then the judge reads all of them.
 
     Args:
         slots: Trials at a time.
-        agent_capacity: Requests that a replica of the agent serves at a time; further ones wait.
+        agent_capacity: Limit on concurrent requests of an agent's replica; further ones wait.
     """
 
     kind: Kind
@@ -82,7 +82,7 @@ def placements(cluster: Cluster, work: Work) -> Iterator[Placement]:
 
 
 def _sizes(cluster: Cluster, model: Model) -> list[int]:
-    """GPUs per replica that were measured and that a host has."""
+    """Numbers of GPUs per replica that were measured and that a host has."""
     return [gpus for gpus in model.curve.points if gpus <= max(cluster.gpus)]
 
 
@@ -107,7 +107,7 @@ def _slot_counts(cluster: Cluster, trials: int) -> list[int]:
 def _with_slots(
     cluster: Cluster, work: Work, kind: Kind, agent_gpus: int, judge_gpus: int, judges: int
 ) -> Iterator[Placement]:
-    """One placement of GPUs with every number of slots, if it fits."""
+    """One placement of GPUs with every possible number of slots."""
     agent, judge = cluster.agent, cluster.judge if work.judged else None
     agent_kv = _kv_bytes(agent, work.context_tokens)
     judge_kv = 0 if judge is None else _kv_bytes(judge, work.judge_context_tokens)
@@ -136,7 +136,7 @@ def _with_slots(
 
 
 def _kv_bytes(model: Model, context_tokens: int) -> int:
-    """KV cache of the longest context that a trial needs and the server takes."""
+    """KV cache of the longest context that a trial needs and the server supports."""
     return model.kv_bytes_per_token * max(1, min(context_tokens or model.context_tokens, model.context_tokens))
 
 
@@ -144,7 +144,7 @@ Places = list[tuple[Role, int, tuple[int, ...]]]
 
 
 def _places(cluster: Cluster, kind: Kind, agent_gpus: int, judge_gpus: int, judges: int, work: Work) -> Places | None:
-    """Role, host and GPUs of every replica; None where one of the models finds no place."""
+    """Role, host and GPUs of every replica; None if one of the models does not fit."""
     used = [0] * len(cluster.gpus)
     found: Places = []
     if kind == "split":
@@ -168,7 +168,7 @@ def _places(cluster: Cluster, kind: Kind, agent_gpus: int, judge_gpus: int, judg
 
 
 def _place(found: Places, cluster: Cluster, used: list[int], role: Role, size: int) -> bool:
-    """Put one more replica on the host with the fewest free GPUs that has enough."""
+    """Puts one more replica on the host with the smallest sufficient number of free GPUs."""
     free = [total - taken for total, taken in zip(cluster.gpus, used, strict=True)]
     hosts = [host for host, count in enumerate(free) if count >= size]
     if not hosts:
@@ -180,7 +180,7 @@ def _place(found: Places, cluster: Cluster, used: list[int], role: Role, size: i
 
 
 def _take_apart(found: Places, first: int, model: Model, gpus: int, work: Work) -> None:
-    """Give the agents' replicas to prefill and decode by their work, spread evenly over the hosts."""
+    """Divides the agents' replicas into prefill and decode by their work, spread evenly over the hosts."""
     prefill_per_s, decode_per_s = model.curve.rates(gpus, model.curve.points[gpus][-1].concurrency)
     prefill = float(work.agent_prefill.sum()) / prefill_per_s
     decode = float(work.agent_decode.sum()) / decode_per_s

@@ -1,8 +1,9 @@
-"""Transfers of a plan on the packet simulator: their times, the campaign's, and those of training beside them.
+"""Transfers of a plan on the packet simulator: their times, the campaign's, and those of concurrent training.
 
-Weight pushes, swaps and hand-offs are simulated apart, because they happen at different times. Packets are bounded:
-weights are sent at a fraction of their size, whose time is scaled up again, and of the hand-offs the busiest window is
-taken, at full size if it has a few hand-offs then. `scale` and `simulated` of a result say so.
+Weight pushes, swaps and hand-offs are simulated separately, because they happen at different times. The number of
+packets is limited: weights are sent at a fraction of their size, with the time scaled accordingly, and of the hand-offs
+the busiest window is used, at full size if it contains a few hand-offs then. `scale` and `simulated` of a result record
+this.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from openmrc.config.yaml_document import read_text, read_yaml
 from openmrc.errors import ConfigError
-from openmrc.evals.record import PlanFile
-from openmrc.evals.schedule import list_schedule
+from openmrc.evals.plan_record import PlanFile
 from openmrc.evals.transfers import Transfer
-from openmrc.fabric.reading import read_text, read_yaml
+from openmrc.evals.trial_schedule import list_schedule
 from openmrc.sim import Scenario, ScenarioFileError, Table, make_scenario, run
 from openmrc.sim.run import build_graph, ideals_of
 from openmrc.sim.workloads import workload_problems
@@ -30,10 +31,10 @@ KINDS = ("mrc", "roce", "dctcp")
 PHASES = {"push": "weight pushes", "swap": "swaps", "handoff": "hand-offs"}
 PAYLOAD_BYTES = 4096
 WINDOW_TRANSFERS_MIN = 16
-NO_EFFECT = 0.01  # of the campaign's time; less is within what a plan can predict
+NO_EFFECT = 0.01  # of the campaign's time; less is within the accuracy of a plan
 JOB, TRAINING = "campaign", "training"
 PS = 1e12
-PATIENCE, RECOVERY_PS = 20, 10**12  # a transfer has ended by then, or never will
+PATIENCE, RECOVERY_PS = 20, 10**12  # limits after which a transfer counts as endless
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ class Phase:
     Args:
         simulated: Transfers that were simulated, of `transfers` in all.
         scale: Their sizes were divided by this, and their times multiplied.
-        finish_s: From the start of the first to the end of the last; None where one never ended.
-        stretch: Sum of the times over the sum of what they would take alone.
-        training_slowdown: Of training while the transfers run; None without, or where they are shorter than a step.
+        finish_s: From the start of the first to the end of the last; None if one never ended.
+        stretch: Sum of the times over the sum of the times alone on the network.
+        training_slowdown: Of training during the transfers; None without training, or if they are shorter than a step.
     """
 
     kind: str
@@ -65,8 +66,8 @@ class Campaign:
     """A campaign with one transport.
 
     Args:
-        wall_clock_s: Of the campaign; None where a transfer never ended.
-        without_network_s: The same with a network that takes no time.
+        wall_clock_s: Of the campaign; None if a transfer never ended.
+        without_network_s: The same with an infinitely fast network.
     """
 
     transport: str
@@ -76,7 +77,7 @@ class Campaign:
 
     @property
     def network_share(self) -> float | None:
-        """Part of the campaign's time that the network adds."""
+        """Share of the campaign's time that the network adds."""
         return None if self.wall_clock_s is None else 1 - self.without_network_s / max(self.wall_clock_s, 1e-12)
 
 
@@ -84,7 +85,7 @@ def load_training(path: Path) -> dict[str, Any]:
     """The workload in a YAML file with the keys of the simulator's `training`.
 
     Raises:
-        ScenarioFileError: the file cannot be read, or is no training workload.
+        ScenarioFileError: the file cannot be read, or is not a training workload.
     """
     text = read_text(path, "training file", ScenarioFileError)
     document = read_yaml(text, path, "training file", "name: training", ScenarioFileError)
@@ -114,14 +115,14 @@ def simulate_plan(
         plan: As `read_plan` returns it.
         transports: Names of `KINDS`.
         training: A workload beside the campaign, as `load_training` returns it.
-        faults: Lines of the fault language; they hold in every phase, from its start.
+        faults: Lines of the fault language, active in every phase from its start.
         seed: Of the simulation.
-        packets_max: About so many packets of the campaign are simulated in each phase.
+        packets_max: Approximate number of packets of the campaign in each phase.
         threads: Of the simulation.
         progress: Called with the name of each simulation before it runs.
 
     Raises:
-        ConfigError: a fault or a training that the fabric has no place for.
+        ConfigError: a fault or a training workload that does not fit the fabric.
     """
     campaigns = []
     for transport in transports:
@@ -137,7 +138,7 @@ def simulate_plan(
 
 
 class _Part:
-    """The transfers of one kind that are simulated, and at which scale."""
+    """The simulated transfers of one kind, and their scale."""
 
     def __init__(self, transfers: Sequence[Transfer], packets_max: int) -> None:
         self.all = len(transfers)
@@ -153,7 +154,7 @@ class _Part:
         self.begin_s = self.window[0].at_s
 
     def flows(self) -> tuple[list[dict[str, Any]], list[int]]:
-        """Flows for a scenario, and of each the number of its transfer."""
+        """Flows for a scenario, with the number of each one's transfer."""
         flows, owners = [], []
         for at, transfer in enumerate(self.window):
             start_ps = round((transfer.at_s - self.begin_s) / self.scale * PS)
@@ -167,7 +168,7 @@ class _Part:
 
 
 def _busiest(transfers: Sequence[Transfer], packets: Sequence[float], packets_max: float) -> tuple[int, int]:
-    """First and one past the last of the transfers in a row that bring the most bytes per time, within the bound."""
+    """Half-open range of the consecutive transfers with the most bytes per time, within the bound."""
     best, best_rate, last, held = (0, 1), -1.0, 0, 0.0
     for first in range(len(transfers)):
         while last < len(transfers) and held + packets[last] <= packets_max:
@@ -184,7 +185,7 @@ def _busiest(transfers: Sequence[Transfer], packets: Sequence[float], packets_ma
 def _scenario(plan: PlanFile, transport: str, workload: list[Any], faults: Sequence[str], seed: int) -> Scenario:
     values = dict(plan.fabric)
     if transport == "roce" and not isinstance(values.get("planes"), list):
-        values.setdefault("pfc", "on")  # without, go-back-N is a transport that nobody deploys
+        values.setdefault("pfc", "on")  # without it, go-back-N is not a transport that anyone deploys
     settings: dict[str, Any] = {"name": plan.name, "fabric": values, "workload": workload, "seed": seed}
     settings["transports"] = {transport: {}}
     whole = make_scenario(**settings)
@@ -248,19 +249,19 @@ def _at(ordered: Any, share: float) -> float | None:
 
 
 def _slowdown(beside: Mapping[str, Any], alone: Mapping[str, Any], transfers_ps: float) -> float | None:
-    """Factor by which training is slower while transfers run; None where these are shorter than a step."""
+    """Slowdown factor of training while transfers run; None if these are shorter than a step."""
     if not len(beside["step"]) or (beside["received_ps"] < 0).any() or (alone["received_ps"] < 0).any():
         return None
     whole_ps, alone_ps = float(beside["received_ps"].max()), float(alone["received_ps"].max())
     if transfers_ps < alone_ps / (int(alone["step"].max()) + 1):
         return None
     span_ps = min(transfers_ps, whole_ps)
-    progress_ps = span_ps - (whole_ps - alone_ps)  # what it did in that time, in time of training alone
+    progress_ps = span_ps - (whole_ps - alone_ps)  # progress in that time, in time of training alone
     return span_ps / max(progress_ps, 0.01 * span_ps)
 
 
 def _campaign(plan: PlanFile, transport: str, phases: tuple[Phase, ...]) -> Campaign:
-    """The plan with times of the network replaced by simulated ones, and by none."""
+    """The plan with times of the network replaced by simulated ones, and by zero."""
     found = {phase.kind: phase for phase in phases}
     without = plan.load_gpus_s + _agent_s(plan, 0.0) + plan.swap_gpus_s + plan.judging_s
     if any(phase.finish_s is None for phase in phases):
@@ -275,13 +276,13 @@ def _campaign(plan: PlanFile, transport: str, phases: tuple[Phase, ...]) -> Camp
 
 
 def _agent_s(plan: PlanFile, stretch: float) -> float:
-    """Wall-clock time of the agent's part with hand-offs so many times as long as on an idle network."""
+    """Wall-clock time of the agent's part with hand-offs longer by this factor than on an idle network."""
     seconds = [one.duration_s + (stretch - 1) * one.handoff_s for one in plan.trials]
     return list_schedule(seconds, plan.slots).wall_clock_s
 
 
 def conclusion(campaigns: Sequence[Campaign]) -> str:
-    """Whether the network matters, in a sentence."""
+    """Influence of the network, in a sentence."""
     if not any(campaign.phases for campaign in campaigns):
         return "The network does not matter here: no transfer of this plan crosses it."
     stuck = [campaign.transport for campaign in campaigns if campaign.wall_clock_s is None]
@@ -307,10 +308,10 @@ def conclusion(campaigns: Sequence[Campaign]) -> str:
 
 
 def check_transports(names: Sequence[str]) -> None:
-    """Refuse unknown transports.
+    """Refuses unknown transports.
 
     Raises:
-        ConfigError: a name that is none.
+        ConfigError: an unknown name.
     """
     for name in names:
         if name not in KINDS:

@@ -17,18 +17,18 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from openmrc.errors import ConfigError, OpenmrcError
-from openmrc.evals.table import Profile
+from openmrc.evals.profile_table import Profile
 
 __all__ = ["Noise", "PowerError", "Size", "measured_noise", "required_samples", "size_comparison"]
 
 NORMAL = NormalDist()
-SAMPLES_MIN = 30  # for which the mean of bounded differences is close enough to normal
-PILOT_MIN = 20  # below, variances of a pilot are known too badly to promise anything from them
+SAMPLES_MIN = 30  # makes the mean of bounded differences sufficiently normal
+PILOT_MIN = 20  # below, a pilot's variances are too uncertain for any conclusion
 EPOCHS_MAX = 64
 
 
 class PowerError(OpenmrcError):
-    """No plan with these samples can have the power that was asked for."""
+    """No plan with these samples can have the requested power."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,9 @@ def power_of(noise: Noise, samples: int, epochs: int, effect: float, level: floa
 def size_comparison(
     noise: Noise, *, effect: float, level: float, power: float, samples: int | None = None, epochs: int | None = None
 ) -> Size:
-    """The smallest comparison with this power; `samples` and `epochs` fix what is given.
+    """The smallest comparison with this power; `samples` and `epochs` fix the given numbers.
 
-    Without `epochs` the number is taken that needs the fewest trials with the samples there are.
+    Without `epochs`, the number with the fewest trials for the available samples is chosen.
 
     Raises:
         PowerError: these samples and epochs, or any number of epochs, do not reach the power.
@@ -145,7 +145,7 @@ def measured_noise(baseline: Profile, candidate: Profile | None, *, correlation:
 
     Args:
         baseline: With scores, of two epochs at least.
-        candidate: The other system; without, it is taken to be like the baseline.
+        candidate: The other system; without, it is assumed to be like the baseline.
         correlation: Without a candidate only: of the true scores of both systems.
 
     Raises:
@@ -188,10 +188,12 @@ def _scores(profile: Profile, name: str) -> dict[tuple[str, str], list[float]]:
     }
     scores = {key: some for key, some in scores.items() if some}
     if len(scores) < PILOT_MIN:
-        allowed = f"at least {PILOT_MIN} samples with a score; from fewer no power can be promised"
+        allowed = f"at least {PILOT_MIN} samples with a score; fewer do not permit an estimate of the power"
         raise ConfigError(name, f"{len(scores)} samples with a score", allowed)
     if all(len(some) < 2 for some in scores.values()):
-        raise ConfigError(name, "one epoch", "at least two epochs, to tell the noise of a trial from that of samples")
+        raise ConfigError(
+            name, "one epoch", "at least two epochs, to separate the noise of trials from that of samples"
+        )
     return scores
 
 

@@ -21,7 +21,7 @@ class Transfer:
     """Bytes from a replica, or from the host with the weights, to a replica, in equal parts over pairs of NICs.
 
     Args:
-        at_s: When it starts, from the start of the campaign.
+        at_s: Start time, from the start of the campaign.
         trial: Index of the trial that waits for it; -1: all do.
     """
 
@@ -73,13 +73,13 @@ def weight_transfers(cluster: Cluster, placement: Placement, kind: TransferKind,
 
 
 def load_gpu_seconds(cluster: Cluster, placement: Placement, kind: TransferKind) -> float:
-    """Time in which GPUs load weights from their hosts, all at once."""
+    """Time for GPUs to load weights from their hosts, all at once."""
     loaded = _loaded(cluster, placement, kind)
     return max((8 * model.weights_bytes / len(one.gpus) / cluster.load_bps for one, model in loaded), default=0.0)
 
 
 def load_seconds(cluster: Cluster, placement: Placement, kind: TransferKind) -> float:
-    """Time to load weights on an idle network, whose transfers and the loading of the GPUs overlap."""
+    """Time to load weights on an idle network, with transfers and loading overlapped."""
     into_nics: dict[int, float] = {}
     out_of_nics: dict[int, float] = {}
     for transfer in weight_transfers(cluster, placement, kind, 0.0):
@@ -91,7 +91,7 @@ def load_seconds(cluster: Cluster, placement: Placement, kind: TransferKind) -> 
 
 
 def _pairs(placement: Placement) -> list[tuple[Replica, Replica]]:
-    """Prefill and decode replica of trials in turn; a decode replica on the same host comes first."""
+    """Prefill and decode replica of trials in turn; a decode replica on the same host takes precedence."""
     prefills, decodes = placement.of("prefill"), placement.of("decode")
     if not prefills:
         return []

@@ -1,7 +1,7 @@
-"""Work of trials on model servers, and the times that follow from it.
+"""Work of trials on model servers, and the resulting times.
 
 A stage is a model on a number of replicas. A replica prefills or decodes at the measured rates of its service curve and
-shares its time between these, so a trial with `p` tokens to prefill and `d` to decode takes `p / P(c) + d / D(c)`
+divides its time between these, so a trial with `p` tokens to prefill and `d` to decode takes `p / P(c) + d / D(c)`
 seconds of a replica that serves `c` requests at a time. By Little's law it stays for `n` times as long in a stage whose
 replicas have `n` trials each on average. `n` follows from the slots and the shares of a trial's time, by iteration
 (mean value analysis).
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmrc.evals.cluster import Model
-from openmrc.evals.table import Trial
+from openmrc.evals.profile_table import Trial
 
 __all__ = ["Stage", "Work", "stage_bound_s", "trial_seconds", "under_way_counts"]
 
@@ -27,7 +27,7 @@ DAMPING = 0.5
 
 @dataclass(frozen=True)
 class Work:
-    """Columns of a profile as arrays: what every trial asks of the models, and the time of its tools."""
+    """Columns of a profile as arrays: every trial's demand on the models, and the time of its tools."""
 
     agent_prefill: Seconds
     agent_decode: Seconds
@@ -44,7 +44,7 @@ class Work:
 
         Args:
             trials: With tokens.
-            tool_share: Share of a trial's time that tools take where the log does not separate it.
+            tool_share: Share of a trial's time that tools take if the log does not separate it.
         """
 
         def column(values: Sequence[float]) -> Seconds:
@@ -63,7 +63,7 @@ class Work:
 
     @property
     def judged(self) -> bool:
-        """A judge has something to do."""
+        """True if there is work for a judge."""
         return bool(self.judge_prefill.any() or self.judge_decode.any())
 
 
@@ -84,9 +84,9 @@ class Stage:
     """A model on replicas.
 
     Args:
-        capacity: Most requests that a replica serves at a time, which memory limits; further ones wait.
-        slowdown: By what shares its GPUs.
-        fixed_s: Time of every trial in this stage that replicas are not busy for, such as hand-offs.
+        capacity: Limit on concurrent requests of a replica, set by memory; further ones wait.
+        slowdown: Caused by other models on its GPUs.
+        fixed_s: Time of every trial in this stage without use of replicas, such as hand-offs.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Stage:
     fixed_s: Seconds | float = 0.0
 
     def seconds(self, load: float) -> Seconds:
-        """Time of every trial in the stage when each replica has `load` trials on average."""
+        """Time of every trial in the stage if each replica has `load` trials on average."""
         present = max(load, 1.0)
         prefill_per_s, decode_per_s = self.model.curve.rates(self.gpus, min(present, float(self.capacity)))
         busy = self.prefill / prefill_per_s + self.decode / decode_per_s
@@ -108,7 +108,7 @@ class Stage:
 
 
 def stage_loads(stages: Sequence[Stage], tools_s: Seconds, slots: int) -> list[float]:
-    """Mean trials at each replica of each stage, with so many trials under way."""
+    """Mean number of trials at each replica of each stage, for a number of concurrent trials."""
     loads = [1.0 for _ in stages]
     under_way = min(slots, len(tools_s))
     for _ in range(ROUNDS):
@@ -121,19 +121,19 @@ def stage_loads(stages: Sequence[Stage], tools_s: Seconds, slots: int) -> list[f
 
 
 def under_way_counts(slots: int) -> list[int]:
-    """Numbers of trials under way for which times are worked out: 1, 2, 4 and so on, and all slots."""
+    """Numbers of concurrent trials for which times are computed: 1, 2, 4 and so on, and all slots."""
     return sorted({1, slots, *(2**power for power in range(slots.bit_length()))})
 
 
 def stage_bound_s(stage: Stage) -> float:
-    """Least time in which the replicas of a stage can do all of its work."""
+    """Lower bound of the time in which the replicas of a stage do all of its work."""
     counts = under_way_counts(stage.capacity)
     per_request = [(stage.seconds(float(count)) - stage.fixed_s) / count for count in counts]
     return float(np.min(per_request, axis=0).sum()) / stage.replicas
 
 
 def trial_seconds(stages: Sequence[Stage], tools_s: Seconds, slots: int) -> Seconds:
-    """Time of every trial with so many under way."""
+    """Time of every trial for a number of concurrent trials."""
     loads = stage_loads(stages, tools_s, slots)
     parts = [stage.seconds(load) for stage, load in zip(stages, loads, strict=True)]
     return tools_s + sum(parts, np.zeros(len(tools_s)))

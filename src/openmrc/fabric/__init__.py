@@ -1,16 +1,18 @@
-"""The fabric: what a fabric file says, where hosts attach, and what can go wrong in it."""
+"""The fabric: its description in a fabric file, the attachment of hosts, and its faults."""
 
-from openmrc.fabric.addresses import HostPort, host_ports
-from openmrc.fabric.blocks import AddressBlocks
+from openmrc.config.file_problems import FileProblemsError
+from openmrc.fabric.address_blocks import AddressBlocks
 from openmrc.fabric.emulation import check_emulated, check_emulated_fault
-from openmrc.fabric.errors import FabricFileError, FaultError, FileProblemsError
+from openmrc.fabric.errors import FabricFileError, FaultError
+from openmrc.fabric.fabric_file import load_fabric, make_fabric, parse_fabric
 from openmrc.fabric.faults import Fault, FaultTarget, Repair, Span, parse_command, parse_fault
-from openmrc.fabric.file import load_fabric, make_fabric, parse_fabric
 from openmrc.fabric.interfaces import InterfaceNames
+from openmrc.fabric.loopback_ports import HostPort, host_ports
 from openmrc.fabric.materials import Failures, Item, Materials, SwitchModel
 from openmrc.fabric.model import Ecn, Fabric, Pfc, PlaneSettings, Port, Shape, SharedBuffer, Tiers, Trim
-from openmrc.fabric.models import SWITCH_MODELS, switch_model
+from openmrc.fabric.native_settings import FaultDirection, FaultEffects, FaultPlace
 from openmrc.fabric.schema import fabric_schema
+from openmrc.fabric.switch_models import SWITCH_MODELS, switch_model
 
 __all__ = [
     "SWITCH_MODELS",
@@ -20,7 +22,10 @@ __all__ = [
     "FabricFileError",
     "Failures",
     "Fault",
+    "FaultDirection",
+    "FaultEffects",
     "FaultError",
+    "FaultPlace",
     "FaultTarget",
     "FileProblemsError",
     "HostPort",

@@ -1,4 +1,4 @@
-"""What a fabric file may say of addresses and of the names of interfaces."""
+"""Sections of a fabric file for addresses and interface names."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from openmrc.config.section import Section
 from openmrc.errors import ConfigError, did_you_mean
-from openmrc.fabric.blocks import BLOCK_BITS
+from openmrc.fabric.address_blocks import BLOCK_BITS
 from openmrc.fabric.interfaces import HOST_FIELDS, SWITCH_FIELDS
-from openmrc.fabric.reading import Section
-from openmrc.fabric.written import Written, text
+from openmrc.fabric.value_schemas import Written, text
 
 __all__ = ["AddressSection", "InterfaceSection"]
 
@@ -44,11 +44,11 @@ def _block(value: Any) -> IPv6Network:
 
 
 def _pattern(fields: Iterable[str]) -> BeforeValidator:
-    """A check of a name pattern with some of these fields."""
+    """A validator for a name pattern with some of these fields."""
     known = [f"{{{field}}}" for field in fields]
 
     def check(value: Any) -> str:
-        words = f"a name with {', '.join(known)} where numbers go"
+        words = f"a name with {', '.join(known)} in place of numbers"
         if not isinstance(value, str) or not value:
             raise ConfigError("name", value, words, hint=f"such as eth{known[-1]}")
         try:
@@ -82,8 +82,8 @@ class InterfaceSection(Section):
     """Patterns of interface names."""
 
     host: Annotated[str, _pattern(HOST_FIELDS), Written(text("eth{plane}", "ens{nic}p{plane}"))] = Field(
-        "eth{port}", description="Of hosts, with {plane}, {nic} and {port}, which is nic * planes + plane"
+        "eth{port}", description="Interfaces of hosts, with {plane}, {nic} and {port}, which is nic * planes + plane"
     )
     switch: Annotated[str, _pattern(SWITCH_FIELDS), Written(text("Ethernet{port}", "swp{port}"))] = Field(
-        "Ethernet{port}", description="Of switches, with {port}, counted from 0, and {plane}"
+        "Ethernet{port}", description="Interfaces of switches, with {port}, counted from 0, and {plane}"
     )

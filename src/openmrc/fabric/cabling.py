@@ -1,4 +1,4 @@
-"""Which port of which node a cable joins to which port of which other node, by arithmetic alone.
+"""The two ports that each cable joins, by arithmetic alone.
 
 A switch's ports are numbered: first those that lead down, then those that lead up. T0: down port d to the d-th NIC it
 serves, up port j to the j-th T1 of its pod. T1: down port i to the i-th T0 of its pod, up port k to its k-th T2. T2:
@@ -49,10 +49,10 @@ class Node:
 
     @classmethod
     def parse(cls, name: str) -> Node:
-        """The node of a name.
+        """The node with this name.
 
         Raises:
-            ValueError: it is no name of a node.
+            ValueError: the text is not the name of a node.
         """
         if name.startswith("host") and name[4:].isdecimal():
             return cls("host", int(name[4:]))
@@ -73,7 +73,7 @@ class PortRef:
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """Two ports that are joined; `lower` is the one nearer to the hosts. `tier` is that of the link: nic, t0 or t1."""
+    """Two connected ports; `lower` is the one nearer to the hosts. `tier` is that of the link: nic, t0 or t1."""
 
     lower: PortRef
     upper: PortRef
@@ -90,7 +90,7 @@ def switches(shape: Shape) -> Iterator[Node]:
 
 
 def count(shape: Shape, kind: NodeKind) -> int:
-    """How many switches of this kind a plane has, or how many hosts there are."""
+    """Number of switches of this kind in a plane, or of hosts."""
     if kind == "host":
         return shape.hosts // shape.nics_per_host
     return {"t0": shape.t0s, "t1": shape.t1s_in_all, "t2": shape.t2s}[kind]

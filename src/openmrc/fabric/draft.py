@@ -1,24 +1,24 @@
-"""A fabric file while it is being decided: what it says, and the complaints about it so far."""
+"""A fabric file during resolution: its settings, and the problems found so far."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from openmrc.config.yaml_document import Document
 from openmrc.errors import ConfigError
-from openmrc.fabric.reading import Document
-from openmrc.fabric.sections import FabricFile
+from openmrc.fabric.file_sections import FabricFile
 
 __all__ = ["Draft"]
 
 
 class Draft(NamedTuple):
-    """What a file says, and the complaints about it so far."""
+    """The settings of a file, and the problems found so far."""
 
     file: FabricFile
     document: Document
     problems: list[ConfigError]
 
     def add(self, key: str | tuple[str | int, ...], value: object, allowed: str, hint: str | None = None) -> None:
-        """Complains about the value of a key, or of a place."""
+        """Adds a problem about the value of a key, or about a place."""
         place = (key,) if isinstance(key, str) else key
         self.problems.append(self.document.problem(place, value, allowed, hint))

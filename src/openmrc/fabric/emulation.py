@@ -1,4 +1,4 @@
-"""What of a fabric file the emulator can do: two tiers, tail drop, ECN and trimming, static or hashed paths."""
+"""Limits of the emulator: two tiers, tail drop, ECN and trimming, static or hashed paths."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _ONLY_SIMULATED = "`openmrc sim run` can do that"
 
 
 def check_emulated(fabric: Fabric) -> None:
-    """Make sure that the emulator can be this fabric.
+    """Checks that the emulator supports this fabric.
 
     Raises:
-        FabricFileError: with everything that only the simulator can do.
+        FabricFileError: with all features that only the simulator supports.
     """
     refused = (
         ("tiers", fabric.tiers, fabric.tiers == 2, "2 in an emulated fabric"),
@@ -35,10 +35,10 @@ def check_emulated(fabric: Fabric) -> None:
 
 
 def check_emulated_fault(fault: Fault | Repair) -> None:
-    """Make sure that the emulator can do this fault.
+    """Checks that the emulator supports this fault.
 
     Raises:
-        FaultError: naming what it cannot do.
+        FaultError: naming the unsupported part.
     """
     if not fault.target.single:
         raise FaultError(str(fault), "..", "one place in an emulated fabric", hint="a line for each")

@@ -10,14 +10,14 @@
     t1 2 plane 1 reboot for 5s              a switch forwards nothing, silently, until it is back
     repair plane 2 at 6s                    ends all faults inside plane 2
 
-`[repair] PLACE [tx|rx] WHAT [at TIME] [for TIME] [every TIME]`; places: `all`, `plane P`, `host H`, `t0 I`, `t1 J`,
-`t2 K`, and `host H plane P`, `host H nic N`, `t0 I t1 J`, `t1 J t2 K plane P` and so on; without `plane` in all planes,
+`[repair] PLACE [tx|rx] WHAT [at TIME] [for TIME] [every TIME]`; places: `all`, `plane P`, `host H`, `t0 I`, `t1 J`, `t2
+K`, and `host H plane P`, `host H nic N`, `t0 I t1 J`, `t1 J t2 K plane P` and so on; without `plane` in all planes,
 without `nic` all NICs of the host. `A..B` in place of a number is all from A to B. `tx` is away from the hosts, `rx`
 towards them; without either, both.
 
-What kills packets or cuts the rate acts on every link of the place. A percentage or a delay acts where a packet passes
-once: on a link in each direction, at the egress ports of a switch, and for a plane or `all` on the last link before the
-host (with `tx`, on the first link after it).
+What kills packets or cuts the rate acts on every link of the place. A percentage or a delay acts once per passage of a
+packet: on a link in each direction, at the egress ports of a switch, and for a plane or `all` on the last link before
+the host (with `tx`, on the first link after it).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import Literal, Protocol
 
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric.errors import FaultError
+from openmrc.fabric.native_settings import FaultDirection, FaultEffects, FaultPlace, ScheduledFault
 from openmrc.units import parse_percent, parse_time
 
 __all__ = ["Fault", "FaultKind", "FaultTarget", "Repair", "Span", "parse_command", "parse_fault"]
@@ -60,7 +61,7 @@ EV_MAX = 2**32 - 1
 
 
 class Places(Protocol):
-    """How many of each a fabric has; what a target is checked against. `hosts` counts NICs."""
+    """Numbers of nodes and planes of a fabric, for checking a target. `hosts` counts NICs."""
 
     @property
     def planes(self) -> int: ...
@@ -104,7 +105,7 @@ def _numbers(which: Which) -> range | tuple[None]:
 
 @dataclass(frozen=True)
 class FaultTarget:
-    """A place in the fabric. None means: not restricted to one; all None is the whole fabric."""
+    """A place in the fabric. None means no restriction; all None is the whole fabric."""
 
     plane: Which = None
     host: Which = None
@@ -122,11 +123,11 @@ class FaultTarget:
 
     @property
     def single(self) -> bool:
-        """Whether every number is one, so that it is one place."""
+        """True if every number is single, so that it is one place."""
         return not any(isinstance(getattr(self, place), Span) for place in PLACES)
 
     def reach(self, planes: int) -> str:
-        """Words for a place that stands for one in each plane, which a reader may take for one; "" for others.
+        """Description of a place that implicitly means one in each plane; "" for others.
 
         Args:
             planes: Of the fabric.
@@ -139,27 +140,27 @@ class FaultTarget:
         place = " ".join(numbers)
         return f"{place} of all {planes} planes; '{place} plane 0' is that of one plane"
 
-    def native(self) -> tuple[int | None, int | None, int | None, int | None, int]:
-        """The tuple that the native emulator takes; of a single place."""
-        numbers = (self.plane, self.host, self.t0, self.t1)
-        plane, host, t0, t1 = (None if isinstance(number, Span) else number for number in numbers)
+    def place(self) -> FaultPlace:
+        """The place for the emulated fabric; of a single place."""
         assert self.single
-        return (plane, host, t0, t1, ("both", "tx", "rx").index(self.direction))
+        numbers = {name: getattr(self, name) for name in ("plane", "host", "t0", "t1", "t2")}
+        return FaultPlace(**numbers, direction=FaultDirection[self.direction.upper()])
 
-    def native_targets(
-        self, fabric: Places
-    ) -> list[tuple[int | None, int | None, int | None, int | None, int, int | None]]:
-        """The tuples that the native simulator takes, one for each place; hosts become numbers of NICs."""
+    def places(self, fabric: Places) -> list[FaultPlace]:
+        """The single places for the simulator; hosts are converted to numbers of NICs."""
         hosts: list[int | None] = [None]
         if self.host is not None:
             nics = range(fabric.nics_per_host) if self.nic is None else _numbers(self.nic)
             hosts = [(host or 0) * fabric.nics_per_host + (nic or 0) for host in _numbers(self.host) for nic in nics]
-        direction = ("both", "tx", "rx").index(self.direction)
-        places = product(_numbers(self.plane), hosts, _numbers(self.t0), _numbers(self.t1), _numbers(self.t2))
-        return [(plane, host, t0, t1, direction, t2) for plane, host, t0, t1, t2 in places]
+        direction = FaultDirection[self.direction.upper()]
+        numbers = product(_numbers(self.plane), hosts, _numbers(self.t0), _numbers(self.t1), _numbers(self.t2))
+        return [
+            FaultPlace(plane=plane, host=host, t0=t0, t1=t1, t2=t2, direction=direction)
+            for plane, host, t0, t1, t2 in numbers
+        ]
 
     def check(self, fabric: Places, text: str) -> None:
-        """Make sure that the fabric has this place.
+        """Checks that the fabric has this place.
 
         Raises:
             FaultError: naming the number and the range.
@@ -196,7 +197,7 @@ class FaultTarget:
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong where, from when to when. Times in picoseconds, shares in parts per billion."""
+    """A fault: its place, effects and times. Times in picoseconds, shares in parts per billion."""
 
     target: FaultTarget
     kind: FaultKind
@@ -229,24 +230,34 @@ class Fault:
             words.append(f"every {_time_text(self.period_ps)}")
         return " ".join(words)
 
-    def effects(self) -> dict[str, int | bool]:
-        """The numbers that the native fabric takes. `ev` is there only where the fault is restricted to one."""
+    def effects(self) -> FaultEffects:
+        """The effects on each of its links."""
         bursty = self.kind == "loss" and self.burst_packets > 0
-        return {
-            "down": self.kind == "down",
-            "blackhole": self.kind in ("blackhole", "reboot"),
-            "loss_ppb": self.share_ppb if self.kind == "loss" and not bursty else 0,
-            "burst_loss_ppb": self.share_ppb if bursty else 0,
-            "burst_packets": max(self.burst_packets, 1),
-            "rate_ppm": self.share_ppb // 1000 if self.kind == "rate" else 1_000_000,
-            "delay_ps": self.delay_ps if self.kind == "delay" else 0,
-            "jitter_ps": self.jitter_ps,
-            "corrupt_ppb": self.share_ppb if self.kind == "corrupt" else 0,
-            "duplicate_ppb": self.share_ppb if self.kind == "duplicate" else 0,
-            "reorder_ppb": self.share_ppb if self.kind == "reorder" else 0,
-            "reorder_delay_ps": self.delay_ps if self.kind == "reorder" else 0,
-            **({} if self.ev is None else {"ev": self.ev}),
-        }
+        return FaultEffects(
+            down=self.kind == "down",
+            blackhole=self.kind in ("blackhole", "reboot"),
+            loss_ppb=self.share_ppb if self.kind == "loss" and not bursty else 0,
+            burst_loss_ppb=self.share_ppb if bursty else 0,
+            burst_packets=max(self.burst_packets, 1),
+            rate_ppm=self.share_ppb // 1000 if self.kind == "rate" else 1_000_000,
+            delay_ps=self.delay_ps if self.kind == "delay" else 0,
+            jitter_ps=self.jitter_ps,
+            corrupt_ppb=self.share_ppb if self.kind == "corrupt" else 0,
+            duplicate_ppb=self.share_ppb if self.kind == "duplicate" else 0,
+            reorder_ppb=self.share_ppb if self.kind == "reorder" else 0,
+            reorder_delay_ps=self.delay_ps if self.kind == "reorder" else 0,
+            ev=self.ev,
+        )
+
+    def at(self, place: FaultPlace, now_ps: int = 0) -> ScheduledFault:
+        """The fault at one of its places, as simulator and emulated fabric take it; its begin counts from `now_ps`."""
+        return ScheduledFault(
+            place=place,
+            effects=self.effects(),
+            start_ps=now_ps + self.start_ps,
+            duration_ps=self.duration_ps,
+            period_ps=self.period_ps,
+        )
 
 
 @dataclass(frozen=True)
@@ -263,10 +274,10 @@ class Repair:
 
 
 def parse_command(text: str) -> Fault | Repair:
-    """The fault or the repair that a line of the fault language names.
+    """The fault or the repair in a line of the fault language.
 
     Raises:
-        FaultError: naming the word that is wrong and what could stand there.
+        FaultError: naming the wrong word and the allowed ones.
     """
     words = _Words(text)
     if words.peek() != "repair":
@@ -283,10 +294,10 @@ def parse_command(text: str) -> Fault | Repair:
 
 
 def parse_fault(text: str) -> Fault:
-    """The fault that a line of the fault language names; a repair is refused.
+    """The fault in a line of the fault language; a repair is refused.
 
     Raises:
-        FaultError: naming the word that is wrong and what could stand there.
+        FaultError: naming the wrong word and the allowed ones.
     """
     command = parse_command(text)
     if isinstance(command, Repair):
@@ -295,7 +306,7 @@ def parse_fault(text: str) -> Fault:
 
 
 class _Words:
-    """The words of a line, with what is needed to complain about one of them."""
+    """The words of a line, with the context for problems with them."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -363,7 +374,7 @@ def _parse_fault(words: _Words) -> Fault:
     kind = words.take()
     if kind not in KINDS:
         hint = did_you_mean(kind, KINDS) if kind else None
-        raise words.fail(kind, f"what goes wrong: {', '.join(KINDS)}", hint)
+        raise words.fail(kind, f"a fault: {', '.join(KINDS)}", hint)
     numbers = _parse_numbers(words, kind)
     if target.direction == "both" and words.peek() in ("tx", "rx"):
         target = replace(target, direction="tx" if words.take() == "tx" else "rx")
@@ -378,7 +389,9 @@ def _check_reboot(words: _Words, target: FaultTarget, duration_ps: int | None, p
     if len(switches) != 1 or target.direction != "both":
         raise words.fail("reboot", "a switch as its place, such as 't1 2 plane 1 reboot for 5s'")
     if duration_ps is None or period_ps:
-        raise words.fail("reboot", "for TIME: how long until it forwards again", hint="once; for more say blackhole")
+        raise words.fail(
+            "reboot", "for TIME: the duration of the reboot", hint="a single reboot; use blackhole for repetitions"
+        )
 
 
 def _parse_target(words: _Words, stops: tuple[str, ...]) -> FaultTarget:
@@ -404,7 +417,7 @@ def _parse_target(words: _Words, stops: tuple[str, ...]) -> FaultTarget:
 
 
 def _check_together(words: _Words, numbers: dict[str, int | Span]) -> None:
-    """Make sure that the words of a place name a link or a switch between them."""
+    """Checks that the words of a place denote a link or a switch between them."""
     if "host" in numbers and numbers.keys() & {"t0", "t1", "t2"}:
         raise words.fail("host", "either a host (its NIC-T0 link) or switches", hint="leave out t0 and t1")
     if "nic" in numbers and "host" not in numbers:
@@ -418,7 +431,7 @@ def _parse_numbers(words: _Words, kind: str) -> dict[str, int]:
     if kind in ("loss", "rate", "corrupt", "duplicate", "reorder"):
         numbers["share_ppb"] = words.share_ppb(kind)
     if kind == "rate" and numbers["share_ppb"] < 1000:
-        raise words.fail("rate", "a rate of at least 0.0001%", hint="for no rate at all say blackhole")
+        raise words.fail("rate", "a rate of at least 0.0001%", hint="use blackhole for a rate of 0")
     if kind == "loss":
         numbers |= _parse_loss(words, numbers["share_ppb"])
     if kind in ("delay", "reorder"):
@@ -434,9 +447,9 @@ def _parse_loss(words: _Words, share_ppb: int) -> dict[str, int]:
     if words.peek() == "burst":
         words.take()
         numbers["burst_packets"] = burst = words.whole_number("mean length of a burst in packets")
-        # After a burst at least one packet passes, which bounds the share that bursts can reach.
+        # At least one packet passes after a burst, which bounds the share of losses in bursts.
         if not 1 <= burst <= BURST_PACKETS_MAX or share_ppb * (burst + 1) > _PPB * burst:
-            raise words.fail(str(burst), "bursts of 1 to 1,000,000 packets, long enough for the loss that is asked for")
+            raise words.fail(str(burst), "bursts of 1 to 1,000,000 packets, long enough for the given loss")
     if words.peek() == "ev":
         words.take()
         word = words.take()

@@ -1,4 +1,4 @@
-"""What the ports of hosts and switches are called."""
+"""Names of the ports of hosts and switches."""
 
 from __future__ import annotations
 

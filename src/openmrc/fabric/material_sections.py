@@ -1,4 +1,4 @@
-"""What a fabric file may say of switches, optics, and the user's own tables of prices, powers and failures."""
+"""Sections of a fabric file for switches, optics, and the user's own tables of prices, powers and failures."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from openmrc.config.section import Section, count, quantity
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric.materials import SwitchModel
-from openmrc.fabric.models import SWITCH_MODELS, switch_model
-from openmrc.fabric.reading import Section, count, quantity
-from openmrc.fabric.written import FREQUENCY, NUMBER, POWER, RATE, Written
+from openmrc.fabric.switch_models import SWITCH_MODELS, switch_model
+from openmrc.fabric.value_schemas import FREQUENCY, NUMBER, POWER, RATE, Written
 from openmrc.units import parse_rate
 
 __all__ = ["FailureSection", "ModelSection", "PowerSection", "PriceSection", "SwitchSection", "Switches", "items"]
@@ -34,15 +34,15 @@ Ports = Annotated[int, count(2, PORTS_MAX)]
 
 
 class ModelSection(Section):
-    """A switch model of your own."""
+    """A user-defined switch model."""
 
-    name: Annotated[str, Field(min_length=1, description="What tables call it")]
+    name: Annotated[str, Field(min_length=1, description="Name in tables")]
     capacity: Annotated[Capacity, Field(description="Sum of the rates of all its ports, in one direction")]
-    ports: Annotated[int, count(2, PORTS_MAX), Field(description="The most ports it can have, whatever their rate")]
+    ports: Annotated[int, count(2, PORTS_MAX), Field(description="Largest number of ports, at any rate")]
 
     @property
     def model(self) -> SwitchModel:
-        """What it says."""
+        """The switch model of the section."""
         return SwitchModel(self.name, self.capacity, self.ports)
 
 
@@ -59,16 +59,16 @@ Model = Annotated[ModelSection, BeforeValidator(_model), Written(_KNOWN, beside=
 
 
 class SwitchSection(Section):
-    """The model of each tier, or one model of your own for all tiers."""
+    """The model of each tier, or one user-defined model for all tiers."""
 
     t0: Model | None = Field(None, description="Model of the T0s")
     t1: Model | None = Field(None, description="Model of the T1s; left out: as T0")
     t2: Model | None = Field(None, description="Model of the T2s; left out: as T1")
-    name: str | None = Field(None, min_length=1, description="One model for all tiers: what tables call it")
+    name: str | None = Field(None, min_length=1, description="One model for all tiers: its name in tables")
     capacity: Capacity | None = Field(
-        None, description="Of that model: sum of the rates of all ports, in one direction"
+        None, description="Capacity of that model: sum of the rates of all ports, in one direction"
     )
-    ports: Ports | None = Field(None, description="Of that model: the most ports it can have, whatever their rate")
+    ports: Ports | None = Field(None, description="Largest number of ports of that model, at any rate")
 
 
 def _switches(value: Any) -> Any:
@@ -84,7 +84,7 @@ Switches = Annotated[SwitchSection, BeforeValidator(_switches), Written(_KNOWN, 
 
 
 def _number(value: Any, units: Mapping[str, float], high: float, what: str, words: str) -> float:
-    """A number with one of the units, at most `high` of the unit that counts 1."""
+    """A number with one of the units, at most `high` base units."""
     match = None if isinstance(value, bool) else _NUMBER.match(str(value))
     if match is None or match[2] not in units:
         raise ConfigError(what, value, words, hint=did_you_mean(match[2], units) if match else None)
@@ -97,7 +97,7 @@ def _number(value: Any, units: Mapping[str, float], high: float, what: str, word
 def _price(value: Any) -> float:
     words = f"a price a piece, a number from 0 to {PRICE_MAX}"
     if isinstance(value, str):
-        raise ConfigError("price", value, words, hint="a number alone; currency: EUR says of what")
+        raise ConfigError("price", value, words, hint="a number; the key currency has the unit")
     return _number(value, {"": 1.0}, PRICE_MAX, "price", words)
 
 
@@ -118,11 +118,11 @@ def _currency(value: str) -> str:
 Price = Annotated[float, BeforeValidator(_price), Written(NUMBER)]
 Watts = Annotated[float, BeforeValidator(_watts), Written(POWER)]
 PerYear = Annotated[float, BeforeValidator(_per_year), Written(FREQUENCY)]
-_SWITCH = "Any switch that has no value of its own"
+_SWITCH = "Any switch without its own value"
 
 
 class PriceSection(Section):
-    """What a piece costs, from your own offers. Without a price, totals say what they leave out."""
+    """Cost of a piece, from the user's own offers. Without a price, totals list the omitted items."""
 
     switch: Price | None = Field(None, description=_SWITCH)
     t0: Price | None = Field(None, description="A T0 switch")
@@ -132,11 +132,13 @@ class PriceSection(Section):
     transceiver: Price | None = Field(None, description="A transceiver, at a switch or a NIC")
     fiber_cable: Price | None = Field(None, description="A fiber between two transceivers")
     copper_cable: Price | None = Field(None, description="A copper cable, ready to plug")
-    currency: Annotated[str, AfterValidator(_currency)] = Field("USD", description="Of all prices, such as EUR")
+    currency: Annotated[str, AfterValidator(_currency)] = Field(
+        "USD", description="Currency of all prices, such as EUR"
+    )
 
 
 class PowerSection(Section):
-    """What a piece draws, in watts."""
+    """Power of a piece, in watts."""
 
     switch: Watts | None = Field(None, description=_SWITCH)
     t0: Watts | None = Field(None, description="A T0 switch without transceivers")
@@ -144,12 +146,12 @@ class PowerSection(Section):
     t2: Watts | None = Field(None, description="A T2 switch without transceivers")
     nic: Watts | None = Field(None, description="A NIC, with all its ports, without transceivers")
     transceiver: Watts | None = Field(None, description="A transceiver")
-    fiber_cable: Watts | None = Field(None, description="A fiber; 0, if anything")
+    fiber_cable: Watts | None = Field(None, description="A fiber, usually 0")
     copper_cable: Watts | None = Field(None, description="A copper cable; 0, unless it is an active one")
 
 
 class FailureSection(Section):
-    """How often a piece fails: a number a year, or with a unit, such as 0.02/year or 3/day."""
+    """Failure rate of a piece: a number per year, or with a unit, such as 0.02/year or 3/day."""
 
     switch: PerYear | None = Field(None, description=_SWITCH)
     t0: PerYear | None = Field(None, description="A T0 switch")
@@ -161,7 +163,7 @@ class FailureSection(Section):
 
 
 def items(section: PriceSection | PowerSection | FailureSection | None) -> dict[Any, float]:
-    """The values that a table gives, piece by piece; `switch` stands for the tiers that it does not name."""
+    """The values of a table, piece by piece; `switch` applies to tiers without a value of their own."""
     if section is None:
         return {}
     values = {key: value for key, value in section if value is not None and key != "currency"}

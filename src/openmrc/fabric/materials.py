@@ -1,4 +1,4 @@
-"""What a fabric is bought as: switch models, and the user's own tables of prices, powers and failure rates."""
+"""Materials of a fabric: switch models, and the user's own tables of prices, powers and failure rates."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Literal
 
 __all__ = ["Failures", "Item", "Materials", "SwitchModel"]
 
-# What tables name. A `transceiver` sits in a switch port cage or a NIC; `copper_cable` has none at its ends.
+# Items of the tables. A `transceiver` sits in a switch port cage or a NIC; `copper_cable` has none at its ends.
 Item = Literal["t0", "t1", "t2", "nic", "transceiver", "fiber_cable", "copper_cable"]
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchModel:
-    """A switch by what matters for a plan: so many ports at most, so much in all.
+    """The properties of a switch that matter for a plan: maximum number of ports, and total capacity.
 
-    `ports_max` bounds the radix where the rate of a port would allow more: 51.2 Tbit/s are 64 ports of 800G, 512 of
-    100G.
+    `ports_max` bounds the radix if the rate of a port would allow more: 51.2 Tb/s are 64 ports of 800G, 512 of 100G.
     """
 
     name: str
@@ -31,17 +30,17 @@ class SwitchModel:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Expected failures of one piece, per year: the piece is gone or flaps; what is not given is not counted."""
+    """Expected failures of one piece, per year: the piece fails or flaps; missing values are not counted."""
 
     per_year: Mapping[Literal["link", "transceiver", "t0", "t1", "t2", "nic"], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Materials:
-    """What the user's tables say. Prices in `currency` a piece, powers in watts a piece; a missing item is not guessed.
+    """The user's tables. Prices in `currency` per piece, powers in watts per piece; missing items are not guessed.
 
-    `switches`: the model of each tier, where the file names one. `transceiver_bps`: rate of one transceiver; where it
-    is above the rate of a link, it carries several links, which fail together. `copper`: tiers of links without optics.
+    `switches`: the model of each tier, if specified. `transceiver_bps`: rate of one transceiver; if above the rate of a
+    link, it carries several links, which fail together. `copper`: tiers of links without optics.
     """
 
     switches: Mapping[Literal["t0", "t1", "t2"], SwitchModel] = field(default_factory=dict)

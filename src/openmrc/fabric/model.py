@@ -1,15 +1,16 @@
-"""A fabric with every setting decided: what the file says, and defaults computed from rates and delays."""
+"""A fabric with all settings resolved: those of the file, and defaults computed from rates and delays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from openmrc.fabric.blocks import AddressBlocks
+from openmrc.fabric import native_settings
+from openmrc.fabric.address_blocks import AddressBlocks
 from openmrc.fabric.faults import Fault
 from openmrc.fabric.interfaces import InterfaceNames
 from openmrc.fabric.materials import Materials
+from openmrc.fabric.native_settings import FabricShape, PlanePorts, PortConfig
 
 __all__ = ["Ecn", "Fabric", "Pfc", "PlaneSettings", "Port", "Shape", "SharedBuffer", "Tiers", "Trim"]
 
@@ -46,7 +47,7 @@ class Tiers:
 
     @property
     def uniform(self) -> bool:
-        """Whether all tiers have the same value."""
+        """True if all tiers have the same value."""
         return self.nic == self.t0 == self.t1
 
 
@@ -57,8 +58,8 @@ class Ecn:
     The ramp ends at `max_permille`; above it everything is marked.
 
     `nic`: also the hosts' own uplinks; `last_hop`: also the port to the host. Both off as deployed with MRC: a mark
-    then says that the fabric between the T0s is congested, which another path can avoid. `last_hop` None: as the
-    transport is deployed that runs there. `t0`, `t1` and `t2` are the other ports of these switches.
+    then means congestion of the fabric between the T0s, which another path can avoid. `last_hop` None: the usual
+    deployment of the transport in use. `t0`, `t1` and `t2` are the other ports of these switches.
     """
 
     min_bytes: int
@@ -71,7 +72,7 @@ class Ecn:
     t2: bool = True
 
     def marks(self, kind: PortKind, *, last_hop: bool = False) -> bool:
-        """Whether ports of this kind mark; `last_hop`: those to hosts if nothing is said about them."""
+        """True if ports of this kind mark; `last_hop`: the setting for ports to hosts if unspecified."""
         to_host = last_hop if self.last_hop is None else self.last_hop
         enabled = {"nic_up": self.nic, "nic_down": to_host, "t0_up": self.t0, "t2_down": self.t2}
         return enabled.get(kind, self.t1)
@@ -81,7 +82,8 @@ class Ecn:
 class Trim:
     """Data that would wait behind more than the threshold is cut to `size_bytes` (IP header included).
 
-    `last_hop_threshold_bytes` is the threshold of the port to the host, where trimmed packets say TRIMMED_LASTHOP.
+    `last_hop_threshold_bytes` is the threshold of the port to the host, where trimmed packets get the class
+    TRIMMED_LASTHOP.
     """
 
     threshold_bytes: int
@@ -99,7 +101,7 @@ class Pfc:
 
 @dataclass(frozen=True)
 class SharedBuffer:
-    """Memory that the ports of a switch share: a queue may hold at most alpha times what is free."""
+    """Memory shared by the ports of a switch: a queue may hold at most alpha times the free memory."""
 
     bytes: int
     alpha_permille: int
@@ -107,7 +109,7 @@ class SharedBuffer:
 
 @dataclass(frozen=True)
 class Port:
-    """What the ports of one kind are. Thresholds of marking and trimming hold where these are on."""
+    """Settings of the ports of one kind. Thresholds of marking and trimming apply if these are on."""
 
     rate_bps: int
     delay_ps: int
@@ -144,11 +146,11 @@ def round_trip_ps(rates: Tiers, delays: Tiers, header_bytes: int, *, tiers: int,
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Who hangs where in a multi-plane Clos of two or three tiers; planes have the same shape.
+    """Attachment of hosts in a multi-plane Clos of two or three tiers; planes have the same shape.
 
-    `hosts` counts endpoints, that is NICs: NIC n of host h is number `h * nics_per_host + n`. Endpoint h hangs on T0
-    `h // hosts_per_t0` of every plane; every T0 has one link to each of the `t1s` T1s of its pod. With three tiers, T1
-    j of every pod has one link to each of the T2s `j * t1_uplinks` to `(j + 1) * t1_uplinks - 1`; T1s are counted
+    `hosts` counts endpoints, that is NICs: NIC n of host h is number `h * nics_per_host + n`. Endpoint h is attached to
+    T0 `h // hosts_per_t0` of every plane; every T0 has one link to each of the `t1s` T1s of its pod. With three tiers,
+    T1 j of every pod has one link to each of the T2s `j * t1_uplinks` to `(j + 1) * t1_uplinks - 1`; T1s are counted
     through all pods. A site is a pod whose T2 links are long.
     """
 
@@ -187,19 +189,19 @@ class Shape:
 
     @property
     def paths(self) -> int:
-        """Paths of one plane between NICs that are as far apart as can be."""
+        """Number of paths in one plane between the most distant NICs."""
         return self.t1s * (self.t1_uplinks or 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fabric(Shape):
-    """A fabric with every setting decided. Sizes in bytes, rates in bit/s, times in picoseconds.
+    """A fabric with all settings resolved. Sizes in bytes, rates in b/s, times in picoseconds.
 
     Rates count packets with `header_bytes` each around the transport's datagram. A port's `queue_bytes` bounds each
     switch port; that of `nic_up`, the host's uplink, stands for the memory of the NIC.
 
-    `rates`, `delays`, `ports`, `ecn`, `trim` and `priority` are those of planes that have none of their own. `unlike`
-    has the settings of every plane where planes differ, and is empty where they are alike; `plane` knows both cases.
+    `rates`, `delays`, `ports`, `ecn`, `trim` and `priority` are those of planes without settings of their own. `unlike`
+    has the settings of every plane if planes differ, and is empty if they are alike; `plane` handles both cases.
     """
 
     name: str
@@ -225,12 +227,12 @@ class Fabric(Shape):
     unlike: tuple[PlaneSettings, ...] = ()
 
     def plane(self, index: int) -> PlaneSettings:
-        """What one plane is, from 0."""
+        """Settings of one plane, counted from 0."""
         return self.unlike[index] if self.unlike else self._alike
 
     @property
     def each_plane(self) -> tuple[PlaneSettings, ...]:
-        """What every plane is, in order."""
+        """Settings of every plane, in order."""
         return self.unlike or (self._alike,) * self.planes
 
     @property
@@ -239,27 +241,27 @@ class Fabric(Shape):
 
     @property
     def rate_bps(self) -> int:
-        """Of a NIC's port, which is the most that one plane carries for it; of planes without a rate of their own."""
+        """Rate of a NIC's port, the maximum of one plane for it; for planes without a rate of their own."""
         return self.rates.nic
 
     @property
     def line_rate_bps(self) -> int:
-        """Of a NIC: of its ports in all planes together."""
+        """Rate of a NIC: sum of its ports in all planes."""
         return sum(plane.rates.nic for plane in self.each_plane)
 
     @property
     def marks(self) -> bool:
-        """Whether the switches of any plane mark packets."""
+        """True if the switches of any plane mark packets."""
         return any(plane.ecn is not None for plane in self.each_plane)
 
     @property
     def trims(self) -> bool:
-        """Whether the switches of any plane trim packets."""
+        """True if the switches of any plane trim packets."""
         return any(plane.trim is not None for plane in self.each_plane)
 
     @property
     def delay_ps(self) -> int:
-        """Of the link between a NIC and its T0."""
+        """Delay of the link between a NIC and its T0."""
         return self.delays.nic
 
     @property
@@ -274,12 +276,12 @@ class Fabric(Shape):
 
     @property
     def header_bytes(self) -> int:
-        """What each packet takes on the wire around the transport's datagram: UDP, IP, encapsulation, framing."""
+        """Bytes of each packet on the wire around the transport's datagram: UDP, IP, encapsulation, framing."""
         return UDP_HEADER_BYTES + IP_HEADER_BYTES[self.framing] + self.framing_bytes
 
     @property
     def base_rtt_ps(self) -> int:
-        """Round trip over the longest path, of the slowest plane, while nothing waits."""
+        """Idle round trip over the longest path of the slowest plane."""
         return self.round_trip_ps()
 
     @property
@@ -289,58 +291,60 @@ class Fabric(Shape):
 
     @property
     def bdp_bytes(self) -> int:
-        """What fills one plane for one base round trip."""
+        """Bandwidth-delay product of one plane and the base round trip."""
         return self.rate_bps * self.base_rtt_ps // (8 * 10**12)
 
     def round_trip_ps(self, payload_bytes: int = PAYLOAD_BYTES) -> int:
-        """Round trip over the longest path, of the slowest plane, with this much payload, while nothing waits."""
+        """Idle round trip over the longest path of the slowest plane, with this payload."""
         return max(
             round_trip_ps(plane.rates, plane.delays, self.header_bytes, tiers=self.tiers, payload_bytes=payload_bytes)
             for plane in self.unlike or (self._alike,)
         )
 
-    def native_config(self, tick_ps: int) -> dict[str, Any]:
-        """Settings of the native emulator, without the addresses."""
-        return {
-            "planes": self.planes,
-            "hosts": self.hosts,
-            "hosts_per_t0": self.hosts_per_t0,
-            "t1s": self.t1s,
-            "routing": self.routing,
-            **self.native_ports(("nic_up", "nic_down", "t0_up", "t1_down")),
-            "seed": self.seed,
-            "udp_port": self.udp_port,
-            "header_bytes": self.header_bytes,
-            "tick_ps": tick_ps,
-        }
+    @property
+    def native_shape(self) -> FabricShape:
+        """Numbers of hosts, planes and switches, as the native side takes them."""
+        return FabricShape(
+            planes=self.planes,
+            hosts=self.hosts,
+            hosts_per_t0=self.hosts_per_t0,
+            t1s=self.t1s,
+            t0s_per_pod=self.t0s_per_pod,
+            t1_uplinks=self.t1_uplinks,
+            routing=native_settings.Routing[self.routing.upper()],
+        )
 
-    def native_ports(self, kinds: Iterable[PortKind], *, last_hop_marks: bool = False) -> dict[str, Any]:
-        """Settings of the native ports, by plane where planes differ; `last_hop_marks` as in `Ecn.marks`."""
-        kinds = tuple(kinds)
+    def native_ports(self, *, last_hop_marks: bool = False) -> tuple[PlanePorts, tuple[PlanePorts, ...]]:
+        """Ports of planes without settings of their own, and of each plane where planes differ.
 
-        def ports(plane: PlaneSettings) -> list[dict[str, int | bool]]:
-            return [self.native_port(kind, plane, last_hop_marks=last_hop_marks) for kind in kinds]
+        Args:
+            last_hop_marks: As in `Ecn.marks`.
+        """
 
-        return {"ports": ports(self._alike), "unlike": [ports(plane) for plane in self.unlike]}
+        def ports(plane: PlaneSettings) -> PlanePorts:
+            kinds = {kind: self.native_port(kind, plane, last_hop_marks=last_hop_marks) for kind in PORT_TIERS}
+            return PlanePorts(**kinds)
+
+        return ports(self._alike), tuple(ports(plane) for plane in self.unlike)
 
     def native_port(
         self, kind: PortKind, plane: PlaneSettings | None = None, *, last_hop_marks: bool = False
-    ) -> dict[str, int | bool]:
-        """Settings of the native ports of one kind, of a plane without settings of its own if none is given."""
+    ) -> PortConfig:
+        """Settings of the native ports of one kind; without a plane, of planes without settings of their own."""
         plane = plane or self._alike
         port, nic = plane.ports[kind], kind == "nic_up"
-        return {
-            "rate_bps": port.rate_bps,
-            "delay_ps": port.delay_ps,
-            "queue_bytes": port.queue_bytes,
-            "control_queue_bytes": port.queue_bytes,
-            "ecn": plane.ecn is not None and plane.ecn.marks(kind, last_hop=last_hop_marks),
-            "ecn_min_bytes": port.ecn_min_bytes,
-            "ecn_max_bytes": port.ecn_max_bytes,
-            "ecn_max_permille": plane.ecn.max_permille if plane.ecn else 1000,
-            "trim": plane.trim is not None and not nic,
-            "trim_threshold_bytes": port.trim_threshold_bytes,
-            "trim_bytes": plane.trim.size_bytes + self.framing_bytes if plane.trim else 0,
-            "priority": plane.priority,
-            "last_hop": kind == "nic_down",
-        }
+        return PortConfig(
+            rate_bps=port.rate_bps,
+            delay_ps=port.delay_ps,
+            queue_bytes=port.queue_bytes,
+            control_queue_bytes=port.queue_bytes,
+            ecn=plane.ecn is not None and plane.ecn.marks(kind, last_hop=last_hop_marks),
+            ecn_min_bytes=port.ecn_min_bytes,
+            ecn_max_bytes=port.ecn_max_bytes,
+            ecn_max_permille=plane.ecn.max_permille if plane.ecn else 1000,
+            trim=plane.trim is not None and not nic,
+            trim_threshold_bytes=port.trim_threshold_bytes,
+            trim_bytes=plane.trim.size_bytes + self.framing_bytes if plane.trim else 0,
+            priority=plane.priority,
+            last_hop=kind == "nic_down",
+        )

@@ -1,30 +1,30 @@
-"""The JSON schema of fabric files, for editors that complete keys and mark mistakes while one writes."""
+"""The JSON schema of fabric files, for completion and validation in editors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from openmrc.fabric.sections import FabricFile
-from openmrc.fabric.written import QUANTITIES, QUANTITY
+from openmrc.fabric.file_sections import FabricFile
+from openmrc.fabric.value_schemas import QUANTITIES, QUANTITY
 
 __all__ = ["fabric_schema"]
 
 
 def fabric_schema() -> dict[str, Any]:
-    """The schema of a fabric file as people write it (JSON Schema 2020-12), from what the parser accepts.
+    """The schema of a fabric file in the user's notation (JSON Schema 2020-12), derived from the parser's models.
 
-    It knows keys, types, units and bounds. What contradicts within a file, only loading it tells.
+    It contains keys, types, units and bounds. Contradictions within a file are only detected on loading.
     """
     schema = _tidy(FabricFile.model_json_schema())
     schema["$defs"] = {**QUANTITIES, **schema["$defs"]}
-    # Planes with settings of their own may all say their rate.
+    # Planes with settings of their own may all specify their rate.
     schema["required"].remove("rate")
     schema |= {"if": {"properties": {"planes": {"type": "integer"}}}, "then": {"required": ["rate"]}}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "openmrc fabric file", **schema}
 
 
 def _tidy(node: Any) -> Any:
-    """Without what pydantic adds for programs: titles, nulls for keys left out, defaults that are no single value."""
+    """Removes additions of pydantic for programs: titles, nulls for absent keys, defaults of several values."""
     if isinstance(node, list):
         return [_tidy(each) for each in node]
     if not isinstance(node, dict):

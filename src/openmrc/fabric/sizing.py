@@ -1,6 +1,6 @@
-"""Sizes of a fabric from its switches: what the file leaves out follows from their ports, what it says is checked.
+"""Sizes of a fabric from its switches: missing numbers follow from their ports, given ones are checked.
 
-A T0 has as much rate down as up, unless the file asks for oversubscription. With two tiers a T1 has all ports down;
+A T0 has equal rate down and up, unless the file specifies oversubscription. With two tiers a T1 has all ports down;
 with three, half of them, and a T2 has all ports down.
 """
 
@@ -13,9 +13,9 @@ from math import ceil
 from typing import Literal
 
 from openmrc.fabric.draft import Draft
+from openmrc.fabric.file_sections import T1S_MAX, FabricFile
 from openmrc.fabric.materials import SwitchModel
 from openmrc.fabric.model import Shape, Tiers
-from openmrc.fabric.sections import T1S_MAX, FabricFile
 from openmrc.units import format_rate
 
 __all__ = ["check_ports", "derive", "models_of"]
@@ -25,7 +25,7 @@ SWITCH_TIERS: tuple[SwitchTier, ...] = ("t0", "t1", "t2")
 
 
 def models_of(draft: Draft) -> dict[SwitchTier, SwitchModel] | None:
-    """The model of each tier; empty where the file names none, None where it names one in a way that cannot be."""
+    """The model of each tier; empty if the file has none, None if its choice is invalid."""
     section = draft.file.switch
     if section is None:
         return {}
@@ -37,7 +37,7 @@ def models_of(draft: Draft) -> dict[SwitchTier, SwitchModel] | None:
         if value is not None and any(tiers.values()):
             draft.add(("switch", key), value, "either one model, or t0, t1 and t2 with one each")
         elif value is None and not any(tiers.values()):
-            draft.add(("switch", key), None, "required: a model of your own has name, capacity and ports")
+            draft.add(("switch", key), None, "required: a custom model has name, capacity and ports")
     if any(tiers.values()) and tiers["t0"] is None:
         draft.add(("switch", "t0"), None, "required: a tier that is left out is like the one below it")
     if tiers["t0"] is None or any(value is not None for value in own.values()):
@@ -48,9 +48,9 @@ def models_of(draft: Draft) -> dict[SwitchTier, SwitchModel] | None:
 
 
 def derive(draft: Draft, models: Mapping[SwitchTier, SwitchModel], rates: Tiers) -> FabricFile | None:
-    """The file with the numbers that follow from the ports of its switches, where it does not say them.
+    """The file with the numbers that follow from the ports of its switches, unless given.
 
-    None if they cannot be split so, which is a problem of the draft.
+    None if the ports cannot be divided accordingly, which is a problem of the draft.
     """
     file, problems = draft.file, len(draft.problems)
     if not models:
@@ -77,7 +77,7 @@ def derive(draft: Draft, models: Mapping[SwitchTier, SwitchModel], rates: Tiers)
 
 
 def _limited(draft: Draft, tier: SwitchTier, model: SwitchModel) -> SwitchModel:
-    """The model with as many ports as the file's radix allows it."""
+    """The model with its ports limited by the file's radix."""
     ports = getattr(draft.file.radix, tier) if draft.file.radix is not None else None
     return model if ports is None else replace(model, ports_max=min(model.ports_max, ports))
 
@@ -87,7 +87,7 @@ def _ratio(file: FabricFile) -> Fraction:
 
 
 def _uplinks(file: FabricFile, rates: Tiers, hosts: int) -> Fraction:
-    """Uplinks of a T0 with so many hosts; may be no whole number."""
+    """Uplinks of a T0 with this number of hosts; may be fractional."""
     return Fraction(hosts * file.nics_per_host * rates.nic, rates.t0) / _ratio(file)
 
 
@@ -96,13 +96,13 @@ def _even(file: FabricFile, rates: Tiers, hosts: int) -> bool:
 
 
 def _split(model: SwitchModel, down_bps: int, up_bps: int, ratio: Fraction) -> Fraction:
-    """Down ports of a switch that is all in use, with `ratio` times as much rate down as up; may be no whole number."""
+    """Down ports of a fully used switch with `ratio` times as much rate down as up; may be fractional."""
     ups = Fraction(down_bps, up_bps) / ratio  # up ports for each down port
     return min(model.ports_max / (1 + ups), Fraction(model.capacity_bps) / (down_bps + ups * up_bps))
 
 
 def _hosts_per_t0(draft: Draft, model: SwitchModel, rates: Tiers) -> int:
-    """As many as the ports allow, or fewer so that T0s are about equally full; at least two T0s."""
+    """The maximum for the ports, or fewer so that T0s are about equally full; at least two T0s."""
     file = draft.file
     if file.t1s is not None:
         return max(1, int(file.t1s * rates.t0 * _ratio(file) / (rates.nic * file.nics_per_host)))
@@ -122,7 +122,7 @@ def _hosts_per_t0(draft: Draft, model: SwitchModel, rates: Tiers) -> int:
 
 
 def _pods(draft: Draft, model: SwitchModel, pods_max: int, rates: Tiers, sizes: list[int]) -> tuple[int, int]:
-    """Hosts of a T0, one of `sizes` (the first is best), and T0s of a pod: two pods or more, alike, few of them."""
+    """Hosts of a T0, one of `sizes` (the first is best), and T0s of a pod: two or more equal pods, few of them."""
     down = _split(model, rates.t0, rates.t1, Fraction(1))
     up = down * rates.t0 / rates.t1
     most = next((n for n in range(int(down), 0, -1) if n * rates.t0 % rates.t1 == 0), 0)
@@ -141,7 +141,7 @@ def _pods(draft: Draft, model: SwitchModel, pods_max: int, rates: Tiers, sizes: 
 
 
 def _equal_pods(draft: Draft, rates: Tiers, most: int, sizes: list[int]) -> tuple[int, int]:
-    """Hosts of a T0 and T0s of a pod, at most `most`, with at most a quarter more pods than need be."""
+    """Hosts of a T0 and T0s of a pod, at most `most`, with at most a quarter more pods than necessary."""
     for hosts_per_t0 in sizes:
         t0s = -(-draft.file.hosts // hosts_per_t0)
         fewest = max(2, -(-t0s // most))
@@ -152,7 +152,7 @@ def _equal_pods(draft: Draft, rates: Tiers, most: int, sizes: list[int]) -> tupl
     pods = max(2, -(-t0s // most))
     each = next(n for n in range(-(-t0s // pods), most + 1) if n == most or n * rates.t0 % rates.t1 == 0)
     words = f"a number that makes equal pods of at most {most} T0s; {t0s} T0s of {sizes[0]} hosts do not"
-    hint = f"{pods * each * sizes[0]} hosts fill {pods} pods of {each} T0s, or say hosts_per_t0 and t0s_per_pod"
+    hint = f"{pods * each * sizes[0]} hosts fill {pods} pods of {each} T0s; or set hosts_per_t0 and t0s_per_pod"
     draft.add("hosts", draft.file.hosts, words, hint)
     return sizes[0], t0s
 
@@ -160,7 +160,9 @@ def _equal_pods(draft: Draft, rates: Tiers, most: int, sizes: list[int]) -> tupl
 def _uneven(
     draft: Draft, tier: SwitchTier, model: SwitchModel, ports: tuple[Fraction, Fraction], need: str, fits: str | None
 ) -> None:
-    """Complains about a switch that cannot be split into ports down and ports up; says what `fits`, or the `need`."""
+    """Adds a problem about a switch that cannot be divided into ports down and up, with the fitting numbers or the
+    need.
+    """
     have = f"{model.name} would have {float(ports[0]):.4g} ports down and {float(ports[1]):.4g} up"
     words = f"a {tier.upper()} that splits evenly" if fits else f"a {tier.upper()} with room for {need} and as much up"
     hint = f"{fits} fit, which leave ports free" if fits else "a larger switch, or lower rates"
@@ -168,7 +170,7 @@ def _uneven(
 
 
 def check_ports(draft: Draft, shape: Shape, models: Mapping[SwitchTier, SwitchModel], rates: Tiers) -> None:
-    """Complains about switches with fewer ports than the shape needs, by the file's radix and by the switch models."""
+    """Adds problems for switches with fewer ports than the shape needs, by the file's radix and the switch models."""
     down_of_t1 = shape.t0s_per_pod or shape.t0s
     pods = shape.pods if shape.t2s else 0
     needs: dict[SwitchTier, tuple[int, int, int, str]] = {
@@ -214,7 +216,7 @@ def _remedy(tier: SwitchTier, shape: Shape, radix: int) -> str:
 
 
 def _model_place(draft: Draft, tier: SwitchTier) -> tuple[str, ...]:
-    """Where the file says the model of a tier."""
+    """Position in the file of a tier's model."""
     written = draft.document.values.get("switch")
     named = [
         each

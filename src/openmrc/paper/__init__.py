@@ -1,4 +1,4 @@
-"""The published experiments of the MRC paper, run in the simulator and compared with what the paper saw.
+"""The published experiments of the MRC paper, simulated and compared with the paper's results.
 
 from openmrc.paper import experiments, run_experiments
 
@@ -8,7 +8,7 @@ for outcome in run_experiments(experiments(["9a", "18"]), quick=True):
 
 from openmrc.paper.experiment import Experiment, Outcome
 from openmrc.paper.finding import Finding, Measure
-from openmrc.paper.page import write_page, write_table
+from openmrc.paper.findings_page import write_page, write_table
 from openmrc.paper.plot import Plot, draw
 from openmrc.paper.registry import experiments
 from openmrc.paper.runs import PaperProgress, run_experiments

@@ -1,7 +1,7 @@
-"""The paper's test beds (protocol D.1) as far as they are published, and what had to be chosen.
+"""The paper's test beds (protocol D.1), with assumptions for the unpublished parts.
 
-Cluster B's delays are set from its two published latencies: 1.45 us for two more hops and 5.09 us below one T0 give
-0.711 us a link (switch included; 14 ns more are the packet's own time on the wire) and 1.82 us in each NIC.
+Cluster B's delays are derived from its two published latencies: 1.45 us for two more hops and 5.09 us below one T0 give
+0.711 us per link (switch included; 14 ns more are the packet's own time on the wire) and 1.82 us in each NIC.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 __all__ = ["NIC_B", "NIC_D", "PFC", "cluster_b", "cluster_c", "cluster_d", "pair", "writes"]
 
-# Way through one NIC, of a packet in either direction; see above.
+# Latency of one NIC, for a packet in either direction; see above.
 NIC_B = {"latency": "1817ns"}
 NIC_D = {"latency": "1us"}
 
-# What RoCE needs of a fabric: pauses instead of drops, and marks on the last hop too, where an incast meets.
+# RoCE's requirements: pauses instead of drops, and marks on the last hop too, where an incast meets.
 PFC: Mapping[str, Any] = {"pfc": "on", "ecn": {"last_hop": True}}
 
 
@@ -34,7 +34,7 @@ def cluster_b(*, hosts: int = 4, hosts_per_t0: int = 2, t1s: int = 32, planes: i
 
 
 def cluster_c(*, hosts: int = 64, trim: bool = True) -> dict[str, Any]:
-    """64 hosts with 400G NICs as 4 x 100G; T0s of 16 hosts (the paper does not say), as many T1s: no oversubscription.
+    """64 hosts with 400G NICs as 4 x 100G; T0s of 16 hosts (an assumption), as many T1s: no oversubscription.
 
     ECMP by hash: the paper's RoCE has no source routes.
     """

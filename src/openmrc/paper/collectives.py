@@ -29,7 +29,7 @@ class _Contender:
     fabric: Mapping[str, Any] = field(default_factory=dict)
 
 
-# 256 EVs, as the paper's MRC has here; with hashed EVs two may be one path.
+# 256 EVs, as the paper's MRC has here; two hashed EVs may share a path.
 _EVS: Mapping[str, Any] = {"evs_per_port": 64}
 CONTENDERS: Mapping[str, _Contender] = {
     MRC: _Contender("mrc", 1, _EVS),
@@ -41,7 +41,7 @@ CONTENDERS: Mapping[str, _Contender] = {
     ONE_PLANE_ORDERED: _Contender("roce", 1, {}, {"planes": 1, "rate": "400Gbit"}),
 }
 ROCE = ("RoCE, 1 QP", "RoCE, 8 QPs", "RoCE, 16 QPs")
-QUEUE = "4MB"  # of a switch port for RoCE, which has no trimming to fall back on; not published
+QUEUE = "4MB"  # of a switch port for RoCE, which cannot rely on trimming; not published
 
 Workload = Callable[[int], Mapping[str, Any]]
 
@@ -76,7 +76,7 @@ def _run_name(name: str, loss: str, size: int) -> str:
 
 
 class _Rates:
-    """Bus bandwidth of every run: what each NIC carries on average until the last message is in."""
+    """Bus bandwidth of every run: the mean rate of each NIC until the last message has arrived."""
 
     def __init__(self, results: Results, moved: Callable[[int], float]) -> None:
         self.gbps: dict[str, dict[str, dict[int, float]]] = {}
@@ -110,7 +110,7 @@ class _Rates:
 
 
 def _rate_gbps(result: TransportResult, moved_bytes: float) -> float:
-    """Of an unfinished run: what it could have reached at most, had it ended at the limit."""
+    """For an unfinished run, the upper bound given by an end at the limit."""
     finish_ps = result.summary["finish_ps"] or LIMIT_MS * 10**9
     return moved_bytes * 8e3 / finish_ps
 
@@ -194,7 +194,7 @@ WAITS = (
 
 
 def _one_plane(rates: _Rates, size: int, intact: float) -> list[Measure]:
-    """What one QP reaches where it can use the whole NIC: with collisions, and nearly without; where that was tried."""
+    """Rate of one QP that can use the whole NIC: with collisions, and nearly without, if simulated."""
     names = {ONE_PLANE: "on one 400G plane", ONE_PLANE_ORDERED: "there with ranks in the order of the T0s"}
     return [
         Measure(words, 100 * rates.at(name, "0", size) / intact, "%")
@@ -204,7 +204,7 @@ def _one_plane(rates: _Rates, size: int, intact: float) -> list[Measure]:
 
 
 def _probes(rates: _Rates, size: int, intact: float) -> list[Measure]:
-    """What quicker EV probes are worth at 1 % loss, where that was tried."""
+    """Gain from more frequent EV probes at 1 % loss, if simulated."""
     if MRC_PROBES not in rates.gbps["1"]:
         return []
     share = 100 * rates.at(MRC_PROBES, "1", size) / intact
@@ -212,7 +212,7 @@ def _probes(rates: _Rates, size: int, intact: float) -> list[Measure]:
 
 
 def _gain(rates: _Rates, size: int) -> list[Measure]:
-    """What more than 8 QPs bring, where 8 were tried."""
+    """Gain from more than 8 QPs, if 8 were simulated."""
     if "RoCE, 8 QPs" not in rates.gbps["0"]:
         return []
     gain = rates.at("RoCE, 16 QPs", "0", size) / rates.at("RoCE, 8 QPs", "0", size)

@@ -1,4 +1,4 @@
-"""15:1 incast onto one host, a flow more every few milliseconds: when DCQCN needs PFC (Figure 22; cluster D)."""
+"""15:1 incast onto one host, one more flow every few milliseconds: the need of DCQCN for PFC (Figure 22; cluster D)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINE_GBPS = 392.0  # RoCE's headers over IPv4
 SAMPLE_MS = 0.5
 
 # The marking of the switch, and DCQCN's own settings. None are published for this figure. With a ramp of 1 %, as in
-# DCQCN's paper, more flows need a longer queue to be held back, until PFC acts; a step at 20 kB holds back at once.
+# DCQCN's paper, more flows need a longer queue for their control, until PFC acts; a step at 20 kB acts at once.
 SETTINGS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "default": ({"min_bytes": 100_000, "max_bytes": 1_000_000, "max_probability": "1%"}, {}),
     "aggressive": ({"threshold_bytes": 20_000}, {}),
@@ -53,7 +53,7 @@ def _runs(quick: bool) -> Runs:
 
 
 class _Steps:
-    """What is steady with 1, 2, ... flows: means over the second half of the time before the next one joins."""
+    """Steady values with 1, 2, ... flows: means over the second half of the time before the next one joins."""
 
     def __init__(self, result: TransportResult, apart_ms: float) -> None:
         x, y = goodput_gbps(result, 0)
@@ -73,7 +73,7 @@ class _Steps:
 
     @property
     def below_line(self) -> float:
-        """How far the incast's goodput stays below the line, with two flows and more, in percent."""
+        """Shortfall of the incast's goodput from the line rate, with two flows and more, in percent."""
         return 100 * (1 - float(self.gbps[1:].mean()) / LINE_GBPS)
 
 

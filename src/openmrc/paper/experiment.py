@@ -1,4 +1,4 @@
-"""What an experiment of the paper is here: runs of the simulator, and what to make of them."""
+"""Definition of an experiment of the paper: runs of the simulator, and the judgement of their results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment ends in."""
+    """Final result of an experiment."""
 
     finding: Finding
     plots: tuple[Plot, ...] = field(default=())
@@ -34,9 +34,9 @@ class Experiment:
 
     Args:
         figure: Its number in the paper, or `D2` for the point-to-point table.
-        title: What is done, in a few words.
-        runs: The scenarios to simulate; the argument asks for the quick version.
-        judge: What the results of all of them say; the argument after them asks for the quick version.
+        title: The experiment in a few words.
+        runs: The scenarios to simulate; the argument selects the quick version.
+        judge: Judgement of all results; the argument after them is True for the quick version.
     """
 
     figure: str
@@ -53,6 +53,6 @@ def goodput_gbps(result: TransportResult, host: int) -> tuple[Floats, Floats]:
 
 
 def window_mean(times_ms: Floats, values: Floats, start_ms: float, end_ms: float) -> float:
-    """Mean of the samples that lie within a time; not a number without any."""
+    """Mean of the samples within a time; NaN without any."""
     inside = (times_ms > start_ms) & (times_ms <= end_ms)
     return float(values[inside].mean()) if inside.any() else float("nan")

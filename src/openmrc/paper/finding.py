@@ -1,4 +1,4 @@
-"""What an experiment found, beside what the paper saw."""
+"""Result of an experiment, beside the paper's."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Verdict = Literal["as in the paper", "partly", "differs"]
 
 @dataclass(frozen=True)
 class Measure:
-    """One number of ours, and between which bounds it would agree with the paper.
+    """One number of ours, with the bounds for agreement with the paper.
 
     Args:
-        name: What it is.
-        value: What we see; not a number when a run has no such figure, which agrees with nothing.
+        name: Name of the quantity.
+        value: Our result; NaN if a run has no such figure, which never agrees.
         unit: Of the value and its bounds.
-        low, high: The bounds; None: none on that side. Without both the number is shown, not judged.
-        why: Why it is outside, in words; told only when it is.
+        low, high: The bounds; None: unbounded on that side. Without both the number is shown, not judged.
+        why: Explanation for a value outside, shown only in that case.
         digits: Shown after the point.
     """
 
@@ -35,12 +35,12 @@ class Measure:
 
     @property
     def judged(self) -> bool:
-        """Whether the paper says what it should be."""
+        """True if the paper gives a value for it."""
         return self.low is not None or self.high is not None
 
     @property
     def met(self) -> bool:
-        """Whether it lies within the bounds; a number without bounds does."""
+        """True if the value is within the bounds, or has none."""
         if not self.judged:
             return True
         above = self.low is None or self.value >= self.low
@@ -57,12 +57,12 @@ class Finding:
 
     Args:
         figure: Of the paper, such as `9a`.
-        title: What is done there.
-        paper_saw: What was published.
+        title: Its experiment.
+        paper_saw: The published result.
         we_see: Our numbers in words.
-        verdict: How the two compare.
-        why: Where they differ, why.
-        setting: How our experiment differs from theirs (size, time scale), and which knobs were turned to hit a figure.
+        verdict: Result of the comparison.
+        why: Explanation of differences.
+        setting: Differences between our experiment and theirs (size, time scale), and settings tuned to match a figure.
         numbers: Every number with its bounds.
     """
 
@@ -76,7 +76,7 @@ class Finding:
     numbers: tuple[Measure, ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
-        """The finding as JSON's objects; what is not a number is null."""
+        """The finding as JSON objects; NaN becomes null."""
         numbers = []
         for each in self.numbers:
             value = None if math.isnan(each.value) else each.value
@@ -85,7 +85,7 @@ class Finding:
 
 
 def find(figure: str, title: str, paper_saw: str, measures: Sequence[Measure], setting: str) -> Finding:
-    """The finding that follows from the measures: all bounds met, some of them, or none."""
+    """The finding for the measures: all bounds met, some of them, or none."""
     judged = [measure for measure in measures if measure.judged]
     assert judged, "a finding compares at least one number"
     unmet = [measure for measure in judged if not measure.met]

@@ -20,13 +20,13 @@ SENDERS = tuple(range(4, 11))  # the hosts of racks 1 and 2, but the last, which
 VICTIM_SOURCE = 11
 RATE_GBPS = 400.0
 BEGINS_MS = 1.0
-EDGE_MS = 0.3  # until the first flow is at its rate
+EDGE_MS = 0.3  # until the first flow has reached its rate
 
 
 def _scenario(
     transport: Mapping[str, Any], run_ms: float, sample_ms: float, *, lanes: int = 1, seed: int = 1, **fabric: Any
 ) -> Mapping[str, Any]:
-    # Small writes, so that what each sender got through can be counted finely.
+    # Small writes, for a fine resolution of each sender's progress.
     rush = [
         writes(sender, RECEIVER, run_ms, RATE_GBPS / 2, size=100_000, start=f"{BEGINS_MS}ms", job="incast")
         for sender in SENDERS
@@ -50,7 +50,7 @@ PFC_ONLY: Mapping[str, Any] = {"roce": {"dcqcn": "off"}}
 
 
 class _Victim:
-    """The victim's goodput over time, and what the incast did to it."""
+    """The victim's goodput over time, and the effect of the incast on it."""
 
     def __init__(self, result: TransportResult) -> None:
         self.x, self.y = goodput_gbps(result, VICTIM_DESTINATION)
@@ -67,7 +67,7 @@ class _Victim:
 
 
 def _jain(result: TransportResult, start_ms: float) -> float:
-    """Jain's index of what the senders got through from some time on."""
+    """Jain's index of the senders' progress from some time on."""
     flows = result.flows
     counted = flows["received_ps"] > start_ms * 1e9
     sent = np.array([flows["bytes"][counted & (flows["host"] == sender)].sum() for sender in SENDERS], dtype=float)
@@ -75,7 +75,7 @@ def _jain(result: TransportResult, start_ms: float) -> float:
 
 
 def _seeds(quick: bool) -> range:
-    """Of RoCE's runs, as the hash decides which flows meet on a spine."""
+    """Seeds of RoCE's runs, as the hash decides about collisions of flows on a spine."""
     return range(1, 3 if quick else 7)
 
 
@@ -94,7 +94,7 @@ def _runs_18(quick: bool) -> Runs:
         "mrc marked": _scenario(MRC, mrc_ms / 2, 0.1, trim="on", routing="modulo", ecn={"last_hop": True}),
     }
     for seed in _seeds(quick):
-        # Several QPs are back at their rate soon, one takes long.
+        # Several QPs recover their rate soon, a single one takes long.
         for lanes, run_ms in ((1, roce_ms), (8, roce_ms / 3), (10, roce_ms / 3)):
             runs[f"dcqcn {lanes}/{seed}"] = _scenario(ROCE, run_ms, 0.5, lanes=lanes, seed=seed, **PFC)
     return runs
@@ -157,7 +157,7 @@ def _judge_21(results: Results, quick: bool) -> Outcome:
     means = {name: victim.mean(BEGINS_MS + 0.2) for name, victim in victims.items()}
     ones, eights = ([means[f"pfc {lanes}/{seed}"] for seed in _seeds(quick)] for lanes in (1, 8))
     measures = [
-        # What was read off a picture, with a tenth of tolerance.
+        # Read off a picture, with a tenth of tolerance.
         Measure("PFC only, 1 QP: victim, median", float(np.median(ones)), "Gb/s", 27, 110),
         Measure("lowest", min(ones), "Gb/s"),
         Measure("highest", max(ones), "Gb/s"),

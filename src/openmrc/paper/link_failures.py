@@ -38,14 +38,14 @@ def _scenario(faults: Sequence[str], run_ms: float) -> Mapping[str, Any]:
 
 
 class _Rates:
-    """Goodput of both directions, and what they were before anything failed."""
+    """Goodput of both directions, and its level before the first failure."""
 
     def __init__(self, results: Results, first_fault_ms: float) -> None:
         self.ways = [goodput_gbps(results["run"], host) for host in HOSTS]
         self.healthy = [window_mean(*way, 2 * SAMPLE_MS, first_fault_ms) for way in self.ways]
 
     def share(self, start_ms: float, end_ms: float) -> float:
-        """What is left of the healthy goodput in a time, of the worse direction."""
+        """Remaining share of the healthy goodput in a time, of the worse direction."""
         both = zip(self.ways, self.healthy, strict=True)
         return min(window_mean(*way, start_ms, end_ms) / healthy for way, healthy in both)
 
@@ -55,7 +55,7 @@ class _Rates:
         return min(float(y[(x > start_ms) & (x <= end_ms)].min()) / healthy for (x, y), healthy in both)
 
     def disturbed_ms(self, start_ms: float, end_ms: float) -> float:
-        """For how long after `start_ms` samples are more than 1 % below where they settle until `end_ms`."""
+        """Time after `start_ms` during which samples are more than 1 % below their final level before `end_ms`."""
         return max(self._disturbed(x, y, start_ms, end_ms) for x, y in self.ways)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Single EVs: one that loses packets (Figures 12 and 13), and one that two flows meet on (Figure 14)."""
+"""Single EVs: a lossy one (Figures 12 and 13), and one shared by two flows (Figure 14)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SOURCE, DESTINATION = 0, 2
 SAMPLE_MS = 0.1
 REPLACED, ASSUMED_BAD = 0, int(EvState.ASSUMED_BAD)  # states in the table of path events
 
-# 16 EVs are 2 on each plane. Each plane has 4 paths, so that 2 are left as backups: every EV there is, is known by
-# number, and half of them are in use. The fault names an EV; which one is in use depends on the seed, so all four of a
-# plane are tried, in a run of their own.
+# 16 EVs are 2 on each plane. Each plane has 4 paths, so that 2 are left as backups: every EV is known by number, and
+# half of them are in use. The fault names an EV; the EVs in use depend on the seed, so all four of a plane are tried,
+# in a run of their own.
 EVS_ON_PLANE_0 = range(4)
 LOSS_AT_MS = 1.0
 
@@ -48,14 +48,14 @@ def _runs_12(quick: bool) -> Runs:
 
 @dataclass(frozen=True)
 class _Change:
-    """When an EV left after the loss began, and when another took its place, in microseconds."""
+    """Times in microseconds from the start of the loss until an EV left and until another replaced it."""
 
     left_us: float
     replaced_us: float | None
     replacement: int
 
     def plot(self, ev: int) -> Plot:
-        """Which of the two is in use over time."""
+        """The EV in use over time, of the two."""
         end = 4 * self.left_us
         came = end if self.replaced_us is None else self.replaced_us
         lines = (
@@ -66,7 +66,7 @@ class _Change:
 
 
 def _change_of(ev: int, result: TransportResult) -> _Change | None:
-    """What became of an EV; None when it was not in use, and so lost nothing."""
+    """Fate of an EV; None if it was not in use, and so lost nothing."""
     events = result.series.get("path_events")
     if events is None:
         return None

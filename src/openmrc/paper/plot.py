@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from openmrc.analysis.style import MRC_COLOUR, PLANE_COLOURS, RC_COLOUR
+from openmrc.charts.style import MRC_COLOUR, PLANE_COLOURS, RC_COLOUR
 
 __all__ = ["Bars", "Line", "Plot", "draw"]
 
@@ -43,10 +43,10 @@ class Plot:
     Args:
         name: Of its file, without suffix.
         title: Above it.
-        x, y: Words at the axes, with units.
-        lines, bars: What it shows.
-        events: Moments that matter: place on the x axis, and a word.
-        limit: A level to compare with: what the paper saw, or what is possible; with its name.
+        x, y: Axis titles, with units.
+        lines, bars: Its contents.
+        events: Marked moments: position on the x axis, and a word.
+        limit: A level for comparison, with its name: the paper's result, or the maximum.
         log: Axes that are logarithmic: "", "x", "y" or "xy".
     """
 

@@ -25,7 +25,7 @@ def _scenario(ends: tuple[int, int], message_bytes: int, count: int, lanes: int)
     return {
         "fabric": cluster_b(),
         "nic": {**NIC_B, "lanes": lanes},
-        # perftest writes without immediate data, of which only so many may be in flight.
+        # perftest writes without immediate data, whose number in flight is limited.
         "transports": {"mrc": {"evs_per_port": 16, "wimm_max": 1024}},
         "workload": {"name": "flows", "flows": [flow]},
         "watch": {"hosts": [destination], "series": ["hosts"]},

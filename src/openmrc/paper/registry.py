@@ -33,7 +33,7 @@ _FAMILIES = (
 
 
 def _number(experiment: Experiment) -> int:
-    """The first figure's; 0 for the table of D.2."""
+    """Number of the first figure; 0 for the table of D.2."""
     digits = re.match(r"\d*", experiment.figure)
     return int(digits[0] or 0) if digits else 0
 
@@ -45,7 +45,7 @@ def experiments(figures: Sequence[str] = ()) -> tuple[Experiment, ...]:
     """The experiments of these figures, or all; `9` stands for `9a` to `9d`, `12` for the one of `12/13`.
 
     Raises:
-        ConfigError: a figure that is not here.
+        ConfigError: an unknown figure.
     """
     if not figures:
         return _ALL

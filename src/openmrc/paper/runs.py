@@ -1,4 +1,4 @@
-"""Runs the simulations of experiments, several at a time, and judges each experiment when its last one is in."""
+"""Runs the simulations of experiments, several at a time, and judges each experiment after its last one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["PaperProgress", "run_experiments", "simulate"]
 
 @dataclass(frozen=True)
 class PaperProgress:
-    """A simulation that has ended, how long it took, and how many have ended of how many."""
+    """A finished simulation with its duration, the number of finished ones, and their total."""
 
     figure: str
     run: str
@@ -36,7 +36,7 @@ def simulate(settings: Mapping[str, Any]) -> sim.TransportResult:
         KeyboardInterrupt: it was interrupted.
     """
     result = sim.run(sim.make_scenario(**settings))
-    if result.interrupted:  # half a run proves nothing
+    if result.interrupted:  # a partial run proves nothing
         raise KeyboardInterrupt
     (only,) = result
     return only
@@ -52,9 +52,9 @@ def run_experiments(
     """The outcome of each experiment, in the order given.
 
     Args:
-        chosen: What to run.
+        chosen: The experiments to run.
         quick: Smaller and shorter versions.
-        workers: Simulations at the same time; None: as many as there are processors. With 1 no process is started.
+        workers: Concurrent simulations; None: the number of processors. With 1 no process is started.
         progress: Called after every simulation.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Training while the fabric breaks (Figures 5 to 8): T0-T1 flaps, a transceiver that flaps, a T1 that reboots."""
+"""Training on a failing fabric (Figures 5 to 8): T0-T1 flaps, a transceiver that flaps, a T1 that reboots."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _hosts(quick: bool) -> int:
 
 
 def step_times_ms(result: TransportResult) -> Floats:
-    """How long each step took, from the last acknowledgement of one to that of the next."""
+    """Duration of each step, from the last acknowledgement of one to that of the next."""
     flows = result.flows
     steps = int(flows["step"].max()) + 1
     ends = [float(flows["completed_ps"][flows["step"] == step].max()) / 1e9 for step in range(steps)]
@@ -81,7 +81,7 @@ def _judge_5(results: Results, quick: bool) -> Outcome:
     times = {name: step_times_ms(result) for name, result in results.items()}
     base, often = times["no faults"], times["140 flaps in 60 ms"]
     slower = {name: 100 * (float(each.sum() / base.sum()) - 1) for name, each in times.items()}
-    # What a flap costs, taken where there are many of them, and what 14 of them cost in a minute that is one.
+    # Cost of a flap, measured with many of them, and hence that of 14 flaps in a minute.
     flaps = FLAPS_PER_MINUTE * 10 * float(often.sum()) / 60
     cost_us = 1000 * float(often.sum() - base.sum()) / flaps
     share = 100 * FLAPS_PER_MINUTE * cost_us / 60e6

@@ -1,12 +1,12 @@
-"""Plans: what a fabric file makes one buy and wire, what failures cost, how it compares, and which fabrics could be."""
+"""Plans: bill of materials and wiring of a fabric file, cost of failures, comparisons, and a search for fabrics."""
 
-from openmrc.plan.alternative import DEFAULT_SWITCH, ThreeTier, three_tier
 from openmrc.plan.bill import Bill, bill_of
+from openmrc.plan.fabric_plan import Plan, plan_of
 from openmrc.plan.impact import Impact, impacts_of
-from openmrc.plan.plan import Plan, plan_of
 from openmrc.plan.reach import Reach, reach_of
 from openmrc.plan.record import plan_record, search_record
-from openmrc.plan.search import Search, Wish, search
+from openmrc.plan.search import Search, SearchQuery, search
+from openmrc.plan.three_tier_baseline import DEFAULT_SWITCH, ThreeTier, three_tier
 
 __all__ = [
     "DEFAULT_SWITCH",
@@ -15,8 +15,8 @@ __all__ = [
     "Plan",
     "Reach",
     "Search",
+    "SearchQuery",
     "ThreeTier",
-    "Wish",
     "bill_of",
     "impacts_of",
     "plan_of",

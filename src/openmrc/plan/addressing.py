@@ -40,7 +40,7 @@ class ExamplePath:
 
 @dataclass(frozen=True, slots=True)
 class AddressPlan:
-    """Where addresses come from and what they look like. `selector_bits` of an EV choose the uplinks."""
+    """Address blocks and examples of addresses. `selector_bits` of an EV choose the uplinks."""
 
     usid_block: str
     host_block: str

@@ -1,4 +1,4 @@
-"""What a fabric is built from: switches and their ports, cables and transceivers, tier by tier, by arithmetic."""
+"""Bill of materials of a fabric: switches and their ports, cables and transceivers, tier by tier, by arithmetic."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LINK_NAMES: dict[LinkKind, str] = {"nic": "NIC-T0", "t0": "T0-T1", "t1": "T1-T2"
 
 @dataclass(frozen=True, slots=True)
 class SwitchTier:
-    """The switches of one tier. Ports are those of one switch that is wired in full; used and free ones of all.
+    """The switches of one tier. Ports are those of one fully wired switch; used and free ones are totals.
 
-    `ports_free` counts ports of the rate that leads down, and is None where the file names no switch model.
+    `ports_free` counts ports of the downward rate, and is None if the file has no switch model.
     """
 
     tier: SwitchKind
@@ -61,7 +61,7 @@ class LinkTier:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Everything that is bought, tiers from the hosts up."""
+    """All items to buy, tiers from the hosts up."""
 
     nics: int
     switch_tiers: tuple[SwitchTier, ...]
@@ -84,7 +84,7 @@ class Bill:
 
     @property
     def pieces(self) -> Mapping[Item, int]:
-        """How many of each item that price tables name."""
+        """Number of each item of the price tables."""
         found: dict[Item, int] = {"nic": self.nics}
         for tier in self.switch_tiers:
             found[tier.tier] = tier.switches
@@ -98,13 +98,13 @@ def bill_of(fabric: Fabric) -> Bill:
     """The bill of materials of a fabric.
 
     Raises:
-        ConfigError: a switch model with too few ports, or a transceiver slower than a link it is meant for.
+        ConfigError: a switch model with too few ports, or a transceiver slower than its link.
     """
     return Bill(fabric.hosts, tuple(_switch_tiers(fabric)), tuple(_link_tiers(fabric)))
 
 
 def links_per_transceiver(transceiver_bps: int | None, rate_bps: int) -> int:
-    """Links of this rate that one transceiver carries; 1 where no transceiver is named.
+    """Links of this rate that one transceiver carries; 1 if no transceiver is specified.
 
     Raises:
         ConfigError: a transceiver slower than the link.
@@ -150,7 +150,7 @@ def _switch_tiers(fabric: Fabric) -> list[SwitchTier]:
 
 
 def _free_ports(fabric: Fabric, kind: SwitchKind, model: SwitchModel, down_used: int, up_used: int) -> int:
-    """Ports of the rate that leads down which the switches of a tier have left; all planes."""
+    """Unused ports of the downward rate on the switches of a tier; all planes."""
     rates = {"t0": (fabric.rates.nic, fabric.rates.t0), "t1": (fabric.rates.t0, fabric.rates.t1)}
     down_bps, up_bps = rates.get(kind, (fabric.rates.t1, 0))
     ups = {"t0": fabric.t1s, "t1": fabric.t1_uplinks, "t2": 0}[kind]

@@ -1,4 +1,4 @@
-"""Totals of prices and powers from the user's tables; what a table lacks is named, never guessed."""
+"""Totals of prices and powers from the user's tables; missing items are named, never guessed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Total", "TotalLine", "total_of"]
 
 @dataclass(frozen=True, slots=True)
 class TotalLine:
-    """One item: pieces, what one of them takes, all of them; the last two are None where the table lacks it."""
+    """One item: number of pieces, value per piece, total; the last two are None if the table lacks it."""
 
     item: Item
     pieces: int
@@ -22,7 +22,7 @@ class TotalLine:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A sum over the items that the table has; `without` names those that it lacks and the fabric needs."""
+    """A sum over the items in the table; `without` lists items of the fabric that the table lacks."""
 
     unit: str
     lines: tuple[TotalLine, ...]
@@ -32,7 +32,7 @@ class Total:
 
 
 def total_of(table: Mapping[Item, float], pieces: Mapping[Item, int], unit: str) -> Total | None:
-    """The total of a table over the pieces; None of an empty table."""
+    """The total of a table over the pieces; None for an empty table."""
     if not table:
         return None
     lines = []

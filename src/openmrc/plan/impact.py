@@ -1,7 +1,7 @@
-"""What each kind of failure takes from a NIC and from the fabric, and how often it is to be expected.
+"""Impact of each kind of failure on a NIC and on the fabric, and its expected frequency.
 
-Capacity is what NICs can send to others that are as far away as can be, when all of them send. Losses are differences
-of maximum flows, which have a closed form in a Clos: all T0s of a pod are alike, and so are its T1s.
+Capacity is the rate that NICs can send to the most distant others, when all of them send. Losses are differences of
+maximum flows, which have a closed form in a Clos: all T0s of a pod are alike, and so are its T1s.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Impact:
 
     Args:
         failure: Its name: `T0-T1 link`.
-        pieces: How many of them the fabric has.
-        nics_affected: NICs that lose something.
+        pieces: Number of such pieces in the fabric.
+        nics_affected: NICs that lose capacity.
         plane_share_lost: Of an affected NIC's capacity in the plane concerned, 0 to 1.
         nic_share_lost: Of an affected NIC's capacity over all planes, 0 to 1.
         fabric_share_lost: Of the capacity of the whole fabric, 0 to 1.
-        failures_per_day: Expected, of all pieces together; None where the file gives no rate.
+        failures_per_day: Expected, of all pieces together; None if the file gives no rate.
     """
 
     failure: str
@@ -45,7 +45,7 @@ class Impact:
 
 @dataclass(frozen=True)
 class _Pod:
-    """A pod in one plane, upwards: NICs of each T0, and what is broken.
+    """A pod in one plane, upwards: NICs of each T0, and the failed parts.
 
     The T1s `0..cut_t1s` have no link to the T0s `0..cut_t0s`, and `lame_up_bps` above them in place of `up_bps`.
     """
@@ -60,7 +60,7 @@ class _Pod:
     lame_up_bps: int | None = None
 
     def flow_bps(self) -> int:
-        """Maximum flow from the NICs to above the T1s: the smallest cut, over how many T0s lie on the NICs' side."""
+        """Maximum flow from the NICs to above the T1s: the smallest cut, over the number of T0s on the NICs' side."""
         broken = _cheapest_first(self.nics[: self.cut_t0s], self.nic_bps)
         whole = _cheapest_first(self.nics[self.cut_t0s :], self.nic_bps)
         return min(
@@ -70,7 +70,7 @@ class _Pod:
         )
 
     def _above(self, broken: int, whole: int) -> int:
-        """What can leave these T0s: through each T1 the smaller of its links below and those above."""
+        """Capacity from these T0s upwards: through each T1 the smaller of its links below and those above."""
         sound_bps, lame_bps = (broken + whole) * self.link_bps, whole * self.link_bps
         if self.up_bps is not None:
             sound_bps = min(sound_bps, self.up_bps)
@@ -104,7 +104,7 @@ def impacts_of(fabric: Fabric, bill: Bill) -> tuple[Impact, ...]:
     return tuple(found)
 
 
-_Failure = tuple[str, Rated | None, int, int, float, int, int]  # name, rate, pieces, NICs, plane share, planes, bit/s
+_Failure = tuple[str, Rated | None, int, int, float, int, int]  # name, rate, pieces, NICs, plane share, planes, b/s
 
 
 def _failures(fabric: Fabric, bill: Bill) -> Iterator[_Failure]:
@@ -138,7 +138,7 @@ def _failures(fabric: Fabric, bill: Bill) -> Iterator[_Failure]:
 
 
 def _transceivers(fabric: Fabric, bill: Bill) -> Iterator[_Failure]:
-    """A transceiver that carries as many links as it can, at each end of each tier with optics."""
+    """A transceiver with the maximum number of links, at each end of each tier with optics."""
     pod = _pod(fabric, 0)
     per_t0, per_pod = pod.nics[0], sum(pod.nics)
 
@@ -181,9 +181,9 @@ def _pod(fabric: Fabric, index: int) -> _Pod:
 
 
 def _cut(pod: _Pod, t0s: int, t1s: int) -> tuple[float, int]:
-    """Links between the first T0s and the first T1s are gone: share that these T0s lose, and bit/s that the pod does.
+    """Links between the first T0s and the first T1s are gone: share lost by these T0s, and b/s lost by the pod.
 
-    The share is of what these T0s can send while no other does.
+    The share refers to the capacity of these T0s while no other sends.
     """
     alone = replace(pod, nics=pod.nics[:t0s])
     before, after = alone.flow_bps(), replace(alone, cut_t0s=t0s, cut_t1s=t1s).flow_bps()
@@ -191,7 +191,7 @@ def _cut(pod: _Pod, t0s: int, t1s: int) -> tuple[float, int]:
 
 
 def _lame(fabric: Fabric, pod: _Pod, uplinks: int) -> tuple[float, int]:
-    """One T1 has lost uplinks: share and bit/s that the pod loses."""
+    """One T1 has lost uplinks: share and b/s that the pod loses."""
     left_bps = (fabric.t1_uplinks - uplinks) * fabric.rates.t1
     before, after = pod.flow_bps(), replace(pod, cut_t1s=1, lame_up_bps=left_bps).flow_bps()
     return 1 - after / before, before - after

@@ -1,4 +1,4 @@
-"""Who reaches whom: paths, the longest of them, and what half of the NICs can send to the other half."""
+"""Reachability: paths, the longest of them, and the bisection bandwidth."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Reach:
     """Paths are counted between two NICs of different hosts.
 
     `one_hop_nics` are the NICs behind one T0, which reach each other through one switch; `one_hop_hosts` are their
-    hosts. A pair kind that the fabric has none of (one T0, one pod) is None. Oversubscription is what the ports below
-    could send over what the ports above can; 1 and below is none.
+    hosts. A kind of pair that the fabric lacks (one T0, one pod) is None. Oversubscription is the capacity of the ports
+    below over that of the ports above; 1 and below is none.
     """
 
     one_hop_nics: int
@@ -34,7 +34,7 @@ class Reach:
 
     @property
     def bisection_share(self) -> float:
-        """Of what the NICs of the smaller half could send; 1 is a full bisection."""
+        """Share of the capacity of the smaller half's NICs; 1 is a full bisection."""
         return self.bisection_bps / self.bisection_full_bps if self.bisection_full_bps else 1.0
 
 
@@ -66,10 +66,10 @@ def reach_of(fabric: Fabric) -> Reach:
 
 
 def bisection_bps(fabric: Fabric) -> int:
-    """What the first half of the NICs can send to the second half at once, over all planes, in bit/s.
+    """Maximum rate from the first half of the NICs to the second half at once, over all planes, in b/s.
 
-    NICs are halved by number, so that whole T0s and whole pods are on one side and the highest tier carries what there
-    is. A T0 or pod in the middle carries what it can between its own NICs.
+    NICs are halved by number, so that whole T0s and whole pods are on one side and the highest tier carries the
+    traffic. A T0 or pod in the middle carries the traffic between its own NICs.
     """
     half = fabric.hosts // 2
     per_pod = (fabric.t0s_per_pod or fabric.t0s) * fabric.hosts_per_t0
@@ -87,7 +87,7 @@ def bisection_bps(fabric: Fabric) -> int:
 
 
 def _pod_flows(fabric: Fabric, nics: range, half: int) -> tuple[int, int, int]:
-    """Of one pod and plane: what flows inside, and what each side has left for other pods."""
+    """For one pod and plane: internal flow, and each side's remainder for other pods."""
     up_bps, rate_bps = fabric.t1s * fabric.rates.t0, fabric.rates.nic
     joined = left = right = 0
     for first in range(nics.start, nics.stop, fabric.hosts_per_t0):

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from openmrc.plan.costs import Total
-from openmrc.plan.plan import Plan
+from openmrc.plan.fabric_plan import Plan
 from openmrc.plan.search import Design, Search
 
 __all__ = ["plan_record", "search_record", "text_of"]
@@ -21,7 +21,7 @@ def text_of(record: Mapping[str, Any]) -> str:
 
 
 def plan_record(plan: Plan) -> dict[str, Any]:
-    """All that a plan says."""
+    """The complete contents of a plan."""
     record: dict[str, Any] = _fields(plan)
     record["nic_rate_bps"] = plan.nic_bps
     record["failures_per_day"] = plan.failures_per_day
@@ -40,10 +40,10 @@ def plan_record(plan: Plan) -> dict[str, Any]:
 
 
 def search_record(found: Search) -> dict[str, Any]:
-    """Designs, best first, and what cannot be."""
-    wish = _fields(found.wish)
+    """Designs, best first, and infeasible combinations."""
+    query = _fields(found.query)
     return {
-        "wish": wish,
+        "wish": query,
         "designs": [_design(one) for one in found.designs],
         "infeasible": [_fields(one) for one in found.infeasible],
     }

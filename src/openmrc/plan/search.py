@@ -1,8 +1,9 @@
-"""What-if: which fabrics of given planes and tiers carry so many NICs, what they take, and why others do not exist.
+"""Search for fabrics: those of given planes and tiers that carry a number of NICs, their materials, and reasons against
+others.
 
-A switch has as many ports of a plane's rate as its capacity allows, `radix` at most. T0s divide their ports by the
-oversubscription, higher tiers are non-blocking. Where a fabric is smaller than its switches allow, several links join
-the same two switches, so that the higher tiers need fewer of them.
+A switch has as many ports of a plane's rate as its capacity allows, at most `radix`. T0s divide their ports by the
+oversubscription, higher tiers are non-blocking. In a fabric smaller than its switches allow, several links join the
+same two switches, so that the higher tiers need fewer of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from openmrc.fabric.materials import Item, SwitchModel
 from openmrc.plan.costs import Total, total_of
 from openmrc.units import format_rate
 
-__all__ = ["SORTS", "Design", "Infeasible", "Search", "Sort", "Wish", "numbers_of", "search"]
+__all__ = ["SORTS", "Design", "Infeasible", "Search", "SearchQuery", "Sort", "numbers_of", "search"]
 
 Sort = Literal["switches", "cost", "power"]
 SORTS: tuple[Sort, ...] = ("switches", "cost", "power")
@@ -26,19 +27,19 @@ PLANES_MAX = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What is asked for; one NIC per GPU.
+class SearchQuery:
+    """Parameters of a search; one NIC per GPU.
 
     Args:
-        gpus: How many NICs the fabric must have.
+        gpus: Number of NICs in the fabric.
         planes: Numbers of planes to try.
         tiers: Numbers of tiers to try, 2 or 3.
         nic_bps: Bandwidth of a NIC over all planes.
-        switch: Capacity of a switch and the most ports it can have.
-        oversubscription: Of the T0s: what their NICs send over what their uplinks carry.
-        prices: By item, in `currency` a piece.
+        switch: Capacity and maximum number of ports of a switch.
+        oversubscription: Of the T0s: rate of their NICs over the rate of their uplinks.
+        prices: By item, in `currency` per piece.
         powers_watts: By item.
-        sort: What designs are sorted by.
+        sort: Sort key of the designs.
     """
 
     gpus: int
@@ -55,10 +56,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A fabric that carries the NICs. Switches of all planes; `parallel_` says how many links join the same two.
+    """A fabric that carries the NICs. Switches of all planes; `parallel_` is the number of links between the same two.
 
-    Transceivers are those of the NIC's bandwidth, and carry `planes` links. Where one switch per plane has a port for
-    every NIC, the design has one tier.
+    Transceivers have the NIC's bandwidth, and carry `planes` links. If one switch per plane has a port for every NIC,
+    the design has one tier.
     """
 
     planes: int
@@ -91,7 +92,7 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """A combination that does not carry the NICs, and why."""
+    """A combination that does not carry the NICs, with the reason."""
 
     planes: int
     tiers: int
@@ -100,24 +101,24 @@ class Infeasible:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Designs, best first, and what cannot be."""
+    """Designs, best first, and infeasible combinations."""
 
-    wish: Wish
+    query: SearchQuery
     designs: tuple[Design, ...]
     infeasible: tuple[Infeasible, ...]
 
 
-def search(wish: Wish) -> Search:
+def search(query: SearchQuery) -> Search:
     """Every combination of planes and tiers.
 
     Raises:
         ConfigError: numbers out of range, planes that do not divide the NIC's rate, a sort without its table.
     """
-    _check(wish)
-    found = [_design(wish, planes, tiers) for planes in wish.planes for tiers in wish.tiers]
+    _check(query)
+    found = [_design(query, planes, tiers) for planes in query.planes for tiers in query.tiers]
     designs = [one for one in found if isinstance(one, Design)]
-    designs.sort(key=lambda one: (_weight(one, wish.sort), one.switches, one.planes, one.tiers))
-    return Search(wish, tuple(designs), tuple(one for one in found if isinstance(one, Infeasible)))
+    designs.sort(key=lambda one: (_weight(one, query.sort), one.switches, one.planes, one.tiers))
+    return Search(query, tuple(designs), tuple(one for one in found if isinstance(one, Infeasible)))
 
 
 def _weight(design: Design, sort: Sort) -> float:
@@ -125,24 +126,24 @@ def _weight(design: Design, sort: Sort) -> float:
     return float(design.switches) if total is None else total.total
 
 
-def _check(wish: Wish) -> None:
-    if not 2 <= wish.gpus <= GPUS_MAX:
-        raise ConfigError("--gpus", wish.gpus, f"2 to {GPUS_MAX:,}")
-    for planes in wish.planes:
+def _check(query: SearchQuery) -> None:
+    if not 2 <= query.gpus <= GPUS_MAX:
+        raise ConfigError("--gpus", query.gpus, f"2 to {GPUS_MAX:,}")
+    for planes in query.planes:
         if not 1 <= planes <= PLANES_MAX:
             raise ConfigError("--planes", planes, f"1 to {PLANES_MAX}, several with commas: 2,4,8")
-        if wish.nic_bps % planes:
-            rate = format_rate(wish.nic_bps)
-            hint = f"{rate} over {_near(wish.nic_bps, planes)} planes is a whole rate"
+        if query.nic_bps % planes:
+            rate = format_rate(query.nic_bps)
+            hint = f"{rate} over {_near(query.nic_bps, planes)} planes is a whole rate"
             raise ConfigError("--planes", planes, f"numbers that divide the NIC's {rate}", hint=hint)
-    for tiers in wish.tiers:
+    for tiers in query.tiers:
         if tiers not in (2, 3):
             raise ConfigError("--tiers", tiers, "2, 3 or 2,3")
-    if not Fraction(1, 8) <= wish.oversubscription <= 64:
-        raise ConfigError("--oversubscription", float(wish.oversubscription), "0.125 to 64; 1 is non-blocking")
-    if wish.sort == "cost" and not wish.prices:
+    if not Fraction(1, 8) <= query.oversubscription <= 64:
+        raise ConfigError("--oversubscription", float(query.oversubscription), "0.125 to 64; 1 is non-blocking")
+    if query.sort == "cost" and not query.prices:
         raise ConfigError("--sort", "cost", "cost together with prices", hint="--prices FILE with prices:")
-    if wish.sort == "power" and not wish.powers_watts:
+    if query.sort == "power" and not query.powers_watts:
         raise ConfigError("--sort", "power", "power together with powers", hint="--prices FILE with powers:")
 
 
@@ -150,26 +151,26 @@ def _near(nic_bps: int, planes: int) -> int:
     return next(number for number in range(planes - 1, 0, -1) if nic_bps % number == 0)
 
 
-def _design(wish: Wish, planes: int, tiers: int) -> Design | Infeasible:
-    rate_bps = wish.nic_bps // planes
-    ports = wish.switch.radix(rate_bps)
-    if tiers == 2 and wish.gpus <= ports:
-        return _made(wish, planes, ports, _Clos(wish.gpus, 0, 1, 1, 0, 1, 1, 0, ports))
-    down, up = _split(ports, wish.oversubscription)
+def _design(query: SearchQuery, planes: int, tiers: int) -> Design | Infeasible:
+    rate_bps = query.nic_bps // planes
+    ports = query.switch.radix(rate_bps)
+    if tiers == 2 and query.gpus <= ports:
+        return _made(query, planes, ports, _Clos(query.gpus, 0, 1, 1, 0, 1, 1, 0, ports))
+    down, up = _split(ports, query.oversubscription)
     if not (down and up):
         return Infeasible(planes, tiers, f"a switch has {ports} ports of {format_rate(rate_bps)}: too few to divide")
-    t0s = -(-wish.gpus // down)
+    t0s = -(-query.gpus // down)
     most = down * (ports if tiers == 2 else ports // 2 * ports)
-    if wish.gpus > most:
+    if query.gpus > most:
         words = f"{tiers} tiers of {ports} ports of {format_rate(rate_bps)} reach {most:,} NICs"
-        return Infeasible(planes, tiers, f"{words}, {wish.gpus - most:,} fewer than asked")
+        return Infeasible(planes, tiers, f"{words}, {query.gpus - most:,} fewer than asked")
     if tiers == 3 and t0s <= ports // 2:
         words = "one T0 carries all" if t0s == 1 else f"{t0s} T0s fit in one pod of {ports // 2}"
         return Infeasible(planes, tiers, f"{words}: a third tier would join nothing")
     if tiers == 2:
         parallel = _parallel(up, t0s, ports)
-        return _made(wish, planes, ports, _Clos(down, up, t0s, parallel, up // parallel, 1, 1, 0, most))
-    return _made(wish, planes, ports, _three_tiers(ports, down, up, t0s, most))
+        return _made(query, planes, ports, _Clos(down, up, t0s, parallel, up // parallel, 1, 1, 0, most))
+    return _made(query, planes, ports, _three_tiers(ports, down, up, t0s, most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +189,14 @@ class _Clos:
 
 
 def _split(ports: int, oversubscription: Fraction) -> tuple[int, int]:
-    """Ports down and up of a T0: as many down as the oversubscription allows."""
+    """Ports down and up of a T0: the maximum number down for the oversubscription."""
     down = int(ports * oversubscription / (1 + oversubscription))
     up = -(-down * oversubscription.denominator // oversubscription.numerator)
     return (down, up) if down + up <= ports else (down - 1, -(-(down - 1) // oversubscription))
 
 
 def _parallel(links: int, neighbours: int, ports: int) -> int:
-    """The most links to the same switch: a divisor of the links that its ports allow for all neighbours."""
+    """The maximum number of links to one switch: a divisor of the links that its ports allow for all neighbours."""
     return max(number for number in range(1, max(ports // neighbours, 1) + 1) if links % number == 0)
 
 
@@ -230,12 +231,12 @@ def _transceivers(gpus: int, planes: int, clos: _Clos) -> int:
     return gpus + planes * (below + above)
 
 
-def _made(wish: Wish, planes: int, ports: int, clos: _Clos) -> Design:
+def _made(query: SearchQuery, planes: int, ports: int, clos: _Clos) -> Design:
     tiers = 3 if clos.t2s else 2 if clos.t1s else 1
-    links = wish.gpus + clos.t0s * clos.up + clos.t2s * clos.pods * clos.parallel_up
-    transceivers = _transceivers(wish.gpus, planes, clos)
+    links = query.gpus + clos.t0s * clos.up + clos.t2s * clos.pods * clos.parallel_up
+    transceivers = _transceivers(query.gpus, planes, clos)
     pieces: dict[Item, int] = {
-        "nic": wish.gpus,
+        "nic": query.gpus,
         "t0": planes * clos.t0s,
         "t1": planes * clos.t1s,
         "t2": planes * clos.t2s,
@@ -246,7 +247,7 @@ def _made(wish: Wish, planes: int, ports: int, clos: _Clos) -> Design:
     return Design(
         planes=planes,
         tiers=tiers,
-        plane_rate_bps=wish.nic_bps // planes,
+        plane_rate_bps=query.nic_bps // planes,
         ports_per_switch=ports,
         nics_per_t0=clos.down,
         uplinks_per_t0=clos.up,
@@ -263,8 +264,8 @@ def _made(wish: Wish, planes: int, ports: int, clos: _Clos) -> Design:
         paths_per_plane=(1, clos.up, clos.t2s * clos.parallel_up)[tiers - 1],
         t0_t1_link_lost_plane_share=1 / clos.up if clos.up else None,
         nic_t0_link_lost_nic_share=1 / planes,
-        cost=total_of(wish.prices, pieces, wish.currency),
-        power=total_of(wish.powers_watts, pieces, "W"),
+        cost=total_of(query.prices, pieces, query.currency),
+        power=total_of(query.powers_watts, pieces, "W"),
     )
 
 
@@ -272,7 +273,7 @@ def numbers_of(text: str, option: str) -> tuple[int, ...]:
     """The numbers of `2,4,8`, each once, in order.
 
     Raises:
-        ConfigError: something that is no whole number.
+        ConfigError: an item that is not a whole number.
     """
     words: Iterable[str] = (word.strip() for word in text.split(","))
     found = []

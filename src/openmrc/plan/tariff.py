@@ -8,10 +8,11 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
+from openmrc.config.section import Section
+from openmrc.config.yaml_document import read_text, read_yaml
 from openmrc.fabric import FabricFileError
 from openmrc.fabric.material_sections import PowerSection, PriceSection, items
 from openmrc.fabric.materials import Item
-from openmrc.fabric.reading import Section, read_text, read_yaml
 
 __all__ = ["Tariff", "load_tariff"]
 

@@ -1,8 +1,8 @@
-"""EV selectors and congestion controllers of your own, run inside the native packet loop.
+"""User-defined EV selectors and congestion controllers that run inside the native packet loop.
 
 A policy is a handful of functions compiled to C: by Numba (`numba.cfunc`, the optional extra `numba`) or by any C
-compiler (`ctypes`). Registered under a name, it is known wherever a policy is named, in the simulator and on the wire.
-The guide "Custom policies" has an example.
+compiler (`ctypes`). Once registered, its name is valid in the simulator and on real networks, like a built-in one. The
+guide "Custom policies" has an example.
 """
 
 from openmrc.policies.loading import load

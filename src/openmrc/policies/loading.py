@@ -1,4 +1,4 @@
-"""Brings in the file or module that registers a scenario's policies; every process of a sweep does so for itself."""
+"""Import of the file or module that registers a scenario's policies, by each process of a sweep."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["load"]
 
 
 def load(module_or_file: str | Path, *, folder: Path | None = None) -> ModuleType:
-    """The module that registers policies, imported once per process, however often it is asked for.
+    """The module that registers policies, imported once per process.
 
     Args:
-        module_or_file: A path that ends in .py, or the dotted name of a module that Python finds.
-        folder: What a relative path is relative to: the scenario's folder. None: the current one.
+        module_or_file: A path that ends in .py, or the dotted name of an importable module.
+        folder: Base of relative paths: the scenario's folder. None: the current one.
 
     Raises:
-        ConfigError: there is no such file or module, or it raised while it was imported; `__cause__` says where. A
-            ConfigError of the module itself, such as a name that is taken, comes through as it is.
+        ConfigError: there is no such file or module, or it raised during import; `__cause__` has the details. A
+            ConfigError of the module itself, such as a name that is taken, is passed on unchanged.
     """
     text = str(module_or_file)
     if not text.endswith(".py"):
@@ -46,7 +46,7 @@ def _import(name: str) -> ModuleType:
 
 
 def _imported_from(path: Path) -> ModuleType | None:
-    """The program itself may be the file: a script that registers policies and then runs a scenario that names it."""
+    """The running program if it is the file: a script that registers policies and then runs a scenario that uses it."""
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if file and Path(file).name == path.name and Path(file).resolve() == path:

@@ -1,4 +1,4 @@
-"""What a selector costs per packet, and how it steers, without a fabric around it."""
+"""Cost of a selector per packet, and its effect on marked paths, without a fabric."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["SelectorRun", "run_ev_selector"]
 
 @dataclass(frozen=True, slots=True)
 class SelectorRun:
-    """How an EV selector did.
+    """Results of an EV selector.
 
     Args:
-        ns_per_packet: Nanoseconds for choosing one EV and taking in one packet's feedback, by the wall clock.
-        marked_share: Packets that went over paths that mark, 0 to 1.
+        ns_per_packet: Nanoseconds of wall time to choose one EV and process one packet's feedback.
+        marked_share: Share of packets on paths that mark, 0 to 1.
     """
 
     ns_per_packet: float
@@ -31,19 +31,19 @@ def run_ev_selector(
     ports: int = 8,
     evs_per_port: int = 16,
     marking_per_port: int = 4,
-    inflight: int = 64,
+    in_flight: int = 64,
     seed: int = 1,
 ) -> SelectorRun:
-    """A selector's cost and steering on `ports` x `evs_per_port` idle paths of which some mark all that they carry.
+    """A selector's cost and reaction on `ports` x `evs_per_port` idle paths, some of which mark all packets.
 
     Args:
-        name: Of the engine or registered.
+        name: A built-in or registered name.
         packets: Packets sent.
         ports: 1 to 16.
         evs_per_port: Paths of a port.
-        marking_per_port: So many of them mark.
-        inflight: Packets on their way at any time: feedback comes so many packets later.
-        seed: Same seed, same choices.
+        marking_per_port: Number of these that mark.
+        in_flight: Packets in flight at any time: feedback is delayed by this many packets.
+        seed: Equal seeds give equal choices.
 
     Raises:
         ConfigError: no selector has this name, or a number is out of range.
@@ -51,7 +51,7 @@ def run_ev_selector(
     known = paths.selector_names()
     if name not in known:
         raise ConfigError("ev_selector", name, ", ".join(known), hint=did_you_mean(name, known))
-    limits = {"packets": packets, "ports": ports, "evs_per_port": evs_per_port, "inflight": inflight}
+    limits = {"packets": packets, "ports": ports, "evs_per_port": evs_per_port, "in_flight": in_flight}
     for field, value in limits.items():
         if value < 1:
             raise ConfigError(field, value, "a whole number above 0")
@@ -63,7 +63,7 @@ def run_ev_selector(
         ports=ports,
         evs_per_port=evs_per_port,
         marking=marking_per_port,
-        inflight=inflight,
+        in_flight=in_flight,
         seed=seed,
     )
     return SelectorRun(result["elapsed_ns"] / packets, result["marked"] / packets)

@@ -1,4 +1,4 @@
-"""Policies by name: takes compiled functions, checks them, and hands their addresses to the engine."""
+"""Registry of policies by name: checks compiled functions, and passes their addresses to the engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from openmrc.policies.signatures import (
 
 __all__ = ["register_controller", "register_ev_selector"]
 
-# The engine calls these functions for as long as the process lives, so they are never let go.
+# The engine calls these functions for the life of the process, so they are never released.
 _kept: list[object] = []
 
 _NAME_ALLOWED = f"a letter followed by letters, digits, '_', '-' or '.', {native.NAME_BYTES_MAX} characters at most"
@@ -38,20 +38,21 @@ def register_ev_selector(
     init: object = None,
     state_words: int = 1,
 ) -> None:
-    """An EV selector that is known by name from now on, in this process.
+    """Registers an EV selector under a name, for this process.
 
     Each function is a Numba `cfunc` or a ctypes function. It runs in the packet loop, in several threads at a time for
-    different QPs, and must touch nothing but its state.
+    different QPs, and must access its state only.
 
     Args:
         name: Its name in scenarios, settings and verbs.
         next: `NEXT_SIGNATURE`: the position of the next packet.
-        on_feedback: `ON_FEEDBACK_SIGNATURE`, or None for a selector that leaves steering to the EV states.
-        init: `INIT_SIGNATURE`, or None where the seed in the first word of a block of zeros will do.
+        on_feedback: `ON_FEEDBACK_SIGNATURE`, or None for a selector that leaves reactions to the EV states.
+        init: `INIT_SIGNATURE`, or None if the seed in the first word of a zeroed block suffices.
         state_words: 64-bit words of state per QP.
 
     Raises:
-        ConfigError: the name is taken or unfit, a function is not one or has other types, state_words is out of range.
+        ConfigError: the name is taken or invalid, a function is not compiled or has other types, or state_words is
+            not in its range.
     """
     _check_name("ev_selector", name, paths.selector_names())
     _check_state_words(state_words)
@@ -75,15 +76,15 @@ def register_controller(
     on_sent: object = None,
     state_words: int = 1,
 ) -> None:
-    """A congestion controller that is known by name from now on, in this process.
+    """Registers a congestion controller under a name, for this process.
 
     Args:
         name: Its name in scenarios, settings and profiles.
-        init: `CC_INIT_SIGNATURE`; the block is zero before.
+        init: `CC_INIT_SIGNATURE`; the block is zeroed before.
         on_ack: `CC_ON_ACK_SIGNATURE`.
         on_trim: `CC_ON_TRIM_SIGNATURE`.
         on_loss: `CC_ON_LOSS_SIGNATURE`.
-        window_bytes: `CC_WINDOW_SIGNATURE`; asked before every packet.
+        window_bytes: `CC_WINDOW_SIGNATURE`; called before every packet.
         on_sent: `CC_ON_SENT_SIGNATURE`, or None.
         state_words: 64-bit words of state per QP.
 
@@ -128,10 +129,10 @@ def _keep(field: str, name: str, result: native.RegisterResult) -> None:
 
 
 def _address(field: str, function: object, signature: str, *, optional: bool = False) -> int:
-    """Address of a compiled function whose types, where they are known, are those of `signature`; 0 for None."""
+    """Address of a compiled function whose types, if known, equal those of `signature`; 0 for None."""
     if function is None and optional:
         return 0
-    # A Numba cfunc shows itself as a ctypes function, types included.
+    # A Numba cfunc offers itself as a ctypes function, with types.
     pointer: Any = getattr(function, "ctypes", function)
     if not isinstance(pointer, CFuncPtr):
         allowed = f'a function compiled with numba.cfunc("{signature}"), or a ctypes function'
@@ -147,7 +148,7 @@ def _address(field: str, function: object, signature: str, *, optional: bool = F
 
 
 def _types_of(pointer: Any) -> tuple[str, ...] | None:
-    """Shapes of result and arguments; None for a function of a C library that nobody declared."""
+    """Types of result and arguments; None for a function of a C library without declared types."""
     if pointer.argtypes is None:
         return None
     return _shape(pointer.restype, tuple(pointer.argtypes))
@@ -158,7 +159,7 @@ def _shape(result: Any, arguments: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def _shape_of(ctype: Any) -> str:
-    """What matters to a call: whole numbers of one size are alike, pointers are alike, the rest differs."""
+    """Relevant properties of a type for a call: integers of one size are equal, pointers are equal, others differ."""
     if ctype is None:
         return "void"
     if ctype is ctypes.c_void_p or hasattr(ctype, "contents"):

@@ -35,7 +35,7 @@ from openmrc.sim.ops import COMPLETED, RECEIVED, SEND, Array, OpGraph
 
 __all__ = ["Ideals", "Packets", "ideals"]
 
-_BYTE_PS = 8e12  # picoseconds to send a byte at 1 bit/s
+_BYTE_PS = 8e12  # picoseconds to send a byte at 1 b/s
 NEVER_PS = 2**63 - 1
 _MESSAGE_BYTES_MAX = 2**30  # kMessageBytesMax of native/engine/base/limits.hpp
 MRC_HEADER_BYTES = 40  # BTH, METH, TSETH, RETH, ICRC
@@ -43,14 +43,14 @@ MRC_HEADER_BYTES = 40  # BTH, METH, TSETH, RETH, ICRC
 
 @dataclass(frozen=True)
 class Packets:
-    """How messages become packets.
+    """Division of messages into packets.
 
     A message is split over `lanes`, into parts that differ by a byte at most, but over no more of them than it has full
     packets' worth of payload.
 
-    `transport_header_bytes` is the least that the transport's headers add to any packet, so that what only the first or
-    the last of a message has (RETH, ImmDt) or fills up to four bytes is not in an ideal. `header_bytes` None: the
-    fabric's. Latencies as the NIC model has them.
+    `transport_header_bytes` is the minimum that the transport's headers add to any packet; headers of only the first or
+    the last packet of a message (RETH, ImmDt) and padding to four bytes are not part of an ideal. `header_bytes` None:
+    the fabric's. Latencies as in the NIC model.
     """
 
     payload_mtu: int
@@ -80,28 +80,28 @@ class Ideals:
 
     @property
     def graph_received_ps(self) -> int:
-        """Ideal time until everything is received; NEVER_PS when lasting faults cut something off."""
+        """Ideal time until everything is received; NEVER_PS if lasting faults cut off a host."""
         return max(self.limits_received_ps.values())
 
     @property
     def graph_completed_ps(self) -> int:
-        """Ideal time until everything is acknowledged; NEVER_PS when lasting faults cut something off."""
+        """Ideal time until everything is acknowledged; NEVER_PS if lasting faults cut off a host."""
         return max(self.limits_completed_ps.values())
 
     @property
     def bottleneck(self) -> str:
-        """The bound that `graph_received_ps` comes from."""
+        """Name of the bound that determines `graph_received_ps`."""
         return max(self.limits_received_ps, key=lambda name: self.limits_received_ps[name])
 
 
 def ideals(graph: OpGraph, fabric: BoundFabric, packets: Packets, faults: Iterable[Fault] = ()) -> Ideals:
-    """The ideals of a graph on a fabric; `faults` that never end take capacity from the places they hit.
+    """The ideals of a graph on a fabric; permanent `faults` take capacity from the places they hit.
 
     Args:
-        graph: What runs; valid (see `OpGraph.validate`).
-        fabric: Where. Its own faults count only if given in `faults`.
-        packets: How messages become packets.
-        faults: What goes wrong.
+        graph: The workload; valid (see `OpGraph.validate`).
+        fabric: The fabric. Its own faults count only if given in `faults`.
+        packets: Division of messages into packets.
+        faults: Faults of the run.
     """
     messages = _Messages(graph, fabric, packets)
     places = capacities(fabric, faults)
@@ -127,13 +127,13 @@ def ideals(graph: OpGraph, fabric: BoundFabric, packets: Packets, faults: Iterab
 
 
 def _whole(times: Array) -> Array:
-    """Picoseconds, rounded down; what is never stays never."""
+    """Picoseconds, rounded down; NEVER_PS is kept."""
     finite = np.isfinite(times)
     return np.where(finite, np.floor(np.where(finite, times, 0)).astype(np.int64), NEVER_PS)
 
 
 class _Cut:
-    """The packets that the NIC makes of messages of some sizes: payloads, and how many packets have each."""
+    """The NIC's packets for messages of some sizes: payloads, and number of packets with each."""
 
     def __init__(self, size: Array, packets: Packets) -> None:
         mtu = packets.payload_mtu
@@ -156,14 +156,14 @@ class _Cut:
         return np.asarray(np.minimum.reduce(payloads))
 
     def at_least(self) -> Iterator[tuple[Array, Array]]:
-        """Payloads, and how many packets have at least so much; 0 where none has just that."""
+        """Payloads, and number of packets with at least that much; 0 if no packet has exactly it."""
         for payload, many in self._classes:
             larger = [np.where(other >= payload, count, 0) for other, count in self._classes]
             yield payload, np.where(many > 0, np.add.reduce(larger), 0)
 
 
 class _Messages:
-    """Of every op what the bounds need: bytes, times on the way before, at and behind each place."""
+    """Inputs of the bounds for every op: bytes, times on the path before, at and behind each place."""
 
     def __init__(self, graph: OpGraph, fabric: BoundFabric, packets: Packets) -> None:
         self._graph, self._fabric, self._packets = graph, fabric, packets
@@ -180,7 +180,7 @@ class _Messages:
         self.t0, self.pod = t0, pod
         # 0: under one T0, 1: across T1s, 2: across T2s.
         self.reach = np.where(t0[0] == t0[1], 0, np.where(pod[0] == pod[1], 1, 2)) * sends
-        # By plane (one row where all are alike) and tier: picoseconds per byte over a link, and delays.
+        # By plane (one row if all are alike) and tier: picoseconds per byte over a link, and delays.
         kinds = fabric.unlike or fabric.each_plane[:1]
         tiers = [(kind.rates.nic, kind.rates.t0, kind.rates.t1) for kind in kinds]
         self.slots = np.array([[_BYTE_PS / rate for rate in rates] for rates in tiers])
@@ -200,7 +200,7 @@ class _Messages:
         self.completed = self.received + self.back
 
     def _over_alike(self, cut: _Cut, header: int, forward: Array) -> Array:
-        """Time of every message on an idle fabric whose planes are alike, without delays."""
+        """Time of every message on an idle fabric with identical planes, without delays."""
         through = np.zeros(len(self.reach))
         for tier, links in enumerate(self._parallel()):
             slot, crosses = self.slots[0, tier], self.reach >= tier
@@ -214,9 +214,10 @@ class _Messages:
     def _over_unlike(self, cut: _Cut, header: int, fixed: Array, forward: Array) -> Array:
         """The same with delays, over planes that differ; the arguments' rows are planes.
 
-        Within a time T a plane's links of a tier carry what fits into T less the plane's delays and one packet's time
-        on all other links. A message takes the least T in which all planes together carry its bytes: of planes in the
-        order of what they subtract, the first ones, as many as make T least. Its largest packet takes the best plane.
+        Within a time T a plane's links of a tier carry the bytes that fit into T less the plane's delays and one
+        packet's time on all other links. A message takes the smallest T in which all planes together carry its bytes:
+        with planes in the order of their subtracted times, the first ones, in the number that minimises T. Its largest
+        packet takes the best plane.
         """
         planes, t1s = self._fabric.planes, self._fabric.t1s
         idle = np.zeros(len(self.reach))
@@ -235,12 +236,12 @@ class _Messages:
         return idle
 
     def _parallel(self) -> tuple[int, int, int]:
-        """Links that a message has at most, by tier."""
+        """Maximum number of links of a message, by tier."""
         planes, t1s = self._fabric.planes, self._fabric.t1s
         return planes, planes * t1s, planes * t1s * max(self._fabric.t1_uplinks, 1)
 
     def bits(self, name: str, ops: Array) -> Array:
-        """What the sends bring to a place; less what rounding a packet's transmission down may save."""
+        """Bits that the sends bring to a place, less the saving by rounding a packet's transmission down."""
         tier = PLACES.index(name) // 2
         return np.asarray(self.wire_bytes[ops] * 8.0 - self.count[ops] * 8 / self.slots[:, tier].min())
 
@@ -261,7 +262,8 @@ class _Messages:
         near = smallest * near_slot + near_delay + latency
         far = smallest * (total_slot - near_slot - own_slot) + total_delay - near_delay + latency - own_delay
         far = far - 2 * (self.reach[at] + 1)  # rounding, at every link
-        # A delay follows its transmission, so the place's own one lies behind it. Each part is of its best plane.
+        # A delay follows its transmission, so the place's own delay counts as behind it. Each part is of its best
+        # plane.
         doorbell = self._packets.doorbell_ps
         if down:
             return at, end, far.min(axis=0) + doorbell, (near + own_delay).min(axis=0)
@@ -269,7 +271,7 @@ class _Messages:
 
 
 def _starts(graph: OpGraph, messages: _Messages, places: dict[str, Capacity]) -> Array:
-    """The soonest start of every op, wave by wave."""
+    """The earliest start of every op, wave by wave."""
     start = graph.earliest_ps.astype(np.float64)
     by_op = np.argsort(graph.dep_op, kind="stable")
     ends = np.cumsum(np.bincount(graph.dep_op, minlength=len(graph)))
@@ -292,7 +294,7 @@ def _starts(graph: OpGraph, messages: _Messages, places: dict[str, Capacity]) ->
             mine = (events == awaited) & (graph.kind[on] == SEND)
             waiting, sent = op[mine].astype(np.int64), on[mine]
             if len(waiting) == len(np.unique(waiting)):
-                continue  # nobody waits for two
+                continue  # no op depends on two of them
             order = np.lexsort((start[sent] + head_of[sent], waiting))
             waiting, sent = waiting[order], sent[order]
             release = start[sent] + head_of[sent]
@@ -304,10 +306,10 @@ def _starts(graph: OpGraph, messages: _Messages, places: dict[str, Capacity]) ->
 
 
 def _through(capacity: Capacity, group: Array, place: Array, release_ps: Array, bits: Array, tail_ps: Array) -> Array:
-    """For each send the least time until it and its group's later ones have crossed and done what lies behind.
+    """For each send the least time until it and its group's later ones have crossed the place and the links behind it.
 
-    What is released at a place at time r or later has not crossed before its bits fit behind r. Groups, each at one
-    place, lie together, and are in the order of their release.
+    Sends released at a place at time r or later cannot have crossed before their bits fit behind r. Groups, each at one
+    place, are contiguous, and in the order of their release.
     """
     ends = np.append(np.flatnonzero(np.diff(group)), len(group) - 1)
     which = np.searchsorted(ends, np.arange(len(group)))

@@ -1,9 +1,9 @@
-"""What the shared places of a fabric can carry, over time: NICs, T0s, pods, less what is broken for good.
+"""Capacity of the shared places of a fabric over time: NICs, T0s, pods, less permanent faults.
 
-A place is a set of parallel links that much traffic must cross: a NIC's ports (up and down), a T0's uplinks (up and
-down), a pod's links to the T2s. Its capacity is the sum of its links' rates. A fault that begins and never ends takes
-its share from its start on: a dead link all, a rate cut what it cuts. Faults that end, that come and go, or that lose
-single packets take nothing here, which makes a bound lower than it might be, never wrong.
+A place is a set of parallel links with shared traffic: a NIC's ports (up and down), a T0's uplinks (up and down), a
+pod's links to the T2s. Its capacity is the sum of its links' rates. A permanent fault takes its share from its start
+on: a dead link all of it, a rate cut its part. Faults that end, that come and go, or that lose single packets are
+ignored here, which can lower a bound but never invalidates it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from openmrc.fabric import Fault
+from openmrc.fabric import Fault, FaultDirection
 from openmrc.fabric.faults import Places
 from openmrc.fabric.model import PlaneSettings, Tiers
 from openmrc.sim.ops import Array
@@ -22,12 +22,11 @@ from openmrc.sim.ops import Array
 __all__ = ["PLACES", "BoundFabric", "Capacity", "capacities"]
 
 PLACES = ("host_out", "host_in", "t0_up", "t0_down", "pod_up", "pod_down")
-BOTH, TX, RX = range(3)
 _PPB = 10**9
 
 
 class BoundFabric(Places, Protocol):
-    """What a bound needs to know of a fabric; `openmrc.fabric.Fabric` is one."""
+    """Interface of a fabric for the bounds; `openmrc.fabric.Fabric` implements it."""
 
     @property
     def hosts_per_t0(self) -> int: ...
@@ -53,7 +52,7 @@ class Capacity:
     rate_bps: Array
 
     def finish_ps(self, place: Array, release_ps: Array, bits: Array) -> Array:
-        """When `bits` that begin to cross `place` at `release_ps` are through at the soonest; inf when never."""
+        """Earliest time at which `bits` that begin to cross `place` at `release_ps` are through; inf for never."""
         now, left = release_ps.astype(np.float64), bits.astype(np.float64)
         for k, ahead_bps in enumerate(self.rate_bps):
             rate = ahead_bps[place] / 1e12
@@ -68,7 +67,7 @@ class Capacity:
 
 
 def capacities(fabric: BoundFabric, faults: Iterable[Fault] = ()) -> dict[str, Capacity]:
-    """The capacity of every kind of place (`PLACES`), with the faults that never end."""
+    """The capacity of every kind of place (`PLACES`), with permanent faults."""
     lasting = [fault for fault in faults if _takes(fault) is not None]
     starts = sorted({0, *(fault.start_ps for fault in lasting)})
     links = _Links(fabric)
@@ -83,7 +82,7 @@ def capacities(fabric: BoundFabric, faults: Iterable[Fault] = ()) -> dict[str, C
 
 
 def _takes(fault: Fault) -> float | None:
-    """The share of a link's rate that a lasting fault leaves; None for every other fault."""
+    """The share of a link's rate that a permanent fault leaves; None for every other fault."""
     if fault.duration_ps is not None or fault.period_ps or fault.ev is not None:
         return None
     if fault.kind in ("down", "blackhole"):
@@ -94,7 +93,7 @@ def _takes(fault: Fault) -> float | None:
 
 
 class _Links:
-    """The share of its rate that every link still has, by tier and direction (0 up, 1 down)."""
+    """The remaining share of every link's rate, by tier and direction (0 up, 1 down)."""
 
     def __init__(self, fabric: BoundFabric) -> None:
         self._fabric = fabric
@@ -106,18 +105,18 @@ class _Links:
         """Takes a fault's share from the links of its places."""
         left = _takes(fault)
         assert left is not None
-        for target in fault.target.native_targets(self._fabric):
-            plane, host, t0, t1, direction, t2 = target
-            ways = slice(None) if direction == BOTH else slice(direction - 1, direction)
-            planes = slice(None) if plane is None else slice(plane, plane + 1)
-            for links, at in self._touched(host, t0, t1, t2):
+        for place in fault.target.places(self._fabric):
+            both = place.direction is FaultDirection.BOTH
+            ways = slice(None) if both else slice(place.direction - 1, place.direction)
+            planes = slice(None) if place.plane is None else slice(place.plane, place.plane + 1)
+            for links, at in self._touched(place.host, place.t0, place.t1, place.t2):
                 view = links[(ways, planes, *at)]
                 np.minimum(view, left, out=view)
 
     def _touched(
         self, host: int | None, t0: int | None, t1: int | None, t2: int | None
     ) -> list[tuple[Array, tuple[slice, slice] | tuple[slice]]]:
-        """Links of a place: of a switch all that end there, of two switches those between them."""
+        """Links of a place: of a switch all its links, of two switches those between them."""
         fabric, every = self._fabric, slice(None)
         uplinks = fabric.t1_uplinks
         if host is not None:

@@ -1,7 +1,7 @@
-"""Bus bandwidth of collectives: the rate that each rank's NIC would need to be as quick without any other cost.
+"""Bus bandwidth of collectives: the NIC rate at which the collective would take as long without any other cost.
 
-By this measure, which NCCL's tests use, too, collectives of any kind and number of ranks are compared with the rate of
-a NIC: the buffer of a rank over the time of one pass, times what a NIC has to carry of it.
+This measure, also used by NCCL's tests, compares collectives of any kind and number of ranks with the rate of a NIC:
+the buffer of a rank over the time of one pass, times the share that a NIC has to carry.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Collective = AllReduce | AllGather | ReduceScatter | AllToAll
 
 
 def bus_bandwidths(workload: Mapping[str, Any] | Sequence[Mapping[str, Any]], flows: Table) -> dict[str, float | None]:
-    """Bus bandwidth in bit/s by job, of the jobs that are collectives; None: not all of it was received.
+    """Bus bandwidth in b/s by job, for jobs that are collectives; None if they were not received completely.
 
     Args:
         workload: Of the scenario.

@@ -1,4 +1,4 @@
-"""What a scenario expects of a run: bounds on the figures of its summary, and which of them a run breaks."""
+"""Expectations of a scenario: bounds on the figures of a run's summary, and their violations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Metric:
     show: Callable[[float], str] = _show_number
 
     def of(self, summary: Mapping[str, Any]) -> float | None:
-        """The figure; None when this run has none, such as a completion time where nothing completed."""
+        """The figure; None if this run has none, such as a completion time without any completion."""
         value: Any = summary
         for part in self.key.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
@@ -95,13 +95,13 @@ class Bound:
     text: str
 
     def holds(self, value: float) -> bool:
-        """Whether a figure keeps to it."""
+        """True if a figure is within the bound."""
         return _HOLDS[self.relation](value, self.limit)
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What is expected of one figure: of one transport, or of all (`transport` None). Bounds all have to hold."""
+    """Bounds on one figure, of one transport or of all (`transport` None). All bounds have to hold."""
 
     metric: str
     transport: str | None
@@ -111,7 +111,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Failure:
-    """An expectation that a run did not meet, in words."""
+    """A violated expectation, in words."""
 
     transport: str
     metric: str
@@ -123,7 +123,7 @@ class Failure:
 
 
 def parse_expectations(section: Any, transports: tuple[str, ...]) -> tuple[list[Expectation], list[ConfigError]]:
-    """The expectations of an `expect:` section, and what is wrong with it; fields are dotted from `expect`."""
+    """The expectations of an `expect:` section, and its problems; fields are dotted from `expect`."""
     if not isinstance(section, Mapping):
         return [], [ConfigError("expect", section, "figures with bounds, such as jain: '>= 0.98'")]
     expectations: list[Expectation] = []
@@ -169,7 +169,7 @@ def _bound(field: str, metric: str, text: Any) -> Bound:
 
 
 def unmet(expectations: tuple[Expectation, ...], summaries: Mapping[str, Mapping[str, Any]]) -> list[Failure]:
-    """What the runs of these transports (by name, with their summaries) did not meet.
+    """Expectations that the runs of these transports (by name, with their summaries) did not meet.
 
     A run that did not end by itself fails unless its verdict is expected.
     """

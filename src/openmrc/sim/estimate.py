@@ -1,4 +1,4 @@
-"""How much memory a simulation will need, before it starts, and how much there is."""
+"""Estimate of a simulation's memory before it starts, and the available memory."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from openmrc.units import format_bytes
 
 __all__ = ["MemoryEstimate", "available_bytes", "check_memory", "estimate_memory"]
 
-# Bytes of one object each in the native simulation; benchmarks/sim.py reports the real sum.
+# Bytes of one object each in the native simulation; benchmarks/sim.py reports the actual sum.
 LINK_BYTES = 160
 HOST_BYTES = 2048
-OP_BYTES = 160  # there, and here as columns of the result
+OP_BYTES = 160  # in the native simulation, and in Python as columns of the result
 DEPENDENCY_BYTES = 24
 END_BYTES = {"mrc": 4096, "roce": 1024, "dctcp": 1024}
-EV_BYTES = 24  # of an EV that a sending end knows
+EV_BYTES = 24  # of an EV at a sending end
 PACKET_BYTES = 128
-WINDOW_BDPS = Fraction(3, 2)  # of packets in the fabric per sender: what NSCC starts with
+WINDOW_BDPS = Fraction(3, 2)  # of packets in the fabric per sender: NSCC's initial window
 BASE_BYTES = 2**20
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes that a run needs, by what needs them."""
+    """Bytes of a run, by purpose."""
 
     fabric_bytes: int
     connections_bytes: int
@@ -41,7 +41,7 @@ class MemoryEstimate:
 
     @property
     def total_bytes(self) -> int:
-        """All of it."""
+        """Sum of all parts."""
         return self.fabric_bytes + self.connections_bytes + self.workload_bytes + self.packets_bytes
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class MemoryEstimate:
 
 
 def estimate_memory(scenario: Scenario, transport: Transport, graph: OpGraph) -> MemoryEstimate:
-    """What the run of one transport will need."""
+    """Estimated memory for the run of one transport."""
     fabric = scenario.fabric
     links = 2 * fabric.planes * (fabric.hosts + fabric.t0s * fabric.t1s + fabric.t1s_in_all * fabric.t1_uplinks)
     sends = graph.kind == SEND
@@ -74,7 +74,7 @@ def estimate_memory(scenario: Scenario, transport: Transport, graph: OpGraph) ->
 
 
 def available_bytes() -> int | None:
-    """Memory that this process may still take, by the kernel and by its control group; None where nobody says."""
+    """Memory still available to this process, by the kernel and by its control group; None if unknown."""
     limits = []
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -84,20 +84,20 @@ def available_bytes() -> int | None:
         if limit != "max":
             limits.append(int(limit) - int((group / "memory.current").read_text()))
     except (OSError, ValueError, IndexError):
-        pass  # not Linux, or no control group: what was found so far counts
+        pass  # not Linux, or no control group: use the values found so far
     return min(limits) if limits else None
 
 
 def check_memory(estimate: MemoryEstimate, available: int | None) -> None:
-    """Make sure that a run fits into memory.
+    """Checks that a run fits into memory.
 
     Raises:
-        ConfigError: it would not; says the estimate.
+        ConfigError: it does not; with the estimate.
     """
     if available is not None and estimate.total_bytes > available:
         raise ConfigError(
             "memory",
             f"an estimated {estimate}",
-            f"{format_bytes(available)}, what this machine has left",
+            f"{format_bytes(available)}, the free memory of this machine",
             hint="fewer hosts, planes, lanes or EVs; or a machine with more memory",
         )

@@ -1,4 +1,4 @@
-"""How many EVs a QP of the simulation uses: by the settings of its transport, and by the paths that the fabric has."""
+"""Number of EVs of a QP in the simulation: from the settings of its transport, and from the paths of the fabric."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from openmrc.sim.transports import EVS_MAX, MrcSection
 
 __all__ = ["EVS_LEAST", "Evs", "evs_of"]
 
-EVS_LEAST = 32  # by default on every port, where the fabric has room for them
-HASHED_EVS = 4096  # that a hash tells apart; their number says nothing of the path
-# By default, of one QP per NIC: what keeps the largest fabrics in memory. 131,072 NICs of 8 ports have 64 EVs per port.
+EVS_LEAST = 32  # default on every port, if the fabric has room for them
+HASHED_EVS = 4096  # distinguishable by a hash; their number does not depend on the paths
+# Default for one QP per NIC: keeps the largest fabrics in memory. 131,072 NICs of 8 ports have 64 EVs per port.
 ALL_EVS = 2**26
 
 
@@ -21,11 +21,11 @@ class Evs:
 
     Args:
         wanted: In use by the settings, or by default.
-        active: In use: not more than there are different ones.
+        active: In use: at most the number of different ones.
         known: These and their backups.
-        paths: Of one plane, between NICs as far apart as can be.
-        denied: Of these, those that no QP may use, by plane.
-        room: The most that `wanted` can be on so many planes.
+        paths: Of one plane, between the most distant NICs.
+        denied: Number of these that no QP may use, by plane.
+        room: Limit of `wanted` on this number of planes.
     """
 
     wanted: int
@@ -45,10 +45,9 @@ class Evs:
 
 
 def evs_of(settings: MrcSection, fabric: Fabric) -> Evs:
-    """EVs of one QP: by default one for each path of a plane, or as many as a QP and the memory have room for.
+    """EVs of one QP: by default one for each path of a plane, within the limits of a QP and of memory.
 
-    Each EV beyond the first of its path is the same path again, so that there are at most as many as paths, unless the
-    switches hash them.
+    Further EVs of a path would be duplicates, so there are at most as many as paths, unless the switches hash them.
     """
     room = EVS_MAX // fabric.planes
     hashed = fabric.routing == "hash"

@@ -1,4 +1,4 @@
-"""Links that fail at random: how often and for how long is said, when and which is drawn from the seed of the run."""
+"""Links that fail at random: rate and duration are settings, times and places are drawn from the seed of the run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from openmrc.config.section import Section
 from openmrc.errors import ConfigError
 from openmrc.fabric import Fabric, Fault, FaultTarget
-from openmrc.fabric.reading import Section
 from openmrc.units import parse_time
 
 __all__ = ["FlapSection", "RandomFlaps"]
@@ -31,7 +31,7 @@ Time = Annotated[int, BeforeValidator(parse_time)]
 
 
 class FlapSection(Section):
-    """A random process as written."""
+    """A random process in the user's notation."""
 
     links: Literal["nic-t0", "t0-t1", "t1-t2"]
     flaps_per_minute: Annotated[float, Field(strict=True, ge=1e-6, le=1e12)]
@@ -53,7 +53,7 @@ class RandomFlaps:
     until_ps: int | None = None
 
     def draw(self, fabric: Fabric, seed: int, index: int, end_ps: int) -> list[Fault]:
-        """The faults of one run until `end_ps`; `index` tells several processes of a scenario apart.
+        """The faults of one run until `end_ps`; `index` distinguishes several processes of a scenario.
 
         Raises:
             ConfigError: more than 100,000 flaps, or links that the fabric does not have.
@@ -64,7 +64,7 @@ class RandomFlaps:
         expected = self.flaps_per_minute * max(until_ps - self.start_ps, 0) / _PS_PER_MINUTE
         if expected > FLAPS_MAX:
             words = f"at most {FLAPS_MAX:,} flaps in a run; this makes {expected:,.0f}"
-            raise ConfigError("random.flaps_per_minute", self.flaps_per_minute, words, hint="say until, or duration")
+            raise ConfigError("random.flaps_per_minute", self.flaps_per_minute, words, hint="set until or duration")
         rng = np.random.default_rng([seed, zlib.crc32(f"random_flaps/{index}".encode())])
         times = np.sort(rng.integers(self.start_ps, max(until_ps, self.start_ps + 1), size=rng.poisson(expected)))
         return [

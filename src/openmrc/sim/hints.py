@@ -1,4 +1,4 @@
-"""Settings of a run that make its figures say less than they seem to: what is short, and what to set instead."""
+"""Settings of a run that distort its figures, with the values to set instead."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["hints"]
 
 
 def hints(scenario: Scenario, transport: Transport, queue_drops: int) -> tuple[str, ...]:
-    """Sentences about one transport of a scenario, each beginning with the setting that it is about.
+    """Sentences about one transport of a scenario, each beginning with its setting.
 
     Args:
-        scenario: What ran.
-        transport: With which transport.
+        scenario: Of the run.
+        transport: Of the run.
         queue_drops: Packets that were lost to full queues.
     """
     if isinstance(transport.settings, MrcSection):
@@ -33,11 +33,11 @@ def _of_evs(settings: MrcSection, evs: Evs) -> tuple[str, ...]:
     found = []
     if settings.evs_per_port is not None and evs.active < evs.wanted:
         found.append(
-            f"evs_per_port: {evs.wanted} asked for, {evs.active} used: a plane has {evs.active} different paths"
+            f"evs_per_port: {evs.wanted} configured, {evs.active} used: a plane has {evs.active} different paths"
         )
     if settings.universe_per_port is not None and evs.known < settings.universe_per_port:
         found.append(
-            f"universe_per_port: {settings.universe_per_port} asked for, {evs.known} used: "
+            f"universe_per_port: {settings.universe_per_port} configured, {evs.known} used: "
             f"a plane has {evs.known} different paths"
         )
     if evs.active < evs.paths:
@@ -53,8 +53,8 @@ def _of_marks(scenario: Scenario, transport: Transport) -> tuple[str, ...]:
         return ()
     found = [plane.ecn for plane in scenario.fabric.each_plane if plane.ecn is not None]
     if not found:
-        return (f"fabric.ecn: off, but marks are what makes {transport.name} slow down; set a ramp or a step",)
+        return (f"fabric.ecn: off, but {transport.name} reacts to marks only; set a ramp or a step",)
     if not all(ecn.marks("nic_down", last_hop=True) for ecn in found):
-        why = f"marks are what makes {transport.name} slow down in an incast"
-        return (f"fabric.ecn.last_hop: false, but {why}; leave it out, and transports that need marks there have them",)
+        why = f"{transport.name} reduces its rate in an incast by marks only"
+        return (f"fabric.ecn.last_hop: false, but {why}; remove it to give marks there to transports that need them",)
     return ()

@@ -1,9 +1,9 @@
-"""What runs on a simulated fabric, as arrays: sends and computations, and which waits for which.
+"""The work on a simulated fabric, as arrays: sends, computations, and their dependencies.
 
-An op is a send (host -> peer) or a computation (a host is busy for a while). It starts when everything it depends on
-has happened at its own host, and not before its earliest time. Two events can be waited for: an op of the same host
-completed (a send: acknowledged), or a send to this host was received. A host can know nothing else, and so an op that
-waits for something elsewhere is an error.
+An op is a send (host -> peer) or a computation (a host is busy for a while). It starts when all its dependencies have
+happened at its own host, and not before its earliest time. Two events can be dependencies: an op of the same host
+completed (a send: acknowledged), or a send to this host was received. A host can observe nothing else, so a dependency
+on an event elsewhere is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SEND, COMPUTE = 0, 1
 COMPLETED, RECEIVED = 0, 1
 OPS_MAX = 2**28
 JOBS_MAX = 2**16
-SEND_BYTES_MAX = 2**38  # 256 WRITEs of the standard's largest size, which is what a send queue holds
+SEND_BYTES_MAX = 2**38  # 256 WRITEs of the standard's largest size, the capacity of a send queue
 TIME_PS_MAX = 2**61  # 26 days: sums of times stay within 64 bits
 
 _TYPES = {
@@ -96,7 +96,7 @@ class OpGraph:
         return replace(self, groups=groups, **moved)
 
     def levels(self) -> Iterator[Array]:
-        """Ops in waves: each op's wave comes after the waves of all it depends on. Ops on a cycle are in no wave."""
+        """Ops in waves: each op's wave comes after the waves of all its dependencies. Ops on a cycle are in no wave."""
         waits = np.bincount(self.dep_op, minlength=len(self)).astype(np.int64)
         by_source = np.argsort(self.dep_on, kind="stable")
         followers = self.dep_op[by_source].astype(np.int64)
@@ -119,14 +119,14 @@ class OpGraph:
         return f"op {op} (send {host} -> {int(self.peer[op])}, {int(self.bytes[op])} B, step {step})"
 
     def validate(self, hosts: int, where: str = "workload") -> None:
-        """Make sure that a fabric of `hosts` hosts can run this.
+        """Checks that a fabric of `hosts` hosts can run this graph.
 
         Raises:
-            ConfigError: naming the first op that cannot run, as field `where`, and why.
+            ConfigError: naming the first impossible op, as field `where`, and the reason.
         """
         self._check_ops(hosts, where)
         self._check_dependencies(where)
-        if np.any(self.dep_on >= self.dep_op):  # else the order of the ops is itself a proof
+        if np.any(self.dep_on >= self.dep_op):  # otherwise the order of the ops is itself a proof
             self._check_cycles(where)
 
     def _check_ops(self, hosts: int, where: str) -> None:
@@ -161,7 +161,7 @@ class OpGraph:
         if not np.all(local):
             at = int(np.argmin(local))
             allowed = f"events at host {int(self.host[self.dep_op[at]])}; this one happens at host {int(at_host[at])}"
-            raise ConfigError(where, self._waits(at), allowed, hint="send a message to tell the other host")
+            raise ConfigError(where, self._waits(at), allowed, hint="send a message to notify the other host")
 
     def _waits(self, at: int) -> str:
         event = "receipt" if self.dep_event[at] == RECEIVED else "completion"
@@ -176,7 +176,7 @@ class OpGraph:
             raise ConfigError(where, cycle, "dependencies without a cycle; none of these ops could ever start")
 
     def _cycle(self, free: Array, shown: int = 6) -> list[int]:
-        """Ops of one cycle, each waiting for the one after it; `free` are the ops on no cycle and behind none."""
+        """Ops of one cycle, each waiting for the one after it; `free` are the ops neither on cycles nor behind them."""
         stuck = ~free[self.dep_on] & ~free[self.dep_op]
         waits_for = dict(zip(self.dep_op[stuck].tolist(), self.dep_on[stuck].tolist(), strict=True))
         path: dict[int, int] = {}
@@ -189,10 +189,10 @@ class OpGraph:
 
 
 def join_graphs(graphs: Sequence[OpGraph]) -> OpGraph:
-    """One graph in which all of these run side by side; ops, jobs and groups are numbered on, in order.
+    """One graph in which all of these run side by side, with consecutive numbers of ops, jobs and groups.
 
     Raises:
-        ConfigError: when there would be more ops or jobs than a simulation can number.
+        ConfigError: if there are more ops or jobs than a simulation can number.
     """
     ops, jobs = sum(map(len, graphs)), sum(len(graph.groups) for graph in graphs)
     if ops > OPS_MAX or jobs > JOBS_MAX:

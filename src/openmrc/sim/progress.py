@@ -1,4 +1,4 @@
-"""How far a simulation is: what a progress bar shows."""
+"""Progress of a simulation, for progress bars."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["Progress", "Watcher"]
 
 @dataclass(frozen=True)
 class Progress:
-    """A moment of a run.
+    """State of a run at one moment.
 
     Args:
-        transport: Which transport runs.
-        index, count: Its place among the transports of this call, from 0.
+        transport: The transport in progress.
+        index, count: Its position among the transports of this call, from 0.
         now_ps: Simulated time.
-        packets, total_packets: Data packets that receivers got so far, and at least have to get in all.
-        wall_s: Time that this transport has taken so far.
+        packets, total_packets: Data packets received so far, and minimum in total.
+        wall_s: Wall time of this transport so far.
     """
 
     transport: str
@@ -30,7 +30,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """What is done, 0 to 1; what is sent again counts, so that the last part may take longer than it looks."""
+        """Completed share, 0 to 1; retransmissions count, so that the last part may take longer than expected."""
         return min(self.packets / self.total_packets, 1.0) if self.total_packets else 0.0
 
     @property
@@ -40,7 +40,7 @@ class Progress:
 
     @property
     def left_s(self) -> float | None:
-        """Real time that is left if the rest goes like what is done; None before there is anything to go by."""
+        """Estimated remaining wall time at the current rate; None without a basis."""
         return self.wall_s * (1 - self.share) / self.share if self.share > 0 else None
 
 

@@ -21,20 +21,20 @@ __all__ = ["DROP_CAUSES", "LINK_TIERS", "Recorder"]
 NIC_UP, NIC_DOWN, T0_UP, T1_DOWN, T1_UP, T2_DOWN = range(6)
 LINK_TIERS: Mapping[str, tuple[int, ...]] = {"t0": (NIC_DOWN, T0_UP), "t1": (T1_DOWN, T1_UP), "t2": (T2_DOWN,)}
 DROP_CAUSES = ("queue", "control_queue", "down", "blackhole", "loss")
-PAUSES = ("pauses", "paused_ps")  # of PFC: how often, and how long in all, links were told to wait
+PAUSES = ("pauses", "paused_ps")  # of PFC: number of pauses of links, and their total duration
 
 _BITS_PS = 8 * 10**12
 
 
 class Recorder:
-    """Looks at a simulation when told to and keeps what a scenario wants watched.
+    """Samples a simulation on request and keeps the series that a scenario watches.
 
     Args:
-        scenario: What to watch.
+        scenario: With the series to watch.
         simulation: The native simulation.
-        interval_ps: Time between samples; None: about 200 in `expected_ps`, fewer where much has to be looked at, and
-            fewer per time as a run gets longer.
-        expected_ps: How long the run would take if all went ideally.
+        interval_ps: Time between samples; None: about 200 in `expected_ps`, fewer if a sample is large, and fewer per
+            time as a run gets longer.
+        expected_ps: Ideal duration of the run.
     """
 
     SAMPLES, SAMPLES_MIN = 200, 25
@@ -62,7 +62,7 @@ class Recorder:
         }
 
     def sample(self, now_ps: int) -> None:
-        """Records what happened since the last call; a second call for the same instant does nothing."""
+        """Records the changes since the last call; a second call for the same instant has no effect."""
         passed_ps = now_ps - self._last_ps
         if passed_ps <= 0:
             return
@@ -85,7 +85,7 @@ class Recorder:
         self.next_ps = now_ps + self.interval_ps
 
     def tables(self) -> dict[str, Table]:
-        """Everything recorded so far, by name."""
+        """All series recorded so far, by name."""
         return {
             name: Table({column: np.concatenate([row[column] for row in rows]) for column in rows[0]})
             for name, rows in self._rows.items()
@@ -93,7 +93,7 @@ class Recorder:
         }
 
     def finish(self) -> dict[str, int]:
-        """Totals of all links, after a last look at them: packets lost by cause, `marks`, `trims`, and pauses."""
+        """Totals of all links, after a last sample: packets lost by cause, `marks`, `trims`, and pauses."""
         totals = self._links_totals()
         self._note_drops(self._simulation.now_ps, totals)
         return totals
@@ -102,7 +102,7 @@ class Recorder:
         self._rows.setdefault(table, []).append(dict(columns))
 
     def _since(self, name: str, now: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """What a counter gained since the last sample."""
+        """Increase of a counter since the last sample."""
         before = self._before.get(name)
         self._before[name] = now
         return (now if before is None else now - before).astype(np.float64)
@@ -126,7 +126,7 @@ class Recorder:
         self._keep("series_hosts", {"time_ps": _times(now_ps, len(watched)), "host": watched, "goodput_bps": rates})
 
     def _links_totals(self, series_ps: int | None = None) -> dict[str, int]:
-        """Sums of the counters of all links; with a time, the peaks of the queues go into their series."""
+        """Sums of the counters of all links; with a time, also records the peaks of the queues."""
         fabric = self._scenario.fabric
         totals = dict.fromkeys((*DROP_CAUSES, "marks", "trims", *PAUSES), 0)
         for plane in range(fabric.planes):

@@ -1,4 +1,4 @@
-"""What a simulation found: a summary, the flows, and time series, for each transport."""
+"""Results of a simulation: a summary, the flows, and time series, for each transport."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["Result", "TransportResult"]
 
 @dataclass(frozen=True)
 class TransportResult:
-    """What one transport did.
+    """Results of one transport.
 
     Args:
         name: Of the transport in the scenario.
         summary: Figures, units in the names: `verdict`, `finish_ps`, `slowest_over_ideal`, `fct_p50_ps`, `fct_p99_ps`,
             `fct_p100_ps`, `goodput_bps`, `jain`, `resent_share`, `drops` by cause, and more
-            (docs/guides/simulate.md lists them). None where a run has no such figure.
-        tables: `flows`, and what was recorded: `series_goodput`, `series_planes`, `series_hosts`, `series_queues`,
+            (docs/guides/simulate.md lists them). None if a run has no such figure.
+        tables: `flows`, and the recorded series: `series_goodput`, `series_planes`, `series_hosts`, `series_queues`,
             `series_pauses` (of PFC), `drops`, `path_events`.
     """
 
@@ -44,15 +44,15 @@ class TransportResult:
 
     @property
     def series(self) -> dict[str, Table]:
-        """Everything recorded over time, by name."""
+        """All time series, by name."""
         return {name: table for name, table in self.tables.items() if name != "flows"}
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a scenario found, transport by transport: `result["mrc"].summary`, `result["mrc"].flows.polars()`.
+    """Results of a scenario, transport by transport: `result["mrc"].summary`, `result["mrc"].flows.polars()`.
 
-    A run is named by (commit, seed, scenario hash): the same three give the same result.
+    A run is identified by (commit, seed, scenario hash): the same three give the same result.
     """
 
     name: str
@@ -80,7 +80,9 @@ class Result:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """All figures: what names the run, and under `transports` the summary of each; made of JSON's objects only."""
+        """All figures: identification of the run, and under `transports` the summary of each; consists of JSON objects
+        only.
+        """
         return {
             "name": self.name,
             "seed": self.seed,
@@ -94,27 +96,27 @@ class Result:
 
     @property
     def flows(self) -> Table:
-        """The flows of all transports, with a column `transport` that tells them apart."""
+        """The flows of all transports, with a column `transport`."""
         columns = [{"transport": np.full(each.flows.rows, each.name), **each.flows} for each in self]
         return Table({name: np.concatenate([one[name] for one in columns]) for name in columns[0]} if columns else {})
 
     def unmet(self) -> list[Failure]:
-        """What of the scenario's `expect:` this run did not meet; a run that did not end by itself is among it."""
+        """Violations of the scenario's `expect:` in this run, including an end other than by itself."""
         return unmet(self.expect, {each.name: each.summary for each in self})
 
     def save(self, folder: str | Path) -> Path:
-        """Write a run directory; a run that is there already is replaced.
+        """Writes a run directory; replaces an existing run.
 
         Raises:
             OpenmrcError: Polars is not installed.
-            ConfigError: the folder holds something that is not a run.
+            ConfigError: the folder contains something other than a run.
         """
         tables = {each.name: each.tables for each in self}
         return save_run(StoredRun(self.summary, self.settings, tables), Path(folder))
 
     @staticmethod
     def load(folder: str | Path) -> Result:
-        """The run that a directory holds; expectations are not kept in it.
+        """The run in a directory; expectations are not stored in it.
 
         Raises:
             ConfigError: the folder holds no run.

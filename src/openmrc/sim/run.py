@@ -1,4 +1,4 @@
-"""Runs a scenario: one native simulation per transport, watched, ended with a verdict, and made into a result."""
+"""Runs a scenario: one native simulation per transport, watched, ended with a verdict, and converted to a result."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from openmrc.sim.workloads import build
 
 __all__ = ["build_graph", "ideals_of", "run"]
 
-# Ctrl-C is heard and progress shown between steps of simulated time, of about so many packets each. What a step is must
-# not depend on the clock: a run ends with a window of the simulator, and windows end where steps do.
+# Ctrl-C is handled and progress shown between steps of simulated time, of about this many packets each. The length of a
+# step must not depend on the clock: a run ends with a window of the simulator, and windows end where steps do.
 PACKETS_PER_STEP = 200_000
 STEPS_MIN, STEPS_MANY = 20, 800
 STEP_PS_MIN = 4_000_000  # two windows of the usual fabric; shorter ones would cost more than they show
-FAULTS_TOLD_MAX = 1000  # in the summary; random flaps can be many more
+FAULTS_TOLD_MAX = 1000  # limit in the summary; random flaps can be far more
 
 
 def run(
@@ -44,22 +44,22 @@ def run(
     progress: Watcher | None = None,
     command: str = "",
 ) -> Result:
-    """What happens in a scenario, with each of its transports, one after the other.
+    """Simulates a scenario with each of its transports, one after the other.
 
-    An interrupt (Ctrl-C) ends it early: the result is then partial, its `interrupted` is true, and the transport that
-    was running has the verdict `interrupted`.
+    An interrupt (Ctrl-C) ends it early: the result is then partial, its `interrupted` is true, and the transport in
+    progress has the verdict `interrupted`.
 
     Args:
-        scenario: What to simulate, or the file that says it.
+        scenario: The scenario, or its file.
         transport: Only this one of the scenario's transports.
-        seed: In place of the scenario's.
+        seed: Replaces the scenario's.
         threads: Of the simulation; the result does not depend on it.
-        progress: Called several times a second with how far it is.
-        command: How the run can be repeated, kept in the result.
+        progress: Called several times a second.
+        command: Command that repeats the run, stored in the result.
 
     Raises:
-        ScenarioFileError: the file has mistakes.
-        ConfigError: no such transport; a workload that the fabric has no place for; more memory needed than there is.
+        ScenarioFileError: the file has errors.
+        ConfigError: no such transport; a workload that does not fit the fabric; more memory needed than available.
     """
     if isinstance(scenario, str | Path):
         scenario = load_scenario(scenario)
@@ -91,10 +91,10 @@ def run(
 
 
 def build_graph(scenario: Scenario) -> OpGraph:
-    """What a scenario sends and computes, checked against its fabric.
+    """The sends and computations of a scenario, checked against its fabric.
 
     Raises:
-        ConfigError: a workload that the fabric has no place for, or an input file with mistakes.
+        ConfigError: a workload that does not fit the fabric, or an invalid input file.
     """
     graph = build(scenario.workload, scenario.fabric, scenario.seed, document=scenario.document, folder=scenario.folder)
     graph.validate(scenario.fabric.hosts)
@@ -102,7 +102,7 @@ def build_graph(scenario: Scenario) -> OpGraph:
 
 
 def ideals_of(scenario: Scenario, transport: Transport, graph: OpGraph) -> Ideals:
-    """The least times that a scenario's messages can take with a transport, whose headers count."""
+    """The ideal times of a scenario's messages with the headers of a transport."""
     packets = Packets(
         payload_mtu=scenario.payload_mtu,
         transport_header_bytes=transport.settings.header_bytes,
@@ -132,11 +132,11 @@ class _Run:
         self.scenario, self.transport, self.graph = scenario, transport, graph
         began = time.monotonic()
         self.bounds = ideals_of(scenario, transport, graph)
-        self.simulation = _native.simulate.Simulation(native_config(scenario, transport, threads))
+        self.simulation = _native.simulate.Simulation(native_config(scenario, transport, threads).values())
         self.simulation.add_ops(*graph.native())
         self.faults = native_faults(scenario)
-        for _, arguments in self.faults:
-            self.simulation.add_fault(*arguments)
+        for _, fault in self.faults:
+            self.simulation.add_fault(fault.values())
         self.recorder = Recorder(scenario, self.simulation, scenario.sample_ps, self.bounds.graph_received_ps)
         sends = graph.bytes[graph.sends].astype(np.int64)
         self.packets = int(np.maximum(-(-sends // scenario.payload_mtu), 1).sum())
@@ -148,7 +148,7 @@ class _Run:
         self.verdict = "running"
 
     def drive(self, progress: Watcher | None, index: int, count: int) -> None:
-        """Runs to the end, the limit of the scenario, or an interrupt."""
+        """Runs to the end, to the limit of the scenario, or until an interrupt."""
         began = time.monotonic()
         try:
             ended, steps = False, 0
@@ -156,7 +156,7 @@ class _Run:
                 until_ps = min(self.simulation.now_ps + self.step_ps, self.recorder.next_ps, self.scenario.duration_ps)
                 ended = self.simulation.run_until(until_ps)
                 steps += 1
-                if steps % STEPS_MANY == 0:  # a run that takes long, mostly waiting, shall not take ever more steps
+                if steps % STEPS_MANY == 0:  # bounds the number of steps of a long run that mostly waits
                     self.step_ps *= 2
                 if ended or until_ps >= self.recorder.next_ps:
                     self.recorder.sample(self.simulation.now_ps)
@@ -172,7 +172,7 @@ class _Run:
         self.wall_s = time.monotonic() - began
 
     def result(self) -> TransportResult:
-        """What the run found until now."""
+        """Result of the run so far."""
         totals = self.recorder.finish()
         times = self.simulation.op_times()
         flows = flow_table(self.graph, times, self.bounds)

@@ -1,4 +1,4 @@
-"""A simulation to be run, with every setting decided: fabric, NICs, transports, workload, faults, what to expect."""
+"""A simulation with all settings resolved: fabric, NICs, transports, workload, faults, expectations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from openmrc.config.yaml_document import Document
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.fabric import Fabric, Fault
-from openmrc.fabric.reading import Document
 from openmrc.sim.checks import Expectation
 from openmrc.sim.evs import evs_of
 from openmrc.sim.flaps import RandomFlaps
@@ -24,9 +24,9 @@ Series = Literal["planes", "hosts", "queues", "paths"]
 SERIES: tuple[Series, ...] = ("planes", "hosts", "queues", "paths")
 
 DURATION_PS = 10**12
-SMALL_PORTS_MAX = 8192  # NIC ports; above, looking at everything often costs more than simulating it
+SMALL_PORTS_MAX = 8192  # NIC ports; above, frequent samples cost more than the simulation
 
-# What is decided of a fabric and changes no packet: a simulation is the same whatever the switches cost.
+# Resolved settings of a fabric that do not affect packets: the cost of switches does not change a simulation.
 _NOT_SIMULATED = frozenset({"addresses", "materials", "interfaces"})
 
 
@@ -37,7 +37,7 @@ class Nic:
     Args:
         latency_ps: Of every packet through a NIC, sending and receiving alike.
         doorbell_ps: From posting a message until its first packet may leave.
-        lanes: QPs per peer, over which a message is spread; a transport may say another number.
+        lanes: QPs per peer over which a message is spread; a transport may override it.
     """
 
     latency_ps: int = 0
@@ -47,9 +47,10 @@ class Nic:
 
 @dataclass(frozen=True)
 class Reconvergence:
-    """How long a link has to be dead until switches route around it, or alive until they use it again; None: never.
+    """Time for which a link has to be dead until switches route around it, or alive until they use it again; None:
+    never.
 
-    It concerns paths that switches choose: all of RoCEv2 and DCTCP, and those of MRC unless EVs name them (`modulo`).
+    Applies to paths that switches choose: all of RoCEv2 and DCTCP, and those of MRC unless EVs select them (`modulo`).
     The defaults are those of a well-tuned data centre: 100 ms for eBGP and its forwarding tables to follow a port that
     goes down, and before that 150 ms for BFD to miss three packets of a link that drops everything.
 
@@ -64,12 +65,13 @@ class Reconvergence:
 
 @dataclass(frozen=True)
 class Watch:
-    """What is recorded while it runs.
+    """Series to record during a run.
 
     Args:
         hosts: Hosts whose goodput is recorded one by one.
-        series: Which time series: `planes` (throughput of each plane), `hosts` (goodput of the watched hosts), `queues`
-            (peaks per switch), `paths` (changes of EV states).
+        series: Selection of `planes` (throughput of each plane), `hosts` (goodput of the watched hosts), `queues`
+        (peaks
+            per switch), `paths` (changes of EV states).
     """
 
     hosts: tuple[int, ...] = ()
@@ -78,23 +80,23 @@ class Watch:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """One simulation, or one for each of several transports. `make_scenario` builds it from values as in the file.
+    """One simulation, or one for each of several transports. `make_scenario` builds it from settings as in the file.
 
     Args:
-        fabric: Where it runs.
-        workload: What runs, one or several at once, as `openmrc.sim.workloads.build` takes it.
-        transports: With which transports, one after the other.
-        faults: What breaks when, from the start of the run; the fabric's own faults come first.
-        random_faults: What breaks at random, drawn from the seed.
-        reconvergence: How fast switches route around what is broken.
-        seed: Of everything that is drawn.
-        duration_ps: Simulated time after which a run ends unfinished.
+        fabric: The simulated fabric.
+        workload: One or several concurrent workloads, as for `openmrc.sim.workloads.build`.
+        transports: Simulated one after the other.
+        faults: Faults with their times from the start of the run; the fabric's own faults come first.
+        random_faults: Random faults, drawn from the seed.
+        reconvergence: Time for switches to route around failures.
+        seed: Of all random draws.
+        duration_ps: Simulated time after which an unfinished run ends.
         sample_ps: Time between samples of the series; None: about 200 samples of an ideal run.
         payload_mtu: Payload of a full data packet in bytes.
         expect: Bounds that `--check` enforces.
-        policies: Files or modules that register EV selectors and controllers, as `openmrc.policies.load` takes them;
+        policies: Files or modules that register EV selectors and controllers, as for `openmrc.policies.load`;
             loaded by the process that reads the scenario.
-        folder: Where relative names of input files start.
+        folder: Base of relative names of input files.
         document: The file it comes from, for lines in messages.
     """
 
@@ -140,7 +142,10 @@ class Scenario:
         """Every setting with its value, as plain objects; units are in the names."""
         fabric = {name: value for name, value in asdict(self.fabric).items() if name not in _NOT_SIMULATED}
         fabric["faults"] = [str(fault) for fault in self.fabric.faults]
-        for name, usual in (("unlike", ()), ("priority", True)):  # settings that came later keep the hash of all others
+        for name, usual in (
+            ("unlike", ()),
+            ("priority", True),
+        ):  # keeps the hash of older scenarios
             if fabric[name] == usual:
                 del fabric[name]
         fabric |= {"base_rtt_ps": self.fabric.base_rtt_ps, "header_bytes": self.fabric.header_bytes}
@@ -163,7 +168,7 @@ class Scenario:
         }
 
     def _effective(self, transport: Transport) -> dict[str, Any]:
-        """Settings of a transport, with those that follow from the fabric, and of the fabric that of the transport."""
+        """Resolved settings of a transport, including those that follow from the fabric."""
         slows = transport.settings.slows_by_marks
         planes = self.fabric.unlike or (self.fabric.plane(0),)
         marks = any(each.ecn is not None and each.ecn.marks("nic_down", last_hop=slows) for each in planes)
@@ -172,13 +177,13 @@ class Scenario:
             evs = evs_of(transport.settings, self.fabric)
             settings |= {"evs_per_port": evs.active, "universe_per_port": evs.known}
             settings["signal"] = signal_of(transport.settings, self.fabric)
-            if settings["signal"] == "marks":  # as before there was a choice
+            if settings["signal"] == "marks":  # as before this setting existed
                 del settings["signal"]
         return settings
 
     @property
     def hash(self) -> str:
-        """Name of the settings without seed and names: the same for the same simulation. 16 hexadecimal digits.
+        """Hash of the settings without seed and names: equal for equal simulations. 16 hexadecimal digits.
 
         Input files count by their content.
         """
@@ -191,7 +196,7 @@ class Scenario:
 
 
 def _plain(value: Any) -> Any:
-    """JSON's kinds of objects only."""
+    """The value as JSON objects only."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

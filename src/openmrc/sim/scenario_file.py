@@ -1,4 +1,4 @@
-"""Scenario file in, `Scenario` out. All problems of a file are reported at once, each with its line and a hint."""
+"""Reading of scenario files. All problems of a file are reported at once, each with its line and a hint."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from openmrc.config.file_problems import FileProblemsError
+from openmrc.config.section import KeyPath, Section, count, quantity
+from openmrc.config.yaml_document import Document, in_order, read_text, read_yaml
 from openmrc.errors import ConfigError, did_you_mean
-from openmrc.fabric import Fabric, FabricFileError, Fault, FileProblemsError, load_fabric, parse_fault
-from openmrc.fabric.file import fabric_of
-from openmrc.fabric.reading import Document, Place, Section, count, in_order, quantity, read_text, read_yaml
+from openmrc.fabric import Fabric, FabricFileError, Fault, load_fabric, parse_fault
+from openmrc.fabric.fabric_file import fabric_of
 from openmrc.sim.checks import Expectation, parse_expectations
 from openmrc.sim.evs import evs_of
 from openmrc.sim.flaps import FlapSection, RandomFlaps
@@ -33,7 +35,7 @@ SAMPLES_MAX = 1_000_000
 
 
 class ScenarioFileError(FileProblemsError):
-    """What is wrong with a scenario file, or with settings of a scenario."""
+    """Problems of a scenario file, or of settings of a scenario."""
 
 
 _nic_time = quantity(parse_time, "time", 0, NIC_TIME_PS_MAX, "0 to 1s")
@@ -70,7 +72,7 @@ class ReconvergenceSection(Section):
 
 
 def _reconvergence(value: Any) -> Any:
-    """One time for both kinds of dead links, or `off`, where settings may stand."""
+    """One time for both kinds of dead links, or `off`, in place of a section."""
     return value if isinstance(value, Mapping) else {"down": value, "blackhole": value}
 
 
@@ -86,7 +88,9 @@ def _policies(value: Any) -> tuple[str, ...]:
 
 
 class ScenarioFile(Section):
-    """A scenario file as written. `fabric`, `transports`, `workload`, `faults` and `expect` are looked into later."""
+    """A scenario file in the user's notation. `fabric`, `transports`, `workload`, `faults` and `expect` are checked
+    later.
+    """
 
     name: str | None = None
     policies: Annotated[tuple[str, ...], BeforeValidator(_policies)] = ()
@@ -120,11 +124,11 @@ def load_scenario(path: str | Path, settings: Mapping[str, Any] | None = None) -
 
 
 def read_scenario(path: str | Path, settings: Mapping[str, Any] | None = None) -> Document:
-    """The values of a scenario file and where each stands, with `settings` put in; nothing is checked yet.
+    """The values of a scenario file with their positions, and with `settings` applied; unchecked.
 
     Raises:
         ScenarioFileError: the file cannot be read, or is not YAML.
-        ConfigError: a path in `settings` that leads nowhere.
+        ConfigError: a path in `settings` that does not exist.
     """
     text = read_text(path, "scenario file", ScenarioFileError)
     document = read_yaml(text, path, "scenario file", _EXAMPLE, ScenarioFileError)
@@ -193,13 +197,13 @@ def _decide(document: Document, folder: Path | None, name: str) -> Scenario:
 
 
 class _Draft:
-    """What a document says, part by part, and all complaints about it. A bad part does not hide those of another."""
+    """A document during resolution, part by part, with all its problems. A bad part does not hide those of another."""
 
     def __init__(self, document: Document, folder: Path) -> None:
         self.document, self.folder = document, folder
         self.problems: list[ConfigError] = []
 
-    def add(self, place: Place, value: object, allowed: str, hint: str | None = None) -> None:
+    def add(self, place: KeyPath, value: object, allowed: str, hint: str | None = None) -> None:
         self.problems.append(self.document.problem(place, value, allowed, hint))
 
     def file(self) -> ScenarioFile | None:
@@ -210,7 +214,7 @@ class _Draft:
             return None
 
     def load_policies(self) -> None:
-        """Before the transports, which may name what is registered here."""
+        """Called before the transports are read, which may use names registered here."""
         names = self.document.values.get("policies") or ()
         if not names:
             return
@@ -234,7 +238,7 @@ class _Draft:
                 return None
             path = self.folder / written
             if not path.is_file():
-                self.add(("fabric",), str(written), f"a fabric file; {path} is none")
+                self.add(("fabric",), str(written), f"a fabric file; {path} does not exist")
                 return None
             return load_fabric(path)
         except FabricFileError as error:
@@ -248,11 +252,11 @@ class _Draft:
             self.add(("transports",), self.document.values.get("transports"), words)
         names = [name for _, name, _ in items]
         for name in sorted({name for name in names if names.count(name) > 1}):
-            self.add(("transports",), name, "each name once; give one a name of its own and say its kind")
+            self.add(("transports",), name, "each name once; give one of them another name and its kind")
         found = [self._transport(place, name, settings) for place, name, settings in items]
         return tuple(transport for transport in found if transport is not None)
 
-    def _transport(self, place: Place, name: str, settings: Any) -> Transport | None:
+    def _transport(self, place: KeyPath, name: str, settings: Any) -> Transport | None:
         settings = {} if settings is None else settings
         if not isinstance(settings, Mapping):
             self.add(place, settings, "settings of a transport, or nothing")
@@ -285,7 +289,7 @@ class _Draft:
         return tuple(written)
 
     def faults(self, fabric: Fabric | None, file: ScenarioFile | None) -> list[Fault | RandomFlaps]:
-        """The faults that can be understood; the others, and places that the fabric lacks, are complained about."""
+        """The valid faults; problems are added for malformed ones, and for places that the fabric lacks."""
         written = self.document.values.get("faults") or ()
         if not isinstance(written, list | tuple):
             self.add(("faults",), written, "a list of lines such as 'plane 2 blackhole at 2s for 3s'")
@@ -306,7 +310,7 @@ class _Draft:
                 self.add(("faults", index, *inner), error.value, error.allowed, error.hint)
         return found
 
-    def _fault(self, written: Any, place: Place) -> Fault | RandomFlaps | None:
+    def _fault(self, written: Any, place: KeyPath) -> Fault | RandomFlaps | None:
         if isinstance(written, Fault | RandomFlaps):
             return written
         try:
@@ -336,7 +340,7 @@ class _Draft:
 
     def check_together(self, file: ScenarioFile, fabric: Fabric) -> None:
         if min(plane.delays.nic for plane in fabric.each_plane) + file.nic.latency == 0:
-            words = "above 0 for NIC links, or a nic.latency above 0: what takes no time cannot be simulated in steps"
+            words = "above 0 for NIC links, or a nic.latency above 0: the simulation needs a delay above 0"
             self.add(("fabric", "delay"), 0, words)
         hosts = file.watch.hosts
         for index, host in enumerate(hosts if isinstance(hosts, tuple) else ()):
@@ -371,14 +375,14 @@ class _Draft:
                     self.add(("transports", transport.name, "denied"), [plane, uplink, second], words)
 
 
-def _written_transports(document: Document) -> list[tuple[Place, str, Any]]:
-    """Place, name and settings of every transport of the file; MRC when there is no word about them."""
+def _written_transports(document: Document) -> list[tuple[KeyPath, str, Any]]:
+    """KeyPath, name and settings of every transport of the file; MRC if the file specifies none."""
     written = document.values.get("transports", "mrc")
     if isinstance(written, str):
         return [(("transports",), written, {})]
     if isinstance(written, Mapping):
         return [(("transports", name), str(name), settings) for name, settings in written.items()]
-    items: list[tuple[Place, str, Any]] = []
+    items: list[tuple[KeyPath, str, Any]] = []
     for index, item in enumerate(written if isinstance(written, Sequence) else ()):
         settings = {key: value for key, value in item.items() if key != "name"} if isinstance(item, Mapping) else {}
         name = item.get("name", item.get("kind")) if isinstance(item, Mapping) else item

@@ -1,4 +1,4 @@
-"""What tells MRC that a path is congested, on the fabric of a scenario."""
+"""The signal by which MRC detects congestion of a path, on the fabric of a scenario."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["signal_of"]
 
 
 def signal_of(settings: MrcSection, fabric: Fabric) -> Literal["marks", "delay", "discover"]:
-    """What the settings say; `auto` is marks where all planes mark, delay where none does, else found out by plane."""
+    """The configured signal; `auto` means marks if all planes mark, delay if none does, otherwise discovery."""
     if settings.signal != "auto":
         return settings.signal
     marking = [plane.ecn is not None for plane in fabric.each_plane]

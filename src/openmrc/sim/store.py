@@ -38,7 +38,7 @@ class StoredRun(NamedTuple):
 
 
 def save_run(run: StoredRun, folder: Path) -> Path:
-    """Write a run directory and give its path; see `Result.save`."""
+    """Writes a run directory and returns its path; see `Result.save`."""
     check_free(folder)
     _clear(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,23 +48,23 @@ def save_run(run: StoredRun, folder: Path) -> Path:
         for name, table in tables.items():
             table.write_parquet(place / f"{name}.parquet")
     (folder / SETTINGS).write_text(settings_text(run.settings), encoding="utf-8")
-    # Last, so that a folder with a summary is a whole run.
+    # Written last, so that a folder with a summary is a complete run.
     (folder / SUMMARY).write_text(json.dumps(run.summary, indent=1) + "\n", encoding="utf-8")
     return folder
 
 
 def check_free(folder: Path) -> None:
-    """Make sure that a run may be written there.
+    """Checks that a run may be written there.
 
     Raises:
-        ConfigError: the folder holds something that is not a run.
+        ConfigError: the folder contains something other than a run.
     """
     if folder.exists() and not (folder / SUMMARY).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError("run directory", str(folder), "an empty folder, a new one, or an earlier run")
 
 
 def _clear(folder: Path) -> None:
-    """Remove the tables of an earlier run, nothing else."""
+    """Removes the tables of an earlier run, and nothing else."""
     summary = folder / SUMMARY
     if not summary.is_file():
         return
@@ -74,7 +74,7 @@ def _clear(folder: Path) -> None:
 
 
 def load_run(folder: Path) -> StoredRun:
-    """The run that a directory holds; see `Result.load`."""
+    """The run in a directory; see `Result.load`."""
     summary = _read_summary(folder)
     settings = YAML(typ="safe").load((folder / SETTINGS).read_text(encoding="utf-8"))
     tables = {
@@ -104,7 +104,7 @@ def settings_text(settings: Any) -> str:
 
 @cache
 def commit_of_code() -> str:
-    """The commit of the checkout that runs, with `+` when it was changed; else the version of the package."""
+    """The commit of the checkout in use, with `+` if modified; else the version of the package."""
     here = Path(__file__).resolve().parent
     git = ["git", "-C", str(here)]
     try:

@@ -1,4 +1,4 @@
-"""Figures of a run: completion times beside their ideals, rates, fairness, what was lost and sent again."""
+"""Figures of a run: completion times beside their ideals, rates, fairness, losses and retransmissions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def flow_table(graph: OpGraph, times: Mapping[str, Column], bounds: Ideals) -> T
 
 
 def jain_index(rates: Column) -> float | None:
-    """Jain's fairness index, 1 when all rates are equal; None without any."""
+    """Jain's fairness index, 1 if all rates are equal; None without any."""
     total = float(np.square(rates).sum())
     return float(rates.sum()) ** 2 / (len(rates) * total) if total > 0 else None
 
@@ -68,7 +68,7 @@ def summarise(
     connections: Mapping[str, Column],
     measured: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The summary of one transport: `measured` and what follows from the tables, as JSON's objects."""
+    """The summary of one transport: `measured` and the figures derived from the tables, as JSON objects."""
     done = flows["received_ps"] >= 0
     fct_ps = flows["fct_ps"][done]
     ratios = flows["ratio"][done]
@@ -114,7 +114,7 @@ def summarise(
 
 
 def _percentiles(name: str, times_ps: Column) -> dict[str, int | None]:
-    """Those that a flow really had: the time by which so large a share was done."""
+    """Percentiles that occurred: the time by which that share was done."""
     ordered = np.sort(times_ps)
 
     def at(share: float) -> int | None:
@@ -124,7 +124,7 @@ def _percentiles(name: str, times_ps: Column) -> dict[str, int | None]:
 
 
 def _evs(scenario: Scenario, transport: Transport, graph: OpGraph) -> dict[str, int]:
-    """How many EVs all sending ends use and each on a port, and the paths of a plane, for MRC."""
+    """Number of EVs of all sending ends and of each on a port, and the paths of a plane, for MRC."""
     if not isinstance(transport.settings, MrcSection):
         return {}
     sends = graph.kind == SEND

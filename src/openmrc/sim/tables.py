@@ -1,4 +1,4 @@
-"""A table of a result: named NumPy columns of one length, given out as NumPy, Arrow or Polars, kept as Parquet."""
+"""A table of a result: named NumPy columns of one length, convertible to Arrow and Polars, stored as Parquet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Table(Mapping[str, Column]):
     """Columns by name; read only.
 
     Args:
-        columns: Arrays of one length. In integer columns of times, -1 means: has not happened.
+        columns: Arrays of one length. In integer columns of times, -1 means that the event has not happened.
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
@@ -45,7 +45,7 @@ class Table(Mapping[str, Column]):
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
+        """Number of rows."""
         return len(next(iter(self._columns.values()), ()))
 
     def numpy(self) -> dict[str, Column]:
@@ -77,7 +77,7 @@ class Table(Mapping[str, Column]):
         return pa.table(dict(self._columns))
 
     def write_parquet(self, path: Path) -> None:
-        """Keep the table in a file; `read_parquet` brings it back.
+        """Writes the table to a file for `read_parquet`.
 
         Raises:
             OpenmrcError: Polars is not installed.
@@ -89,7 +89,7 @@ class Table(Mapping[str, Column]):
         """The table of a file.
 
         Raises:
-            OpenmrcError: Polars is not installed, or the file is no table.
+            OpenmrcError: Polars is not installed, or the file is not a table.
         """
         try:
             import polars as pl

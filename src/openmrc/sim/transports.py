@@ -1,7 +1,7 @@
-"""Transports that a scenario can run: their settings as people write them, and as the native simulation takes them.
+"""Transports of a scenario: their settings in the user's notation, and converted for the native simulation.
 
 Times and rates lose their unit in the file (`probe_interval: 10ms`) and have it in the native name
-(`probe_interval_ps`). A setting of 0 that says "formula" is computed natively from rates and the base RTT.
+(`probe_interval_ps`). A setting of 0 that means "formula" is computed natively from rates and the base RTT.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from openmrc import _native
+from openmrc.config.section import Section, count, quantity
 from openmrc.errors import ConfigError, did_you_mean
-from openmrc.fabric.reading import Section, count, quantity
-from openmrc.fabric.sections import Flag, on_off, size
+from openmrc.fabric.file_sections import Flag, on_off, size
+from openmrc.sim.native_settings import DctcpSettings, DeniedPath, MrcSettings, RoceSettings
 from openmrc.units import parse_bytes, parse_rate, parse_time, parse_time_ns
+from openmrc.verbs.parameters import CcConfig
 
 __all__ = ["KINDS", "Transport", "TransportSection"]
 
@@ -41,7 +43,7 @@ def _policy(field: str, known: Callable[[], list[str]]) -> BeforeValidator:
 
     def check(value: Any) -> str:
         if value not in known():
-            hint = did_you_mean(str(value), known()) or "policies: names the file that registers one of your own"
+            hint = did_you_mean(str(value), known()) or "the key policies lists files that register custom ones"
             raise ConfigError(field, value, ", ".join(known()), hint=hint)
         return str(value)
 
@@ -81,6 +83,10 @@ US, MS = 10**6, 10**9
 class NsccSection(Section):
     """Parameters of NSCC; 0: the published formula (protocol A.14)."""
 
+    def native(self, **surroundings: Any) -> CcConfig:
+        """The parameters by native name, with those of the surroundings."""
+        return CcConfig(**self.model_dump(by_alias=True), **surroundings)
+
     max_cwnd_bytes: Size = 0
     target_qdelay: TimeNs = Field(default=0, serialization_alias="target_qdelay_ns")
     qa_threshold: TimeNs = Field(default=0, serialization_alias="qa_threshold_ns")
@@ -117,10 +123,10 @@ def _denied(value: Any) -> tuple[int, ...]:
 
 
 class TransportSection(Section):
-    """What every transport of a scenario has.
+    """Common settings of every transport.
 
-    `header_bytes` are the least that its headers add to a data packet between UDP and payload, `ack_bytes` the size of
-    the smallest packet that completes a message: what ideals count.
+    `header_bytes` is the minimum that its headers add to a data packet between UDP and payload, `ack_bytes` the size of
+    the smallest packet that completes a message, both for ideals.
     """
 
     header_bytes: ClassVar[int]
@@ -131,12 +137,12 @@ class TransportSection(Section):
 
     @property
     def slows_by_marks(self) -> bool:
-        """Whether marks are all that slows it down, so that it is deployed with marks at the ports to hosts as well."""
+        """True if only marks slow it down, so that it is deployed with marks at the ports to hosts as well."""
         return False
 
-    def native(self) -> dict[str, Any]:
-        """Settings by native name; what is None is left to the native default."""
-        return self.model_dump(by_alias=True, exclude={"kind", "lanes"}, exclude_none=True)
+    def _native(self, **others: object) -> dict[str, Any]:
+        """Settings by native name, without `others`; None keeps the native default."""
+        return self.model_dump(by_alias=True, exclude={"kind", "lanes", *others}, exclude_none=True)
 
 
 class MrcSection(TransportSection):
@@ -159,7 +165,7 @@ class MrcSection(TransportSection):
     half_marked_rule: Flag = False
     marked_probe_revives_to_good: Flag = False
     mpr_units: Annotated[int, count(1, 255)] = 32
-    # Every message of a simulation ends in a WIMM, so that its receipt is seen: the NICs' default of 32 would bound it.
+    # Every message of a simulation ends in a WIMM, which reveals its receipt; the NICs' default of 32 would be a limit.
     wimm_max: Annotated[int, count(1, 65535)] = 1024
     sack_bytes: Annotated[int, BeforeValidator(_sack_bytes)] = 4096
     trim_nack: Flag = True
@@ -171,13 +177,18 @@ class MrcSection(TransportSection):
     denied: tuple[Annotated[tuple[int, int, int], BeforeValidator(_denied)], ...] = ()
     cc: NsccSection = NsccSection()
 
-    def native(self) -> dict[str, Any]:
-        """Settings by native name, without the signal, which depends on the fabric."""
-        return {name: value for name, value in super().native().items() if name != "signal"}
+    def native(self, **found: Any) -> MrcSettings:
+        """The settings as the native simulation takes them.
+
+        Args:
+            found: Fields that depend on the fabric.
+        """
+        denied = tuple(DeniedPath(plane=plane, t0_uplink=t0, t1_uplink=t1) for plane, t0, t1 in self.denied)
+        return MrcSettings(**self._native(**found, denied=()), **found, denied=denied)
 
     @model_validator(mode="after")
     def check_universe(self) -> Self:
-        """Refuses fewer EVs in all than are in use."""
+        """Refuses a total number of EVs below the number in use."""
         known = self.universe_per_port
         if known is not None and self.evs_per_port is not None and known < self.evs_per_port:
             raise ConfigError("universe_per_port", known, f"at least the {self.evs_per_port} of evs_per_port")
@@ -223,14 +234,14 @@ class RoceSection(TransportSection):
 
     @property
     def slows_by_marks(self) -> bool:
-        """With DCQCN."""
+        """True with DCQCN."""
         return self.dcqcn is not None
 
-    def native(self) -> dict[str, Any]:
-        """Settings by native name, those of DCQCN among them."""
-        values = super().native()
+    def native(self) -> RoceSettings:
+        """The settings as the native simulation takes them, those of DCQCN among them."""
+        values = self._native()
         rates = values.pop("dcqcn", None)
-        return {**values, "dcqcn": rates is not None, **(rates or {})}
+        return RoceSettings(**values, dcqcn=rates is not None, **(rates or {}))
 
 
 class DctcpSection(TransportSection):
@@ -255,12 +266,16 @@ class DctcpSection(TransportSection):
 
     @property
     def slows_by_marks(self) -> bool:
-        """DCTCP's answer to a loss is that of any TCP, and comes too late."""
+        """False: DCTCP reacts to a loss like any TCP, but too late."""
         return True
+
+    def native(self) -> DctcpSettings:
+        """The settings as the native simulation takes them."""
+        return DctcpSettings(**self._native())
 
     @model_validator(mode="after")
     def check_timers(self) -> Self:
-        """Refuses a timer whose most is below its least."""
+        """Refuses a timer whose maximum is below its minimum."""
         if self.rto_max < self.rto_min:
             raise ConfigError("rto_max", self.rto_max, "rto_max at or above rto_min")
         return self
@@ -274,7 +289,7 @@ class Transport:
     """One transport of a scenario: `name` in results, and settings by kind.
 
     Args:
-        name: Name in results; also the kind, unless the settings say `kind`.
+        name: Name in results; also the kind, unless the settings specify `kind`.
         settings: As in the scenario file, checked.
     """
 
@@ -288,12 +303,8 @@ class Transport:
 
     @property
     def lanes(self) -> int | None:
-        """QPs per peer, if this transport says how many."""
+        """QPs per peer, if this transport overrides them."""
         return self.settings.lanes
-
-    def native(self) -> dict[str, Any]:
-        """The `transport` section of the native configuration."""
-        return {"name": self.kind, **self.settings.native()}
 
     def effective(self) -> dict[str, Any]:
         """Every setting with its value, by native name."""

@@ -1,4 +1,4 @@
-"""SRv6: uSIDs by structure, paths as addresses, what switches and hosts are configured with."""
+"""SRv6: structured uSIDs, paths as addresses, and the configuration of switches and hosts."""
 
 from openmrc.srv6.nic_paths import nic_paths
 from openmrc.srv6.path_file import read_nic_paths, write_nic_paths

@@ -1,9 +1,10 @@
-"""The path file of a NIC of a planned fabric: rules by structure, as many for 131,072 NICs as for four.
+"""The path file of a NIC of a planned fabric: rules by structure, equally many for four NICs and for 131,072.
 
-A peer's own address says plane, T0 and down port of that T0. So one rule serves all NICs behind the own T0 and one all
-other T0s: the far T0 and the NIC port are copied from the peer's address, the T1 from the selector. With three tiers
-there is one rule for the own pod and one for the rest, where the far pod's number is the upper part of the T0's. When
-the T0s of a pod are no power of two it is not, and every far pod gets rules of its own.
+A peer's own address contains plane, T0 and down port of that T0. One rule therefore serves all NICs behind the own T0
+and one all other T0s: the far T0 and the NIC port are copied from the peer's address, the T1 from the selector. With
+three tiers there is one rule for the own pod and one for the rest, in which the far pod's number is the upper part of
+the T0's. If the number of T0s of a pod is not a power of two, this does not hold, and every far pod gets rules of its
+own.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from ipaddress import IPv6Network
 from typing import Literal
 
 from openmrc.errors import ConfigError
-from openmrc.fabric.blocks import BLOCK_BITS, FIELD_BITS
+from openmrc.fabric.address_blocks import BLOCK_BITS, FIELD_BITS
 from openmrc.srv6.paths import PathPlan, pack
 from openmrc.srv6.rules import SELECTOR_BITS, Copy, NicPaths, NicPort, PathRule, most_specific_first
 from openmrc.srv6.usid import USID_BITS
 
 __all__ = ["nic_paths"]
 
-_T0_END = BLOCK_BITS + 2 * FIELD_BITS  # where the T0's number ends in a NIC port's own address
+_T0_END = BLOCK_BITS + 2 * FIELD_BITS  # end of the T0's number in a NIC port's own address
 _DOWN_END = _T0_END + FIELD_BITS
 
 
@@ -32,15 +33,15 @@ def nic_paths(
     rate_bps: int | None = None,
     base_rtt_us: int | None = None,
 ) -> NicPaths:
-    """The path file of a NIC: its ports, the selectors that exist, and how addresses are made.
+    """The path file of a NIC: its ports, the existing selectors, and the path rules.
 
     Args:
         plan: Of the fabric.
         nic: Its number, counted through all hosts.
-        interfaces: Name of the network interface of each plane, in plane order; none: as the routing table says.
-        rate_bps: Of each port, in bit/s, such as the fabric's `rate_bps`; None: as the interface's driver tells.
-        base_rtt_us: Round trip of the longest path while nothing waits, such as the fabric's `base_rtt_us`; None: as
-            probes show.
+        interfaces: Name of the network interface of each plane, in plane order; none: according to the routing table.
+        rate_bps: Of each port, in b/s, such as the fabric's `rate_bps`; None: as reported by the interface's driver.
+        base_rtt_us: Idle round trip of the longest path, such as the fabric's `base_rtt_us`; None: measured with
+            probes.
 
     Raises:
         ConfigError: no such NIC, or not one interface for each plane.
@@ -68,7 +69,7 @@ def nic_paths(
 
 
 class _Rules:
-    """The rules of a NIC in one plane, which are those of its T0."""
+    """The rules of a NIC in one plane, equal to those of its T0."""
 
     def __init__(self, plan: PathPlan, plane: int, t0: int) -> None:
         self._plan, self._plane, self._t0 = plan, plane, t0
@@ -105,7 +106,7 @@ class _Rules:
         return self._rule(first, bits, [self._own, t1, t2, far_t1, far_t0, self._nic], (*up, *down))
 
     def _rule(self, first: int, bits: int, usids: list[int], copies: tuple[Copy, ...]) -> PathRule:
-        """For peers behind 2^bits T0s from the first on; others, which the fabric does not have, get no rule."""
+        """Rule for peers behind 2^bits T0s from the first on; numbers beyond the fabric's T0s get no rule."""
         prefix = IPv6Network((self._plan.blocks.t0_prefix(self._plane, first).network_address, _T0_END - bits))
         return PathRule(prefix, pack(self._plan.blocks, usids), copies)
 
@@ -145,7 +146,7 @@ def _is_power_of_2(number: int) -> bool:
 
 
 def _aligned_blocks(first: int, end: int) -> Iterator[tuple[int, int]]:
-    """(start, bits): as few blocks of 2^bits numbers that start at a multiple of their size as cover the range."""
+    """(start, bits): the fewest blocks of 2^bits numbers, aligned to their size, that cover the range."""
     while first < end:
         room = (end - first).bit_length() - 1
         bits = min(room, (first & -first).bit_length() - 1) if first else room

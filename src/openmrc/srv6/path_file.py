@@ -54,7 +54,7 @@ def read_nic_paths(file: str | Path) -> NicPaths:
     """The contents of a path file.
 
     Raises:
-        ConfigError: it cannot be read, or something in it is wrong; names the file and the field.
+        ConfigError: it cannot be read, or has an invalid field; names the file and the field.
     """
     try:
         text = Path(file).read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ def parse_nic_paths(text: str, source: str | Path | None = None) -> NicPaths:
         source: File name for messages.
 
     Raises:
-        ConfigError: it is no JSON, or a field is missing, unknown or wrong; names the field.
+        ConfigError: it is not JSON, or a field is missing, unknown or invalid; names the field.
     """
     try:
         return _paths(_json(text))
@@ -122,7 +122,7 @@ def _no_constant(name: str) -> Any:
 
 
 class _Object:
-    """The values of a JSON object, each taken once and checked; names fields as a user finds them."""
+    """The values of a JSON object, each taken once and checked; errors use the user's field names."""
 
     def __init__(self, value: Any, where: str) -> None:
         self._where = where
@@ -186,7 +186,7 @@ class _Object:
         return f"{self._where}.{key}" if self._where else key
 
     def end(self) -> None:
-        """Raises for keys that nobody asked for."""
+        """Raises for keys that were never read."""
         for key in self._values:
             if key not in self._known:
                 hint = did_you_mean(key, self._known)
@@ -210,7 +210,7 @@ def _number(value: Any, name: str, low: int, high: int) -> int:
 
 
 def _shown(value: Any) -> Any:
-    """What a message repeats of a value: enough to find it again."""
+    """Abbreviation of a value for messages, long enough to find it again."""
     text = json.dumps(value)
     return value if len(text) <= 80 else text[:77] + "..."
 
@@ -229,7 +229,9 @@ def _paths(value: Any) -> NicPaths:
         for name in ("address", "receive"):
             field = "receive_address" if name == "receive" else name
             if getattr(port, name) in [getattr(other, name) for other in ports[:index]]:
-                raise ConfigError(f"ports[{index}].{field}", str(getattr(port, name)), "an address of its own")
+                raise ConfigError(
+                    f"ports[{index}].{field}", str(getattr(port, name)), "a different address for each port"
+                )
     known: set[IPv6Network] = set()
     for index, rule in enumerate(rules):
         if rule.prefix in known:

@@ -1,9 +1,9 @@
-"""A path as a destination address (protocol C.1.1): the uSIDs of the switches on the way, then that of the NIC port.
+"""A path as a destination address (protocol C.1.1): the uSIDs of its switches in order, then that of the NIC port.
 
 Two tiers: T0, T1, T0, NIC. Three tiers: T0, T1, T2, T1, T0, NIC, and inside a pod as with two. Behind one T0: T0, NIC.
-The selector, up to 16 bits of an EV, says which uplinks: that of the T0 first, then that of the T1.
+The selector, up to 16 bits of an EV, contains the uplinks: that of the T0 first, then that of the T1.
 
-Every address can be read back: which switches it names, in which order, and whether cables join them.
+Every address can be decoded into its switches in order, with a check that cables join them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ipaddress import IPv6Address
 from itertools import pairwise
 
 from openmrc.errors import ConfigError
-from openmrc.fabric.blocks import BLOCK_BITS, AddressBlocks
+from openmrc.fabric.address_blocks import BLOCK_BITS, AddressBlocks
 from openmrc.fabric.cabling import Node, NodeKind, up_t1s, up_t2s
 from openmrc.fabric.model import Shape
 from openmrc.srv6.usid import USID_BITS, UsidPlan
@@ -48,9 +48,9 @@ def unpack(address: IPv6Address) -> list[int]:
 
 
 def shifted(address: IPv6Address) -> list[IPv6Address]:
-    """The address as each switch on the way leaves it, in order: its own uSID is gone, the rest moved up.
+    """The address after each switch of the path, in order: its own uSID is removed, the rest moved up.
 
-    The last one is where the packet arrives, the block and the NIC port's uSID. (protocol C.1.2, C.3.1)
+    The last one is the address of arrival, the block and the NIC port's uSID. (protocol C.1.2, C.3.1)
     """
     block, value = int(address) >> _LIST_BITS << _LIST_BITS, int(address) & ((1 << _LIST_BITS) - 1)
     left = []
@@ -62,7 +62,7 @@ def shifted(address: IPv6Address) -> list[IPv6Address]:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A way through one plane: the switches in order, and the destination address that makes packets take it."""
+    """A path through one plane: the switches in order, and the destination address that steers packets along it."""
 
     plane: int
     selector: int
@@ -72,15 +72,16 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class ReadPath:
-    """What an address says: the switches that a packet to it still has to pass, and the NIC port behind the last one.
+    """A decoded address: the switches that a packet to it still has to pass, and the NIC port behind the last one.
 
     Attributes:
         plane: The plane of all of them.
         switches: In order; none in the address that a NIC receives on.
-        down: The T0's port that the NIC hangs on.
-        nic: The NIC's number in the fabric; None when no switch is left to tell.
-        selector: What `PathPlan.path` makes this path from; None for ways that it does not make (the rest of a path, a
-            probe that comes back) and where no uplink is used.
+        down: The T0's port to which the NIC is attached.
+        nic: The NIC's number in the fabric; None if no switch is left to determine it.
+        selector: Argument with which `PathPlan.path` creates this path; None for paths that it does not create (the
+        rest
+            of a path, a returning probe) and for paths without uplinks.
     """
 
     plane: int
@@ -108,7 +109,7 @@ class PathPlan:
         return cls(shape, blocks, UsidPlan(shape))
 
     def selectors(self) -> Iterator[int]:
-        """Every selector that names uplinks which exist; as many as there are longest paths in a plane."""
+        """Every selector whose uplinks exist; their number is that of the longest paths in a plane."""
         for uplink in range(self.shape.t1s):
             for second in range(self.shape.t1_uplinks or 1):
                 yield uplink << self.usids.second_uplink_bits | second
@@ -117,7 +118,7 @@ class PathPlan:
         """The path between two NICs with this selector.
 
         Raises:
-            ConfigError: a selector that names no uplink, or NICs that the fabric does not have.
+            ConfigError: a selector without a corresponding uplink, or NICs that the fabric does not have.
         """
         for name, nic in (("source", source), ("destination", destination)):
             if not 0 <= nic < self.shape.hosts:
@@ -129,22 +130,22 @@ class PathPlan:
         return Path(plane, selector, switches, pack(self.blocks, usids))
 
     def address(self, nic: int, plane: int) -> IPv6Address:
-        """The NIC port's own address, which peers know it by."""
+        """The NIC port's own address, used by peers."""
         return self.blocks.port(plane, *divmod(nic, self.shape.hosts_per_t0))
 
     def receive_address(self, nic: int, plane: int) -> IPv6Address:
-        """The address that is left when a packet reaches the NIC: the block and the NIC port's uSID."""
+        """The remaining address of a packet at the NIC: the block and the NIC port's uSID."""
         return pack(self.blocks, [self.usids.nic(plane, nic % self.shape.hosts_per_t0)])
 
     def read(self, address: IPv6Address, source: int | None = None) -> ReadPath:
-        """The way that packets to this address take, a whole path or what is left of one on the way.
+        """The path of packets to this address: a whole path, or the rest of one after some shifts.
 
         Args:
             address: Destination address of a packet.
             source: NIC that sends it: its path must start at the T0 of this NIC.
 
         Raises:
-            ConfigError: it is no way along the cables of this fabric; the hint says which uSID is wrong and why.
+            ConfigError: it is not a path along the cables of this fabric; the hint names the wrong uSID and the reason.
         """
         if address not in self.blocks.usid:
             raise _no_path(address, f"it is outside {self.blocks.usid}, the block of the uSIDs")
@@ -152,11 +153,11 @@ class PathPlan:
         if address != pack(self.blocks, usids):
             raise _no_path(address, f"uSID {len(usids) + 1} is 0, which ends the list, and others follow")
         if not usids:
-            raise _no_path(address, "it holds no uSID")
+            raise _no_path(address, "it contains no uSID")
         end = self.usids.nic_port(usids[-1])
         switches = tuple(self._switch(address, usids, place) for place in range(len(usids) - 1))
         if end is None:
-            raise _no_path(address, f"the last uSID, {usids[-1]:#06x}, is no NIC port of this fabric")
+            raise _no_path(address, f"the last uSID, {usids[-1]:#06x}, is not a NIC port of this fabric")
         plane, down = end
         self._check_way(address, switches, plane)
         nic = switches[-1].index * self.shape.hosts_per_t0 + down if switches else None
@@ -165,7 +166,7 @@ class PathPlan:
         if source is not None:
             first = Node("t0", source // self.shape.hosts_per_t0, plane)
             if switches[:1] != (first,):
-                raise _no_path(address, f"NIC {source} hangs on {first.name}, and the path does not start there")
+                raise _no_path(address, f"NIC {source} is connected to {first.name}, and the path does not start there")
         return ReadPath(plane, switches, down, nic, self._selector(switches))
 
     def _switch(self, address: IPv6Address, usids: list[int], place: int) -> Node:

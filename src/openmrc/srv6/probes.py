@@ -1,8 +1,8 @@
-"""Probe paths: out from a NIC and back to the same NIC port, over links that the sender chooses. (protocol C.5.1)
+"""Probe paths: out from a NIC and back to the same NIC port, over links of the sender's choice. (protocol C.5.1)
 
-No switch can send such a packet another way, so a probe that does not come back says that one of its links or switches
-does not forward. Of the probes of a plane, the one to the T0 tests the NIC's own link; each of the others adds one
-link, and tells about that link when the shorter one comes back.
+No switch can reroute such a packet, so a lost probe means that one of its links or switches does not forward. Of the
+probes of a plane, the one to the T0 tests the NIC's own link; each of the others adds one link, and tests that link if
+the shorter one comes back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["ProbePath", "probe_paths"]
 
 @dataclass(frozen=True, slots=True)
 class ProbePath:
-    """A way out and back.
+    """A path out and back.
 
     Attributes:
         plane: The plane it is in.
@@ -40,12 +40,12 @@ class ProbePath:
 
     @property
     def links(self) -> tuple[tuple[Node, Node], ...]:
-        """All links on the way out, from the host on; each is passed in both directions."""
+        """All links on the outbound path, from the host on; each is passed in both directions."""
         return tuple(pairwise(self.nodes[: len(self.nodes) // 2 + 1]))
 
 
 def probe_paths(plan: PathPlan, nic: int, plane: int) -> tuple[ProbePath, ...]:
-    """One probe for each link that a NIC's packets use on their way up in a plane, nearest first.
+    """One probe for each link on the upward paths of a NIC's packets in a plane, nearest first.
 
     NIC to T0; T0 to each T1; with three tiers also each of these T1s to each of its T2s.
 

@@ -1,9 +1,9 @@
 """EV format profile and generated EV profiles that expand to a fabric's path addresses. (protocol C.2.3, F.2, F.3)
 
-A row is one generated profile: the uSID list with the destination in it, and masks where bits of the compact EV go.
-Expansion reads each bit of a compact EV once. With two tiers that is enough: the uplink number stands in the T1's uSID
-only, and one row holds all paths. With three tiers it stands in the uSIDs of both T1s and of the T2, so there is a row
-for each uplink of the T0, with that number written into all three; the masks take what is left, the uplink of the T1.
+A row is one generated profile: the uSID list that includes the destination, and masks at the bits of the compact EV.
+Expansion reads each bit of a compact EV once. With two tiers that is enough: the uplink number is in the T1's uSID
+only, and one row holds all paths. With three tiers it is in the uSIDs of both T1s and of the T2, so there is a row for
+each uplink of the T0, with that number written into all three; the masks take the rest, the uplink of the T1.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 
 from openmrc.errors import ConfigError
-from openmrc.fabric.blocks import BLOCK_BITS
+from openmrc.fabric.address_blocks import BLOCK_BITS
 from openmrc.fabric.cabling import Node
 from openmrc.srv6.paths import PathPlan, unpack
 from openmrc.srv6.usid import USID_BITS
@@ -21,7 +21,7 @@ from openmrc.verbs.ev_format import EvFormat, EvFormatMode, EvProfileField, expa
 __all__ = ["EV_FORMAT", "EvRow", "ev_rows"]
 
 EV_FORMAT = EvFormat((BLOCK_BITS, *[USID_BITS] * 6), EvFormatMode.SRV6)
-"""Block and six uSIDs: what every row is expanded by."""
+"""Layout for the expansion of every row: block and six uSIDs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class EvRow:
     Attributes:
         plane: All its paths are in this plane.
         fields: Block and uSIDs; uSIDs behind the last field are 0.
-        selectors: Of its paths, in the order in which the profile generates them. Inside a pod the uplink of the
-            T1, and behind one T0 all of the selector, means nothing: selectors that differ in it only stand here once,
-            with zeros there.
+        selectors: Of its paths, in the order in which the profile generates them. The uplink of the T1 inside a pod,
+        and
+            the whole selector behind one T0, are irrelevant: selectors that differ only there occur once, with zeros.
         shift: Low bits of a selector that are not in the compact EV.
     """
 
@@ -64,13 +64,13 @@ class EvRow:
 
 
 def ev_rows(plan: PathPlan, source: int, destination: int | Node, plane: int) -> tuple[EvRow, ...]:
-    """The generated profiles that hold all paths of a plane from one NIC to another, or to any behind a T0.
+    """The generated profiles that hold all paths of a plane from one NIC to another, or to all NICs behind a T0.
 
     Args:
         plan: Of the fabric.
         source: Number of the sending NIC.
-        destination: Number of the receiving NIC, or its T0: then the number of the down port is left 0, for the
-            sender to fill in from the peer's address.
+        destination: Number of the receiving NIC, or its T0: the number of the down port is then left 0, for the sender
+            to fill in from the peer's address.
         plane: Number of the plane.
 
     Returns:

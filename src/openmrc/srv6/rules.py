@@ -1,9 +1,9 @@
-"""How a NIC makes the destination address of a packet from the peer's address and the EV: the NIC's path file.
-(protocol C.2.1, C.2.2)
+"""Rules of a NIC's path file: the destination address of a packet from the peer's address and the EV. (protocol C.2.1,
+C.2.2)
 
-A rule says: for peers in `prefix`, start from `base` and copy bits, from the selector (the high half of the EV) or from
-the peer's own address, to places in the address. The most specific rule wins. Bits count from the left, the top bit of
-an address is 0 and that of the 16-bit selector is 0; so the rules of a NIC do not grow with the fabric.
+A rule reads: for peers in `prefix`, start from `base` and copy bits, from the selector (the high half of the EV) or
+from the peer's own address, into the address. The most specific rule applies. Bits count from the left: the top bit of
+an address is 0, and so is that of the 16-bit selector. The number of a NIC's rules does not grow with the fabric.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["COPIES_MAX", "RULES_MAX", "SELECTOR_BITS", "Copy", "NicPaths", "NicP
 SELECTOR_BITS = 16
 ADDRESS_BITS = 128
 COPIES_MAX = 8
-"""Copies that a rule may have."""
+"""Limit on the copies of a rule."""
 RULES_MAX = 4096
-"""Rules that a path file may have."""
+"""Limit on the rules of a path file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +36,20 @@ class Copy:
 
     @property
     def mask(self) -> int:
-        """Ones where the bits go in the destination address."""
+        """Ones at the bits of the copy in the destination address."""
         return (1 << self.bits) - 1 << (ADDRESS_BITS - self.to - self.bits)
 
 
 @dataclass(frozen=True, slots=True)
 class PathRule:
-    """What peers in `prefix` are reached by."""
+    """Path rule for peers in `prefix`."""
 
     prefix: IPv6Network
     base: IPv6Address
     copies: tuple[Copy, ...] = ()
 
     def destination(self, peer: IPv6Address, selector: int) -> IPv6Address:
-        """The address to send to."""
+        """Destination address for a peer and a selector."""
         value = int(self.base)
         for copy in self.copies:
             whole, width = (selector, SELECTOR_BITS) if copy.source == "selector" else (int(peer), ADDRESS_BITS)
@@ -59,18 +59,20 @@ class PathRule:
 
     @property
     def peer_mask(self) -> int:
-        """Ones at the bits of the destination address that come from the peer's own."""
+        """Ones at the bits of the destination address that come from the peer's address."""
         return sum(copy.mask for copy in self.copies if copy.source == "peer")
 
 
 def most_specific_first(rules: Iterable[PathRule]) -> tuple[PathRule, ...]:
-    """The rules in the order of a path file, in which the first that fits a peer is the one to use."""
+    """The rules in the order of a path file, in which the first match for a peer applies."""
     return tuple(sorted(rules, key=lambda rule: (-rule.prefix.prefixlen, int(rule.prefix.network_address))))
 
 
 @dataclass(frozen=True, slots=True)
 class NicPort:
-    """One port of a NIC: what peers know it by, where its packets arrive, the selectors of its EVs, and its speed."""
+    """One port of a NIC: its address for peers, the address on which its packets arrive, its EVs' selectors, and its
+    speed.
+    """
 
     plane: int
     address: IPv6Address
@@ -82,24 +84,24 @@ class NicPort:
 
 @dataclass(frozen=True, slots=True)
 class NicPaths:
-    """A NIC's path file: its ports in plane order, the rules of all of them, and the fabric's round trip, idle."""
+    """A NIC's path file: its ports in plane order, the rules of all of them, and the fabric's idle round trip."""
 
     ports: tuple[NicPort, ...]
     rules: tuple[PathRule, ...]
     base_rtt_us: int | None = None
 
     def destination(self, peer: IPv6Address, selector: int) -> IPv6Address | None:
-        """The address to send to; None: no rule knows the peer."""
+        """Destination address of a packet; None: no rule covers the peer."""
         fitting = [rule for rule in self.rules if peer in rule.prefix]
         if not fitting:
             return None
         return max(fitting, key=lambda rule: rule.prefix.prefixlen).destination(peer, selector)
 
     def ways(self, addresses: Sequence[IPv6Address]) -> list[tuple[int, int]]:
-        """(port, selector) of all EVs whose packets go the way of one of these addresses, whoever the peer is.
+        """(port, selector) of all EVs whose packets take the path of one of these addresses, for any peer.
 
         Bits that a rule copies from the peer's address are not compared. A rule belongs to the port whose own address
-        is most like the rule's prefix.
+        has the longest common prefix with the rule's.
 
         Args:
             addresses: Destination addresses, such as the expanded EVs of a generated EV profile.
@@ -108,7 +110,7 @@ class NicPaths:
             In the order of the addresses, each pair once. Ports count from 0.
 
         Raises:
-            ConfigError: an address that no rule makes from any of the port's selectors.
+            ConfigError: an address that no rule produces from any of the port's selectors.
         """
         made: list[tuple[int, dict[int, list[tuple[int, int]]]]] = []
         for rule in self.rules:

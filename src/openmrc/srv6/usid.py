@@ -1,14 +1,14 @@
-"""Which 16-bit uSID a switch or a NIC port has (F3216: 32-bit block, six uSIDs in an address).
+"""The 16-bit uSIDs of switches and NIC ports (F3216: 32-bit block, six uSIDs in an address).
 
-The number says what the node is, so that a path can be made from an EV by copying bits:
+The number encodes the node, so that a path can be built from an EV by copying bits:
 
     0x4000..0x7FFF  T0: plane, T0 of the plane
     0x8000..0xBFFF  T1: plane, pod, T1 of the pod (the uplink number of a T0)
-    0xC000..0xDFFF  T2: plane, T1 of a pod that it hangs on, uplink number of that T1
-    0xE000..0xFFFF  NIC port: plane, down port of its T0; means something at that T0 only
+    0xC000..0xDFFF  T2: plane, position of its T1s in their pods, uplink number of these T1s
+    0xE000..0xFFFF  NIC port: plane, down port of its T0; valid at that T0 only
 
-Each number takes as many bits as it needs, the last one at the low end. 0 ends a list and is nobody's; 0x0001 to 0x3FFF
-are left for the operator. Up to 0xDFFF is the range that switch vendors take as global.
+Each number takes the bits it needs, the last one at the low end. 0 ends a list and is never assigned; 0x0001 to 0x3FFF
+are left for the operator. Switch vendors treat the range up to 0xDFFF as global.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class UsidPlan:
 
     @cached_property
     def uplink_bits(self) -> int:
-        """Bits of the uplink number of a T0, which name the T1."""
+        """Bits of the uplink number of a T0, which select the T1."""
         return _bits(self.shape.t1s)
 
     @cached_property
@@ -71,7 +71,7 @@ class UsidPlan:
 
     @property
     def selector_bits(self) -> int:
-        """Bits of an EV that choose the path: uplink of the T0, then uplink of the T1."""
+        """Bits of an EV that select the path: uplink of the T0, then uplink of the T1."""
         return self.uplink_bits + self.second_uplink_bits
 
     def _index_bits(self, kind: NodeKind) -> int:
@@ -106,7 +106,7 @@ class UsidPlan:
         return {"t0": self.t0, "t1": self.t1, "t2": self.t2}[node.kind](node.plane, node.index)
 
     def node(self, usid: int) -> Node | None:
-        """The switch of a uSID; None for numbers that no switch of this fabric has."""
+        """The switch of a uSID; None for numbers without a switch in this fabric."""
         for kind in SWITCH_KINDS:
             offset = usid - _BASES[kind]
             if not 0 <= offset < 1 << _ROOM_BITS[kind]:
@@ -127,7 +127,7 @@ class UsidPlan:
         return None
 
     def nic_port(self, usid: int) -> tuple[int, int] | None:
-        """Plane and T0 down port of a NIC port's uSID; None for numbers that no NIC port of this fabric has."""
+        """Plane and T0 down port of a NIC port's uSID; None for numbers without a NIC port in this fabric."""
         bits = self._index_bits("host")
         plane, down = usid - _BASES["host"] >> bits, usid & ((1 << bits) - 1)
         known = 0 <= plane < self.shape.planes and down < self.shape.hosts_per_t0
@@ -135,17 +135,17 @@ class UsidPlan:
 
     @property
     def nic_port_bits(self) -> int:
-        """Bits of a NIC port's uSID that say which down port of its T0 it hangs on."""
+        """Bits of a NIC port's uSID that contain the down port of its T0."""
         return self._index_bits("host")
 
     @property
     def t0_bits(self) -> int:
-        """Bits of a T0's uSID that say which T0 of its plane it is."""
+        """Bits of a T0's uSID that contain its number in the plane."""
         return self._index_bits("t0")
 
     @property
     def pod_bits(self) -> int:
-        """Bits of a T1's uSID that say which pod it is in, above those of the uplink number."""
+        """Bits of a T1's uSID that contain its pod, above those of the uplink number."""
         return _bits(self.shape.pods)
 
     def _usid(self, kind: NodeKind, plane: int, index: int) -> int:

@@ -1,4 +1,4 @@
-"""A fabric of network namespaces: the Linux kernel itself forwards, by SRv6 uSIDs."""
+"""A fabric of network namespaces in which the Linux kernel forwards by SRv6 uSIDs."""
 
 from openmrc.testbed.bed import TestBed
 from openmrc.testbed.errors import TestBedError

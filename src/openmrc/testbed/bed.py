@@ -1,4 +1,4 @@
-"""A test bed as a Python object: made, found again, removed."""
+"""A test bed as a Python object, with its creation, discovery and removal."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _CLEAN_HINT = "openmrc testbed up FABRIC.yaml --clean, or openmrc testbed down"
 
 
 class TestBed:
-    """A test bed that is up. As a context manager it is taken down at the end.
+    """A running test bed. As a context manager it is removed at the end.
 
     Args:
-        found: What is written about it; `TestBed.up` and `TestBed.open` give one.
+        found: Its stored state; `TestBed.up` and `TestBed.open` provide one.
     """
 
-    __test__ = False  # pytest shall not take it for a class of tests
+    __test__ = False  # not a class of tests for pytest
 
     def __init__(self, found: state.State) -> None:
         self.state = found
@@ -52,21 +52,21 @@ class TestBed:
         offload: bool = False,
         progress: Progress | None = None,
     ) -> Self:
-        """Make a test bed; it stays when this process ends. A failure leaves nothing behind.
+        """Creates a test bed, which stays up after the end of this process. A failure leaves nothing behind.
 
         Args:
-            fabric: What it is to be.
-            name: Begins the names of its namespaces.
-            clean: Remove first what a run of this name left that did not finish.
-            data_plane: Whether switches mark, trim and count by eBPF, where this machine can.
-            offload: Bursts that a sender leaves to the NIC to segment cross links whole, as they cross a host with TSO,
-                and checksums are left out: several times the rate for a processor's time. Queues then mark and drop
-                whole bursts; nothing can be trimmed or corrupted.
-            progress: Called with what is being made, how many of these are, and how many there will be.
+            fabric: The fabric to build.
+            name: Prefix of the names of its namespaces.
+            clean: First remove the remains of an unfinished run of this name.
+            data_plane: Switches mark, trim and count by eBPF, if this machine supports it.
+            offload: Bursts left to the NIC for segmentation cross links unsegmented, as they cross a host with TSO, and
+                checksums are omitted: several times the rate for a processor's time. Queues then mark and drop whole
+                bursts; nothing can be trimmed or corrupted.
+            progress: Called with the current item, the number of finished ones, and their total.
 
         Raises:
-            ConfigError: a name or a fabric that cannot be a test bed, or cannot have offload.
-            TestBedError: it is up already, or the system refused something.
+            ConfigError: a name or a fabric that is impossible for a test bed, or for offload.
+            TestBedError: it is up already, or the system refused an operation.
         """
         layout = check_room(fabric, name, clean=clean, offload=offload)
         keeper = os.environ.get(rootless.KEEPER_VARIABLE)
@@ -91,7 +91,7 @@ class TestBed:
 
     @classmethod
     def open(cls, name: str) -> Self:
-        """A test bed that is up.
+        """A running test bed.
 
         Raises:
             ConfigError: there is none of this name.
@@ -100,7 +100,7 @@ class TestBed:
         found = state.load(name)
         if found is None:
             known = state.names()
-            allowed = ", ".join(known) if known else "nothing, since no test bed is up"
+            allowed = ", ".join(known) if known else "no name, as no test bed is up"
             hint = did_you_mean(name, known) or "openmrc testbed up FABRIC.yaml"
             raise ConfigError("test bed", name, allowed, hint=hint)
         if problem := trouble(found):
@@ -113,27 +113,27 @@ class TestBed:
         return self.state.name
 
     def prefix(self, node: Node) -> tuple[str, ...]:
-        """Words to put before a command so that it runs in the node's namespace."""
+        """Command prefix that runs a command in the node's namespace."""
         return (*rootless.prefix(self.state), "ip", "netns", "exec", self.layout.namespace(node))
 
     def configure(self, node: Node) -> None:
-        """Bring back addresses, neighbours and static routes of a node, and set its interfaces up.
+        """Restores addresses, neighbours and static routes of a node, and sets its interfaces up.
 
-        The kernel forgets routes and neighbours of an interface that is set down.
+        The kernel removes routes and neighbours of an interface that is set down.
 
         Raises:
             TestBedError: the kernel refused.
         """
-        from openmrc.testbed.netlink import Netlink
+        from openmrc.testbed.netlink_batches import Netlink
 
         with Netlink(self.layout.namespace(node)) as link:
             link.change(_kernel().configuration(self.layout, node, again=True))
 
     def down(self) -> int:
-        """Take it down: end what still runs in it, and remove its namespaces and no others.
+        """Ends all processes of the test bed, and removes its namespaces and no others.
 
         Returns:
-            How many processes had to be ended.
+            Number of processes that had to be ended.
         """
         return take_down(self.state)
 
@@ -147,16 +147,16 @@ class TestBed:
 
 
 def default_name(fabric: Fabric) -> str:
-    """A name for a bed of this fabric: the fabric's own, in the characters that names of namespaces have here."""
+    """A name for a test bed of this fabric: the fabric's own, in the characters allowed for namespaces."""
     plain = re.sub(r"[^a-z0-9]+", "-", fabric.name.lower()).strip("-")
     return plain[:32] if plain[:1].isalpha() else "testbed"
 
 
 def choose(name: str | None) -> str:
-    """The bed that is meant: the one of this name, or the only one there is.
+    """The test bed with this name, or the only one that exists.
 
     Raises:
-        ConfigError: no name, and none or several beds.
+        ConfigError: no name, and none or several test beds.
     """
     if name is not None:
         return name
@@ -169,7 +169,7 @@ def choose(name: str | None) -> str:
 
 
 def trouble(found: state.State) -> str | None:
-    """What is wrong with a bed that is written down; None: it is whole."""
+    """Problem of a stored test bed; None if it is complete."""
     if found.phase == "starting":
         if found.maker_alive:
             return f"is being started by process {found.pid}"
@@ -185,19 +185,19 @@ def trouble(found: state.State) -> str | None:
 
 
 def take_down(found: state.State) -> int:
-    """Remove what is written about a bed, and all that it names; how many processes were ended."""
+    """Removes the stored state of a test bed and everything in it; returns the number of ended processes."""
     if found.keeper is None:
         ended = _end_processes(namespaces.processes(found.namespaces))
         for name in found.namespaces:
             namespaces.remove(name)
-    else:  # its namespaces go with the last process that is in them
+    else:  # its namespaces end with their last process
         ended = _end_processes(rootless.members(found.keeper)) - 1 if found.keeper_alive else 0
     state.forget(found.name)
     return ended
 
 
 def check_tools() -> None:
-    """Make sure that iproute2 is there.
+    """Checks that iproute2 is installed.
 
     Raises:
         TestBedError: it is not.
@@ -207,11 +207,11 @@ def check_tools() -> None:
 
 
 def check_room(fabric: Fabric, name: str, *, clean: bool, offload: bool = False) -> Layout:
-    """Make sure that a bed of this fabric and name could be made; `clean` removes what an unfinished run left.
+    """Checks that a test bed of this fabric and name can be created; `clean` removes remains of an unfinished run.
 
     Raises:
-        ConfigError: a name or a fabric that cannot be a test bed, or cannot have offload.
-        TestBedError: it is up already, something is left of it, or something is missing on this machine.
+        ConfigError: a name or a fabric that is impossible for a test bed, or for offload.
+        TestBedError: it is up already, has remains, or this machine lacks a requirement.
     """
     layout = Layout.of(fabric, name)
     _kernel().check_rates(layout)
@@ -242,13 +242,13 @@ def _claim(fresh: state.State) -> None:
     taken = [name for name in fresh.namespaces if namespaces.exists(name)]
     if taken:
         raise TestBedError(
-            f"namespaces of these names are there and no test bed's: {_names(taken)}",
+            f"namespaces of these names exist and belong to no test bed: {_names(taken)}",
             f"another --name, or ip netns delete {taken[0]}",
         )
     try:
         state.save(fresh, new=True)
     except FileExistsError:
-        raise TestBedError(f"test bed {fresh.name} is being started by somebody else", "another --name") from None
+        raise TestBedError(f"test bed {fresh.name} is being started by another process", "another --name") from None
 
 
 def _names(names: list[str]) -> str:
@@ -277,7 +277,7 @@ def _build(layout: Layout, data_plane: bool, offload: bool, progress: Progress) 
 
 
 def _kernel() -> Any:
-    """The module that needs pyroute2.
+    """The module that requires pyroute2.
 
     Raises:
         TestBedError: pyroute2 is missing.
@@ -294,7 +294,7 @@ def _kernel() -> Any:
 
 
 def _end_processes(pids: list[int]) -> int:
-    """End these processes, gently first; this process is spared."""
+    """Ends these processes, gently first, but never this one."""
     running = [pid for pid in pids if pid != os.getpid()]
     for pid in running:
         with contextlib.suppress(ProcessLookupError):

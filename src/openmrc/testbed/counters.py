@@ -1,4 +1,4 @@
-"""What the links of a test bed have carried, as the kernel and the data plane count it."""
+"""Traffic of the links of a test bed, counted by the kernel and the data plane."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 from pyroute2.netlink.rtnl import RTM_GETLINK
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
+from openmrc.linux.netlink import attributes
 from openmrc.testbed.bed import TestBed
 from openmrc.testbed.dataplane import DataPlane
-from openmrc.testbed.netlink import Netlink, attributes
+from openmrc.testbed.netlink_batches import Netlink
 
 __all__ = ["LinkCounters", "link_counters"]
 
@@ -22,9 +23,9 @@ _IFNAME, _STATS64, _CARRIER = 3, 23, 33  # IFLA_*
 
 @dataclass(frozen=True, slots=True)
 class LinkCounters:
-    """One direction of a link: what its sender put on it and what arrived at the other end.
+    """One direction of a link: packets sent at one end, and received at the other.
 
-    `carrier`: whether the sender's interface has one. `port`: the data plane's counters, empty where there is none.
+    `carrier`: carrier of the sender's interface. `port`: the data plane's counters, empty without a data plane.
     """
 
     node: str
@@ -38,7 +39,7 @@ class LinkCounters:
 
 
 def link_counters(bed: TestBed) -> Iterator[LinkCounters]:
-    """Those of every interface of the bed, node by node.
+    """Counters of every interface of the test bed, node by node.
 
     Raises:
         TestBedError: a namespace cannot be entered.
@@ -60,7 +61,7 @@ def link_counters(bed: TestBed) -> Iterator[LinkCounters]:
 
 
 def _sent(namespace: str) -> dict[str, tuple[int, int, bool]]:
-    """Packets and bytes that each interface has sent, and whether it has a carrier.
+    """Packets and bytes sent by each interface, and True if it has a carrier.
 
     pyroute2 would decode some hundred other fields of every interface.
     """

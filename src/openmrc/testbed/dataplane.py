@@ -1,9 +1,9 @@
 """The switches' data plane: one eBPF program at the egress of every interface, with settings and counters per port.
 
 A virtual queue per port marks ECN, trims and drops by the rules of the simulator's ports; faults of the wire act behind
-it. The program and its maps live in the kernel as long as an interface uses them, so that a later command opens them
-again by the ids that `DataPlane.state` names. Without clang, libbpf or the right to load programs there is no data
-plane (`DataPlaneUnavailableError` says why), and a test bed has plain queues instead.
+it. The program and its maps live in the kernel as long as an interface uses them, so that a later command can open them
+again by the ids in `DataPlane.state`. Without clang, libbpf or the privilege to load programs there is no data plane
+(`DataPlaneUnavailableError` has the reason), and a test bed has plain queues instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from openmrc.testbed.dataplane_queue import (
     rate_messages,
     software_checksums,
 )
-from openmrc.testbed.netlink import Netlink
+from openmrc.testbed.netlink_batches import Netlink
 
 __all__ = ["DataPlane", "DataPlaneUnavailableError", "PortCounters", "PortEffects", "PortSettings", "queue_drops"]
 
@@ -39,9 +39,9 @@ _SIZES = {"configs": CONFIG_BYTES, "states": STATE_BYTES}
 
 
 class DataPlane:
-    """The maps of a test bed's switch ports. As a context manager it lets go of them; the program goes on.
+    """The maps of a test bed's switch ports. As a context manager it releases them; the program stays active.
 
-    Made by `DataPlane.load` for a new test bed, by `DataPlane.open` for one that runs.
+    Created by `DataPlane.load` for a new test bed, by `DataPlane.open` for a running one.
     """
 
     def __init__(self, maps: Mapping[str, Map], program: int | None = None) -> None:
@@ -51,10 +51,10 @@ class DataPlane:
     @classmethod
     @contextmanager
     def load(cls, ports: int) -> Iterator[Self]:
-        """A fresh program with room for port numbers 1 to `ports`; interfaces are attached inside the context.
+        """A new program with room for port numbers 1 to `ports`; interfaces are attached inside the context.
 
         Raises:
-            DataPlaneUnavailableError: with the reason why this machine cannot.
+            DataPlaneUnavailableError: with the reason.
         """
         if ports > PORTS_MAX:
             raise DataPlaneUnavailableError(f"a data plane has at most {PORTS_MAX} ports, not {ports}")
@@ -63,30 +63,30 @@ class DataPlane:
 
     @classmethod
     def open(cls, state: Mapping[str, Any]) -> Self:
-        """The data plane of a test bed that runs.
+        """The data plane of a running test bed.
 
         Args:
-            state: What `DataPlane.state` gave.
+            state: From `DataPlane.state`.
 
         Raises:
-            DataPlaneUnavailableError: it is gone, or this process may not have it.
+            DataPlaneUnavailableError: it is gone, or this process lacks the privilege.
         """
         return cls({name: Map.open(int(state[name]), size) for name, size in _SIZES.items()})
 
     @property
     def state(self) -> dict[str, int]:
-        """What `open` needs, to be kept with the test bed."""
+        """State for `open`, to be stored with the test bed."""
         return {"configs": self._configs.id, "states": self._states.id}
 
     def attach(
         self, netlink: Netlink, ports: Iterable[tuple[str, int, int, PortSettings]], *, checksums: bool = True
     ) -> None:
-        """Make interfaces of one namespace ports of the data plane; their queues are replaced.
+        """Makes interfaces of one namespace ports of the data plane; replaces their queues.
 
         Args:
             netlink: Of the namespace.
-            ports: Name, index and port number of each interface, and what it does.
-            checksums: Packets have theirs before they are cut or corrupted.
+            ports: Name, index, port number and settings of each interface.
+            checksums: Complete the checksums of packets before they are cut or corrupted.
 
         Raises:
             TestBedError: the kernel refused.
@@ -103,16 +103,17 @@ class DataPlane:
         netlink.change(messages)
 
     def configure(self, number: int, settings: PortSettings) -> None:
-        """Settings of a port from now on; its counters and what waits there stay."""
+        """Changes the settings of a port; its counters and waiting packets stay."""
         self._configs.write(number, pack_port(settings, PRIORITY_MAJOR))
 
     def change_rate(self, netlink: Netlink, index: int, settings: PortSettings) -> None:
-        """Give the queue behind a port the rate of these settings, which `configure` has given the port.
+        """Changes the rate of the queue behind a port to that of these settings, which `configure` has applied to the
+        port.
 
         Args:
             netlink: Of the interface's namespace.
             index: The interface's.
-            settings: All of them, with what is wrong with the link.
+            settings: All of them, including the effects on the link.
 
         Raises:
             TestBedError: the kernel refused.
@@ -120,11 +121,11 @@ class DataPlane:
         netlink.change(rate_messages(index, settings))
 
     def counters(self, number: int) -> PortCounters:
-        """What this port did since it was attached."""
+        """Counters of this port since it was attached."""
         return PortCounters.unpack(self._states.read(number))
 
     def close(self) -> None:
-        """Lets go of the maps; ports that are attached go on."""
+        """Releases the maps; attached ports stay active."""
         self._configs.close()
         self._states.close()
 

@@ -1,4 +1,4 @@
-"""Settings and counters of a switch port as the eBPF program has them in its maps: what `bpf/port.h` states in C."""
+"""Settings and counters of a switch port in the layout of the eBPF program's maps, declared in C by `bpf/port.h`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = [
 ]
 
 EV_LOSSES_MAX = 4
-TRIM_BYTES_MAX = 4096  # the program sums what is left in 64 chunks of 64 bytes
+TRIM_BYTES_MAX = 4096  # the program sums the rest of a packet in 64 chunks of 64 bytes
 _ALWAYS = 0xFFFF_FFFF
-_ETHERNET_HEADER_BYTES = 14  # what the kernel counts of the frame
+_ETHERNET_HEADER_BYTES = 14  # counted by the kernel as part of the frame
 _PPB = 10**9
 _PPM = 10**6
 
@@ -36,7 +36,7 @@ CONFIG_BYTES = _CONFIG.size
 
 @dataclass(frozen=True, kw_only=True)
 class PortEffects:
-    """What is wrong with the link that a port feeds. Shares in parts per billion, the rate in parts per million.
+    """Effects on the link that a port feeds. Shares in parts per billion, the rate in parts per million.
 
     `ev_losses`: pairs of an EV and the share of its packets that is lost.
     """
@@ -51,7 +51,7 @@ class PortEffects:
 
     @classmethod
     def together(cls, parts: Iterable[PortEffects]) -> PortEffects:
-        """All at once, as a packet that meets one after the other would see them."""
+        """Combination of all effects, as for a packet that meets one after the other."""
         all_parts = list(parts)
         rate = _PPM
         for part in all_parts:
@@ -69,11 +69,10 @@ class PortEffects:
 
 @dataclass(frozen=True, kw_only=True)
 class PortSettings:
-    """What a port does with packets. Sizes in bytes on the wire, framing included; the rate in bit/s.
+    """Settings of a port. Sizes in bytes on the wire, framing included; the rate in b/s.
 
-    `framing_bytes`: what a packet takes on the wire around its IP header and what follows. `trim_ip_bytes`: what
-    trimming leaves, from the IP header on. `usid_block`: first 32 bits of the uSID block; packets to it have EVs of 32
-    bits.
+    `framing_bytes`: bytes of a packet on the wire outside its IP header and payload. `trim_ip_bytes`: size of a trimmed
+    packet, from the IP header on. `usid_block`: first 32 bits of the uSID block; packets to it have EVs of 32 bits.
     """
 
     rate_bps: int
@@ -93,10 +92,10 @@ class PortSettings:
 
     @classmethod
     def of(cls, fabric: Fabric, kind: PortKind) -> Self:
-        """Those of a fabric's ports of one kind.
+        """Settings of a fabric's ports of one kind.
 
         Raises:
-            ConfigError: trimming leaves more than the program can compute a checksum of.
+            ConfigError: trimmed packets are too large for the program's checksum computation.
         """
         port = fabric.ports[kind]
         if fabric.trim is not None and fabric.trim.size_bytes > TRIM_BYTES_MAX:
@@ -120,12 +119,12 @@ class PortSettings:
 
     @property
     def overhead_bytes(self) -> int:
-        """What a packet takes on the wire beyond its length in the kernel."""
+        """Bytes of a packet on the wire beyond its length in the kernel."""
         return self.framing_bytes - _ETHERNET_HEADER_BYTES
 
     @property
     def current_rate_bps(self) -> int:
-        """The rate that a rate cut leaves."""
+        """The rate after a rate cut."""
         return max(8, self.rate_bps * self.effects.rate_ppm // _PPM)
 
     def __post_init__(self) -> None:
@@ -164,12 +163,12 @@ def pack_port(settings: PortSettings, priority_major: int) -> bytes:
 
 @dataclass(frozen=True)
 class PortCounters:
-    """What a port did since it was attached.
+    """Counters of a port since it was attached.
 
-    `packets` with `wire_bytes`, framing counted, were put on the wire, `control` of them in the control class: control
-    and trimmed packets. `dropped_queue` and `dropped_control` found no room and are not among the packets; what the
-    wire lost (`dropped_blackhole`, `dropped_loss`) is. `dropped_change`: the kernel would not let the program cut or
-    corrupt the packet, so it was lost. `queue_peak_bytes`: the most that waited before a data packet.
+    `packets` with `wire_bytes`, framing included, were put on the wire, `control` of them in the control class: control
+    and trimmed packets. `dropped_queue` and `dropped_control` did not fit and are not among the packets; losses of the
+    wire (`dropped_blackhole`, `dropped_loss`) are. `dropped_change`: lost because the kernel did not let the program
+    cut or corrupt the packet. `queue_peak_bytes`: the maximum that waited before a data packet.
     """
 
     packets: int = 0
@@ -192,13 +191,13 @@ class PortCounters:
 
     @property
     def dropped(self) -> int:
-        """Packets that went nowhere, for whatever reason."""
+        """Packets dropped for any reason."""
         wire = self.dropped_blackhole + self.dropped_loss + self.dropped_change
         return self.dropped_queue + self.dropped_control + wire
 
     @property
     def arrived(self) -> int:
-        """Packets that were offered to the port."""
+        """Packets offered to the port."""
         return self.packets + self.dropped_queue + self.dropped_control
 
     @property
@@ -213,12 +212,12 @@ STATE_BYTES = _BEFORE_COUNTERS + _COUNTERS.size
 
 
 def _chance(part: int, whole: int) -> int:
-    """A probability as the program draws for it: parts of 2^32, all bits for certainty."""
+    """A probability in the program's representation: parts of 2^32, all bits for certainty."""
     return _ALWAYS if part >= whole else min((part << 32) // whole, _ALWAYS - 1)
 
 
 def _burst_chances(effects: PortEffects) -> tuple[int, int]:
-    """With which chance a packet begins a burst of losses, and ends one (Gilbert-Elliott)."""
+    """Probabilities that a packet begins a burst of losses, and that it ends one (Gilbert-Elliott)."""
     if effects.burst_loss_ppb == 0:
         return 0, 0
     if effects.burst_loss_ppb >= _PPB:

@@ -1,6 +1,6 @@
 """The eBPF program of a switch port: compiled in a wheel or by the distribution's clang, loaded by its libbpf.
 
-Both are there or they are not; what is missing is said in one sentence and the test bed goes on without.
+Both may be missing; an error of one sentence then names the missing part, and the test bed continues without.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_
 
 
 class DataPlaneUnavailableError(OpenmrcError):
-    """This machine cannot run the eBPF program of the switches; the text says what is missing."""
+    """This machine cannot run the eBPF program of the switches; the text names the missing part."""
 
 
 class Map:
@@ -49,10 +49,10 @@ class Map:
 
     @classmethod
     def open(cls, map_id: int, value_bytes: int) -> Map:
-        """A map that is there already, by its id.
+        """Opens an existing map by its id.
 
         Raises:
-            DataPlaneUnavailableError: there is no such map, or this process may not have it.
+            DataPlaneUnavailableError: there is no such map, or this process lacks the privilege.
         """
         fd = _library().bpf_map_get_fd_by_id(ctypes.c_uint32(map_id))
         if fd < 0:
@@ -61,11 +61,11 @@ class Map:
 
     @property
     def id(self) -> int:
-        """The kernel's number for it, good for as long as anything holds the map."""
+        """The kernel's number of the map, valid as long as anything holds the map."""
         info = (ctypes.c_uint32 * 32)()
         size = ctypes.c_uint32(ctypes.sizeof(info))
         if _library().bpf_obj_get_info_by_fd(self._fd, info, ctypes.byref(size)) != 0:
-            raise _unavailable("an eBPF map does not tell its id")
+            raise _unavailable("the id of an eBPF map is not available")
         return int(info[1])
 
     def read(self, number: int) -> bytes:
@@ -77,28 +77,28 @@ class Map:
         return value.raw
 
     def write(self, number: int, value: bytes) -> None:
-        """Replaces the value of this port."""
+        """Writes the value of this port."""
         key = ctypes.c_uint32(number)
         if _library().bpf_map_update_elem(self._fd, ctypes.byref(key), value, ctypes.c_uint64(0)) != 0:
             raise _unavailable(f"port {number} cannot be written")
 
     def close(self) -> None:
-        """Lets go of the map; it lives on while a program uses it."""
+        """Releases the map, which lives on while a program uses it."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def packaged() -> Path | None:
-    """The object file that the wheel brought; None: it was built without clang, or this is a source tree."""
+    """The object file in the wheel; None: it was built without clang, or this is a source tree."""
     return _OF_WHEEL if _OF_WHEEL.exists() else None
 
 
 def compiled() -> Path:
-    """The program as an object file: of the wheel, or from the user's cache folder, or compiled now.
+    """The program as an object file: from the wheel, from the user's cache folder, or newly compiled.
 
     Raises:
-        DataPlaneUnavailableError: without clang, or when it fails.
+        DataPlaneUnavailableError: clang is missing or fails.
     """
     of_wheel = packaged()
     if of_wheel is not None:
@@ -126,9 +126,9 @@ def compiled() -> Path:
 
 @contextmanager
 def load_program(ports: int, value_bytes: dict[str, int]) -> Iterator[tuple[int, dict[str, Map]]]:
-    """The program in the kernel with room for ports 0 to `ports`: its descriptor and its maps by name.
+    """Loads the program into the kernel with room for ports 0 to `ports`; returns its descriptor and its maps by name.
 
-    The descriptor is good inside the context; the maps are the caller's to close.
+    The descriptor is valid inside the context; the caller closes the maps.
 
     Args:
         ports: The highest port number.

@@ -1,7 +1,7 @@
 """The eBPF program and the real queue of an interface, as rtnetlink messages.
 
-The queue is HTB with two classes at the link's rate, control before data. The program's virtual queue decides what is
-dropped; the real one only makes packets wait, so its limits are far beyond what the program admits.
+The queue is HTB with two classes at the link's rate, control before data. The program's virtual queue decides about
+drops; the real one only makes packets wait, so its limits are far beyond the amount that the program admits.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from pyroute2.netlink import nlmsg
 from pyroute2.netlink.rtnl import RTM_GETQDISC, RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER
 from pyroute2.netlink.rtnl.tcmsg import sched_bpf, tcmsg
 
+from openmrc.linux.netlink import attribute
 from openmrc.testbed import namespaces
 from openmrc.testbed.dataplane_layout import PortSettings
-from openmrc.testbed.netlink import ADD, REPLACE, Message, Netlink
+from openmrc.testbed.netlink_batches import ADD, REPLACE, Message, Netlink
 
 __all__ = [
     "PRIORITY_MAJOR",
@@ -42,15 +43,15 @@ _LINKLAYER_ETHERNET = 1
 _TICK_NS = 64
 _HTB = struct.Struct("=5I")  # struct tc_htb_glob
 _SIZES = struct.Struct("=BBhi4I")  # struct tc_sizespec
-_BURST_NS = 1_000_000  # how late the kernel may be without losing rate
+_BURST_NS = 1_000_000  # tolerated lateness of the kernel without loss of rate
 _BURST_BYTES_MIN = 20_000  # two jumbo frames
-_SLACK_NS = 250_000_000  # how late the processor may be without the real queue dropping
+_SLACK_NS = 250_000_000  # tolerated lateness of the processor without drops by the real queue
 _SLACK_BYTES_MIN = 1 << 20
 _SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
 
 
 class _WithBytes(nlmsg):  # type: ignore[misc]
-    """A queueing discipline whose options come as bytes: pyroute2 knows no bfifo and no class of 1 byte/s.
+    """A queueing discipline with options as bytes: pyroute2 supports neither bfifo nor a class of 1 byte/s.
 
     Not a subclass of `tcmsg`, whose compiled attributes it would inherit.
     """
@@ -67,25 +68,25 @@ class _WithBytes(nlmsg):  # type: ignore[misc]
 
 
 def burst_bytes(rate_bps: int) -> int:
-    """What may leave at once after the kernel came late; more would hide short queues."""
+    """Bytes that may leave at once after the kernel was late; a larger burst would hide short queues."""
     return max(_BURST_BYTES_MIN, rate_bps * _BURST_NS // (8 * 10**9))
 
 
 def limit_bytes(settings: PortSettings) -> int:
-    """A bound of the real queue that what the virtual one admits does not reach."""
+    """A bound of the real queue above the amount that the virtual one admits."""
     slack = max(_SLACK_BYTES_MIN, settings.rate_bps * _SLACK_NS // (8 * 10**9))
     return settings.queue_bytes + settings.control_queue_bytes + slack
 
 
 def queue_messages(index: int, settings: PortSettings) -> list[Message]:
-    """Put the queue at the root of the interface with this index, in place of what is there.
+    """Replaces the root queue of the interface with this index.
 
-    The table of sizes has no entries: with it the kernel measures a packet after the program, which may have cut it,
-    and adds the framing.
+    The table of sizes has no entries: it makes the kernel measure a packet after the program, which may have cut it,
+    and add the framing.
     """
     limit = struct.pack("=I", limit_bytes(settings))
-    root = _message(_WithBytes(), index, _TC_ROOT, PRIORITY_MAJOR, "htb", _attribute(2, _HTB.pack(3, 10, 0x20, 0, 0)))
-    root["attrs"].append(["TCA_STAB", _attribute(1, _SIZES.pack(0, 0, 0, settings.overhead_bytes, 0, 0, 0, 0))])
+    root = _message(_WithBytes(), index, _TC_ROOT, PRIORITY_MAJOR, "htb", attribute(2, _HTB.pack(3, 10, 0x20, 0, 0)))
+    root["attrs"].append(["TCA_STAB", attribute(1, _SIZES.pack(0, 0, 0, settings.overhead_bytes, 0, 0, 0, 0))])
     messages = [Message(RTM_NEWQDISC, root, "a queue with two classes", REPLACE), *_classes(index, settings, ADD)]
     for parent, handle in ((_CONTROL_CLASS, _CONTROL_FIFO), (_DATA_CLASS, _DATA_FIFO)):
         fifo = _message(_WithBytes(), index, parent, handle, "bfifo", limit)
@@ -94,12 +95,12 @@ def queue_messages(index: int, settings: PortSettings) -> list[Message]:
 
 
 def rate_messages(index: int, settings: PortSettings) -> list[Message]:
-    """Give the queue the rate that is left now; what waits stays."""
+    """Changes the rate of the queue; waiting packets stay."""
     return _classes(index, settings, REPLACE)
 
 
 def program_messages(index: int, number: int, program: int) -> list[Message]:
-    """Run the program on every packet that leaves the interface.
+    """Attaches the program to every packet that leaves the interface.
 
     Args:
         index: The interface's.
@@ -119,7 +120,7 @@ def program_messages(index: int, number: int, program: int) -> list[Message]:
 
 
 def queue_drops(netlink: Netlink) -> int:
-    """Packets that the real queues of a namespace dropped; never above 0 while they do their job."""
+    """Packets dropped by the real queues of a namespace; above 0 only if they malfunction."""
     found = 0
     for data in netlink.dump(RTM_GETQDISC, tcmsg()):
         answer = tcmsg(data)
@@ -130,9 +131,9 @@ def queue_drops(netlink: Netlink) -> int:
 
 
 def software_checksums(namespace: str, names: Iterable[str]) -> None:
-    """Make interfaces complete every checksum before the wire, since a cut datagram gets a new one.
+    """Makes interfaces complete every checksum before the wire, since a cut datagram gets a new one.
 
-    Without that a veth pair hands packets on with checksums still to be computed.
+    Otherwise a veth pair passes on packets with incomplete checksums.
     """
     with namespaces.inside(namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for name in names:
@@ -148,7 +149,7 @@ def _message(body: Any, index: int, parent: int, handle: int, kind: str, options
 
 
 def _classes(index: int, settings: PortSettings, flags: int) -> list[Message]:
-    """Both leaves borrow from the root class all that they send, so their priority alone decides who goes first."""
+    """Both leaves borrow their whole rate from the root class, so their priority alone decides the order."""
     rate = max(1, settings.current_rate_bps // 8)
     burst_ns = burst_bytes(settings.current_rate_bps) * 10**9 // rate
     plans = (
@@ -174,10 +175,4 @@ def _htb_class(rate: int, ceiling: int, burst_ns: int, priority: int) -> bytes:
     )
     ticks = min(max(burst_ns // _TICK_NS, 1), 0xFFFF_FFFF)
     parameters = rates + struct.pack("=5I", ticks, ticks, _BURST_BYTES_MIN, 0, priority)
-    return (
-        _attribute(1, parameters) + _attribute(6, struct.pack("=Q", rate)) + _attribute(7, struct.pack("=Q", ceiling))
-    )
-
-
-def _attribute(kind: int, data: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(data), kind) + data
+    return attribute(1, parameters) + attribute(6, struct.pack("=Q", rate)) + attribute(7, struct.pack("=Q", ceiling))

@@ -1,4 +1,4 @@
-"""What a test bed raises on purpose."""
+"""Exceptions of a test bed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["TestBedError"]
 
 
 class TestBedError(OpenmrcError):
-    """The system refused something, or a test bed is not in the state that was expected.
+    """The system refused an operation, or a test bed is in an unexpected state.
 
-    The text is a sentence that says what was tried, what the system answered, and what helps.
+    The text is a sentence with the attempted operation, the system's answer, and a remedy.
     """
 
-    __test__ = False  # pytest shall not take it for a class of tests
+    __test__ = False  # not a class of tests for pytest
 
     def __init__(self, what: str, hint: str | None = None) -> None:
         super().__init__(what if hint is None else f"{what} (hint: {hint})")

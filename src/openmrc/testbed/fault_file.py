@@ -1,4 +1,4 @@
-"""Which faults a test bed has at the moment, kept in a file beside the bed's state so that every command knows them."""
+"""The current faults of a test bed, kept in a file beside its state so that every command knows them."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from openmrc.fabric import FaultDirection, FaultPlace
 from openmrc.testbed import state
 from openmrc.testbed.errors import TestBedError
-from openmrc.testbed.fault_places import Place
 
 __all__ = ["FaultFile", "FaultRecord", "Faults"]
 
 
 @dataclass
 class FaultRecord:
-    """A fault of the bed: `text` in the fault language, `places` that were not repaired, `on` while it acts."""
+    """A fault of the test bed: `text` in the fault language, its unrepaired `places`, `on` while it acts."""
 
     number: int
     text: str
-    places: list[Place]
+    places: list[FaultPlace]
     on: bool = False
 
 
 @dataclass
 class Faults:
-    """All faults of a bed, by number; `last` is the highest number given so far."""
+    """All faults of a test bed, by number; `last` is the highest number so far."""
 
     last: int = 0
     records: dict[int, FaultRecord] = field(default_factory=dict)
 
 
 class FaultFile:
-    """The faults of one bed. Every change holds a lock, so several processes may break and repair.
+    """The faults of one test bed. Every change holds a lock, so several processes may inject and repair faults.
 
     Args:
-        name: Of the bed.
-        made_s: When the bed was made; what an earlier bed of this name left does not count.
+        name: Of the test bed.
+        made_s: Creation time of the test bed; faults of an earlier one of this name are ignored.
     """
 
     def __init__(self, name: str, made_s: float) -> None:
@@ -49,7 +49,7 @@ class FaultFile:
 
     @contextmanager
     def change(self) -> Iterator[Faults]:
-        """The faults, written back at the end unless an exception leaves.
+        """The faults, written back at the end unless the block raises.
 
         Raises:
             TestBedError: the file cannot be written.
@@ -68,7 +68,7 @@ class FaultFile:
             file.write(json.dumps({"made_s": self._made_s, "last": faults.last, "records": records}))
 
     def read(self) -> Faults:
-        """The faults as they are now."""
+        """The current faults."""
         try:
             with Path(self._path).open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH)
@@ -79,7 +79,7 @@ class FaultFile:
     def _parse(self, text: str) -> Faults:
         try:
             content = json.loads(text)
-        except ValueError:  # empty: just made; anything else: a write that was cut short
+        except ValueError:  # empty: just created; anything else: an interrupted write
             return Faults()
         if content["made_s"] != self._made_s:
             return Faults()
@@ -91,6 +91,6 @@ class FaultFile:
         return faults
 
 
-def _place(numbers: list[int | None]) -> Place:
-    plane, nic, t0, t1, direction, t2 = numbers
-    return (plane, nic, t0, t1, direction or 0, t2)
+def _place(written: dict[str, int | None]) -> FaultPlace:
+    direction = FaultDirection(written.pop("direction") or 0)
+    return FaultPlace(**written, direction=direction)

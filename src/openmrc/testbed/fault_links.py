@@ -1,4 +1,4 @@
-"""What faults do to the links of a test bed: settings of the data plane, and interfaces set down."""
+"""Effects of faults on the links of a test bed: settings of the data plane, and interfaces set down."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from openmrc.testbed.bed import TestBed
 from openmrc.testbed.dataplane import DataPlane
 from openmrc.testbed.dataplane_layout import PortEffects, PortSettings
 from openmrc.testbed.layout import Interface
-from openmrc.testbed.netlink import Message, Netlink
+from openmrc.testbed.netlink_batches import Message, Netlink
 from openmrc.testbed.routes import routes
 
 __all__ = ["set_effects", "set_links"]
@@ -24,15 +24,15 @@ _IFF_UP = 1
 
 
 def set_effects(bed: TestBed, before: Mapping[Interface, PortEffects], after: Mapping[Interface, PortEffects]) -> None:
-    """Give ports what is wrong with their links now; the bed has a data plane.
+    """Applies the effects on their links to ports; requires a data plane.
 
     Args:
         bed: The test bed.
-        before: What was wrong; ports that are missing were well.
-        after: What is wrong now.
+        before: Earlier effects; missing ports had none.
+        after: New effects.
 
     Raises:
-        DataPlaneUnavailableError: this process may not have the data plane.
+        DataPlaneUnavailableError: this process lacks access to the data plane.
         TestBedError: the kernel refused.
     """
     assert bed.state.data_plane is not None
@@ -46,20 +46,20 @@ def set_effects(bed: TestBed, before: Mapping[Interface, PortEffects], after: Ma
             plane.configure(interface.number, settings)
             if before.get(interface, well).rate_ppm != effects.rate_ppm:
                 slower.append((interface, settings))
-        for interface, settings in slower:  # takes the kernel up to a second, which the other ports shall not wait for
+        for interface, settings in slower:  # takes the kernel up to a second, so last
             with Netlink(bed.layout.namespace(interface.node)) as link:
                 plane.change_rate(link, messages.index_of(interface), settings)
 
 
 def set_links(bed: TestBed, changed: Iterable[Interface], down: frozenset[Interface]) -> None:
-    """Set the upper ends of cables down, or up again with all that the kernel forgot.
+    """Sets the upper ends of cables down, or up again with all that the kernel removed.
 
     The lower end, a NIC or a switch nearer to the hosts, loses its carrier and keeps its routes.
 
     Args:
         bed: The test bed.
         changed: The upper ends.
-        down: Everything that is down from now on; what of `changed` is not in it comes up.
+        down: Set `changed` interfaces down if listed here, up otherwise.
 
     Raises:
         TestBedError: the kernel refused.
@@ -77,7 +77,7 @@ def _set_down(interface: Interface) -> Message:
 
 
 def _set_up(bed: TestBed, interface: Interface, down: frozenset[Interface]) -> Iterator[Message]:
-    """The interface's part of its node's configuration; routes go without the hops that are still down."""
+    """The interface's part of its node's configuration; routes omit hops that are still down."""
     layout, node, index = bed.layout, interface.node, messages.index_of(interface)
     yield messages.link_local(index, interface)
     yield messages.link_up(index)

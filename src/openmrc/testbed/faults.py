@@ -1,8 +1,8 @@
-"""Faults of a test bed that runs, with the same words as in the simulator and the emulated fabric.
+"""Faults of a running test bed, in the fault language of the simulator and the emulated fabric.
 
-`down` sets the upper end of a cable down, so that the other end loses its carrier. Everything else acts in the data
-plane, behind the queue of the port that a packet leaves by, and nobody is told; without a data plane only `down` works.
-`delay`, `duplicate` and `reorder` would need a queue of their own and are refused.
+`down` sets the upper end of a cable down, so that the other end loses its carrier. All other faults act in the data
+plane, behind the queue of a packet's egress port, without notice; without a data plane only `down` works. `delay`,
+`duplicate` and `reorder` would need a queue of their own and are refused.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _NOT_HERE = ("delay", "duplicate", "reorder")
 
 
 def check_bed_fault(fabric: Fabric, command: Fault | Repair) -> None:
-    """Make sure that the fabric has the place and that a test bed can do this.
+    """Checks that the fabric has the place and that a test bed supports the fault.
 
     Raises:
-        FaultError: naming the word that is wrong and what helps.
+        FaultError: naming the wrong word and a remedy.
     """
     command.target.check(fabric, str(command))
     if isinstance(command, Fault) and command.kind in _NOT_HERE:
@@ -44,7 +44,7 @@ def check_bed_fault(fabric: Fabric, command: Fault | Repair) -> None:
 
 
 class BedFaults:
-    """What is wrong with a test bed, and the means to change it; several processes may do so at once.
+    """The faults of a test bed, and their injection and repair, by several processes at once.
 
     Args:
         bed: It is up.
@@ -55,14 +55,14 @@ class BedFaults:
         self._file = FaultFile(bed.name, bed.state.made_s)
 
     def apply(self, command: str | Fault | Repair) -> int:
-        """Break or repair something now; times in the command are for `FaultPlayer`.
+        """Injects or repairs a fault now; times in the command are for `FaultPlayer`.
 
         Returns:
             For a fault its number, which `repair fault NUMBER` takes. For a repair the number of faults that ended.
 
         Raises:
-            FaultError: the command is not understood, or a test bed cannot do it.
-            TestBedError: the bed has no data plane and needs one, or the system refused.
+            FaultError: the command is not understood, or a test bed does not support it.
+            TestBedError: the test bed lacks the required data plane, or the system refused.
         """
         parsed = parse_command(command) if isinstance(command, str) else command
         if isinstance(parsed, Repair):
@@ -76,27 +76,27 @@ class BedFaults:
         return number
 
     def add(self, fault: Fault) -> int:
-        """Note a fault that does not act yet; its number.
+        """Adds a fault that is not active yet; returns its number.
 
         Raises:
-            FaultError: a test bed cannot do it.
-            TestBedError: the bed has no data plane and needs one, or offload keeps it from doing this.
+            FaultError: a test bed does not support it.
+            TestBedError: the test bed lacks the required data plane, or offload excludes it.
         """
         check_bed_fault(self._bed.fabric, fault)
         if fault.kind != "down" and self._bed.state.data_plane is None:
             reason = self._bed.state.data_plane_missing
             raise TestBedError(f"`{fault}` acts in the switches' data plane, which this bed lacks: {reason}")
         if fault.kind == "corrupt" and self._bed.state.offload:
-            reason = "this bed has offload, so packets carry no checksums that would tell"
+            reason = "this bed has offload, so packets carry no checksums to detect it"
             raise TestBedError(f"`{fault}` is not possible: {reason}", "a bed that is up without --offload")
         with self._file.change() as faults:
             faults.last += 1
-            places = fault.target.native_targets(self._bed.fabric)
+            places = fault.target.places(self._bed.fabric)
             faults.records[faults.last] = FaultRecord(faults.last, str(fault), places)
             return faults.last
 
     def switch(self, number: int, *, on: bool) -> bool:
-        """Let a fault act, or pause; False: it is not there any more, for example because of a repair.
+        """Activates or pauses a fault; False: it no longer exists, for example because of a repair.
 
         Raises:
             TestBedError: the system refused.
@@ -111,7 +111,7 @@ class BedFaults:
             return True
 
     def remove(self, number: int) -> bool:
-        """End a fault for good; False: it is not there.
+        """Ends a fault for good; False: it does not exist.
 
         Raises:
             TestBedError: the system refused.
@@ -119,7 +119,7 @@ class BedFaults:
         return self.repair(Repair(fault=number)) > 0
 
     def repair(self, repair: Repair) -> int:
-        """End one fault, or all faults inside a place, those too that are still to come; how many ended.
+        """Ends one fault, or all faults inside a place, including future ones; returns their number.
 
         Raises:
             FaultError: the fabric has no such place.
@@ -137,12 +137,12 @@ class BedFaults:
             return count - len(faults.records)
 
     def active(self) -> dict[int, Fault]:
-        """The faults that act at the moment, by number."""
+        """The active faults, by number."""
         records = self._file.read().records.values()
         return {record.number: parse_fault(record.text) for record in records if record.on}
 
     def _end_inside(self, faults: Faults, repair: Repair) -> None:
-        outer = repair.target.native_targets(self._bed.fabric)
+        outer = repair.target.places(self._bed.fabric)
         for record in list(faults.records.values()):
             left = [
                 place for place in record.places if not any(contains(each, place, self._bed.fabric) for each in outer)
@@ -152,7 +152,7 @@ class BedFaults:
                 del faults.records[record.number]
 
     def _links(self, faults: Faults) -> _Links:
-        """What all faults that act do to every port that they concern."""
+        """Combined effects of all active faults on every affected port."""
         effects: dict[Interface, list[PortEffects]] = {}
         down = set()
         for record in faults.records.values():
@@ -185,7 +185,7 @@ class BedFaults:
             if moved:
                 set_links(self._bed, sorted(moved, key=lambda interface: interface.number), after.down)
         except OpenmrcError:
-            with contextlib.suppress(OpenmrcError):  # what was done of it is undone
+            with contextlib.suppress(OpenmrcError):  # undoes a partial change
                 set_effects(self._bed, after.effects, before.effects)
             raise
 
@@ -200,32 +200,32 @@ class BedFaults:
 
 @dataclass(frozen=True)
 class _Links:
-    """What is wrong with each port, and the upper ends of cables that are down."""
+    """Effects on each port, and the upper ends of cables that are down."""
 
     effects: dict[Interface, PortEffects]
     down: frozenset[Interface]
 
 
 def _effects(fault: Fault) -> PortEffects:
-    """The part of a fault that the data plane does."""
-    numbers = fault.effects()
+    """The effects of a fault in the data plane."""
+    effects = fault.effects()
     ev_losses: tuple[tuple[int, int], ...] = ()
-    if fault.ev is not None:
-        ev_losses = ((fault.ev, int(numbers["loss_ppb"]) or int(numbers["burst_loss_ppb"])),)
+    if effects.ev is not None:
+        ev_losses = ((effects.ev, effects.loss_ppb or effects.burst_loss_ppb),)
     return PortEffects(
-        blackhole=bool(numbers["blackhole"]),
-        loss_ppb=0 if ev_losses else int(numbers["loss_ppb"]),
-        burst_loss_ppb=0 if ev_losses else int(numbers["burst_loss_ppb"]),
-        burst_packets=int(numbers["burst_packets"]),
-        rate_ppm=int(numbers["rate_ppm"]),
-        corrupt_ppb=int(numbers["corrupt_ppb"]),
+        blackhole=effects.blackhole,
+        loss_ppb=0 if ev_losses else effects.loss_ppb,
+        burst_loss_ppb=0 if ev_losses else effects.burst_loss_ppb,
+        burst_packets=effects.burst_packets,
+        rate_ppm=effects.rate_ppm,
+        corrupt_ppb=effects.corrupt_ppb,
         ev_losses=ev_losses,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class FaultSpan:
-    """A fault acted from `start_ns` to `end_ns` of the monotonic clock."""
+    """A fault was active from `start_ns` to `end_ns` of the monotonic clock."""
 
     fault: Fault
     start_ns: int
@@ -234,7 +234,7 @@ class FaultSpan:
 
 @dataclass(slots=True)
 class _Play:
-    """A fault of the schedule: its number in the bed, its end by the clock, and since when it acts."""
+    """A fault of the schedule: its number in the test bed, its end by the clock, and the start of its activity."""
 
     fault: Fault
     number: int
@@ -252,7 +252,7 @@ class FaultPlayer:
         faults: With their times, which count from `start`.
 
     Raises:
-        FaultError: a test bed cannot do one of them.
+        FaultError: a test bed does not support one of them.
     """
 
     def __init__(self, bed: TestBed, faults: Iterable[Fault]) -> None:
@@ -261,17 +261,17 @@ class FaultPlayer:
             check_bed_fault(bed.fabric, fault)
         self._bed_faults = BedFaults(bed)
         self._plays: list[_Play] = []
-        self._due: list[tuple[int, int]] = []  # when the play with this index changes next
+        self._due: list[tuple[int, int]] = []  # time of the next change of the play with this index
         self._spans: list[FaultSpan] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="openmrc-testbed-faults", daemon=True)
         self._error: Exception | None = None
 
     def start(self, start_ns: int | None = None) -> None:
-        """Begin; the faults' times count from `start_ns` of the monotonic clock, now by default.
+        """Begins; the faults' times count from `start_ns` of the monotonic clock, now by default.
 
         Raises:
-            TestBedError: the bed has no data plane and one of the faults needs it.
+            TestBedError: one of the faults requires a data plane, and the test bed has none.
         """
         zero = time.monotonic_ns() if start_ns is None else start_ns
         try:
@@ -286,15 +286,15 @@ class FaultPlayer:
         self._thread.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until nothing more is to begin or to end; False: not within the time."""
+        """Waits until no beginning or end is left; False: not within the time."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def stop(self) -> tuple[FaultSpan, ...]:
-        """End the faults of the schedule, and say when each of them acted.
+        """Ends the faults of the schedule, and returns the spans of their activity.
 
         Raises:
-            TestBedError: the system refused something meanwhile.
+            TestBedError: the system refused an operation meanwhile.
         """
         self._stopped.set()
         if self._thread.ident is not None:
@@ -315,7 +315,7 @@ class FaultPlayer:
             self._error = error
 
     def _change(self, when_ns: int, index: int) -> None:
-        """A fault begins, ends, or with a period changes from acting to pausing; as in the native fabric."""
+        """Begins, ends, or for a periodic fault toggles it; as in the native fabric."""
         play = self._plays[index]
         if play.end_ns is not None and when_ns >= play.end_ns:
             self._bed_faults.remove(play.number)

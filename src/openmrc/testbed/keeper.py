@@ -1,4 +1,4 @@
-"""The process that holds a rootless test bed's namespaces: prepares a private folder of namespaces, then sleeps."""
+"""The process that holds a rootless test bed's namespaces: creates a private folder of namespaces, then sleeps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from openmrc.testbed import namespaces
 
 
 def keep() -> None:
-    """Prepare, say "ready" and become `sleep`, which needs next to no memory."""
+    """Prepares, prints "ready" and becomes `sleep`, which needs hardly any memory."""
     try:
         namespaces.replug_folder()
     except OSError as error:

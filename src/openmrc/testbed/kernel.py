@@ -1,4 +1,4 @@
-"""A layout made by the kernel: namespaces, cables, rates, addresses, neighbours, static routes."""
+"""Creation of a layout in the kernel: namespaces, cables, rates, addresses, neighbours, static routes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from openmrc.testbed import messages, namespaces
 from openmrc.testbed.dataplane import DataPlane, PortSettings
 from openmrc.testbed.errors import TestBedError
 from openmrc.testbed.layout import MANAGEMENT, Interface, Layout
-from openmrc.testbed.netlink import SRV6_HINT, Message, Netlink
+from openmrc.testbed.netlink_batches import SRV6_HINT, Message, Netlink
 from openmrc.testbed.routes import routes, rules
 
 __all__ = ["HOST_MTU", "SWITCH_MTU", "Progress", "build", "check_rates", "configuration", "remove"]
 
 HOST_MTU = 9000
-SWITCH_MTU = 9216  # what a host sends fits in an outer IPv6 header too
+SWITCH_MTU = 9216  # hosts' packets fit, with an outer IPv6 header
 _FRAME_BYTES = SWITCH_MTU + 14
-_BURST_S = 200e-6  # a machine with few cores comes back to a link this late now and then
+_BURST_S = 200e-6  # a machine with few cores occasionally serves a link this late
 _RATE_BPS_MAX = 8 * (2**32 - 1)  # tbf's 32-bit field of bytes a second
 _OFFLOAD_SEGMENTS_MAX = 64  # Linux's own limit for UDP
 _LOOPBACK_INDEX = 1
 _MANAGEMENT_INDEX = 2
 _BRIDGE = "bridge0"
-_OWN_USID = "usid0"  # a bridge without ports: on a cable's interface, the uSID would go when that is set down
+_OWN_USID = "usid0"  # a bridge without ports; on a cable's interface the uSID would vanish when that is set down
 
 Progress = Callable[[str, int, int], None]
 
@@ -51,28 +51,28 @@ _HOST = {"net/ipv4/tcp_rmem": "4096 131072 16777216", "net/ipv4/tcp_wmem": "4096
 
 
 def check_rates(layout: Layout) -> None:
-    """Make sure that the links can be shaped.
+    """Checks that the links can be shaped.
 
     Raises:
-        ConfigError: a rate above what tbf can count.
+        ConfigError: a rate beyond tbf's range.
     """
     for port in layout.fabric.ports.values():
         if port.rate_bps > _RATE_BPS_MAX:
             hint = "a copy of the file with lower rates; openmrc sim takes any rate"
-            raise ConfigError("rate", f"{port.rate_bps} bit/s", "at most 34 Gbit/s in a test bed", hint=hint)
+            raise ConfigError("rate", f"{port.rate_bps} b/s", "at most 34 Gb/s in a test bed", hint=hint)
 
 
 def build(layout: Layout, plane: DataPlane | None, progress: Progress, *, offload: bool = False) -> None:
-    """Make everything; nothing of it may be there yet. What was made stays when it fails: see `remove`.
+    """Creates everything; nothing of it may exist yet. After a failure the created part stays: see `remove`.
 
     Args:
-        layout: What is to be made.
-        plane: The data plane that every interface becomes a port of; None: plain queues, which drop what is too much.
-        progress: Called with what is being made, how many of these are, and how many there will be.
-        offload: Bursts of packets that a sender segments cross links whole, their checksums not computed.
+        layout: The layout to create.
+        plane: The data plane of which every interface becomes a port; None: plain queues with tail drop.
+        progress: Called with the current item, the number of finished ones, and their total.
+        offload: Bursts left for segmentation cross links unsegmented, without checksums.
 
     Raises:
-        TestBedError: the system refused something.
+        TestBedError: the system refused an operation.
     """
     names = layout.namespaces()
     switches = {layout.namespace(node) for node in layout.nodes() if node.kind != "host"}
@@ -99,15 +99,15 @@ def build(layout: Layout, plane: DataPlane | None, progress: Progress, *, offloa
 
 
 def remove(names: list[str]) -> None:
-    """Remove these namespaces, with all that is in them; those that are not there are fine."""
+    """Removes these namespaces, with their contents; missing ones are ignored."""
     for name in names:
         namespaces.remove(name)
 
 
 def configuration(layout: Layout, node: Node, *, again: bool = False) -> list[Message]:
-    """All that a node's interfaces need once they are there.
+    """Complete configuration of a node's existing interfaces.
 
-    `again`: only what the kernel forgets of an interface that is set down.
+    `again`: only the part that the kernel removes from an interface that is set down.
     """
     interfaces = layout.interfaces(node)
     changes = [messages.link_up(_LOOPBACK_INDEX)]
@@ -168,7 +168,7 @@ def _make_links(layout: Layout, progress: Progress, segments_max: int) -> None:
 
 
 def _make_management(layout: Layout) -> None:
-    """One bridge, which every host hangs on."""
+    """Creates one bridge, to which every host is attached."""
     with Netlink(layout.management_namespace) as link:
         link.change([messages.bridge(_MANAGEMENT_INDEX, _BRIDGE), messages.link_up(_MANAGEMENT_INDEX)])
         ports = []
@@ -189,7 +189,7 @@ def _opened(stack: contextlib.ExitStack, name: str) -> int:
 
 
 def _set_sysctls(*, switch: bool) -> None:
-    """Settings of the namespace that this thread is in; interfaces made later inherit them."""
+    """Settings of this thread's current namespace; interfaces created later inherit them."""
     values: dict[str, int | str] = {
         name.format(which): value for name, value in _EVERYWHERE.items() for which in ("all", "default")
     }

@@ -1,8 +1,8 @@
-"""What a test bed consists of: namespaces, interfaces, addresses, routes. Arithmetic alone, no kernel.
+"""Layout of a test bed: namespaces, interfaces, addresses, routes. Arithmetic alone, without the kernel.
 
 Every node of the fabric is a network namespace, every cable a veth pair. All routes are static and all neighbours
-permanent, so nothing has to be resolved over a link that may be broken on purpose. IPv4 routes go by the IPv6
-neighbours (RFC 5549), so switches have no IPv4 address.
+permanent, so no address resolution crosses a deliberately broken link. IPv4 routes use the IPv6 neighbours (RFC 5549),
+so switches have no IPv4 address.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Address = IPv4Interface | IPv6Interface
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """One end of a cable. `kind` is that of the port it sends from; `number`, from 1, is unique in the bed.
+    """One end of a cable. `kind` is that of its port; `number`, from 1, is unique in the test bed.
 
     `peer` is the port at the other end of the cable.
     """
@@ -63,13 +63,13 @@ class Interface:
 
     @property
     def link_local(self) -> IPv6Address:
-        """Which the routes of the other end go by; as in the switches' configuration."""
+        """Next-hop address for the routes of the other end; as in the switches' configuration."""
         return IPv6Address(LOWER_END if self.kind in ("nic_up", "t0_up", "t1_up") else UPPER_END)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A fabric as namespaces and interfaces; `name` is that of the bed and begins all names of its namespaces."""
+    """A fabric as namespaces and interfaces; `name` is that of the test bed and the prefix of all its namespaces."""
 
     fabric: Fabric
     name: str
@@ -80,7 +80,7 @@ class Layout:
         """The layout of a fabric.
 
         Raises:
-            ConfigError: a name that cannot begin names of namespaces, a fabric too large for the addresses, or an
+            ConfigError: a name that is invalid as a prefix of namespaces, a fabric too large for the addresses, or an
                 interface name that is too long for the kernel.
         """
         if not _BED_NAME.fullmatch(name):
@@ -89,9 +89,7 @@ class Layout:
             if value > _PORTS_MAX:
                 raise ConfigError(field, value, f"at most {_PORTS_MAX} in a test bed", hint="simulate it: openmrc sim")
         if fabric.unlike:
-            raise ConfigError(
-                "planes", "settings for each plane", "planes that are alike in a test bed", hint="planes: 4"
-            )
+            raise ConfigError("planes", "settings for each plane", "equal planes in a test bed", hint="planes: 4")
         layout = cls(fabric, name, PathPlan.of(fabric, fabric.addresses))
         longest = max((interface.name for interface in layout.all_interfaces()), key=len)
         if len(longest) > NAME_CHARACTERS_MAX:
@@ -140,7 +138,7 @@ class Layout:
         return self._interfaces[node]
 
     def nic_paths(self, host: Node) -> NicPaths:
-        """What the only NIC of a host is told: its ports with their interfaces and speed, and the paths."""
+        """The path file of the only NIC of a host: its ports with their interfaces and rates, and the paths."""
         names = [interface.name for interface in self.interfaces(host)]
         fabric = self.fabric
         return nic_paths(self.paths, host.index, names, rate_bps=fabric.rate_bps, base_rtt_us=fabric.base_rtt_us)
@@ -162,12 +160,12 @@ class Layout:
         return self._by_port[interface.peer]
 
     def nic(self, interface: Interface) -> int:
-        """The NIC, counted through the fabric, that this host's interface is a port of."""
+        """The NIC of this host's interface, counted through the fabric."""
         own = interface.port // self.fabric.planes
         return interface.node.index * self.fabric.nics_per_host + own
 
     def addresses(self, interface: Interface) -> tuple[Address, ...]:
-        """All but link-local: the NIC port's own address, the one that uSID lists end in, and the IPv4 one."""
+        """All but link-local: the NIC port's own address, the last one of uSID lists, and the IPv4 one."""
         if interface.kind != "nic_up":
             return ()
         nic, plane = self.nic(interface), interface.plane

@@ -1,4 +1,4 @@
-"""The rtnetlink messages that make a test bed, one function per thing."""
+"""The rtnetlink messages that create a test bed, one function per object."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from pyroute2.netlink.rtnl.tcmsg import sched_tbf, tcmsg
 
+from openmrc.linux.netlink import attribute, attributes
 from openmrc.testbed.layout import Address, Interface
-from openmrc.testbed.netlink import ADD, REPLACE, Message, Netlink, attributes
+from openmrc.testbed.netlink_batches import ADD, REPLACE, Message, Netlink
 from openmrc.testbed.routes import Route, Rule
 
 __all__ = [
@@ -43,8 +44,8 @@ __all__ = [
     "veth",
 ]
 
-OWN_USID_INDEX = 3  # the interface that a switch's own uSID hangs on
-_FIRST_INDEX = 10  # interfaces get their number plus this as index, so that nothing has to be looked up
+OWN_USID_INDEX = 3  # the interface with a switch's own uSID
+_FIRST_INDEX = 10  # interface index: number plus this, so that no lookup is needed
 _IFF_UP = 1
 _IFA_F_NODAD_PERMANENT = 0x02 | 0x80
 _NUD_PERMANENT = 0x80
@@ -61,14 +62,14 @@ _ETHERNET_HEADER_BYTES = 14
 
 
 class _Route(rtmsg):  # type: ignore[misc]
-    """A route whose encapsulation comes as bytes: pyroute2 knows no flavors of seg6local."""
+    """A route with its encapsulation as bytes, since pyroute2 does not support flavors of seg6local."""
 
     __slots__ = ()
     nla_map = tuple((name, "cdata" if name == "RTA_ENCAP" else kind) for name, kind in rtmsg.nla_map)
 
 
 def index_of(interface: Interface) -> int:
-    """The interface index that the interface has in its namespace."""
+    """Index of the interface in its namespace."""
     return _FIRST_INDEX + interface.number
 
 
@@ -78,28 +79,24 @@ def _filled(message: Any, **fields: Any) -> Any:
     return message
 
 
-def _attribute(kind: int, data: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(data), kind) + data + bytes(-len(data) % 4)
-
-
 def _end_next_csid() -> bytes:
     """Seg6local: End, with next-csid for a 32-bit block and 16-bit uSIDs."""
     next_csid = 1 << 4  # SEG6_LOCAL_FLV_OP_NEXT_CSID
     flavors = b"".join(
         (
-            _attribute(1, struct.pack("=I", next_csid)),
-            _attribute(2, struct.pack("=B", 32)),
-            _attribute(3, struct.pack("=B", 16)),
+            attribute(1, struct.pack("=I", next_csid)),
+            attribute(2, struct.pack("=B", 32)),
+            attribute(3, struct.pack("=B", 16)),
         )
     )
-    return _attribute(1, struct.pack("=I", 1)) + _attribute(_SEG6_LOCAL_FLAVORS | _NESTED, flavors)
+    return attribute(1, struct.pack("=I", 1)) + attribute(_SEG6_LOCAL_FLAVORS | _NESTED, flavors)
 
 
 def veth(lower: Interface, upper: Interface, upper_namespace: int, mtus: tuple[int, int], segments_max: int) -> Message:
-    """Both ends of a cable, made in their namespaces; `upper_namespace` is an open file of the other one.
+    """Creates both ends of a cable in their namespaces; `upper_namespace` is an open file of the other one.
 
-    `segments_max`: so many packets of a burst may cross it as one. With 1 senders cut into packets themselves, and the
-    fabric sees what a wire would.
+    `segments_max`: number of packets of a burst that may cross it as one. With 1 senders segment packets themselves,
+    and the fabric sees the packets of a real wire.
     """
     peer = {
         "index": index_of(upper),
@@ -110,7 +107,7 @@ def veth(lower: Interface, upper: Interface, upper_namespace: int, mtus: tuple[i
 
 
 def management_veth(index: int, name: str, peer_index: int, peer_name: str, peer_namespace: int) -> Message:
-    """The cable of a host to the bridge of the management network, whose namespace is an open file."""
+    """Creates the cable of a host to the bridge of the management network, whose namespace is an open file."""
     peer = {"index": peer_index, "attrs": [["IFLA_IFNAME", peer_name], ["IFLA_NET_NS_FD", peer_namespace]]}
     return _veth(index, [["IFLA_IFNAME", name]], peer, f"link {name}")
 
@@ -138,16 +135,16 @@ def bridge(index: int, name: str) -> Message:
 
 
 def link_up(index: int, master: int | None = None) -> Message:
-    """An interface set up, and made a port of a bridge."""
+    """Sets an interface up, and makes it a port of a bridge."""
     attributes = [] if master is None else [["IFLA_MASTER", master]]
     body = _filled(ifinfmsg(), index=index, flags=_IFF_UP, change=_IFF_UP, attrs=attributes)
     return Message(RTM_NEWLINK, body, f"interface {index} up", REPLACE & ~0x500)
 
 
 def shaper(index: int, rate_bps: int, burst_bytes: int, limit_bytes: int, framing_bytes: int) -> Message:
-    """The rate of a link, by tbf: what waits beyond `limit_bytes` is dropped.
+    """Sets the rate of a link, by tbf: packets beyond a backlog of `limit_bytes` are dropped.
 
-    The kernel counts a packet with its Ethernet header; a framing that is longer is added to it.
+    The kernel counts a packet with its Ethernet header; a longer framing is added to it.
     """
     options = sched_tbf.get_parameters({"rate": rate_bps // 8, "burst": burst_bytes, "limit": limit_bytes})
     options["attrs"][0][1]["rate_overhead"] = max(framing_bytes - _ETHERNET_HEADER_BYTES, 0)
@@ -211,7 +208,7 @@ def route(value: Route, indexes: dict[str, int]) -> Message:
 
 
 def shifts(link: Netlink) -> bool:
-    """Whether a namespace has a uSID that shifts; kernels that cannot do it drop the wish silently."""
+    """True if a namespace has a uSID that shifts; kernels without support ignore the request silently."""
     for data in link.dump(RTM_GETROUTE, _filled(rtmsg(), family=socket.AF_INET6)):
         fields = attributes(data, _ROUTE_HEADERS_BYTES)
         if _SEG6_LOCAL_FLAVORS in attributes(fields.get(_RTA_ENCAP, b""), 0):

@@ -1,4 +1,4 @@
-"""Named network namespaces, as `ip netns` keeps them: made, entered, removed. System calls, no child processes."""
+"""Named network namespaces, as managed by `ip netns`: created, entered, removed. System calls, no child processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _mount(source: str, target: Path, kind: str, flags: int) -> None:
 
 @contextlib.contextmanager
 def _kept() -> Iterator[None]:
-    """This thread's namespace is the same afterwards."""
+    """Restores this thread's namespace at the end."""
     descriptor = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield
@@ -48,7 +48,7 @@ def _kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def inside(name: str) -> Iterator[None]:
-    """This thread is in the namespace for the duration; sockets made there stay there.
+    """Moves this thread into the namespace for the duration; sockets created there stay there.
 
     Raises:
         TestBedError: there is no such namespace, or it may not be entered.
@@ -68,15 +68,15 @@ def inside(name: str) -> Iterator[None]:
 
 
 def exists(name: str) -> bool:
-    """Whether a namespace of this name is there."""
+    """True if a namespace of this name exists."""
     return (FOLDER / name).exists()
 
 
 def create(name: str) -> None:
-    """Make a namespace, as `ip netns add` does.
+    """Creates a namespace, like `ip netns add`.
 
     Raises:
-        TestBedError: it exists, or this process may not.
+        TestBedError: it exists, or this process lacks the privilege.
     """
     try:
         _prepare_folder()
@@ -95,7 +95,7 @@ def create(name: str) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove a namespace, with what is in it; nothing happens where there is none."""
+    """Removes a namespace, with its contents; no effect if there is none."""
     with contextlib.suppress(OSError):
         _call("umount2", os.fsencode(FOLDER / name), _MNT_DETACH)
     with contextlib.suppress(FileNotFoundError):
@@ -103,7 +103,7 @@ def remove(name: str) -> None:
 
 
 def processes(names: Iterable[str]) -> list[int]:
-    """Processes that run in one of these namespaces."""
+    """Processes in these namespaces."""
     inodes = set()
     for name in names:
         with contextlib.suppress(OSError):
@@ -118,7 +118,7 @@ def processes(names: Iterable[str]) -> list[int]:
 
 
 def _prepare_folder() -> None:
-    """Mounts in the folder must reach processes that are started elsewhere later: it has to be a shared mount."""
+    """Makes the folder a shared mount, so that mounts in it reach processes that are started elsewhere later."""
     FOLDER.mkdir(mode=0o755, exist_ok=True)
     try:
         _mount("", FOLDER, "none", _MS_SHARED | _MS_REC)
@@ -128,10 +128,10 @@ def _prepare_folder() -> None:
 
 
 def replug_folder() -> None:
-    """Give this process's mount namespace a private, empty folder of namespaces.
+    """Gives this process's mount namespace a private, empty folder of namespaces.
 
-    Where the system has none yet, an ordinary user cannot make one in /run: a copy of /run, whose entries are those of
-    the system, takes its place.
+    If the system has no such folder yet, an ordinary user cannot create one in /run: a copy of /run, whose entries are
+    those of the system, replaces it.
 
     Raises:
         OSError: the system refused.

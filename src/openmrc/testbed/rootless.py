@@ -1,7 +1,7 @@
 """A test bed without root: all of it in a user namespace, held by a keeper process.
 
-In that namespace its maker is root, over that namespace alone. Its network namespaces are in a folder that nobody else
-sees; commands enter through `nsenter`. Programs for eBPF cannot be loaded there.
+In that namespace its creator is root, for that namespace alone. Its network namespaces are in a private folder;
+commands enter through `nsenter`. eBPF programs cannot be loaded there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from openmrc.variables import KEEPER
 
 __all__ = ["KEEPER_VARIABLE", "end_keeper", "entry", "inside", "members", "needed", "prefix", "start_keeper"]
 
-KEEPER_VARIABLE = KEEPER  # tells `up` inside which process keeps the bed, and why: PID:WHY
+KEEPER_VARIABLE = KEEPER  # for `up`: the process that keeps the test bed, and the reason, as PID:WHY
 _READY = "ready"
 _CAPABILITIES = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 _REASONS = (
@@ -30,7 +30,7 @@ _REASONS = (
 
 
 def needed() -> str | None:
-    """Why this process cannot make namespaces without a user namespace of its own; None: it can."""
+    """Reason why this process needs a user namespace of its own for namespaces; None: it does not."""
     if os.geteuid() != 0:
         return "you are not root"
     effective = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff"))
@@ -42,10 +42,10 @@ def needed() -> str | None:
 
 
 def start_keeper() -> int:
-    """Start the process that holds the namespaces; its number.
+    """Starts the process that holds the namespaces; returns its number.
 
     Raises:
-        TestBedError: this system lets ordinary users have no user namespaces.
+        TestBedError: this system denies user namespaces to ordinary users.
     """
     command = [
         "unshare",
@@ -64,7 +64,7 @@ def start_keeper() -> int:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # Ctrl-C of the command that made it is not meant for it
+            start_new_session=True,  # Ctrl-C of the creating command must not reach it
         )
     except FileNotFoundError:
         raise TestBedError("the `unshare` command is missing", "apt install util-linux, or run it as root") from None
@@ -84,7 +84,7 @@ def start_keeper() -> int:
 
 
 def end_keeper(keeper: int) -> None:
-    """End a keeper that this process has started, and with it all that it held."""
+    """Ends a keeper that this process has started, and thereby everything it held."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(keeper, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
@@ -92,25 +92,25 @@ def end_keeper(keeper: int) -> None:
 
 
 def prefix(found: State) -> tuple[str, ...]:
-    """Words before a command that bring it into the bed's user namespace; none where it is not needed."""
+    """Command prefix that enters the test bed's user namespace; empty if that is not needed."""
     if found.keeper is None or inside(found):
         return ()
     return entry(found.keeper)
 
 
 def entry(keeper: int) -> tuple[str, ...]:
-    """Words before a command that bring it into a keeper's namespaces, in the folder that this process is in."""
+    """Command prefix that enters a keeper's namespaces, in this process's current folder."""
     enter = ("nsenter", "--target", str(keeper), "--user", "--net", "--mount", "--preserve-credentials")
     return (*enter, "env", "-C", str(Path.cwd()))  # a mount namespace is entered at its root
 
 
 def inside(found: State) -> bool:
-    """Whether this process is where the bed's namespaces are to be found."""
+    """True if this process is in the namespace with the test bed's namespaces."""
     return found.keeper is None or _link("self", "mnt") == _link(str(found.keeper), "mnt")
 
 
 def members(keeper: int) -> list[int]:
-    """All processes in the keeper's user namespace, itself among them."""
+    """All processes in the keeper's user namespace, including itself."""
     wanted = _link(str(keeper), "user")
     if wanted is None:
         return []

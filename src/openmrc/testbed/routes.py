@@ -1,6 +1,6 @@
-"""The static routes of every node of a test bed, and nothing else ever changes them.
+"""The static routes of every node of a test bed; nothing else changes them.
 
-Three kinds of destination, each routed by itself: uSID lists (every switch knows its own uSID and those of its
+Three kinds of destination, each routed independently: uSID lists (every switch knows its own uSID and those of its
 neighbours), the NIC ports' own IPv6 addresses, and their IPv4 addresses (both with ECMP over the uplinks).
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Literal
 
-from openmrc.fabric.blocks import BLOCK_BITS, FIELD_BITS
+from openmrc.fabric.address_blocks import BLOCK_BITS, FIELD_BITS
 from openmrc.fabric.cabling import Node
 from openmrc.srv6.configs.derive import switch_config
 from openmrc.srv6.paths import pack
@@ -28,7 +28,7 @@ Network = IPv4Network | IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """Out of this interface, to the neighbour with this link-local address."""
+    """Next hop: an interface, and the neighbour's link-local address."""
 
     interface: str
     via: IPv6Address
@@ -36,10 +36,10 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where packets to `prefix` go. Several hops: one of them by a hash of addresses, ports and flow label.
+    """Route of packets to `prefix`. Several hops: one of them by a hash of addresses, ports and flow label.
 
-    `end`: a uSID of this very node, which shifts the list (seg6local End with next-csid). `source`: what the node's own
-    packets come from unless their socket says otherwise.
+    `end`: a uSID of this node, which shifts the list (seg6local End with next-csid). `source`: default source of the
+    node's own packets.
     """
 
     prefix: Network
@@ -65,7 +65,7 @@ def routes(layout: Layout, node: Node) -> tuple[Route, ...]:
 
 
 def rules(layout: Layout, node: Node) -> tuple[Rule, ...]:
-    """What keeps packets of one NIC on that NIC, where a host has several; otherwise nothing is needed."""
+    """Rules that keep packets of one NIC on that NIC, if a host has several; otherwise none."""
     if node.kind != "host" or layout.fabric.nics_per_host == 1:
         return ()
     return tuple(
@@ -106,7 +106,7 @@ def _host_routes(layout: Layout, host: Node) -> Iterator[Route]:
 
 
 def _switch_routes(layout: Layout, switch: Node) -> Iterator[Route]:
-    """Those of the switch's configuration, as `openmrc plan --out` writes it, and IPv4 beside IPv6."""
+    """Routes of the switch's configuration, as written by `openmrc plan --out`, and IPv4 beside IPv6."""
     config = switch_config(layout.paths, switch)
     names = {interface.port: interface.name for interface in layout.interfaces(switch)}
     yield Route(IPv6Network(config.locator), kind="end")

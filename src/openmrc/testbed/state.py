@@ -1,4 +1,4 @@
-"""Which test beds there are: one file for each, written before its first namespace is made, removed after its last.
+"""Registry of test beds: one file for each, written before its first namespace is created, removed after its last.
 
 `/run/openmrc/testbed/NAME.json` for root, else below $XDG_RUNTIME_DIR, else in a folder of the user's own in /tmp.
 """
@@ -30,12 +30,12 @@ def _boot_id() -> str:
 
 @dataclass(frozen=True)
 class State:
-    """What is known about a test bed.
+    """Stored state of a test bed.
 
-    `phase` is "starting" until everything is made. `pid` with `pid_start` names the process that makes it; `keeper`
-    with `keeper_start` the one that holds the namespaces of a rootless bed, and `rootless_why` says why it is one.
-    `data_plane` is what opens it again, None where there is none; `data_plane_missing` says why not. `offload`: bursts
-    cross links whole. `made_s`: Unix time.
+    `phase` is "starting" until everything is created. `pid` with `pid_start` identifies the creating process; `keeper`
+    with `keeper_start` the one that holds the namespaces of a rootless test bed, and `rootless_why` is the reason for
+    that. `data_plane` is the state for opening it again, None without a data plane; `data_plane_missing` is the reason.
+    `offload`: bursts cross links unsegmented. `made_s`: Unix time.
     """
 
     name: str
@@ -54,31 +54,31 @@ class State:
     boot_id: str = field(default_factory=_boot_id)
 
     def load_fabric(self) -> Fabric:
-        """The fabric that the bed was made from."""
+        """The fabric of the test bed."""
         return _fabrics().validate_python(self.fabric)
 
     @property
     def maker_alive(self) -> bool:
-        """Whether the process that makes it is still there."""
+        """True if the creating process still exists."""
         return started(self.pid) == self.pid_start
 
     @property
     def keeper_alive(self) -> bool:
-        """Whether a rootless bed's keeper is still there; True for others."""
+        """True if a rootless test bed's keeper still exists, and for all others."""
         return self.keeper is None or started(self.keeper) == self.keeper_start
 
     def with_keeper(self, keeper: int, why: str) -> State:
-        """The same, held by this process."""
+        """The same state, held by this process."""
         return replace(self, keeper=keeper, keeper_start=started(keeper), rootless_why=why)
 
 
 def new_state(name: str, fabric: Fabric, namespaces: list[str]) -> State:
-    """The state of a bed that this process is about to make."""
+    """The state of a test bed that this process is about to create."""
     return State(name, _fabrics().dump_python(fabric, mode="json"), namespaces, pid_start=started(os.getpid()))
 
 
 def folder() -> Path:
-    """Where this user's test beds are written down.
+    """Folder of this user's test beds.
 
     Raises:
         TestBedError: the folder is not this user's own.
@@ -92,15 +92,15 @@ def folder() -> Path:
     own = Path(tempfile.gettempdir()) / f"openmrc-{user}"
     own.mkdir(mode=0o700, exist_ok=True)
     if own.is_symlink() or own.stat().st_uid != os.geteuid():
-        raise TestBedError(f"{own} belongs to somebody else", "set XDG_RUNTIME_DIR to a folder of your own")
+        raise TestBedError(f"{own} belongs to another user", "set XDG_RUNTIME_DIR to a folder that belongs to you")
     return own / "testbed"
 
 
 def save(state: State, *, new: bool = False) -> None:
-    """Write a bed down; `new` claims its name.
+    """Stores a test bed's state; `new` claims its name.
 
     Raises:
-        FileExistsError: `new`, and there is one of that name.
+        FileExistsError: `new`, and the name is taken.
         TestBedError: the folder cannot be written.
     """
     try:
@@ -121,7 +121,7 @@ def save(state: State, *, new: bool = False) -> None:
 
 
 def load(name: str) -> State | None:
-    """What is known about a bed; None where there is none, or where it ended with the machine."""
+    """Stored state of a test bed; None if there is none, or if it ended with the machine."""
     try:
         state = State(**json.loads((folder() / f"{name}.json").read_text()))
     except FileNotFoundError:
@@ -136,20 +136,20 @@ def load(name: str) -> State | None:
 
 
 def names() -> list[str]:
-    """All beds of this user."""
+    """Names of all test beds of this user."""
     if not folder().is_dir():
         return []
     return sorted(path.stem for path in folder().glob("*.json") if load(path.stem) is not None)
 
 
 def forget(name: str) -> None:
-    """Remove what is written about a bed, its faults too."""
+    """Removes the stored state of a test bed, with its faults."""
     for suffix in (".faults", ".json"):
         (folder() / f"{name}{suffix}").unlink(missing_ok=True)
 
 
 def started(pid: int) -> int:
-    """When a process was started, in ticks since boot, which with its number names it; -1: it is gone."""
+    """Start time of a process, in ticks since boot, which together with its number identifies it; -1: it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

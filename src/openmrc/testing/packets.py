@@ -1,4 +1,4 @@
-"""Whole datagrams and IP packets around the headers that the wire codec writes, and files of them."""
+"""Whole datagrams and IP packets around the headers of the wire codec, and files of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SNAP_BYTES = 0x40000
 
 @dataclass(frozen=True, slots=True)
 class IpFlow:
-    """Where a datagram comes from and goes to.
+    """Source and destination of a datagram.
 
     Args:
         source: IPv4 or IPv6 address of the sender.
@@ -128,10 +128,10 @@ def read_pcap(path: Path) -> list[bytes]:
 
 
 def icrc_of_ip_packet(packet: bytes) -> int:
-    """ICRC that the IP packet of a RoCEv2 datagram should end with, from the packet as it is.
+    """Expected ICRC of the IP packet of a RoCEv2 datagram, computed from the packet itself.
 
-    Written from the rules and on zlib's CRC, so that it checks the engine and not itself. The packet's last four bytes
-    are taken to be the ICRC, least significant byte first.
+    Written from the rules with zlib's CRC, independently of the engine that it checks. The packet's last four bytes
+    count as the ICRC, least significant byte first.
     """
     masked = bytearray(packet[:-4])
     if packet[0] >> 4 == 4:

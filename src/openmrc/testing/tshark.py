@@ -1,4 +1,4 @@
-"""What tshark makes of captured packets: an independent reader of our bytes."""
+"""Dissection of captured packets by tshark, a decoder independent of openmrc."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 __all__ = ["COMPLAINTS", "capture", "dissect", "tshark_path"]
 
-# Any of these means that tshark found fault with a packet.
+# Fields by which tshark marks a packet as faulty.
 COMPLAINTS = ("_ws.malformed", "_ws.expert.message", "_ws.short", "_ws.unreassembled")
 _TIMEOUT_S = 60
 _CAPTURE_START_S = 15
@@ -19,14 +19,14 @@ _CAPTURE_DRAIN_S = 0.5  # packets reach the file through the kernel's buffer
 
 
 def tshark_path() -> str | None:
-    """Where tshark is, or None."""
+    """Path of tshark, or None."""
     return shutil.which("tshark")
 
 
 def dissect(pcap: Path, fields: Sequence[str]) -> list[dict[str, str]]:
-    """Values of the named fields for every packet of a capture file, "" where a packet lacks one.
+    """Values of the named fields for every packet of a capture file, "" if a packet lacks one.
 
-    Key "complaints" holds all that tshark marks as malformed or suspicious; "" means nothing.
+    Key "complaints" holds everything that tshark marks as malformed or suspicious; "" means none.
 
     Args:
         pcap: Capture file.
@@ -51,17 +51,17 @@ def dissect(pcap: Path, fields: Sequence[str]) -> list[dict[str, str]]:
 
 @contextmanager
 def capture(interface: str, pcap: Path, port: int, snap_bytes: int = 0) -> Iterator[None]:
-    """Writes the UDP packets to or from a port, as seen on an interface while the block runs, to a file.
+    """Writes the UDP packets to or from a port on an interface to a file for the duration of the block.
 
     Args:
         interface: Name of the interface, "lo" for loopback.
         pcap: File to write.
         port: UDP port.
-        snap_bytes: Keep this much of each packet; 0 keeps all.
+        snap_bytes: Captured bytes of each packet; 0: all.
 
     Raises:
         FileNotFoundError: tshark is not installed.
-        RuntimeError: tshark ended or did not start capturing; the message is its own. Usually privileges are missing.
+        RuntimeError: tshark ended or did not start capturing, with its message. Usually privileges are missing.
     """
     log = pcap.with_suffix(".log")
     command = ["tshark", "-n", "-q", "-i", interface, "-f", f"udp port {port}", "-s", str(snap_bytes)]
@@ -70,7 +70,7 @@ def capture(interface: str, pcap: Path, port: int, snap_bytes: int = 0) -> Itera
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
     try:
         deadline = time.monotonic() + _CAPTURE_START_S
-        # The header of the file appears when packets are being captured, not before.
+        # The header of the file appears once packets are captured, not before.
         while not (pcap.exists() and pcap.stat().st_size > 0):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"tshark does not capture on {interface}: {log.read_text().strip()}")

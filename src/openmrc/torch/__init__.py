@@ -1,4 +1,4 @@
-"""Backend `mrc` of torch.distributed, for CPU tensors: importing this is enough for `init_process_group("mrc")`."""
+"""Backend `mrc` of torch.distributed, for CPU tensors: importing this package enables `init_process_group("mrc")`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOMES = {"OperationTimeoutError": "failures", "Options": "options", "ProcessGro
 
 
 def __getattr__(name: str) -> Any:
-    """Programs that import torch and never this backend should not pay for it."""
+    """Loads the backend on first use, so that programs which never use it do not pay for it."""
     if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

@@ -1,4 +1,4 @@
-"""Makes backends as torch asks for them."""
+"""Creation of backends for torch's process groups."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _default: Job | None = None
 
 
 def create_backend(what: Any, options: Options | None) -> Any:
-    """Backend of a process group. The default one connects its ranks; the others are groups among them.
+    """Backend of a process group. The default group connects its ranks; the others are groups among them.
 
-    A group of this backend beside a default one of another connects its own ranks.
+    A group of this backend beside a default one of another backend connects its own ranks.
 
     Args:
         what: Torch's description: store, rank, size, timeout, name, and ranks of the default group if this is another.
         options: As given to torch.
 
     Raises:
-        ConfigError: options of another backend, or an environment that names ports that cannot be.
+        ConfigError: options of another backend, or an environment with invalid ports.
         NativeBuildError: the native part is not compiled yet, and cannot be.
         OpenmrcError, TimeoutError: the ranks could not be connected.
     """
     global _default  # noqa: PLW0603  # torch has one default group too
     if options is not None and not isinstance(options, Options):
         raise RefusedError("pg_options", type(options).__name__, "openmrc.torch.Options, or None")
-    native.load()  # before other ranks are made to wait for this one
+    native.load()  # before other ranks have to wait for this one
     is_default = not what.global_ranks_in_group
     ranks = list(what.global_ranks_in_group) or list(range(what.group_size))
     timeout_s = what.timeout.total_seconds()

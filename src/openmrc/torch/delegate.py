@@ -20,7 +20,7 @@ from openmrc.torch.options import Options
 from openmrc.torch.ordering import share_memory
 from openmrc.torch.reductions import reduction
 from openmrc.torch.sparse import SparseSum
-from openmrc.torch.tensors import Tensor, beside, dense, elements, one, raw, restore, spread
+from openmrc.torch.tensors import Tensor, dense, elements, joined_bytes, one, raw, restore, split_bytes
 
 __all__ = ["Delegate"]
 
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 def _entry(method: Callable[Concatenate[Delegate, _P], _T]) -> Callable[Concatenate[Delegate, _P], _T]:
-    """A method that the native backend calls: what it refuses is of torch's types, and names operation and group."""
+    """A method that the native backend calls: its exceptions are of torch's types, and name operation and group."""
 
     @wraps(method)
     def call(self: Delegate, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -52,14 +52,14 @@ def _entry(method: Callable[Concatenate[Delegate, _P], _T]) -> Callable[Concaten
 class Delegate:
     """Starts the operations of one process group; called by the native backend, which torch's dispatcher calls.
 
-    Operations are numbered as in c10d, times are in seconds, and 0 or less stands for the group's timeout. Tensors that
-    are not contiguous are copied on the way.
+    Operations are numbered as in c10d, times are in seconds, and 0 or less means the group's timeout. Tensors that are
+    not contiguous are copied.
 
     Args:
         job: Connected ranks.
         group: Members.
         store: Torch's, of this group alone.
-        timeout_s: Of operations that name none.
+        timeout_s: Default limit of operations.
         options: As given to torch.
         owns_job: The job ends with this group.
     """
@@ -74,25 +74,23 @@ class Delegate:
         self._tags: dict[int, Group] = {}
         self._coalesced: list[Operation] | None = None
         self._barriers = self._sparse = 0
-        self._sums: list[
-            Operation
-        ] = []  # of sparse tensors, which are among no group's operations in their second half
+        self._sums: list[Operation] = []  # of sparse tensors, whose second half belongs to no group's operations
 
     @property
     def name(self) -> str:
-        """Of the group, for messages."""
+        """Name of the group, for messages."""
         return self._group.name
 
     def set_timeout(self, timeout_s: float) -> None:
-        """For operations from now on that name none."""
+        """Sets the default limit of later operations."""
         self._timeout_s = timeout_s
 
     def failed(self) -> bool:
-        """Whether an operation of the job has failed."""
+        """True if an operation of the job has failed."""
         return self._job.failed
 
     def shutdown(self) -> None:
-        """Ends the group, and with the group that connected the ranks the connections."""
+        """Ends the group, and the connections if this group connected the ranks."""
         if self._owns_job:
             self._job.close()
 
@@ -105,7 +103,7 @@ class Delegate:
 
     @_entry
     def all_reduce(self, tensors: Sequence[Tensor], op: int, factor: float, timeout_s: float) -> Operation:
-        """Every rank's tensor becomes the elements of all, combined."""
+        """Combines the elements of all ranks in every rank's tensor."""
         tensor = one(tensors)
         if tensor.layout is not torch.strided:
             return self._sparse_sum(tensor, op, timeout_s)
@@ -113,12 +111,12 @@ class Delegate:
 
     @_entry
     def all_reduce_coalesced(self, tensors: Sequence[Tensor], op: int, factor: float, timeout_s: float) -> Operation:
-        """As `all_reduce`, of several tensors, each by itself."""
+        """As `all_reduce`, for several tensors, each by itself."""
         return self._all_reduce("all_reduce_coalesced", tensors, op, factor, timeout_s)
 
     @_entry
     def reduce(self, tensors: Sequence[Tensor], root: int, op: int, factor: float, timeout_s: float) -> Operation:
-        """All ranks' elements, combined, in the root's tensor; those of the others stay as they are."""
+        """Combines all ranks' elements in the root's tensor; the tensors of the others are unchanged."""
         tensor = one(tensors)
         how, buffer = reduction(op, factor), dense(tensor)
         steps: list[Step] = []
@@ -133,12 +131,12 @@ class Delegate:
     def reduce_scatter(
         self, outputs: Sequence[Tensor], inputs: Lists, op: int, factor: float, timeout_s: float
     ) -> Operation:
-        """Tensor r of all ranks' lists, combined, in the output of rank r. The tensors may be of different sizes."""
+        """Combines tensor r of all ranks' lists in the output of rank r. The tensors may differ in size."""
         output, pieces = one(outputs, "outputs"), list(one(inputs, "inputs"))
         self._check_count(pieces, "inputs")
         _check_same(pieces[self._rank], output, "output")
         if len({piece.numel() for piece in pieces}) == 1:
-            whole = beside(pieces).view(output.dtype)
+            whole = joined_bytes(pieces).view(output.dtype)
             return self._reduce_scatter("reduce_scatter", [(output, whole)], op, factor, timeout_s)
         how, parts = reduction(op, factor), []
         steps: list[Step] = []
@@ -153,21 +151,21 @@ class Delegate:
     def reduce_scatter_tensor(
         self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], op: int, factor: float, timeout_s: float
     ) -> Operation:
-        """Part r of all ranks' tensors, combined, in the output of rank r."""
+        """Combines part r of all ranks' tensors in the output of rank r."""
         return self._reduce_scatter("reduce_scatter_tensor", _pairs(outputs, inputs), op, factor, timeout_s)
 
     @_entry
     def reduce_scatter_tensor_coalesced(
         self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], op: int, factor: float, timeout_s: float
     ) -> Operation:
-        """As `reduce_scatter_tensor`, of several tensors, each by itself."""
+        """As `reduce_scatter_tensor`, for several tensors, each by itself."""
         return self._reduce_scatter("reduce_scatter_tensor_coalesced", _pairs(outputs, inputs), op, factor, timeout_s)
 
-    # --- moving data: bytes, whatever the elements are
+    # --- moving data: bytes, for any elements
 
     @_entry
     def broadcast(self, tensors: Sequence[Tensor], root: int, timeout_s: float) -> Operation:
-        """The root's tensor in everybody's."""
+        """Copies the root's tensor to every rank's."""
         tensor = one(tensors)
         buffer = dense(tensor)
         parts = [self._group.broadcast(raw(buffer), root, traffic_class=self._class)]
@@ -175,13 +173,13 @@ class Delegate:
 
     @_entry
     def all_gather(self, outputs: Lists, inputs: Sequence[Tensor], timeout_s: float) -> Operation:
-        """All ranks' tensors in everybody's list. They may be of different sizes."""
+        """Gathers all ranks' tensors in every rank's list. They may differ in size."""
         pieces, tensor = list(one(outputs, "outputs")), one(inputs, "inputs")
         return self._all_gather_lists("all_gather", [(pieces, tensor)], timeout_s)
 
     @_entry
     def all_gather_coalesced(self, outputs: Lists, inputs: Sequence[Tensor], timeout_s: float) -> Operation:
-        """As `all_gather`, of several tensors: list r has those of rank r."""
+        """As `all_gather`, for several tensors: list r has those of rank r."""
         self._check_count(outputs, "outputs")
         for pieces in outputs:
             if len(pieces) != len(inputs):
@@ -193,26 +191,26 @@ class Delegate:
     def all_gather_into_tensor(
         self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], timeout_s: float
     ) -> Operation:
-        """All ranks' tensors side by side, by rank."""
+        """Gathers all ranks' tensors side by side, by rank."""
         return self._all_gather("all_gather_into_tensor", outputs, inputs, timeout_s)
 
     @_entry
     def all_gather_into_tensor_coalesced(
         self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], timeout_s: float
     ) -> Operation:
-        """As `all_gather_into_tensor`, of several tensors, each by itself."""
+        """As `all_gather_into_tensor`, for several tensors, each by itself."""
         return self._all_gather("all_gather_into_tensor_coalesced", outputs, inputs, timeout_s)
 
     @_entry
     def gather(self, outputs: Lists, inputs: Sequence[Tensor], root: int, timeout_s: float) -> Operation:
-        """All ranks' tensors in the root's list."""
+        """Gathers all ranks' tensors in the root's list."""
         tensor, whole = one(inputs, "inputs"), None
         steps: list[Step] = []
         if self._rank == root:
             pieces = list(one(outputs, "outputs"))
             self._check_alike(pieces, tensor, "outputs")
             result = whole = torch.empty(sum(_bytes_of(piece) for piece in pieces), dtype=torch.uint8)
-            steps.append(lambda: spread(result, pieces))
+            steps.append(lambda: split_bytes(result, pieces))
         elif outputs:
             raise ConfigError("outputs", f"{len(outputs)} lists", f"none, except at the root, rank {root}")
         parts = [
@@ -224,12 +222,12 @@ class Delegate:
 
     @_entry
     def scatter(self, outputs: Sequence[Tensor], inputs: Lists, root: int, timeout_s: float) -> Operation:
-        """Tensor r of the root's list in rank r's."""
+        """Copies tensor r of the root's list to rank r's."""
         tensor, whole = one(outputs, "outputs"), None
         if self._rank == root:
             pieces = list(one(inputs, "inputs"))
             self._check_alike(pieces, tensor, "inputs")
-            whole = beside(pieces)
+            whole = joined_bytes(pieces)
         elif inputs:
             raise ConfigError("inputs", f"{len(inputs)} lists", f"none, except at the root, rank {root}")
         buffer = dense(tensor)
@@ -240,19 +238,19 @@ class Delegate:
 
     @_entry
     def all_to_all(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], timeout_s: float) -> Operation:
-        """Tensor p goes to rank p; what it sends comes into output p."""
+        """Sends tensor p to rank p, and receives that rank's tensor into output p."""
         self._check_count(outputs, "outputs")
         self._check_count(inputs, "inputs")
         counts, wanted = [_bytes_of(piece) for piece in inputs], [_bytes_of(piece) for piece in outputs]
-        whole, result = beside(inputs), torch.empty(sum(wanted), dtype=torch.uint8)
+        whole, result = joined_bytes(inputs), torch.empty(sum(wanted), dtype=torch.uint8)
         parts = [self._group.all_to_all(raw(result), raw(whole), wanted, counts, traffic_class=self._class)]
-        return self._operation("all_to_all", parts, [lambda: spread(result, outputs)], timeout_s)
+        return self._operation("all_to_all", parts, [lambda: split_bytes(result, outputs)], timeout_s)
 
     @_entry
     def all_to_all_single(
         self, output: Tensor, buffer: Tensor, output_splits: Sequence[int], splits: Sequence[int], timeout_s: float
     ) -> Operation:
-        """Rows for each rank, from each rank; no splits: the same number for all."""
+        """Exchanges rows with each rank; without splits the same number with all."""
         if output.dtype != buffer.dtype:
             raise ConfigError("dtype", str(buffer.dtype), f"{output.dtype}, as the output")
         result, whole = dense(output), dense(buffer)
@@ -264,14 +262,14 @@ class Delegate:
 
     @_entry
     def send(self, tensors: Sequence[Tensor], to: int, tag: int) -> Operation:
-        """To one rank, which must `recv` with the same tag."""
+        """Sends to one rank, which must `recv` with the same tag."""
         tensor = one(tensors)
         part = self._tagged(tag).send(raw(dense(tensor)), to, traffic_class=self._class)
         return self._operation("send", [part], [], 0)
 
     @_entry
     def recv(self, tensors: Sequence[Tensor], source: int | None, tag: int) -> Operation:
-        """What that rank sends next with this tag; source None: what any rank sends."""
+        """Receives that rank's next message with this tag; source None: any rank's."""
         tensor = one(tensors)
         buffer = dense(tensor)
         part = self._tagged(tag).recv(raw(buffer), source, traffic_class=self._class)
@@ -281,20 +279,21 @@ class Delegate:
 
     @_entry
     def barrier(self, timeout_s: float) -> Operation:
-        """Done when all ranks have called it, and what they called before is in place everywhere."""
+        """Done when all ranks have called it, and the results of their earlier calls are in place everywhere."""
         self._job.ordering.finish(self._group)
         parts: list[Part] = [self._group.barrier(), *(one.as_part() for one in self._sums if not one.poll())]
         return self._operation("barrier", parts, [], timeout_s)
 
     @_entry
     def monitored_barrier(self, timeout_s: float, wait_all: bool) -> None:
-        """Returns when all ranks have called it; rank 0 finds out who has not, and all raise an error that names them.
+        """Returns when all ranks have called it; rank 0 detects the missing ones, and all raise an error that names
+        them.
 
         Raises:
             ProcessGroupError: ranks did not come in time; `.rank` is the first of them.
         """
         self._barriers += 1
-        limit_s = timeout_s if timeout_s >= 0 else self._timeout_s  # 0: those who are there already
+        limit_s = timeout_s if timeout_s >= 0 else self._timeout_s  # 0: accept only the ranks already present
         key = f"openmrc/{self._job.life}/barrier/{self._barriers}"
         monitored_barrier(self._store, key, self._ranks(), self._rank, limit_s, wait_all=wait_all)
 
@@ -313,7 +312,7 @@ class Delegate:
         return native.backend(delegate, timeout, name, names)
 
     def start_coalescing(self) -> None:
-        """From now on operations are collected."""
+        """Starts collecting operations."""
         self._coalesced = []
 
     def end_coalescing(self) -> Operation:
@@ -347,7 +346,8 @@ class Delegate:
         steps: list[Step] = []
         shared = share_memory(tensors)
         for tensor in tensors:
-            # Each is reduced as it is now, and results are placed one after the other, as if they travelled as one.
+            # Each is reduced by its current value, and results are placed one after another, as if combined in one
+            # operation.
             buffer = dense(tensor).detach().clone() if shared else dense(tensor)
             parts.append(self._group.all_reduce(elements(buffer), **how, traffic_class=self._class))
             steps += restore(tensor, buffer)
@@ -355,12 +355,12 @@ class Delegate:
 
     def _sparse_sum(self, tensor: Tensor, op: int, timeout_s: float) -> Operation:
         self._sparse += 1
-        # Its second half starts whenever a rank is done with the first one, so it needs an order of its own.
+        # Its second half starts when a rank has finished the first one, so it needs an order of its own.
         group = self._job.world.new_group(self._group.members, f"{self._group.name}/sparse{self._sparse}")
         total = SparseSum(group, tensor, op, self._class)
         operation = self._operation("all_reduce", total.start(), total.steps, timeout_s, alone=True)
         self._sums = [*(one for one in self._sums if not one.over), operation]
-        self._job.completer.add(operation)  # other ranks need its second half, whether this one waits or not
+        self._job.completer.add(operation)  # other ranks need its second half, even if this one does not wait
         return operation
 
     def _reduce_scatter(
@@ -397,14 +397,14 @@ class Delegate:
             _check_same(pieces[self._rank], tensor, "input")
             sizes = [_bytes_of(piece) for piece in pieces]
             result = torch.empty(sum(sizes), dtype=torch.uint8)
-            steps.append(lambda result=result, pieces=pieces: spread(result, pieces))  # type: ignore[misc]
+            steps.append(lambda result=result, pieces=pieces: split_bytes(result, pieces))  # type: ignore[misc]
             own = dense(tensor)
             if len(set(sizes)) == 1:
                 parts.append(self._group.all_gather(raw(result), raw(own), traffic_class=self._class))
                 continue
             for rank, place in enumerate(result.split(sizes)):
                 if rank == self._rank:
-                    place.copy_(beside([own]))
+                    place.copy_(joined_bytes([own]))
                 parts.append(self._group.broadcast(raw(place), rank, traffic_class=self._class))
         return self._operation(name, parts, steps, timeout_s)
 
@@ -420,7 +420,7 @@ class Delegate:
         return [count * row_bytes for count in splits]
 
     def _tagged(self, tag: int) -> Group:
-        """Messages of different tags do not meet: they are those of different groups."""
+        """Sub-group for a tag: messages of different tags do not match."""
         if tag == 0:
             return self._group
         if tag not in self._tags:

@@ -1,6 +1,6 @@
-"""Tells torch that there is a backend `mrc`. Imports nothing heavy: every program that imports torch passes here.
+"""Registration of the backend `mrc` with torch. Imports nothing heavy, since every program that imports torch runs it.
 
-torch loads the entry point while it is imported itself, so nothing of it may be needed before `register` is called.
+torch loads the entry point during its own import, so nothing of torch may be needed before `register` is called.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _REFUSED_DEVICES = ("cuda", "xpu", "privateuseone")
 
 
 def register() -> None:
-    """Makes `torch.distributed.init_process_group("mrc")` work. Again: nothing happens."""
+    """Enables `torch.distributed.init_process_group("mrc")`. Idempotent."""
     import torch.distributed as dist
 
     if dist.is_available() and not hasattr(dist.Backend, BACKEND.upper()):
         dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu"])
-        # Tensors on accelerators come to the backend as well, which refuses them by name and with a hint; torch alone
-        # says "No backend type associated with device type cuda". Not as arguments above: these would make the
-        # backend the default of accelerators that have none.
+        # The backend also gets tensors on accelerators, and refuses them with the device's name and a hint; torch alone
+        # says "No backend type associated with device type cuda". Not as arguments above: these would make the backend
+        # the default of accelerators that have none.
         dist.Backend.backend_capability[BACKEND] = ["cpu", *_REFUSED_DEVICES]
 
 

@@ -1,4 +1,4 @@
-"""What operations of the process group raise."""
+"""Exceptions of the process group's operations."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class ProcessGroupError(CollectiveError, dist.DistBackendError):
 
 
 class OperationTimeoutError(ProcessGroupError):
-    """An operation was not done in the time of its process group, though nobody is known to be dead."""
+    """An operation exceeded the timeout of its process group, although no rank is known to be dead."""
 
 
 class RefusedError(ConfigError, RuntimeError):
-    """A call that cannot be: also a ValueError and a RuntimeError, as torch's own backends raise one or the other."""
+    """An invalid call: also a ValueError and a RuntimeError, as torch's own backends raise one or the other."""

@@ -1,4 +1,4 @@
-"""Which ranks share a host, asked through the store before anything is connected, and whether those share memory."""
+"""Ranks that share a host, determined through the store before connecting, and their use of shared memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Neighbours:
     """The ranks of a job, by host.
 
     Args:
-        own_index: How many ranks with a lower number are on this host.
+        own_index: Number of ranks on this host with a lower number.
         shared: Some host has more than one rank.
         all_here: This host has all of them.
     """
@@ -53,13 +53,13 @@ def meet(meeting: Rendezvous, rank: int, size: int) -> Neighbours:
 
 
 def sharing(environment: Mapping[str, str]) -> tuple[bool, str]:
-    """Whether ranks of one host share memory, and the name of this host where one machine is divided into several.
+    """True if ranks of one host share memory, and the name of this host if one machine is divided into several.
 
     Args:
         environment: Of the process.
 
     Raises:
-        ConfigError: neither yes nor no, or a name for nothing.
+        ConfigError: a value other than yes or no, or a name without effect.
     """
     wanted, name = environment.get(SHARED_MEMORY, "1"), environment.get(HOST, "")
     if wanted not in ("0", "1"):

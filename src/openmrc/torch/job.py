@@ -26,13 +26,13 @@ _CLOSE_S = 5.0
 
 
 class Pending(Protocol):
-    """An operation, as far as the completer needs it."""
+    """Interface of an operation for the completer."""
 
     def advance(self, wait_s: float) -> bool:
-        """Waits for at most this long; whether it is over."""
+        """Waits at most this long; True once the operation is over."""
 
     def expire(self) -> bool:
-        """Ends it if its time is over; whether it is over."""
+        """Ends the operation if its time is over; True once it is over."""
 
     def notify(self) -> None:
         """Calls back, once. May block for as long as callbacks like."""
@@ -41,9 +41,9 @@ class Pending(Protocol):
 class Completer:
     """Ends operations that nobody waits for, and runs the callbacks of their futures.
 
-    One thread at a time, the leader, looks after what is under way. It hands the lead over before it runs callbacks, to
-    an idle thread or a new one: a callback may wait for another operation and must not keep it from ending. Threads
-    that stay idle end.
+    One thread at a time, the leader, drives the running operations. It passes the lead to an idle thread or a new one
+    before it runs callbacks: a callback may wait for another operation and must not prevent its end. Threads that stay
+    idle end.
     """
 
     def __init__(self) -> None:
@@ -52,10 +52,10 @@ class Completer:
         lock = threading.Lock()
         self._called, self._emptied = threading.Condition(lock), threading.Condition(lock)
         self._led = self._closed = False
-        self._idle = self._calls = 0  # threads that wait and nobody has called; calls that no thread has followed
+        self._idle = self._calls = 0  # idle threads not yet called; calls not yet followed by a thread
 
     def add(self, operation: Pending) -> None:
-        """Looks after `operation` until it is over, then notifies it."""
+        """Drives `operation` until it is over, then notifies it."""
         with self._called:
             self._pending.append(operation)
             self._call()
@@ -69,14 +69,14 @@ class Completer:
                 self._call()
 
     def close(self) -> None:
-        """Returns when all that was added is over, except for callbacks that block. No more may be added."""
+        """Returns when all added operations are over, except for callbacks that block. No more may be added."""
         with self._called:
             self._closed = True
             self._called.notify_all()
             self._emptied.wait_for(lambda: not self._pending and not self._ended, _CLOSE_S)
 
     def _call(self) -> None:
-        """Makes sure that there is a thread for what is new."""
+        """Provides a thread for new work."""
         if not self._ended and self._led:
             return
         if self._idle:
@@ -92,7 +92,7 @@ class Completer:
                 operation.notify()
 
     def _await_ended(self) -> list[Pending] | None:
-        """Operations to notify; None: the thread is not needed any more."""
+        """Operations to notify; None: the thread is no longer needed."""
         with self._called:
             while True:
                 if self._ended:
@@ -107,7 +107,7 @@ class Completer:
         return self._lead()
 
     def _await_call(self) -> bool:
-        """Whether this thread is called before it has been idle for long."""
+        """True if this thread is called before it has been idle for long."""
         self._idle += 1
         if self._called.wait_for(lambda: self._calls or self._closed, _IDLE_S) and self._calls:
             self._calls -= 1
@@ -116,17 +116,17 @@ class Completer:
         return False
 
     def _lead(self) -> list[Pending]:
-        """Looks after all operations until some are over; the lead is free again then."""
+        """Drives all operations until some are over; releases the lead then."""
         ended: list[Pending] = []
         while not ended:
             with self._called:
                 now = list(self._pending)
             if not now:
                 break
-            # Mostly they end in order. One that waits for another rank must not hold up the rest.
+            # Mostly they end in order. One that waits for another rank must not delay the rest.
             ended = [one for place, one in enumerate(now) if one.advance(0 if place else _SLICE_S) or one.expire()]
         with self._called:
-            # Some may be among `_ended` already: a thread that waited for them was quicker.
+            # Some may be in `_ended` already: a thread that waited for them was faster.
             ended = [one for one in ended if one in self._pending]
             self._pending = [one for one in self._pending if one not in ended]
             self._led = False
@@ -137,25 +137,25 @@ class Completer:
 
 
 class Job:
-    """The ranks of a process group that was not made from another one.
+    """The ranks of a process group that was not created from another one.
 
     Args:
         store: torch's, of this process group alone.
         ranks: The ranks by the default group's numbers.
-        rank: Own place among them.
-        timeout_s: For everybody to come.
+        rank: Own position among them.
+        timeout_s: Limit for the arrival of all ranks.
 
     Raises:
-        ConfigError: the environment names ports that cannot be, or is not clear about shared memory.
+        ConfigError: the environment has invalid ports, or unclear values for shared memory.
         DeviceError: the operating system refuses them.
-        PeerError, TimeoutError: a rank did not come, or two cannot agree.
+        PeerError, TimeoutError: a rank is missing, or two have no common settings.
     """
 
     def __init__(self, store: Any, ranks: Sequence[int], rank: int, timeout_s: float) -> None:
         self.ranks = tuple(ranks)
-        # A store outlives process groups; what the ranks wrote for the last one must not be taken for this one's.
+        # A store outlives process groups; the ranks' texts for the previous one must not be taken for this one's.
         self.life = store.add(f"openmrc/lives/{rank}", 1)
-        """Which one of those made through this store it is."""
+        """Number of this job among those that used the store."""
         shared_memory, host = sharing(os.environ)
         name = f"torch-{self.life}"
         with Rendezvous(store, name, rank, timeout_s) as meeting:
@@ -180,7 +180,7 @@ class Job:
         self.completer = Completer()
         self.ordering = Ordering(self.world)
         self.failed = False
-        """Whether an operation has failed: then the end of this rank is no success, and the others are told so."""
+        """True after a failed operation: the end of this rank is then no success, and the others are informed."""
         said = f"openmrc: rank {rank} of {len(ranks)}, UDP port {self._nic.device.udp_port}, {self._nic.why}"
         if self.world.neighbours:
             said += f"; shares memory with {len(self.world.neighbours)} of {len(ranks) - 1} others"
@@ -191,7 +191,7 @@ class Job:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """True after `close`."""
         return self.world.closed
 
     def group(self, ranks: Sequence[int], name: str) -> Group:
@@ -199,11 +199,11 @@ class Job:
         return self.world.new_group([self.ranks.index(rank) for rank in ranks], name)
 
     def dead(self, group: Group) -> int | None:
-        """The first member of a group that has died, in the world's numbers."""
+        """The first dead member of a group, in the world's numbers."""
         return next((rank for rank in self.world.missing if rank in group.members), None)
 
     def close(self) -> None:
-        """Ends everything; operations that run fail. Idempotent."""
+        """Ends everything; running operations fail. Idempotent."""
         if self.world.closed:
             return
         self.world.close(goodbye=not self.failed, reason="one of its operations failed")
@@ -212,7 +212,7 @@ class Job:
 
 
 def _warn_of_variables(*, first_of_host: bool) -> None:
-    """Before anything can fail for want of them; on stderr once for each host."""
+    """Warns before a failure that an unknown variable may cause; on stderr once per host."""
     for warning in unknown_variables(os.environ):
         if first_of_host:
             sys.stderr.write(f"openmrc: warning: {warning}\n")
@@ -221,7 +221,7 @@ def _warn_of_variables(*, first_of_host: bool) -> None:
 
 
 def _host_of(store: Any) -> str | None:
-    """Where a TCPStore is served, under whatever prefixes."""
+    """Host that serves a TCPStore, inside any prefixes."""
     while (below := getattr(store, "underlying_store", None)) is not None:
         store = below
     host = getattr(store, "host", None)

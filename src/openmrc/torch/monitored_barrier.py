@@ -1,4 +1,4 @@
-"""A barrier that says who did not come: over the store, so that it works when the ranks' operations do not."""
+"""A barrier that reports missing ranks: over the store, so that it works when the ranks' operations do not."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from openmrc.torch.failures import ProcessGroupError
 
 __all__ = ["monitored_barrier"]
 
-_ANSWER_S = 5.0  # rank 0 may have begun later, and still has to say who was missing
+_ANSWER_S = 5.0  # rank 0 may start later, and still has to report the missing ranks
 _MOMENT = timedelta(milliseconds=1)
 
 
 def monitored_barrier(
     store: Any, key: str, ranks: Sequence[int], rank: int, timeout_s: float, *, wait_all: bool
 ) -> None:
-    """Returns when all ranks are there.
+    """Returns when all ranks have arrived.
 
     Args:
         store: Of the group alone.
         key: Of this barrier, not used before.
-        ranks: How the members are called in messages.
-        rank: Own place among them.
-        timeout_s: How long rank 0 waits for each other one, from when it comes itself.
-        wait_all: Find out all who are missing, not the first alone.
+        ranks: Names of the members in messages.
+        rank: Own position among them.
+        timeout_s: Rank 0's wait for each other one, from its own arrival.
+        wait_all: Report all missing ranks, not the first alone.
 
     Raises:
-        ProcessGroupError: some did not come.
+        ProcessGroupError: some ranks are missing.
     """
     if rank == 0:
         missing = _missing(store, key, len(ranks), time.monotonic() + timeout_s, wait_all=wait_all)
@@ -43,7 +43,7 @@ def monitored_barrier(
     if verdict:
         names = [int(one) for one in verdict.split(",")]
         who = f"rank{'s' if len(names) > 1 else ''} {', '.join(map(str, names))}"
-        text = f"Rank {ranks[0]} timed out in monitoredBarrier: {who} did not come in {timeout_s:g} s"
+        text = f"Rank {ranks[0]} timed out in monitoredBarrier: {who} did not arrive within {timeout_s:g} s"
         raise ProcessGroupError(text, names[0])
 
 
@@ -61,6 +61,6 @@ def _missing(store: Any, key: str, size: int, deadline: float, *, wait_all: bool
 def _comes(store: Any, key: str, timeout: timedelta) -> bool:
     try:
         store.wait([key], timeout)
-    except RuntimeError:  # of another class for each kind of store
+    except RuntimeError:  # the class differs between kinds of stores
         return False
     return True

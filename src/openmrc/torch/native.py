@@ -1,6 +1,6 @@
 """The native part of the backend: compiled on first use for the installed torch, and kept in a per-user cache.
 
-c10d's C++ classes change with every version of torch, so no binary in a wheel could fit all of them. Several processes
+c10d's C++ classes change with every version of torch, so no binary in a wheel fits all of them. Several processes
 compile once: the first one holds a lock, the others wait and load the result. `python -m openmrc.torch.native` compiles
 ahead of time, for example while a container image is built.
 """
@@ -56,7 +56,7 @@ def backend(delegate: Any, timeout_s: float, name: str, ranks: Sequence[int]) ->
     Args:
         delegate: Its operations, a `Delegate`.
         timeout_s: As the delegate's.
-        name: Of the group, as torch knows it.
+        name: Torch's name of the group.
         ranks: Members, in the default group's numbers.
 
     Raises:
@@ -75,19 +75,19 @@ def _load(path: Path) -> Any:
         module = module_from_spec(spec)
         loader.exec_module(module)
     except ImportError as error:
-        msg = f"{path} cannot be loaded: {error}; delete it, it is compiled again then"
+        msg = f"{path} cannot be loaded: {error}; delete it to compile it again"
         raise NativeBuildError(msg) from error
     return module
 
 
 def library_path() -> Path:
-    """File of the compiled backend for this torch, Python and source; it need not exist."""
+    """Path of the compiled backend for this torch, Python and source, whether or not it exists."""
     return _cache_folder() / _library_name()
 
 
 @cache
 def _library_name() -> Path:
-    """Folder and file of the compiled backend, which every process group asks for."""
+    """Folder and file of the compiled backend; cached, since every process group needs it."""
     import torch
 
     parts = (SOURCE.read_text(), *_FLAGS, *_DEFINES, torch.__version__, str(torch.version.git_version))
@@ -103,10 +103,10 @@ def compiler() -> str | None:
 
 
 def build() -> Path:
-    """The compiled backend, which is there afterwards.
+    """Path of the compiled backend, which exists on return.
 
     Raises:
-        NativeBuildError: there is no compiler or no place for the result, or the compiler refused the source.
+        NativeBuildError: no compiler, no place for the result, or errors of the compiler.
     """
     path = library_path()
     if path.exists():
@@ -134,9 +134,9 @@ def _compile(path: Path) -> None:
     found = compiler()
     if found is None:
         wanted = os.environ.get("CXX", "")
-        missing = f"CXX={wanted} is not there" if wanted else f"none of {', '.join(_COMPILERS)} is on the PATH"
+        missing = f"CXX={wanted} does not exist" if wanted else f"none of {', '.join(_COMPILERS)} is on the PATH"
         msg = (
-            f"the backend mrc is compiled once for the installed torch, which takes a C++20 compiler, and {missing}. "
+            f"the backend mrc is compiled once for the installed torch, which needs a C++20 compiler, but {missing}. "
             "Install one (Debian/Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or compile on a machine like "
             f"this one with `python -m openmrc.torch.native` and copy {path.parent} here"
         )
@@ -157,7 +157,7 @@ def _command(found: str, into: Path) -> list[str]:
     import torch
 
     home = Path(torch.__file__).parent
-    # System headers: warnings in them are not ours.
+    # As system headers, so that their warnings are suppressed.
     include = (home / "include", home / "include" / "torch" / "csrc" / "api" / "include", sysconfig.get_path("include"))
     folders = [part for folder in include for part in ("-isystem", str(folder))]
     libraries = [f"-L{home / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10"]
@@ -175,7 +175,7 @@ def _refusal(found: str, output: str, log: Path) -> str:
         )
     errors = [line for line in output.splitlines() if "error" in line][:_ERRORS_SHOWN]
     return (
-        f"{found} cannot compile the backend mrc for the installed torch; it takes torch 2.13 or newer, and GCC 12 or "
+        f"{found} cannot compile the backend mrc for the installed torch; it takes torch 2.10 or newer, and GCC 12 or "
         f"Clang 14 or newer. All of its output is in {log}:\n" + "\n".join(errors)
     )
 

@@ -1,4 +1,4 @@
-"""The device of a process: made of what the environment says, or of every suitable interface, for all its groups."""
+"""The device of a process, for all its groups: from the environment's settings, or from every suitable interface."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(eq=False, slots=True)
 class Nic:
-    """A device and what belongs to it.
+    """A device with its address and carrier monitor.
 
     Args:
         device: It is open.
-        address: Where other ranks connect by TCP.
-        why: One line for people: which ports were chosen, and why these.
-        carrier: Tells the device of cables that are out.
+        address: For TCP connections of other ranks.
+        why: One line for people: the chosen ports, and the reason.
+        carrier: Informs the device about unplugged cables.
     """
 
     device: Device
@@ -48,14 +48,14 @@ _nic: Nic | None = None
 
 
 def acquire(neighbours: Neighbours, store_host: str | None) -> Nic:
-    """The device of this process, which is opened for the first user. Give it back with `release`.
+    """The device of this process, opened for the first user. Return it with `release`.
 
     Args:
-        neighbours: Which ranks share hosts.
-        store_host: Where the store is served, None: not over the network.
+        neighbours: The ranks that share hosts.
+        store_host: Host of the store; None: not on the network.
 
     Raises:
-        ConfigError: the environment names ports or a file that cannot be.
+        ConfigError: the environment has invalid ports or an invalid file.
         DeviceError: the operating system refuses the ports.
     """
     global _nic  # noqa: PLW0603  # one NIC per process, however many groups
@@ -67,7 +67,7 @@ def acquire(neighbours: Neighbours, store_host: str | None) -> Nic:
 
 
 def release(nic: Nic) -> None:
-    """Closes the device when nobody uses it any more."""
+    """Closes the device after its last user."""
     global _nic  # noqa: PLW0603
     with _lock:
         nic.users -= 1
@@ -80,13 +80,13 @@ def release(nic: Nic) -> None:
 
 
 def current() -> Device | None:
-    """The device that process groups use now; None: there are none."""
+    """The device in use by process groups; None if there are none."""
     with _lock:
         return None if _nic is None else _nic.device
 
 
 def _leave_to_parent() -> None:
-    """A forked child opens a device of its own."""
+    """Called in a forked child, which opens a device of its own."""
     global _lock, _nic
     _lock, _nic = threading.Lock(), None
 
@@ -97,14 +97,14 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 def _open(environment: Mapping[str, str], neighbours: Neighbours, store_host: str | None) -> Nic:
     wanted, file = environment.get(PORTS), environment.get(PATHS)
     if wanted is not None and file is not None:
-        raise ConfigError(PORTS, wanted, f"nothing, as {PATHS} names the ports too")
+        raise ConfigError(PORTS, wanted, f"unset, as {PATHS} also gives the ports")
     if file is not None:
         paths = read_nic_paths(file)
         device = Device(paths=paths, udp_port=FIRST_UDP_PORT)
         why = f"{len(device.ports)} ports, from {PATHS}: {file}"
     else:
         ports, why = _ports(wanted, neighbours)
-        # What translates an address for peers keeps the UDP port, so that it must be the same at all ranks.
+        # A translator of addresses for peers keeps the UDP port, which therefore must be the same at all ranks.
         seen_elsewhere = any(port.seen_as != port.address for port in ports)
         device = _first_free(ports, 0 if seen_elsewhere else neighbours.own_index)
     try:
@@ -112,17 +112,17 @@ def _open(environment: Mapping[str, str], neighbours: Neighbours, store_host: st
     except DeviceError:
         device.close()
         raise
-    # The way to the store is there already, and need not be one of the planes, which may break.
+    # The route to the store is known to work, and need not be one of the planes, which may fail.
     address = environment.get(ADDRESS) or _address_toward(store_host) or device.ports[0].address
     return Nic(device, address, why, carrier)
 
 
 def _address_toward(host: str | None) -> str | None:
-    """Own address on the way to a host; None: there is none that other hosts could use."""
+    """Own address on the route to a host; None: no address that other hosts could use."""
     if host is None:
         return None
     try:
-        # As bytes: text would be encoded by a codec that takes longer to import than everything else here.
+        # As bytes: the codec for text takes longer to import than everything else here.
         name = host.encode() if host.isascii() else host
         family, kind, _, _, address = socket.getaddrinfo(name, 1, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:
@@ -140,12 +140,12 @@ def _ports(wanted: str | None, neighbours: Neighbours) -> tuple[tuple[Port, ...]
     chosen = choose_ports(wanted, field=PORTS)
     if not neighbours.shared or "%" in (wanted or ""):
         return chosen.ports, chosen.why
-    # What is bound to an interface leaves through it and never reaches a rank on the same host.
+    # A socket bound to an interface sends through it and never reaches a rank on the same host.
     return tuple(replace(port, interface=None) for port in chosen.ports), chosen.why
 
 
 def _first_free(ports: tuple[Port, ...], own_index: int) -> Device:
-    """A device on the first UDP port that is free; each rank of a host begins the search elsewhere."""
+    """A device on the first free UDP port; each rank of a host begins the search at another one."""
     for number in range(own_index, own_index + _UDP_PORTS):
         try:
             return Device(ports, udp_port=FIRST_UDP_PORT + number)

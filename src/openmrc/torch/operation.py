@@ -24,37 +24,37 @@ _SLICE_S = 0.1
 
 
 class Part(Protocol):
-    """A collective, or another operation, as far as an operation that waits for it needs it."""
+    """Interface of a collective, or of another operation, for an operation that waits for it."""
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, with success or not."""
+        """True once it has ended, with or without success."""
 
     @property
     def error(self) -> CollectiveError | None:
-        """Why it failed."""
+        """Error of a failed one, else None."""
 
     def wait(self, timeout_s: float) -> None:
         """Returns when it has ended, or raises TimeoutError or CollectiveError."""
 
 
 class Watcher(Protocol):
-    """The native work, as far as the operation needs it."""
+    """Interface of the native work for the operation."""
 
     def _finish(self, error: ProcessGroupError | None) -> None:
         """Completes the future, whose callbacks may block the calling thread for as long as they like."""
 
 
 class Operation:
-    """Collectives that were started, and the steps that follow when they have ended.
+    """Started collectives, and the steps that follow their end.
 
     The native work calls `poll`, `wait`, `failure`, `source_rank`, `abort` and `watch`.
 
     Args:
-        job: Connected ranks, whose completer looks after operations that nobody waits for.
+        job: Connected ranks, whose completer drives operations that nobody waits for.
         group: Members.
         name: Name of the collective, for messages.
-        parts: Collectives that were started.
+        parts: Started collectives.
         steps: Called one after another, each when all parts have ended.
         timeout_s: Limit from now on.
     """
@@ -89,7 +89,7 @@ class Operation:
 
     @classmethod
     def of_all(cls, job: Job, group: Group, operations: Sequence[Operation], timeout_s: float) -> Operation:
-        """One operation for several that were started together; nobody waits for those any more."""
+        """One operation for several that were started together, which are no longer waited for themselves."""
         parts = [part for one in operations for part in one._parts]
         steps = [step for one in operations for step in one._steps]
         return cls(job, group, "coalesced operations", parts, steps, timeout_s)
@@ -97,18 +97,19 @@ class Operation:
     # --- as the native work calls it
 
     def poll(self) -> bool:
-        """Whether it is over, with success or not."""
+        """True once it is over, with or without success."""
         return self.advance(0)
 
     def wait(self, limit_s: float) -> None:
         """Returns when it is done and the results are in place.
 
         Args:
-            limit_s: From now on, after which the caller gives up and the operation goes on; 0: until the operation's
-                own deadline, after which it has failed.
+            limit_s: From now on, after which the caller gives up and the operation continues; 0: until the operation's
+            own
+                deadline, after which it has failed.
 
         Raises:
-            ProcessGroupError: it failed; `.rank` and `.ports` name the culprit.
+            ProcessGroupError: it failed; `.rank` and `.ports` identify the culprit.
             OperationTimeoutError: the time is over.
         """
         deadline = time.monotonic() + limit_s if limit_s > 0 else self._deadline
@@ -128,7 +129,7 @@ class Operation:
         return self._group
 
     def failure(self) -> ProcessGroupError | None:
-        """Why it failed; None while it runs and after success."""
+        """Error of a failed operation; None while it runs and after success."""
         return self._error
 
     def source_rank(self) -> int:
@@ -140,12 +141,12 @@ class Operation:
         return source
 
     def abort(self) -> None:
-        """Fails it, if it still runs."""
+        """Makes it fail, if it is still running."""
         self._end(ProcessGroupError(f"{self._name} of {self._group.name} was aborted"))
         self._job.completer.finish(self)
 
     def watch(self, watcher: Watcher) -> None:
-        """From now on it goes on and ends by itself, and `watcher` is called when it is over."""
+        """From now on it proceeds and ends by itself, and `watcher` is called when it is over."""
         with self._lock:
             over = self._over
             if not over:
@@ -159,21 +160,21 @@ class Operation:
 
     @property
     def over(self) -> bool:
-        """Whether it has been seen to be over."""
+        """True once its end has been seen."""
         return self._over
 
     def as_part(self) -> Part:
-        """For another operation, which is done when this one is, whatever comes of this one."""
+        """Part of another operation, done when this one is, with or without success."""
         return _Whole(self)
 
     # --- as the completer calls it
 
     def advance(self, wait_s: float) -> bool:
-        """Waits for at most this long, and finishes what is done; whether it is over."""
+        """Waits at most this long, and finishes parts that are done; True once it is over."""
         if self._over:
             return True
         until = time.monotonic() + wait_s
-        # One thread at a time, and nobody waits here longer than it has asked for.
+        # One thread at a time; waiting here counts towards the requested limit.
         if not self._advancing.acquire(timeout=max(0, wait_s)):
             return self._over
         try:
@@ -182,7 +183,7 @@ class Operation:
             self._advancing.release()
 
     def expire(self) -> bool:
-        """Ends it if its time is over, although nobody waits for it; whether it is over."""
+        """Ends it if its time is over, although nobody waits for it; True once it is over."""
         if not self._over and time.monotonic() >= self._deadline:
             self._end(self._timed_out(self._timeout_s))
         return self._over
@@ -216,7 +217,7 @@ class Operation:
         return True
 
     def _take_step(self) -> None:
-        """Places results; it is over after the last step."""
+        """Places results; the operation is over after the last step."""
         while (step := self._next_step()) is not None:
             if further := step():
                 self._parts = list(further)
@@ -224,14 +225,14 @@ class Operation:
         self._end(None)
 
     def _next_step(self) -> Step | None:
-        with self._lock:  # a timeout elsewhere drops those that are left
+        with self._lock:  # a timeout elsewhere drops the remaining ones
             return self._steps.popleft() if self._steps else None
 
     def _give_up(self) -> bool:
-        """Ends it if a member has died: that may concern another rank alone, which cannot go on."""
+        """Ends the operation if a member has died: a failure of another rank may make progress impossible."""
         dead = self._job.dead(self._group)
         if dead is not None:
-            # Looked at again: the last message of a rank that is gone may say why.
+            # Checked again: the last message of a lost rank may contain the reason.
             failures = (part.error for part in self._parts if part.done)
             gone = CollectiveError(self._job.world.missing[dead], dead)
             self._end(self._explained(next(filter(None, failures), gone)))
@@ -243,7 +244,7 @@ class Operation:
         if number is None:
             return ProcessGroupError(str(error))
         ports, rank = self._job.world.ports_of(number), self._job.ranks[number]
-        # A rank whose call differs ends soon after: that it is gone then says less.
+        # A rank with a different call ends soon afterwards; the difference is the better explanation.
         faulty = number == error.rank and self._job.world.executor.faulty(number)
         reason = None if faulty else self._job.world.missing.get(number)
         said = f"{self._name} of {self._group.name} failed: rank {rank} is gone: {reason}" if reason else str(error)
@@ -264,7 +265,7 @@ class Operation:
 
 
 class _Whole:
-    """An operation as a part of another one. Its failure is its own."""
+    """An operation as a part of another one, with a failure of its own."""
 
     error = None
 

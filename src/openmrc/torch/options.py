@@ -1,4 +1,4 @@
-"""What a process group may be told when it is made."""
+"""Options for the creation of a process group."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ __all__ = ["Options"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Of a process group: `pg_options` of `init_process_group` and `new_group`.
+    """Options of a process group: `pg_options` of `init_process_group` and `new_group`.
 
     Args:
         traffic_class: "bulk", or "critical" for a group whose operations are small and must not wait behind bulk
-            traffic of other groups.
+        traffic
+            of other groups.
 
     Raises:
         ConfigError: there is no such class.

@@ -1,7 +1,7 @@
 """Order among operations that copy tensors: those that are not contiguous, and lists whose parts travel together.
 
-The executor orders operations by the memory that it is given. Of a tensor that is copied on the way it knows the copy
-alone, so what is copied at the call must be there by then, and what is placed later must not be overtaken.
+The executor orders operations by the memory that it is given. For a copied tensor it only knows the copy, so data
+copied at the call must be complete by then, and results that are placed later must not be overtaken.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Ordering", "Span", "overlapping", "share_memory", "spans_of"]
 
-# Arguments, by position, that are copied at the call or placed after the end although they are contiguous.
+# Arguments, by position, that are copied at the call or placed after the end even if contiguous.
 _COPIED = {"reduce": 0, "reduce_scatter": 1, "scatter": 1, "all_to_all": 1}
 _PLACED = {"all_gather": 0, "all_gather_coalesced": 0, "gather": 0, "all_to_all": 0}
 _PLAIN = (torch.Tensor, torch.nn.Parameter)  # other classes may have no memory
-# Lists whose tensors travel one by one if their sizes differ; then the other argument is copied or placed, too.
+# Lists whose tensors travel one by one if their sizes differ; the other argument is then copied or placed, too.
 _COPIED_IF_UNEVEN = {"all_gather": 1, "all_gather_coalesced": 1}
 _PLACED_IF_UNEVEN = {"reduce_scatter": 0}
 
 
 class Span(NamedTuple):
-    """Addresses from the first element of a tensor to behind its last one."""
+    """Address range from the first element of a tensor to the end of its last one."""
 
     begin: int
     end: int
 
 
 class Ordering:
-    """Operations of a job that have yet to place results, by the memory of these results.
+    """Operations of a job with results still to be placed, by the memory of these results.
 
     Args:
-        world: Connected ranks, whose executor knows the memory that is in use.
+        world: Connected ranks, whose executor knows the memory in use.
     """
 
     def __init__(self, world: World) -> None:
@@ -50,7 +50,8 @@ class Ordering:
         self._lock = threading.Lock()
 
     def enter(self, name: str, arguments: Sequence[Any], timeout_s: float) -> list[Span]:
-        """Waits for earlier operations that an operation would overtake by copying; the memory that it places later.
+        """Waits for earlier operations that an operation would overtake by copying; returns the memory that it places
+        later.
 
         Args:
             name: Method of the delegate.
@@ -83,13 +84,13 @@ class Ordering:
         return spans
 
     def note(self, operation: Operation, spans: Sequence[Span]) -> None:
-        """Later operations wait for `operation` if they use this memory."""
+        """Makes later operations that use this memory wait for `operation`."""
         with self._lock:
             self._placing = [(one, memory) for one, memory in self._placing if not one.poll()]
             self._placing.append((operation, spans))
 
     def merge(self, operations: Sequence[Operation], into: Operation) -> None:
-        """One operation takes the place of several."""
+        """Replaces several operations by one."""
         with self._lock:
             spans = [span for one, memory in self._placing if one in operations for span in memory]
             self._placing = [(one, memory) for one, memory in self._placing if one not in operations]
@@ -114,12 +115,12 @@ class Ordering:
 
 
 def overlapping(one: Span, other: Span) -> bool:
-    """Whether two spans share an address."""
+    """True if two spans share an address."""
     return one.begin < other.end and other.begin < one.end
 
 
 def share_memory(tensors: Sequence[Any]) -> bool:
-    """Whether any two of them overlap."""
+    """True if any two of them overlap."""
     return len(tensors) > 1 and any(overlapping(one, other) for one, other in pairwise(sorted(spans_of(tensors))))
 
 
@@ -152,4 +153,4 @@ def _end(operation: Operation) -> None:
     try:
         operation.wait(0)
     except ProcessGroupError:
-        return  # whoever waits for that operation sees why
+        return  # the waiter of that operation sees the reason

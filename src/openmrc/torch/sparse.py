@@ -1,4 +1,4 @@
-"""Sums of sparse tensors: every rank gathers the elements of all and adds them up, as other ranks have other places."""
+"""Sums of sparse tensors: every rank gathers the elements of all and adds them up, as their indices differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.in
 
 
 class SparseSum:
-    """Two rounds: how many elements each rank has, and how many dimensions and of which sizes; then the elements.
+    """Two rounds: number of elements, number of dimensions and sizes at each rank; then the elements.
 
     Args:
         group: Members, for this sum alone.

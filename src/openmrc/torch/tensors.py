@@ -1,4 +1,4 @@
-"""Tensors as memory that collectives can use: contiguous, of bytes where elements do not matter, side by side."""
+"""Tensors as memory for collectives: contiguous, as bytes if elements do not matter, side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openmrc.collectives.buffers import View
 from openmrc.collectives.elements import ElementType, element_type
 from openmrc.errors import ConfigError
 
-__all__ = ["Tensor", "beside", "dense", "elements", "one", "raw", "restore", "spread"]
+__all__ = ["Tensor", "dense", "elements", "joined_bytes", "one", "raw", "restore", "split_bytes"]
 
 Tensor = Any
 
@@ -28,7 +28,7 @@ def one(tensors: Sequence[Any], name: str = "tensors") -> Any:
 
 
 def dense(tensor: Tensor, name: str = "tensor") -> Tensor:
-    """Itself if it is contiguous, otherwise a copy that is.
+    """The tensor itself if contiguous, otherwise a contiguous copy.
 
     Raises:
         ConfigError: it is sparse.
@@ -39,7 +39,7 @@ def dense(tensor: Tensor, name: str = "tensor") -> Tensor:
 
 
 def elements(tensor: Tensor) -> View:
-    """The memory of a contiguous tensor, as its elements. The native backend has made sure that there is memory."""
+    """The memory of a contiguous tensor, as its elements. The native backend has checked that it has memory."""
     return View(tensor.data_ptr(), tensor.numel() * tensor.element_size(), element_type(tensor.dtype), tensor)
 
 
@@ -49,18 +49,18 @@ def raw(tensor: Tensor) -> View:
 
 
 def restore(tensor: Tensor, used: Tensor) -> list[Callable[[], None]]:
-    """Steps that bring the result from the copy that was used into the tensor; none if it is there."""
+    """Steps that move the result from the copy into the tensor; none if it is in place."""
     return [] if used is tensor else [lambda: _copy(tensor, used)]
 
 
-def beside(tensors: Sequence[Tensor]) -> Tensor:
-    """A copy of all of them in one piece, as bytes."""
+def joined_bytes(tensors: Sequence[Tensor]) -> Tensor:
+    """A copy of all of them in one block, as bytes."""
     parts = [_as_bytes(dense(tensor)) for tensor in tensors]
     return torch.cat(parts) if parts else torch.empty(0, dtype=torch.uint8)
 
 
-def spread(whole: Tensor, tensors: Sequence[Tensor]) -> None:
-    """The reverse: takes the bytes apart into the tensors."""
+def split_bytes(whole: Tensor, tensors: Sequence[Tensor]) -> None:
+    """The reverse: distributes the bytes to the tensors."""
     at = 0
     for tensor in tensors:
         length = tensor.numel() * tensor.element_size()
@@ -68,13 +68,13 @@ def spread(whole: Tensor, tensors: Sequence[Tensor]) -> None:
         if tensor.is_contiguous():
             _as_bytes(tensor).copy_(piece)
         elif length:
-            # A view as the type needs the alignment that a new tensor has.
+            # A view of a new tensor, which has the alignment of the type.
             _copy(tensor, piece.clone().view(tensor.dtype).view(tensor.shape))
         at += length
 
 
 def _as_bytes(tensor: Tensor) -> Tensor:
-    # One element is contiguous whatever its stride, which a view of another type would ask about.
+    # One element is contiguous with any stride, but a view of another type would check the stride.
     return tensor.detach().as_strided((tensor.numel(),), (1,), tensor.storage_offset()).view(torch.uint8)
 
 

@@ -1,7 +1,7 @@
-"""Report of an error that nobody catches: lines of the program and the message, which torchrun's summary shows, too.
+"""Report of an uncaught error: the program's own lines and the message, also in torchrun's summary.
 
-A wrong value in the environment ends every rank. Python would print the whole way through torch and this package at
-each of them, and torchrun would end with a summary that has no reason in it.
+A wrong value in the environment ends every rank. By default, each rank would print the whole traceback through torch
+and this package, and torchrun would end with a summary without a reason.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _HIDDEN = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, 
 
 
 def report_briefly(error: BaseException) -> None:
-    """Lets Python report this very error by the frames of the program alone, if it ends the process.
+    """Makes Python report this error with the frames of the program alone, if it ends the process.
 
-    `TORCH_DISTRIBUTED_DEBUG=DETAIL` keeps the whole traceback. A hook that the program has installed is called, too.
+    `TORCH_DISTRIBUTED_DEBUG=DETAIL` keeps the whole traceback. A hook installed by the program is called, too.
     """
     before = sys.excepthook
 
@@ -35,7 +35,7 @@ def report_briefly(error: BaseException) -> None:
         if value is error:
             _tell_torchrun(error)
             if before is sys.__excepthook__ and os.environ.get(_DEBUG) != "DETAIL":
-                sys.stderr.write(_brief(error, trace))  # at once: ranks share the terminal
+                sys.stderr.write(_brief(error, trace))  # in one write: ranks share the terminal
                 sys.stderr.flush()
                 return
         before(kind, value, trace)
@@ -51,7 +51,7 @@ def _brief(error: BaseException, trace: TracebackType | None) -> str:
 
 
 def _tell_torchrun(error: BaseException) -> None:
-    """The message as torchrun's summary shows it; whoever wrote the file before knows more."""
+    """Writes the message for torchrun's summary, unless a file with more details exists."""
     named = os.environ.get(_ERROR_FILE)
     if not named or Path(named).exists():
         return

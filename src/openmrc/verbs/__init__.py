@@ -1,13 +1,14 @@
 """MRC verbs: devices, memory regions, completion queues, queue pairs, and the controller's profiles.
 
-The names are those of the MRC API (libibverbs with MRC's additions) in Python form. For most programs
-`openmrc.connect` and `openmrc.listen` are enough; they are made of these objects.
+The names are those of the MRC API (libibverbs with MRC's additions) in Python form. `openmrc.connect` and
+`openmrc.listen`, which are built on these objects, are enough for most programs.
 """
 
 from __future__ import annotations
 
 from openmrc.verbs.attributes import QpInitAttributes, ToInit, ToRtr, ToRts
 from openmrc.verbs.carrier import CarrierMonitor, FabricCarrier, LinkCarrier
+from openmrc.verbs.completions import ProbeAnswer, WorkCompletion
 from openmrc.verbs.cq import CompletionQueue
 from openmrc.verbs.device import Context, Device, DeviceAttributes, Peer, Port, ProtectionDomain, QpHint
 from openmrc.verbs.enums import (
@@ -28,7 +29,7 @@ from openmrc.verbs.enums import (
     WrOpcode,
 )
 from openmrc.verbs.ev_format import EvFormat, EvProfileField, expand_ev, generate_evs
-from openmrc.verbs.events import Event, EventSubscription
+from openmrc.verbs.event_stream import Event, EventSubscription
 from openmrc.verbs.memory import MemoryRegion
 from openmrc.verbs.parameters import CcConfig
 from openmrc.verbs.paths import Paths
@@ -39,12 +40,11 @@ from openmrc.verbs.profiles import (
     EvFormatProfile,
     EvProfile,
     EvProfileMode,
-    ProbeAnswer,
     ProfileState,
 )
 from openmrc.verbs.qp import QueuePair
 from openmrc.verbs.settings import DeviceOptions, DeviceSettings
-from openmrc.verbs.work import RecvWr, SendWr, WorkCompletion
+from openmrc.verbs.work import RecvWr, SendWr
 
 __all__ = [
     "Access",

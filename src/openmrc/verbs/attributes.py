@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openmrc.record import Family, Record
 from openmrc.verbs.enums import PathSignal, Transport
-from openmrc.verbs.record import Family, Record
 
 if TYPE_CHECKING:
     from openmrc.verbs.device import Peer, QpHint
@@ -65,6 +65,10 @@ class QpInitAttributes(Record):
     """Sends posted and not completed. 1 to 65,535. `max_send_wr` in the MRC API."""
     recv_wr_max: int = 128
     """Receives posted and not consumed. 0 to 65,535. `max_recv_wr` in the MRC API."""
+    urgent: bool = False
+    """Data of the device's ordinary QPs waits while this one sends or receives data, for four fifths of the time at
+    most.
+    """
 
 
 @_family.member
@@ -99,7 +103,7 @@ class ToInit(Record):
 @_family.member
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToRtr(Record):
-    """INIT to RTR: what the QP needs to receive."""
+    """INIT to RTR: settings for receiving."""
 
     peer: Peer
     """Ports of the peer."""
@@ -112,7 +116,7 @@ class ToRtr(Record):
     8,192, a multiple of 4. `path_mtu` in the MRC API.
     """
     mpr_units: int = 32
-    """Receive window in units of 128 packets: what the peer may have in flight. 1 to 255. `mpr` in the MRC API."""
+    """Receive window in units of 128 packets: limit of the peer's packets in flight. 1 to 255. `mpr` in the MRC API."""
     wimm_max_dest: int = 32
     """WRITE_IMM messages that the peer may have in flight. 1 to 65,535. `max_wimm_dest` in the MRC API."""
     trim_nack: bool = True
@@ -130,7 +134,7 @@ class ToRtr(Record):
     that has the attribute, too.
     """
     sack_bytes: int = 4096
-    """A SACK is sent after so many bytes at the latest; every packet counts as 1,024 at least. 1 to 1,048,576."""
+    """A SACK is sent after this many bytes at the latest; every packet counts as at least 1,024. 1 to 1,048,576."""
     nack_out_of_window: bool = True
     """A PSN above the window is answered with a NACK; otherwise it is dropped silently."""
 
@@ -138,7 +142,7 @@ class ToRtr(Record):
 @_family.member
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToRts(Record):
-    """RTR to RTS: what the QP needs to send."""
+    """RTR to RTS: settings for sending."""
 
     sq_psn: int
     """PSN of the first packet sent. 0 to 16,777,215."""

@@ -1,23 +1,23 @@
-"""Carrier of a device's ports: who notices that a cable is out, and tells the device.
+"""Carrier of a device's ports: monitors that detect unplugged cables and inform the device.
 
-Two monitors behind one interface: `LinkCarrier` listens to the kernel (interfaces with a cable), `FabricCarrier` to an
-emulated fabric's feed. Both start when made and end with `close`.
+Two monitors with one interface: `LinkCarrier` follows the kernel (interfaces with a cable), `FabricCarrier` an emulated
+fabric's feed. Both start when created and end with `close`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-import struct
 import threading
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from openmrc.errors import ConfigError, DeviceError
+from openmrc.config.host_port import split_host_port
+from openmrc.config.json_lines import LineBuffer, LongLineError, json_object
+from openmrc.errors import DeviceError
 from openmrc.forks import keep_from_children
-from openmrc.verbs.rtnetlink import link_changes_in
+from openmrc.linux.links import link_changes_in, links_request
 
 if TYPE_CHECKING:
     from openmrc.verbs.device import Device
@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CarrierMonitor", "FabricCarrier", "LinkCarrier"]
 
 _RTMGRP_LINK = 1
-_RTM_GETLINK = 18
-_NLM_F_REQUEST = 1
-_NLM_F_DUMP = 0x300
-_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port id
 _LINE_BYTES_MAX = 1 << 16
-_LINK = struct.Struct("=BxHiII")  # family, device type, index, flags, change
 
 
 class CarrierMonitor(ABC):
@@ -59,7 +54,7 @@ class CarrierMonitor(ABC):
             self._device.set_port_state(port, up)
 
     def _readable(self, source: socket.socket) -> bool:
-        """Waits for `source`; False: the monitor is to end."""
+        """Waits for `source`; False: the monitor has to end."""
         import select
 
         ready, _, _ = select.select([source, self._stop_read], [], [])
@@ -83,7 +78,8 @@ class CarrierMonitor(ABC):
 
 
 class LinkCarrier(CarrierMonitor):
-    """Follows the kernel's link state of the interfaces that the device's ports name; others are left alone.
+    """Follows the kernel's link state of the interfaces to which the device's ports are bound; other ports are left
+    alone.
 
     Raises:
         DeviceError: the kernel refuses the netlink socket, or an interface does not exist.
@@ -112,10 +108,8 @@ class LinkCarrier(CarrierMonitor):
         self._thread.start()
 
     def _ask(self) -> None:
-        """Asks for all links: at the start, and after the kernel had to drop messages."""
-        body = _LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
-        flags = _NLM_F_REQUEST | _NLM_F_DUMP
-        self._socket.send(_HEADER.pack(_HEADER.size + len(body), _RTM_GETLINK, flags, 1, 0) + body)
+        """Requests the state of all links: at the start, and after the kernel had to drop messages."""
+        self._socket.send(links_request())
 
     def _run(self) -> None:
         while self._readable(self._socket):
@@ -130,7 +124,7 @@ class LinkCarrier(CarrierMonitor):
                 name = self._names.pop(link.index, None)
             elif link.name in self._ports:
                 name = self._names[link.index] = link.name
-            else:  # renamed: the sockets are bound to the interface, whatever its name
+            else:  # renamed: the sockets stay bound to the interface
                 name = self._names.get(link.index)
             for port in self._ports.get(name, []) if name else []:
                 self._report(port, not gone and link.passes_frames)
@@ -145,37 +139,35 @@ class FabricCarrier(CarrierMonitor):
     """Follows an emulated fabric's feed of JSON lines: {"event": "carrier", "host": h, "port": p, "up": bool}.
 
     Args:
-        device: Its ports are told.
+        device: Receives the state of its ports.
         address: "HOST:PORT" of the feed, or the path of a unix socket.
-        host: Which host of the fabric the device is, as the feed writes it.
+        host: Number of the device's host in the fabric, as in the feed.
         timeout_s: To connect.
 
     Raises:
         ConfigError: the address is neither.
-        DeviceError: nobody listens there.
+        DeviceError: no fabric listens there.
     """
 
     def __init__(self, device: Device, address: str, host: int | str, *, timeout_s: float = 5.0) -> None:
         super().__init__(device, "openmrc-fabric-carrier")
         self._host = host
-        name, separator, port = address.rpartition(":")
         is_path = os.sep in address
-        if not is_path and not (separator and port.isdigit()):
-            raise ConfigError("address", address, "HOST:PORT or the path of a unix socket")
+        where = ("", 0) if is_path else split_host_port(address, allowed="HOST:PORT or the path of a unix socket")
         try:
             if is_path:
                 self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 self._socket.settimeout(timeout_s)
                 self._socket.connect(address)
             else:
-                self._socket = socket.create_connection((name.strip("[]"), int(port)), timeout_s)
+                self._socket = socket.create_connection(where, timeout_s)
         except OSError as error:
             raise DeviceError(error.errno or 0, f"no carrier feed at {address}: {error}") from error
         self._socket.setblocking(False)
         self._thread.start()
 
     def _run(self) -> None:
-        pending = b""
+        pending = LineBuffer(_LINE_BYTES_MAX)
         while self._readable(self._socket):
             try:
                 data = self._socket.recv(1 << 16)
@@ -185,18 +177,16 @@ class FabricCarrier(CarrierMonitor):
                 return
             if not data:
                 return
-            *lines, pending = (pending + data).split(b"\n")
-            if len(pending) > _LINE_BYTES_MAX:
+            pending.add(data)
+            try:
+                while (line := pending.line()) is not None:
+                    self._handle(line)
+            except LongLineError:
                 return  # no fabric sends such a line
-            for line in lines:
-                self._handle(line)
 
     def _handle(self, line: bytes) -> None:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            return
-        if not isinstance(record, dict) or record.get("event") != "carrier":
+        record = json_object(line)
+        if record is None or record.get("event") != "carrier":
             return
         port, up = record.get("port"), record.get("up")
         if str(record.get("host")) == str(self._host) and isinstance(port, int) and 0 <= port < len(self._device.ports):

@@ -1,17 +1,17 @@
-"""Completion queues: fetched by polling, by waiting, or from an asyncio loop."""
+"""Completion queues: read by polling, by waiting, or from an asyncio loop."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from openmrc.errors import DeviceError
+from openmrc.verbs.completions import WorkCompletion
 from openmrc.verbs.enums import WcStatus
 from openmrc.verbs.open_files import explained
-from openmrc.verbs.stats import CompletionQueueStatistics
+from openmrc.verbs.snapshots import CompletionQueueStatistics
 from openmrc.verbs.status import check
-from openmrc.verbs.work import WorkCompletion
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,7 +29,7 @@ def _complete(future: asyncio.Future[None]) -> None:
 
 
 class CompletionQueue:
-    """A queue of work completions: made by `Context.create_cq`.
+    """A queue of work completions; created by `Context.create_cq`.
 
     Args:
         device: The device it belongs to.
@@ -60,16 +60,19 @@ class CompletionQueue:
         return self._native.cq_fd(self.id)
 
     def arm(self) -> bool:
-        """Asks for a ring of `fd` at the next completion; True: some are waiting already, poll instead of sleeping."""
+        """Requests a wake-up by `fd` at the next completion; True: completions are pending already, poll instead of
+        sleeping.
+        """
         return self._native.arm_cq(self.id)
 
     def poll(self, count_max: int = 64, *, busy: bool = False) -> list[WorkCompletion]:
-        """The completions at hand, oldest first, without waiting.
+        """Pending completions, oldest first, without waiting.
 
         Args:
             count_max: At most this many (1,024 in one call).
-            busy: First receive and send from the calling thread. A caller that loops like this has the lowest latency,
-                and keeps a core busy; the device's own thread rests meanwhile.
+            busy: First receive and send from the calling thread. A caller in such a loop has the lowest latency, and
+            keeps
+                a core busy; the device's own thread rests meanwhile.
         """
         if busy:
             self._native.progress()
@@ -101,18 +104,18 @@ class CompletionQueue:
             finally:
                 loop.remove_reader(fd)
 
-    def _take(self, raw: list[tuple[int, int, int, int, int, int]]) -> list[WorkCompletion]:
-        done = [WorkCompletion._of(one) for one in raw]
+    def _take(self, raw: list[tuple[Any, ...]]) -> list[WorkCompletion]:
+        done = [WorkCompletion.of(one) for one in raw]
         self._polled += len(done)
         self._failed += sum(one.status is not WcStatus.SUCCESS for one in done)
         return done
 
     def statistics(self) -> CompletionQueueStatistics:
-        """Capacity and what was fetched so far."""
+        """Capacity, and the number of completions fetched so far."""
         return CompletionQueueStatistics(capacity=self.capacity, polled=self._polled, failed=self._failed)
 
     def close(self) -> None:
-        """Destroys it. Idempotent.
+        """Destroys the queue. Idempotent.
 
         Raises:
             BusyError: a QP still uses it.

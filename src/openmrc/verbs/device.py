@@ -20,13 +20,13 @@ from openmrc.units import RATE_BPS_RANGE
 from openmrc.verbs.attributes import QpInitAttributes
 from openmrc.verbs.cq import CompletionQueue
 from openmrc.verbs.enums import Access, EvFormatMode, Transport
-from openmrc.verbs.events import Event, EventHub, EventSubscription
+from openmrc.verbs.event_stream import Event, EventHub, EventSubscription
 from openmrc.verbs.memory import MemoryRegion
 from openmrc.verbs.open_files import explained
 from openmrc.verbs.paths import CheckedPaths, Paths, checked_paths
 from openmrc.verbs.profiles import Controller
 from openmrc.verbs.settings import DeviceOptions, DeviceSettings
-from openmrc.verbs.stats import DeviceStatistics, device_statistics
+from openmrc.verbs.snapshots import DeviceStatistics, device_statistics
 from openmrc.verbs.status import check
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _PORT_WORDS = 'a numeric address, optionally with interface and advertised addre
 
 @lru_cache(4096)
 def _version_of(address: str) -> int:
-    """IP version of a numeric address, which connecting asks for many times; ValueError: it is none."""
+    """IP version of a numeric address; cached, since connecting repeats addresses. Raises ValueError for other text."""
     return ipaddress.ip_address(address).version
 
 
@@ -56,11 +56,12 @@ class Port:
     """One port of a device.
 
     Args:
-        address: Local address the sockets are bound to.
-        interface: Network interface to bind to, None: as the routing table says.
-        advertise: What peers send to and see as source, where that differs from `address`.
-        rate_bps: Speed of the way through its plane, where it is less than the interface's driver tells, or this tells
-            nothing; None: as the driver tells.
+        address: Local address of the sockets.
+        interface: Network interface to bind to; None: according to the routing table.
+        advertise: Address that peers send to and see as source, if it differs from `address`.
+        rate_bps: Rate of the path through its plane, in b/s, if it is below the one reported by the interface's
+        driver
+            or the driver reports none; None: the driver's.
     """
 
     address: str
@@ -87,7 +88,7 @@ class Port:
 
     @property
     def seen_as(self) -> str:
-        """The address that peers know."""
+        """The address as seen by peers."""
         return self.advertise or self.address
 
     @property
@@ -98,7 +99,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Where a peer device lives: one address per port, in port order; planes meet by number."""
+    """Location of a peer device: one address per port, in port order; planes meet by number."""
 
     addresses: tuple[str, ...]
     udp_port: int = 4791
@@ -107,7 +108,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAttributes:
-    """What a device can do, as `query` answers it."""
+    """Capabilities of a device, the result of `query`."""
 
     protocol_versions: tuple[str, ...] = ("1.0",)
     port_count: int = 1
@@ -132,7 +133,7 @@ class DeviceAttributes:
 
 @dataclass(eq=False, slots=True)
 class QpHint:
-    """What the application expects of its QPs, to size resources: made by `Context.create_qp_hint`.
+    """Expected use of an application's QPs, to size resources; created by `Context.create_qp_hint`.
 
     Args:
         qps_per_peer: QPs to the same peer.
@@ -167,7 +168,7 @@ class QpHint:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Why nothing leaves a device.
+    """Reasons why a device cannot send at all.
 
     Args:
         reason: Of every port, in words.
@@ -183,8 +184,9 @@ class Device:
 
     Args:
         ports: One per plane: `Port` objects or text "ADDRESS[%INTERFACE][@ADVERTISE]". None with `paths`.
-        paths: EV format SRV6: the NIC's path file (`openmrc.srv6`), which names the ports, their paths, and how an EV
-            becomes a destination address.
+        paths: EV format SRV6: the NIC's path file (`openmrc.srv6`), with the ports, their paths, and the rules that
+        turn
+            an EV into a destination address.
         options: Fields of `DeviceSettings`, by keyword; `ev_format` also as text.
 
     Raises:
@@ -203,7 +205,7 @@ class Device:
         self.ports = _checked_ports(ports) if routes is None else _ports_of(routes, ports)
         options["ev_format"] = _checked_format(options.get("ev_format"), self.ports, routes)
         self.settings, plane_burst_packets = _chosen(_settings_of(options), len(self.ports), routes)
-        """Every setting with the value in force."""
+        """All settings with their effective values."""
         self.ev_format = cast("EvFormatMode", self.settings.ev_format)
         self.seed = cast("int", self.settings.seed)
         self.udp_port = self.settings.udp_port
@@ -224,7 +226,7 @@ class Device:
             raise explained(error, needs, "or lower evs_per_port") from None
         self._hub = EventHub(self._native)
         self._queues: set[CompletionQueue] = set()
-        self._regions: set[MemoryRegion] = set()  # registered ones: a peer may write there though nobody refers to them
+        self._regions: set[MemoryRegion] = set()  # keeps registered ones alive, since a peer may write to them
         self._domain_numbers = itertools.count(1)
         _open.add(self)
         keep_from_children(self)
@@ -245,7 +247,7 @@ class Device:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called, or this process was forked from the one that opened the device."""
+        """True after `close`, and in a process forked from the one that opened the device."""
         return bool(self._native.closed)
 
     def __enter__(self) -> Self:
@@ -259,7 +261,7 @@ class Device:
     # --- what it is
 
     def query(self) -> DeviceAttributes:
-        """What the device can do."""
+        """Capabilities of the device."""
         return DeviceAttributes(
             port_count=len(self.ports),
             udp_port=self.udp_port,
@@ -272,7 +274,7 @@ class Device:
         return list(self._native.evs())
 
     def ports_up(self) -> list[bool]:
-        """Carrier of each port as the device believes it."""
+        """Carrier of each port, as known to the device."""
         mask = self._native.ports_up()
         return [bool(mask >> port & 1) for port in range(len(self.ports))]
 
@@ -282,12 +284,14 @@ class Device:
 
     @cached_property
     def receive_buffer_bytes(self) -> int:
-        """What the kernel granted the receiving sockets of all ports together."""
+        """Sum of the sizes that the kernel granted the receiving sockets of all ports."""
         ports = self._native.statistics()["ports"]
         return sum(int(port["socket"]["receive_buffer_bytes"]) for port in ports)
 
     def outage(self) -> Outage | None:
-        """Why nothing leaves this device, if every port is down or the operating system refuses its packets."""
+        """Reason why the device cannot send, if every port is down or the operating system refuses its packets; else
+        None.
+        """
         if self.closed:
             return None
         reasons: list[str] = []
@@ -310,14 +314,14 @@ class Device:
     # --- driving and events
 
     def progress(self) -> int:
-        """Receives, sends and runs timers on the calling thread; the datagrams received.
+        """Receives, sends and runs timers on the calling thread; returns the number of datagrams received.
 
-        For busy polling: while it is called more often than once in a millisecond, the device's own thread rests.
+        For busy polling: while it is called more often than once per millisecond, the device's own thread rests.
         """
         return self._native.progress()
 
     def set_port_state(self, port: int, up: bool) -> None:
-        """Tells the device that a port lost or regained its carrier; peers are told over the other ports.
+        """Reports a lost or regained carrier of a port to the device, which informs peers over the other ports.
 
         Raises:
             ConfigError: no such port.
@@ -326,7 +330,7 @@ class Device:
         self._native.set_port_state(port, up)
 
     def subscribe(self) -> EventSubscription:
-        """A reader of the event stream, from now on."""
+        """A reader of the event stream from now on."""
         return self._hub.subscribe()
 
     def events(self) -> Iterator[Event]:
@@ -334,7 +338,9 @@ class Device:
         return iter(self.subscribe())
 
     def on_event(self, callback: Callable[[Event], None]) -> None:
-        """Calls `callback` with every event, from a thread of its own. It must not raise and should return soon."""
+        """Calls `callback` with every event, from a thread of its own. The callback must not raise and should return
+        soon.
+        """
         self._hub.on_event(callback)
 
     def add_peer(self, peer: Peer) -> int:
@@ -352,7 +358,7 @@ class Device:
         return int(number)
 
     def remove_peer(self, number: int) -> None:
-        """Takes one call of `add_peer` back.
+        """Undoes one call of `add_peer`.
 
         Raises:
             NotFoundError: there is none left.
@@ -362,7 +368,7 @@ class Device:
 
     @contextmanager
     def known_peer(self, peer: Peer) -> Iterator[int]:
-        """Number of a peer that is known for the time of a `with`; errors as `add_peer`."""
+        """Number of a peer that is known for the duration of a `with` block; errors as for `add_peer`."""
         number = self.add_peer(peer)
         try:
             yield number
@@ -371,23 +377,23 @@ class Device:
 
     @property
     def peer_count(self) -> int:
-        """Peers that are known."""
+        """Number of known peers."""
         return int(self._native.peer_count())
 
     def path_mtu_bytes(self, peer: Peer) -> int:
-        """Smallest MTU that the kernel knows between the ports and their peers: interface, route or learned.
+        """Smallest MTU known to the kernel between the ports and their peers: of an interface, of a route, or learned.
 
-        In mode SRV6 of the ways over the uSIDs, else of the route to the peer. Routes that depend on the UDP source
-        port, such as those that encapsulate by EV, are not seen.
+        In EV format SRV6 along the paths of the uSIDs, else along the route to the peer. Routes that depend on the UDP
+        source port, such as those that encapsulate by EV, are not visible.
 
         Raises:
-            DeviceError: there is no way, or in mode SRV6 no path rule knows the peer.
+            DeviceError: there is no path, or in EV format SRV6 no path rule for the peer.
         """
         addresses = _checked_addresses(peer)[: len(self.ports)]
         return min(self._native.path_mtu(port, address, peer.udp_port) for port, address in enumerate(addresses))
 
     def _leave_to_parent(self) -> None:
-        """The native device has closed its copies of sockets by itself, and counts as closed."""
+        """Called in a forked child: the native device has closed its copies of sockets itself, and counts as closed."""
         _open.discard(self)
         self._hub.leave_to_parent()
 
@@ -400,13 +406,13 @@ _open: WeakSet[Device] = WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """A program that ends without closing its devices (Ctrl-C) must not be written into while it is taken down."""
+    """Closes devices left open at the program's end (Ctrl-C), so that peers do not write into it during shutdown."""
     for device in list(_open):
         device.close()
 
 
 class Context:
-    """Parent of a device's objects: made by `Device.open_context`."""
+    """Parent of a device's objects; created by `Device.open_context`."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -416,7 +422,7 @@ class Context:
         return self.device.query()
 
     def alloc_pd(self) -> ProtectionDomain:
-        """A protection domain: memory regions and QPs belong together in one."""
+        """A protection domain, shared by memory regions and the QPs that may use them."""
         return ProtectionDomain(self)
 
     def create_cq(self, capacity: int = 1024) -> CompletionQueue:
@@ -430,25 +436,26 @@ class Context:
     def create_qp_hint(
         self, *, qps_per_peer: int = 1, send_peers: int = 1, incast_degree: int = 1, vendor_data: bytes = b""
     ) -> QpHint:
-        """What to expect of the QPs; see `QpHint`."""
+        """Expected use of QPs; see `QpHint`."""
         return QpHint(qps_per_peer, send_peers, incast_degree, vendor_data)
 
 
 class ProtectionDomain:
-    """Holds memory regions and QPs: made by `Context.alloc_pd`."""
+    """Holds memory regions and QPs; created by `Context.alloc_pd`."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.device = context.device
         self.number: int = next(self.device._domain_numbers)
-        """Unique on the device. A key of this domain is good for QPs of this domain only."""
+        """Unique on the device. A key of this domain is valid for QPs of this domain only."""
 
     def register(self, buffer: Any, access: Access = Access.LOCAL_READ) -> MemoryRegion:
         """Registers a writable contiguous buffer in place: bytearray, NumPy array, mmap, torch CPU tensor.
 
         Args:
             buffer: Stays exported until the region is closed.
-            access: `REMOTE_WRITE` lets peers of this domain's QPs write into it; the default is a region to send from.
+            access: `REMOTE_WRITE` allows peers of this domain's QPs to write into it; by default the region is a source
+            only.
 
         Raises:
             InvalidArgumentError: read-only, strided, empty or not a buffer.
@@ -475,7 +482,7 @@ def _within(name: str, value: object, low: int, high: int) -> None:
 
 
 def _checked_evs_per_port(given: int | None, ports: int, routes: CheckedPaths | None) -> int:
-    """EVs per port, by default as many as the paths call for and the device holds."""
+    """EVs per port; by default the number that the paths require, within the device's limits."""
     if given is None:
         wanted = EVS_PER_PORT_DEFAULT if routes is None else routes.evs_per_port(EVS_PER_PORT_SRV6)
         given = min(wanted, EVS_MAX // ports)
@@ -484,7 +491,7 @@ def _checked_evs_per_port(given: int | None, ports: int, routes: CheckedPaths | 
 
 
 def _bursts(burst_packets: int | None, *, offload: bool) -> tuple[int, int]:
-    """Packets of a burst: in general, and on planes controlled by delay."""
+    """Packets per burst: in general, and on planes controlled by delay."""
     if burst_packets is not None:
         return burst_packets, burst_packets
     return (BURST_PACKETS_DEFAULT, PLANE_BURST_PACKETS_DEFAULT) if offload else (1, 1)
@@ -498,7 +505,7 @@ def _settings_of(options: DeviceOptions) -> DeviceSettings:
 
 
 def _chosen(settings: DeviceSettings, ports: int, routes: CheckedPaths | None) -> tuple[DeviceSettings, int]:
-    """Settings with a value for each that was left open, and packets of a burst on planes controlled by delay."""
+    """Settings with a value for each open one, and packets per burst on planes controlled by delay."""
     if settings.io_threads is not None:
         _within("io_threads", settings.io_threads, 1, ports)
     burst_packets, plane_burst_packets = _bursts(settings.burst_packets, offload=routes is None)
@@ -519,7 +526,7 @@ def _native_ports(ports: Sequence[Port], routes: CheckedPaths | None) -> list[di
 
 
 def _needed_sockets(ports: int, evs_per_port: int) -> str:
-    sockets = ports * (evs_per_port + 2)  # of each port two receive
+    sockets = ports * (evs_per_port + 2)  # two receive sockets per port
     return f"a device of {ports} ports with {evs_per_port} EVs each opens up to {sockets} sockets"
 
 
@@ -542,7 +549,7 @@ def _checked_ports(ports: Sequence[Port | str]) -> tuple[Port, ...]:
 
 def _ports_of(routes: CheckedPaths, ports: Sequence[Port | str]) -> tuple[Port, ...]:
     if ports:
-        raise ConfigError("ports", list(ports), "nothing beside paths, which name the ports")
+        raise ConfigError("ports", list(ports), "no ports together with paths, which contain them")
     return tuple(
         Port(
             str(port.address),

@@ -80,9 +80,9 @@ class QueuePairStatistics:
     """Payload of these."""
     received_messages: int
     """Messages received to the end."""
-    inflight_packets: int
+    in_flight_packets: int
     """In flight now."""
-    inflight_bytes: int
+    in_flight_bytes: int
     """In flight now, headers included."""
     lost_pending: int
     """Lost and not sent again yet."""
@@ -103,7 +103,7 @@ class PlaneStatistics:
     """One plane of a QP whose planes are controlled one by one."""
 
     window_bytes: int
-    """Limit of what is in flight. A plane that marks is limited by the controller instead, and this window does not
+    """Limit of the bytes in flight. A plane that marks is limited by the controller instead, and this window does not
     change.
     """
     in_flight_bytes: int

@@ -257,7 +257,7 @@ class Access(IntFlag):
 
 
 class Status(IntEnum):
-    """Outcome of a command. Peers never cause one: what peers do shows in counters, events and completions."""
+    """Outcome of a command. Peers never cause one: their actions are reported by counters, events and completions."""
 
     OK = 0
     """Done."""

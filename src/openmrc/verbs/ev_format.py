@@ -1,8 +1,8 @@
-"""How a compact EV becomes the bits of a path: EV formats, the fields of EV profiles, and the expansion between them.
+"""Expansion of a compact EV into the bits of a path: EV formats, the fields of EV profiles, and their combination.
 
-An EV format divides the expanded EV (at most 256 bits: addresses and headers fields) into fields. An EV profile gives
-some of these fields an initial value and a mask. Expanding takes bits from a compact EV, most significant first, and
-puts them where the masks have ones. (protocol F.2.3, F.3)
+An EV format divides the expanded EV (at most 256 bits: address and header fields) into fields. An EV profile gives some
+of these fields an initial value and a mask. Expansion takes bits from a compact EV, most significant first, and puts
+them at the ones of the masks. (protocol F.2.3, F.3)
 """
 
 from __future__ import annotations
@@ -69,20 +69,20 @@ class EvFormat:
 
     @property
     def bits_max(self) -> int:
-        """Bits that the mode has room for."""
+        """Maximum number of bits in the mode."""
         return _MODE_BITS_MAX[self.mode] * (2 if self.srh else 1)
 
 
 @dataclass(frozen=True, slots=True)
 class EvProfileField:
-    """What an EV profile says about one field of its format.
+    """Specification of one field in an EV profile.
 
     Args:
         width: Bits of the value; at most the width of the format's field.
         initial: Value before bits of the compact EV are put in.
-        mask: Ones where bits of the compact EV go. 0: the field is constant.
+        mask: Ones at the bits that come from the compact EV. 0: the field is constant.
         minimum: Smallest number that the bits taken from a compact EV may form.
-        maximum: Largest such number; by default all that the mask has room for.
+        maximum: Largest such number; by default the largest that fits the mask.
 
     Raises:
         ConfigError: A value does not fit the width, or the range does not fit the mask.
@@ -114,7 +114,7 @@ class EvProfileField:
 
     @property
     def largest(self) -> int:
-        """`maximum`, or what the mask has room for."""
+        """`maximum`, or the largest number that fits the mask."""
         return (1 << self.taken_bits) - 1 if self.maximum is None else self.maximum
 
     def value(self, taken: int) -> int:
@@ -140,7 +140,7 @@ def expand_ev(ev_format: EvFormat, fields: Sequence[EvProfileField], compact: by
 
     Args:
         ev_format: The fields of the expanded EV.
-        fields: What the profile says about the first of them; fields without an entry stay zero.
+        fields: The profile's entries for the first of them; fields without an entry stay zero.
         compact: Bits for the masks of all fields, first field first, from bit 7 of byte 0 on; the bits behind are 0.
 
     Raises:
@@ -153,7 +153,7 @@ def expand_ev(ev_format: EvFormat, fields: Sequence[EvProfileField], compact: by
     taken_bits = sum(field.taken_bits for field in fields)
     unread_bits = 8 * len(compact) - taken_bits
     if unread_bits < 0:
-        raise ConfigError("compact EV", compact.hex(), f"{taken_bits} bits, which is what the masks take")
+        raise ConfigError("compact EV", compact.hex(), f"{taken_bits} bits, the number of ones in the masks")
     source = int.from_bytes(compact, "big")
     if source & ((1 << unread_bits) - 1):
         raise ConfigError("compact EV", compact.hex(), f"zeros behind the first {taken_bits} bits")
@@ -185,7 +185,7 @@ def generate_evs(ev_format: EvFormat, fields: Sequence[EvProfileField], count: i
     ranges = [range(field.minimum, field.largest + 1) for field in fields]
     available = math.prod(field.largest - field.minimum + 1 for field in fields)
     if count is not None and not 0 <= count <= available:
-        raise ConfigError("count", count, f"0 to {available}, which is what the ranges of the fields allow")
+        raise ConfigError("count", count, f"0 to {available}, the number of values in the ranges of the fields")
     return _generated(ev_format, fields, ranges, count)
 
 
@@ -203,10 +203,11 @@ def _generated(
 
 
 def ev_value(ev_format: EvFormat, expanded: bytes) -> int:
-    """The 32-bit EV as packets carry it: low half the UDP source port, high half the flow label (0 in mode UDP).
+    """The 32-bit EV in the form that packets carry: low half the UDP source port, high half the flow label (0 in mode
+    UDP).
 
     Raises:
-        ConfigError: The mode is SRV6, where the path is an address and not an EV value, or `expanded` has no 32 bytes.
+        ConfigError: The mode is SRV6, in which a path is an address and not an EV value, or `expanded` is not 32 bytes.
     """
     if len(expanded) != EXPANDED_EV_BYTES:
         raise ConfigError("expanded EV", expanded.hex(), f"{EXPANDED_EV_BYTES} bytes")
@@ -220,7 +221,7 @@ def ev_value(ev_format: EvFormat, expanded: bytes) -> int:
 # F.3.2: checks.
 def _check_fit(ev_format: EvFormat, fields: Sequence[EvProfileField]) -> None:
     if len(fields) > len(ev_format.widths):
-        raise ConfigError("fields", len(fields), f"at most {len(ev_format.widths)}, the format has no more")
+        raise ConfigError("fields", len(fields), f"at most {len(ev_format.widths)} fields, the number in the format")
     for i, (field, width) in enumerate(zip(fields, ev_format.widths, strict=False)):
         if field.width > width:
             raise ConfigError(f"fields[{i}].width", field.width, f"1 to {width} bits, the format's field")

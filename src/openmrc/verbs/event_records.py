@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from openmrc.verbs.enums import EvCause, EventType, EvState, QpErrorCause, QpState
-from openmrc.verbs.event import Event
+from openmrc.verbs.event_base import Event
 
 __all__ = [
     "CqOverrun",

@@ -1,4 +1,4 @@
-"""The network interfaces of this host, and which of them a device's ports should be."""
+"""The network interfaces of this host, and the choice of a device's ports among them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_address
 from pathlib import Path
 
 from openmrc.errors import ConfigError, did_you_mean
+from openmrc.linux.links import AddressRecord, LinkRecord, dump_addresses, dump_links
 from openmrc.verbs.device import PORTS_MAX, Port
-from openmrc.verbs.rtnetlink import AddressRecord, LinkRecord, dump_addresses, dump_links
 
 __all__ = ["ChosenPorts", "Interface", "choose_ports", "list_interfaces"]
 
@@ -29,7 +29,8 @@ _SIOCETHTOOL = 0x8946
 _ETHTOOL_GSET = 1
 _SPEED_UNKNOWN = 0xFFFFFFFF
 
-# What may be a cable comes before what is one only in containers and laptops; other kinds only where nothing better is.
+# Kinds that are usually cables come before those that are only in containers and laptops; other kinds are a last
+# resort.
 _WIRED = ("ethernet", "infiniband", "bond", "team", "vlan", "macvlan", "ipvlan")
 _SECOND = ("veth", "wireless")
 _ON_TOP = ("vlan", "macvlan", "ipvlan")
@@ -39,20 +40,20 @@ _SLOW_SHARE = 4
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """One network interface, as the kernel has it now.
+    """One network interface in its current state.
 
     Args:
         name: As `ip link` shows it.
         index: The kernel's number.
         kind: "ethernet", "infiniband", "wireless", "loopback", or for interfaces of software the kernel's word:
             "veth", "bridge", "bond", "vlan", "tun", "dummy", ...
-        addresses: What programs may use, in each family best first: temporary and deprecated ones last, those still
-            being checked for duplicates not at all.
+        addresses: Usable addresses, best first in each family: temporary and deprecated ones last, without those that
+            are still checked for duplicates.
         up: Set up by the administrator.
-        carrier: The other end of the cable is there.
+        carrier: The other end of the cable is present.
         mtu: Bytes of the largest IP packet.
-        speed_bps: Bit rate of the link in bit/s; None: the driver does not know one.
-        lower: Index of the interface below this one (of a VLAN: what it runs on), 0: none.
+        speed_bps: Bit rate of the link in b/s; None: unknown to the driver.
+        lower: Index of the interface below this one (of a VLAN: its parent), 0: none.
         master: Index of the bridge or bond that this one belongs to, 0: none.
     """
 
@@ -69,22 +70,22 @@ class Interface:
 
     @property
     def loopback(self) -> bool:
-        """Whether it leads back to this host."""
+        """True for an interface that leads back to this host."""
         return self.kind == "loopback"
 
     def address(self, version: int) -> IPv4Interface | IPv6Interface | None:
-        """The first address of a family (4 or 6) that peers can be told; link-local ones mean nothing to them."""
+        """The first address of a family (4 or 6) that is valid for peers, which link-local ones are not."""
         return next((one for one in self.addresses if one.version == version and not one.ip.is_link_local), None)
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenPorts:
-    """What a device should be made of.
+    """The ports recommended for a device.
 
     Args:
         ports: In the order of the planes, for `Device`.
-        why: One line for people: what was chosen, and what was left out for which reason.
-        interfaces: The interface of each port, as far as it is one of this host's.
+        why: One line for people: the chosen ports, and the omitted ones with reasons.
+        interfaces: The interface of each port, if it is one of this host's.
     """
 
     ports: tuple[Port, ...]
@@ -93,7 +94,7 @@ class ChosenPorts:
 
 
 def list_interfaces() -> list[Interface]:
-    """The interfaces of this network namespace, by the kernel's number. Needs no privilege.
+    """The interfaces of this network namespace, by the kernel's number. Requires no privilege.
 
     Raises:
         DeviceError: the kernel refuses to list them.
@@ -114,7 +115,7 @@ def interface_of(
     speed_bps: Callable[[str], int | None],
     is_wireless: Callable[[str], bool],
 ) -> Interface:
-    """An interface from the kernel's records; `speed_bps` and `is_wireless` answer what these do not say."""
+    """An interface from the kernel's records; `speed_bps` and `is_wireless` supply the values that these lack."""
     usable = [one for one in addresses if not one.flags & (_IFA_F_TENTATIVE | _IFA_F_DADFAILED)]
     usable.sort(key=lambda one: bool(one.flags & _IFA_F_DEPRECATED) * 2 + _is_temporary(one))
     return Interface(
@@ -134,19 +135,19 @@ def interface_of(
 def choose_ports(
     wanted: str | None = None, *, field: str = "ports", interfaces: Sequence[Interface] | None = None
 ) -> ChosenPorts:
-    """The ports of a device: those wanted, or every suitable interface of this host.
+    """The ports of a device: the requested ones, or every suitable interface of this host.
 
-    Suitable is what is up, has a carrier and an address, and is a wired interface; without one veth and wireless ones;
-    without these other interfaces of software; loopback if there is nothing else. Interfaces for management and those
-    of less than a quarter of the fastest one's speed are left out. Planes meet by number, so the order is that of the
-    names (eth2 before eth10), the same on every host. All ports have addresses of one family: the one that all of
-    them have, IPv4 if both.
+    A suitable interface is up, has a carrier and an address, and is wired; if there is none, veth and wireless
+    interfaces are suitable, then other software interfaces, then loopback. Management interfaces, and those with less
+    than a quarter of the fastest one's speed, are left out. Planes meet by number, so the order is that of the names
+    (eth2 before eth10), the same on every host. All ports have addresses of one family: the one that all of them have,
+    IPv4 if both.
 
     Args:
         wanted: Names of interfaces or ports ("ADDRESS[%INTERFACE][@ADVERTISE]"), separated by commas, one per plane in
             this order. None: choose.
-        field: What the user wrote it in, for messages: "OPENMRC_PORTS".
-        interfaces: Choose from these; None: those of this host.
+        field: Name of the user's setting, for messages: "OPENMRC_PORTS".
+        interfaces: Candidates; None: those of this host.
 
     Raises:
         ConfigError: no such interface or address, an interface without address, ports of both families.
@@ -175,7 +176,7 @@ def _wanted(wanted: str, field: str, known: list[Interface]) -> ChosenPorts:
 
 
 def _port(word: str, field: str, known: list[Interface]) -> Port:
-    """A port by address, which must be one of this host's, though not of the interface it names."""
+    """A port by its address, which must be one of this host's, but not necessarily of the interface it names."""
     names = [interface.name for interface in known]
     try:
         ip_address(word.partition("@")[0].partition("%")[0])
@@ -194,7 +195,7 @@ def _port(word: str, field: str, known: list[Interface]) -> Port:
 
 
 def _common_version(field: str, wanted: str, places: Sequence[Interface | Port]) -> int:
-    """Family that every place has; interfaces may have both, a written address has its own."""
+    """The family of all candidates; an interface may have both, an explicit address has its own."""
     for version in (4, 6):
         if all(place.version == version if isinstance(place, Port) else place.address(version) for place in places):
             return version
@@ -257,7 +258,7 @@ def _suitable(known: list[Interface]) -> ChosenPorts:
 
 
 def _unfit(interface: Interface) -> str:
-    """Why it cannot be a port whatever else there is; "" when it can. Loopback needs no reason."""
+    """Reason why an interface is never suitable; "" if there is none. Loopback needs no reason."""
     if interface.loopback:
         return ""
     if silence := _silence(interface):
@@ -274,7 +275,7 @@ def _tier(interface: Interface) -> int:
 
 
 def _best_version(chosen: Sequence[Interface]) -> int:
-    """The family that most have: so the one that all have, if there is one."""
+    """The family of most interfaces, and thus of all of them if one exists."""
     return max((4, 6), key=lambda version: sum(one.address(version) is not None for one in chosen))
 
 
@@ -283,7 +284,7 @@ def _without(version: int) -> Callable[[Interface], str]:
 
 
 def _doubled(chosen: Sequence[Interface]) -> Callable[[Interface], str]:
-    """Two ports over one cable are no two planes."""
+    """Rejects two ports over one cable, which would not be two planes."""
     names = {one.index: one.name for one in chosen}
     return lambda one: f"on {names[one.lower]}" if one.kind in _ON_TOP and one.lower in names else ""
 
@@ -334,7 +335,7 @@ def _is_wireless(name: str) -> bool:
 
 
 def _speed_bps(asked: socket.socket, name: str) -> int | None:
-    """By ETHTOOL_GSET, which every kernel answers with a 32-bit number of Mbit/s in two halves."""
+    """Speed from ETHTOOL_GSET, supported by every kernel: a 32-bit number of Mb/s in two halves."""
     import array
 
     command = array.array("B", struct.pack("=I40x", _ETHTOOL_GSET))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from openmrc import _native
 from openmrc.errors import InvalidArgumentError
 from openmrc.verbs.enums import Access
-from openmrc.verbs.stats import MemoryRegionStatistics
+from openmrc.verbs.snapshots import MemoryRegionStatistics
 from openmrc.verbs.status import check
 
 if TYPE_CHECKING:
@@ -53,15 +53,15 @@ def _has_buffer(obj: Any) -> bool:
 
 def _view(address: int, size_bytes: int, keep: Any) -> Any:
     view: Any = (ctypes.c_char * size_bytes).from_address(address)
-    view._openmrc_keep = keep  # the memory belongs to it
+    view._openmrc_keep = keep  # keeps the owner of the memory alive
     return view
 
 
 class MemoryRegion:
-    """A registered buffer: made by `ProtectionDomain.register`, released by `close` or at the end of a `with`.
+    """A registered buffer; created by `ProtectionDomain.register`, released by `close` or at the end of a `with` block.
 
     While registered, the buffer is exported, so that Python refuses to free or resize it (`BufferError` from bytearray
-    and mmap). `rkey` is what a peer needs to write into it; it is drawn at random.
+    and mmap). A peer needs `rkey` to write into it; it is drawn at random.
     """
 
     def __init__(self, pd: ProtectionDomain, obj: Any, access: Access) -> None:
@@ -74,7 +74,7 @@ class MemoryRegion:
             msg = f"a {type(obj).__name__} cannot be registered ({error}); allowed: {_ALLOWED}"
             raise InvalidArgumentError(msg) from error
         self.address: int = self._buffer.address
-        """Virtual address of the first byte: what remote and local addresses of work requests count from."""
+        """Virtual address of the first byte, the origin of remote and local addresses in work requests."""
         self.length_bytes: int = self._buffer.length_bytes
         self.access = Access(access)
         try:
@@ -89,7 +89,7 @@ class MemoryRegion:
         self._device._regions.add(self)
 
     def close(self) -> None:
-        """Deregisters. A peer's WRITE that arrives later is refused and errors its QP. Idempotent.
+        """Deregisters the buffer. A later WRITE of a peer is refused and moves its QP to ERR. Idempotent.
 
         Raises:
             BusyError: posted sends still read from it.
@@ -104,11 +104,11 @@ class MemoryRegion:
 
     @property
     def closed(self) -> bool:
-        """Whether it is deregistered."""
+        """True once deregistered."""
         return not self._open
 
     def statistics(self) -> MemoryRegionStatistics:
-        """What the region is."""
+        """Properties of the region."""
         return MemoryRegionStatistics(
             address=self.address,
             length_bytes=self.length_bytes,

@@ -11,12 +11,12 @@ __all__ = ["explained"]
 
 
 def explained(error: DeviceError, needs: str, else_do: str) -> DeviceError:
-    """The error; where open files ran out, with the limit that was reached and how to stay below it.
+    """The error; if open files ran out, with the limit that was reached and a way to stay below it.
 
     Args:
         error: Of the native device.
-        needs: What needs how many files: "a completion queue opens an eventfd".
-        else_do: What helps besides a higher limit: "or close connections".
+        needs: Consumers of files, with numbers: "a completion queue opens an eventfd".
+        else_do: Remedy besides a higher limit: "or close connections".
     """
     if error.errno == errno.EMFILE:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

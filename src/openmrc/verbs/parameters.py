@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openmrc.verbs.record import Family, Record
+from openmrc.record import Family, Record
 
 __all__ = [
     "CcConfig",

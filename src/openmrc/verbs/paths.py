@@ -1,6 +1,6 @@
-"""What a device takes as its paths in EV format SRV6: the path file of a NIC, which `openmrc.srv6` makes.
+"""Interface of the paths of a device in EV format SRV6: the path file of a NIC, which `openmrc.srv6` creates.
 
-Protocols, because verbs know no fabric: `openmrc.srv6.rules.NicPaths` is one of these, and any other of its form.
+Protocols, because verbs do not depend on fabrics: `openmrc.srv6.rules.NicPaths` implements them, and so may others.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PathRule(Protocol):
 
 
 class PathPort(Protocol):
-    """One port: what peers know it by, where its packets arrive, the selectors that its EVs may have, its speed."""
+    """One port: its address for peers, the address on which its packets arrive, the selectors of its EVs, its speed."""
 
     @property
     def plane(self) -> int: ...
@@ -67,7 +67,7 @@ class PathPort(Protocol):
 
 
 class Paths(Protocol):
-    """A NIC's ports in plane order, the rules of all of them, and the round trip of an idle path where it is known."""
+    """A NIC's ports in plane order, the rules of all of them, and the round trip of an idle path if known."""
 
     @property
     def ports(self) -> Sequence[PathPort]: ...
@@ -77,34 +77,35 @@ class Paths(Protocol):
     def base_rtt_us(self) -> int | None: ...
 
     def ways(self, addresses: Sequence[IPv6Address]) -> list[tuple[int, int]]:
-        """(port, selector) of all EVs that go the way of one of these addresses, each once, for generated profiles.
+        """(port, selector) of all EVs whose packets take the path of one of these addresses, each once, for generated
+        profiles.
 
         Raises:
-            ConfigError: an address that no rule makes.
+            ConfigError: an address that no rule produces.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedPaths:
-    """Paths that a device can use."""
+    """Validated paths for a device."""
 
     paths: Paths
     rules: _native.PathRules
 
     def evs_per_port(self, least: int) -> int:
-        """EVs of a port, `least` or more, that name each path equally often.
+        """EVs of a port, `least` or more, with the same number for each path.
 
-        Several EVs for a path, where paths are few: a lost packet puts its EV aside until probes are answered, and
-        random loss must not take whole paths away.
+        Several EVs per path if paths are few: a lost packet sets its EV aside until probes are answered, and random
+        loss must not remove whole paths.
         """
         paths = max(len(port.selectors) for port in self.paths.ports)
         return -(-least // paths) * paths
 
     def selectors(self, evs_per_port: int, seed: int) -> list[list[int]]:
-        """Selectors of each port, `evs_per_port` of them at most.
+        """Selectors of each port, at most `evs_per_port`.
 
-        Where a port has fewer EVs than paths, the device draws which ones: NICs that all took the first would leave the
-        other uplinks idle.
+        If a port has fewer EVs than paths, the device draws among them: NICs that all used the first ones would leave
+        the other uplinks idle.
         """
         drawn = random.Random(seed)
         ports = []
@@ -117,7 +118,7 @@ class CheckedPaths:
 
 
 def checked_paths(paths: Paths, ports_max: int) -> CheckedPaths:
-    """The paths, when they are such.
+    """The paths, after validation.
 
     Raises:
         ConfigError: naming the field: no ports, no rules, an address that is not IPv6, a selector beyond 16 bits, ...
@@ -138,7 +139,7 @@ def checked_paths(paths: Paths, ports_max: int) -> CheckedPaths:
         if len(set(values)) < len(values):
             raise ConfigError(f"paths.ports.{name}", values, "a different one for each port")
     if not 1 <= len(paths.rules) <= _RULES_MAX:
-        raise ConfigError("paths.rules", f"{len(paths.rules)} rules", f"1 to {_RULES_MAX}: they say how to reach peers")
+        raise ConfigError("paths.rules", f"{len(paths.rules)} rules", f"1 to {_RULES_MAX} rules")
     for index, rule in enumerate(paths.rules):
         _check_rule(rule, f"paths.rules[{index}]")
     prefixes = Counter(rule.prefix for rule in paths.rules)
@@ -156,7 +157,7 @@ def _check_port(port: PathPort, index: int) -> None:
         if not isinstance(address, IPv6Address):
             raise ConfigError(f"{name}.{field}", str(address), "an IPv6 address: SRv6 is a routing header of IPv6")
     if not port.selectors:
-        raise ConfigError(f"{name}.selectors", "none", "at least one: each is a path")
+        raise ConfigError(f"{name}.selectors", "none", "at least one selector, one per path")
     for selector in port.selectors:
         if type(selector) is not int or not 0 <= selector <= _SELECTOR_MAX:
             raise ConfigError(f"{name}.selectors", selector, f"0 to {_SELECTOR_MAX}: {SELECTOR_BITS} bits of the EV")
@@ -185,9 +186,13 @@ def _check_rule(rule: PathRule, name: str) -> None:
 
 
 def native_rules(rules: Sequence[PathRule]) -> _native.PathRules:
-    """Rules that have been checked, as the NIC applies them to every packet."""
+    """Validated rules in the form that the NIC applies to every packet."""
     made = []
     for rule in rules:
-        copies = [(copy.source == "peer", copy.at, copy.bits, copy.to) for copy in rule.copies]
-        made.append((str(rule.prefix.network_address), rule.prefix.prefixlen, str(rule.base), copies))
+        copies = [
+            {"from_peer": copy.source == "peer", "at": copy.at, "bits": copy.bits, "to": copy.to}
+            for copy in rule.copies
+        ]
+        network = {"prefix": str(rule.prefix.network_address), "prefix_bits": rule.prefix.prefixlen}
+        made.append({**network, "base": str(rule.base), "copies": copies})
     return _native.PathRules(made)

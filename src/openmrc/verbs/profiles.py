@@ -1,6 +1,6 @@
 """The controller's side of a device: EV format, EV and CC profiles by 64-bit id, and probes of single paths.
 
-Profiles move INIT -> OFFLINE -> ONLINE and back. A QP may be given a profile that is ONLINE, and keeps it ONLINE.
+Profiles move INIT -> OFFLINE -> ONLINE and back. A QP requires profiles that are ONLINE, and keeps them ONLINE.
 (protocol F.2.1)
 """
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from openmrc._native import cc
 from openmrc.errors import BusyError, ConfigError, InvalidStateError, NotFoundError, did_you_mean
+from openmrc.verbs.completions import ProbeAnswer
 from openmrc.verbs.enums import EvState
 from openmrc.verbs.ev_format import EvFormat, EvFormatMode, EvProfileField, ev_value, generate_evs
 from openmrc.verbs.parameters import CcConfig
@@ -34,7 +35,6 @@ __all__ = [
     "EvFormatProfile",
     "EvProfile",
     "EvProfileMode",
-    "ProbeAnswer",
     "ProfileState",
 ]
 
@@ -47,7 +47,7 @@ _ALGORITHMS = {"uet-1.0-nscc": "nscc", "nscc": "nscc", None: "none", "none": "no
 
 
 GeneratedFields = Sequence[EvProfileField] | Sequence[Sequence[EvProfileField]]
-"""What a generated profile is made from: a list of fields, or several lists."""
+"""Input of a generated profile: a list of fields, or several lists."""
 
 
 class ProfileState(IntEnum):
@@ -57,10 +57,10 @@ class ProfileState(IntEnum):
 
 
 class EvProfileMode(IntEnum):
-    """Where a profile's EVs come from."""
+    """Source of a profile's EVs."""
 
     AUTO = 0
-    """The device chooses: all the paths its sockets have."""
+    """All paths of the device's sockets."""
     EXP = 1
     """An explicit list."""
     GEN = 2
@@ -87,7 +87,7 @@ class _Profile:
 
     @property
     def in_use(self) -> bool:
-        """Whether QPs use it."""
+        """True while QPs use it."""
         return bool(self._users)
 
     def set_state(self, state: ProfileState) -> None:
@@ -95,7 +95,7 @@ class _Profile:
 
         Raises:
             InvalidStateError: more than one step.
-            BusyError: QPs use it and it would leave ONLINE.
+            BusyError: it would leave ONLINE while QPs use it.
         """
         if abs(state - self.state) > 1:
             msg = f"profile {self.id} is {self.state.name} and cannot become {state.name} in one step"
@@ -106,17 +106,17 @@ class _Profile:
         self.state = state
 
     def online(self) -> None:
-        """Takes all steps to ONLINE, none of which can be refused."""
+        """Takes all steps to ONLINE, which always succeed."""
         self.state = ProfileState.ONLINE
 
     def _require_editable(self) -> None:
         if self.state is ProfileState.ONLINE:
-            msg = f"profile {self.id} is ONLINE; what it contains can be changed in INIT and OFFLINE"
+            msg = f"profile {self.id} is ONLINE; its contents can be changed in INIT and OFFLINE only"
             raise InvalidStateError(msg)
 
 
 class EvFormatProfile(_Profile):
-    """How an expanded EV is laid out: made by `Controller.create_ev_format_profile`."""
+    """Layout of an expanded EV; created by `Controller.create_ev_format_profile`."""
 
     def __init__(self, controller: Controller, profile_id: int, ev_format: EvFormat) -> None:
         super().__init__(controller, profile_id)
@@ -124,7 +124,7 @@ class EvFormatProfile(_Profile):
 
 
 class EvProfile(_Profile):
-    """Paths that a QP may use, made by `Controller.create_ev_profile`. (protocol F.2.2, F.2.4)"""
+    """Paths that a QP may use; created by `Controller.create_ev_profile`. (protocol F.2.2, F.2.4)"""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class EvProfile(_Profile):
         ]
 
     def replace(self, old: int, new: int) -> None:
-        """Puts another EV of the device in the place of one; only while the profile is not ONLINE.
+        """Replaces an EV by another one of the device; only while the profile is not ONLINE.
 
         Raises:
             NotFoundError: `old` is not in the profile.
@@ -184,7 +184,7 @@ class EvProfile(_Profile):
             qp.deny_ev(value)
 
     def enable(self, value: int) -> None:
-        """Takes `deny` back.
+        """Undoes `deny`.
 
         Raises:
             NotFoundError: not in the profile.
@@ -203,11 +203,11 @@ class EvProfile(_Profile):
 
 
 class CcProfile(_Profile):
-    """Congestion control and its parameters: made by `Controller.create_cc_profile`. (protocol F.2.5)"""
+    """Congestion control and its parameters; created by `Controller.create_cc_profile`. (protocol F.2.5)"""
 
     def __init__(self, controller: Controller, profile_id: int, algorithm: str | None, config: CcConfig) -> None:
         super().__init__(controller, profile_id)
-        # Controllers of openmrc.policies go by their own names.
+        # Controllers of openmrc.policies keep their own names.
         algorithms = _ALGORITHMS | {name: name for name in cc.controller_names()}
         if algorithm not in algorithms:
             known = [name for name in algorithms if name]
@@ -219,16 +219,8 @@ class CcProfile(_Profile):
         self.config = config
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeAnswer:
-    """What a probe of one path found; `answered` False: nothing came back in time."""
-
-    ev: int
-    port: int
-    answered: bool
-    marked: bool
-    rtt_ns: int
-    service_time_removed: bool
+def _lost(ev: int, port: int) -> ProbeAnswer:
+    return ProbeAnswer(ev=ev, port=port, answered=False, marked=False, service_time_removed=False, rtt_ns=0)
 
 
 class Controller:
@@ -239,18 +231,18 @@ class Controller:
         self._profiles: dict[int, _Profile] = {}
         self._lock = threading.Lock()
         self._next_request = 1
-        self._answers: dict[int, ProbeAnswer | None] = {}  # None: not yet; by request, until taken or forgotten
+        self._answers: dict[int, ProbeAnswer | None] = {}  # by request, until taken or dropped; None: no answer yet
 
     def create_ev_format_profile(
         self, profile_id: int, mode: EvFormatMode, widths: Sequence[int], *, srh: bool = False
     ) -> EvFormatProfile:
-        """Names a layout of expanded EVs.
+        """Creates a profile for a layout of expanded EVs.
 
         Args:
             profile_id: 64 bits, the controller's choice.
             mode: UDP, STEV or SRV6.
             widths: Bits of each field.
-            srh: Mode SRV6: the path needs a routing header; such a format can be described, and no device here uses it.
+            srh: Mode SRV6: the path needs a routing header; such a format can be described, but no device here uses it.
 
         Raises:
             ConfigError: a width is wrong, or the id is taken.
@@ -269,23 +261,24 @@ class Controller:
         fields: GeneratedFields | None = None,
         count: int | None = None,
     ) -> EvProfile:
-        """Names a set of paths.
+        """Creates a profile for a set of paths.
 
         Args:
             profile_id: 64 bits, the controller's choice.
             mode: AUTO takes all paths of the device; EXP takes `evs`; GEN generates them from `ev_format` and `fields`.
             active_per_port: EVs in use at a time on each port; the rest is the backup set.
-            min_active: Paths are not put aside as bad below this many usable ones.
+            min_active: Paths are not set aside as bad below this many usable ones.
             evs: Mode EXP: EV values; each must be one of `Device.evs()`.
             ev_format: Mode GEN: the layout.
-            fields: Mode GEN: initial values and masks; or several lists of such, one for each plane for example, whose
-                EVs come one after the other. With an SRV6 format they make destination addresses, and the profile holds
-                all EVs of the device that go such a way, whoever the peer is: bits of an address that the NIC takes
-                from the peer's are not compared. The port follows from the address.
-            count: Mode GEN: so many expanded EVs of each list.
+            fields: Mode GEN: initial values and masks; or several such lists, for example one for each plane, whose EVs
+                follow each other. With an SRV6 format they produce destination addresses, and the profile holds all EVs
+                of
+                the device whose packets take such a path to any peer: address bits that the NIC takes from the peer's
+                address are not compared. The port follows from the address.
+            count: Mode GEN: number of expanded EVs of each list.
 
         Raises:
-            ConfigError: an argument does not fit the mode, or names a path the device does not have.
+            ConfigError: an argument does not fit the mode, or specifies a path that the device does not have.
         """
         number = self._new_id(profile_id)
         given = {"evs": evs, "ev_format": ev_format, "fields": fields, "count": count}
@@ -307,12 +300,12 @@ class Controller:
     def create_cc_profile(
         self, profile_id: int, algorithm: str | None = "uet-1.0-nscc", config: CcConfig | None = None
     ) -> CcProfile:
-        """Names a congestion control and its parameters.
+        """Creates a profile for a congestion control and its parameters.
 
         Args:
             profile_id: 64 bits, the controller's choice.
             algorithm: "uet-1.0-nscc", the name of a controller of `openmrc.policies`, or None for no control.
-            config: Surroundings of the controller, and parameters of NSCC.
+            config: Network parameters of the controller, and parameters of NSCC.
 
         Raises:
             ConfigError: unknown algorithm, or the id is taken.
@@ -331,7 +324,7 @@ class Controller:
         return self._profiles[profile_id]
 
     def destroy(self, profile: _Profile) -> None:
-        """Forgets a profile.
+        """Deletes a profile.
 
         Raises:
             BusyError: QPs use it.
@@ -344,7 +337,7 @@ class Controller:
     def probe(
         self, peer: Peer, evs: Sequence[int] | None = None, *, timeout_s: float = 1.0, packet_bytes: int | None = None
     ) -> list[ProbeAnswer]:
-        """Sends one probe on each EV (None: all of the device) and waits for the answers; works without any QP.
+        """Sends one probe on each EV (None: all of the device) and waits for the answers; requires no QP.
 
         The peer answers only devices that it knows: by a connection, or by `Device.add_peer`.
 
@@ -352,11 +345,11 @@ class Controller:
             peer: Its ports.
             evs: EVs of this device.
             timeout_s: Until a probe counts as lost.
-            packet_bytes: Size of request and answer with IP and UDP header, padded to it; None: as small as they are.
-                Peers of releases without this extension do not answer padded probes.
+            packet_bytes: Size of request and answer with IP and UDP header, padded to it; None: the minimum. Peers of
+                releases without this extension do not answer padded probes.
 
         Returns:
-            One answer per EV, in order; `answered` tells which paths work.
+            One answer per EV, in order; `answered` is True for working paths.
 
         Raises:
             ConfigError: an EV the device does not have, or a size that no data packet has.
@@ -375,20 +368,18 @@ class Controller:
                         time.sleep(0.001)
             finally:
                 self.forget_probes(waiting)
-        lost = ProbeAnswer(0, 0, answered=False, marked=False, rtt_ns=0, service_time_removed=False)
         return [
-            found[request] if request in found
-            else ProbeAnswer(value, ports[value], lost.answered, lost.marked, lost.rtt_ns, lost.service_time_removed)
-            for request, value in waiting.items()
-        ]  # fmt: skip
+            found[request] if request in found else _lost(value, ports[value]) for request, value in waiting.items()
+        ]
 
     def start_probes(
         self, peer: Peer | int, evs: Sequence[int], *, timeout_s: float, packet_bytes: int | None = None
     ) -> dict[int, int]:
         """Sends one probe on each EV and returns at once: the EV of every request, by its number.
 
-        The peer, or its number, has to be known (`Device.known_peer`) until the answers are taken: with it go its
-        requests. Answers are kept until they are taken, or until `forget_probes`. `packet_bytes` as for `probe`.
+        The peer, or its number, has to stay known (`Device.known_peer`) until the answers are taken, since its removal
+        ends its requests. Answers are kept until they are taken, or until `forget_probes`. `packet_bytes` as for
+        `probe`.
 
         Raises:
             ConfigError: an EV the device does not have, or a size that no data packet has.
@@ -413,7 +404,7 @@ class Controller:
         return waiting
 
     def take_answers(self, requests: Collection[int]) -> dict[int, ProbeAnswer]:
-        """Answers to some of the requests of `start_probes`, as far as they have come or been given up."""
+        """Answers to some of the requests of `start_probes`, as far as they have arrived or been given up."""
         self._collect()
         with self._lock:
             found = {request: answer for request in requests if (answer := self._answers.get(request)) is not None}
@@ -422,7 +413,7 @@ class Controller:
             return found
 
     def forget_probes(self, requests: Iterable[int]) -> None:
-        """Gives up answers to requests of `start_probes` that were not taken; those that come later are dropped."""
+        """Drops answers to requests of `start_probes` that were not taken, including later ones."""
         with self._lock:
             for request in requests:
                 self._answers.pop(request, None)
@@ -439,9 +430,11 @@ class Controller:
 
     def _collect(self) -> None:
         with self._lock:
-            for request, port, _peer, ev, answered, marked, removed, rtt_ns in self._device._native.endpoint_results():
+            for answer in self._device._native.endpoint_results():
+                request = answer.pop("request_id")
+                del answer["peer"]
                 if request in self._answers:
-                    self._answers[request] = ProbeAnswer(ev, port, answered, marked, rtt_ns, removed)
+                    self._answers[request] = ProbeAnswer(**answer)
 
     def _universe(
         self,
@@ -466,7 +459,7 @@ class Controller:
         return [self._owned(value, "generated EV") for value in dict.fromkeys(values)]
 
     def _ways(self, ev_format: EvFormat, expanded: list[bytes]) -> list[tuple[int, int]]:
-        """All (EV, port) of the device whose packets go the way of one of the generated addresses."""
+        """All (EV, port) of the device whose packets take the path of one of the generated addresses."""
         paths = self._device.paths
         if paths is None or ev_format.srh:
             allowed = "SRV6 without a routing header, on a device that was given paths"
@@ -485,7 +478,7 @@ class Controller:
 
     @cached_property
     def _evs(self) -> tuple[tuple[int, int], ...]:
-        """The device's, whose pairs profiles share: each of hundreds of profiles would make them anew."""
+        """The device's EVs, shared by its profiles: each of hundreds of profiles would build them again."""
         return tuple(self._device.evs())
 
     @cached_property
@@ -493,7 +486,7 @@ class Controller:
         return dict(self._evs)
 
     def _owned(self, value: int, name: str) -> tuple[int, int]:
-        """(EV, port) when the device has a socket for it."""
+        """(EV, port) if the device has a socket for it."""
         by_value = self._port_of_ev
         if value in by_value:
             return value, by_value[value]

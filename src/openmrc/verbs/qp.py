@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from openmrc import _native
 from openmrc.errors import InvalidArgumentError, InvalidStateError
 from openmrc.verbs.attributes import QpInitAttributes, ToInit, ToRtr, ToRts
-from openmrc.verbs.enums import EvState, QpErrorCause, QpState
+from openmrc.verbs.completions import EvStatus
+from openmrc.verbs.enums import QpErrorCause, QpState
 from openmrc.verbs.profiles import CcProfile, EvEntry, EvProfile, ProfileState
-from openmrc.verbs.stats import PlaneStatistics, QueuePairStatistics, queue_pair_statistics
+from openmrc.verbs.snapshots import PlaneStatistics, QueuePairStatistics, queue_pair_statistics
 from openmrc.verbs.status import check
 from openmrc.verbs.work import MESSAGE_BYTES_MAX, RecvWr, SendWr
 
@@ -23,10 +24,10 @@ __all__ = ["QueuePair"]
 
 
 class QueuePair:
-    """A reliable connection to one QP of a peer: made by `ProtectionDomain.create_qp`, in state RST.
+    """A reliable connection to one QP of a peer; created by `ProtectionDomain.create_qp`, in state RST.
 
     Args:
-        pd: Its memory regions are what the QP can send from.
+        pd: Its memory regions are the sources of the QP's sends.
         send_cq: Completions of posted sends.
         recv_cq: Completions of receives.
         attributes: Transport and sizes of the queues.
@@ -71,13 +72,13 @@ class QueuePair:
 
     @property
     def error_cause(self) -> QpErrorCause:
-        """Why the QP is in ERR."""
+        """Cause of the state ERR."""
         return QpErrorCause(self._native.qp_error(self.qp_num))
 
     def modify(self, step: ToInit | ToRtr | ToRts | Literal[QpState.RST, QpState.ERR]) -> None:
         """Moves the QP to the state of `step`: `ToInit(...)`, `ToRtr(...)`, `ToRts(...)`, or QpState.RST or ERR.
 
-        ERR flushes everything posted; RST forgets everything.
+        ERR flushes all posted work; RST discards it.
 
         Raises:
             ConfigError: a name that the engine's registry no longer has.
@@ -97,7 +98,7 @@ class QueuePair:
                 state, status = QpState.RST, self._native.qp_to_reset(self.qp_num)
                 if not status:
                     self._leave_profiles()
-            case _:  # programs without a type checker
+            case _:  # for programs without a type checker
                 msg = (  # type: ignore[unreachable]
                     f"{step!r} is not a step; allowed: ToInit(...), ToRtr(...), ToRts(...), QpState.RST, QpState.ERR"
                 )
@@ -182,16 +183,15 @@ class QueuePair:
     def ev_states(self) -> list[EvEntry]:
         """State of every EV of the QP, active and backup; empty for RC."""
         return [
-            EvEntry(value, port + 1, EvState(state))
-            for value, port, state, _active in self._native.ev_states(self.qp_num)
+            EvEntry(one.value, one.port + 1, one.state) for one in map(EvStatus.of, self._native.ev_states(self.qp_num))
         ]
 
     def active_evs(self) -> list[int]:
         """EVs that may carry data now or after a probe: the active set."""
-        return [value for value, _port, _state, active in self._native.ev_states(self.qp_num) if active]
+        return [one.value for one in map(EvStatus.of, self._native.ev_states(self.qp_num)) if one.active]
 
     def deny_ev(self, value: int) -> None:
-        """This QP sends no data on the EV from now on.
+        """Stops this QP from sending data on the EV.
 
         Raises:
             NotFoundError: not an EV of this QP.
@@ -199,7 +199,7 @@ class QueuePair:
         check(self._native.deny_ev(self.qp_num, value), f"EV {value:#x} is not in the set of QP {self.qp_num:#x}")
 
     def enable_ev(self, value: int) -> None:
-        """Takes `deny_ev` back.
+        """Undoes `deny_ev`.
 
         Raises:
             NotFoundError: not an EV of this QP.
@@ -207,21 +207,22 @@ class QueuePair:
         check(self._native.enable_ev(self.qp_num, value), f"EV {value:#x} is not in the set of QP {self.qp_num:#x}")
 
     def set_receive_window(self, mpr_units: int) -> None:
-        """Changes how many packets the peer may have in flight, in units of 128; needs dynamic MPR at both ends."""
+        """Limits the packets that the peer may have in flight, in units of 128; requires dynamic MPR at both ends."""
         check(self._native.set_receive_window(self.qp_num, mpr_units), "dynamic MPR is not on for this QP")
 
     def ask_peer(self) -> bool:
-        """Asks the peer's QP for its state, over the next path; the answer shows in `liveness`.
+        """Asks the peer's QP for its state, over the next path; the answer is reflected in `liveness`.
 
         Returns:
-            False: nothing can be asked, as the QP is not in RTS or its transport is RC.
+            False: no question is possible, as the QP is not in RTS or its transport is RC.
         """
         return int(self._native.ask_peer(self.qp_num)) == 0
 
     def liveness(self) -> tuple[float, float]:
-        """Seconds since the peer's QP was last heard, and since the latest question of `ask_peer` that got an answer.
+        """Seconds since the latest packet of the peer's QP, and since the latest answered question of `ask_peer` was
+        sent.
 
-        At first the QP counts as heard when it was connected, and the latest answer as hours old.
+        Initially the connection's time counts as the latest packet, and the latest answer as hours old.
         """
         heard_ns, answered_ns = self._native.qp_liveness(self.qp_num)
         return heard_ns / 1e9, answered_ns / 1e9
@@ -239,14 +240,14 @@ class QueuePair:
         return queue_pair_statistics(raw)
 
     def plane_statistics(self) -> list[PlaneStatistics]:
-        """What is known of each plane, in port order; empty where the planes are not controlled one by one."""
+        """Statistics of each plane, in port order; empty if planes are not controlled one by one."""
         raw: Any = self._native.qp_plane_statistics(self.qp_num) if self._open else []
         return [PlaneStatistics(**one) for one in raw]
 
     # --- life
 
     def close(self) -> None:
-        """Destroys the QP; what is posted gets no completion. Idempotent."""
+        """Destroys the QP; posted work gets no completion. Idempotent."""
         if not self._open:
             return
         self._open = False

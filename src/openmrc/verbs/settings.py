@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict
 
+from openmrc.record import Family, Record
 from openmrc.verbs.enums import EvFormatMode
-from openmrc.verbs.record import Family, Record
 
 __all__ = [
     "DeviceOptions",
@@ -35,10 +35,10 @@ class DeviceSettings(Record):
     ev_format: EvFormatMode | None = None
     """Place of the EV in a packet. None: SRV6 with `paths`, else UDP."""
     evs_per_port: int | None = None
-    """EVs of each port, 1,024 of all ports together at most. More spread better over wide fabrics, and cost sockets.
-    Mode UDP: so many UDP source ports are bound; none: 64. Mode STEV: so many flow labels are drawn; none: 64. Mode
-    SRV6: every path in turn; none: all paths equally often, which makes 32 or more. With fewer EVs than paths the
-    device draws which. 1 to 1,024.
+    """EVs of each port, 1,024 of all ports together at most. A larger number spreads better over wide fabrics, and
+    costs sockets. Mode UDP: number of bound UDP source ports; none: 64. Mode STEV: number of random flow labels; none:
+    64. Mode SRV6: every path in turn; none: all paths equally often, which makes 32 or more. With fewer EVs than paths
+    the device chooses at random. 1 to 1,024.
     """
     first_source_port: int = 49_152
     """Free UDP source ports are searched from here. 1,024 to 65,535."""
@@ -60,8 +60,8 @@ class DeviceSettings(Record):
     """
     io_threads: int | None = None
     """Threads that receive and send, at most one for each port. None: one, and more while it is busy all the time and
-    processors are free. A number keeps so many at work: less delay until they help, more wake-ups at low rates.
-    `statistics().io_threads` reports how many are at work. 1 to 16.
+    processors are free. A number keeps that many active: no delay until they help, but more wake-ups at low rates.
+    `statistics().io_threads` reports the active number. 1 to 16.
     """
     endpoint_retry_us: int = 20_000
     """Time between two repeats of a port status update that is not answered. 1 to 3,600,000,000."""

@@ -1,4 +1,4 @@
-"""Typed errors of the statuses that native calls answer with."""
+"""Typed errors for the statuses of native calls."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ def _raise_status(status: int, what: str) -> NoReturn:
 
 
 def check(status: int, what: str) -> None:
-    """Raises the typed error of a native status other than OK; `what` says which call and why it may be refused."""
+    """Raises the typed error of a native status other than OK; `what` describes the call and possible reasons of a
+    refusal.
+    """
     if status:
         _raise_status(status, what)

@@ -1,14 +1,13 @@
-"""Work requests and completions."""
+"""Work requests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from openmrc.verbs.enums import WcOpcode, WcStatus, WrOpcode
+from openmrc.verbs.enums import WrOpcode
 from openmrc.verbs.memory import MemoryRegion
 
-__all__ = ["RecvWr", "SendWr", "WorkCompletion"]
+__all__ = ["RecvWr", "SendWr"]
 
 MESSAGE_BYTES_MAX = 1 << 30
 
@@ -18,7 +17,7 @@ class SendWr:
     """A WRITE or WRITE_IMM to post on a QP.
 
     Args:
-        wr_id: Comes back in the completion; 64 bits of the caller's choice.
+        wr_id: Returned in the completion; 64 bits of the caller's choice.
         region: Registered memory to send from.
         offset: First byte in `region`.
         length_bytes: 0 to 1 GiB; None means up to the end of the region.
@@ -39,30 +38,12 @@ class SendWr:
 
     @property
     def opcode(self) -> WrOpcode:
-        """WRITE, or WRITE_IMM when there is an immediate."""
+        """WRITE_IMM with an immediate, else WRITE."""
         return WrOpcode.WRITE if self.immediate is None else WrOpcode.WRITE_IMM
 
 
 @dataclass(frozen=True, slots=True)
 class RecvWr:
-    """A receive to post: consumed by one WRITE_IMM; it names no buffer, since the WRITE names its own place."""
+    """A receive to post: consumed by one WRITE_IMM; it has no buffer, since the WRITE specifies its own destination."""
 
     wr_id: int = 0
-
-
-class WorkCompletion(NamedTuple):
-    """What became of one work request.
-
-    `bytes` counts for receives; `immediate` too. A status other than SUCCESS means that the QP is in ERR.
-    """
-
-    wr_id: int
-    bytes: int
-    qp_num: int
-    immediate: int
-    status: WcStatus
-    opcode: WcOpcode
-
-    @classmethod
-    def _of(cls, raw: tuple[int, int, int, int, int, int]) -> WorkCompletion:
-        return cls(raw[0], raw[1], raw[2], raw[3], WcStatus(raw[4]), WcOpcode(raw[5]))

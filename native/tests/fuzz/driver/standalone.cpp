@@ -1,4 +1,4 @@
-// Runs a fuzz target where libFuzzer is missing: replays every corpus file, then mutates them until the limit.
+// Replacement for libFuzzer's driver: replays every corpus file, then mutates them until the limit.
 //
 //   fuzz_NAME [-max_total_time=SECONDS] [-runs=COUNT] [-seed=N] FILE_OR_FOLDER...
 //

@@ -1,1 +1,3 @@
-"""Algorithms: each writes the schedule of one rank. They know ranks and bytes, and nothing of networks."""
+"""Algorithms of collectives, each of which writes the schedule of one rank. They depend on ranks and bytes, not on
+networks.
+"""

@@ -1,4 +1,4 @@
-"""How a buffer is cut: into one block per rank, and a block into chunks that follow each other through a pipeline."""
+"""Division of a buffer into one block per rank, and of a block into chunks that follow each other in a pipeline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Block", "Ready", "blocks_of", "chunks_of", "pieces_of"]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some bytes of a buffer."""
+    """A range of bytes in a buffer."""
 
     offset: int
     bytes: int
@@ -34,7 +34,7 @@ def blocks_of(whole: Block, count: int, element_bytes: int) -> list[Block]:
 
 
 def chunks_of(block: Block, chunk_bytes: int, element_bytes: int = 1) -> Iterator[Block]:
-    """The block in pieces of at most `chunk_bytes`, of whole elements; nothing of an empty block."""
+    """The block in pieces of whole elements, at most `chunk_bytes` each; none for an empty block."""
     step = max(chunk_bytes // element_bytes, 1) * element_bytes
     for offset in range(0, block.bytes, step):
         yield Block(block.offset + offset, min(step, block.bytes - offset))
@@ -46,15 +46,15 @@ def pieces_of(blocks: Iterable[Block], chunk_bytes: int, element_bytes: int = 1)
 
 
 class Ready:
-    """Which step makes which bytes ready, where those who ask cut the buffer in another way."""
+    """The steps that complete each byte range, for consumers that divide the buffer differently."""
 
     def __init__(self) -> None:
         self._made: list[tuple[Block, int]] = []
 
     def note(self, block: Block, step: int) -> None:
-        """The bytes are ready when the step is done."""
+        """Records that the bytes are complete after the step."""
         self._made.append((block, step))
 
     def of(self, block: Block) -> Sequence[int]:
-        """The steps that make these bytes ready."""
+        """The steps that complete these bytes."""
         return [step for made, step in self._made if made.offset < block.end and block.offset < made.end]

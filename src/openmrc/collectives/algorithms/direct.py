@@ -1,4 +1,4 @@
-"""Every rank straight to every other one: all-to-all, all-gather and all-reduce of little, gather, scatter, barrier."""
+"""Direct exchange between all ranks: all-to-all, all-gather and all-reduce of small buffers, gather, scatter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 def direct_all_gather(
     schedule: Schedule, data: int, blocks: Sequence[Block], chunk_bytes: int, after: Sequence[int] = ()
 ) -> None:
-    """Own block, in its place when the steps `after` are done, to everybody."""
+    """Sends the own block, in its place after the steps `after`, to all ranks."""
     ranks, rank = schedule.ranks, schedule.rank
     for distance in range(1, ranks):
         for chunk in chunks_of(blocks[rank], chunk_bytes, 1):
@@ -34,7 +34,7 @@ def direct_all_gather(
 
 
 def direct_all_reduce(schedule: Schedule, place: Place, scratch: Place, length: int, *, divide: bool = False) -> None:
-    """In place, in one round; scratch of `ranks` times `length`. All reduce everything, in the order of ranks."""
+    """In place, in one round; needs scratch of `ranks` times `length`. Every rank reduces everything, in rank order."""
     ranks, rank = schedule.ranks, schedule.rank
     sent = [
         schedule.send((rank + distance) % ranks, place, scratch + rank * length, length) for distance in range(1, ranks)
@@ -60,9 +60,10 @@ def direct_all_to_all(
     arriving: Sequence[Block],
     chunk_bytes: int,
 ) -> None:
-    """Block p of `source` to rank p, in rotation, so that no rank is hit by all.
+    """Sends block p of `source` to rank p, in rotation, so that no rank receives from all at once.
 
-    Offsets at the peer count from our part there: the schedule's shifts are to say where each rank's part begins.
+    Offsets at the peer count from the start of our part there; the schedule's shifts give the start of each rank's
+    part.
     """
     ranks, rank = schedule.ranks, schedule.rank
     if leaving[rank].bytes:
@@ -79,7 +80,7 @@ def direct_all_to_all(
 
 
 def direct_gather(schedule: Schedule, source: int, into: int, length: int, root: int, chunk_bytes: int) -> None:
-    """Everybody's `source` side by side in the root's `into`, by rank."""
+    """Gathers all `source` buffers side by side in the root's `into`, by rank."""
     if schedule.rank == root:
         for peer in range(schedule.ranks):
             for chunk in chunks_of(Block(peer * length, length), chunk_bytes, 1):
@@ -110,7 +111,7 @@ def direct_scatter(schedule: Schedule, source: int, into: int, length: int, root
 
 
 def direct_barrier(schedule: Schedule) -> None:
-    """In one round: everybody hears from everybody."""
+    """In one round: every rank receives a message from every other one."""
     ranks, rank = schedule.ranks, schedule.rank
     for distance in range(1, ranks):
         schedule.send((rank + distance) % ranks, Place(0), Place(0), 0)
@@ -119,7 +120,9 @@ def direct_barrier(schedule: Schedule) -> None:
 
 
 def dissemination_barrier(schedule: Schedule) -> None:
-    """Round k: tell the rank 2^k further on, hear from the one 2^k before; after the last round all have come."""
+    """In round k, each rank notifies the rank 2^k further on and waits for the one 2^k before; the last round completes
+    it.
+    """
     ranks, rank = schedule.ranks, schedule.rank
     heard: list[int] = []
     distance = 1

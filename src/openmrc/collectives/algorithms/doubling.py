@@ -1,7 +1,7 @@
-"""Recursive doubling: in round k a rank exchanges everything with the one whose number differs in bit k.
+"""Recursive doubling: in round k a rank exchanges the whole buffer with the rank whose number differs in bit k.
 
-Few rounds, for small buffers. Ranks beyond the largest power of two hand their part to a lower one first and get the
-result from it in the end. Operands are ordered by rank, so that all ranks compute the same bits.
+Few rounds, for small buffers. Ranks beyond the largest power of two first pass their part to a lower rank, and receive
+the result from it in the end. Operands are ordered by rank, so that all ranks compute the same bits.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ __all__ = ["doubling_all_reduce", "doubling_rounds"]
 
 
 def doubling_rounds(ranks: int) -> int:
-    """Areas of scratch that a rank needs, each as large as the buffer."""
+    """Number of scratch areas that a rank needs, each as large as the buffer."""
     return max(ranks.bit_length(), 1)
 
 
 def doubling_all_reduce(schedule: Schedule, place: Place, scratch: Place, length: int, *, divide: bool = False) -> None:
-    """In place; scratch of `doubling_rounds(ranks)` times `length`."""
+    """In place; needs scratch of `doubling_rounds(ranks)` times `length`."""
     ranks, rank = schedule.ranks, schedule.rank
     core = 1 << (ranks.bit_length() - 1)
     if rank >= core:

@@ -1,9 +1,9 @@
-"""Recursive halving and doubling: as few bytes as a ring in few rounds, for buffers of middle size.
+"""Recursive halving and doubling: as few bytes as a ring in few rounds, for buffers of medium size.
 
-In round k of the first half a rank exchanges half of what it still cares for with a rank that is so many numbers away,
-and combines the half that it keeps; in the end each rank has one block complete. The second half is the first one
-backwards: what is complete is exchanged and doubles. Ranks beyond the largest power of two hand their part to a lower
-one first and get the result from it. A block is completed at one rank alone, operands ordered by rank.
+In round k of the first half a rank exchanges half of its remaining range with a rank at a given distance, and combines
+the half that it keeps; in the end each rank has one complete block. The second half is the reverse of the first:
+complete ranges are exchanged and double. Ranks beyond the largest power of two first pass their part to a lower rank
+and receive the result from it. Each block is completed at one rank, with operands ordered by rank.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def halving_all_reduce(
     *,
     divide: bool = False,
 ) -> None:
-    """In place; scratch from `scratch` on of `halving_scratch_bytes` of the block."""
+    """In place; needs `halving_scratch_bytes` of the block, from `scratch` on."""
     ranks, rank = schedule.ranks, schedule.rank
     core = 1 << (ranks.bit_length() - 1)
     chunks = list(chunks_of(whole, chunk_bytes, element_bytes))
@@ -79,13 +79,15 @@ def halving_all_reduce(
 
 
 def _span(blocks: list[Block], rank: int, distance: int) -> Block:
-    """What a rank keeps in the round of this distance: the blocks of those that agree with it from that bit upwards."""
+    """The range that a rank keeps in the round of this distance: the blocks of ranks with the same bits from that bit
+    upwards.
+    """
     first = rank // distance * distance
     return Block(blocks[first].offset, blocks[first + distance - 1].end - blocks[first].offset)
 
 
 def _areas(whole: Block, ranks: int, core: int, element_bytes: int) -> list[int]:
-    """Where in scratch each round's arrivals lie, the same at all ranks, and where the last area ends."""
+    """Offsets in scratch of each round's arrivals, the same at all ranks, and the end of the last area."""
     blocks = blocks_of(whole, core, element_bytes)
     offsets = [whole.bytes if ranks > core else 0]
     distance = core >> 1

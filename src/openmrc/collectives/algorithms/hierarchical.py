@@ -1,8 +1,8 @@
-"""Hierarchical: ranks on several sites, or on several hosts, between which less should pass than within.
+"""Hierarchical algorithms: ranks on several sites, or on several hosts, with less traffic between these than within.
 
-A column is what stands at the same place of every site: first member, second member, ... Work between sites is done by
-columns, all at once, each for its part of the data. Where sites differ in size, there are as many columns as the
-smallest has members; the other members take part within their site alone.
+A column consists of the members with the same position in every site: first member, second member, ... Columns do the
+work between sites, all at once, each for its part of the data. If sites differ in size, there are as many columns as
+the smallest has members; the other members take part within their site alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Sites = Sequence[Sequence[int]]
 
 
 def site_scratch_bytes(total_bytes: int, sites: Sites, element_bytes: int) -> int:
-    """Scratch memory that a rank needs for an all-reduce: for partial results within its site, and across."""
+    """Scratch memory of a rank for an all-reduce: for partial results within its site, and across."""
     return total_bytes + blocks_of(Block(0, total_bytes), _columns(sites), element_bytes)[0].bytes
 
 
@@ -45,13 +45,13 @@ def site_all_reduce(
 ) -> None:
     """In place: reduce-scatter within each site, all-reduce of each column across sites, all-gather within.
 
-    Across sites passes one all-reduce of the buffer between so many ranks as there are sites, and no more.
+    The traffic across sites is that of one all-reduce of the buffer with one rank per site.
     """
     own, position = _where(sites, schedule.rank)
     columns = blocks_of(whole, _columns(sites), element_bytes)
     cut = [pieces_of(blocks_of(column, len(sites), element_bytes), chunk_bytes, element_bytes) for column in columns]
     inside = Ring(sites[own], position)
-    # Each site passes on another part first: in turns, all of them begin at once.
+    # Each site starts with another part; in turns, all of them begin at once.
     pieces = [[piece for turn in zip_longest(*column) for piece in turn if piece is not None] for column in cut]
     pieces += [[] for _ in range(inside.size - len(columns))]
     ready = ring_collect(schedule, inside, data, scratch + -whole.offset, pieces)
@@ -66,13 +66,13 @@ def site_all_reduce(
 def site_all_gather(
     schedule: Schedule, sites: Sites, data: int, block_bytes: int, chunk_bytes: int, after: Sequence[int]
 ) -> None:
-    """Each block goes to one member of every other site, and around within each site.
+    """Each block goes to one member of every other site, and from there around the site.
 
     Args:
-        schedule: Where the steps go.
-        sites: Which ranks stand together.
+        schedule: Destination of the steps.
+        sites: The ranks of each site.
         data: Number of the buffer.
-        block_bytes: Size of a rank's block; block r lies at r times that.
+        block_bytes: Size of a rank's block; block r begins at r times that.
         chunk_bytes: Size of the pieces.
         after: Steps that put the own block in its place.
     """
@@ -110,12 +110,12 @@ def site_reduce_scatter(
     are combined in the order of the sites.
 
     Args:
-        schedule: Where the steps go.
-        sites: Which ranks stand together.
+        schedule: Destination of the steps.
+        sites: The ranks of each site.
         cuts: The pieces of each rank's block.
         arrivals: Scratch memory for the other sites' parts, `block_bytes` for each site.
         block_bytes: Size of a rank's block.
-        ready: What own data waits for.
+        ready: Dependencies of own data.
         divide: In the end, by the plan's divisor.
     """
     rank = schedule.rank
@@ -156,7 +156,7 @@ def site_reduce_scatter(
 
 
 def _offsets(cuts: Sequence[Cut]) -> Iterator[int]:
-    """Where each piece lies in its block."""
+    """Offset of each piece in its block."""
     offset = 0
     for cut in cuts:
         yield offset
@@ -168,5 +168,5 @@ def _columns(sites: Sites) -> int:
 
 
 def _where(sites: Sites, rank: int) -> tuple[int, int]:
-    """Number of the rank's site and its place there."""
+    """Number of the rank's site, and its position there."""
     return next((number, site.index(rank)) for number, site in enumerate(sites) if rank in site)

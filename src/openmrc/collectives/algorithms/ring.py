@@ -1,9 +1,9 @@
-"""Rings: every rank sends to the next one only, chunk behind chunk. The least bytes on every link for large buffers.
+"""Rings: every rank sends only to the next one, chunk after chunk. The fewest bytes on every link for large buffers.
 
 Block b's partial result starts at position b + 1 and collects one rank's part at every hop until it is complete at
-position b: always in the order of the ring, so the result does not depend on time.
+position b: always in ring order, so the result does not depend on timing.
 
-Blocks are given as the pieces that follow each other through the ring. What pieces wait for is kept by their offset.
+Blocks are given as the pieces that follow each other through the ring. Dependencies of pieces are stored by offset.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ Waits = dict[int, list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """Some ranks in a circle, seen from one of them."""
+    """Some ranks in a circle, from the view of one of them."""
 
     members: Sequence[int]
     position: int
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of ranks."""
         return len(self.members)
 
     @property
     def next(self) -> int:
-        """The rank that we send to."""
+        """The rank to send to."""
         return self.members[(self.position + 1) % self.size]
 
     @property
     def previous(self) -> int:
-        """The rank that we receive from."""
+        """The rank to receive from."""
         return self.members[(self.position - 1) % self.size]
 
     def block(self, hops_back: int) -> int:
-        """Number of the block that started so many positions before."""
+        """Number of the block that started this many positions before."""
         return (self.position - hops_back) % self.size
 
 
 def ring_distribute(schedule: Schedule, ring: Ring, data: int, pieces: Pieces, ready: Waits) -> Waits:
-    """Every rank's own block, in its place in `data`, travels once around.
+    """Sends every rank's own block, in its place in `data`, once around.
 
     Args:
-        schedule: Where the steps go.
-        ring: Who takes part.
+        schedule: Destination of the steps.
+        ring: The participants.
         data: Number of the buffer.
         pieces: Of every block, by position in the ring.
-        ready: What the pieces of the own block wait for.
+        ready: Dependencies of the own block's pieces.
 
     Returns:
-        The steps after which each piece is here.
+        The steps after which each piece has arrived here.
     """
     waits = dict(ready)
     for hop in range(ring.size - 1):
@@ -80,18 +80,18 @@ def ring_collect(
     *,
     divide: bool = False,
 ) -> Waits:
-    """Block p of all, combined, in its place in `data` at position p; the first half of an all-reduce.
+    """Combines block p of all ranks in its place in `data` at position p; the first half of an all-reduce.
 
-    Partial results pass through scratch. A complete block may be written over any other rank's own part of it, which
-    has left and arrived before.
+    Partial results pass through scratch. A complete block may overwrite any other rank's own part of it, which has been
+    sent and has arrived before.
 
     Args:
-        schedule: Where the steps go.
-        ring: Who takes part.
+        schedule: Destination of the steps.
+        ring: The participants.
         data: Number of the buffer.
-        scratch: Where offset 0 of `data` would be in scratch memory.
+        scratch: Offset in scratch memory that corresponds to offset 0 of `data`.
         pieces: Of every block, by position in the ring.
-        ready: What own data waits for.
+        ready: Dependencies of own data.
         divide: In the end, by the plan's divisor.
 
     Returns:
@@ -120,9 +120,9 @@ def ring_collect(
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A piece of a reduction that is not in place: own part, where partial results pass, where the result ends.
+    """A piece of a reduction that is not in place: own part, place of partial results, and place of the result.
 
-    `partial` and `final` are the same at all ranks. What pieces wait for is kept by the offset of `data`.
+    `partial` and `final` are the same at all ranks. Dependencies of pieces are stored by the offset of `data`.
     """
 
     data: Place
@@ -134,13 +134,13 @@ class Cut:
 def ring_reduce_scatter(
     schedule: Schedule, ring: Ring, cuts: Sequence[Sequence[Cut]], ready: Waits, *, divide: bool = False
 ) -> Waits:
-    """Block p of all, combined, goes to its `final` places at position p; `data` stays.
+    """Combines block p of all ranks in its `final` places at position p; `data` is unchanged.
 
     Args:
-        schedule: Where the steps go.
-        ring: Who takes part.
+        schedule: Destination of the steps.
+        ring: The participants.
         cuts: The pieces of every block, by position in the ring.
-        ready: What own data waits for.
+        ready: Dependencies of own data.
         divide: In the end, by the plan's divisor.
 
     Returns:

@@ -1,7 +1,7 @@
-"""Operations that are larger than the scratch memory they may have: one segment behind the other, two in flight.
+"""Operations larger than their limit of scratch memory: one segment after another, two in flight.
 
-Scratch memory of a segment is used again by the second one after it. A rank writes into a peer's scratch memory, which
-the peer cannot refuse; so the peer says when it is free, by a message without data.
+Scratch memory of a segment is reused by the second one after it. A rank writes into a peer's scratch memory, which the
+peer cannot refuse; therefore the peer announces that it is free, by a message without data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _READS = (StepKind.SEND, StepKind.REDUCE, StepKind.COPY)
 
 @dataclass(frozen=True, slots=True)
 class _Freed:
-    """Steps after which a segment's scratch memory is free: our own, and each peer's that we wrote to."""
+    """Steps after which a segment's scratch memory is free: our own, and that of each peer we wrote to."""
 
     own: int
     peers: dict[int, int]
@@ -31,13 +31,13 @@ class _Freed:
 def write_segments(
     schedule: Schedule, scratch: int, segments: Sequence[Block], write: Callable[[Block, int], None]
 ) -> None:
-    """The steps of all segments, with what keeps them out of each other's scratch memory.
+    """Writes the steps of all segments, with dependencies that separate their use of scratch memory.
 
     Args:
-        schedule: Where the steps go.
+        schedule: Destination of the steps.
         scratch: Number of the scratch buffer, at all ranks.
         segments: Of the operation, the same number at all ranks.
-        write: Adds the steps of a segment, whose scratch memory is the part with the number given.
+        write: Adds the steps of a segment, which uses the given part of scratch memory.
     """
     freed: list[_Freed] = []
     for number, segment in enumerate(segments):
@@ -79,12 +79,12 @@ def _is(step: Step, kind: StepKind, buffer: int) -> bool:
 
 
 def scaled_first(schedule: Schedule, data: int, whole: Block, chunk_bytes: int, write: Callable[[], None]) -> None:
-    """What `write` adds, after own data has been multiplied by the plan's factor, chunk by chunk.
+    """Adds the steps of `write`, after own data has been multiplied by the plan's factor, chunk by chunk.
 
     Args:
-        schedule: Where the steps go.
+        schedule: Destination of the steps.
         data: Number of the buffer.
-        whole: What is multiplied.
+        whole: The range to multiply.
         chunk_bytes: Size of the chunks, of whole elements.
         write: Adds steps.
     """

@@ -14,12 +14,12 @@ __all__ = ["chain_broadcast", "chain_reduce", "tree_broadcast", "tree_reduce", "
 
 
 def tree_rounds(ranks: int) -> int:
-    """Rounds of a binomial tree, and areas of scratch that a reduction needs."""
+    """Rounds of a binomial tree, and number of scratch areas of a reduction."""
     return max((ranks - 1).bit_length(), 1)
 
 
 def tree_broadcast(schedule: Schedule, data: int, length: int, root: int) -> None:
-    """The root's buffer to all: each rank that has it passes it on to one more in every round."""
+    """The root's buffer to all: in every round, each rank that has it sends it to one more."""
     ranks, place = schedule.ranks, Place(data)
     relative = (schedule.rank - root) % ranks
     have: list[int] = []
@@ -38,7 +38,9 @@ def tree_broadcast(schedule: Schedule, data: int, length: int, root: int) -> Non
 def tree_reduce(
     schedule: Schedule, place: Place, scratch: Place, length: int, root: int, *, divide: bool = False
 ) -> None:
-    """The result in the root's `place`; the others' are used up. Scratch of `tree_rounds(ranks)` times `length`."""
+    """The result in the root's `place`; the buffers of the others are overwritten. Needs scratch of
+    `tree_rounds(ranks)` times `length`.
+    """
     ranks = schedule.ranks
     relative = (schedule.rank - root) % ranks
     done: list[int] = []
@@ -56,7 +58,7 @@ def tree_reduce(
 
 
 def chain_broadcast(schedule: Schedule, data: int, length: int, root: int, chunk_bytes: int) -> None:
-    """Chunk behind chunk from the root through all ranks."""
+    """Chunk after chunk from the root through all ranks."""
     ranks, rank = schedule.ranks, schedule.rank
     relative = (rank - root) % ranks
     for chunk in chunks_of(Block(0, length), chunk_bytes, 1):
@@ -75,14 +77,14 @@ def chain_reduce(
     *,
     divide: bool = False,
 ) -> None:
-    """Partial results from the rank before the root backwards to the root; `data` of the others stays.
+    """Partial results backwards from the rank before the root to the root; `data` of the others is unchanged.
 
     Args:
-        schedule: Where the steps go.
+        schedule: Destination of the steps.
         data: Number of the buffer.
-        scratch: Where offset 0 of `data` would be in scratch memory.
-        chunks: What is reduced, in pieces.
-        root: Where the result goes.
+        scratch: Offset in scratch memory that corresponds to offset 0 of `data`.
+        chunks: The range to reduce, in pieces.
+        root: Destination of the result.
         divide: In the end, by the plan's divisor.
     """
     ranks, rank = schedule.ranks, schedule.rank

@@ -1,1 +1,1 @@
-"""Workloads that other tools write: connection matrices, schedules, lists of flows, distributions of sizes."""
+"""Workloads in the formats of other tools: connection matrices, schedules, lists of flows, distributions of sizes."""

@@ -19,7 +19,7 @@ __all__ = ["SizeDistribution", "load_sizes"]
 class SizeDistribution:
     """Message sizes: up to `size_bytes[i]` with `probability[i]`, linear in between, ending at 1.
 
-    What the first probability exceeds 0 by is the share of messages of exactly the first size.
+    A first probability above 0 is the share of messages of exactly the first size.
     """
 
     size_bytes: Array
@@ -42,7 +42,7 @@ def load_sizes(path: str | Path) -> SizeDistribution:
     """The distribution in a file: two columns, sizes in bytes and cumulative shares up to 1 (or up to 100, in percent).
 
     Raises:
-        ConfigError: with file and line, when a line is no such pair, a column falls, or the last share is not all.
+        ConfigError: with file and line, if a line is malformed, a column decreases, or the last share is below 1.
     """
     rows: list[tuple[float, float]] = []
     line = None

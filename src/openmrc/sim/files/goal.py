@@ -15,8 +15,8 @@ recv when it was posted and its message has arrived. `a irequires b`: a starts w
 requires is done. Sends and recvs of the same two ranks and tag are matched in the order of the file.
 
 A rank's cpu computes one thing at a time. Here nothing but `requires` orders computations, so two that last, on one cpu
-and in no order, are refused. What LogGOPS charges per message (its o, g, O) belongs to that model, not to the file, and
-takes no time here.
+and in no order, are refused. The costs per message of LogGOPS (its o, g, O) belong to that model, not to the file, and
+take no time here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _REQUIRES = re.compile(rf"({_LABEL})\s+(requires|irequires)\s+({_LABEL})")
 
 @dataclass
 class Op:
-    """One operation: `kind` is calc, send or recv; `size` counts bytes, of a calc its units of time."""
+    """One operation: `kind` is calc, send or recv; `size` is in bytes, for a calc in units of time."""
 
     line: Line
     kind: str
@@ -67,7 +67,7 @@ class Rank:
 
 @dataclass
 class Schedule:
-    """What a GOAL file says."""
+    """Contents of a GOAL file."""
 
     ranks: int
     by_rank: dict[int, Rank] = field(default_factory=dict)
@@ -145,7 +145,7 @@ def _read_statement(schedule: Schedule, rank: Rank, line: Line) -> None:
         raise line.error("line", text, allowed)
     label, calc, units, message, size, way, peer, tag, cpu, nic = match.groups()
     if nic is not None and int(nic):
-        raise line.error("nic", int(nic), "nic 0: a rank is one NIC here", "give every NIC a rank of its own")
+        raise line.error("nic", int(nic), "nic 0: a rank is one NIC here", "give every NIC its own rank")
     if label is not None:
         if label in rank.labels:
             at = rank.ops[rank.labels[label]].line.number

@@ -1,7 +1,7 @@
-"""GOAL schedules as graphs of ops: recvs matched with sends, starts and ends told apart.
+"""GOAL schedules as graphs of ops: recvs matched with sends, and starts distinguished from ends.
 
-A send stays one. A calc computes. A recv is a computation of no length that waits for the receipt of its send; so is
-the mark of an op's start, which exists where an `irequires` waits for it.
+A send becomes a send, a calc a computation. A recv becomes a computation without duration that waits for the receipt of
+its send; so does the mark of an op's start, which exists if an `irequires` waits for it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _Row = tuple[int, Op]  # an operation and its rank
 
 
 def load_goal(path: str | Path, unit_ps: int = 1000) -> tuple[OpGraph, int]:
-    """The graph of a GOAL file, and the number of ranks it is for.
+    """The graph of a GOAL file, and its number of ranks.
 
     Args:
         path: The file.
-        unit_ps: How long `calc 1` lasts; GOAL says 1 ns.
+        unit_ps: Duration of `calc 1`; 1 ns in GOAL.
 
     Raises:
-        ConfigError: with file and line, for whatever is wrong or cannot be honoured.
+        ConfigError: with file and line, for anything invalid or unsupported.
     """
     schedule = read_schedule(path)
     rows = [(rank, op) for rank, part in sorted(schedule.by_rank.items()) for op in part.ops]
@@ -46,7 +46,7 @@ def load_goal(path: str | Path, unit_ps: int = 1000) -> tuple[OpGraph, int]:
 
 
 def _add_ops(builder: Builder, rows: list[_Row], unit_ps: int) -> Array:
-    """Adds an op for each row; the op's number by row."""
+    """Adds an op for each row; returns the ops' numbers by row."""
     for rank, op in rows:
         if op.kind == "calc" and op.size * unit_ps > DURATION_PS_MAX:
             raise op.line.error("calc", op.size, "a computation of at most 53 days")
@@ -65,7 +65,7 @@ def _add_ops(builder: Builder, rows: list[_Row], unit_ps: int) -> Array:
 
 
 def _match(builder: Builder, rows: list[_Row], numbers: Array) -> None:
-    """The k-th send between two ranks with a tag is the k-th recv's."""
+    """Matches the k-th send between two ranks with a tag with the k-th recv."""
     ends: dict[str, dict[tuple[int, int, int], list[int]]] = {"send": defaultdict(list), "recv": defaultdict(list)}
     for at, (rank, op) in enumerate(rows):
         if op.kind != "calc":
@@ -116,7 +116,7 @@ def _add_requirements(builder: Builder, schedule: Schedule, rows: list[_Row], nu
 
 
 def _order(graph: OpGraph, rows: list[_Row], numbers: Array) -> list[int]:
-    """The ops of the graph, each after all it waits for."""
+    """The ops of the graph in topological order."""
     order = [op for wave in graph.levels() for op in wave.tolist()]
     if len(order) < len(graph):
         stuck = np.ones(len(graph), dtype=bool)
@@ -127,10 +127,10 @@ def _order(graph: OpGraph, rows: list[_Row], numbers: Array) -> list[int]:
 
 
 def _check_cpus(graph: OpGraph, rows: list[_Row], numbers: Array, order: list[int]) -> None:
-    """Make sure that the computations of every cpu follow one another, by requirements of their own rank.
+    """Checks that the computations of every cpu follow one another, by requirements of their own rank.
 
-    Walks the ops in order; of every op is known which computation of each cpu, counted along, it comes after. The next
-    computation of a cpu must come after the last one.
+    Walks the ops in order; for every op, the latest preceding computation of each cpu, as a running number, is known.
+    The next computation of a cpu must come after the last one.
     """
     calcs = {int(numbers[at]): row for at, row in enumerate(rows) if row[1].kind == "calc" and row[1].size}
     if len({(rank, op.cpu) for rank, op in calcs.values()}) == len(calcs):
@@ -158,7 +158,7 @@ def _check_cpus(graph: OpGraph, rows: list[_Row], numbers: Array, order: list[in
 
 
 def _latest(before: list[dict[int, int]], place: dict[int, int]) -> dict[int, int]:
-    """Of every cpu the computation that comes last, as any of these know it."""
+    """For every cpu, the latest computation that any of these ops follows."""
     merged: dict[int, int] = {}
     for one in before:
         for cpu, op in one.items():

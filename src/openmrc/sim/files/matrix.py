@@ -1,4 +1,4 @@
-"""Connection matrices of htsim (`.cm`): who sends how much to whom, when, and what its end sets off.
+"""Connection matrices of htsim (`.cm`): flows with source, destination, size, start, and the triggers at their ends.
 
     Nodes 16
     Connections 2
@@ -11,9 +11,10 @@
 acknowledged, or as `recv_done_trigger` has been received; a `barrier` when `count` flows have. All flows with this
 `trigger` then start. (Read off the loader of github.com/ultraethernet/uet-htsim, connection_matrix.cpp.)
 
-htsim fires a trigger everywhere at once. A real host learns of something elsewhere only by a message, so a trigger
-whose event happens at another host than the flow it starts is refused, unless `remote_triggers` says to read it as the
-receipt at the flow's destination, which is what the common all-reduce matrices mean by `send_done_trigger`.
+htsim fires a trigger everywhere at once. A real host learns of events elsewhere only by a message, so a trigger is
+refused if its event happens at another host than the flow it starts, unless `remote_triggers` selects its
+interpretation as the receipt at the flow's destination, which is the meaning of `send_done_trigger` in the common
+all-reduce matrices.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _HEADER = ("Nodes", "Connections", "Triggers", "Failures")
 _FLOW_WORDS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger")
 _REFUSED = {
     "prio": "leave it out: messages have no priorities here",
-    "msg": "leave it out and give every message an id of its own: two hosts share their QPs anyway",
+    "msg": "omit it and give every message its own id: two hosts share their QPs anyway",
 }
 _TRIGGER_KINDS = ("oneshot", "multishot", "barrier")
 
@@ -69,10 +70,10 @@ class _Matrix:
 
 
 def load_matrix(path: str | Path, remote_triggers: RemoteTriggers = "refuse") -> tuple[OpGraph, int]:
-    """The graph of a connection matrix, and the number of nodes it is for.
+    """The graph of a connection matrix, and its number of nodes.
 
     Raises:
-        ConfigError: with file and line, for whatever is wrong or cannot be honoured.
+        ConfigError: with file and line, for anything invalid or unsupported.
     """
     matrix = _Matrix()
     last = None
@@ -98,7 +99,7 @@ def _read_line(matrix: _Matrix, line: Line) -> None:
             )
         matrix.triggers[number] = trigger
     elif word == "failure":
-        raise line.error("failure", line.text.strip(), "faults as the scenario says them", "faults: [t0 0 t1 1 down]")
+        raise line.error("failure", line.text.strip(), "faults in the scenario", "faults: [t0 0 t1 1 down]")
     elif word in _HEADER and len(line.words) == 2:
         if word in matrix.header or matrix.flows:
             raise line.error(word, line.words[1], f"{word} once, before the first connection")
@@ -180,7 +181,7 @@ def _trigger_of(matrix: _Matrix, flow: _Flow, word: str) -> _Trigger:
 
 
 def _check_trigger(number: int, trigger: _Trigger, started: int) -> None:
-    """A trigger must fire exactly once, and it must be known beforehand what it starts."""
+    """Checks that a trigger fires exactly once, and that the flows it starts are known beforehand."""
     fires = len(trigger.fired_by)
     if not started:
         raise trigger.line.error("trigger id", number, "a trigger that starts a flow; no flow has it")
@@ -223,7 +224,7 @@ def _graph(matrix: _Matrix, remote: RemoteTriggers) -> OpGraph:
 
 
 def _event_for(cause: _Flow, event: int, flow: _Flow, remote: RemoteTriggers) -> int:
-    """The event at the flow's own host that its trigger stands for."""
+    """The event at the flow's own host that corresponds to its trigger."""
     if (cause.source if event == COMPLETED else cause.destination) == flow.source:
         return event
     if event == COMPLETED and cause.destination == flow.source and remote == "receipt":

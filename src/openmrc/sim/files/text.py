@@ -1,4 +1,4 @@
-"""Text files of lines and words, and how to complain about one of them."""
+"""Text files of lines and words, and errors about one of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NUMBER_MAX = 2**62
 
 
 def whole_number(word: str) -> int | None:
-    """The number that a word says exactly (`12`, `1e6`, `3.0`), from 0 to 2^62; None for everything else."""
+    """The exact number of a word (`12`, `1e6`, `3.0`), from 0 to 2^62; None for everything else."""
     if not re.fullmatch(r"[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE]\+?[0-9]{1,2})?", word):
         return None
     try:
@@ -35,14 +35,14 @@ class Line:
         self.words = text.split()
 
     def error(self, field: str, value: object, allowed: str, hint: str | None = None) -> ConfigError:
-        """A complaint about something in this line."""
+        """An error about a word of this line."""
         return ConfigError(field, value, allowed, source=self.source, line=self.number, hint=hint)
 
     def number_of(self, field: str, word: str, low: int = 0, high: int = NUMBER_MAX) -> int:
-        """The whole number that a word of this line says.
+        """The whole number of a word of this line.
 
         Raises:
-            ConfigError: when it is none, or outside `low` to `high`.
+            ConfigError: if it is not one, or outside `low` to `high`.
         """
         value = whole_number(word)
         if value is None or not low <= value <= high:
@@ -52,10 +52,10 @@ class Line:
 
 
 def read_lines(path: str | Path, field: str, comment: str = "#") -> Iterator[Line]:
-    """The lines of a file that hold more than a comment.
+    """The lines of a file that contain more than a comment.
 
     Raises:
-        ConfigError: naming `field`, when the file cannot be read.
+        ConfigError: naming `field`, if the file cannot be read.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The scenario of a sweep as plain values in one form, so that every setting has one path."""
+"""The scenario of a sweep as plain values in canonical form, in which every setting has one path."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from openmrc.config.yaml_document import read_text, read_yaml
 from openmrc.errors import ConfigError
 from openmrc.fabric import FabricFileError
-from openmrc.fabric.reading import read_text, read_yaml
 
 __all__ = ["uniform"]
 
 
 def uniform(values: Mapping[str, Any], paths: Iterable[str], folder: Path) -> dict[str, Any]:
-    """The scenario with its transports as settings by name, and its fabric file put in where a path leads into it.
+    """The scenario with its transports as settings by name, and with its fabric file inlined if a path leads into it.
 
     Args:
         values: A scenario file's contents.
-        paths: What the sweep varies.
-        folder: Where relative file names in the scenario start.
+        paths: The varied settings of the sweep.
+        folder: Base of relative file names in the scenario.
 
     Raises:
-        ConfigError: transports in a form that is none.
+        ConfigError: an invalid form of the transports.
         FabricFileError: the fabric file cannot be read.
     """
     tree = {**values, "transports": _by_name(values.get("transports"))}

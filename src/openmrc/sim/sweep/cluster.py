@@ -10,36 +10,36 @@ from importlib.util import find_spec
 from typing import Any
 
 from openmrc.errors import OpenmrcError
+from openmrc.sim.sweep.combinations import RunSpec, Task
 from openmrc.sim.sweep.outcome import Outcome, attempt, lost
-from openmrc.sim.sweep.plan import RunSpec, Task
 
 __all__ = ["require_ray", "run_on_ray"]
 
 
 def require_ray() -> None:
-    """Raises OpenmrcError when Ray is not installed."""
+    """Raises OpenmrcError if Ray is not installed."""
     if find_spec("ray") is None:
         raise OpenmrcError("sweeps on a cluster need Ray; install it with: pip install 'openmrc[ray]'")
 
 
 def run_on_ray(task: Task, specs: Sequence[RunSpec], workers: int | None) -> Iterator[tuple[RunSpec, Outcome]]:
-    """Each run with its outcome, as they finish; the machines of the cluster need openmrc and the scenario's files.
+    """Each run with its outcome, in order of completion; the cluster's machines need openmrc and the scenario's files.
 
-    Connects to the cluster that RAY_ADDRESS names or that runs on this machine, else starts one here.
+    Connects to the cluster in RAY_ADDRESS or on this machine, else starts one here.
 
     Args:
         task: A function that the machines of the cluster can import.
         specs: The runs, started in this order.
-        workers: At most so many runs at the same time; None: one per processor of the cluster.
+        workers: Limit on concurrent runs; None: one per processor of the cluster.
     """
     ray: Any = import_module("ray")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a simulator does not call home
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a simulator does not send usage statistics
     ours = not ray.is_initialized()
     if ours:
         ray.init(log_to_driver=False, logging_level="warning", include_dashboard=False)
     try:
         at_once = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        # No retries by Ray: a run that kills its process would kill every process it is given.
+        # No retries by Ray: a run that crashes its process would crash every other one as well.
         remote = ray.remote(num_cpus=1, max_retries=0)(attempt)
         waiting = deque(specs)
         busy: dict[Any, RunSpec] = {}

@@ -1,4 +1,4 @@
-"""Sweep file in, `Sweep` out. Problems are named with file and line."""
+"""Reading of sweep files. Problems are named with file and line."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ValidationError
 
+from openmrc.config.file_problems import FileProblemsError
+from openmrc.config.section import KeyPath, Section
+from openmrc.config.yaml_document import Document, read_text, read_yaml
 from openmrc.errors import ConfigError
-from openmrc.fabric.errors import FileProblemsError
-from openmrc.fabric.reading import Document, Place, Section, read_text, read_yaml
 from openmrc.sim.sweep.sweep import Plot, Sweep
 from openmrc.sim.sweep.values import expand_values
 
@@ -20,7 +21,7 @@ _EXAMPLE = "scenario: permutation.yaml"
 
 
 class SweepFileError(FileProblemsError):
-    """What is wrong with a sweep file."""
+    """Problems of a sweep file."""
 
 
 def _parameters(value: Any) -> dict[str, Any]:
@@ -50,7 +51,7 @@ class PlotSection(Section):
 
 
 class SweepFile(Section):
-    """A sweep file as written."""
+    """A sweep file in the user's notation."""
 
     sweep: str | None = None
     scenario: str | dict[str, Any]
@@ -97,9 +98,9 @@ def load_sweep(path: str | Path, out: str | Path | None = None) -> Sweep:
 
 
 def _placed(error: ConfigError, document: Document) -> ConfigError:
-    """The error with the line of the sweep file where the value stands."""
+    """The error with the line of the value in the sweep file."""
     section, *rest = error.field.split(".")
-    places: list[Place] = [(section, ".".join(rest[:depth])) for depth in range(len(rest), 0, -1)]
+    places: list[KeyPath] = [(section, ".".join(rest[:depth])) for depth in range(len(rest), 0, -1)]
     places += [(section, str(error.value)), (section,)]
     place = next((place for place in places if place in document.lines), ())
     return SweepFileError(

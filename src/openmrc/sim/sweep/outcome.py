@@ -11,14 +11,14 @@ from openmrc.errors import OpenmrcError
 
 __all__ = ["Outcome", "attempt", "lost"]
 
-# What a finished run leaves: `figures`, `error` (empty when all went well), `traceback`, `wall_s`.
+# Outcome of a finished run: `figures`, `error` (empty on success), `traceback`, `wall_s`.
 Outcome = dict[str, Any]
 
 _Spec = TypeVar("_Spec")
 
 
 def attempt(task: Callable[[_Spec], dict[str, Any]], spec: _Spec) -> Outcome:
-    """The outcome of the task; whatever it raises becomes the text of an error."""
+    """The outcome of the task; any exception becomes the text of an error."""
     began = time.monotonic()
     try:
         figures: dict[str, Any] = task(spec)
@@ -30,7 +30,7 @@ def attempt(task: Callable[[_Spec], dict[str, Any]], spec: _Spec) -> Outcome:
 
 
 def lost(reason: str, wall_s: float) -> Outcome:
-    """The outcome of a run whose process is gone."""
+    """The outcome of a run whose process died."""
     return {"figures": {}, "error": reason, "traceback": "", "wall_s": wall_s}
 
 

@@ -21,7 +21,7 @@ def known_paths(tree: Any, prefix: str = "") -> Iterator[str]:
 
 
 def similar_paths(path: str, tree: Any) -> str | None:
-    """Hint that names the closest paths of the tree, or None when nothing is close."""
+    """Hint with the closest paths of the tree, or None if nothing is close."""
     paths = list(known_paths(tree))
     last = path.rpartition(".")[2]
     same_end = [one for one in paths if one.rpartition(".")[2] == last and one != path]
@@ -30,7 +30,7 @@ def similar_paths(path: str, tree: Any) -> str | None:
 
 
 def _repaired(path: str, paths: list[str]) -> list[str]:
-    """The path with its first unknown section replaced by the closest one there is."""
+    """The path with its first unknown section replaced by the closest existing one."""
     names = path.split(".")
     for depth in range(1, len(names)):
         section = ".".join(names[:depth])
@@ -44,13 +44,13 @@ def _repaired(path: str, paths: list[str]) -> list[str]:
 
 
 def set_path(tree: Any, path: str, value: Any, *, field: str = "parameters") -> Any:
-    """The tree with one value replaced; the given tree stays as it is, untouched parts are shared.
+    """The tree with one value replaced; the given tree is unchanged, untouched parts are shared.
 
-    The last name may be new (a setting that the scenario leaves to its default); sections before it must be there. An
+    The last name may be new (a setting that the scenario leaves to its default); sections before it must exist. An
     empty section (`mrc:`) counts as one without settings.
 
     Raises:
-        ConfigError: when a section on the way does not exist, with the closest paths that do.
+        ConfigError: a section of the path does not exist; with the closest existing paths.
     """
     try:
         return _replaced(tree, path.split("."), value)
@@ -59,7 +59,7 @@ def set_path(tree: Any, path: str, value: Any, *, field: str = "parameters") -> 
 
 
 def _replaced(node: Any, names: list[str], value: Any) -> Any:
-    """Raises LookupError where the path leaves the tree."""
+    """Raises LookupError if the path leaves the tree."""
     if not names:
         return value
     name, rest = names[0], names[1:]

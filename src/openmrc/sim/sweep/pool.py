@@ -1,8 +1,8 @@
 """Processes of this machine that execute runs, one at a time each.
 
-A process that dies (out of memory, a crash in native code) costs its run an error and nothing else: another process
-takes its place. concurrent.futures would give up all of its runs; and it would wait for ever for the rest of an answer
-in the middle of which a process was ended.
+A process that dies (out of memory, a crash in native code) turns its run into an error and has no other effect: another
+process replaces it. concurrent.futures would give up all of its runs, and it would wait for ever for the rest of an
+answer if a process ended in the middle of it.
 """
 
 from __future__ import annotations
@@ -30,36 +30,37 @@ _Spec = TypeVar("_Spec")
 def run_in_processes(
     task: Callable[[_Spec], dict[str, Any]], specs: Sequence[_Spec], workers: int
 ) -> Generator[tuple[_Spec, Outcome], None, None]:
-    """Each run with its outcome, as they finish. Closing the iterator (or an exception in its user) ends the processes.
+    """Each run with its outcome, in order of completion. Closing the iterator (or an exception in its user) ends the
+    processes.
 
     Args:
-        task: A function that a new process can import; what it returns are the figures of the outcome.
+        task: A function that a new process can import; it returns the figures of the outcome.
         specs: The runs, started in this order.
-        workers: How many processes.
+        workers: Number of processes.
     """
     waiting = deque(specs)
     context = get_context("spawn")
-    crew: list[_Worker[_Spec]] = []
+    pool: list[_Worker[_Spec]] = []
     try:
-        while waiting or any(worker.spec is not None for worker in crew):
-            while waiting and len(crew) < workers:
-                crew.append(_Worker(context, task))
-            for worker in crew:
+        while waiting or any(worker.spec is not None for worker in pool):
+            while waiting and len(pool) < workers:
+                pool.append(_Worker(context, task))
+            for worker in pool:
                 if worker.spec is None and waiting:
                     worker.give(waiting.popleft())
-            ready = wait([worker.pipe for worker in crew if worker.spec is not None])
-            for worker in [one for one in crew if one.pipe in ready]:
+            ready = wait([worker.pipe for worker in pool if worker.spec is not None])
+            for worker in [one for one in pool if one.pipe in ready]:
                 spec, outcome, alive = worker.take()
                 if not alive:
-                    crew.remove(worker)
+                    pool.remove(worker)
                 yield spec, outcome
     finally:
-        for worker in crew:
+        for worker in pool:
             worker.end()
 
 
 class _Worker(Generic[_Spec]):
-    """A process, the pipe to it, and the run it is busy with."""
+    """A process, the pipe to it, and its current run."""
 
     def __init__(self, context: SpawnContext, task: Callable[[_Spec], dict[str, Any]]) -> None:
         self.pipe, theirs = context.Pipe()
@@ -72,11 +73,11 @@ class _Worker(Generic[_Spec]):
 
     def give(self, spec: _Spec) -> None:
         self.spec, self._began = spec, time.monotonic()
-        with suppress(OSError):  # it died before it could begin: `take` finds the pipe closed and says so
+        with suppress(OSError):  # it died before its first run: `take` detects the closed pipe
             self.pipe.send(spec)
 
     def take(self) -> tuple[_Spec, Outcome, bool]:
-        """The finished run, its outcome, and whether the process can go on."""
+        """The finished run, its outcome, and True if the process can continue."""
         assert self.spec is not None
         spec, self.spec = self.spec, None
         try:
@@ -105,7 +106,7 @@ def _how_it_ended(code: int | None) -> str:
 
 
 def _serve(pipe: Connection, task: Callable[[Any], dict[str, Any]]) -> None:
-    """Life of a worker process: executes what comes through the pipe; ends with its parent."""
+    """Main loop of a worker process: executes runs from the pipe; ends with its parent."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
@@ -127,8 +128,8 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """A process started here never sees Ctrl-C: the parent decides when it ends. Ours is delivered afterwards."""
-    resource_tracker.ensure_running()  # unblocks the signal when it starts, so it must have started before
+    """Keeps Ctrl-C from processes started in this block, whose end the parent controls; ours comes afterwards."""
+    resource_tracker.ensure_running()  # must be running already, since its start unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openmrc.errors import OpenmrcError
+from openmrc.sim.sweep.combinations import PlannedRun, RunSpec
 from openmrc.sim.sweep.outcome import Outcome
-from openmrc.sim.sweep.plan import PlannedRun, RunSpec
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,15 +34,15 @@ class SweepFolder:
 
     @property
     def table(self) -> Path:
-        """Where the results are."""
+        """Path of the results."""
         return self.path / "results.parquet"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps a second sweep out of the folder; the lock goes with the process, however that ends.
+        """Keeps a second sweep out of the folder; the lock ends with the process in any case.
 
         Raises:
-            OpenmrcError: when another process works there.
+            OpenmrcError: another process uses the folder.
         """
         self._runs.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as lock:
@@ -53,7 +53,7 @@ class SweepFolder:
             yield
 
     def describe(self, document: Mapping[str, Any]) -> None:
-        """Writes down what was asked for."""
+        """Writes the description of the sweep."""
         _write(self.path / "sweep.json", json.dumps(document, indent=2, default=str) + "\n")
 
     def keep(self, spec: RunSpec, outcome: Outcome) -> None:
@@ -62,7 +62,7 @@ class SweepFolder:
         _write(self._runs / f"{spec.key}.json", json.dumps(document, indent=1) + "\n")
 
     def outcome(self, key: str) -> Outcome | None:
-        """What a run left, or None when it has not ended yet."""
+        """Stored outcome of a run, or None if it has not ended yet."""
         try:
             found: Outcome = json.loads((self._runs / f"{key}.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -70,7 +70,7 @@ class SweepFolder:
         return found
 
     def write_table(self, runs: Sequence[PlannedRun]) -> pl.DataFrame:
-        """Makes the table of those runs that have ended, in their order, and writes it."""
+        """Builds the table of finished runs, in their order, and writes it."""
         rows = [
             {**_parameters(run), "seed": run.spec.seed, "transport": run.spec.transport, "error": outcome["error"]}
             | outcome["figures"]
@@ -86,14 +86,14 @@ class SweepFolder:
 
 
 def _parameters(run: PlannedRun) -> dict[str, Any]:
-    """Parameter values as columns can hold them."""
+    """Parameter values in types that columns support."""
     return {
         path: json.dumps(value) if isinstance(value, dict | list) else value for path, value in run.parameters.items()
     }
 
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """A column for every name; one that holds numbers and words holds words."""
+    """A column for every name; a column with numbers and words holds words."""
     import polars as pl
 
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -110,7 +110,7 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all, also when the machine stops."""
+    """Writes atomically, even if the machine stops."""
     part = path.with_name(f".{path.name}.part")
     with part.open("w", encoding="utf-8") as file:
         file.write(text)

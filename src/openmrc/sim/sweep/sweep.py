@@ -1,4 +1,4 @@
-"""A scenario run for many parameter values and seeds, on all processors, into one table."""
+"""A scenario simulated for many parameter values and seeds, on all processors, into one table."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from openmrc.errors import ConfigError
 from openmrc.sim.scenario_file import read_scenario
 from openmrc.sim.sweep.base import uniform
 from openmrc.sim.sweep.cluster import require_ray, run_on_ray
+from openmrc.sim.sweep.combinations import RunSpec, Task, plan_runs
 from openmrc.sim.sweep.outcome import Outcome
-from openmrc.sim.sweep.plan import RunSpec, Task, plan_runs
 from openmrc.sim.sweep.pool import run_in_processes
 from openmrc.sim.sweep.store import SweepFolder
 from openmrc.sim.sweep.task import check_runs, simulate
@@ -31,7 +31,7 @@ Outcomes = Generator[tuple[RunSpec, Outcome], None, None]
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A picture that the sweep asks for: figure `y` over parameter `x`, a line for each value of `lines`."""
+    """A picture of the sweep: figure `y` over parameter `x`, a line for each value of `lines`."""
 
     x: str
     y: str
@@ -40,7 +40,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """How far a sweep is, in simulations: `total`, `done` (those of earlier calls included, `kept`), `failed`."""
+    """Progress of a sweep, in simulations: `total`, `done` (including those of earlier calls, `kept`), `failed`."""
 
     total: int
     done: int
@@ -54,18 +54,18 @@ class Sweep:
 
     Args:
         scenario: Path of a scenario file, or its contents as dictionaries and lists.
-        parameters: Values by dotted path into the scenario: a list, or a range in the words of the sweep file. A name
+        parameters: Values by dotted path into the scenario: a list, or a range in the sweep file's notation. A name
             of several paths separated by commas varies them together.
         seeds: One run of each combination for each.
-        transports: Which of the scenario's; None: all of them.
-        name: Heads the results.
-        out: Folder of the results. Calling again with the same folder runs what is missing.
-        folder: Where relative file names in the scenario start; None: beside the scenario file.
-        plots: Pictures to draw when all is done.
-        task: What runs one simulation.
+        transports: Selection of the scenario's; None: all of them.
+        name: Title of the results.
+        out: Folder of the results. Calling again with the same folder runs the missing ones.
+        folder: Base of relative file names in the scenario; None: the scenario file's folder.
+        plots: Pictures to draw after all runs.
+        task: Function that runs one simulation.
 
     Raises:
-        ConfigError: a path that leads nowhere, values nobody can read, a scenario that is wrong as it stands.
+        ConfigError: a path that does not exist, malformed values, or an invalid scenario.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class Sweep:
         ray: bool = False,
         progress: Callable[[SweepProgress], None] | None = None,
     ) -> pl.DataFrame:
-        """The table of all runs; those already in the folder are not run again, failed ones are.
+        """The table of all runs; finished ones in the folder are not repeated, failed ones are.
 
-        One row per run: parameters by their paths, `seed`, `transport`, `error` (empty when all went well), the figures
-        with units in their names, `wall_s`. The same table is in `results.parquet`. An interrupted call (Ctrl-C) leaves
-        the table of what was finished.
+        One row per run: parameters by their paths, `seed`, `transport`, `error` (empty on success), the figures with
+        units in their names, `wall_s`. The same table is in `results.parquet`. An interrupted call (Ctrl-C) leaves the
+        table of the finished runs.
 
         Args:
-            workers: Processes, or runs at the same time on Ray; None: as many as processors.
+            workers: Number of processes, or of concurrent runs on Ray; None: number of processors.
             ray: Run on a Ray cluster instead of processes of this machine.
             progress: Called at the start and after each run.
 
@@ -154,7 +154,7 @@ class Sweep:
             yield from run_in_processes(self._task, specs, workers or len(os.sched_getaffinity(0)))
 
     def _missing(self) -> list[RunSpec]:
-        """Each simulation once, without those that ended well before."""
+        """Each simulation once, without those that have succeeded before."""
         missing: dict[str, RunSpec] = {}
         for run in self.runs:
             before = self.folder.outcome(run.spec.key)

@@ -11,7 +11,7 @@ from openmrc.errors import ConfigError
 from openmrc.sim.run import run
 from openmrc.sim.scenario import Scenario, Watch
 from openmrc.sim.scenario_file import ScenarioFileError, make_scenario
-from openmrc.sim.sweep.plan import PlannedRun, RunSpec
+from openmrc.sim.sweep.combinations import PlannedRun, RunSpec
 
 __all__ = ["check_runs", "simulate"]
 
@@ -24,7 +24,7 @@ def simulate(spec: RunSpec) -> dict[str, Any]:
     Raises:
         ConfigError: the scenario with these values is wrong.
     """
-    # A sweep keeps figures only: time series would cost time and memory for nothing.
+    # A sweep keeps figures only: time series would waste time and memory.
     scenario = replace(_scenario(spec), watch=Watch((), ()))
     result = run(scenario, transport=spec.transport, threads=1)
     figures = {name: value for name, value in result[spec.transport].summary.items() if not isinstance(value, dict)}
@@ -35,12 +35,12 @@ def simulate(spec: RunSpec) -> dict[str, Any]:
 
 
 def check_runs(runs: Sequence[PlannedRun]) -> None:
-    """Refuses parameters that name no setting, and sweeps of which no run can be made.
+    """Refuses parameters that are not settings, and sweeps without any possible run.
 
-    A run whose values contradict each other is no reason to refuse the others: it becomes a row with an error.
+    A run whose values contradict each other does not prevent the others: it becomes a row with an error.
 
     Raises:
-        ConfigError: naming the path and what is near it, or the problem of the first run.
+        ConfigError: naming the path and similar ones, or the problem of the first run.
     """
     first: ScenarioFileError | None = None
     for planned in runs[:_TRIED_MAX]:
@@ -59,7 +59,7 @@ def check_runs(runs: Sequence[PlannedRun]) -> None:
 
 
 def _in_words_of_the_sweep(error: ScenarioFileError, planned: PlannedRun) -> ConfigError:
-    """The error, or its first problem with a value of the sweep under the name that the sweep gives it."""
+    """The error, or its first problem about a value of the sweep, with the sweep's name for that value."""
     for problem in error.problems:
         if problem.field in planned.parameters:
             return ConfigError(f"parameters.{problem.field}", problem.value, problem.allowed, hint=problem.hint)

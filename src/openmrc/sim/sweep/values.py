@@ -17,17 +17,17 @@ _WORDS = "a list, {from, to, step}, or {log: {from, to, points}} or {log: {from,
 
 
 def expand_values(values: Any, field: str) -> list[Any]:
-    """The values that a sweep file's words stand for, in their order, each once.
+    """The values of a sweep parameter, in order, each once.
 
     Numbers of a range may carry a unit, the same in all of them: `{from: 10us, to: 50us, step: 10us}`. Ends are
     included. Between whole numbers without a unit, logarithmic values are rounded to whole numbers.
 
     Args:
         values: A list, or a mapping as in the message of the error.
-        field: Names the parameter in errors.
+        field: Name of the parameter in errors.
 
     Raises:
-        ConfigError: naming the field, what was written and what is allowed.
+        ConfigError: naming the field, its value and what is allowed.
     """
     if isinstance(values, Mapping):
         expanded = _log(values["log"], f"{field}.log") if set(values) == {"log"} else _steps(values, field)
@@ -82,7 +82,7 @@ def _check_count(count: int, words: Mapping[str, Any], field: str) -> None:
 def _numbers(
     words: Mapping[str, Any], names: tuple[str, ...], field: str, plain: tuple[str, ...] = ()
 ) -> tuple[list[Decimal], str]:
-    """The numbers of a range and the unit they share; those in `plain` have none."""
+    """The numbers of a range and their common unit; those in `plain` have none."""
     for name in words:
         if name not in names:
             raise ConfigError(field, name, _WORDS, hint=did_you_mean(str(name), names))
@@ -98,7 +98,7 @@ def _numbers(
             units[name] = unit
         numbers.append(number)
     if len(set(units.values())) > 1:
-        raise ConfigError(field, dict(words), "numbers with the same unit", hint="write 1000us beside 10us, not 1ms")
+        raise ConfigError(field, dict(words), "numbers with the same unit", hint="write 1000us with 10us, not 1ms")
     return numbers, next(iter(units.values()))
 
 
@@ -110,7 +110,7 @@ def _split(value: Any, field: str) -> tuple[Decimal, str]:
 
 
 def _plain_text(value: Any) -> str:
-    """A float without an exponent, as Decimal reads it back exactly as written."""
+    """A float without an exponent, in the form that Decimal parses back exactly."""
     if isinstance(value, float):
         try:
             return f"{Decimal(repr(value)):f}"
@@ -120,7 +120,7 @@ def _plain_text(value: Any) -> str:
 
 
 def _written(value: Decimal, unit: str) -> Any:
-    """The value as somebody would write it in the file: 3, 0.25, "10us"."""
+    """The value in the file's notation: 3, 0.25, "10us"."""
     if unit:
         text = f"{value:f}"
         return (text.rstrip("0").rstrip(".") if "." in text else text) + unit

@@ -1,4 +1,4 @@
-"""What runs on a simulated fabric: workloads by name, each with its settings, and the graph of ops they make."""
+"""Workloads of a simulated fabric by name, each with its settings, and the graphs of ops that they generate."""
 
 from openmrc.sim.workloads.ranks import Place
 from openmrc.sim.workloads.registry import WORKLOADS, Workload, build, parse_workload, workload_problems

@@ -1,4 +1,4 @@
-"""Collects ops a block at a time; a generator says hosts and bytes as arrays and gets the ops' numbers back."""
+"""Collects ops in blocks; a generator passes hosts and bytes as arrays and gets the ops' numbers back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PER_OP = ("kind", "host", "peer", "bytes", "duration_ps", "earliest_ps", "job",
 
 
 class Builder:
-    """An OpGraph in the making. Every value may be an array or one number for all."""
+    """An OpGraph under construction. Every value may be an array or one number for all."""
 
     def __init__(self) -> None:
         self._blocks: list[tuple[Array, ...]] = []
@@ -68,16 +68,16 @@ class Builder:
         return np.arange(first, self._length).reshape(shaped[0].shape)
 
     def after(self, ops: Array, on: Array, event: int = COMPLETED) -> None:
-        """Every op waits for its counterpart in `on`; the two broadcast against each other."""
+        """Makes every op wait for its counterpart in `on`; the two broadcast against each other."""
         left, right = np.broadcast_arrays(ops, on)
         self._dependencies.append((left.ravel(), right.ravel(), event))
 
     def after_receipt(self, ops: Array, on: Array) -> None:
-        """Every op waits until its counterpart in `on`, a send to its host, was received."""
+        """Makes every op wait until its counterpart in `on`, a send to its host, was received."""
         self.after(ops, on, RECEIVED)
 
     def label_from(self, first: int, step: int) -> None:
-        """All ops from `first` on get this `step`, in place of what they were added with."""
+        """Sets the `step` of all ops from `first` on, replacing their original one."""
         self._labels.append((first, step))
 
     def build(self) -> OpGraph:

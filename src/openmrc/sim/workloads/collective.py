@@ -1,4 +1,4 @@
-"""Collectives as workloads: who takes part, how often, and by which algorithm."""
+"""Collectives as workloads: participants, repetitions, and algorithm."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from openmrc.config.section import count
 from openmrc.errors import ConfigError
-from openmrc.fabric.reading import count
 from openmrc.sim.ops import Array, OpGraph
 from openmrc.sim.workloads.builder import Builder
-from openmrc.sim.workloads.collectives import finish, halving_doubling, ring, shift_exchange, split, tree
+from openmrc.sim.workloads.message_patterns import finish, halving_doubling, ring, shift_exchange, split, tree
 from openmrc.sim.workloads.ranks import Ranks
 from openmrc.sim.workloads.values import Bytes, Count, GroupSize, Limit, Settings, ranks_or_words
 
@@ -39,9 +39,9 @@ Chunks = Annotated[int, count(1, 4096)]
 
 
 class _Collective(Settings):
-    """`bytes` is the buffer of a rank. `group_size`: ranks in a row that work together (default: all of the job).
+    """`bytes` is the buffer of a rank. `group_size`: consecutive ranks that work together (default: all of the job).
 
-    `repeat`: how many times; a rank begins anew when it is done.
+    `repeat`: number of repetitions; a rank starts the next one when it has finished.
     """
 
     bytes: Bytes
@@ -50,9 +50,9 @@ class _Collective(Settings):
 
 
 class AllReduce(_Collective):
-    """All-reduce of `bytes` by `algorithm`; a ring and a tree cut what they send into `chunks` that are pipelined.
+    """All-reduce of `bytes` by `algorithm`; a ring and a tree divide their sends into `chunks` that are pipelined.
 
-    Hierarchical: a ring reduce-scatter inside every `inner` (a number of ranks in a row, or `t0`, `pod`, `site`), a
+    Hierarchical: a ring reduce-scatter inside every `inner` (a number of consecutive ranks, or `t0`, `pod`, `site`), a
     ring all-reduce of each part across them, and a ring all-gather inside.
     """
 
@@ -63,14 +63,14 @@ class AllReduce(_Collective):
 
 
 class AllGather(_Collective):
-    """Ring all-gather; `bytes` is the gathered buffer, of which every rank brings an equal part."""
+    """Ring all-gather; `bytes` is the gathered buffer, to which every rank contributes an equal part."""
 
     name: Literal["all_gather"]
     chunks: Chunks = 1
 
 
 class ReduceScatter(_Collective):
-    """Ring reduce-scatter; `bytes` is the buffer of a rank before, of which it keeps an equal part."""
+    """Ring reduce-scatter; `bytes` is the initial buffer of a rank, of which it keeps an equal part."""
 
     name: Literal["reduce_scatter"]
     chunks: Chunks = 1
@@ -86,7 +86,7 @@ class AllToAll(_Collective):
 class Neighbours(_Collective):
     """Every rank sends `bytes` to the next in its group, and unless `direction` is `next` also to the one before.
 
-    A rank begins round k + 1 when everything of round k has reached it: a pipeline's or a halo's exchange.
+    A rank begins round k + 1 when all messages of round k have reached it: a pipeline's or a halo's exchange.
     """
 
     name: Literal["neighbours"]
@@ -101,7 +101,7 @@ def group_matrix(ranks: Ranks, group_size: int | None) -> Array:
     """One row of ranks per group.
 
     Raises:
-        ConfigError: when the ranks do not divide into such groups, or there is only one rank.
+        ConfigError: the ranks are not divisible into such groups, or there is only one rank.
     """
     count = len(ranks)
     if count < 2:
@@ -161,7 +161,7 @@ def add_all_reduce(
 def _hierarchical(
     builder: Builder, groups: Array, size_bytes: int, inner: int, chunks: int, gate: Array | None, step: int, job: int
 ) -> tuple[Array, Array, int]:
-    """Every part of the buffer is all-reduced by the ranks of equal place in the inner groups."""
+    """All-reduces every part of the buffer among the ranks with the same position in the inner groups."""
     areas = groups.reshape(-1, inner)
     gates = None if gate is None else gate.reshape(areas.shape)
     first = ring(builder, areas, size_bytes, ("reduce",), chunks=chunks, step=step, job=job, gate=gates)
@@ -189,11 +189,11 @@ def inner_size(settings: AllReduce, ranks: Ranks, group: int) -> int | None:
     """Ranks per inner group of a hierarchical all-reduce; None for the other algorithms.
 
     Raises:
-        ConfigError: when `inner` does not fit the algorithm, the fabric, or the order of the ranks.
+        ConfigError: `inner` does not fit the algorithm, the fabric, or the order of the ranks.
     """
     if settings.algorithm != "hierarchical":
         if settings.inner is not None:
-            raise ConfigError("inner", settings.inner, "nothing, unless algorithm is hierarchical")
+            raise ConfigError("inner", settings.inner, "no value unless algorithm is hierarchical")
         return None
     if settings.inner is None:
         raise ConfigError("inner", None, "required for hierarchical: t0, pod, site, or a number of ranks")
@@ -206,7 +206,7 @@ def inner_size(settings: AllReduce, ranks: Ranks, group: int) -> int | None:
         regular = len(ranks) % size == 0 and np.array_equal(changes, np.arange(size, len(ranks), size))
         if not regular:
             allowed = f"an area with equally many hosts in a row in each; here the first {settings.inner} has {size}"
-            raise ConfigError("inner", settings.inner, allowed, hint="say order: t0, or the number of ranks")
+            raise ConfigError("inner", settings.inner, allowed, hint="use order: t0, or a number of ranks")
     if size < 2 or group % size:
         raise ConfigError(
             "inner", settings.inner, f"at least 2 ranks, and a divisor of the group's {group}; it is {size}"
@@ -215,10 +215,10 @@ def inner_size(settings: AllReduce, ranks: Ranks, group: int) -> int | None:
 
 
 def check_algorithm(settings: AllReduce) -> None:
-    """Make sure that the settings fit the algorithm.
+    """Checks that the settings fit the algorithm.
 
     Raises:
-        ConfigError: when chunks are asked of an algorithm that has none.
+        ConfigError: chunks for an algorithm that has none.
     """
     if settings.algorithm == "halving_doubling" and settings.chunks != 1:
         raise ConfigError("chunks", settings.chunks, "1: halving and doubling does not pipeline")
@@ -228,7 +228,7 @@ def all_reduce(settings: AllReduce, ranks: Ranks) -> OpGraph:
     """All-reduce, see `AllReduce`.
 
     Raises:
-        ConfigError: when algorithm, sizes and hosts do not fit together.
+        ConfigError: algorithm, sizes and hosts do not fit together.
     """
     check_algorithm(settings)
     inner = inner_size(settings, ranks, settings.group_size or len(ranks))
@@ -264,7 +264,7 @@ def neighbours(settings: Neighbours, ranks: Ranks) -> OpGraph:
     """Exchange with the neighbours in rank, see `Neighbours`."""
 
     def one_pass(builder: Builder, groups: Array, gate: Array | None, step: int, job: int) -> tuple[Array, Array, int]:
-        # Of two ranks the next is also the one before.
+        # With two ranks, the next one is also the previous one.
         ways = (-1, 1) if settings.direction == "both" and groups.shape[1] > 2 else (-1,)
         peers = np.stack([np.roll(groups, way, axis=1) for way in ways])
         ops = builder.sends(np.broadcast_to(groups, peers.shape), peers, settings.bytes, step=step, job=job)

@@ -1,4 +1,4 @@
-"""Messages that are listed one by one, a permutation, and an incast with its victim."""
+"""Explicit messages, a permutation, and an incast with its victim."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from openmrc.config.section import Section
 from openmrc.errors import ConfigError
-from openmrc.fabric.reading import Section
 from openmrc.sim.ops import Array, OpGraph
 from openmrc.sim.workloads.builder import Builder
 from openmrc.sim.workloads.ranks import Ranks
@@ -34,11 +34,11 @@ class Permutation(Settings, Row):
 
 
 class Incast(Settings, Row):
-    """`senders` ranks send to `receiver` at once: the first that hang on other T0s, then those of the receiver's own.
+    """`senders` ranks send to `receiver` at once: first those below other T0s, then those of the receiver's own.
 
     The `victim` (none, auto, or [source, destination]) is a flow that shares T0s, uplinks and planes with the incast,
-    but not the last link: its source hangs on the T0 of a sender, its destination on the receiver's, and neither
-    takes part in the incast. It sends as the senders do, with its own `victim_bytes` and `victim_count` if given.
+    but not the last link: its source is below the T0 of a sender, its destination below the receiver's, and neither
+    takes part in the incast. It sends like the senders, with its own `victim_bytes` and `victim_count` if given.
     """
 
     name: Literal["incast"]
@@ -77,7 +77,7 @@ def permutation(settings: Permutation, ranks: Ranks) -> OpGraph:
     """A random permutation without fixed points.
 
     Raises:
-        ConfigError: with fewer than two hosts; across T0s, when one T0 holds more than half of the hosts.
+        ConfigError: fewer than two hosts; or across T0s, one T0 with more than half of the hosts.
     """
     if len(ranks) < 2:
         raise ConfigError("hosts", len(ranks), "at least 2 hosts")
@@ -92,10 +92,11 @@ def permutation(settings: Permutation, ranks: Ranks) -> OpGraph:
 
 
 def _away(homes: Array, rng: np.random.Generator) -> Array:
-    """A permutation that maps nobody into its own home; no home may have more than half of all.
+    """A permutation that maps no element into its own home; no home may have more than half of all.
 
-    A random permutation, in which whoever stays at home swaps targets with a random other so that both are away. Such
-    an other always exists: of those outside a home of a members, at most a - 1 map into it, and there are at least a.
+    A random permutation, in which each element that stays at home swaps targets with a random other so that both are
+    away. Such an other always exists: of those outside a home of a members, at most a - 1 map into it, and there are at
+    least a.
     """
     target = rng.permutation(len(homes))
     for i in np.flatnonzero(homes == homes[target]):
@@ -108,10 +109,10 @@ def _away(homes: Array, rng: np.random.Generator) -> Array:
 
 
 def incast(settings: Incast, ranks: Ranks) -> OpGraph:
-    """N:1 incast, with a victim if wanted; the groups `incast` and `victim` tell them apart.
+    """N:1 incast, with an optional victim; the groups `incast` and `victim` separate them.
 
     Raises:
-        ConfigError: when there are too few hosts, or no place for a victim.
+        ConfigError: too few hosts, or no place for a victim.
     """
     receiver = settings.receiver
     if receiver >= len(ranks):
@@ -155,7 +156,7 @@ def flows(settings: Flows, ranks: Ranks) -> OpGraph:
     """The listed flows.
 
     Raises:
-        ConfigError: naming a rank that is not there, or a flow to its own source.
+        ConfigError: naming a rank that does not exist, or a flow to its own source.
     """
     builder = Builder()
     for at, flow in enumerate(settings.flows):

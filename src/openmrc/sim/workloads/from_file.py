@@ -1,4 +1,4 @@
-"""Workloads that a file of another tool describes."""
+"""Workloads described by a file of another tool."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Matrix(Settings):
 
 
 class Goal(Settings):
-    """The GOAL schedule in `file`; rank i is rank i. `calc_unit`: how long `calc 1` lasts."""
+    """The GOAL schedule in `file`; rank i is rank i. `calc_unit`: duration of `calc 1`."""
 
     name: Literal["goal"]
     file: str

@@ -1,4 +1,4 @@
-"""Messages that arrive at random, their sizes drawn from a distribution somebody measured."""
+"""Messages with random arrivals, and sizes drawn from a measured distribution."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def poisson(settings: Poisson, ranks: Ranks) -> OpGraph:
     """The messages in the order of their arrival.
 
     Raises:
-        ConfigError: when size or end are given twice or not at all, or the size file is wrong.
+        ConfigError: size or end is given twice or not at all, or the size file is invalid.
     """
     if len(ranks) < 2:
         raise ConfigError("hosts", len(ranks), "at least 2 hosts")
@@ -51,7 +51,7 @@ def poisson(settings: Poisson, ranks: Ranks) -> OpGraph:
     count = len(start_ps)
     if not count:
         raise ConfigError(
-            "duration", settings.duration, f"long enough for a message; one comes every {mean_gap_ps:.0f} ps"
+            "duration", settings.duration, f"long enough for one message; the mean interval is {mean_gap_ps:.0f} ps"
         )
     source = ranks.rng.integers(len(ranks), size=count)
     destination = (source + ranks.rng.integers(1, len(ranks), size=count)) % len(ranks)
@@ -77,7 +77,7 @@ def _arrivals(settings: Poisson, mean_gap_ps: float, rng: np.random.Generator) -
         expected = settings.duration / mean_gap_ps
         count = int(rng.poisson(expected)) if expected < OPS_MAX else OPS_MAX + 1
     if count > OPS_MAX:
-        raise ConfigError("load", settings.load, f"so much that at most {OPS_MAX} messages arrive")
+        raise ConfigError("load", settings.load, f"a load at which at most {OPS_MAX} messages arrive")
     if settings.messages is not None:
         return np.cumsum(rng.exponential(mean_gap_ps, count)).astype(np.int64)
     # Given their number, the arrivals of a Poisson process are uniform over its duration.

@@ -1,4 +1,4 @@
-"""Where a job runs: which hosts, in which order, and what these share."""
+"""Hosts of a job in rank order, and their attachment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Place", "Ranks"]
 
 
 class Place(Protocol):
-    """What a workload needs to know of a fabric; `openmrc.fabric.Fabric` is one."""
+    """Interface of a fabric for workloads; `openmrc.fabric.Fabric` implements it."""
 
     @property
     def hosts(self) -> int: ...
@@ -31,7 +31,7 @@ class Ranks:
     """The hosts of a job in rank order: rank i runs at `hosts[i]`.
 
     `t0` and `pod` (or site) hold the number of the rank's T0 and pod. `line_rate_bps` is a NIC's rate over all planes.
-    Relative paths of input files start at `folder`. Generators speak of ranks only; the graph is placed on the hosts
+    Relative paths of input files start at `folder`. Generators use ranks only; the graph is mapped to the hosts
     afterwards.
     """
 

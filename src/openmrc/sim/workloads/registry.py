@@ -1,4 +1,4 @@
-"""Workloads by name: settings in, checked; a graph of ops on the fabric's hosts out."""
+"""Registry of workloads by name: validates settings, and generates a graph of ops on the fabric's hosts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, cast
 import numpy as np
 from pydantic import ValidationError
 
+from openmrc.config.section import KeyPath
+from openmrc.config.yaml_document import Document
 from openmrc.errors import ConfigError, did_you_mean
-from openmrc.fabric.reading import Document
-from openmrc.fabric.reading import Place as At
 from openmrc.sim.ops import Array, OpGraph, join_graphs
 from openmrc.sim.workloads import collective, flows, from_file, poisson, training
 from openmrc.sim.workloads.ranks import Place, Ranks
@@ -25,7 +25,7 @@ __all__ = ["WORKLOADS", "Workload", "build", "parse_workload", "workload_problem
 
 @dataclass(frozen=True)
 class Workload:
-    """What a name stands for: the settings it takes, and what makes a graph over ranks of them."""
+    """A registered workload: its settings class, and its generator of a graph over ranks."""
 
     settings: type[Settings]
     generate: Callable[[Any, Ranks], OpGraph]
@@ -62,14 +62,15 @@ def build(
 
     Args:
         spec: Settings, checked or as written (`{"name": "permutation", "bytes": "2MB"}`), or a list of such.
-        fabric: Where it runs.
-        seed: Seed of the run; every job draws from a stream of its own, named by its place in the list and its name.
-        document: The file in which `spec` stands at `workload`, for the lines in errors.
-        folder: Where relative paths of input files start (default: the working directory).
+        fabric: The simulated fabric.
+        seed: Seed of the run; every job draws from a stream of its own, identified by its position in the list and its
+            name.
+        document: The file that contains `spec` at `workload`, for the lines in errors.
+        folder: Base of relative paths of input files (default: the working directory).
 
     Raises:
-        ConfigError: naming the field (`workload.bytes`; of the second of several: `workload.1.bytes`), what it says,
-            and what is allowed.
+        ConfigError: naming the field (`workload.bytes`; of the second of several: `workload.1.bytes`), its value, and
+            what is allowed.
     """
     whole = document or Document({})
     if not isinstance(spec, list | tuple):
@@ -81,25 +82,25 @@ def build(
     )
 
 
-def parse_workload(spec: Spec, document: Document | None = None, place: At = ("workload",)) -> Settings:
-    """The settings that `spec` says, checked.
+def parse_workload(spec: Spec, document: Document | None = None, place: KeyPath = ("workload",)) -> Settings:
+    """The settings in `spec`, checked.
 
     Raises:
-        ConfigError: the first of what is wrong with them.
+        ConfigError: the first of their problems.
     """
     if isinstance(spec, Settings):
         return spec
     problems = workload_problems(spec, document, place)
     if problems:
-        # A key nobody knows explains the one that is then missing.
+        # An unknown key explains the one that is then missing.
         raise min(problems, key=lambda problem: problem.field != "key")
     return WORKLOADS[spec["name"]].settings.model_validate(dict(spec))
 
 
-def workload_problems(spec: Any, document: Document | None = None, place: At = ("workload",)) -> list[ConfigError]:
-    """Everything that is wrong with the settings of one workload, as far as it shows without a fabric.
+def workload_problems(spec: Any, document: Document | None = None, place: KeyPath = ("workload",)) -> list[ConfigError]:
+    """All problems of one workload's settings that are visible without a fabric.
 
-    `document` is the file in which `spec` stands at `place`, for the lines in the problems.
+    `document` is the file that contains `spec` at `place`, for the lines in the problems.
     """
     whole = document or Document({})
     if not isinstance(spec, Mapping):
@@ -117,20 +118,20 @@ def workload_problems(spec: Any, document: Document | None = None, place: At = (
 
 
 class _Inside(Document):
-    """What stands at a place of a document, whose messages name the whole place."""
+    """A section of a document whose messages use the full place."""
 
-    def __init__(self, whole: Document, place: At) -> None:
+    def __init__(self, whole: Document, place: KeyPath) -> None:
         super().__init__({}, whole.source)
         self._whole, self._place = whole, place
 
-    def problem(self, place: At, value: object, allowed: str, hint: str | None = None) -> ConfigError:
+    def problem(self, place: KeyPath, value: object, allowed: str, hint: str | None = None) -> ConfigError:
         return self._whole.problem((*self._place, *place), value, allowed, hint)
 
-    def line(self, place: At) -> int | None:
+    def line(self, place: KeyPath) -> int | None:
         return self._whole.line((*self._place, *place))
 
 
-def _build_one(spec: Spec, fabric: Place, seed: int, document: Document, place: At, folder: Path) -> OpGraph:
+def _build_one(spec: Spec, fabric: Place, seed: int, document: Document, place: KeyPath, folder: Path) -> OpGraph:
     settings = parse_workload(spec, document, place)
     stream = zlib.crc32(f"{'/'.join(map(str, place))}/{settings.job or settings.name}".encode())
     rng = np.random.default_rng([seed, stream])
@@ -138,7 +139,7 @@ def _build_one(spec: Spec, fabric: Place, seed: int, document: Document, place: 
         ranks = _ranks(settings, fabric, rng, folder)
         graph = WORKLOADS[settings.name].generate(settings, ranks)
     except ConfigError as error:
-        if error.source is not None:  # an input file, which says its own line
+        if error.source is not None:  # an input file, which has lines of its own
             raise
         if error.field == "workload":
             raise document.problem(place, error.value, error.allowed, error.hint) from None
@@ -159,7 +160,7 @@ def _ranks(settings: Settings, fabric: Place, rng: np.random.Generator, folder: 
 
 
 def _host_list(wanted: tuple[int | str, ...] | None, hosts: int) -> Array:
-    """The hosts that a job names: all, or numbers and ranges, each host once."""
+    """The hosts of a job: all, or numbers and ranges, each host once."""
     if wanted is None:
         return np.arange(hosts)
     parts = []

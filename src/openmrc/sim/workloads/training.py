@@ -1,4 +1,4 @@
-"""The loop of data-parallel training: compute, reduce the gradients bucket by bucket, meet, and again."""
+"""The loop of data-parallel training: compute, reduce the gradients bucket by bucket, synchronise, and repeat."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from openmrc.fabric.reading import count
+from openmrc.config.section import count
 from openmrc.sim.ops import Array, OpGraph
 from openmrc.sim.workloads.builder import Builder
 from openmrc.sim.workloads.collective import (
@@ -18,7 +18,7 @@ from openmrc.sim.workloads.collective import (
     group_matrix,
     inner_size,
 )
-from openmrc.sim.workloads.collectives import finish, split
+from openmrc.sim.workloads.message_patterns import finish, split
 from openmrc.sim.workloads.ranks import Ranks
 from openmrc.sim.workloads.values import Bytes, Duration, GroupSize, Settings, Switch, ranks_or_words
 
@@ -30,11 +30,11 @@ BARRIER_BYTES = 64
 class Training(Settings):
     """`steps` training steps: `forward`, then `backward` in `buckets` equal pieces, and an all-reduce of the gradients.
 
-    A piece of the backward pass makes an equal part of the `bytes` of gradients, which the ranks of a group all-reduce
-    (see the workload `all_reduce` for `algorithm`, `chunks`, `inner`, `group_size`). Of one rank the all-reduces run
-    one after another, as on one communication stream. With `overlap` they begin while the backward pass goes on,
-    without it when it is over. With `barrier` all ranks of all groups meet before the next step (dissemination, 64 B
-    messages); without, a rank goes on when its own all-reduces are done.
+    A piece of the backward pass produces an equal part of the `bytes` of gradients, which the ranks of a group
+    all-reduce (see the workload `all_reduce` for `algorithm`, `chunks`, `inner`, `group_size`). The all-reduces of one
+    rank run one after another, as on one communication stream. With `overlap` they begin during the backward pass,
+    without it afterwards. With `barrier` all ranks of all groups synchronise before the next step (dissemination, 64 B
+    messages); without, a rank continues when its own all-reduces are done.
     """
 
     name: Literal["training"]
@@ -52,10 +52,10 @@ class Training(Settings):
 
 
 def training(settings: Training, ranks: Ranks) -> OpGraph:
-    """The loop; `step` of every op is the training step it belongs to.
+    """The loop; `step` of every op is its training step.
 
     Raises:
-        ConfigError: when algorithm, sizes and hosts do not fit together.
+        ConfigError: algorithm, sizes and hosts do not fit together.
     """
     groups = group_matrix(ranks, settings.group_size)
     reduce = AllReduce(
@@ -111,7 +111,9 @@ def _step(
 
 
 def _barrier(builder: Builder, gate: Array, groups: Array, job: int) -> Array:
-    """Dissemination: in round k rank i tells rank i + 2^k; whoever has heard in every round knows of all."""
+    """Dissemination: in round k rank i notifies rank i + 2^k; a rank notified in every round knows that all have
+    arrived.
+    """
     everyone = groups.reshape(1, -1)
     arrived = gate.reshape(1, -1)
     sends: list[Array] = []

@@ -1,4 +1,4 @@
-"""Sizes, times and shares as people write them, for the settings of workloads."""
+"""Sizes, times and shares in the user's notation, for the settings of workloads."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from openmrc.config.section import Section, count, quantity
 from openmrc.errors import ConfigError
-from openmrc.fabric.reading import Section, count, quantity
 from openmrc.units import parse_bytes, parse_percent, parse_time
 
 __all__ = [
@@ -52,7 +52,7 @@ def _hosts(value: Any) -> tuple[int | str, ...]:
 
 
 def ranks_or_words(*words: str, low: int = 0) -> BeforeValidator:
-    """Lets through one of the words, or a whole number from `low`."""
+    """Accepts one of the words, or a whole number from `low`."""
 
     def check(value: Any) -> Any:
         number = isinstance(value, int) and not isinstance(value, bool) and low <= value <= COUNT_MAX
@@ -84,11 +84,11 @@ Pair = Annotated[Any, BeforeValidator(_pair)]
 
 
 class Settings(Section):
-    """Settings of every workload.
+    """Common settings of every workload.
 
-    `name` says which workload. `job` names it in results (default: `name`). `hosts`: the hosts (NICs) it runs on, as
-    numbers and ranges `"0-63"` (default: all). `order`: how ranks are laid onto the hosts: `given` (as listed), `t0`
-    (sorted, so that neighbours in rank share a T0), `random` (drawn from the seed). `start`: when it begins.
+    `name` selects the workload. `job` is its name in results (default: `name`). `hosts`: its hosts (NICs), as numbers
+    and ranges `"0-63"` (default: all). `order`: the mapping of ranks to the hosts: `given` (as listed), `t0` (sorted,
+    so that neighbours in rank share a T0), `random` (drawn from the seed). `start`: its start time.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""The configuration of a node, by arithmetic on the fabric's shape: which neighbour is behind which port.
+"""The configuration of a node, by arithmetic on the fabric's shape: the neighbour behind each port.
 
-A T0 knows the T1s of its pod and its NIC ports, a T1 the T0s of its pod and its T2s, a T2 one T1 in each pod: that is
-every uSID that can be next after a shift (protocol C.1.2). The NIC ports' own addresses are routed beside them, down by
-exact prefix and up over all uplinks, so that paths by hash (EV format UDP) work on the same switches.
+A T0 knows the T1s of its pod and its NIC ports, a T1 the T0s of its pod and its T2s, a T2 one T1 in each pod: every
+uSID that can be next after a shift (protocol C.1.2). The NIC ports' own addresses are also routed, down by exact prefix
+and up over all uplinks, so that paths by hash (EV format UDP) work on the same switches.
 
 Neighbours of a kind have consecutive uSIDs, as the last number in a uSID is at its low end.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from socket import AF_INET6, inet_ntop
 
-from openmrc.fabric.blocks import BLOCK_BITS, FIELD_BITS
+from openmrc.fabric.address_blocks import BLOCK_BITS, FIELD_BITS
 from openmrc.fabric.cabling import Node, down_ports, up_t1s, up_t2s
 from openmrc.fabric.model import Shape
 from openmrc.srv6.configs.model import LOWER_END, UPPER_END, Hop, HostConfig, HostPort, Port, Route, SwitchConfig
@@ -27,7 +27,7 @@ _PORT_LENGTH = BLOCK_BITS + 3 * FIELD_BITS
 
 
 def switch_config(plan: PathPlan, node: Node) -> SwitchConfig:
-    """All that this switch is told."""
+    """Complete configuration of this switch."""
     assert node.plane is not None
     ports, usid_routes, host_routes = {"t0": _t0, "t1": _t1, "t2": _t2}[node.kind](plan, node.plane, node.index)
     usid = plan.usids.of(node)
@@ -43,7 +43,7 @@ def switch_config(plan: PathPlan, node: Node) -> SwitchConfig:
 
 
 def host_config(plan: PathPlan, node: Node) -> HostConfig:
-    """All that this host is told: one port per NIC and plane."""
+    """Complete configuration of this host: one port per NIC and plane."""
     shape, ports = plan.shape, []
     for own in range(shape.nics_per_host):
         nic = node.index * shape.nics_per_host + own
@@ -85,7 +85,7 @@ def _t0(plan: PathPlan, plane: int, t0: int) -> _Parts:
         ports.append(Port(number, LOWER_END, f"p{plane}-t1-{t1}", position))
         up.append(Hop(number, UPPER_END))
         usid_routes.append(Route(_usid_prefix(plan, t1_usid + len(up) - 1), (up[-1],)))
-    host_routes.append(Route(_host_prefix(plan, _T0_LENGTH, plane, t0), ()))  # else it would come back from above
+    host_routes.append(Route(_host_prefix(plan, _T0_LENGTH, plane, t0), ()))  # otherwise it would return from above
     host_routes.append(Route(_host_prefix(plan, _USID_LENGTH, plane), tuple(up)))
     return tuple(ports), usid_routes, host_routes
 
@@ -131,7 +131,7 @@ def _t0s_of(shape: Shape, pod: int) -> range:
 
 
 def _ranges(plan: PathPlan, plane: int, t0s: range) -> Iterator[str]:
-    """The fewest prefixes that hold the NIC ports behind these T0s and no others."""
+    """The smallest set of prefixes that holds the NIC ports behind these T0s and no others."""
     start = t0s.start
     while start < t0s.stop:
         bits = (t0s.stop - start).bit_length() - 1
@@ -149,7 +149,7 @@ def _host_prefix(plan: PathPlan, length: int, plane: int, t0: int = 0, down: int
     return _text(int(plan.blocks.hosts.network_address), plane << 2 * FIELD_BITS | t0 << FIELD_BITS | down, length)
 
 
-@lru_cache(maxsize=1 << 14)  # neighbours' prefixes come again at each switch
+@lru_cache(maxsize=1 << 14)  # neighbours' prefixes repeat at each switch
 def _text(block: int, fields: int, length: int) -> str:
     """The prefix with these bits behind the block's."""
     value = block | fields << 128 - _PORT_LENGTH

@@ -1,8 +1,8 @@
-"""The second way over SRv6: the host's kernel wraps plain UDP packets, by source port, in the path's IPv6 header.
+"""SRv6 by encapsulation: the host's kernel wraps plain UDP packets, by source port, in the path's IPv6 header.
 
-For EV format UDP: the EV is the source port. A rule for each source port leads to a routing table that holds, for each
-peer, the path's uSID list; the receiving host takes the outer header off. As many routes as paths and peers, so this is
-for small fabrics; a NIC in EV format SRV6 makes the addresses itself.
+For EV format UDP, in which the EV is the source port. A rule for each source port leads to a routing table that holds,
+for each peer, the path's uSID list; the receiving host removes the outer header. The number of routes is paths times
+peers, so this is for small fabrics; a NIC in EV format SRV6 builds the addresses itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOCAL_TABLE = 255
 
 @dataclass(frozen=True, slots=True)
 class EncapHost:
-    """What a host needs beside its addresses: for each of its ports and each source port a table of path by peer.
+    """A host's additional configuration: for each of its ports and each source port a table of paths by peer.
 
     `paths` has a port, the index of a selector, a peer's own address and the uSID list as an address, ordered by port
     and index.
@@ -40,12 +40,12 @@ class EncapHost:
 
 
 def source_port(host: EncapHost, port: HostPort, index: int) -> int:
-    """The UDP source port of a path: where a device that begins at FIRST_SOURCE_PORT and has an EV per path puts it."""
+    """The UDP source port of a path, as assigned by a device that begins at FIRST_SOURCE_PORT with one EV per path."""
     return FIRST_SOURCE_PORT + port.plane * host.selectors + index
 
 
 def check_encap(plan: PathPlan) -> None:
-    """Whether the hosts of a fabric may have routes for all paths.
+    """Checks that the hosts of a fabric can have routes for all paths.
 
     Raises:
         ConfigError: too many for a host's routing tables.
@@ -53,7 +53,7 @@ def check_encap(plan: PathPlan) -> None:
     shape = plan.shape
     routes = shape.hosts * shape.paths * shape.planes * shape.nics_per_host
     if routes > ROUTES_MAX:
-        hint = "leave --encap out: a NIC in EV format SRV6 needs no routes of its own"
+        hint = "omit --encap: a NIC in EV format SRV6 needs no such routes"
         raise ConfigError("--encap", f"{routes} routes", f"at most {ROUTES_MAX} routes a host", hint=hint)
 
 
@@ -72,9 +72,9 @@ def encap_host(plan: PathPlan, node: Node) -> EncapHost:
 
 
 def linux_encap(host: EncapHost, names: Sequence[str]) -> str:
-    """The script to run after that of the host's addresses; `names` are the interface names by port number.
+    """The script to run after the one for the host's addresses; `names` are the interface names by port number.
 
-    The host no longer owns the address that is left after all shifts: the kernel takes the outer header off there.
+    The host does not own the address that is left after all shifts, so the kernel removes the outer header there.
     """
     lines = [
         "#!/bin/sh",

@@ -36,7 +36,7 @@ _NAME = compile_pattern(r"[A-Za-z0-9/.:_-]+").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A system that switches run: how its files end, its usual port names, and who writes them."""
+    """A switch operating system: suffix of its files, its usual port names, and their writers."""
 
     suffix: str
     ports: str
@@ -53,21 +53,21 @@ FORMATS: dict[str, Format] = {
 
 
 class ConfigFiles:
-    """The files of a fabric's nodes, chosen and ready to be written; `write` makes them one by one.
+    """The selected files of a fabric's nodes; `write` creates them one by one.
 
-    Ports are called as `ports` says, else as the fabric file says (`interfaces`), else as is usual on each system.
+    Ports are named by `ports`, else by the fabric file (`interfaces`), else in the usual way of each system.
 
     Args:
-        fabric: Whose nodes.
-        formats: Which of FORMATS the switches' files are written in; none: no files of switches.
+        fabric: With the nodes.
+        formats: Members of FORMATS for the switches' files; none: no files of switches.
         hosts: Also a script per host and a path file per NIC.
         encap: With `hosts`, also a script per host for kernel encapsulation by source port.
-        nodes: Names or patterns such as `p0-t0-*` of the nodes wanted; none: all.
+        nodes: Names or patterns such as `p0-t0-*` of the selected nodes; none: all.
         ports: Patterns of switches' port names by format, see `PortNames`.
 
     Raises:
-        ConfigError: an unknown format, a pattern that no node has, port names that do not fit, more switches than
-            uSIDs, too many paths for kernel encapsulation.
+        ConfigError: an unknown format, a pattern that matches no node, unsuitable port names, more switches than uSIDs,
+            too many paths for kernel encapsulation.
     """
 
     def __init__(
@@ -106,14 +106,14 @@ class ConfigFiles:
 
     @property
     def count(self) -> int:
-        """How many files `write` writes."""
+        """Number of files that `write` creates."""
         of_host = 1 + self._encap + self._fabric.nics_per_host
         return sum(of_host if node.kind == "host" else len(self._formats) for node in self._nodes)
 
     def write(self, folder: str | Path) -> Iterator[Path]:
-        """Write the files below a folder, which is made; yields each path once its file is whole.
+        """Writes the files below a folder, which is created; yields each path once its file is complete.
 
-        A file appears under its name when it is complete, so an interrupted run leaves no half of one.
+        A file appears under its name when it is complete, so an interrupted run leaves no partial file.
 
         Raises:
             OpenmrcError: the folder or a file cannot be written.
@@ -162,7 +162,7 @@ class ConfigFiles:
 
 
 def _plain(names: list[str]) -> list[str]:
-    """Names of the fabric file that mean nothing to a shell or to JSON."""
+    """Names of the fabric file without special characters for a shell or for JSON."""
     for name in names:
         if not _NAME(name):
             raise ConfigError("interfaces", name, "names of letters, digits and `. : _ - /`", hint="such as eth{port}")

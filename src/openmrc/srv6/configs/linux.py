@@ -1,4 +1,4 @@
-"""Configuration of a Linux switch and of a Linux host: shell scripts that may be run again."""
+"""Configuration of a Linux switch and of a Linux host: shell scripts that can be run repeatedly."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from openmrc.srv6.configs.model import UPPER_END, HostConfig, Route, SwitchConfi
 __all__ = ["END_DEVICE", "HOST_TABLE", "NAME_MAX", "linux_host", "linux_switch"]
 
 NAME_MAX = 15
-END_DEVICE = "sr0"  # the device that FRR wants for SIDs too
-HOST_TABLE = 1000  # a NIC port's routing table is this plus its number; so is its rule's priority
+END_DEVICE = "sr0"  # the device that FRR requires for SIDs, too
+HOST_TABLE = 1000  # a NIC port's routing table, and the priority of its rule, are this plus its number
 
-# A route with seg6local needs a device that is up as long as the switch is: none of its ports.
+# A route with seg6local needs a device that is always up, which none of the switch's ports is.
 _END_DEVICE = f"""\
 ip link show dev {END_DEVICE} >/dev/null 2>&1 || ip link add {END_DEVICE} type dummy 2>/dev/null ||
   ip link add {END_DEVICE} type bridge
 """
-_HASH_FIELDS = 0x3F  # addresses, protocol, flow label, ports: all that may carry an EV
+_HASH_FIELDS = 0x3F  # addresses, protocol, flow label, ports: all fields that may carry an EV
 _SWITCH_SYSCTLS = (
     "net.ipv6.conf.all.forwarding=1",
     "net.ipv6.fib_multipath_hash_policy=3",
@@ -51,7 +51,7 @@ def linux_switch(config: SwitchConfig, names: Sequence[str]) -> str:
 
 
 def _route(route: Route, names: Sequence[str]) -> Iterator[str]:
-    """One line per hop: `ip` has no room for hundreds of hops in one command."""
+    """One line per hop: `ip` limits the length of a command below hundreds of hops."""
     if not route.hops:
         yield f"route replace blackhole {route.prefix}"
     verb = "replace"
@@ -63,8 +63,8 @@ def _route(route: Route, names: Sequence[str]) -> Iterator[str]:
 def linux_host(config: HostConfig, names: Sequence[str]) -> str:
     """The script of a host: addresses, and routes into the planes by source address.
 
-    What is sent from a NIC port's address leaves through this port, whatever its destination in the fabric. The first
-    NIC's ports also serve packets that were sent without choosing a source.
+    Packets from a NIC port's address leave through this port, for any destination in the fabric. The first NIC's ports
+    also serve packets without a chosen source.
     """
     lines = [
         "#!/bin/sh",

@@ -1,7 +1,7 @@
-"""What a switch or a host is told, before any vendor's language.
+"""Vendor-neutral configuration of a switch or a host.
 
 Addresses of links are link-local and the same on every link: the end nearer to the hosts is `fe80::a`, the other one
-`fe80::b`. So a cable that is moved to the same port of another switch needs no new configuration at its far end.
+`fe80::b`. A cable that is moved to the same port of another switch thus needs no new configuration at its far end.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ UPPER_END = "fe80::b"
 
 
 class Hop(NamedTuple):
-    """Where a route leads: out of this port, to this link-local address of the neighbour."""
+    """Next hop of a route: a port, and the neighbour's link-local address."""
 
     port: int
     via: str
 
 
 class Port(NamedTuple):
-    """A port that has a cable: its number, our address on the link and who is at the other end."""
+    """A port with a cable: its number, our address on the link and the node at the other end."""
 
     number: int
     own: str
@@ -34,7 +34,7 @@ class Port(NamedTuple):
 
     @property
     def description(self) -> str:
-        """Who is at the other end, in words: `p0-t1-2 port 5`."""
+        """The node at the other end, in words: `p0-t1-2 port 5`."""
         return f"{self.neighbour} port {self.neighbour_port}"
 
 
@@ -47,10 +47,10 @@ class Route(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SwitchConfig:
-    """All that a switch is told: its uSID, its ports and its routes. Nothing of it changes while the fabric runs.
+    """Complete configuration of a switch: its uSID, its ports and its routes, all static.
 
-    `block` is the /32 of the uSIDs, `locator` the /48 of the switch's own. `usid_routes` are looked up after a shift,
-    `host_routes` for the NIC ports' own addresses; both end with a route that drops what nobody in the fabric has.
+    `block` is the /32 of the uSIDs, `locator` the /48 of the switch's own. `usid_routes` apply after a shift,
+    `host_routes` to the NIC ports' own addresses; both end with a route that drops addresses outside the fabric.
     """
 
     node: Node
@@ -64,7 +64,7 @@ class SwitchConfig:
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A NIC port: its own address, the address on which uSID packets arrive, and what is reached through it.
+    """A NIC port: its own address, the address on which uSID packets arrive, and the prefixes reached through it.
 
     `plane_prefix` holds the NIC ports of the plane; `t0_prefix` is the /48 of the T0's uSID, with which every path of
     this port starts. `nic` counts within the host.
@@ -83,7 +83,7 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class HostConfig:
-    """All that a host is told. `block` is the /32 of the uSIDs, `hosts` that of the NIC ports' own addresses."""
+    """Complete configuration of a host. `block` is the /32 of the uSIDs, `hosts` that of the ports' own addresses."""
 
     node: Node
     block: str

@@ -1,4 +1,4 @@
-"""What a system calls its ports: a pattern with the port's number, which counts from 0, worked into it."""
+"""Port names of a system: a pattern that contains the port's number, which counts from 0."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class PortNames:
     """Names of ports from a pattern.
 
     `{1}` is the port's number counted from 1, `{0*8}` counts 0, 8, 16, `{1/8}` is 1 for the first eight ports, and
-    `{1%8}` counts 1 to 8 again and again: `Ethernet{1/8}/{1%8}` are eight ports of each cage.
+    `{1%8}` counts 1 to 8 repeatedly: `Ethernet{1/8}/{1%8}` are eight ports of each cage.
 
     Raises:
-        ConfigError: a pattern that says nothing about the port's number, or is malformed.
+        ConfigError: a pattern without the port's number, or a malformed one.
     """
 
     def __init__(self, pattern: str, field: str = "port names") -> None:
@@ -39,7 +39,7 @@ class PortNames:
         names = [self._of(port) for port in range(count)]
         if len(set(names)) < count:
             hint = "put a step or a rest into the pattern, as in Ethernet{1/8}/{1%8}"
-            raise ConfigError(self.field, self.pattern, f"a pattern that tells {count} ports apart", hint=hint)
+            raise ConfigError(self.field, self.pattern, f"a pattern with different names for {count} ports", hint=hint)
         for name in names:
             if longest and len(name) > longest:
                 hint = "a shorter word before the number"

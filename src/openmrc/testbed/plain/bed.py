@@ -1,7 +1,7 @@
-"""An ordinary network on the kernel: made, broken on purpose while it runs, removed.
+"""An ordinary network on the kernel, with faults while it runs.
 
-All bridges live in one namespace, the switch. A port towards a host is shaped on the switch's side, so the queue that
-fills is the network's and no sender sees it. Faults act where packets enter a host, behind that queue.
+All bridges are in one namespace, the switch. A port towards a host is shaped on the switch's side, so the queue that
+fills is the network's and invisible to senders. Faults act on packets at the entry of a host, behind that queue.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from openmrc.doctor.ethtool import set_features
 from openmrc.errors import ConfigError
+from openmrc.linux.ethtool import set_features
 from openmrc.testbed import namespaces
 from openmrc.testbed.errors import TestBedError
 from openmrc.testbed.plain.delay_line import DelayLine
@@ -24,7 +24,7 @@ from openmrc.testbed.plain.network import PlainNetwork, PlainPlane
 
 __all__ = ["PlainBed"]
 
-# Of TCP and of UDP: a train that a host sends in one call is to reach the switch as packets.
+# Of TCP and of UDP: bursts that a host sends in one call have to reach the switch as packets.
 _OFFLOADS = (
     "tx-tcp-segmentation",
     "tx-tcp-ecn-segmentation",
@@ -36,32 +36,32 @@ _OFFLOADS = (
     "tx-generic-segmentation",
     "rx-gro",
 )
-# What waits for a slow subflow's data is held in the receive buffer: MPTCP shall not be limited by it.
+# Data that waits for a slow subflow occupies the receive buffer, which must not limit MPTCP.
 _TCP_BUFFER_BYTES = "4096 1048576 67108864"
 _SYSCTLS = {
     "net/ipv6/conf/all/disable_ipv6": "1",
     "net/ipv6/conf/default/disable_ipv6": "1",
     "net/ipv4/tcp_rmem": _TCP_BUFFER_BYTES,
     "net/ipv4/tcp_wmem": _TCP_BUFFER_BYTES,
-    "net/ipv4/tcp_no_metrics_save": "1",  # a run must not learn from the one before
+    "net/ipv4/tcp_no_metrics_save": "1",  # a run must not learn from the previous one
 }
 _DROP = "1,6 0 0 2"  # classic BPF: return TC_ACT_SHOT
 _RANDOM = 0xFFFFF000 + 56  # SKF_AD_OFF + SKF_AD_RANDOM
-_TABLE = 100  # of routes from a plane's address, the first of so many
+_TABLE = 100  # first table of routes from a plane's address
 _numbers = itertools.count()
 
 
 class PlainBed:
-    """A network that is up. As a context manager it is taken down at the end, with all that runs in it.
+    """A running network. As a context manager it is removed at the end, with all its processes.
 
     Args:
-        network: What to make.
-        name: Begins the names of its namespaces; None: one that no other bed of this machine has.
-        offloads: Keep segmentation offload: trains of packets then cross switches and queues as one, which takes less
-            processor time than real ones do. Off, every packet is one of its own, as on a cable.
+        network: The network to create.
+        name: Prefix of the names of its namespaces; None: one that is unique on this machine.
+        offloads: Keep segmentation offload: bursts of packets then cross switches and queues as one, which takes less
+            processor time than on real networks. Off, every packet is separate, as on a cable.
 
     Raises:
-        TestBedError: the system refused something; nothing is left behind.
+        TestBedError: the system refused an operation; nothing is left behind.
     """
 
     def __init__(self, network: PlainNetwork, name: str | None = None, *, offloads: bool = False) -> None:
@@ -72,7 +72,7 @@ class PlainBed:
         self._offloads = offloads
         self._rates = [plane.rate_bps for plane in network.planes]
         self._delay_line: DelayLine | None = None
-        self._made: list[str] = []  # a namespace of somebody else's with such a name must survive
+        self._made: list[str] = []  # another owner's namespace with such a name must survive
 
     @property
     def namespaces(self) -> list[str]:
@@ -80,7 +80,7 @@ class PlainBed:
         return [*self.hosts, self.switch]
 
     def prefix(self, host: int) -> tuple[str, ...]:
-        """Words to put before a command so that it runs on the host."""
+        """Command prefix that runs a command on the host."""
         return ("ip", "netns", "exec", self.hosts[host])
 
     def addresses(self, host: int) -> list[str]:
@@ -114,7 +114,7 @@ class PlainBed:
         self.down()
 
     def down(self) -> None:
-        """Ends what runs in the bed and removes its namespaces; twice does no harm."""
+        """Ends all processes of the network and removes its namespaces. Idempotent."""
         if self._delay_line is not None:
             self._delay_line.close()
             self._delay_line = None
@@ -126,10 +126,10 @@ class PlainBed:
         self._made.clear()
 
     def enable_mptcp(self, servers: Iterable[int]) -> None:
-        """Lets MPTCP connections to these hosts use every plane.
+        """Enables MPTCP connections to these hosts to use every plane.
 
-        Servers announce their addresses and clients join through the listener, which has to stay open and to listen
-        on all addresses.
+        Servers announce their addresses and clients join through the listener, which has to stay open and to listen on
+        all addresses.
         """
         planes = len(self.network.planes)
         for name in self.hosts:
@@ -142,7 +142,7 @@ class PlainBed:
             _batch("ip", self.hosts[host], lines)
 
     def enable_mptcp_from_clients(self) -> None:
-        """Lets MPTCP connections between any hosts use every plane, to listeners at one address each.
+        """Enables MPTCP connections between any hosts to use every plane, to listeners at one address each.
 
         Clients join from the addresses of their other planes to the server's address in plane 0, over these planes.
         """
@@ -166,7 +166,7 @@ class PlainBed:
     # Faults
 
     def silence(self, plane: int) -> None:
-        """Drops every packet of the plane, without a word to anybody, until `repair`."""
+        """Silently drops every packet of the plane, until `repair`."""
         self._filter(plane, _DROP)
 
     def lose(self, plane: int, share: float) -> None:
@@ -185,10 +185,10 @@ class PlainBed:
         self._filter(plane, None)
 
     def set_rate(self, plane: int, rate_bps: int) -> None:
-        """Changes the rate of the plane's ports; its FIFO keeps its bytes.
+        """Changes the rate of the plane's ports; the FIFO keeps its size in bytes.
 
         Raises:
-            ConfigError: a rate that a plane cannot have.
+            ConfigError: an invalid rate for a plane.
         """
         now = self._plane(plane)
         changed = PlainPlane(rate_bps, now.fifo_bytes, now.mtu_bytes, now.delay_us)
@@ -196,10 +196,10 @@ class PlainBed:
         self._rates[plane] = rate_bps
 
     def set_delay(self, plane: int, delay_us: int) -> None:
-        """Changes the delay of a plane that has one; packets on the way keep their order.
+        """Changes the delay of a plane that has one; packets in flight keep their order.
 
         Raises:
-            ConfigError: the plane was made without a delay.
+            ConfigError: the plane was created without a delay.
         """
         if self._delay_line is None or not self._plane(plane).delay_us:
             raise ConfigError("plane", plane, "a plane that was made with a delay")
@@ -246,7 +246,7 @@ class PlainBed:
         return lines
 
     def _interfaces(self, host: int) -> list[str]:
-        """Neighbours are permanent: nothing has to be resolved over a plane that is broken on purpose."""
+        """Neighbours are permanent: no address resolution crosses a deliberately broken plane."""
         lines = ["link set lo up"]
         for plane in range(len(self.network.planes)):
             lines += [f"address add {self.network.address(host, plane)}/24 dev eth{plane}", f"link set eth{plane} up"]
@@ -277,9 +277,9 @@ class PlainBed:
         return lines
 
     def _start_delay_line(self) -> None:
-        """Frames from a host go into a TAP, wait in the helper, and come out of the TAP, a port of the bridge.
+        """Frames from a host enter a TAP, wait in the helper, and leave the TAP, which is a port of the bridge.
 
-        The bridge may not learn there: it would send the answers to the TAP. Hosts are static entries instead.
+        The bridge may not learn there, or it would send the responses to the TAP. Hosts are static entries instead.
         """
         delays = {f"delay{number}": plane.delay_us for number, plane in enumerate(self.network.planes)}
         delays = {name: delay for name, delay in delays.items() if delay}
@@ -308,9 +308,9 @@ class PlainBed:
     def _join_sites(self) -> None:
         """The links between the two sites of a network: a shaped cable for each plane, with a TAP behind either end.
 
-        Frames that a switch sends into its end of the cable wait there for the link's rate. At the other end they go
-        into that site's TAP, and come out of it into that site's switch after the delay. Cable and TAP are isolated
-        from each other: a broadcast would go around between the sites for ever.
+        Frames that a switch sends into its end of the cable wait there for the link's rate. At the other end they enter
+        that site's TAP, and leave it into that site's switch after the delay. Cable and TAP are isolated from each
+        other, as a broadcast would otherwise circulate between the sites for ever.
         """
         sites = self.network.sites
         if sites is None:
@@ -346,7 +346,7 @@ class PlainBed:
         self._plane(plane)
         device = f"eth{plane}"
         for name in self.hosts:
-            # Replacing the qdisc would fail where none is: adding it is the test.
+            # Replacing the qdisc would fail if there is none: adding it is the test.
             with contextlib.suppress(TestBedError):
                 _batch("tc", name, [f"qdisc add dev {device} clsact"])
             if program is None:
@@ -391,7 +391,7 @@ def _batch(tool: str, namespace: str, lines: Iterable[str]) -> None:
     """Runs lines of `ip`, `tc` or `bridge` in a namespace, in one process.
 
     Raises:
-        TestBedError: one was refused; the text has the tool's answer.
+        TestBedError: a line was refused; the text has the tool's answer.
     """
     text = "\n".join(lines) + "\n"
     command: Sequence[str] = (tool, "-n", namespace, "-batch", "-")

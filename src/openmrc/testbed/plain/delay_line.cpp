@@ -77,7 +77,7 @@ void take(Device& device, std::vector<unsigned char>& buffer) {
     if (length <= 0) return;
     const auto bytes = static_cast<std::size_t>(length);
     if (device.waiting_bytes + bytes > kWaitingBytesMax) continue;
-    // A link never reorders: a delay that became shorter waits for what is already under way.
+    // A link never reorders: after a reduction of the delay, frames wait for the ones already in flight.
     const std::int64_t due_ns = now_ns() + device.delay_ns;
     device.last_due_ns = due_ns > device.last_due_ns ? due_ns : device.last_due_ns;
     device.waiting.push_back({device.last_due_ns, {buffer.begin(), buffer.begin() + length}});

@@ -1,4 +1,4 @@
-"""Delays for planes where the kernel has no queue that delays: a helper process between two ends of TAP devices."""
+"""Delays for planes if the kernel lacks a delaying queue: a helper process between two ends of TAP devices."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _START_SECONDS = 20.0
 
 
 class DelayLine:
-    """TAP devices in a namespace that give back each frame after a time.
+    """TAP devices in a namespace that return each frame after a time.
 
     Args:
-        namespace: Where the devices are made; they go with this object.
+        namespace: Of the devices, which are removed with this object.
         delays_us: Names of the devices and their delays.
 
     Raises:
@@ -65,7 +65,7 @@ class DelayLine:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
-        """Ends the helper, and the devices with it."""
+        """Ends the helper, and thereby the devices."""
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()

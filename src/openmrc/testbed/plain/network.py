@@ -1,4 +1,4 @@
-"""Description of an ordinary network: hosts on planes that differ in rate, queue, MTU and delay, and mark nothing."""
+"""Description of an ordinary network: hosts on planes that differ in rate, queue, MTU and delay, and do not mark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PlainPlane:
 
     @property
     def burst_bytes(self) -> int:
-        """Bytes that the port may send at once after it was late: 100 us of its rate, at least two frames."""
+        """Bytes that the port may send at once after a delay: 100 us of its rate, at least two frames."""
         return max(2 * (self.mtu_bytes + ETHERNET_BYTES), self.rate_bps // 8 // 10_000)
 
     def payload_share(self, header_bytes: int) -> float:
@@ -92,7 +92,7 @@ class PlainNetwork:
             _check("sites.links.mtu_bytes", link.mtu_bytes, plane.mtu_bytes, _MTU_BYTES[1])
 
     def site(self, host: int) -> int:
-        """Number of the site that a host is on."""
+        """Number of a host's site."""
         return int(self.sites is not None and host >= self.sites.hosts)
 
     @classmethod

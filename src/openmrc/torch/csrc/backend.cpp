@@ -9,6 +9,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <pybind11/chrono.h>
@@ -29,6 +30,18 @@ using TensorLists = std::vector<Tensors>;
 using Milliseconds = std::chrono::milliseconds;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
+
+// Names that differ between versions of torch.
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
+using PreMulSum = c10d::NCCLPreMulSumSupplement;
+#else
+using PreMulSum = c10d::PreMulSumSupplement;
+#endif
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 12
+constexpr c10d::OpType kReduceScatterCoalesced = c10d::OpType::COALESCED;
+#else
+constexpr c10d::OpType kReduceScatterCoalesced = c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED;
+#endif
 
 // A Python object that C++ owns. Works may outlive the interpreter, in registries of torch: then it is left alone.
 class Owned {
@@ -108,7 +121,7 @@ class MrcWork final : public c10d::Work {
   }
 
   bool isSuccess() const override {
-    // Base classes say so of a work that runs, too; callers ask after isCompleted().
+    // Base classes return true for a running work, too; callers then check isCompleted().
     return over_ && failure() == nullptr;
   }
 
@@ -130,7 +143,7 @@ class MrcWork final : public c10d::Work {
       std::unique_lock<std::mutex> lock(mutex_);
       cv_.wait(lock, [this] { return completed_; });
     }
-    // Whoever has waited for the work finds its future completed, too; callbacks run elsewhere.
+    // A waiter of the work also finds its future completed; callbacks run elsewhere.
     if (const FuturePtr future = known_future()) future->wait();
     return true;
   }
@@ -219,7 +232,7 @@ class MrcWork final : public c10d::Work {
 using MrcWorkPtr = c10::intrusive_ptr<MrcWork>;
 
 // Memory that the delegate may read and write through its address. Subclasses that dispatch to Python come here only
-// past the dispatcher, and what looks like their memory is none.
+// past the dispatcher, and have no memory of their own.
 void check_memory(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.defined(), "mrc: a tensor is undefined; pass a tensor");
   if (tensor.key_set().has(c10::DispatchKey::Python)) {
@@ -272,7 +285,7 @@ Tensors flat(const TensorLists& lists) {
 std::pair<int, double> reduction(const c10d::ReduceOp& op) {
   double factor = 1.0;
   if (op.op_ == c10d::ReduceOp::PREMUL_SUM) {
-    if (const auto* supplement = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get())) {
+    if (const auto* supplement = dynamic_cast<const PreMulSum*>(op.supplement_.get())) {
       factor =
           supplement->tensor_factor.defined() ? supplement->tensor_factor.item().toDouble() : supplement->double_factor;
     }
@@ -425,8 +438,7 @@ class MrcBackend final : public c10d::Backend {
 
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& opts) override {
-    return reduce_scatter_tensors(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter_tensor_coalesced",
-                                  outputs, inputs, opts);
+    return reduce_scatter_tensors(kReduceScatterCoalesced, "reduce_scatter_tensor_coalesced", outputs, inputs, opts);
   }
 
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override {

@@ -1,0 +1,173 @@
+#include "collectives/progress.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include "nic/clock.hpp"
+
+namespace openmrc::collectives {
+namespace {
+
+using nic::now_ns;
+using nic::TimeNs;
+
+constexpr int kNapMs = 100, kShortNapMs = 1;
+constexpr TimeNs kNap = 200 * nic::kNsPerUs;  // longest sleep of a waiting thread between two looks
+// An operation that has waited so long compares its call with those of the ranks that it waits for.
+constexpr std::int64_t kLongWaitNs = 50'000'000;
+// With larger messages the time on the way counts, not who wakes when.
+constexpr std::size_t kPolledBytesMax = 64U << 10;
+
+}  // namespace
+
+Progress::Progress(const ExecutorSettings& settings, std::mutex& mutex, std::condition_variable& ended,
+                   Transports& transports, PlanRunner& runner)
+    : spin_(settings.spin),
+      poll_(settings.poll),
+      mutex_(mutex),
+      ended_(ended),
+      transports_(transports),
+      runner_(runner),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void Progress::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void Progress::stop() {
+  stop_ = true;
+  ended_.notify_all();
+  wake();
+}
+
+void Progress::leave_to_parent() {
+  wake_.reset();
+  // The child has neither the thread nor those that wait: joining the one or destroying the other would wait for ever.
+  new (&thread_) std::thread;
+  new (&ended_) std::condition_variable;
+}
+
+// --- the thread
+
+void Progress::run() {
+  std::array<pollfd, 3> fds{
+      {{wake_.get(), POLLIN, 0},
+       {transports_.remote().descriptor(Sleeper::kThread), POLLIN, 0},
+       {transports_.has_local() ? transports_.local().descriptor(Sleeper::kThread) : -1, POLLIN, 0}}};
+  int nap_ms = kNapMs;
+  for (;;) {
+    ::poll(fds.data(), fds.size(), nap_ms);
+    std::uint64_t rings = 0;
+    if (fds[0].revents != 0) {
+      [[maybe_unused]] const ssize_t bytes = ::read(fds[0].fd, &rings, sizeof rings);
+    }
+    if (fds[1].revents != 0) transports_.remote().clear(Sleeper::kThread);
+    if (fds[2].revents != 0) transports_.local().clear(Sleeper::kThread);
+    const std::unique_lock guard(mutex_);
+    if (stop_) return;
+    const Operations& operations = runner_.operations();
+    forecast_.doubt(now_ns(), operations.made(), spinners_ == 0 && operations.running() > 0);
+    if (spinners_ == 0 && operations.running() > 0 && !forecast_.waits_expected()) runner_.drive();
+    watch_later();
+    nap_ms = forecast_.waits_expected() ? kShortNapMs : kNapMs;
+  }
+}
+
+// The thread shall wake when something comes, unless somebody polls.
+void Progress::watch() {
+  while (spinners_ == 0 && runner_.operations().running() > 0 && !transports_.closed()) {
+    watches_ = true;
+    if (!transports_.arm(Sleeper::kThread)) return;
+    runner_.drive();
+  }
+}
+
+void Progress::stop_watching() {
+  if (std::exchange(watches_, false)) transports_.disarm(Sleeper::kThread);
+}
+
+// After a new operation. For those that nobody waits for after all the thread looks by time.
+void Progress::watch_later() {
+  if (!forecast_.waits_expected()) watch();
+}
+
+void Progress::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+}
+
+// --- waiting
+
+OpState Progress::await(std::unique_lock<std::mutex>& guard, const std::shared_ptr<Operation>& op,
+                        std::int64_t timeout_ns) {
+  if (op->state != OpState::kRunning) return op->state;
+  const TimeNs begun = now_ns();
+  if (forecast_.waited(begun)) wake();  // the thread's naps are short from now on
+  ++spinners_;
+  stop_watching();
+  spin(guard, *op, begun, timeout_ns);
+  --spinners_;
+  watch();
+  if (op->state != OpState::kRunning) return op->state;
+  if (spinners_ == 0) transports_.rest();
+  const auto over = [&op, this] { return op->state != OpState::kRunning || stop_; };
+  const std::int64_t spent_ns = now_ns() - begun;
+  const std::int64_t left_ns = timeout_ns < 0 ? kLongWaitNs + 1 : std::max<std::int64_t>(timeout_ns - spent_ns, 0);
+  const std::chrono::nanoseconds first(std::min(left_ns, kLongWaitNs));
+  if (ended_.wait_for(guard, first, over) || left_ns <= kLongWaitNs) return op->state;
+  runner_.compare_calls(*op);
+  if (timeout_ns < 0) {
+    ended_.wait(guard, over);
+  } else {
+    ended_.wait_for(guard, std::chrono::nanoseconds(left_ns - kLongWaitNs), over);
+  }
+  return op->state;
+}
+
+// Until the operation has ended, nothing has come for the time to spin, or the timeout is over.
+void Progress::spin(std::unique_lock<std::mutex>& guard, const Operation& op, TimeNs begun, std::int64_t timeout_ns) {
+  TimeNs idle_since = begun, now = begun;
+  const Plan& plan = op.next_plan == nullptr ? *op.plan : *op.next_plan;
+  const bool small = !plan.receives_more_than(kPolledBytesMax) && !plan.sends_more_than(kPolledBytesMax);
+  while (op.state == OpState::kRunning && !stop_) {
+    const TimeNs idle = now - idle_since;
+    if (idle > spin_ || (timeout_ns >= 0 && now - begun > timeout_ns)) return;
+    const bool polls = (small || op.near) && idle < poll_;
+    const bool something = polls && runner_.operations().all_near() ? poll_local(guard) : poll_all(guard, polls);
+    if (op.state != OpState::kRunning) return;
+    now = now_ns();
+    if (something) idle_since = now;
+  }
+}
+
+// One look. The I/O thread looks after the device meanwhile. True: something came.
+bool Progress::poll_local(std::unique_lock<std::mutex>& guard) {
+  if (runner_.drive_local()) return true;
+  guard.unlock();
+  std::this_thread::yield();  // whom we wait for may need this processor
+  guard.lock();
+  return false;
+}
+
+// One look at all transports, or asleep until something comes. True: something came.
+bool Progress::poll_all(std::unique_lock<std::mutex>& guard, bool polls) {
+  const bool near = runner_.operations().all_near();
+  const bool sleeps = !polls && !transports_.arm(Sleeper::kWaiter);
+  const std::uint64_t taken = transports_.local_messages();
+  guard.unlock();
+  const std::uint32_t datagrams = sleeps ? transports_.await(kNap, near) : transports_.progress();
+  if (polls && datagrams == 0) std::this_thread::yield();  // whom we wait for may need this processor
+  guard.lock();
+  if (sleeps) transports_.disarm(Sleeper::kWaiter);
+  runner_.drive();
+  return datagrams > 0 || transports_.local_messages() != taken;
+}
+
+}  // namespace openmrc::collectives

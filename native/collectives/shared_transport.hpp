@@ -1,0 +1,65 @@
+// Transport between ranks on one host: the same messages as over QPs, through rings in memory that both map. What the peer
+// writes is not trusted.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "collectives/executor_settings.hpp"
+#include "collectives/shared_link.hpp"
+#include "collectives/transport.hpp"
+
+namespace openmrc::collectives {
+
+class SharedTransport final : public Transport {
+ public:
+  explicit SharedTransport(const ExecutorSettings& settings);  // throws NicError
+
+  // Before anything is sent to a rank: makes memory, tells where; opens the peer's; and when both know that both have
+  // opened it, uses it, or lets it go. No offer: the system refuses the memory.
+  std::optional<SharedOffer> offer(std::uint16_t rank);
+  bool open(std::uint16_t rank, const SharedOffer& offer);
+  void use(std::uint16_t rank, bool agreed);
+
+  bool put(std::uint16_t rank, std::uint8_t lane, const MessageHead& head, const void* data, bool urgent) override;
+  Sending send(std::uint16_t rank, std::uint8_t lane, const LargeMessage& message) override;
+  Arrivals poll() override;
+  bool arm(Sleeper sleeper) override;
+  void disarm(Sleeper sleeper) override;
+  int descriptor(Sleeper sleeper) const override;
+  void clear(Sleeper sleeper) override;
+  std::uint32_t await(nic::TimeNs longest, int also) override;
+  void stop(std::uint16_t rank) override;
+  void leave_to_parent() override;
+  void add_to(ExecutorStats& stats) const override;
+
+ private:
+  // The message that leaves in parts.
+  struct Leaving {
+    OpId op = 0;
+    std::uint32_t step = 0;
+    std::uint64_t bytes = 0;  // gone so far
+  };
+  struct Peer {
+    std::uint16_t rank = 0;
+    bool used = false, failed = false;
+    std::unique_ptr<SharedLink> link;
+    std::vector<Leaving> leaving;  // by lane
+  };
+
+  void take_lane(Peer& peer, std::uint8_t lane);
+  void take_cells(Peer& peer, std::uint8_t lane);
+  bool put(Peer& peer, std::uint8_t lane, const RingHead& head, const void* data);
+  void count(const MessageHead& head);
+
+  std::uint8_t lanes_;
+  std::vector<Peer> peers_;
+  std::vector<Peer*> used_;
+  std::array<Doorbell, kSleepers> doorbells_;
+  std::uint64_t bytes_ = 0;  // that have come in
+};
+
+}  // namespace openmrc::collectives

@@ -1,0 +1,1 @@
+"""Drawing tools of pages and pictures: SVG elements, rasters, colours, the style sheet."""

@@ -1,0 +1,1 @@
+"""Forms of text that several packages read and write: YAML documents, JSON, HOST:PORT."""

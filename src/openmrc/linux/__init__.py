@@ -1,0 +1,1 @@
+"""Interfaces of the Linux kernel: netlink, offloads of network interfaces."""

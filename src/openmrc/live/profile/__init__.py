@@ -1,1 +1,0 @@
-"""`openmrc bench profile`: where the processor time of a stream goes."""

@@ -1,0 +1,1 @@
+"""Reports: pages, pictures and tables of results, one module for each."""

@@ -1,0 +1,1 @@
+"""Benchmarks of streams between processes: rows of measurements, streams with and without a fabric."""

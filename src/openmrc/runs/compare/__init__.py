@@ -1,0 +1,1 @@
+"""Alternative transports beside MRC on the same running fabric, with the same faults."""

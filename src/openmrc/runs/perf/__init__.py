@@ -1,0 +1,1 @@
+"""`openmrc perf`: bandwidth and latency between two machines."""

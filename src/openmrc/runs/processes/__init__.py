@@ -1,0 +1,1 @@
+"""Processes of a run: hosts, the emulated fabric, their supervisor, their processor time."""

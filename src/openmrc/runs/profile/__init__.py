@@ -1,0 +1,1 @@
+"""`openmrc bench profile`: distribution of a stream's processor time."""

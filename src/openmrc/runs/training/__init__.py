@@ -1,0 +1,1 @@
+"""`openmrc demo train`: a small language model, trained by four ranks while the network fails."""

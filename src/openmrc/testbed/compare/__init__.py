@@ -1,1 +1,0 @@
-"""Other transports beside MRC on the same running fabric, with the same faults: what people would use instead."""
