@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +31,7 @@ def emulate(
     """Run the fabric of FABRIC.yaml between UDP sockets on loopback, and print where each host attaches."""
     from openmrc.emulate import EmulatedFabric
     from openmrc.fabric import load_fabric, parse_command
+    from openmrc.linux.interrupts import Interrupts
 
     # A shell starts background jobs with SIGINT ignored; `kill -INT` shall end this one too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -47,7 +47,8 @@ def emulate(
                 print(f"{text}: on {reach}")
         for _, command in faults:
             emulated.inject(command)
-        _wait(seconds)
+        with Interrupts() as interrupts:
+            interrupts.wait(timeout_s=seconds)
         _summarise(emulated, as_json)
 
 
@@ -82,12 +83,6 @@ def _print_event(event: dict[str, Any], as_json: bool) -> None:
     else:
         state = "up" if event["up"] else "down"
         print(f"{at_s:9.3f} s  host {event['host']} port {event['port']}: carrier {state}", flush=True)
-
-
-def _wait(seconds: float | None) -> None:
-    deadline = None if seconds is None else time.monotonic() + seconds
-    while deadline is None or time.monotonic() < deadline:
-        time.sleep(1.0 if deadline is None else min(1.0, max(deadline - time.monotonic(), 0.0)))
 
 
 def _summarise(emulated: EmulatedFabric, as_json: bool) -> None:

@@ -177,6 +177,7 @@ def _play(bed: TestBed, command: Fault) -> None:
     """Starts and ends a fault by the clock; any end of this ends the fault."""
     from rich.console import Console
 
+    from openmrc.linux.interrupts import Interrupts
     from openmrc.testbed.faults import FaultPlayer
 
     _end_at_signals()
@@ -195,7 +196,8 @@ def _play(bed: TestBed, command: Fault) -> None:
                     left = f"{max(begin + until - now, 0):.0f} s left"
                 line.update(f"{command}  {left}")
             if until is None:  # permanent: only an interruption ends it
-                signal.pause()
+                with Interrupts() as interrupts:
+                    interrupts.wait()
     except KeyboardInterrupt:
         console.print("interrupted: the fault is repaired")
         raise

@@ -18,6 +18,7 @@ from openmrc import Device, connect, listen
 from openmrc.config.host_port import host_port
 from openmrc.connection.channel import descriptor_error
 from openmrc.errors import ConfigError, HandshakeError, OpenmrcError, PeerError
+from openmrc.linux.interrupts import Interrupts
 from openmrc.runs.perf import measuring_loops as measure
 from openmrc.runs.perf.addresses import family_of, own_ports
 from openmrc.runs.perf.links import Links
@@ -72,19 +73,33 @@ class PerfServer:
         """Serves clients and returns when `clients` of them are done; None: never."""
         room = threading.Semaphore(CLIENTS_MAX)
         done = threading.Semaphore(0)
-        for _ in count() if clients is None else range(clients):
-            room.acquire()
-            try:
-                sock, source = self._socket.accept()
-            except OSError as error:
-                if self._closed:
+        with Interrupts() as interrupts:
+            for _ in count() if clients is None else range(clients):
+                room.acquire()
+                lines = self._accept(interrupts)
+                if lines is None:
                     return
-                raise descriptor_error(error) from error
-            lines = Lines(sock, host_port(source[0], source[1]))
-            serve = threading.Thread(target=self._serve, args=(lines, (room, done)), name="openmrc-perf", daemon=True)
-            serve.start()
+                threading.Thread(
+                    target=self._serve, args=(lines, (room, done)), name="openmrc-perf", daemon=True
+                ).start()
         for _ in range(clients or 0):
             done.acquire()
+
+    def _accept(self, interrupts: Interrupts) -> Lines | None:
+        """The next client; None once the server is closed."""
+        try:
+            while not interrupts.wait(self._socket):
+                pass
+            sock, source = self._socket.accept()
+        except ValueError:  # the socket has no descriptor any more
+            if self._closed:
+                return None
+            raise
+        except OSError as error:
+            if self._closed:
+                return None
+            raise descriptor_error(error) from error
+        return Lines(sock, host_port(source[0], source[1]))
 
     def _serve(self, lines: Lines, over: Sequence[threading.Semaphore]) -> None:
         self._said(f"{lines.name} connected")
