@@ -11,13 +11,27 @@
 #include <vector>
 
 #include "engine/base/keyed_hash.hpp"
-#include "engine/engine.hpp"
+#include "engine/config.hpp"
+#include "engine/datagram.hpp"
+#include "engine/engine_services.hpp"
 #include "engine/peer.hpp"
-#include "engine/qp/context.hpp"
+#include "engine/wire/packet.hpp"
 
 namespace openmrc {
 
-class EndpointOperations {
+struct EndpointResult {
+  std::uint16_t request_id = 0;
+  wire::EndpointOp op{};
+  PortId port = 0;
+  PeerId peer = 0;
+  std::uint32_t ev = 0;
+  bool answered = false;  // false: timed out
+  bool marked = false;
+  bool service_time_removed = false;
+  TimePs rtt = 0;
+};
+
+class EndpointOperations final : public PathProber {
  public:
   EndpointOperations(const EngineConfig& config, PeerTable& peers, const HashKey& secret)
       : config_(config), peers_(peers), secret_(secret) {}
@@ -38,6 +52,10 @@ class EndpointOperations {
   // requests are unanswered.
   bool send_ev_probe(TimePs now, const Asker& asker, PeerId peer, const Ev& ev, TimePs timeout,
                      std::uint32_t padding_bytes = 0);
+  // The result goes to the QP. None follows if too many requests are unanswered.
+  void probe_reverse_path(TimePs now, std::uint32_t qp, PeerId peer, const Ev& ev, TimePs timeout) override {
+    (void)send_ev_probe(now, {.qp = qp}, peer, ev, timeout);
+  }
   // Reports the state of the local ports to every connected peer; repeated over the remaining ports until answered. A
   // peer that has never answered gets a single datagram, because its address is unverified.
   void send_port_status(TimePs now, PortMask ports_up);

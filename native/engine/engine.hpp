@@ -16,137 +16,44 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
+#include <queue>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/base/address.hpp"
 #include "engine/base/hot_memory.hpp"
 #include "engine/base/keyed_hash.hpp"
-#include "engine/base/limits.hpp"
+#include "engine/base/ring.hpp"
+#include "engine/base/rng.hpp"
 #include "engine/base/time.hpp"
-#include "engine/base/traffic.hpp"
+#include "engine/config.hpp"
+#include "engine/datagram.hpp"
+#include "engine/endpoint.hpp"
+#include "engine/engine_services.hpp"
+#include "engine/event_queue.hpp"
 #include "engine/events.hpp"
+#include "engine/memory.hpp"
+#include "engine/peer.hpp"
+#include "engine/qp_index.hpp"
 #include "engine/types.hpp"
-#include "engine/wire/ev.hpp"
+#include "engine/urgent_time.hpp"
+#include "engine/wire/icrc.hpp"
+#include "engine/wire/packet.hpp"
 
 namespace openmrc {
 
-struct PortConfig {
-  Address local;  // as the peers see it: enters the ICRC
-  bool up = true;
-  std::vector<std::uint32_t> evs;  // that the driver can send from; endpoint operations need them. Empty: any
-};
-
-struct EngineConfig {
-  std::uint64_t seed = 0;
-  // Of numbers that strangers must not guess: QP numbers and nonces. Zero: they follow from the seed.
-  HashKey secret;
-  std::vector<PortConfig> ports;  // 1 .. kPortCountMax
-  std::uint16_t partition_key = 0xFFFF;
-  std::uint16_t udp_port = 4791;
-  wire::EvFormat ev_format = wire::EvFormat::kUdp;
-  bool icrc = true;                       // seal and check; false only where the driver carries packets by value
-  bool driver_seals = false;              // bursts come without their ICRCs, which the driver adds: see engine/seal.hpp
-  TimePs endpoint_retry = 20 * kPsPerMs;  // port status updates are repeated this often until answered
-  std::uint8_t endpoint_retries = 8;
-  // Limits on answers to EV probes: one per interval for each peer and in total (0: no limit), with bursts of this
-  // size. They leave after data and acknowledgements unless one has waited for `answer_patience`.
-  TimePs answer_interval_peer = 200 * kPsPerUs;
-  TimePs answer_interval = 20 * kPsPerUs;
-  TimePs answer_patience = 100 * kPsPerUs;
-  // EV probes of unknown senders: false leaves them unanswered, true answers a limited number (a diagnostic service).
-  bool answer_strangers = false;
-  // A peer's ports that are believed down are probed this often, while QPs use the peer; kNever: never.
-  TimePs port_check_interval = kPsPerSecond;
-  // Packets per burst on a plane that is controlled by delay, which limits bursts separately; 0: the driver's limit.
-  std::uint32_t plane_burst_packets = 0;
-  std::uint32_t reverse_probe_packets = 1;        // that must have come in since the last one
-  TimePs reverse_probe_interval = 50 * kPsPerMs;  // refresh of the reverse EV set while traffic is inbound only
-  std::uint32_t qps_max = 1U << 16;
-  std::uint32_t events_max = 1U << 14;  // queued events; more are dropped and counted
-};
-
-struct RxDatagram {
-  PortId port = 0;
-  Address source;
-  wire::EvFields fields;  // source port and flow label as received
-  TrafficClass traffic_class = TrafficClass::kNoTrim;
-  Ecn ecn = Ecn::kNotEct;
-  std::span<const std::uint8_t> bytes;
-  std::uint32_t phantom_bytes = 0;  // payload not carried (simulator); needs icrc = false
-  TimePs waited = 0;                // from its arrival at the port until now, where the driver knows
-  bool checked = false;             // the driver found the ICRC right
-};
-
-// One datagram to send: gather headers, payload, trailer.
-struct TxPacket {
-  // Ends with the trailer of the previous packet of the burst, directly before the headers: a driver that sends the
-  // burst in one piece gathers both as one.
-  std::array<std::uint8_t, kTrailerBytesMax> seam;
-  std::array<std::uint8_t, kHeaderBytesMax> headers;
-  const std::uint8_t* payload;  // in registered memory; nullptr when the region is phantom
-  std::uint16_t header_bytes;
-  std::uint16_t payload_bytes;
-  std::uint8_t trailer_bytes;  // pad + ICRC
-  std::array<std::uint8_t, kTrailerBytesMax> trailer;
-
-  std::uint32_t datagram_bytes() const { return std::uint32_t{header_bytes} + payload_bytes + trailer_bytes; }
-};
-
-static_assert(offsetof(TxPacket, headers) == kTrailerBytesMax);
-
-// Packets of one QP for one EV. All have the size of the first, only the last may be shorter (UDP_SEGMENT).
-struct TxBurst {
-  PortId port = 0;
-  TrafficClass traffic_class = TrafficClass::kNoTrim;
-  Ecn ecn = Ecn::kNotEct;
-  Address destination;
-  std::uint16_t destination_port = 0;
-  std::uint32_t ev = 0;
-  wire::EvFields fields;
-  std::uint32_t qp = 0;  // 0: endpoint operation
-  std::uint32_t count = 0;
-  std::array<TxPacket, kBurstPacketsMax> packets;
-};
-
-// Addresses of a peer NIC: one per port, in port order. Two NICs meet plane by plane.
-struct PeerConfig {
-  std::vector<Address> ports;
-  std::uint16_t udp_port = 4791;
-  PortMask ports_up = ~PortMask{0};
-};
-
-struct RegionConfig {
-  std::uint8_t* base = nullptr;       // nullptr: phantom region, lengths only (simulator)
-  std::uint64_t virtual_address = 0;  // address in the terms of lkey/rkey users; usually the address itself
-  std::uint64_t length_bytes = 0;
-  std::uint32_t key = 0;    // lkey and rkey; unguessable, drawn by the driver; unique, not 0
-  std::uint8_t access = 0;  // Access bits
-  DomainId domain = 0;      // of the QPs that may use the key, at either end
-};
-
-// Kinds of packets that a driver requests.
-enum class Outgoing : std::uint8_t {
-  kEverything,  // control first, then retransmissions and data of the QPs in turn
-  kDataOnly,    // acknowledgements wait, and merge, until the driver requests everything
-};
-
-struct EndpointResult {
-  std::uint16_t request_id = 0;
-  wire::EndpointOp op{};
-  PortId port = 0;
-  PeerId peer = 0;
-  std::uint32_t ev = 0;
-  bool answered = false;  // false: timed out
-  bool marked = false;
-  bool service_time_removed = false;
-  TimePs rtt = 0;
-};
+class CompletionQueue;
+class EvSet;
+class Qp;
+enum class UnderWay : std::uint8_t;
 
 class EngineImpl;
 
-class Engine {
+class Engine final {
  public:
   explicit Engine(const EngineConfig& config);
   ~Engine();
@@ -233,7 +140,66 @@ class Engine {
   const EngineConfig& config() const;
 
  private:
-  std::unique_ptr<EngineImpl> impl_;
+  struct TimerEntry {
+    TimePs time;
+    std::uint32_t qpn;
+    bool operator>(const TimerEntry& other) const { return time != other.time ? time > other.time : qpn > other.qpn; }
+  };
+
+  // --- received datagrams
+  Qp* deliver(TimePs now, const RxDatagram& datagram);
+  bool parse(const RxDatagram& datagram, wire::Packet& packet);
+  void handle_endpoint(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
+  void drain_reverse_probes(TimePs now);
+  void peer_ports_changed(TimePs now, Peer& peer);
+
+  // --- packets to send
+  bool build_control(TimePs now, PortMask free_ports, std::uint32_t limit, TxBurst& burst);
+  bool build_data(TimePs now, PortMask free_ports, std::uint32_t limit, TxBurst& burst);
+  bool build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports, std::uint32_t burst_max,
+                  TxBurst& burst);
+  void end_urgent_time(TimePs now);
+
+  // --- QPs
+  Qp* find(std::uint32_t qpn) const { return index_.find(qpn); }
+  // Runs a command on a QP, after which the QP may have packets to send.
+  template <typename Command>
+  Status on_qp(std::uint32_t qpn, Command command);
+  // Call after any change that may have given a QP packets to send or another deadline.
+  void touch(Qp& qp);
+  void arm(Qp& qp);
+  void count(Qp& qp, UnderWay under_way);
+  void unlist(Qp& qp);
+  void leave_peer(Qp& qp);
+  std::uint32_t draw_qp_number();
+
+  EngineConfig config_;
+  HashKey secret_;
+  EventQueue events_;
+  MemoryTable memory_;
+  PeerTable peers_;
+  EndpointOperations endpoint_;
+  EngineServices services_;
+  DropStats drops_;
+  std::vector<PortStats> port_stats_;
+  std::deque<CqId> signaled_cqs_;
+  std::unordered_map<CqId, std::unique_ptr<CompletionQueue>> cqs_;
+  CqId next_cq_ = 1;
+  wire::Packet packet_;                                         // the latest packet, reused
+  wire::FlowIcrc icrc_;                                         // of its flow
+  std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;  // for look-up only: its order affects nothing
+  QpIndex index_;                                               // the same for every packet
+  std::vector<Qp*> in_order_;                                   // of creation
+  Ring<Qp*> control_ready_;
+  Ring<Qp*> data_ready_;
+  Ring<Qp*> urgent_ready_;  // the same of urgent QPs
+  UrgentTime urgent_;
+  std::priority_queue<TimerEntry, std::vector<TimerEntry>, std::greater<>> timers_;
+  std::uint32_t streams_ = 0, ends_ = 0;  // QPs by the kind of their work
+  std::deque<EndpointResult> endpoint_results_;
+  QpTotals retired_;  // of QPs that are no more
+  Rng qpn_rng_;
+  std::uint64_t qp_numbers_drawn_ = 0;
 };
 
 // sizeof of every component that an idle QP consists of, for the memory report (at most 4 KiB plus EV set and bitmaps).

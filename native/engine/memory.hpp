@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "engine/engine.hpp"
+#include "engine/config.hpp"
+#include "engine/types.hpp"
 
 namespace openmrc {
 

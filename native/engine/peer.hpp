@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "engine/base/budget.hpp"
-#include "engine/engine.hpp"
+#include "engine/config.hpp"
+#include "engine/types.hpp"
 
 namespace openmrc {
 

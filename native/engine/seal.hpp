@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "engine/engine.hpp"
+#include "engine/datagram.hpp"
 #include "engine/wire/icrc.hpp"
 
 namespace openmrc {

@@ -17,7 +17,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/engine.hpp"
+#include "engine/datagram.hpp"
+#include "engine/paths/ev_set.hpp"
 #include "nic/clock.hpp"
 #include "nic/generated/settings.hpp"
 #include "nic/generated/statistics.hpp"

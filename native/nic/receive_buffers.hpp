@@ -9,7 +9,7 @@
 #include <memory>
 #include <span>
 
-#include "engine/engine.hpp"
+#include "engine/datagram.hpp"
 #include "nic/clock.hpp"
 
 namespace openmrc::nic {

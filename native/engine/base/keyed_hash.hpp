@@ -12,6 +12,8 @@ inline constexpr std::uint64_t kQpNumberHash = 1, kProbeNonceHash = 2, kConnecti
 
 struct HashKey {
   std::uint64_t low = 0, high = 0;
+
+  friend bool operator==(const HashKey&, const HashKey&) = default;
 };
 
 namespace keyed_hash_detail {

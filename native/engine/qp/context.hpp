@@ -8,32 +8,13 @@
 
 #include "engine/base/rng.hpp"
 #include "engine/completion_queue.hpp"
-#include "engine/engine.hpp"
+#include "engine/datagram.hpp"
+#include "engine/engine_services.hpp"
 #include "engine/memory.hpp"
 #include "engine/peer.hpp"
 #include "engine/qp/reverse_paths.hpp"
 
 namespace openmrc {
-
-// Probes a path to the peer's NIC; the result goes to the QP that asked.
-class PathProber {
- public:
-  virtual void probe_reverse_path(TimePs now, std::uint32_t qp, PeerId peer, const Ev& ev, TimePs timeout) = 0;
-
- protected:
-  ~PathProber() = default;
-};
-
-// Engine-wide state that QPs reach: one of each per engine.
-struct EngineServices {
-  const EngineConfig& config;
-  MemoryTable& memory;
-  EventSink& events;
-  PathProber& prober;
-  PortMask local_ports_up = 0;
-  bool ordinary_data_waits = false;    // for urgent QPs
-  Peer* peer_ports_changed = nullptr;  // set by a QP on such a change; the engine informs the peer's other QPs
-};
 
 struct QpContext {
   QpContext(EngineServices& engine_services, const QpInitAttributes& attributes, std::uint32_t number)

@@ -1,0 +1,37 @@
+// Parts of the engine that its QPs use.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/address.hpp"
+#include "engine/base/ids.hpp"
+#include "engine/base/time.hpp"
+#include "engine/config.hpp"
+#include "engine/events.hpp"
+#include "engine/memory.hpp"
+#include "engine/paths/ev_set.hpp"
+#include "engine/peer.hpp"
+
+namespace openmrc {
+
+// Probes a path to the peer's NIC; the result goes to the QP that asked.
+class PathProber {
+ public:
+  virtual void probe_reverse_path(TimePs now, std::uint32_t qp, PeerId peer, const Ev& ev, TimePs timeout) = 0;
+
+ protected:
+  ~PathProber() = default;
+};
+
+// Engine-wide state that QPs reach: one of each per engine.
+struct EngineServices {
+  const EngineConfig& config;
+  MemoryTable& memory;
+  EventSink& events;
+  PathProber& prober;
+  PortMask local_ports_up = 0;
+  bool ordinary_data_waits = false;    // for urgent QPs
+  Peer* peer_ports_changed = nullptr;  // set by a QP on such a change; the engine informs the peer's other QPs
+};
+
+}  // namespace openmrc
