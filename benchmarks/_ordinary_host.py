@@ -177,7 +177,7 @@ def _planes_of(connection: Connection) -> list[dict[str, Any]]:
 
 
 class Watch:
-    """Counters of all connections together, recorded a few times a second by a thread: [time, sent, resent, RTT]."""
+    """Counters of all connections together, recorded a few times a second: [time, sent, retransmitted, RTT]."""
 
     def __init__(self, connections: list[Connection]) -> None:
         self._connections = connections

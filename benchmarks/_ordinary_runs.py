@@ -65,8 +65,8 @@ class Trial:
         end_s: Last byte offered, or delivered if the amount was given.
         limit_bps: Payload capacity of the used planes to one host, with the transport's headers, in b/s.
         times_s, totals: Bytes that had arrived at these times, all receivers together.
-        watched: [time, sent packets, resent packets, smoothed RTT in ns] of the first sender.
-        sent_packets, resent_packets: Of all senders from the start to the end.
+        watched: [time, sent packets, retransmitted packets, smoothed RTT in ns] of the first sender.
+        sent_packets, retransmitted_packets: Of all senders from the start to the end.
         cpu_s: Of the transport's processes.
         machine: Processor time of the whole machine meanwhile.
         plane_bytes: Received by the first receiver's interfaces, by plane.
@@ -86,7 +86,7 @@ class Trial:
     totals: Floats
     watched: Floats
     sent_packets: int
-    resent_packets: int
+    retransmitted_packets: int
     cpu_s: float
     machine: MachineTime
     plane_bytes: list[int]
@@ -112,12 +112,12 @@ class Trial:
         """The same as a share of the limit."""
         return self.goodput_bps(after_s, before_s) / self.limit_bps
 
-    def resent_share(self, after_s: float = 1.0) -> float:
+    def retransmitted_share(self, after_s: float = 1.0) -> float:
         """Packets sent again of all that were sent, from a time after the start on."""
         first = int(np.searchsorted(self.watched[:, 0], self.start_s + after_s))
         first = min(first, len(self.watched) - 1)
-        sent, resent = self.watched[-1, 1:3] - self.watched[first, 1:3]
-        return float(resent / sent) if sent > 0 else 0.0
+        sent, retransmitted = self.watched[-1, 1:3] - self.watched[first, 1:3]
+        return float(retransmitted / sent) if sent > 0 else 0.0
 
     def longest_gap_ms(self, after_s: float = 1.0, before_s: float | None = None) -> float:
         """Longest time without a new byte at the receiver, between two times after the start."""
@@ -206,7 +206,7 @@ def run(bed: PlainBed, transport: str, load: Load) -> Trial:
             totals=totals,
             watched=np.array(sent[0]["watched"], dtype=np.float64),
             sent_packets=sum(int(one["watched"][-1][1] - one["watched"][0][1]) for one in sent),
-            resent_packets=sum(int(one["watched"][-1][2] - one["watched"][0][2]) for one in sent),
+            retransmitted_packets=sum(int(one["watched"][-1][2] - one["watched"][0][2]) for one in sent),
             cpu_s=sum(one["cpu_s"] for one in (*sent, *found)),
             machine=machine,
             plane_bytes=plane_bytes,

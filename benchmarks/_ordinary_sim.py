@@ -195,20 +195,21 @@ class _Sampled:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.simulation = _start(scenario)
-        times, received, sent, resent, waits = [], [], [], [], []
+        times, received, sent, retransmitted, waits = [], [], [], [], []
         ended = False
         while not ended and self.simulation.now_ps < scenario.duration_ps:
             ended = self.simulation.run_until(min(self.simulation.now_ps + STEP_PS, scenario.duration_ps))
-            connection = self.simulation.connections()
+            connections = self.simulation.connections()
+            forth = connections["host"] < connections["peer"]
             times.append(self.simulation.now_ps / SECOND)
-            received.append(int(connection["ab_received_bytes"].sum()))
-            sent.append(int(connection["ab_sent_packets"].sum()))
-            resent.append(int(connection["ab_resent_packets"].sum()))
+            received.append(int(connections["received_bytes"][forth].sum()))
+            sent.append(int(connections["sent_packets"][forth].sum()))
+            retransmitted.append(int(connections["retransmitted_packets"][forth].sum()))
             waits.append([self._waits_ms(index, plane) for index, plane in enumerate(scenario.fabric.each_plane)])
         if ended:
             raise AssertionError(f"{scenario.name}: the stream ended at {times[-1]} s; it needs more messages")
         self.times_s, self.waits_ms = np.array(times), np.array(waits)
-        self.received, self.sent, self.resent = np.array(received), np.array(sent), np.array(resent)
+        self.received, self.sent, self.retransmitted = np.array(received), np.array(sent), np.array(retransmitted)
 
     def _waits_ms(self, index: int, plane: PlaneSettings) -> float:
         """Current queueing delay of a packet from host 0 to host 1 in the switches of a plane."""
@@ -226,13 +227,13 @@ class _Sampled:
         planes = zip(shares, self.scenario.fabric.each_plane, strict=False)
         limit_gbps = sum(share * _limit_gbps(self.scenario, plane) for share, plane in planes)
         sent = int(self.sent[inside][-1] - self.sent[inside][0])
-        resent = int(self.resent[inside][-1] - self.resent[inside][0])
+        retransmitted = int(self.retransmitted[inside][-1] - self.retransmitted[inside][0])
         return {
             "window": window.name,
             "goodput_gbps": goodput_gbps,
             "limit_gbps": limit_gbps,
             "share_of_limit_ratio": goodput_gbps / limit_gbps,
-            "resent_percent": 100 * resent / max(sent, 1),
+            "retransmitted_percent": 100 * retransmitted / max(sent, 1),
             "queue_mean_ms": float(waits.mean()),
             "queue_p95_ms": float(np.percentile(waits, 95)),
             "queue_worst_plane_p95_ms": float(np.percentile(waits, 95, axis=0).max()),
@@ -254,16 +255,14 @@ def _to_the_end(scenario: Scenario) -> Iterator[dict[str, Any]]:
     bounds = ideals_of(scenario, scenario.transports[0], build_graph(scenario))
     received = simulation.op_times()["received_ps"]
     connections = simulation.connections()
-    sent, resent = (
-        sum(int(connections[f"{way}_{name}_packets"].sum()) for way in ("ab", "ba")) for name in ("sent", "resent")
-    )
+    sent, retransmitted = (int(connections[name].sum()) for name in ("sent_packets", "retransmitted_packets"))
     done = bool((received >= 0).all())
     yield {
         "window": "",
         "time_s": int(received.max()) / SECOND if done else None,
         "ideal_s": bounds.graph_received_ps / SECOND,
         "to_ideal_ratio": int(received.max()) / bounds.graph_received_ps if done else None,
-        "resent_percent": 100 * resent / max(sent, 1),
+        "retransmitted_percent": 100 * retransmitted / max(sent, 1),
         "wall_s": time.monotonic() - began,
     }
 
@@ -279,9 +278,24 @@ def _start(scenario: Scenario) -> Any:
 
 def _table(found: Sequence[dict[str, Any]]) -> Table:
     """The rows, in the units of their keys."""
-    heads = ("network", "window", "of the limit", "resent %", "queue ms, mean", "p95", "worst plane", "longest gap ms")
+    heads = (
+        "network",
+        "window",
+        "of the limit",
+        "retransmitted %",
+        "queue ms, mean",
+        "p95",
+        "worst plane",
+        "longest gap ms",
+    )
     table = Table(*heads, "of best plane", "of ideal time", title="planes without marks, simulated")
-    keys = ("share_of_limit_ratio", "resent_percent", "queue_mean_ms", "queue_p95_ms", "queue_worst_plane_p95_ms")
+    keys = (
+        "share_of_limit_ratio",
+        "retransmitted_percent",
+        "queue_mean_ms",
+        "queue_p95_ms",
+        "queue_worst_plane_p95_ms",
+    )
     for row in found:
         values = (row.get(key) for key in (*keys, "longest_gap_ms", "to_best_alone_ratio", "to_ideal_ratio"))
         cells = ["" if value is None else f"{value:.3f}" for value in values]

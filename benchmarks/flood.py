@@ -71,7 +71,7 @@ def flooded(repeat: Repeat, case: str, source: str) -> Iterator[Row]:
     share = [one["goodput_gbps"] / other["goodput_gbps"] for one, other in zip(results, control, strict=True)]
     yield row(case, "goodput of closed port flooded", share, "", ">= 0.6")
     yield row(case, "probes sent", [one["probes_per_s"] for one in results], "per s")
-    yield row(case, "resent", [one["retransmitted_packets"] / one["sent_packets"] for one in results], "")
+    yield row(case, "retransmitted", [one["retransmitted_packets"] / one["sent_packets"] for one in results], "")
     wrong = [float(one["error"] is not None or not one["content_ok"]) for one in results]
     yield row(case, "errors", wrong, "", "== 0")
 

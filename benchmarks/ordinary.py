@@ -54,7 +54,7 @@ class Case:
     load: Load
     rows: Rows
     target: str = ">= 0.97"
-    resent: str = "<= 0.001"
+    retransmitted: str = "<= 0.001"
     alone: bool = False
     transports: Sequence[str] = TRANSPORTS
     offloads: bool = False
@@ -93,7 +93,13 @@ def steady(title: str, case: Case, trials: Trials) -> Iterator[Row]:
         one_case = f"{title}: {name}"
         yield row(one_case, "share of limit", [one.share() for one in runs], "", case.target if ours else "")
         yield row(one_case, "share, first second", [one.share(0, 1) for one in runs], "")
-        yield row(one_case, "resent", [one.resent_share() for one in runs], "", case.resent if ours else "")
+        yield row(
+            one_case,
+            "retransmitted",
+            [one.retransmitted_share() for one in runs],
+            "",
+            case.retransmitted if ours else "",
+        )
         yield row(one_case, "longest gap", [one.longest_gap_ms() for one in runs], "ms")
         if case.load.probe:
             yield row(one_case, "extra delay of a ping, median", [one.extra_delay_ms(0.5) for one in runs], "ms")
@@ -149,8 +155,8 @@ def completed(title: str, case: Case, trials: Trials) -> Iterator[Row]:
         ours = name == "openmrc"
         taken = [(one.end_s - one.start_s) / (busiest * 8 / one.limit_bps) for one in runs]
         yield row(f"{title}: {name}", "last completion over ideal", taken, "x", "<= 1.10" if ours else "")
-        resent = [one.resent_packets / max(1, one.sent_packets) for one in runs]
-        yield row(f"{title}: {name}", "resent", resent, "", "<= 0.01" if ours else "")
+        retransmitted = [one.retransmitted_packets / max(1, one.sent_packets) for one in runs]
+        yield row(f"{title}: {name}", "retransmitted", retransmitted, "", "<= 0.01" if ours else "")
         yield row(f"{title}: {name}", "CPU of all hosts", [one.cpu_s_per_gb() for one in runs], "s/GB")
     yield from failures(title, trials)
 
@@ -175,7 +181,7 @@ def faulty(title: str, case: Case, trials: Trials) -> Iterator[Row]:
         yield row(one_case, "longest gap", gaps, "ms", "<= 50" if ours and silent else "")
         after = [one.share(end_s + 1.0, end_s + AFTER_S) for one in runs]
         yield row(one_case, "share from 1 s after the return", after, "", ">= 0.97" if ours else "")
-        yield row(one_case, "resent", [one.resent_share() for one in runs], "")
+        yield row(one_case, "retransmitted", [one.retransmitted_share() for one in runs], "")
     yield from common(title, trials)
 
 
@@ -245,7 +251,9 @@ def _cases() -> dict[str, Case]:
         "tiny-fifo": Case(of_rates(*(300,) * 4, fifo_kib=40), plain, steady, ">= 0.95"),
         "quarter": Case(of_rates(*(500,) * 4, mtu=9000), quarter, faulty, transports=("openmrc", "mptcp")),
         "silent": Case(of_rates(*(500,) * 4, mtu=9000), silent, faulty, transports=("openmrc", "mptcp")),
-        "loss-one": Case(of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, (1,))),)), steady, resent=""),
+        "loss-one": Case(
+            of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, (1,))),)), steady, retransmitted=""
+        ),
         "loss-all": Case(
             of_rates(*(200,) * 4), replace(plain, events=((0.0, lose(0.01, range(4))),)), steady, ">= 0.90", ""
         ),
@@ -324,7 +332,7 @@ def say(console: Console, words: str, trial: Trial) -> None:
     extra = "" if delay is None else f" ping +{delay:.1f} ms"
     console.print(
         f"  {words}: {trial.goodput_bps() / 1e9:.3f} Gb/s, {trial.share():.3f} of the limit "
-        f"(first second {trial.share(0, 1):.3f}), resent {trial.resent_share():.2%}, "
+        f"(first second {trial.share(0, 1):.3f}), retransmitted {trial.retransmitted_share():.2%}, "
         f"gap {trial.longest_gap_ms():.0f} ms,"
         f"{extra} planes {planes}, load {os.getloadavg()[0]:.1f}"
         + (f", {trial.wrong} wrong, {trial.errors}" if trial.wrong or trial.errors else ""),

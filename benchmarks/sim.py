@@ -165,7 +165,9 @@ def quality_rows(case: str, repeats: int, measure: Measure) -> Iterator[Row]:
         yield row(wanted.title, "slowest flow / ideal", over_plain, "", wanted.slowest)
         yield row(wanted.title, "slowest flow / bound", over_bound, "")
     yield row(wanted.title, "Jain's index", [summary["jain"] for summary in summaries], "", wanted.jain)
-    yield row(wanted.title, "packets resent", [100 * summary["resent_share"] for summary in summaries], "%")
+    yield row(
+        wanted.title, "packets retransmitted", [100 * summary["retransmitted_share"] for summary in summaries], "%"
+    )
 
 
 def over(time_ps: int | None, ideal_ps: float) -> float | None:

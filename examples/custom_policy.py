@@ -68,7 +68,9 @@ def main() -> None:
     print("permutation of 32 hosts over 4 planes, one T1 at a fifth of its rate")
     for one in sim.run(sim.make_scenario(folder=Path(__file__).parent, **SCENARIO)):
         found = one.summary
-        print(f"{one.name:10} {found['slowest_over_ideal']:6.2f} x ideal, {found['resent_share']:5.2%} sent again")
+        print(
+            f"{one.name:10} {found['slowest_over_ideal']:6.2f} x ideal, {found['retransmitted_share']:5.2%} sent again"
+        )
 
 
 if __name__ == "__main__":

@@ -34,10 +34,14 @@ def readers_of(page: Page, spec: Spec) -> str:
     records = [record for record in page.records if record.has_reader and not record.from_native]
     parts = [_rules(record, spec) for record in records]
     parts += [_reader(record, page, spec) for record in records if record.struct]
-    parts += [_writer(record, page, spec) for record in page.records if record.from_native and record.handed != "tuple"]
+    made = [record for record in page.records if record.from_native and record.struct]
+    parts += [_writer(record, page, spec) for record in made if record.handed not in ("tuple", "columns")]
+    parts += [_columns(record, page, spec) for record in made if record.handed == "columns"]
     parts += [_tuple_writer(record, page, spec) for record in page.records if record.handed == "tuple"]
     parts += [event_writer(page)] * bool(page.events)
     includes = ['"bindings/record.hpp"', *page.reader_includes]
+    if any(record.handed == "columns" for record in made):
+        includes += ["<utility>", "<vector>", '"bindings/column.hpp"']
     if page.header:
         includes.append(f'"{page.header.removeprefix("native/")}"')
     return _file(page, includes, parts, "openmrc::bindings")
@@ -258,6 +262,31 @@ def _tuple_writer(record: Record, page: Page, spec: Spec) -> str:
     head = f"inline nb::tuple to_tuple(const {_qualified(record.struct, page)}& of) {{"
     comment = f"// The fields in the order of Python's {record.name}."
     return "\n".join([comment, head, f"  return nb::make_tuple({values});", "}"])
+
+
+def _columns(record: Record, page: Page, spec: Spec) -> str:
+    fields = [(one, member) for one, member in spec.flat(record) if member]
+    adds = [f"    {one.name}_.push_back(row.{member});" for one, member in fields]
+    takes = [f'    out["{one.name}"] = column(std::move({one.name}_));' for one, _ in fields]
+    return "\n".join(
+        [
+            f"// Columns of {_qualified(record.struct, page)}, by name.",
+            f"class {record.name} {{",
+            " public:",
+            f"  void add(const {_qualified(record.struct, page)}& row) {{",
+            *adds,
+            "  }",
+            "  nb::dict take() {",
+            "    nb::dict out;",
+            *takes,
+            "    return out;",
+            "  }",
+            "",
+            " private:",
+            *(f"  std::vector<{_value_type(one, spec)}> {one.name}_;" for one, _ in fields),
+            "};",
+        ]
+    )
 
 
 def _handed(one: Field, value: str, spec: Spec) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _spec_events import event_rows
 from _spec_model import Enumeration, Field, Page, Record, Spec
-from _spec_python import api_words, range_words
+from _spec_python import ARRAYS, api_words, range_words
 
 __all__ = ["page_of"]
 
@@ -37,13 +37,29 @@ def _enumeration(one: Enumeration) -> str:
 
 def _record(record: Record, spec: Spec) -> str:
     fields = [one for one, _ in spec.flat(record) if not one.internal]
-    if record.from_native:
+    if record.typed_dict:
+        head = [f"| {'Column' if record.handed == 'columns' else 'Key'} | Type | Unit | Meaning |", "|---|---|---|---|"]
+        rows = [f"| `{one.name}` | {_result_type(one, record, spec)} | {_unit(one)} | {one.doc} |" for one in fields]
+    elif record.from_native:
         head = ["| Field | Unit | Meaning |", "|---|---|---|"]
         rows = [f"| `{one.name}` | {_unit(one)} | {one.doc} |" for one in fields]
     else:
         head = ["| Field | Type | Allowed | Default | Meaning |", "|---|---|---|---|---|"]
         rows = [_row(one, spec) for one in fields]
-    return "\n".join([f"## {record.name}", "", record.doc, "", *head, *rows])
+    return "\n".join([f"## {record.title}", "", record.doc, "", *head, *rows])
+
+
+def _result_type(one: Field, record: Record, spec: Spec) -> str:
+    """Type of a column, or of a value in JSON."""
+    if record.handed == "columns":
+        return ARRAYS[one.type].removesuffix("_").replace("str", "text")
+    if one.type in spec.records:
+        title = spec.records[one.type].title
+        name = f"[{title}](#{''.join(c for c in title.lower().replace(' ', '-') if c.isalnum() or c in '-_')})"
+    else:
+        name = {"f64": "number", "bool": "bool", "text": "text"}.get(one.type, "whole number")
+    name = f"{'list of ' * one.list}{name}"
+    return f"{name} by {one.by}" if one.by else name
 
 
 def _row(one: Field, spec: Spec) -> str:

@@ -10,13 +10,15 @@ from typing import Any
 __all__ = ["Enumeration", "EventClass", "EventField", "Field", "Page", "Record", "Spec", "SpecError", "load"]
 
 INTEGERS = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
+OF_RESULTS = {"f64", "i32", "bool", "text", "time"}  # types of a column or of a value in JSON, besides INTEGERS
 TIME_UNITS = {"us": "kPsPerUs", "ns": "kPsPerNs", "ps": "1"}
 FIELD_KEYS = {
     "type", "unit", "range", "multiple_of", "choices", "default", "doc", "api", "extension", "struct_type",
-    "struct_default", "struct_only", "like", "record", "only", "internal", "accepts", "list", "member",
+    "struct_default", "struct_only", "like", "record", "only", "internal", "accepts", "list", "member", "by",
+    "optional",
 }  # fmt: skip
-RECORD_KEYS = {"doc", "struct", "class", "reader", "in_range", "counters", "handed", "options", "sums"}
-HANDED = ("", "dict", "tuple")
+RECORD_KEYS = {"doc", "struct", "class", "reader", "in_range", "counters", "handed", "options", "sums", "title"}
+HANDED = ("", "dict", "tuple", "columns", "object")
 PAGE_KEYS = {
     "title", "file", "module", "module_doc", "header", "readers", "intro", "includes", "reader_includes", "imports",
     "type_imports", "verbs", "namespace",
@@ -53,6 +55,8 @@ class Field:
     accepts: str = ""
     list: bool = False
     other_member: str = ""
+    by: str = ""
+    optional: bool = False
 
     @property
     def member(self) -> str:
@@ -86,11 +90,17 @@ class Record:
     options: str = ""
     sums: str = ""
     handed: str = ""
+    title: str = ""
 
     @property
     def from_native(self) -> bool:
-        """True if the native side makes it for Python."""
+        """True if it is a result, which the native side or Python makes, and not a request."""
         return self.counters or bool(self.handed)
+
+    @property
+    def typed_dict(self) -> bool:
+        """True if Python has it as a dictionary with typed keys."""
+        return self.handed in ("columns", "object")
 
 
 @dataclass(frozen=True)
@@ -239,7 +249,7 @@ def _record(where: str, name: str, table: dict[str, Any], raw: dict[str, Any]) -
     head = {key: value for key, value in table.items() if key not in fields}
     _known(where, head, RECORD_KEYS)
     if head.get("handed", "") not in HANDED:
-        raise SpecError(f"{where}: handed {head['handed']}; allowed: dict, tuple")
+        raise SpecError(f"{where}: handed {head['handed']}; allowed: {', '.join(HANDED[1:])}")
     return Record(
         name,
         head["doc"],
@@ -252,6 +262,7 @@ def _record(where: str, name: str, table: dict[str, Any], raw: dict[str, Any]) -
         head.get("options", ""),
         head.get("sums", ""),
         head.get("handed", ""),
+        head.get("title", name),
     )
 
 
@@ -280,7 +291,7 @@ def _field(where: str, name: str, table: dict[str, Any], raw: dict[str, Any]) ->
         "default" not in table, table["nullable"], table.get("api", ""), table.get("extension", False),
         table.get("struct_type"), table.get("struct_default", ""), table.get("struct_only", False),
         table.get("record", ""), tuple(table.get("only", ())), table.get("internal", False), table.get("accepts", ""),
-        table.get("list", False), table.get("member", ""),
+        table.get("list", False), table.get("member", ""), table.get("by", ""), table.get("optional", False),
     )  # fmt: skip
     return _check_default(where, one)
 
@@ -307,6 +318,8 @@ def _check_references(spec: Spec) -> None:
             if one.record and one.record not in spec.records:
                 raise SpecError(f"{record.name}.{one.name}: no record {one.record}")
             if one.in_python and one.type not in plain and one.struct_type is None and not record.from_native:
+                raise SpecError(f"{record.name}.{one.name}: unknown type {one.type}")
+            if record.typed_dict and one.type not in {*INTEGERS, *OF_RESULTS, *spec.records}:
                 raise SpecError(f"{record.name}.{one.name}: unknown type {one.type}")
             names = {part.name for part in spec.records[one.record].fields} if one.record else set(one.only)
             if not set(one.only) <= names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 from _spec_events import event_classes
 from _spec_model import INTEGERS, Enumeration, Field, Page, Record, Spec
@@ -10,6 +11,14 @@ from _spec_model import INTEGERS, Enumeration, Field, Page, Record, Spec
 __all__ = ["module_of"]
 
 WIDTH = 120
+ARRAYS = {
+    **{f"u{bits}": f"uint{bits}" for bits in INTEGERS.values()},
+    "i32": "int32",
+    "f64": "float64",
+    "bool": "bool_",
+    "text": "str_",
+    "time": "int64",
+}
 
 
 def module_of(page: Page, spec: Spec) -> str:
@@ -46,7 +55,7 @@ def _docstring(page: Page) -> str:
 def _imports(page: Page, records: list[Record], spec: Spec) -> str:
     lines: list[str] = ["import os"] * bool(page.events)
     made = any(one.default == "default" for record in records for one, _ in spec.flat(record))
-    classes = page.events or any(record.handed != "tuple" for record in records)
+    classes = page.events or any(record.handed != "tuple" and not record.typed_dict for record in records)
     lines += [f"from dataclasses import dataclass{', field' * made}"] * bool(classes)
     bases = sorted({"IntFlag" if one.flags else "IntEnum" for one in page.enumerations})
     lines += [f"from enum import {', '.join(bases)}"] * bool(bases)
@@ -55,10 +64,13 @@ def _imports(page: Page, records: list[Record], spec: Spec) -> str:
         + ["Any"] * bool(page.events or any(record.handed == "tuple" for record in records))
         + ["ClassVar"] * bool(page.events)
         + ["NamedTuple"] * any(record.handed == "tuple" for record in records)
-        + ["TypedDict"] * any(record.options for record in records)
+        + ["NotRequired"] * any(one.optional for record in records for one in record.fields)
+        + ["TypedDict"] * any(record.options or record.typed_dict for record in records)
     )
     if names:
         lines.append(f"from typing import {', '.join(names)}")
+    if any(record.handed == "columns" for record in records):
+        lines += ["", "import numpy as np", "import numpy.typing as npt"]
     own = list(page.imports)
     if any(not record.from_native for record in records):
         bases = sorted({_base(record, spec) for record in records if not record.from_native})
@@ -98,6 +110,8 @@ def _class(record: Record, spec: Spec) -> str:
         key=lambda one: not one.required and not record.from_native,
     )
     rows = [_attribute(one, spec, record) for one in fields]
+    if record.typed_dict:
+        return "\n".join([f"class {record.name}(TypedDict):", _under(record.doc), "", *rows])
     base = "" if record.from_native else f"({_base(record, spec)})"
     if record.handed == "tuple":
         return "\n".join([f"class {record.name}(NamedTuple):", _under(record.doc), "", *rows, "", _of(record, spec)])
@@ -130,15 +144,24 @@ def _options(record: Record, spec: Spec) -> str:
 
 def _attribute(one: Field, spec: Spec, record: Record) -> str:
     initial = "" if one.required or record.from_native else f" = {_default(one, spec)}"
-    return f"    {one.name}: {_annotation(one)}{initial}\n{_under(documentation(one, spec))}"
+    kind = _array(one) if record.handed == "columns" else _annotation(one)
+    if one.list and record.handed == "object":
+        kind = f"list[{_annotation(replace(one, list=False))}]"
+    kind = f"NotRequired[{kind}]" if one.optional else kind
+    return f"    {one.name}: {kind}{initial}\n{_under(documentation(one, spec))}"
+
+
+def _array(one: Field) -> str:
+    return f"npt.NDArray[np.{ARRAYS[one.type]}]"
 
 
 def _annotation(one: Field) -> str:
     plain = {**dict.fromkeys(INTEGERS, "int"), "time": "int", "bool": "bool", "text": "str", "i32": "int"}
-    plain["address"] = "str"
+    plain |= {"address": "str", "f64": "float"}
     name = plain.get(one.type, one.type)
     name = f"tuple[{name}, ...]" if one.list else name
-    return f"{name} | None" if one.nullable else name
+    name = f"{name} | None" if one.nullable else name
+    return f"dict[str, {name}]" if one.by else name
 
 
 def _default(one: Field, spec: Spec) -> str:

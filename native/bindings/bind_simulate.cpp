@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/bindings.hpp"
+#include "bindings/generated/results.hpp"
 #include "bindings/generated/simulator.hpp"
 #include "bindings/netsim_config.hpp"
 #include "bindings/simulate_config.hpp"
@@ -26,14 +27,6 @@ constexpr TimePs kTimeMax = TimePs{1} << 61;                       // sums of ti
 
 template <class T>
 using Input = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-nb::object column(std::vector<T> values, std::size_t rows = 0, std::size_t columns = 0) {
-  auto* kept = new std::vector<T>(std::move(values));
-  const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  if (columns > 0) return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), {rows, columns}, owner));
-  return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner));
-}
 
 class PySimulation {
  public:
@@ -58,6 +51,7 @@ class PySimulation {
   std::string verdict();
   nb::dict op_times();
   nb::dict links(std::uint32_t plane, std::uint32_t kind);
+  nb::dict ports();
   nb::dict hosts();
   nb::dict connections();
   nb::dict path_events();
@@ -146,12 +140,14 @@ std::string PySimulation::verdict() {
 
 nb::dict PySimulation::op_times() {
   const Workload& work = running().workload();
-  nb::dict out;
-  out["started_ps"] = column(work.started);
-  out["received_ps"] = column(work.received);
-  out["completed_ps"] = column(work.completed);
-  out["failed"] = column(work.failed);
-  return out;
+  OpTimeColumns columns;
+  for (std::size_t op = 0; op < work.ops.size(); ++op) {
+    columns.add({.started = work.started[op],
+                 .received = work.received[op],
+                 .completed = work.completed[op],
+                 .failed = work.failed[op]});
+  }
+  return columns.take();
 }
 
 nb::dict PySimulation::links(std::uint32_t plane, std::uint32_t kind) {
@@ -160,159 +156,127 @@ nb::dict PySimulation::links(std::uint32_t plane, std::uint32_t kind) {
   if (plane >= shape.planes || kind >= kLinkKinds) raise_value_error("no such plane or kind of link");
   const auto link_kind = static_cast<LinkKind>(kind);
   const LinkId first = shape.first(link_kind);
-  const std::uint32_t count = shape.count(link_kind);
-  constexpr const char* kNames[] = {"packets",     "bytes",
-                                    "marks",       "trims",
-                                    "drop_queue",  "drop_control_queue",
-                                    "drop_down",   "drop_blackhole",
-                                    "drop_loss",   "queue_peak_bytes",
-                                    "queue_bytes", "pauses",
-                                    "paused_ps"};
-  std::vector<std::vector<std::uint64_t>> columns(std::size(kNames), std::vector<std::uint64_t>(count));
+  LinkColumns columns;
   PlaneModel& model = simulation.fabric().plane(plane);
-  for (std::uint32_t i = 0; i < count; ++i) {
+  for (std::uint32_t i = 0; i < shape.count(link_kind); ++i) {
     LinkCounters& c = model.counters(first + i);
-    std::uint64_t packets = c.packets, bytes = c.bytes;
-    if (link_kind == LinkKind::kNicUp) {  // the NIC replaces the uplink's port
-      const PortTraffic& traffic = simulation.nic(i).traffic()[plane];
-      packets = traffic.tx_packets;
-      bytes = traffic.tx_bytes;
-    }
     const PauseCounters pauses = model.pause_counters(simulation.now(), first + i);
     const auto drops = [&](DropCause cause) { return c.drops[static_cast<std::size_t>(cause)]; };
-    const std::uint64_t values[] = {packets,
-                                    bytes,
-                                    c.marks,
-                                    c.trims,
-                                    drops(DropCause::kQueueFull),
-                                    drops(DropCause::kControlQueueFull),
-                                    drops(DropCause::kDown),
-                                    drops(DropCause::kBlackhole),
-                                    drops(DropCause::kLoss),
-                                    model.queue_peak_bytes(first + i),
-                                    model.queue_bytes(simulation.now(), first + i),
-                                    pauses.pauses,
-                                    static_cast<std::uint64_t>(pauses.paused)};
-    for (std::size_t k = 0; k < columns.size(); ++k) columns[k][i] = values[k];
+    LinkRow row{.packets = c.packets,
+                .bytes = c.bytes,
+                .marks = c.marks,
+                .trims = c.trims,
+                .drop_queue = drops(DropCause::kQueueFull),
+                .drop_control_queue = drops(DropCause::kControlQueueFull),
+                .drop_down = drops(DropCause::kDown),
+                .drop_blackhole = drops(DropCause::kBlackhole),
+                .drop_loss = drops(DropCause::kLoss),
+                .queue_peak_bytes = model.queue_peak_bytes(first + i),
+                .queue_bytes = model.queue_bytes(simulation.now(), first + i),
+                .pauses = pauses.pauses,
+                .paused = pauses.paused};
+    if (link_kind == LinkKind::kNicUp) {  // the NIC replaces the uplink's port
+      const PortTraffic& traffic = simulation.nic(i).traffic()[plane];
+      row.packets = traffic.tx_packets;
+      row.bytes = traffic.tx_bytes;
+    }
+    columns.add(row);
     c.queue_peak = 0;
   }
-  nb::dict out;
-  for (std::size_t k = 0; k < columns.size(); ++k) out[kNames[k]] = column(std::move(columns[k]));
-  return out;
+  return columns.take();
+}
+
+nb::dict PySimulation::ports() {
+  Simulation& simulation = running();
+  PortColumns columns;
+  for (std::uint32_t host = 0; host < simulation.shape().hosts; ++host) {
+    for (const PortTraffic& port : simulation.nic(host).traffic()) {
+      columns.add({.tx_bytes = port.tx_bytes,
+                   .rx_bytes = port.rx_bytes,
+                   .tx_packets = port.tx_packets,
+                   .rx_packets = port.rx_packets});
+    }
+  }
+  return columns.take();
 }
 
 nb::dict PySimulation::hosts() {
   Simulation& simulation = running();
-  const ClosShape& shape = simulation.shape();
-  const std::size_t cells = std::size_t{shape.hosts} * shape.planes;
-  std::vector<std::uint64_t> tx_bytes(cells), rx_bytes(cells), tx_packets(cells), rx_packets(cells);
-  std::vector<std::uint64_t> goodput(shape.hosts);
-  for (std::uint32_t host = 0; host < shape.hosts; ++host) {
-    const auto traffic = simulation.nic(host).traffic();
-    for (std::uint32_t plane = 0; plane < shape.planes; ++plane) {
-      const std::size_t cell = std::size_t{host} * shape.planes + plane;
-      tx_bytes[cell] = traffic[plane].tx_bytes;
-      rx_bytes[cell] = traffic[plane].rx_bytes;
-      tx_packets[cell] = traffic[plane].tx_packets;
-      rx_packets[cell] = traffic[plane].rx_packets;
-    }
-  }
+  std::vector<HostRow> rows(simulation.shape().hosts);
   for (const ConnectionPair& pair : simulation.connections()) {
-    goodput[pair.a] += simulation.nic(pair.a).endpoint().stats(pair.index_a).received_bytes;
-    goodput[pair.b] += simulation.nic(pair.b).endpoint().stats(pair.index_b).received_bytes;
+    rows[pair.a].goodput_bytes += simulation.nic(pair.a).endpoint().stats(pair.index_a).received_bytes;
+    rows[pair.b].goodput_bytes += simulation.nic(pair.b).endpoint().stats(pair.index_b).received_bytes;
   }
-  nb::dict out;
-  out["tx_bytes"] = column(std::move(tx_bytes), shape.hosts, shape.planes);
-  out["rx_bytes"] = column(std::move(rx_bytes), shape.hosts, shape.planes);
-  out["tx_packets"] = column(std::move(tx_packets), shape.hosts, shape.planes);
-  out["rx_packets"] = column(std::move(rx_packets), shape.hosts, shape.planes);
-  out["goodput_bytes"] = column(std::move(goodput));
-  return out;
+  HostColumns columns;
+  for (const HostRow& row : rows) columns.add(row);
+  return columns.take();
+}
+
+// The sender's view of one direction, and the receiver's of what arrived.
+ConnectionRow connection_row(std::uint32_t host, std::uint32_t peer, std::uint16_t lane, const ConnectionStats& sender,
+                             const ConnectionStats& receiver) {
+  return {.host = host,
+          .peer = peer,
+          .lane = lane,
+          .sent_packets = sender.sent_packets,
+          .sent_bytes = sender.sent_bytes,
+          .retransmitted_packets = sender.retransmitted_packets,
+          .received_bytes = receiver.received_bytes,
+          .duplicate_packets = receiver.duplicate_packets,
+          .marks = sender.marks,
+          .trims = sender.trims,
+          .losses_inferred = sender.losses_inferred,
+          .timeouts = sender.timeouts,
+          .window_bytes = sender.window_bytes,
+          .rate_bps = sender.rate_bps,
+          .smoothed_rtt = sender.smoothed_rtt};
 }
 
 nb::dict PySimulation::connections() {
   Simulation& simulation = running();
-  constexpr const char* kNames[] = {"sent_packets", "sent_bytes",   "resent_packets", "received_bytes",
-                                    "duplicates",   "marks",        "trims",          "losses",
-                                    "timeouts",     "window_bytes", "rate_bps",       "smoothed_rtt_ps"};
-  constexpr std::size_t kValues = std::size(kNames);
-  const auto& pairs = simulation.connections();
-  std::vector<std::vector<std::uint64_t>> columns(2 * kValues, std::vector<std::uint64_t>(pairs.size()));
-  std::vector<std::uint32_t> a(pairs.size()), b(pairs.size()), lane(pairs.size());
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    a[i] = pairs[i].a;
-    b[i] = pairs[i].b;
-    lane[i] = pairs[i].lane;
-    const ConnectionStats ends[] = {simulation.nic(a[i]).endpoint().stats(pairs[i].index_a),
-                                    simulation.nic(b[i]).endpoint().stats(pairs[i].index_b)};
-    for (std::size_t way = 0; way < 2; ++way) {  // the sender's view, and the bytes that the other end received
-      const ConnectionStats& s = ends[way];
-      const ConnectionStats& r = ends[1 - way];
-      const std::uint64_t values[] = {s.sent_packets,   s.sent_bytes, s.resent_packets,
-                                      r.received_bytes, r.duplicates, s.marks,
-                                      s.trims,          s.losses,     s.timeouts,
-                                      s.window_bytes,   s.rate_bps,   static_cast<std::uint64_t>(s.smoothed_rtt)};
-      for (std::size_t k = 0; k < kValues; ++k) columns[way * kValues + k][i] = values[k];
-    }
+  ConnectionColumns columns;
+  for (const ConnectionPair& pair : simulation.connections()) {
+    const ConnectionStats a = simulation.nic(pair.a).endpoint().stats(pair.index_a);
+    const ConnectionStats b = simulation.nic(pair.b).endpoint().stats(pair.index_b);
+    columns.add(connection_row(pair.a, pair.b, pair.lane, a, b));
+    columns.add(connection_row(pair.b, pair.a, pair.lane, b, a));
   }
-  nb::dict out;
-  out["a"] = column(std::move(a));
-  out["b"] = column(std::move(b));
-  out["lane"] = column(std::move(lane));
-  for (std::size_t k = 0; k < 2 * kValues; ++k) {
-    out[(std::string(k < kValues ? "ab_" : "ba_") + kNames[k % kValues]).c_str()] = column(std::move(columns[k]));
-  }
-  return out;
+  return columns.take();
 }
 
 nb::dict PySimulation::path_events() {
   Simulation& simulation = running();
-  std::vector<std::int64_t> time;
-  std::vector<std::uint32_t> host, connection, ev, replacement;
-  std::vector<std::uint16_t> t0_uplink, t1_uplink;
-  std::vector<std::uint8_t> port, state, cause;
-  for (std::uint32_t h = 0; h < simulation.shape().hosts; ++h) {
+  PathEventColumns columns;
+  for (std::uint32_t host = 0; host < simulation.shape().hosts; ++host) {
     PathEvent event;
-    while (simulation.nic(h).endpoint().poll_path_event(event)) {
-      const Route route = route_of(simulation.shape(), h, h, event.ev);
-      time.push_back(event.time);
-      host.push_back(h);
-      connection.push_back(event.connection);
-      ev.push_back(event.ev);
-      port.push_back(event.port);
-      state.push_back(event.state);
-      cause.push_back(event.cause);
-      replacement.push_back(event.replacement);
-      t0_uplink.push_back(route.t0_uplink);
-      t1_uplink.push_back(route.t1_uplink);
+    while (simulation.nic(host).endpoint().poll_path_event(event)) {
+      const Route route = route_of(simulation.shape(), host, host, event.ev);
+      columns.add({.time = event.time,
+                   .host = host,
+                   .connection = event.connection,
+                   .ev = event.ev,
+                   .port = event.port,
+                   .state = event.state,
+                   .cause = event.cause,
+                   .replacement = event.replacement,
+                   .t0_uplink = route.t0_uplink,
+                   .t1_uplink = route.t1_uplink});
     }
   }
-  nb::dict out;
-  out["time_ps"] = column(std::move(time));
-  out["host"] = column(std::move(host));
-  out["connection"] = column(std::move(connection));
-  out["ev"] = column(std::move(ev));
-  out["port"] = column(std::move(port));
-  out["state"] = column(std::move(state));
-  out["cause"] = column(std::move(cause));
-  out["replacement"] = column(std::move(replacement));
-  out["t0_uplink"] = column(std::move(t0_uplink));
-  out["t1_uplink"] = column(std::move(t1_uplink));
-  return out;
+  return columns.take();
 }
 
 nb::dict PySimulation::counters() {
   Simulation& simulation = running();
-  std::uint64_t corrupted = 0;
-  for (std::uint32_t host = 0; host < simulation.shape().hosts; ++host) corrupted += simulation.nic(host).corrupted();
-  nb::dict out;
-  out["data_packets"] = simulation.data_packets();
-  out["events"] = simulation.events();
-  out["windows"] = simulation.windows();
-  out["ops_finished"] = simulation.finished();
-  out["ops_failed"] = simulation.failed();
-  out["corrupted"] = corrupted;
-  return out;
+  SimulationCounters counters{.data_packets = simulation.data_packets(),
+                              .events = simulation.events(),
+                              .windows = simulation.windows(),
+                              .ops_finished = simulation.finished(),
+                              .ops_failed = simulation.failed()};
+  for (std::uint32_t host = 0; host < simulation.shape().hosts; ++host) {
+    counters.corrupted += simulation.nic(host).corrupted();
+  }
+  return to_dict(counters);
 }
 
 }  // namespace
@@ -335,12 +299,18 @@ void bind_simulate(nb::module_& m) {
       .def_prop_ro("now_ps", &PySimulation::now)
       .def_prop_ro("finished", &PySimulation::finished)
       .def_prop_ro("verdict", &PySimulation::verdict)
-      .def("op_times", &PySimulation::op_times)
-      .def("links", &PySimulation::links, "plane"_a, "kind"_a)
-      .def("hosts", &PySimulation::hosts)
-      .def("connections", &PySimulation::connections)
-      .def("path_events", &PySimulation::path_events)
-      .def("counters", &PySimulation::counters)
+      .def("op_times", &PySimulation::op_times,
+           nb::sig("def op_times(self) -> openmrc.sim.result_schema.OpTimeColumns"))
+      .def("links", &PySimulation::links, "plane"_a, "kind"_a,
+           nb::sig("def links(self, plane: int, kind: int) -> openmrc.sim.result_schema.LinkColumns"))
+      .def("ports", &PySimulation::ports, nb::sig("def ports(self) -> openmrc.sim.result_schema.PortColumns"))
+      .def("hosts", &PySimulation::hosts, nb::sig("def hosts(self) -> openmrc.sim.result_schema.HostColumns"))
+      .def("connections", &PySimulation::connections,
+           nb::sig("def connections(self) -> openmrc.sim.result_schema.ConnectionColumns"))
+      .def("path_events", &PySimulation::path_events,
+           nb::sig("def path_events(self) -> openmrc.sim.result_schema.PathEventColumns"))
+      .def("counters", &PySimulation::counters,
+           nb::sig("def counters(self) -> openmrc.sim.result_schema.SimulationCounters"))
       .def("trace", &PySimulation::trace)
       .def("memory_bytes", &PySimulation::memory_bytes);
 }

@@ -64,7 +64,7 @@ TEST_CASE(dctcp_fills_a_clean_wire) {
   CHECK(net.done[0].done.kind == Done::Kind::kReceived);
   CHECK(net.done[0].time >= ideal && net.done[0].time - ideal <= net.transmit_time(kFullBytes));
   const ConnectionStats stats = net.endpoint(0).stats(number[0]);
-  CHECK(stats.sent_packets == kPackets && stats.resent_packets == 0 && stats.timeouts == 0);
+  CHECK(stats.sent_packets == kPackets && stats.retransmitted_packets == 0 && stats.timeouts == 0);
   CHECK(stats.acknowledgements == kPackets / 2);
 }
 
@@ -112,8 +112,8 @@ TEST_CASE(dctcp_sends_only_the_lost_packets_again) {
   net.post(0, number[0], 1, 400 * 4096);
   CHECK(net.run(kPsPerSecond));
   const ConnectionStats stats = net.endpoint(0).stats(number[0]);
-  CHECK(stats.resent_packets == 4 && stats.losses == 4 && stats.timeouts == 0);
-  CHECK(net.endpoint(1).stats(number[1]).duplicates == 0);
+  CHECK(stats.retransmitted_packets == 4 && stats.losses_inferred == 4 && stats.timeouts == 0);
+  CHECK(net.endpoint(1).stats(number[1]).duplicate_packets == 0);
 }
 
 TEST_CASE(dctcp_notices_a_lost_retransmission_without_a_timeout) {
@@ -123,7 +123,7 @@ TEST_CASE(dctcp_notices_a_lost_retransmission_without_a_timeout) {
   net.post(0, number[0], 1, 400 * 4096);
   CHECK(net.run(kPsPerSecond));
   const ConnectionStats stats = net.endpoint(0).stats(number[0]);
-  CHECK(stats.resent_packets == 2 && stats.losses == 2 && stats.timeouts == 0);
+  CHECK(stats.retransmitted_packets == 2 && stats.losses_inferred == 2 && stats.timeouts == 0);
 }
 
 TEST_CASE(dctcp_tolerates_slight_reordering) {
@@ -136,7 +136,7 @@ TEST_CASE(dctcp_tolerates_slight_reordering) {
   };
   net.post(0, number[0], 1, 400 * 4096);
   CHECK(net.run(kPsPerSecond));
-  CHECK(net.endpoint(0).stats(number[0]).resent_packets == 0);
+  CHECK(net.endpoint(0).stats(number[0]).retransmitted_packets == 0);
 }
 
 TEST_CASE(dctcp_repairs_a_lost_tail_by_probe_or_by_timeout) {
@@ -150,7 +150,7 @@ TEST_CASE(dctcp_repairs_a_lost_tail_by_probe_or_by_timeout) {
     CHECK(net.run(kPsPerSecond));
     const ConnectionStats stats = net.endpoint(0).stats(number[0]);
     CHECK(stats.timeouts == (probe ? 0U : 1U));
-    CHECK(stats.resent_packets == 3);
+    CHECK(stats.retransmitted_packets == 3);
     const TimePs done = net.done.back().time;
     CHECK(probe ? done < 100 * kPsPerUs : done > settings.rto_min && done < settings.rto_min + 2 * settings.ack_delay);
   }
@@ -300,7 +300,7 @@ TEST_CASE(dctcp_holds_its_queue_near_the_threshold_and_shares_it) {
   const std::uint64_t mean = net.queue_sum / net.queue_samples;
   CHECK(mean > options.ecn_min_bytes / 2 && mean < options.ecn_min_bytes * 11 / 10);
   CHECK(net.queue_peak < options.ecn_min_bytes * 3 / 2);
-  CHECK(net.endpoint(0).stats(first[0]).resent_packets == 0 && net.endpoint(0).stats(first[0]).marks > 0);
+  CHECK(net.endpoint(0).stats(first[0]).retransmitted_packets == 0 && net.endpoint(0).stats(first[0]).marks > 0);
 }
 
 TEST_CASE(dctcp_waits_while_its_port_is_paused) {
@@ -373,7 +373,7 @@ TEST_CASE(dctcp_probes_with_a_packet_that_has_not_arrived) {
   DctcpScoreboard board;
   for (TimePs now = 0; now < 4; ++now) board.sent(now);
   CHECK(board.last_missing() == 3 && board.lose_all() == 4);
-  for (const std::uint64_t sequence : {0U, 1U, 2U, 3U}) board.resent(10, sequence);
+  for (const std::uint64_t sequence : {0U, 1U, 2U, 3U}) board.retransmitted(10, sequence);
   // The first copy of the last packet was only late: it proves no loss, so a probe is due.
   CHECK(board.sack(3, 4, 3) == 1 && board.find_losses(0) == 0 && board.last_missing() == 2);
   CHECK(board.acknowledge(1, 0) == 1 && board.sack(2, 3, 2) == 1 && board.last_missing() == 1);

@@ -225,7 +225,7 @@ TEST_CASE(a_pause_stops_the_data_of_a_nic_until_it_is_lifted) {
     cluster.send(3, 1, 1'000'000);
     const auto simulation = cluster.start("roce");
     CHECK(simulation->run_until(kLong) && simulation->all_done() && simulation->failed() == 0);
-    CHECK(drops(*simulation, DropCause::kQueueFull) == 0 && totals(*simulation).resent == 0);
+    CHECK(drops(*simulation, DropCause::kQueueFull) == 0 && totals(*simulation).retransmitted == 0);
     PlaneModel& plane = simulation->fabric().plane(0);
     const PauseCounters near = plane.pause_counters(simulation->now(), simulation->shape().nic_up(0));
     CHECK(near.pauses > 0 && near.paused > 0);

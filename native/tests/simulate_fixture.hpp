@@ -125,7 +125,7 @@ inline netsim::Effects silence() {
 }
 
 struct Totals {
-  std::uint64_t sent = 0, received = 0, duplicates = 0, losses = 0, resent = 0;
+  std::uint64_t sent = 0, received = 0, duplicates = 0, losses = 0, retransmitted = 0;
 };
 
 inline Totals totals(netsim::Simulation& simulation) {
@@ -135,9 +135,9 @@ inline Totals totals(netsim::Simulation& simulation) {
       const netsim::ConnectionStats stats = simulation.nic(host).endpoint().stats(index);
       sum.sent += stats.sent_bytes;
       sum.received += stats.received_bytes;
-      sum.duplicates += stats.duplicates;
-      sum.losses += stats.losses;
-      sum.resent += stats.resent_packets;
+      sum.duplicates += stats.duplicate_packets;
+      sum.losses += stats.losses_inferred;
+      sum.retransmitted += stats.retransmitted_packets;
     }
   }
   return sum;

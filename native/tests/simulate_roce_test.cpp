@@ -53,7 +53,7 @@ TEST_CASE(roce_fills_a_clean_wire) {
   CHECK(net.done[0].time >= ideal && net.done[0].time - ideal <= net.transmit_time(kFirstBytes));
   CHECK(net.done[1].done.kind == Done::Kind::kCompleted);
   const ConnectionStats stats = net.endpoint(0).stats(number[0]);
-  CHECK(stats.sent_packets == kPackets && stats.resent_packets == 0 && stats.timeouts == 0);
+  CHECK(stats.sent_packets == kPackets && stats.retransmitted_packets == 0 && stats.timeouts == 0);
   CHECK(stats.acknowledgements == kPackets / 4);
 }
 
@@ -97,13 +97,13 @@ TEST_CASE(roce_goes_back_to_the_lost_packet_and_sends_all_after_it_again) {
   net.post(0, number[0], 1, 400 * 4096);
   CHECK(net.run(kPsPerSecond));
   const ConnectionStats stats = net.endpoint(0).stats(number[0]);
-  CHECK(naks == 1 && stats.negative_acknowledgements == 1 && stats.losses == 1 && stats.timeouts == 0);
+  CHECK(naks == 1 && stats.negative_acknowledgements == 1 && stats.losses_inferred == 1 && stats.timeouts == 0);
   // All packets sent until the NAK came back: two links and its own transmission twice.
   const TimePs back = 2 * net.options.delay + 2 * net.transmit_time(82 + 20);
   const auto in_flight = static_cast<std::uint64_t>(back / net.transmit_time(kMiddleBytes));
   const std::uint64_t expected = sent_before_nak - 50 + in_flight;
-  CHECK(stats.resent_packets >= expected - 1 && stats.resent_packets <= expected + 2);
-  CHECK(stats.sent_packets == 400 + stats.resent_packets);
+  CHECK(stats.retransmitted_packets >= expected - 1 && stats.retransmitted_packets <= expected + 2);
+  CHECK(stats.sent_packets == 400 + stats.retransmitted_packets);
   CHECK(gap_seen > 0 && net.reports(1, Done::Kind::kReceived).size() == 1);
 }
 
@@ -119,7 +119,7 @@ TEST_CASE(roce_repairs_a_lost_tail_by_timeout) {
   net.post(0, number[0], 1, 10 * 4096);
   CHECK(net.run(kPsPerSecond));
   const ConnectionStats stats = net.endpoint(0).stats(number[0]);
-  CHECK(stats.timeouts == 2 && stats.resent_packets >= 2);
+  CHECK(stats.timeouts == 2 && stats.retransmitted_packets >= 2);
   CHECK(net.done.back().time > 2 * settings.timeout && net.done.back().time < 2 * settings.timeout + kPsPerMs);
 }
 
@@ -261,7 +261,7 @@ TEST_CASE(roce_at_the_lowest_rate_does_not_time_out) {
   net.run(kPsPerSecond);
   const ConnectionStats stats = net.endpoint(0).stats(number[0]);
   CHECK(stats.rate_bps < 100'000'000 && stats.marks > 10);
-  CHECK(stats.timeouts == 0 && stats.resent_packets == 0);
+  CHECK(stats.timeouts == 0 && stats.retransmitted_packets == 0);
 }
 
 TEST_CASE(roce_sends_sooner_when_the_rate_rises_during_a_wait) {
@@ -351,7 +351,7 @@ TEST_CASE(dcqcn_shares_a_bottleneck_fairly_and_bounds_its_queue) {
   CHECK(test::jain_permille(a, b) > 950);
   CHECK(a + b > 30 * options.rate_bps / 8'000 * 80 / 100);  // of 30 ms
   CHECK(net.queue_peak < 1'500'000);
-  CHECK(net.endpoint(0).stats(first[0]).resent_packets == 0);
+  CHECK(net.endpoint(0).stats(first[0]).retransmitted_packets == 0);
 }
 
 TEST_CASE(roce_idle_connections_cost_little) {

@@ -121,14 +121,15 @@ def test_documented_calls_run_and_every_column_has_its_length(transport: str) ->
     assert times["started_ps"][2] == times["received_ps"][0] > 0
     assert times["received_ps"][1] == -1
     assert times["completed_ps"][1] == times["completed_ps"][0] + MS
-    hosts = simulation.hosts()
-    assert hosts["goodput_bytes"].tolist() == [700, 0, 5000, 0]
-    assert all(hosts[name].shape == (4, 2) for name in ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets"))
+    assert simulation.hosts()["goodput_bytes"].tolist() == [700, 0, 5000, 0]
+    ports = simulation.ports()
+    assert all(ports[name].shape == (8,) for name in ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets"))
+    assert (ports["tx_packets"].reshape(4, 2).sum(axis=1) > 0).tolist() == [True, False, True, False]
     assert [len(simulation.links(1, kind)["packets"]) for kind in range(6)] == [4, 4, 4, 4, 0, 0]
     connections = simulation.connections()
-    assert (connections["a"].tolist(), connections["b"].tolist(), connections["lane"].tolist()) == ([0], [2], [0])
-    assert connections["ab_received_bytes"].tolist() == [5000]
-    assert connections["ba_sent_bytes"].tolist() == [700]
+    assert [connections[name].tolist() for name in ("host", "peer", "lane")] == [[0, 2], [2, 0], [0, 0]]
+    assert connections["received_bytes"].tolist() == [5000, 700]
+    assert connections["sent_bytes"].tolist() == [5000, 700]
     assert simulation.counters()["data_packets"] == 6
     assert simulation.memory_bytes() > 0
 

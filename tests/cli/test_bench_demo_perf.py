@@ -202,7 +202,7 @@ def test_perf_measures_bandwidth_and_latency(server: str, tmp_path: Path):
         assert row["peer_counters"]["received_bytes_per_mb"] > 1e6, "payload and headers"
     assert "CPU of the whole machine, s/GB: this one" in write.stdout
     assert "calls per MB, server" in write.stdout
-    assert "Resent[%]" in write.stdout
+    assert "Retransmitted[%]" in write.stdout
     assert "planes at 4 MiB" in write.stdout
     both = openmrc("perf", "write", *common, "--size", "16KiB", "--qps", "2", "--bidirectional")
     assert both.returncode == 0, both.stderr

@@ -44,7 +44,7 @@ def test_senders_of_an_incast_soon_share_its_receiver_evenly(run: str) -> None:
         late = flows["received_ps"] > 5e9
         got = np.array([flows["bytes"][late & (flows["host"] == sender)].sum() for sender in SENDERS], dtype=float)
         assert got.sum() ** 2 / (len(got) * np.square(got).sum()) >= 0.98, (seed, got)
-        assert result.summary["resent_share"] <= 0.02
+        assert result.summary["retransmitted_share"] <= 0.02
 
 
 @pytest.mark.slow

@@ -72,7 +72,7 @@ def test_the_benchmark_writes_rows_in_the_common_form(tmp_path: Path):
     assert 1.0 <= bound["value"] < 2.0
     assert abs(slowest["value"] - bound["value"]) < 0.02  # 32 MB against one round trip: the two ideals nearly agree
     assert 0.9 < rows["Jain's index"]["value"] <= 1.0
-    assert 0.0 <= rows["packets resent"]["value"] < 100.0
+    assert 0.0 <= rows["packets retransmitted"]["value"] < 100.0
 
 
 def first_point(path: Path, out: Path) -> Sweep:

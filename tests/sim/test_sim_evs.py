@@ -63,7 +63,7 @@ def test_more_evs_than_paths_are_counted_as_paths_with_a_hint() -> None:
     """The summary once said 2,048 for 16 senders, 2 planes and 4 paths."""
     one = run(CLOS, evs_per_port=64)
     assert one["evs"] == 16 * 2 * 4
-    assert (one["evs_per_port"], one["paths_per_plane"]) == (4, 4)
+    assert (one["active_per_port"], one["paths_per_plane"]) == (4, 4)
     assert one["hints"] == ["evs_per_port: 64 configured, 4 used: a plane has 4 different paths"]
     assert run(CLOS)["hints"] == []
 

@@ -29,7 +29,15 @@ def test_the_table_says_what_single_runs_say(tmp_path):
         transports = {"mrc": {"evs_per_port": row["transports.mrc.evs_per_port"]}, "roce": {}}
         scenario = sim.make_scenario(**{**SCENARIO, "fabric": fabric, "transports": transports, "seed": 3})
         summary = run(scenario, transport=row["transport"])[row["transport"]].summary
-        for name in ("verdict", "finish_ps", "fct_p50_ps", "fct_p99_ps", "slowest_over_ideal", "resent_share", "trace"):
+        for name in (
+            "verdict",
+            "finish_ps",
+            "fct_p50_ps",
+            "fct_p99_ps",
+            "slowest_over_ideal",
+            "retransmitted_share",
+            "trace",
+        ):
             assert row[name] == summary[name], name
         assert row["drops_loss"] == summary["drops"]["loss"]
         assert row["drops"] == sum(summary["drops"].values())

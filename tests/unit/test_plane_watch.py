@@ -33,15 +33,15 @@ IDLE = PlaneStatistics(
 class FakeConnection:
     """A connection whose QP has the test's statistics."""
 
-    def __init__(self, planes: list[PlaneStatistics], sent: int = 0, resent: int = 0, marks: int = 0) -> None:
+    def __init__(self, planes: list[PlaneStatistics], sent: int = 0, retransmitted: int = 0, marks: int = 0) -> None:
         self.planes = planes
-        self.counts = (sent, resent, marks)
+        self.counts = (sent, retransmitted, marks)
         self.qp = SimpleNamespace(plane_statistics=lambda: self.planes)
 
     def statistics(self) -> Any:
         """Counters of the QP."""
-        sent, resent, marks = self.counts
-        return SimpleNamespace(sent_packets=sent, retransmitted_packets=resent, ecn_marks_received=marks)
+        sent, retransmitted, marks = self.counts
+        return SimpleNamespace(sent_packets=sent, retransmitted_packets=retransmitted, ecn_marks_received=marks)
 
 
 def watch(*connections: FakeConnection) -> PlaneWatch:
@@ -50,7 +50,7 @@ def watch(*connections: FakeConnection) -> PlaneWatch:
 
 
 def test_counters_are_those_since_the_watch_was_made():
-    one = FakeConnection([IDLE], sent=100, resent=7, marks=3)
+    one = FakeConnection([IDLE], sent=100, retransmitted=7, marks=3)
     seen = watch(one)
     one.planes = [replace(IDLE, sent_packets=60, lost_packets=6, acked_packets=54)]
     one.counts = (150, 12, 8)

@@ -14,7 +14,7 @@ from openmrc.sim.tables import Table
 US = 1_000_000
 
 
-def flows(*jobs: tuple[str, int, int]) -> Table:
+def flows(*jobs: tuple[str, int, int]) -> Table[Any]:
     """Flows of jobs (name, ranks, end in us): one of each rank from 10 us on."""
     rows = [(job, rank, 10 * US, end * US) for job, ranks, end in jobs for rank in range(ranks)]
     names, hosts, started, received = zip(*rows, strict=True)

@@ -103,7 +103,7 @@ def write_transport(folder: Path, slowness: float) -> dict[str, object]:
     lost = {"time_ps": [500_000_000, 500_000_001, 900_000_000], "cause": ["queue", "blackhole", "blackhole"]}
     pl.DataFrame(lost | {"packets": [5, 2, 3]}).write_parquet(folder / "drops.parquet")
     drops = {"queue": 5, "blackhole": 5, "loss": 0}
-    figures = {"verdict": "stalled", "goodput_bps": 3e9, "resent_share": 0.0125, "slowest_over_ideal": None}
+    figures = {"verdict": "stalled", "goodput_bps": 3e9, "retransmitted_share": 0.0125, "slowest_over_ideal": None}
     return {**figures, "drops": drops}
 
 

@@ -103,7 +103,7 @@ DctcpAck DctcpReceiver::take_ack() {
 void DctcpReceiver::add_to(ConnectionStats& stats) const {
   stats.received_packets = received_packets_;
   stats.received_bytes = received_bytes_;
-  stats.duplicates = duplicates_;
+  stats.duplicate_packets = duplicates_;
 }
 
 std::uint64_t DctcpReceiver::memory_bytes() const {

@@ -10,11 +10,11 @@ void DctcpScoreboard::sent(TimePs now) {
   ++in_flight_;
 }
 
-void DctcpScoreboard::resent(TimePs now, std::uint64_t sequence) {
+void DctcpScoreboard::retransmitted(TimePs now, std::uint64_t sequence) {
   Slot& again = slot(sequence);
   MRC_ASSERT(again.state != State::kArrived);
   if (again.state == State::kLost) ++in_flight_;
-  again = {.sent = now, .transmission = log_first_ + log_.size(), .resent = true};
+  again = {.sent = now, .transmission = log_first_ + log_.size(), .retransmitted = true};
   log_.push_back(sequence);
 }
 
@@ -23,7 +23,7 @@ bool DctcpScoreboard::arrive(Slot& slot, TimePs sent_at) {
   if (slot.state == State::kInFlight) --in_flight_;
   slot.state = State::kArrived;
   // The arrival may be of an earlier copy than the last one sent, which then proves nothing about its neighbours.
-  if (!slot.resent || sent_at >= slot.sent) newest_ = std::max(newest_, slot.transmission + 1);
+  if (!slot.retransmitted || sent_at >= slot.sent) newest_ = std::max(newest_, slot.transmission + 1);
   return true;
 }
 

@@ -12,8 +12,8 @@ namespace openmrc::netsim {
 
 class DctcpScoreboard {
  public:
-  void sent(TimePs now);                            // the next packet for the first time
-  void resent(TimePs now, std::uint64_t sequence);  // again
+  void sent(TimePs now);                                   // the next packet for the first time
+  void retransmitted(TimePs now, std::uint64_t sequence);  // again
 
   // Everything below `next`, or in [start, end), has arrived; `sent_at` is the echoed timestamp. Returns the number of
   // new arrivals.
@@ -42,7 +42,7 @@ class DctcpScoreboard {
     TimePs sent = 0;
     std::uint64_t transmission = 0;  // its number
     State state = State::kInFlight;
-    bool resent = false;
+    bool retransmitted = false;
   };
 
   static constexpr std::uint64_t kNoPacket = ~std::uint64_t{0};

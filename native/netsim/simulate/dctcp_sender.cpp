@@ -51,8 +51,8 @@ void DctcpSender::send(TimePs now, DctcpData header, HostPacket& packet) {
   const Segment segment = messages_.segment(sequence, mtu_);
   probe_ = at_once_ = false;
   if (again) {
-    board_.resent(now, sequence);
-    ++resent_packets_;
+    board_.retransmitted(now, sequence);
+    ++retransmitted_packets_;
   } else {
     board_.sent(now);
   }
@@ -167,10 +167,10 @@ bool DctcpSender::handle_timer() {
 void DctcpSender::add_to(ConnectionStats& stats) const {
   stats.sent_packets = sent_packets_;
   stats.sent_bytes = sent_bytes_;
-  stats.resent_packets = resent_packets_;
+  stats.retransmitted_packets = retransmitted_packets_;
   stats.acknowledgements = acks_;
   stats.marks = marks_;
-  stats.losses = losses_;
+  stats.losses_inferred = losses_;
   stats.timeouts = timeouts_;
   stats.window_bytes = window() * mtu_;
   stats.smoothed_rtt = smoothed_rtt_;

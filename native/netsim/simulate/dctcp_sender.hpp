@@ -58,7 +58,7 @@ class DctcpSender {
   DctcpControl control_;
   std::uint64_t repair_end_ = 0;  // the phase ends when everything below has arrived
   TimePs smoothed_rtt_, rtt_variation_;
-  std::uint64_t sent_packets_ = 0, sent_bytes_ = 0, resent_packets_ = 0, acks_ = 0, marks_ = 0, losses_ = 0;
+  std::uint64_t sent_packets_ = 0, sent_bytes_ = 0, retransmitted_packets_ = 0, acks_ = 0, marks_ = 0, losses_ = 0;
   std::uint32_t timeouts_ = 0, timeouts_in_row_ = 0;
   std::uint32_t mtu_, around_;
   Phase phase_ = Phase::kOpen;

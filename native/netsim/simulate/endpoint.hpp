@@ -70,10 +70,10 @@ struct Done {
 };
 
 struct ConnectionStats {
-  std::uint64_t sent_packets = 0, sent_bytes = 0, resent_packets = 0;      // data, payload bytes
-  std::uint64_t received_packets = 0, received_bytes = 0, duplicates = 0;  // data; bytes without duplicates
-  std::uint64_t acknowledgements = 0, negative_acknowledgements = 0;       // received
-  std::uint64_t marks = 0, trims = 0, losses = 0, timeouts = 0;            // known to the sender
+  std::uint64_t sent_packets = 0, sent_bytes = 0, retransmitted_packets = 0;      // data, payload bytes
+  std::uint64_t received_packets = 0, received_bytes = 0, duplicate_packets = 0;  // data; bytes without duplicates
+  std::uint64_t acknowledgements = 0, negative_acknowledgements = 0;              // received
+  std::uint64_t marks = 0, trims = 0, losses_inferred = 0, timeouts = 0;          // known to the sender
   std::uint64_t window_bytes = 0, rate_bps = 0;  // current values of the sender; 0: not applicable
   TimePs smoothed_rtt = 0;
 };

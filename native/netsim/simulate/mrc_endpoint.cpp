@@ -413,15 +413,15 @@ ConnectionStats MrcEndpoint::stats(std::uint32_t connection) const {
   if (!engine_.qp_stats(qp, qp_stats)) return stats;
   stats.sent_packets = qp_stats.sent_packets;
   stats.sent_bytes = qp_stats.sent_bytes;
-  stats.resent_packets = qp_stats.retransmitted_packets;
+  stats.retransmitted_packets = qp_stats.retransmitted_packets;
   stats.received_packets = qp_stats.received_packets;
   stats.received_bytes = qp_stats.placed_bytes;
-  stats.duplicates = qp_stats.duplicate_packets;
+  stats.duplicate_packets = qp_stats.duplicate_packets;
   stats.acknowledgements = qp_stats.sacks_received + qp_stats.acks_received;
   stats.negative_acknowledgements = qp_stats.nacks_received;
   stats.marks = qp_stats.ecn_marks_received;
   stats.trims = qp_stats.trims_received;
-  stats.losses = qp_stats.losses_inferred;
+  stats.losses_inferred = qp_stats.losses_inferred;
   stats.timeouts = qp_stats.timeouts;
   stats.smoothed_rtt = qp_stats.smoothed_rtt;
   if (engine_.cc_stats(qp, cc)) stats.window_bytes = cc.window_bytes;

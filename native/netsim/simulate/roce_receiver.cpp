@@ -48,7 +48,7 @@ RoceHeader RoceReceiver::take_answer() {
 void RoceReceiver::add_to(ConnectionStats& stats) const {
   stats.received_packets = received_packets_;
   stats.received_bytes = received_bytes_;
-  stats.duplicates = duplicates_;
+  stats.duplicate_packets = duplicates_;
 }
 
 }  // namespace openmrc::netsim

@@ -40,7 +40,7 @@ void RoceSender::send(TimePs now, RoceHeader header, HostPacket& packet) {
 
   ++sent_packets_;
   sent_bytes_ += segment.payload_bytes;
-  if (next_ < highest_) ++resent_packets_;
+  if (next_ < highest_) ++retransmitted_packets_;
   ++next_;
   highest_ = std::max(highest_, next_);
   if (header.ack_request != 0) {
@@ -119,11 +119,11 @@ void RoceSender::fail() {
 void RoceSender::add_to(ConnectionStats& stats) const {
   stats.sent_packets = sent_packets_;
   stats.sent_bytes = sent_bytes_;
-  stats.resent_packets = resent_packets_;
+  stats.retransmitted_packets = retransmitted_packets_;
   stats.acknowledgements = acks_;
   stats.negative_acknowledgements = naks_;
   stats.marks = cnps_;
-  stats.losses = naks_;
+  stats.losses_inferred = naks_;
   stats.timeouts = timeouts_;
   stats.window_bytes = settings_->window_bytes;
   stats.rate_bps = rate_.last_rate_bps();

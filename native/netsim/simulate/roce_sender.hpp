@@ -60,7 +60,7 @@ class RoceSender {
   std::uint64_t window_;            // packets
   TimePs next_send_ = 0;
   TimePs last_request_ = 0;
-  std::uint64_t sent_packets_ = 0, sent_bytes_ = 0, resent_packets_ = 0, acks_ = 0;
+  std::uint64_t sent_packets_ = 0, sent_bytes_ = 0, retransmitted_packets_ = 0, acks_ = 0;
   std::uint32_t naks_ = 0, cnps_ = 0, timeouts_ = 0;
   std::uint32_t timeouts_in_row_ = 0;
   std::uint32_t mtu_, around_;

@@ -129,7 +129,7 @@ _BANDWIDTH = (
     ("BW peak[Gb/s]", "peak_gbps", ">16.3f"),
     ("BW average[Gb/s]", "average_gbps", ">19.3f"),
     ("MsgRate[Mpps]", "message_rate_mpps", ">16.6f"),
-    ("Resent[%]", "retransmitted_share", ">12.3%"),
+    ("Retransmitted[%]", "retransmitted_share", ">19.3%"),
     ("Queue[us]", "queue_delay_us", ">12.1f"),
     ("CPU[s/GB]", "cpu_seconds_per_gb", ">12.2f"),
     ("Peer CPU[s/GB]", "peer_cpu_seconds_per_gb", ">17.2f"),

@@ -186,23 +186,23 @@ def _table(result: Result) -> Table:
 def _figures(transport: TransportResult) -> dict[str, str]:
     summary = transport.summary
 
-    def time_of(key: str) -> str:
-        return "–" if summary[key] is None else format_time(summary[key])
+    def shown(time_ps: int | None) -> str:
+        return "–" if time_ps is None else format_time(time_ps)
 
     ratio, goodput = summary["slowest_over_ideal"], summary["goodput_bps"]
     lost = [f"{cause.replace('_', ' ')} {count:,}" for cause, count in summary["drops"].items() if count]
     return {
         "verdict": summary["verdict"],
         "flows received": f"{summary['flows_done']:,} of {summary['flows']:,}",
-        "completion time p50": time_of("fct_p50_ps"),
-        "p99": time_of("fct_p99_ps"),
-        "p100": time_of("fct_p100_ps"),
-        "all received after": time_of("finish_ps"),
-        "ideal": time_of("ideal_finish_ps"),
+        "completion time p50": shown(summary["fct_p50_ps"]),
+        "p99": shown(summary["fct_p99_ps"]),
+        "p100": shown(summary["fct_p100_ps"]),
+        "all received after": shown(summary["finish_ps"]),
+        "ideal": shown(summary["ideal_finish_ps"]),
         "slowest / ideal": "–" if ratio is None else f"{ratio:.3f}",
         "goodput": "–" if goodput is None else format_rate(goodput),
         **_bus_bandwidth(summary["bus_bps_by_job"]),
-        "resent": f"{summary['resent_share']:.2%}",
+        "retransmitted": f"{summary['retransmitted_share']:.2%}",
         "marked, trimmed": f"{summary['marks']:,}, {summary['trims']:,}",
         "packets lost": "\n".join(lost) or "none",
         "simulated": f"{summary['packets_per_second'] / 1e6:.2f} M packets/s",

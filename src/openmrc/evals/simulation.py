@@ -238,7 +238,7 @@ def _phase(
     )
 
 
-def _rows(table: Table, job: str) -> dict[str, Any]:
+def _rows(table: Table[Any], job: str) -> dict[str, Any]:
     names = table["job"].astype(str)
     mask = (names == job) | np.char.startswith(names, f"{job}/")
     return {name: table[name][mask] for name in ("step", "started_ps", "received_ps", "ideal_ps")}

@@ -104,7 +104,7 @@ def _judge_18(results: Results, quick: bool) -> Outcome:
     victims = {name: _Victim(result) for name, result in results.items()}
     left = {name: 100 * victim.mean(float(victim.x[-1]) / 2) / victim.before - 100 for name, victim in victims.items()}
     untouched = 100 * victims["mrc"].mean(BEGINS_MS) / victims["mrc"].before - 100
-    resent = {name: 100 * float(result.summary["resent_share"]) for name, result in results.items()}
+    retransmitted = {name: 100 * float(result.summary["retransmitted_share"]) for name, result in results.items()}
     one = [left[f"dcqcn 1/{seed}"] for seed in _seeds(quick)]
     dips = [victims[f"dcqcn {lanes}/{seed}"].lowest() for lanes in (8, 10) for seed in _seeds(quick)]
     jain = _jain(results["mrc"], _mrc_ms(quick) / 2)
@@ -119,9 +119,9 @@ def _judge_18(results: Results, quick: bool) -> Outcome:
             why="NSCC sees nothing but trims at the last hop, where marking is off as deployed, and evens out slowly",
             digits=4,
         ),
-        Measure("resent", resent["mrc"], "%", digits=1),
+        Measure("retransmitted", retransmitted["mrc"], "%", digits=1),
         Measure("with marks on the last hop, an option: Jain index", _jain(results["mrc marked"], BEGINS_MS), digits=4),
-        Measure("resent then", resent["mrc marked"], "%", digits=1),
+        Measure("retransmitted then", retransmitted["mrc marked"], "%", digits=1),
         Measure("DCQCN 1 QP: victim in the second half, hardest hit seed", min(one), "%", -40, -15, why=unsettled),
         Measure("median", float(np.median(one)), "%"),
         Measure("8-10 QPs: victim dips to, median", float(np.median(dips)), "Gb/s", 30, 160),

@@ -145,12 +145,12 @@ def _judge_14(results: Results, quick: bool) -> Outcome:
         shares.append(100 * window_mean(x, y, FORCED_FROM_MS + 0.2, FORCED_UNTIL_MS) / before)
         lines.append(Line(f"flow to host {host}", x, y))
     drops = result.summary["drops"]
-    resent = 100 * float(result.summary["resent_share"])
+    retransmitted = 100 * float(result.summary["retransmitted_share"])
     measures = [
         Measure("slower flow while forced, of its rate before", min(shares), "%", 98, None, digits=1),
         Measure("packets dropped by queues", drops["queue"] + drops["control_queue"], high=0),
         Measure("marked", result.summary["marks"], low=1),
-        Measure("trimmed and sent again", resent, "%", digits=2),
+        Measure("trimmed and sent again", retransmitted, "%", digits=2),
     ]
     finding = find(
         "14",

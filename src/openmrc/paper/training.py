@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -138,7 +138,9 @@ def _judge_67(results: Results, quick: bool) -> Outcome:
         Measure("throughput while down", -drop["links down"], "%", -30, -20, digits=1),
         Measure("while flapping, down half of the time", -drop["links flap"], "%", digits=1),
         Measure("afterwards", recovered, "% of before", 98, 102, digits=1),
-        Measure("packets lost while flapping", sum(results["links flap"].summary["drops"].values())),
+        Measure(
+            "packets lost while flapping", sum(cast("dict[str, int]", results["links flap"].summary["drops"]).values())
+        ),
     ]
     finding = find(
         "6/7",

@@ -46,7 +46,7 @@ class Headline:
     worst_flow_ratio: float | None
     goodput_bps: float | None
     drops: Mapping[str, int]
-    resent_share: float | None
+    retransmitted_share: float | None
     duration_s: float
 
 
@@ -68,7 +68,7 @@ def headline(record: TransportRecord) -> Headline:
         worst_flow_ratio=_number(ratios.max()) if ratios is not None and len(ratios) else None,
         goodput_bps=_number(summary.get("goodput_bps")),
         drops={name: int(count) for name, count in (summary.get("drops") or {}).items()},
-        resent_share=_number(summary.get("resent_share")),
+        retransmitted_share=_number(summary.get("retransmitted_share")),
         duration_s=record.end_s,
     )
 

@@ -137,7 +137,7 @@ def _headline_table(figures: dict[str, Headline]) -> str:
     head = (
         "<tr><th>transport</th><th>verdict</th><th class=n>flows done</th><th class=n>p50</th><th class=n>p99</th>"
         "<th class=n>p100</th><th class=n>slowest / ideal</th>"
-        "<th class=n>worst flow / its ideal</th><th class=n>goodput</th><th class=n>resent</th>"
+        "<th class=n>worst flow / its ideal</th><th class=n>goodput</th><th class=n>retransmitted</th>"
         "<th>losses by cause</th></tr>"
     )
     lines = []
@@ -149,7 +149,7 @@ def _headline_table(figures: dict[str, Headline]) -> str:
             *(_time(value) for value in (one.p50_s, one.p99_s, one.p100_s)),
             *("–" if ratio is None else f"{ratio:.3f}" for ratio in (one.slowest_over_ideal, one.worst_flow_ratio)),
             "–" if one.goodput_bps is None else f"{one.goodput_bps / 1e9:,.2f} Gb/s",
-            "–" if one.resent_share is None else f"{one.resent_share:.3%}",
+            "–" if one.retransmitted_share is None else f"{one.retransmitted_share:.3%}",
         ]
         numbers = "".join(f"<td class=n>{cell}</td>" for cell in cells)
         lines.append(

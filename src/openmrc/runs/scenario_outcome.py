@@ -122,7 +122,7 @@ def simulate(scenario: Scenario) -> Outcome:
             name=flow_name(sources[0], host) if len(sources) == 1 else f"{len(sources)} hosts → host{host}",
             placed=_counter(hosts, hosts["host"] == host, "goodput_bps"),
             sent_packets=result.summary["sent_packets"] if len(senders) == 1 else 0,
-            retransmitted_packets=result.summary["resent_packets"] if len(senders) == 1 else 0,
+            retransmitted_packets=result.summary["retransmitted_packets"] if len(senders) == 1 else 0,
         )
         for host, sources in sorted(senders.items())
     )
@@ -187,7 +187,7 @@ def _spans(scenario: Scenario, end_s: float) -> tuple[FaultSpan, ...]:
     return tuple(span for span in spans if span.end_s - span.start_s < end_s)
 
 
-def _counter(table: Table, rows: Any, column: str) -> Series:
+def _counter(table: Table[Any], rows: Any, column: str) -> Series:
     """Rates since the previous row as a counter of bytes."""
     times = np.concatenate(([0.0], table["time_ps"][rows].astype(np.float64) / 1e12))
     counted = np.concatenate(([0.0], np.cumsum(table[column][rows] * np.diff(times) / 8)))

@@ -18,7 +18,7 @@ The ideal of a workload is the largest of several times that each is a lower bou
   links of a pod to the T2s, crosses it at the capacity that lasting faults leave, from the soonest that it can be
   there. Each place is bounded as if the rest of the fabric were free.
 
-Not in it: acknowledgements' share of the links, resent packets, congestion control, hash collisions, faults that end.
+Not in it: acknowledgements' share of the links, retransmissions, congestion control, hash collisions, faults that end.
 """
 
 from __future__ import annotations

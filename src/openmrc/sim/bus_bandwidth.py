@@ -20,7 +20,9 @@ __all__ = ["bus_bandwidths"]
 _Collective = AllReduce | AllGather | ReduceScatter | AllToAll
 
 
-def bus_bandwidths(workload: Mapping[str, Any] | Sequence[Mapping[str, Any]], flows: Table) -> dict[str, float | None]:
+def bus_bandwidths(
+    workload: Mapping[str, Any] | Sequence[Mapping[str, Any]], flows: Table[Any]
+) -> dict[str, float | None]:
     """Bus bandwidth in b/s by job, for jobs that are collectives; None if they were not received completely.
 
     Args:
@@ -38,7 +40,7 @@ def bus_bandwidths(workload: Mapping[str, Any] | Sequence[Mapping[str, Any]], fl
     return found
 
 
-def _bandwidth(settings: _Collective, flows: Table, own: Any) -> float | None:
+def _bandwidth(settings: _Collective, flows: Table[Any], own: Any) -> float | None:
     received = flows["received_ps"][own]
     if not len(received) or bool((received < 0).any()):
         return None

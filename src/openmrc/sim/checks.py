@@ -65,8 +65,8 @@ METRICS: Mapping[str, Metric] = {
     "goodput": Metric("goodput_bps", "payload received per second until the last byte", parse_rate, format_rate),
     "jain": Metric("jain", "Jain's index of the mean rates of the flows"),
     "flows_done": _share("flows_done_share", "share of the flows that were received in full"),
-    "resent": Metric("resent_packets", "resent data packets"),
-    "resent_share": _share("resent_share", "resent data packets over all sent"),
+    "retransmitted": Metric("retransmitted_packets", "data packets sent again"),
+    "retransmitted_share": _share("retransmitted_share", "their share of all data packets sent"),
     "timeouts": Metric("timeouts", "retransmission timeouts"),
     "drops": Metric("drops", "packets that the fabric lost, for whatever cause"),
     "drops_queue": Metric("drops.queue", "of these, data packets lost to full queues"),
@@ -74,6 +74,8 @@ METRICS: Mapping[str, Metric] = {
     "trims": Metric("trims", "packets trimmed by the fabric"),
     "queue_peak_bytes": Metric("queue_peak_bytes", "longest queue of a switch port"),
 }
+
+_RENAMED = {"resent": "retransmitted", "resent_share": "retransmitted_share"}
 
 _BOUND = re.compile(r"\s*(<=|>=|<|>|==)\s*(.+?)\s*\Z")
 _HOLDS: Mapping[str, Callable[[float, float], bool]] = {
@@ -131,7 +133,7 @@ def parse_expectations(section: Any, transports: tuple[str, ...]) -> tuple[list[
     for name, value in section.items():
         known = [*METRICS, "verdict"]
         if name not in known:
-            near = did_you_mean(str(name), known)
+            near = did_you_mean(_RENAMED.get(str(name), str(name)), known)
             problems.append(ConfigError(f"expect.{name}", name, ", ".join(known), hint=near))
             continue
         by_transport = value if isinstance(value, Mapping) else {None: value}

@@ -11,7 +11,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openmrc import _native
 from openmrc.fabric import Shape
+from openmrc.sim.result_schema import (
+    DropCounts,
+    DropSeries,
+    GoodputSeries,
+    HostSeries,
+    LinkColumns,
+    PauseSeries,
+    PlaneSeries,
+    PortColumns,
+    QueueSeries,
+)
 from openmrc.sim.scenario import SMALL_PORTS_MAX, Scenario
 from openmrc.sim.tables import Table
 
@@ -20,7 +32,7 @@ __all__ = ["DROP_CAUSES", "LINK_TIERS", "Recorder"]
 # Kinds of links as the native simulation counts them, and the tier of the switch whose port feeds them.
 NIC_UP, NIC_DOWN, T0_UP, T1_DOWN, T1_UP, T2_DOWN = range(6)
 LINK_TIERS: Mapping[str, tuple[int, ...]] = {"t0": (NIC_DOWN, T0_UP), "t1": (T1_DOWN, T1_UP), "t2": (T2_DOWN,)}
-DROP_CAUSES = ("queue", "control_queue", "down", "blackhole", "loss")
+DROP_CAUSES = tuple(DropCounts.__annotations__)
 PAUSES = ("pauses", "paused_ps")  # of PFC: number of pauses of links, and their total duration
 
 _BITS_PS = 8 * 10**12
@@ -39,7 +51,9 @@ class Recorder:
 
     SAMPLES, SAMPLES_MIN = 200, 25
 
-    def __init__(self, scenario: Scenario, simulation: Any, interval_ps: int | None, expected_ps: int) -> None:
+    def __init__(
+        self, scenario: Scenario, simulation: _native.simulate.Simulation, interval_ps: int | None, expected_ps: int
+    ) -> None:
         self._scenario, self._simulation = scenario, simulation
         self._adapts = interval_ps is None
         expected_ps = min(expected_ps, scenario.duration_ps)
@@ -68,10 +82,13 @@ class Recorder:
             return
         series = self._scenario.watch.series
         if series:
-            hosts = self._simulation.hosts()
-            self._record_planes(now_ps, passed_ps, hosts)
+            goodput_bytes = self._simulation.hosts()["goodput_bytes"]
+            goodput_bps = self._rate("goodput", goodput_bytes.sum(keepdims=True), passed_ps)
+            self._keep("series_goodput", GoodputSeries(time_ps=_times(now_ps, 1), goodput_bps=goodput_bps))
+        if "planes" in series:
+            self._record_planes(now_ps, passed_ps, self._simulation.ports())
         if "hosts" in series and self._scenario.watch.hosts:
-            self._record_hosts(now_ps, passed_ps, hosts["goodput_bytes"])
+            self._record_hosts(now_ps, passed_ps, goodput_bytes)
         if "queues" in series:
             totals = self._links_totals(now_ps)
             self._note_drops(now_ps, totals)
@@ -84,7 +101,7 @@ class Recorder:
             self.interval_ps *= 2
         self.next_ps = now_ps + self.interval_ps
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, Table[Any]]:
         """All series recorded so far, by name."""
         return {
             name: Table({column: np.concatenate([row[column] for row in rows]) for column in rows[0]})
@@ -107,23 +124,25 @@ class Recorder:
         self._before[name] = now
         return (now if before is None else now - before).astype(np.float64)
 
-    def _record_planes(self, now_ps: int, passed_ps: int, hosts: Mapping[str, npt.NDArray[Any]]) -> None:
-        goodput = self._since("goodput", hosts["goodput_bytes"].sum(keepdims=True))
-        self._keep("series_goodput", {"time_ps": _times(now_ps, 1), "goodput_bps": goodput * _BITS_PS / passed_ps})
-        if "planes" not in self._scenario.watch.series:
-            return
+    def _rate(self, name: str, now_bytes: npt.NDArray[Any], passed_ps: int) -> npt.NDArray[np.float64]:
+        """Mean rate since the last sample of a counter of bytes, in b/s."""
+        return self._since(name, now_bytes) * _BITS_PS / passed_ps
+
+    def _record_planes(self, now_ps: int, passed_ps: int, ports: PortColumns) -> None:
         planes = self._scenario.fabric.planes
-        rates = {
-            f"{way}_bps": self._since(way, hosts[f"{way}_bytes"].sum(axis=0)) * _BITS_PS / passed_ps
-            for way in ("tx", "rx")
-        }
-        plane = np.arange(planes, dtype=np.uint16)
-        self._keep("series_planes", {"time_ps": _times(now_ps, planes), "plane": plane, **rates})
+        columns = PlaneSeries(
+            time_ps=_times(now_ps, planes),
+            plane=np.arange(planes, dtype=np.uint16),
+            tx_bps=self._rate("tx", ports["tx_bytes"].reshape(-1, planes).sum(axis=0), passed_ps),
+            rx_bps=self._rate("rx", ports["rx_bytes"].reshape(-1, planes).sum(axis=0), passed_ps),
+        )
+        self._keep("series_planes", columns)
 
     def _record_hosts(self, now_ps: int, passed_ps: int, goodput_bytes: npt.NDArray[Any]) -> None:
         watched = np.array(self._scenario.watch.hosts, dtype=np.uint32)
-        rates = self._since("hosts", goodput_bytes[watched]) * _BITS_PS / passed_ps
-        self._keep("series_hosts", {"time_ps": _times(now_ps, len(watched)), "host": watched, "goodput_bps": rates})
+        goodput_bps = self._rate("hosts", goodput_bytes[watched], passed_ps)
+        columns = HostSeries(time_ps=_times(now_ps, len(watched)), host=watched, goodput_bps=goodput_bps)
+        self._keep("series_hosts", columns)
 
     def _links_totals(self, series_ps: int | None = None) -> dict[str, int]:
         """Sums of the counters of all links; with a time, also records the peaks of the queues."""
@@ -132,9 +151,9 @@ class Recorder:
         for plane in range(fabric.planes):
             by_kind = {kind: self._simulation.links(plane, kind) for kind in range(6 if fabric.t2s else 4)}
             for links in by_kind.values():
+                sums = {name: int(column.sum()) for name, column in Table(links).items()}
                 for name in totals:
-                    key = f"drop_{name}" if name in DROP_CAUSES else name
-                    totals[name] += int(links[key].sum())
+                    totals[name] += sums[f"drop_{name}" if name in DROP_CAUSES else name]
             for tier, kinds in self._switch_of.items():
                 self._note_peaks(
                     series_ps,
@@ -145,7 +164,7 @@ class Recorder:
         return totals
 
     def _note_peaks(
-        self, series_ps: int | None, plane: int, tier: str, ports: list[tuple[npt.NDArray[Any], Any]]
+        self, series_ps: int | None, plane: int, tier: str, ports: list[tuple[npt.NDArray[Any], LinkColumns]]
     ) -> None:
         count = self._switches[tier]
         peaks = np.zeros(count, dtype=np.uint64)
@@ -154,26 +173,34 @@ class Recorder:
         self.queue_peak_bytes = max(self.queue_peak_bytes, int(peaks.max(initial=0)))
         if series_ps is None:
             return
-        columns = {
-            "time_ps": _times(series_ps, count),
-            "plane": np.full(count, plane, dtype=np.uint16),
-            "tier": np.full(count, tier),
-            "switch": np.arange(count, dtype=np.uint32),
-            "peak_bytes": peaks,
-        }
+        columns = QueueSeries(
+            time_ps=_times(series_ps, count),
+            plane=np.full(count, plane, dtype=np.uint16),
+            tier=np.full(count, tier),
+            switch=np.arange(count, dtype=np.uint32),
+            peak_bytes=peaks,
+        )
         self._keep("series_queues", columns)
 
     def _note_pauses(self, now_ps: int, totals: Mapping[str, int]) -> None:
         if self._scenario.fabric.pfc is None:
             return
-        fresh = {name: self._since(name, np.array([totals[name]])).astype(np.uint64) for name in PAUSES}
-        self._keep("series_pauses", {"time_ps": _times(now_ps, 1), **fresh})
+        columns = PauseSeries(
+            time_ps=_times(now_ps, 1),
+            pauses=self._since("pauses", np.array([totals["pauses"]])).astype(np.uint64),
+            paused_ps=self._since("paused_ps", np.array([totals["paused_ps"]])).astype(np.int64),
+        )
+        self._keep("series_pauses", columns)
 
     def _note_drops(self, now_ps: int, totals: Mapping[str, int]) -> None:
         fresh = {cause: totals[cause] - self._drops_before[cause] for cause in DROP_CAUSES}
         lost = {cause: packets for cause, packets in fresh.items() if packets}
         if lost:
-            columns = {"time_ps": _times(now_ps, len(lost)), "cause": list(lost), "packets": list(lost.values())}
+            columns = DropSeries(
+                time_ps=_times(now_ps, len(lost)),
+                cause=np.array(list(lost)),
+                packets=np.array(list(lost.values()), dtype=np.uint64),
+            )
             self._keep("drops", columns)
         self._drops_before = {cause: totals[cause] for cause in DROP_CAUSES}
 

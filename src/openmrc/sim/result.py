@@ -11,6 +11,7 @@ import numpy as np
 
 from openmrc.errors import ConfigError, did_you_mean
 from openmrc.sim.checks import Expectation, Failure, unmet
+from openmrc.sim.result_schema import FaultSummary, FlowColumns, RunSummary, TransportSummary
 from openmrc.sim.store import StoredRun, load_run, save_run
 from openmrc.sim.tables import Table
 
@@ -23,27 +24,21 @@ class TransportResult:
 
     Args:
         name: Of the transport in the scenario.
-        summary: Figures, units in the names: `verdict`, `finish_ps`, `slowest_over_ideal`, `fct_p50_ps`, `fct_p99_ps`,
-            `fct_p100_ps`, `goodput_bps`, `jain`, `resent_share`, `drops` by cause, and more
-            (docs/guides/simulate.md lists them). None if a run has no such figure.
-        tables: `flows`, and the recorded series: `series_goodput`, `series_planes`, `series_hosts`, `series_queues`,
-            `series_pauses` (of PFC), `drops`, `path_events`.
+        summary: Figures, units in the names; None if a run has no such figure.
+        tables: `flows`, and the recorded series; docs/reference/simulation-results.md lists them with their columns.
     """
 
     name: str
-    summary: Mapping[str, Any]
-    tables: Mapping[str, Table] = field(repr=False)
+    summary: TransportSummary
+    tables: Mapping[str, Table[Any]] = field(repr=False)
 
     @property
-    def flows(self) -> Table:
-        """One row per message: `op`, `host`, `peer`, `bytes`, `job`, `step`; `started_ps`, `received_ps` (at the
-        receiver) and `completed_ps` (acknowledged, at the sender); `fct_ps` until received, `acked_ps` until
-        acknowledged, `ideal_ps`, and `ratio` of fct to ideal. -1: has not happened; the ratio is then not a number.
-        """
+    def flows(self) -> Table[FlowColumns]:
+        """One row per message."""
         return self.tables["flows"]
 
     @property
-    def series(self) -> dict[str, Table]:
+    def series(self) -> dict[str, Table[Any]]:
         """All time series, by name."""
         return {name: table for name, table in self.tables.items() if name != "flows"}
 
@@ -61,7 +56,7 @@ class Result:
     scenario_hash: str
     settings: Mapping[str, Any] = field(repr=False)
     transports: Mapping[str, TransportResult]
-    faults: tuple[Mapping[str, Any], ...] = ()
+    faults: tuple[FaultSummary, ...] = ()
     expect: tuple[Expectation, ...] = ()
     interrupted: bool = False
     command: str = ""
@@ -79,7 +74,7 @@ class Result:
         return len(self.transports)
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> RunSummary:
         """All figures: identification of the run, and under `transports` the summary of each; consists of JSON objects
         only.
         """
@@ -90,12 +85,12 @@ class Result:
             "scenario_hash": self.scenario_hash,
             "interrupted": self.interrupted,
             "command": self.command,
-            "faults": [dict(fault) for fault in self.faults],
-            "transports": {each.name: dict(each.summary) for each in self},
+            "faults": list(self.faults),
+            "transports": {each.name: each.summary for each in self},
         }
 
     @property
-    def flows(self) -> Table:
+    def flows(self) -> Table[Any]:
         """The flows of all transports, with a column `transport`."""
         columns = [{"transport": np.full(each.flows.rows, each.name), **each.flows} for each in self]
         return Table({name: np.concatenate([one[name] for one in columns]) for name in columns[0]} if columns else {})

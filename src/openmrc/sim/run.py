@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,10 +16,11 @@ from openmrc.sim.ops import OpGraph
 from openmrc.sim.progress import Progress, Watcher
 from openmrc.sim.recorder import Recorder
 from openmrc.sim.result import Result, TransportResult
+from openmrc.sim.result_schema import FaultSummary
 from openmrc.sim.scenario import Scenario
 from openmrc.sim.scenario_file import load_scenario
 from openmrc.sim.store import commit_of_code
-from openmrc.sim.summary import flow_table, summarise
+from openmrc.sim.summary import Measured, flow_table, summarise
 from openmrc.sim.transports import Transport
 from openmrc.sim.workloads import build
 
@@ -83,7 +82,7 @@ def run(
         scenario_hash=scenario.hash,
         settings=scenario.effective(),
         transports=results,
-        faults=tuple(_fault_record(fault) for fault in all_faults(scenario)[:FAULTS_TOLD_MAX]),
+        faults=tuple(_fault_summary(fault) for fault in all_faults(scenario)[:FAULTS_TOLD_MAX]),
         expect=scenario.expect,
         interrupted=any(each.summary["verdict"] == "interrupted" for each in results.values()),
         command=command,
@@ -114,15 +113,15 @@ def ideals_of(scenario: Scenario, transport: Transport, graph: OpGraph) -> Ideal
     return ideals(graph, scenario.fabric, packets, (*scenario.fabric.faults, *scenario.faults))
 
 
-def _fault_record(fault: Fault) -> Mapping[str, Any]:
+def _fault_summary(fault: Fault) -> FaultSummary:
     end_ps = None if fault.duration_ps is None else fault.start_ps + fault.duration_ps
     plane = fault.target.plane
-    return {
-        "text": str(fault),
-        "start_ps": fault.start_ps,
-        "end_ps": end_ps,
-        "plane": plane if isinstance(plane, int) else None,
-    }
+    return FaultSummary(
+        text=str(fault),
+        start_ps=fault.start_ps,
+        end_ps=end_ps,
+        plane=plane if isinstance(plane, int) else None,
+    )
 
 
 class _Run:
@@ -176,16 +175,16 @@ class _Run:
         totals = self.recorder.finish()
         times = self.simulation.op_times()
         flows = flow_table(self.graph, times, self.bounds)
-        measured = {
-            "verdict": self.verdict,
-            "end_ps": self.simulation.now_ps,
-            "wall_s": self.wall_s,
-            "setup_s": self.setup_s,
-            "queue_peak_bytes": self.recorder.queue_peak_bytes,
-            "memory_bytes": self.simulation.memory_bytes(),
-            "trace": f"{self.simulation.trace():016x}",
-            "counters": {name: int(value) for name, value in self.simulation.counters().items()},
-        }
+        measured = Measured(
+            verdict=self.verdict,
+            end_ps=self.simulation.now_ps,
+            wall_s=self.wall_s,
+            setup_s=self.setup_s,
+            queue_peak_bytes=self.recorder.queue_peak_bytes,
+            memory_bytes=self.simulation.memory_bytes(),
+            counters=self.simulation.counters(),
+            trace=f"{self.simulation.trace():016x}",
+        )
         summary = summarise(
             self.scenario,
             self.transport,

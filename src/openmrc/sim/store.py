@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from ruamel.yaml import YAML
 
 from openmrc.errors import ConfigError
+from openmrc.sim.result_schema import RunSummary
 from openmrc.sim.tables import Table
 
 __all__ = ["StoredRun", "check_free", "commit_of_code", "load_run", "save_run", "settings_text"]
@@ -30,10 +31,10 @@ SUMMARY, SETTINGS = "summary.json", "settings.yaml"
 class StoredRun(NamedTuple):
     """Contents of a run directory."""
 
-    summary: Mapping[str, Any]
-    """All figures, made of JSON's objects only; see `Result.summary`."""
+    summary: RunSummary
+    """All figures; see `Result.summary`."""
     settings: Any
-    tables: Mapping[str, Mapping[str, Table]]
+    tables: Mapping[str, Mapping[str, Table[Any]]]
     """By transport, then by name."""
 
 
@@ -84,9 +85,9 @@ def load_run(folder: Path) -> StoredRun:
     return StoredRun(summary, settings, tables)
 
 
-def _read_summary(folder: Path) -> dict[str, Any]:
+def _read_summary(folder: Path) -> RunSummary:
     try:
-        summary: dict[str, Any] = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        summary: RunSummary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
         summary["transports"].items()
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         raise ConfigError("run directory", str(folder), f"a folder with the {SUMMARY} of a run") from None

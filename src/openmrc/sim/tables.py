@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 Column = npt.NDArray[Any]
+_Columns = TypeVar("_Columns", bound=Mapping[str, Any])
 
 
-class Table(Mapping[str, Column]):
-    """Columns by name; read only.
+class Table(Mapping[str, Column], Generic[_Columns]):
+    """Columns by name; read only. Those of each table of a result are a class of `openmrc.sim.result_schema`.
 
     Args:
         columns: Arrays of one length. In integer columns of times, -1 means that the event has not happened.
     """
 
-    def __init__(self, columns: Mapping[str, Any]) -> None:
+    def __init__(self, columns: _Columns) -> None:
         self._columns = {name: np.asarray(column) for name, column in columns.items()}
         lengths = {len(column) for column in self._columns.values()}
         assert len(lengths) <= 1, f"columns differ in length: {sorted(lengths)}"
@@ -48,9 +49,9 @@ class Table(Mapping[str, Column]):
         """Number of rows."""
         return len(next(iter(self._columns.values()), ()))
 
-    def numpy(self) -> dict[str, Column]:
+    def numpy(self) -> _Columns:
         """The columns as NumPy arrays, without a copy."""
-        return dict(self._columns)
+        return cast("_Columns", dict(self._columns))
 
     def polars(self) -> pl.DataFrame:
         """The table as a Polars data frame.
@@ -85,7 +86,7 @@ class Table(Mapping[str, Column]):
         self.polars().write_parquet(path)
 
     @staticmethod
-    def read_parquet(path: Path) -> Table:
+    def read_parquet(path: Path) -> Table[Any]:
         """The table of a file.
 
         Raises:

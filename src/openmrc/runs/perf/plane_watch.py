@@ -127,8 +127,8 @@ class PlaneWatch:
             )
             for plane in range(len(last[0]))
         )
-        sent, resent, marks = (now - then for now, then in zip(self._totals(), self._counts, strict=True))
-        return WatchReport(sent, resent, marks, planes)
+        sent, retransmitted, marks = (now - then for now, then in zip(self._totals(), self._counts, strict=True))
+        return WatchReport(sent, retransmitted, marks, planes)
 
     def _run(self) -> None:
         step, turn = 1, 0
