@@ -1,9 +1,11 @@
 // Records on their own, so that Python's classes check values by the rules that the readers apply; names in registries.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bindings/bindings.hpp"
@@ -16,6 +18,9 @@
 #include "bindings/generated/simulator.hpp"
 
 namespace openmrc::bindings {
+
+using namespace nb::literals;
+
 namespace {
 
 constexpr const RecordRule* kRecords[] = {
@@ -25,14 +30,22 @@ constexpr const RecordRule* kRecords[] = {
     &kSharedQueues,      &kReconvergence, &kDeniedPath, &kMrcSettings,  &kRoceSettings,   &kDctcpSettings,
     &kSimulationSettings};
 
-// Raises as `check` where the values of a record are not as described.
-void check_record(const std::string& name, const nb::dict& values) {
+const RecordRule& rule_of(const std::string& record) {
   for (const RecordRule* rule : kRecords) {
-    if (name != rule->name) continue;
-    check(*rule, values);
-    return;
+    if (record == rule->name) return *rule;
   }
-  throw nb::key_error(name.c_str());
+  throw nb::key_error(record.c_str());
+}
+
+// Raises as `check` where the values of a record are not as described.
+void check_record(const std::string& record, const nb::dict& values) { check(rule_of(record), values); }
+
+// The smallest and the largest value of a field.
+std::pair<std::uint64_t, std::uint64_t> record_range(const std::string& record, const std::string& field) {
+  for (const FieldRule& rule : rule_of(record).fields) {
+    if (field == rule.name) return {rule.min, rule.max};
+  }
+  throw nb::key_error(field.c_str());
 }
 
 std::vector<std::string> copied(std::span<const std::string_view> names) { return {names.begin(), names.end()}; }
@@ -40,7 +53,8 @@ std::vector<std::string> copied(std::span<const std::string_view> names) { retur
 }  // namespace
 
 void bind_records(nb::module_& m) {
-  m.def("check_record", &check_record);
+  m.def("check_record", &check_record, "record"_a, "values"_a);
+  m.def("record_range", &record_range, "record"_a, "field"_a);
   m.def("ev_selector_names", [] { return copied(ev_selector_names()); });
   m.def("controller_names", [] { return copied(controller_names()); });
 }

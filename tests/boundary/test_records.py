@@ -146,6 +146,14 @@ def test_a_missing_field_is_named(record, name):
         assert caught.value.field == name
 
 
+def test_ranges_of_fields_can_be_asked_for() -> None:
+    assert _native.record_range("MrcSettings", "mpr_units") == (1, 255)
+    assert _native.record_range("RoceSettings", "gain_shift") == (1, 16)  # of a record in it
+    for record, field in (("MrcSetting", "mpr_units"), ("MrcSettings", "mpr_unit")):
+        with pytest.raises(KeyError, match=r"MrcSetting|mpr_unit"):
+            _native.record_range(record, field)
+
+
 def test_names_of_the_mrc_api_lead_to_those_here():
     with pytest.raises(InvalidArgumentError, match=r"it is timeout_exponent here\)"):
         ToRts(sq_psn=0, mrc_timeout=8)  # type: ignore[call-arg]

@@ -15,7 +15,7 @@ SCENARIO = """
 name: short
 fabric: {planes: 2, hosts: 2, hosts_per_t0: 1, t1s: 2, rate: 20Mbit, delay: 1us, framing: ipv6}
 workload: {name: flows, flows: [{source: 0, destination: 1, bytes: 1MB}]}
-transports: {mrc: {evs_per_port: 2, universe_per_port: 2}}
+transports: {mrc: {active_per_port: 2, universe_per_port: 2}}
 faults: [plane 1 blackhole at 100ms for 100ms]
 duration: 2s
 """

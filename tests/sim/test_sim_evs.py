@@ -55,24 +55,24 @@ def test_by_default_there_is_an_ev_for_each_path_that_a_qp_has_room_for(
     assert (evs_of(MrcSection(), made.fabric).active, evs_of(MrcSection(), made.fabric).known) == (active, known)
     native = native_config(made, made.transports[0], 1).mrc
     assert native is not None
-    assert (native.evs_per_port, native.universe_per_port) == (active, known)
-    assert made.effective()["transports"]["mrc"]["evs_per_port"] == active
+    assert (native.active_per_port, native.universe_per_port) == (active, known)
+    assert made.effective()["transports"]["mrc"]["active_per_port"] == active
 
 
 def test_more_evs_than_paths_are_counted_as_paths_with_a_hint() -> None:
     """The summary once said 2,048 for 16 senders, 2 planes and 4 paths."""
-    one = run(CLOS, evs_per_port=64)
+    one = run(CLOS, active_per_port=64)
     assert one["evs"] == 16 * 2 * 4
     assert (one["active_per_port"], one["paths_per_plane"]) == (4, 4)
-    assert one["hints"] == ["evs_per_port: 64 configured, 4 used: a plane has 4 different paths"]
+    assert one["hints"] == ["active_per_port: 64 configured, 4 used: a plane has 4 different paths"]
     assert run(CLOS)["hints"] == []
 
 
 def test_fewer_evs_than_paths_are_a_hint() -> None:
-    one = run(THREE_TIERS, evs_per_port=32)
+    one = run(THREE_TIERS, active_per_port=32)
     assert one["evs"] == 256 * 32
     assert one["hints"] == [
-        "evs_per_port: 32 EVs for 64 paths of a plane load some links more than others; up to 1024 are possible"
+        "active_per_port: 32 EVs for 64 paths of a plane load some links more than others; up to 1024 are possible"
     ]
 
 
@@ -86,7 +86,7 @@ def test_three_tiers_are_nearer_to_their_ideal_with_an_ev_for_each_path() -> Non
                 watch={"series": []},
             )
         )["mrc"].summary["slowest_over_ideal"]
-        for settings in ({"evs_per_port": 32}, {})
+        for settings in ({"active_per_port": 32}, {})
     )
     assert default < 1.12 < few
 
@@ -96,12 +96,14 @@ def test_denied_paths_take_no_ev_from_the_others() -> None:
     one = run(CLOS, denied=denied)
     assert one["evs"] == 16 * (2 + 3)
     # Two EVs on either plane, none of which may be denied: every sent packet arrives.
-    two = run(CLOS | {"t1s": 3}, evs_per_port=2, universe_per_port=2, denied=[[0, 1], [1, 2]])
+    two = run(CLOS | {"t1s": 3}, active_per_port=2, universe_per_port=2, denied=[[0, 1], [1, 2]])
     assert two["evs"] == 16 * 2 * 2
     assert two["verdict"] == "done"
 
 
 def test_a_universe_smaller_than_the_evs_in_use_is_refused() -> None:
-    with pytest.raises(ScenarioFileError, match="at least the 8 of evs_per_port"):
-        scenario(CLOS, evs_per_port=8, universe_per_port=4)
+    with pytest.raises(ScenarioFileError, match="did you mean 'active_per_port'"):
+        scenario(CLOS, evs_per_port=8)
+    with pytest.raises(ScenarioFileError, match="at least the 8 of active_per_port"):
+        scenario(CLOS, active_per_port=8, universe_per_port=4)
     assert evs_of(MrcSection(universe_per_port=2), scenario(CLOS).fabric).active == 2

@@ -20,13 +20,15 @@ SCENARIO = {
 
 
 def test_the_table_says_what_single_runs_say(tmp_path):
-    sweep = Sweep(SCENARIO, {"fabric.planes": [1, 2], "transports.mrc.evs_per_port": [4, 8]}, seeds=[3], out=tmp_path)
+    sweep = Sweep(
+        SCENARIO, {"fabric.planes": [1, 2], "transports.mrc.active_per_port": [4, 8]}, seeds=[3], out=tmp_path
+    )
     frame = sweep.run(workers=2)
     assert frame.height == 8
     assert set(frame["error"]) == {""}
     for row in frame.iter_rows(named=True):
         fabric = {**FABRIC, "planes": row["fabric.planes"]}
-        transports = {"mrc": {"evs_per_port": row["transports.mrc.evs_per_port"]}, "roce": {}}
+        transports = {"mrc": {"active_per_port": row["transports.mrc.active_per_port"]}, "roce": {}}
         scenario = sim.make_scenario(**{**SCENARIO, "fabric": fabric, "transports": transports, "seed": 3})
         summary = run(scenario, transport=row["transport"])[row["transport"]].summary
         for name in (
@@ -79,8 +81,9 @@ def test_a_path_may_lead_into_the_fabric_file(tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"transports.mrc.evs_per_prot": [4]}, "did you mean 'evs_per_port'"),
-        ({"transports.mcr.evs_per_port": [4]}, "did you mean 'transports.mrc.evs_per_port'"),
+        ({"transports.mrc.active_per_prot": [4]}, "did you mean 'active_per_port'"),
+        ({"transports.mrc.evs_per_port": [4]}, "did you mean 'active_per_port'"),
+        ({"transports.mcr.active_per_port": [4]}, "did you mean 'transports.mrc.active_per_port'"),
         ({"fabrik.planes": [4]}, "did you mean 'fabric.planes'"),
         ({"fabric.planes": [400]}, r"parameters\.fabric\.planes is 400; allowed: 1 to 16"),
         ({"fabric.planes": [2], "seeed": [1]}, "did you mean 'seed'"),

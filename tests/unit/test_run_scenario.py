@@ -80,7 +80,7 @@ def test_features_of_simulations_alone_are_refused_in_a_sentence(changes, words)
 def test_the_simulated_outcome_has_the_form_of_a_real_one():
     faults = ["t1 1 blackhole at 300ms for 500ms"]
     flow = {**FLOW, "bytes": "1GB"}
-    evs = {"mrc": {"evs_per_port": 2, "universe_per_port": 2}}
+    evs = {"mrc": {"active_per_port": 2, "universe_per_port": 2}}
     outcome = simulate(
         scenario(workload={"name": "flows", "flows": [flow]}, faults=faults, transports=evs, duration="2200ms")
     )

@@ -149,9 +149,9 @@ def test_the_hash_names_the_simulation_not_the_file() -> None:
     scenario = parse_scenario(GOOD)
     assert scenario.hash == parse_scenario("name: other\nseed: 7\n" + GOOD).hash
     assert scenario.hash != parse_scenario(GOOD.replace("2MB", "3MB")).hash
-    assert scenario.hash != parse_scenario(GOOD + "transports: {mrc: {evs_per_port: 2}}\n").hash
+    assert scenario.hash != parse_scenario(GOOD + "transports: {mrc: {active_per_port: 2}}\n").hash
     # More EVs than the four paths of a plane are reduced to the four paths.
-    assert scenario.hash == parse_scenario(GOOD + "transports: {mrc: {evs_per_port: 8}}\n").hash
+    assert scenario.hash == parse_scenario(GOOD + "transports: {mrc: {active_per_port: 8}}\n").hash
 
 
 def test_the_hash_covers_the_content_of_input_files(tmp_path: Path) -> None:
@@ -260,15 +260,15 @@ def test_the_scenario_of_the_guide_is_valid() -> None:
 
 NATIVE_WOULD_STOP = {
     "dctcp: {rto_max: 1ms}": "rto_max at or above rto_min",
-    "dctcp: {ack_delay: 0}": "a time above 0",
-    "roce: {timeout: 0}": "a time above 0",
-    "roce: {dcqcn: {alpha_timer: 0}}": "a time above 0",
-    "roce: {dcqcn: {increase_bytes: 0}}": "1 bytes to 2GiB",
+    "dctcp: {ack_delay: 0}": "1 ps to 3,600 s",
+    "roce: {timeout: 0}": "1 ps to 3,600 s",
+    "roce: {dcqcn: {alpha_timer: 0}}": "1 ps to 3,600 s",
+    "roce: {dcqcn: {increase_bytes: 0}}": "1 B to 2 GiB",
     "roce: {timeout: 2ms, timeout_max: 1ms}": "timeout_max at or above timeout",
     "roce: {window_bytes: 4000}": "at least a packet: 4096 bytes",
     "dctcp: {window_bytes: 1}": "at least a packet: 4096 bytes",
-    "mrc: {sack_bytes: 0}": "1 byte to 1MiB",
-    "mrc: {evs_per_port: 600}": "at most 512 EVs per port",
+    "mrc: {sack_bytes: 0}": "1 B to 1 MiB",
+    "mrc: {active_per_port: 600}": "at most 512 EVs per port",
     "mrc: {universe_per_port: 600}": "at most 512 EVs per port",
     "mrc: {denied: [[2, 0]]}": "planes 0 to 1",
     "mrc: {denied: [[0, 4]]}": "uplinks of a T0 0 to 3",
@@ -284,7 +284,7 @@ def test_settings_that_no_simulation_can_run_with_are_refused(transport: str) ->
 def test_backups_are_as_many_again_as_a_qp_has_room_for() -> None:
     for evs, known in ((32, 64), (256, 512), (400, 512), (512, 512)):
         hashed = GOOD.replace("t1s: 4", "t1s: 4, routing: hash")
-        scenario = parse_scenario(hashed + f"transports: {{mrc: {{evs_per_port: {evs}}}}}\n")
+        scenario = parse_scenario(hashed + f"transports: {{mrc: {{active_per_port: {evs}}}}}\n")
         mrc = native_config(scenario, scenario.transports[0], 1).mrc
         assert mrc is not None
         assert mrc.universe_per_port == known

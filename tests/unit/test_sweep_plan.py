@@ -13,7 +13,7 @@ from openmrc.sim.sweep.values import expand_values
 
 SCENARIO = {
     "fabric": {"planes": 4, "rate": "100G"},
-    "transports": {"mrc": {"evs_per_port": 32}, "roce": None},
+    "transports": {"mrc": {"active_per_port": 32}, "roce": None},
     "faults": ["plane 0 down at 1us"],
 }
 HERE = Path()
@@ -76,7 +76,7 @@ def test_a_path_replaces_one_value_and_leaves_the_scenario_alone():
     ("path", "near"),
     [
         ("fabrik.planes", "'fabric.planes'"),
-        ("transport.mrc.evs_per_port", "'transports.mrc.evs_per_port'"),
+        ("transport.mrc.active_per_port", "'transports.mrc.active_per_port'"),
         ("planes.fabric", None),
         ("faults.3", None),
         ("fabric.rate.bps", None),

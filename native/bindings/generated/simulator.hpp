@@ -40,7 +40,7 @@ inline constexpr FieldRule kMrcSettingsFields[] = {
     {.name = "ev_selector", .kind = FieldKind::kText, .names = &ev_selector_names},
     {.name = "controller", .kind = FieldKind::kText, .names = &controller_names},
     {.name = "signal", .kind = FieldKind::kInteger, .choices = kMrcSettingsSignal},
-    {.name = "evs_per_port", .kind = FieldKind::kInteger, .min = 1, .max = 1024},
+    {.name = "active_per_port", .kind = FieldKind::kInteger, .min = 1, .max = 1024},
     {.name = "universe_per_port", .kind = FieldKind::kInteger, .min = 1, .max = 8192},
     {.name = "min_active", .kind = FieldKind::kInteger, .min = 1, .max = 65'535},
     {.name = "probe_successes", .kind = FieldKind::kInteger, .min = 1, .max = 255},
@@ -157,7 +157,7 @@ inline void read(const nb::dict& from, netsim::MrcSettings& to) {
   take(values[0], to.ev_selector);
   take(values[1], to.controller);
   take(values[2], to.signal);
-  take(values[3], to.evs_per_port);
+  take(values[3], to.active_per_port);
   take(values[4], to.universe_per_port);
   take(values[5], to.min_active);
   take(values[6], to.probe_successes);

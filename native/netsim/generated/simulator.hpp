@@ -55,7 +55,7 @@ struct MrcSettings {
   // Signal of congestion on the planes.
   PathSignal signal = PathSignal::kMarks;
   // EVs in use at a time on each port; the rest is the backup set.
-  std::uint16_t evs_per_port = 32;
+  std::uint16_t active_per_port = 32;
   // EVs of each port, those in use and their backups.
   std::uint16_t universe_per_port = 32;
   // No EV becomes ASSUMED_BAD where that would leave fewer usable ones (GOOD or SKIP).

@@ -52,7 +52,7 @@ std::uint32_t trailer_bytes(std::uint32_t payload_bytes) { return (4 - payload_b
 QpToInit init_of(const MrcSettings& settings) {
   QpToInit init;
   init.ev_selector = settings.ev_selector;
-  init.ev_set = {.active_per_port = settings.evs_per_port,
+  init.ev_set = {.active_per_port = settings.active_per_port,
                  .min_active = settings.min_active,
                  .probe_successes = settings.probe_successes,
                  .probe_interval = settings.probe_interval,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, ClassVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from openmrc.errors import ConfigError
 
-__all__ = ["KeyPath", "Section", "count", "keys_of", "quantity", "range_of"]
+__all__ = ["KeyPath", "Section", "count", "keys_of", "present_key", "quantity", "range_of"]
 
 KeyPath = tuple[str | int, ...]
 """Keys and indices that lead to a value of a file."""
@@ -20,6 +20,9 @@ class Section(BaseModel):
     """Base of the sections of a file: unknown keys are refused, values are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Former names of keys, and their present ones."""
 
 
 def count(low: int, high: int) -> Any:
@@ -58,6 +61,12 @@ def _owner(model: type[BaseModel], place: KeyPath) -> type[BaseModel]:
 
 def keys_of(model: type[BaseModel], place: KeyPath) -> list[str]:
     return [field.alias or name for name, field in _owner(model, place).model_fields.items()]
+
+
+def present_key(model: type[BaseModel], place: KeyPath) -> str:
+    """The present name of a key, for hints; an unknown one stays as it is."""
+    owner, key = _owner(model, place[:-1]), str(place[-1])
+    return owner.renamed.get(key, key) if issubclass(owner, Section) else key
 
 
 def range_of(model: type[BaseModel], place: KeyPath) -> str:

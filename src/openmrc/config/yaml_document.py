@@ -19,7 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 
 from openmrc.config.file_problems import FileProblemsError
-from openmrc.config.section import KeyPath, keys_of, range_of
+from openmrc.config.section import KeyPath, keys_of, present_key, range_of
 from openmrc.errors import ConfigError, did_you_mean
 
 __all__ = ["Document", "read_text", "read_yaml"]
@@ -83,7 +83,7 @@ class Document:
         if kind == "extra_forbidden":
             known = sorted(keys_of(model, place[:-1]))
             unknown = self.problem(place, None, "")
-            near = did_you_mean(str(place[-1]), known)
+            near = did_you_mean(present_key(model, place), known)
             return ConfigError("key", unknown.field, ", ".join(known), source=self.source, line=unknown.line, hint=near)
         cause = context.get("error")
         if isinstance(cause, ConfigError):

@@ -30,7 +30,7 @@ class _Contender:
 
 
 # 256 EVs, as the paper's MRC has here; two hashed EVs may share a path.
-_EVS: Mapping[str, Any] = {"evs_per_port": 64}
+_EVS: Mapping[str, Any] = {"active_per_port": 64}
 CONTENDERS: Mapping[str, _Contender] = {
     MRC: _Contender("mrc", 1, _EVS),
     MRC_PROBES: _Contender("mrc", 1, {**_EVS, "probe_interval": "1ms"}),

@@ -28,7 +28,7 @@ def _scenario(faults: Sequence[str], run_ms: float) -> Mapping[str, Any]:
     return {
         "fabric": cluster_b(t1s=T1S),
         "nic": {**NIC_B, "lanes": 4},
-        "transports": {"mrc": {"evs_per_port": 16}},
+        "transports": {"mrc": {"active_per_port": 16}},
         "workload": pair(*HOSTS, run_ms, LINE_GBPS),
         "faults": list(faults),
         "duration": f"{run_ms}ms",

@@ -33,7 +33,7 @@ def _lossy_scenario(ev: int, run_ms: float) -> Mapping[str, Any]:
     return {
         "fabric": cluster_b(t1s=4),
         "nic": NIC_B,
-        "transports": {"mrc": {"evs_per_port": 2, "universe_per_port": 4}},
+        "transports": {"mrc": {"active_per_port": 2, "universe_per_port": 4}},
         "workload": {"name": "flows", "flows": [writes(SOURCE, DESTINATION, run_ms, RATE_GBPS)]},
         "faults": [f"plane 0 loss 20% ev {ev} at {LOSS_AT_MS}ms"],
         "duration": f"{run_ms}ms",
@@ -124,7 +124,7 @@ def _runs_14(quick: bool) -> Runs:
         "run": {
             "fabric": cluster_b(t1s=2),
             "nic": NIC_B,
-            "transports": {"mrc": {"evs_per_port": 2, "universe_per_port": 2, "probe_interval": "200us"}},
+            "transports": {"mrc": {"active_per_port": 2, "universe_per_port": 2, "probe_interval": "200us"}},
             "workload": {"name": "flows", "flows": [{"source": at, "destination": at + 2, **flow} for at in (0, 1)]},
             "faults": [f"t1 1 plane 0 down at {FORCED_FROM_MS}ms for {FORCED_UNTIL_MS - FORCED_FROM_MS}ms"],
             "duration": f"{run_ms}ms",

@@ -26,7 +26,7 @@ def _scenario(ends: tuple[int, int], message_bytes: int, count: int, lanes: int)
         "fabric": cluster_b(),
         "nic": {**NIC_B, "lanes": lanes},
         # perftest writes without immediate data, whose number in flight is limited.
-        "transports": {"mrc": {"evs_per_port": 16, "wimm_max": 1024}},
+        "transports": {"mrc": {"active_per_port": 16, "wimm_max": 1024}},
         "workload": {"name": "flows", "flows": [flow]},
         "watch": {"hosts": [destination], "series": ["hosts"]},
     }
@@ -88,7 +88,7 @@ def _runs_15(quick: bool) -> Runs:
         f"{size}": {
             "fabric": cluster_b(hosts=hosts, hosts_per_t0=hosts // 4, t1s=32),
             "nic": {**NIC_B, "lanes": 2},
-            "transports": {"mrc": {"evs_per_port": 16}},
+            "transports": {"mrc": {"active_per_port": 16}},
             "workload": {"name": "neighbours", "bytes": size, "direction": "next", "order": "random"},
             "watch": {"series": []},
         }

@@ -15,7 +15,7 @@ from openmrc.sim import TransportResult
 
 __all__ = ["EXPERIMENTS"]
 
-MRC: Mapping[str, Any] = {"mrc": {"evs_per_port": 4, "universe_per_port": 8}}
+MRC: Mapping[str, Any] = {"mrc": {"active_per_port": 4, "universe_per_port": 8}}
 LOOP_SETTING = (
     "{hosts} hosts, ring all-reduce of 16 MB of gradients in 4 buckets behind 0.6 ms of computation; the ranks lie on "
     "the hosts at random, so that the ring crosses T0s all the time"

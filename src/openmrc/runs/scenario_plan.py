@@ -22,7 +22,7 @@ _DEPTH = 16
 _MESSAGE_TIME_S = 0.005  # of a message at the rate of all planes
 _MESSAGE_BYTES = (16 * 1024, 256 * 1024)
 _ONLY_SIMULATED = "`openmrc sim run` can do that"
-_CARRIED_OVER = {"kind", "ev_selector", "controller", "evs_per_port", "universe_per_port", "min_active", "mpr_units"}
+_CARRIED_OVER = {"kind", "ev_selector", "controller", "active_per_port", "universe_per_port", "min_active", "mpr_units"}
 _CARRIED_OVER |= {"probe_interval", "skip_lapse", "timeout_exponent", "linear_retries", "exponential_retries"}
 
 
@@ -105,7 +105,7 @@ def _connection(section: MrcSection, *, trimming: bool) -> dict[str, object]:
     settings: dict[str, object] = {
         "ev_selector": section.ev_selector,
         "controller": section.controller,
-        "active_per_port": section.evs_per_port or EVS_LEAST,
+        "active_per_port": section.active_per_port or EVS_LEAST,
         "trimming": trimming,
     }
     said = section.model_fields_set

@@ -53,8 +53,8 @@ def evs_of(settings: MrcSection, fabric: Fabric) -> Evs:
     hashed = fabric.routing == "hash"
     different = HASHED_EVS if hashed else fabric.paths
     usual = min(room, max(ALL_EVS // (fabric.hosts * fabric.planes), 2 * EVS_LEAST))
-    wanted = settings.evs_per_port or min(max(fabric.paths, EVS_LEAST), usual, settings.universe_per_port or room)
-    backed = 2 * wanted if settings.evs_per_port else min(2 * wanted, usual)
+    wanted = settings.active_per_port or min(max(fabric.paths, EVS_LEAST), usual, settings.universe_per_port or room)
+    backed = 2 * wanted if settings.active_per_port else min(2 * wanted, usual)
     known = settings.universe_per_port or min(backed, max(room, wanted))
     denied = {tuple(path) for path in settings.denied}
     return Evs(

@@ -31,9 +31,9 @@ def _of_losses(scenario: Scenario, transport: Transport, queue_drops: int) -> tu
 
 def _of_evs(settings: MrcSection, evs: Evs) -> tuple[str, ...]:
     found = []
-    if settings.evs_per_port is not None and evs.active < evs.wanted:
+    if settings.active_per_port is not None and evs.active < evs.wanted:
         found.append(
-            f"evs_per_port: {evs.wanted} configured, {evs.active} used: a plane has {evs.active} different paths"
+            f"active_per_port: {evs.wanted} configured, {evs.active} used: a plane has {evs.active} different paths"
         )
     if settings.universe_per_port is not None and evs.known < settings.universe_per_port:
         found.append(
@@ -43,7 +43,8 @@ def _of_evs(settings: MrcSection, evs: Evs) -> tuple[str, ...]:
     if evs.active < evs.paths:
         more = f"up to {evs.room} are possible" if evs.active < evs.room else f"{evs.room} are the most of a QP's 1,024"
         found.append(
-            f"evs_per_port: {evs.active} EVs for {evs.paths} paths of a plane load some links more than others; {more}"
+            f"active_per_port: {evs.active} EVs for {evs.paths} paths of a plane load some links more than others; "
+            f"{more}"
         )
     return tuple(found)
 

@@ -61,7 +61,7 @@ def _mrc(scenario: Scenario, settings: MrcSection) -> MrcSettings:
     evs = evs_of(settings, fabric)
     exponent = settings.timeout_exponent
     return settings.native(
-        evs_per_port=evs.active,
+        active_per_port=evs.active,
         universe_per_port=evs.known,
         signal=PathSignal[signal_of(settings, fabric).upper()],
         timeout_exponent=_timeout_exponent(scenario.base_rtt_ps) if exponent is None else exponent,

@@ -88,7 +88,7 @@ class MrcSettings(NestedRecord):
     """
     signal: PathSignal = PathSignal.MARKS
     """Signal of congestion on the planes."""
-    evs_per_port: int = 32
+    active_per_port: int = 32
     """EVs in use at a time on each port; the rest is the backup set. 1 to 1,024."""
     universe_per_port: int = 32
     """EVs of each port, those in use and their backups. 1 to 8,192."""

@@ -175,7 +175,7 @@ class Scenario:
         settings = {**transport.effective(), "last_hop_marks": marks}
         if isinstance(transport.settings, MrcSection):
             evs = evs_of(transport.settings, self.fabric)
-            settings |= {"evs_per_port": evs.active, "universe_per_port": evs.known}
+            settings |= {"active_per_port": evs.active, "universe_per_port": evs.known}
             settings["signal"] = signal_of(transport.settings, self.fabric)
             if settings["signal"] == "marks":  # as before this setting existed
                 del settings["signal"]

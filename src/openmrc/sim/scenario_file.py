@@ -366,7 +366,7 @@ class _Draft:
             evs, universe = evs_of(transport.settings, fabric), transport.settings.universe_per_port
             words = f"at most {evs.room} EVs per port, backups included: {EVS_MAX} on all planes"
             if evs.wanted > evs.room:
-                self.add(("transports", transport.name, "evs_per_port"), evs.wanted, words)
+                self.add(("transports", transport.name, "active_per_port"), evs.wanted, words)
             if universe is not None and universe > evs.room:
                 self.add(("transports", transport.name, "universe_per_port"), universe, words)
             for plane, uplink, second in transport.settings.denied:

@@ -10,32 +10,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, model_validator
 
 from openmrc import _native
-from openmrc.config.section import Section, count, quantity
+from openmrc.config.section import Section, count
 from openmrc.errors import ConfigError, did_you_mean
-from openmrc.fabric.file_sections import Flag, on_off, size
+from openmrc.fabric.file_sections import on_off
+from openmrc.sim.native_record import NativeRecord
 from openmrc.sim.native_settings import DctcpSettings, DeniedPath, MrcSettings, RoceSettings
-from openmrc.units import parse_bytes, parse_rate, parse_time, parse_time_ns
 from openmrc.verbs.parameters import CcConfig
 
 __all__ = ["KINDS", "Transport", "TransportSection"]
 
-TIME_PS_MAX = 3600 * 10**12
-RATE_BPS_MAX = 100 * 10**12
-BYTES_MAX = 2**40
-SACK_BYTES_MAX = 2**20
 EVS_MAX = 1024  # of one QP, on all planes, backups included
 
-
-_time = quantity(parse_time, "time", 0, TIME_PS_MAX, "0 to 1h")
-
-
-_rate = quantity(parse_rate, "rate", 0, RATE_BPS_MAX, "0 to 100Tbit")
-
-
-_bytes = quantity(parse_bytes, "size", 0, BYTES_MAX, "0 to 1TiB")
+_MRC, _CC, _ROCE, _DCTCP = (NativeRecord(of) for of in (MrcSettings, CcConfig, RoceSettings, DctcpSettings))
 
 
 def _policy(field: str, known: Callable[[], list[str]]) -> BeforeValidator:
@@ -50,36 +39,6 @@ def _policy(field: str, known: Callable[[], list[str]]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _time_ns(value: Any) -> int:
-    return parse_time_ns(f"{_time(value)}ps")
-
-
-def _above_zero(value: Any) -> int:
-    time_ps = _time(value)
-    if time_ps == 0:
-        raise ConfigError("time", value, "a time above 0")
-    return time_ps
-
-
-Time = Annotated[int, BeforeValidator(_time)]
-Timer = Annotated[int, BeforeValidator(_above_zero)]
-TimeNs = Annotated[int, BeforeValidator(_time_ns)]
-Rate = Annotated[int, BeforeValidator(_rate)]
-Size = Annotated[int, BeforeValidator(_bytes)]
-Permille = Annotated[int, count(0, 100_000)]
-
-
-def _ps(native: str, default: int) -> Any:
-    return Field(default=f"{default}ps" if default else 0, serialization_alias=native, validate_default=True)
-
-
-def _bps(native: str, default: int = 0) -> Any:
-    return Field(default=f"{default}bit" if default else 0, serialization_alias=native, validate_default=True)
-
-
-US, MS = 10**6, 10**9
-
-
 class NsccSection(Section):
     """Parameters of NSCC; 0: the published formula (protocol A.14)."""
 
@@ -87,31 +46,24 @@ class NsccSection(Section):
         """The parameters by native name, with those of the surroundings."""
         return CcConfig(**self.model_dump(by_alias=True), **surroundings)
 
-    max_cwnd_bytes: Size = 0
-    target_qdelay: TimeNs = Field(default=0, serialization_alias="target_qdelay_ns")
-    qa_threshold: TimeNs = Field(default=0, serialization_alias="qa_threshold_ns")
-    adjust_period: TimeNs = Field(default=0, serialization_alias="adjust_period_ns")
-    adjust_bytes: Size = 0
-    fi_permille: Permille = 5000
-    eta_permille: Permille = 150
-    fi_scale_permille: Permille = 250
-    gamma_permille: Permille = 800
-    max_md_jump_permille: Annotated[int, count(0, 1000)] = 500
-    qa_gate_shift: Annotated[int, count(0, 32)] = 3
-    disable_qa: Flag = False
-    ignore_rcv_penalty: Flag = False
-    ignore_last_hop_trims: Flag = False
-    no_delay_tolerance: TimeNs = Field(default=0, serialization_alias="no_delay_tolerance_ns")
-    proportional_cap_permille: Permille = 250
-    max_cwnd_packets_min: Annotated[int, count(1, 65536)] = 8
-    incast_degree: Annotated[int, count(0, 1 << 20)] = 0
-
-
-def _sack_bytes(value: Any) -> int:
-    size = parse_bytes(value)
-    if not 0 < size <= SACK_BYTES_MAX:
-        raise ConfigError("sack_bytes", value, "1 byte to 1MiB")
-    return size
+    max_cwnd_bytes: Annotated[int, _CC.quantity("max_cwnd_bytes")] = _CC.value("max_cwnd_bytes")
+    target_qdelay: Annotated[int, _CC.quantity("target_qdelay_ns")] = _CC.value("target_qdelay_ns")
+    qa_threshold: Annotated[int, _CC.quantity("qa_threshold_ns")] = _CC.value("qa_threshold_ns")
+    adjust_period: Annotated[int, _CC.quantity("adjust_period_ns")] = _CC.value("adjust_period_ns")
+    adjust_bytes: Annotated[int, _CC.quantity("adjust_bytes")] = _CC.value("adjust_bytes")
+    fi_permille: int = _CC.value("fi_permille")
+    eta_permille: int = _CC.value("eta_permille")
+    fi_scale_permille: int = _CC.value("fi_scale_permille")
+    gamma_permille: int = _CC.value("gamma_permille")
+    max_md_jump_permille: int = _CC.value("max_md_jump_permille")
+    qa_gate_shift: int = _CC.value("qa_gate_shift")
+    disable_qa: bool = _CC.value("disable_qa")
+    ignore_rcv_penalty: bool = _CC.value("ignore_rcv_penalty")
+    ignore_last_hop_trims: bool = _CC.value("ignore_last_hop_trims")
+    no_delay_tolerance: Annotated[int, _CC.quantity("no_delay_tolerance_ns")] = _CC.value("no_delay_tolerance_ns")
+    proportional_cap_permille: int = _CC.value("proportional_cap_permille")
+    max_cwnd_packets_min: int = _CC.value("max_cwnd_packets_min")
+    incast_degree: int = _CC.value("incast_degree")
 
 
 def _denied(value: Any) -> tuple[int, ...]:
@@ -151,29 +103,32 @@ class MrcSection(TransportSection):
     header_bytes: ClassVar[int] = 40  # BTH, METH, TSETH, RETH, ICRC; the last packet of a message has an ImmDt too
     ack_bytes: ClassVar[int] = 20  # BTH, AETH, ICRC: a transport ACK completes a message, a SACK is longer
 
+    renamed: ClassVar[Mapping[str, str]] = {"evs_per_port": "active_per_port"}
+
     kind: Literal["mrc"] = "mrc"
     ev_selector: Annotated[str, _policy("ev_selector", _native.ev_selector_names)] = "mrc"
     controller: Annotated[str, _policy("controller", _native.controller_names)] = "nscc"
     signal: Literal["auto", "marks", "delay", "discover"] = "auto"
-    evs_per_port: Annotated[int, count(1, 4096)] | None = None
-    universe_per_port: Annotated[int, count(1, 8192)] | None = None
-    min_active: Annotated[int, count(1, 65535)] = 1
-    probe_successes: Annotated[int, count(1, 255)] = 3
-    probe_interval: Time = _ps("probe_interval_ps", 10 * MS)
-    skip_lapse: Time = _ps("skip_lapse_ps", 0)
-    reverse_probe_interval: Time = _ps("reverse_probe_interval_ps", 0)
-    half_marked_rule: Flag = False
-    marked_probe_revives_to_good: Flag = False
-    mpr_units: Annotated[int, count(1, 255)] = 32
-    # Every message of a simulation ends in a WIMM, which reveals its receipt; the NICs' default of 32 would be a limit.
-    wimm_max: Annotated[int, count(1, 65535)] = 1024
-    sack_bytes: Annotated[int, BeforeValidator(_sack_bytes)] = 4096
-    trim_nack: Flag = True
-    dynamic_mpr: Flag = False
-    nack_out_of_window: Flag = True
-    timeout_exponent: Annotated[int, count(0, 24)] | None = None
-    linear_retries: Annotated[int, count(0, 7)] = 7
-    exponential_retries: Annotated[int, count(0, 25)] = 25
+    active_per_port: Annotated[int, _MRC.range("active_per_port")] | None = None
+    universe_per_port: Annotated[int, _MRC.range("universe_per_port")] | None = None
+    min_active: int = _MRC.value("min_active")
+    probe_successes: int = _MRC.value("probe_successes")
+    probe_interval: Annotated[int, _MRC.quantity("probe_interval_ps")] = _MRC.value("probe_interval_ps")
+    skip_lapse: Annotated[int, _MRC.quantity("skip_lapse_ps")] = _MRC.value("skip_lapse_ps")
+    reverse_probe_interval: Annotated[int, _MRC.quantity("reverse_probe_interval_ps")] = _MRC.value(
+        "reverse_probe_interval_ps"
+    )
+    half_marked_rule: bool = _MRC.value("half_marked_rule")
+    marked_probe_revives_to_good: bool = _MRC.value("marked_probe_revives_to_good")
+    mpr_units: int = _MRC.value("mpr_units")
+    wimm_max: int = _MRC.value("wimm_max")
+    sack_bytes: Annotated[int, _MRC.quantity("sack_bytes")] = _MRC.value("sack_bytes")
+    trim_nack: bool = _MRC.value("trim_nack")
+    dynamic_mpr: bool = _MRC.value("dynamic_mpr")
+    nack_out_of_window: bool = _MRC.value("nack_out_of_window")
+    timeout_exponent: Annotated[int, _MRC.range("timeout_exponent")] | None = None
+    linear_retries: int = _MRC.value("linear_retries")
+    exponential_retries: int = _MRC.value("exponential_retries")
     denied: tuple[Annotated[tuple[int, int, int], BeforeValidator(_denied)], ...] = ()
     cc: NsccSection = NsccSection()
 
@@ -190,24 +145,24 @@ class MrcSection(TransportSection):
     def check_universe(self) -> Self:
         """Refuses a total number of EVs below the number in use."""
         known = self.universe_per_port
-        if known is not None and self.evs_per_port is not None and known < self.evs_per_port:
-            raise ConfigError("universe_per_port", known, f"at least the {self.evs_per_port} of evs_per_port")
+        if known is not None and self.active_per_port is not None and known < self.active_per_port:
+            raise ConfigError("universe_per_port", known, f"at least the {self.active_per_port} of active_per_port")
         return self
 
 
 class DcqcnSection(Section):
     """DCQCN with the defaults of its paper; 0: a share of the port's rate."""
 
-    cnp_interval: Time = _ps("cnp_interval_ps", 50 * US)
-    alpha_timer: Timer = _ps("alpha_timer_ps", 55 * US)
-    increase_timer: Timer = _ps("increase_timer_ps", 55 * US)
-    increase_bytes: Annotated[int, size(1)] = 10_000_000
-    clamp_target: Flag = False
-    gain_shift: Annotated[int, count(1, 16)] = 8
-    recovery_stages: Annotated[int, count(0, 100)] = 5
-    rate_ai: Rate = _bps("rate_ai_bps")
-    rate_hai: Rate = _bps("rate_hai_bps")
-    rate_min: Rate = _bps("rate_min_bps")
+    cnp_interval: Annotated[int, _ROCE.quantity("cnp_interval_ps")] = _ROCE.value("cnp_interval_ps")
+    alpha_timer: Annotated[int, _ROCE.quantity("alpha_timer_ps")] = _ROCE.value("alpha_timer_ps")
+    increase_timer: Annotated[int, _ROCE.quantity("increase_timer_ps")] = _ROCE.value("increase_timer_ps")
+    increase_bytes: Annotated[int, _ROCE.quantity("increase_bytes")] = _ROCE.value("increase_bytes")
+    clamp_target: bool = _ROCE.value("clamp_target")
+    gain_shift: int = _ROCE.value("gain_shift")
+    recovery_stages: int = _ROCE.value("recovery_stages")
+    rate_ai: Annotated[int, _ROCE.quantity("rate_ai_bps")] = _ROCE.value("rate_ai_bps")
+    rate_hai: Annotated[int, _ROCE.quantity("rate_hai_bps")] = _ROCE.value("rate_hai_bps")
+    rate_min: Annotated[int, _ROCE.quantity("rate_min_bps")] = _ROCE.value("rate_min_bps")
 
 
 class RoceSection(TransportSection):
@@ -218,12 +173,12 @@ class RoceSection(TransportSection):
 
     kind: Literal["roce"] = "roce"
     dcqcn: Annotated[DcqcnSection | None, BeforeValidator(on_off)] = DcqcnSection()
-    ack_packets: Annotated[int, count(1, 1024)] = 4
-    timeout: Timer = _ps("timeout_ps", 4_194_304_000)
-    timeout_max: Timer = _ps("timeout_max_ps", 67_108_864_000)
-    retries: Annotated[int, count(0, 255)] = 7
-    window_bytes: Size = 0
-    failover: Flag = True
+    ack_packets: int = _ROCE.value("ack_packets")
+    timeout: Annotated[int, _ROCE.quantity("timeout_ps")] = _ROCE.value("timeout_ps")
+    timeout_max: Annotated[int, _ROCE.quantity("timeout_max_ps")] = _ROCE.value("timeout_max_ps")
+    retries: int = _ROCE.value("retries")
+    window_bytes: Annotated[int, _ROCE.quantity("window_bytes")] = _ROCE.value("window_bytes")
+    failover: bool = _ROCE.value("failover")
 
     @model_validator(mode="after")
     def check_timers(self) -> Self:
@@ -251,18 +206,18 @@ class DctcpSection(TransportSection):
     ack_bytes: ClassVar[int] = 24
 
     kind: Literal["dctcp"] = "dctcp"
-    gain_shift: Annotated[int, count(1, 10)] = 4
-    initial_window: Annotated[int, count(1, 65536)] = 10
-    min_window: Annotated[int, count(1, 65536)] = 2
-    window_bytes: Size = 0
-    reordering_packets: Annotated[int, count(1, 65536)] = 3
-    ack_packets: Annotated[int, count(1, 64)] = 2
-    ack_delay: Timer = _ps("ack_delay_ps", MS)
-    rto_min: Timer = _ps("rto_min_ps", 10 * MS)
-    rto_max: Timer = _ps("rto_max_ps", 120 * 10**12)
-    retries: Annotated[int, count(0, 255)] = 15
-    tail_loss_probe: Flag = True
-    failover: Flag = False
+    gain_shift: int = _DCTCP.value("gain_shift")
+    initial_window: int = _DCTCP.value("initial_window")
+    min_window: int = _DCTCP.value("min_window")
+    window_bytes: Annotated[int, _DCTCP.quantity("window_bytes")] = _DCTCP.value("window_bytes")
+    reordering_packets: int = _DCTCP.value("reordering_packets")
+    ack_packets: int = _DCTCP.value("ack_packets")
+    ack_delay: Annotated[int, _DCTCP.quantity("ack_delay_ps")] = _DCTCP.value("ack_delay_ps")
+    rto_min: Annotated[int, _DCTCP.quantity("rto_min_ps")] = _DCTCP.value("rto_min_ps")
+    rto_max: Annotated[int, _DCTCP.quantity("rto_max_ps")] = _DCTCP.value("rto_max_ps")
+    retries: int = _DCTCP.value("retries")
+    tail_loss_probe: bool = _DCTCP.value("tail_loss_probe")
+    failover: bool = _DCTCP.value("failover")
 
     @property
     def slows_by_marks(self) -> bool:

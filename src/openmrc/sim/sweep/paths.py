@@ -1,4 +1,4 @@
-"""Dotted paths into a scenario as plain dictionaries and lists: `transports.mrc.evs_per_port`, `faults.0`."""
+"""Dotted paths into a scenario as plain dictionaries and lists: `transports.mrc.active_per_port`, `faults.0`."""
 
 from __future__ import annotations
 
