@@ -21,6 +21,7 @@ PYTHON = VENV / "bin" / "python"
 LOGS = ROOT / "build" / "log"
 SITE = ROOT / "build" / "docs" / "html"
 TORCH_SOURCE = ROOT / "src" / "openmrc" / "torch" / "csrc"
+VERBS_HEADER = Path("/usr/include/infiniband/verbs.h")
 PYTHON_MIN = (3, 11)
 GCC_MIN, CLANG_MIN = 12, 14
 NINJA_COUNT = re.compile(rb"\[(\d+)/(\d+)\]")
@@ -232,10 +233,11 @@ def cpp_files() -> list[Path]:
 def native_state(compiler: str) -> str:
     """Digest that changes when the extension has to be rebuilt."""
     files = [path for path in cpp_files() if "tests" not in path.parts]
-    files += [ROOT / "CMakeLists.txt", ROOT / "pyproject.toml"]
+    files += [ROOT / "CMakeLists.txt", ROOT / "pyproject.toml", VERBS_HEADER]
+    files += [path for path in (ROOT / "native" / "verbs").iterdir() if path.suffix not in (".cpp", ".hpp")]
     # New Python files count by name: an editable install knows the earlier ones.
     names = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.py"))
-    stats = sorted(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files)
+    stats = sorted(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files if path.exists())
     return digest([compiler, *stats, *names])
 
 
@@ -303,6 +305,11 @@ def build_extension(steps: Steps, env: dict[str, str]) -> None:
     # Otherwise the first process group would compile it, within the time limit of a test.
     torch_backend = [str(PYTHON), "-m", "openmrc.torch.native"]
     steps.run("build", "build", [pip, torch_backend], env)
+    if not any((VENV / "lib").glob("python*/site-packages/openmrc/lib/libibverbs.so.1")):
+        say(
+            "      without libibverbs.so.1 for `openmrc run`, as the headers of libibverbs are missing (Debian/Ubuntu: "
+            "apt install libibverbs-dev; Fedora: dnf install rdma-core-devel)"
+        )
     write_stamp("native", state)
 
 

@@ -257,7 +257,8 @@ void bind_device(nb::module_& m) {
           nb::arg("ports"), nb::arg("settings"), nb::arg("selectors"), nb::arg("paths").none())
       .def("close", &Device::close, Release())
       .def_prop_ro("closed", &Device::closed)
-      .def("progress", &Device::progress, Release())
+      .def(
+          "progress", [](Device& self) { return self.progress(); }, Release())
       .def(
           "set_port_state", [](Device& self, PortId port, bool up) { self.set_port_state(port, up); }, Release())
       .def(

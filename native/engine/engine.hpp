@@ -80,7 +80,7 @@ class Engine final {
   // one of their own from RTR on. kLimit: too many peers.
   Status add_peer(const PeerConfig& peer, PeerId& id);
   Status remove_peer(PeerId id);
-  Status create_qp(const QpInitAttributes& attributes, std::uint32_t& qp);
+  Status create_qp(const QpInitAttributes& attributes, std::uint32_t& qp);  // kBusy: the number is in use
   Status modify_qp(TimePs now, std::uint32_t qp, const QpToInit& attributes);
   Status modify_qp(TimePs now, std::uint32_t qp, const QpToRtr& attributes);
   Status modify_qp(TimePs now, std::uint32_t qp, const QpToRts& attributes);

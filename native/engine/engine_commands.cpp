@@ -68,9 +68,10 @@ Status Engine::create_qp(const QpInitAttributes& attributes, std::uint32_t& qpn)
   if (send_cq == cqs_.end() || recv_cq == cqs_.end()) return Status::kNotFound;
   if (attributes.send_wr_max == 0) return Status::kInvalidArgument;
   if (qps_.size() >= config_.qps_max) return Status::kLimit;
-  do {
-    qpn = draw_qp_number();
-  } while (qps_.contains(qpn));
+  qpn = attributes.number;
+  if (qpn != 0 && (qpn < kQpNumberMin || qpn >= kPsnSpace)) return Status::kInvalidArgument;
+  if (qps_.contains(qpn)) return Status::kBusy;
+  while (qpn == 0 || qps_.contains(qpn)) qpn = draw_qp_number();
   auto qp = std::make_unique<Qp>(services_, attributes, qpn);
   qp->context().send_cq = send_cq->second.get();
   qp->context().recv_cq = recv_cq->second.get();

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -71,6 +72,8 @@ struct TimedEvent {
 
 class Device {
  public:
+  static constexpr TimeNs kDeferMax = 500 * kNsPerUs;  // limit on the wait of acknowledgements of a polling thread
+
   explicit Device(const Settings& settings);                       // on UDP sockets; throws NicError
   Device(const Settings& settings, const PortFactory& make_port);  // throws the exceptions of `make_port`
   ~Device();
@@ -111,9 +114,10 @@ class Device {
   bool listen_cq(CqId cq);
   void unlisten_cq(CqId cq);
 
-  // Registers memory under a random, unguessable key. Only QPs of `domain` may use it.
+  // Registers memory under a random, unguessable key. Only QPs of `domain` may use it. Work requests address it from
+  // `virtual_address` on, by default by its own address.
   Status register_memory(std::uint8_t* base, std::uint64_t length_bytes, std::uint8_t access, std::uint32_t& key,
-                         DomainId domain = 0);
+                         DomainId domain = 0, std::optional<std::uint64_t> virtual_address = {});
   Status deregister_memory(std::uint32_t key);
 
   Status post_send(std::uint32_t qp, const SendWr& wr);
@@ -122,8 +126,9 @@ class Device {
   // Posts `count` receives, all with this id; `posted` is the number accepted.
   Status post_recvs(std::uint32_t qp, std::uint64_t wr_id, std::uint32_t count, std::uint32_t& posted);
 
-  // Runs sockets and timers from the calling thread; returns the number of datagrams received.
-  std::uint32_t progress();
+  // Runs sockets and timers from the calling thread; returns the number of datagrams received. Acknowledgements of few
+  // and small datagrams wait for `answer_within`, in which the caller may send a reply that then leaves first.
+  std::uint32_t progress(TimeNs answer_within = kDeferMax);
   // The same, asleep until a datagram arrives or a timer is due, at most for `longest`. If threads outnumber processors
   // this is quicker than polling: a sleeping thread takes no processor time from the one it waits for, and is scheduled
   // first when it wakes. `also`: a descriptor that ends the sleep, too, when readable; -1: none.
@@ -189,7 +194,7 @@ class Device {
   Readable sleep(const FileDescriptor& epoll, const FileDescriptor* wake, TimeNs span);
   PortMask ports_of(const IoThread& io) const;
   void measure(IoThread& io, TimeNs now);
-  std::uint32_t poll(Readable readable);
+  std::uint32_t poll(Readable readable, TimeNs answer_within = kDeferMax);
   Received receive(Readable readable, Arrivals& arrivals);
   Received receive_from(PortId id, Readable readable, Arrivals& arrivals);
   bool send_out();        // sends the planned bursts; true: stopped at a limit
@@ -223,7 +228,7 @@ class Device {
   // The same as the last step of a call, which releases the lock.
   void finish(Guard& guard, std::uint32_t bursts_max, Outgoing what);
   void after_command(Guard& guard);
-  void answer_polled(Guard& guard, const Received& received, bool timer, TimePs now);
+  void answer_polled(Guard& guard, const Received& received, bool timer, TimePs now, TimeNs answer_within);
   void update_state(PortId id);
   void assign_ports(std::uint32_t threads);
   void prepare(IoThread& io);

@@ -102,11 +102,11 @@ bool Device::arm(Waker& waker) {
 }
 
 Status Device::register_memory(std::uint8_t* base, std::uint64_t length_bytes, std::uint8_t access, std::uint32_t& key,
-                               DomainId domain) {
+                               DomainId domain, std::optional<std::uint64_t> virtual_address) {
   const std::unique_lock guard(lock_);
   RegionConfig region;
   region.base = base;
-  region.virtual_address = reinterpret_cast<std::uintptr_t>(base);
+  region.virtual_address = virtual_address.value_or(reinterpret_cast<std::uintptr_t>(base));
   region.length_bytes = length_bytes;
   region.access = access;
   region.domain = domain;

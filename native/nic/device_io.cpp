@@ -18,8 +18,7 @@ namespace {
 constexpr std::uint32_t kBurstsPerTurn = 64;      // before the receive sockets are read again
 constexpr std::uint32_t kBurstsPerCommand = 256;  // before the I/O thread takes over
 constexpr std::size_t kEndpointResultsMax = 1U << 12;
-constexpr TimeNs kBusyGrace = kNsPerMs;       // the I/O threads take over after this long without progress()
-constexpr TimeNs kDeferMax = 500 * kNsPerUs;  // limit on the wait of acknowledgements of a polling thread
+constexpr TimeNs kBusyGrace = kNsPerMs;  // the I/O threads take over after this long without progress()
 // More datagrams per read indicate a stream, or a long message whose sender waits for its end: acknowledge at once.
 constexpr std::uint32_t kBulkDatagrams = 4;
 constexpr std::uint64_t kBulkBytes = 1024;
@@ -214,9 +213,9 @@ void Device::rest_polling() {
   for (std::uint32_t i = 0; i < threads; ++i) waits_.ring(io_[i]->wake);
 }
 
-std::uint32_t Device::progress() {
+std::uint32_t Device::progress(TimeNs answer_within) {
   begin_polling();
-  return poll(everything());
+  return poll(everything(), answer_within);
 }
 
 std::uint32_t Device::await_progress(TimeNs longest, int also) {
@@ -246,7 +245,7 @@ std::uint32_t Device::await_progress(TimeNs longest, int also) {
   return datagrams;
 }
 
-std::uint32_t Device::poll(Readable readable) {
+std::uint32_t Device::poll(Readable readable, TimeNs answer_within) {
   lock_.check();
   const Turn mine(*this);
   Received received;
@@ -270,17 +269,17 @@ std::uint32_t Device::poll(Readable readable) {
   const TimePs now = enter();
   const bool timer = run_timer(now);
   if (received.refused) note_faults();
-  answer_polled(guard, received, timer, now);
+  answer_polled(guard, received, timer, now, answer_within);
   return received.datagrams;
 }
 
 // The caller may react to its memory with a reply, which then leaves before our acknowledgements. These wait for a
 // moment, in which they merge, unless many datagrams arrive at a time.
-void Device::answer_polled(Guard& guard, const Received& received, bool timer, TimePs now) {
+void Device::answer_polled(Guard& guard, const Received& received, bool timer, TimePs now, TimeNs answer_within) {
   const TimeNs moment = clock_.monotonic(now);
   if (received.datagrams > 0 && deferred_since_ == 0) deferred_since_ = moment;
   const bool bulk = received.datagrams > kBulkDatagrams || received.bytes > kBulkBytes;
-  const bool due = bulk || (deferred_since_ != 0 ? moment - deferred_since_ > kDeferMax : timer);
+  const bool due = bulk || (deferred_since_ != 0 ? moment - deferred_since_ > answer_within : timer);
   if (due) deferred_since_ = 0;
   finish(guard, kBurstsPerTurn, due ? Outgoing::kEverything : Outgoing::kDataOnly);
 }

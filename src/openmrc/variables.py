@@ -14,6 +14,7 @@ __all__ = [
     "PATHS",
     "PORTS",
     "SHARED_MEMORY",
+    "SIGNAL",
     "VARIABLES",
     "unknown_variables",
 ]
@@ -22,6 +23,7 @@ _PREFIX = "OPENMRC_"
 PORTS, PATHS, ADDRESS = "OPENMRC_PORTS", "OPENMRC_PATHS", "OPENMRC_ADDRESS"
 SHARED_MEMORY, HOST = "OPENMRC_SHARED_MEMORY", "OPENMRC_HOST"
 CACHE = "OPENMRC_CACHE"
+SIGNAL = "OPENMRC_SIGNAL"
 PARENT, KEEPER = "OPENMRC_PARENT_PID", "OPENMRC_TESTBED_KEEPER"
 
 VARIABLES: Mapping[str, str] = {
@@ -31,6 +33,7 @@ VARIABLES: Mapping[str, str] = {
     SHARED_MEMORY: "0: ranks of one host use their ports",
     HOST: "name of a part of a machine that counts as a host",
     CACHE: "folder of the compiled torch backend",
+    SIGNAL: "marks: RDMA programs use MRC as published, without extensions",
 }
 """Variables for users, with the meaning of each."""
 

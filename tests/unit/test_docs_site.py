@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "docs" / "api"
 NAVIGATION = [ROOT / "docs" / "index.md", API / "README.md", ROOT / "docs" / "decisions" / "README.md"]
 # Their names are offered by other modules, or serve the commands.
-INTERNAL = {"cli", "forks", "record", "testing", "variables"}
+INTERNAL = {"cli", "forks", "programs", "record", "testing", "variables"}
 
 
 def exports(path: Path) -> bool:

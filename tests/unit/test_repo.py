@@ -24,6 +24,7 @@ NATIVE_LAYERS = {
     "netsim": {"engine", "netsim"},
     "nic": {"engine", "nic"},
     "collectives": {"engine", "nic", "collectives"},
+    "verbs": {"engine", "nic", "verbs"},
     "bindings": {"engine", "netsim", "nic", "collectives", "bindings"},
     "tests": {"engine", "netsim", "nic", "collectives", "tests"},
 }

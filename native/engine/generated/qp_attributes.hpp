@@ -30,6 +30,8 @@ struct QpInitAttributes {
   bool urgent = false;
   // Protection domain.
   DomainId domain = 0;
+  // Number of the QP; 0: drawn.
+  std::uint32_t number = 0;
 };
 
 // RST to INIT: paths and congestion control.

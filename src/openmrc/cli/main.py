@@ -33,6 +33,7 @@ COMMANDS = {
     "sweep": "Run one scenario for many parameter values and seeds, with one table of results.",
     "eval": "Evaluation campaigns as a workload: profile, size, plan, simulate.",
     "bench": "Benchmarks with both ends and the fabric on this machine.",
+    "run": "Run an unmodified RDMA program with openmrc as its RDMA devices.",
     "doctor": "Examine the capabilities of this host and recommend changes.",
 }
 

@@ -1,0 +1,34 @@
+// The devices of this process, as its environment describes them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/address.hpp"
+
+namespace openmrc::verbs {
+
+struct PlaneDescription {
+  Address local;
+  Address advertise;
+  std::string interface;          // empty: as the routing table says
+  std::uint32_t prefix_bits = 0;  // of the network that `local` belongs to
+};
+
+struct DeviceDescription {
+  std::string name;  // mrc0, mrc1, ...
+  std::vector<PlaneDescription> planes;
+};
+
+// OPENMRC_PORTS: interfaces or addresses ("ADDRESS[%INTERFACE][@ADVERTISE]"), separated by commas, one for each plane;
+// a semicolon separates devices. Empty if the variable is not set. Mistakes are reported on stderr, and their device is
+// left out.
+std::vector<DeviceDescription> describe_devices();
+
+// Address of the peer's port on a plane. A GID is the address of the peer's first port. Planes that number hosts alike,
+// and planes in one network, have the distance between this side's own addresses; other planes their own network and
+// the host part of the GID.
+Address peer_address(const std::vector<PlaneDescription>& planes, std::size_t plane, const Address& first);
+
+}  // namespace openmrc::verbs

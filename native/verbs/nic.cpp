@@ -1,0 +1,194 @@
+#include "verbs/nic.hpp"
+
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "nic/file_descriptor.hpp"
+#include "nic/socket_address.hpp"
+
+namespace openmrc::verbs {
+namespace {
+
+constexpr std::uint32_t kTransportBytes = 44;  // BTH, METH, TSETH, RETH, ImmDt and ICRC: the longest data packet
+constexpr std::uint64_t kRateUnknownBps = 40'000'000'000;  // loopback and veth report none
+constexpr std::uint32_t kDefaultMtu = 1500;
+constexpr std::uint32_t kQpNumbers = 1U << kSlotShift;
+
+std::uint32_t room_in(std::uint32_t mtu_bytes, AddressFamily family) {
+  const std::uint32_t network = family == AddressFamily::kIpv4 ? 28 : 48;
+  const std::uint32_t taken = network + kTransportBytes;
+  return mtu_bytes > taken + kPayloadMtuMin ? std::min((mtu_bytes - taken) & ~3U, kPayloadMtuMax) : kPayloadMtuMin;
+}
+
+std::uint32_t mtu_of(const std::string& interface) {
+  const nic::FileDescriptor any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  interface.copy(request.ifr_name, IFNAMSIZ - 1);
+  return ::ioctl(any.get(), SIOCGIFMTU, &request) == 0 ? static_cast<std::uint32_t>(request.ifr_mtu) : kDefaultMtu;
+}
+
+std::uint64_t rate_of(const std::string& interface) {
+  std::int64_t mbps = 0;
+  std::ifstream speed("/sys/class/net/" + interface + "/speed");
+  return speed >> mbps && mbps > 0 ? static_cast<std::uint64_t>(mbps) * 1'000'000 : kRateUnknownBps;
+}
+
+std::uint64_t random_bits() {
+  std::uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) throw nic::NicError(errno, "cannot draw random numbers");
+  return bits;
+}
+
+nic::Settings settings_of(const DeviceDescription& description, std::uint32_t slot) {
+  nic::Settings settings;
+  for (const PlaneDescription& plane : description.planes) {
+    nic::PortSettings& port = settings.ports.emplace_back();
+    port.local = plane.local;
+    port.advertise = plane.advertise;
+    port.interface = plane.interface;
+  }
+  settings.seed = random_bits();
+  settings.udp_port = static_cast<std::uint16_t>(kFirstUdpPort + slot);
+  const auto ports = static_cast<std::uint32_t>(description.planes.size());
+  settings.evs_per_port = std::min(settings.evs_per_port, kEvCountMax / ports);
+  return settings;
+}
+
+}  // namespace
+
+ibv_gid gid_of(const Address& address) {
+  ibv_gid gid{};
+  if (address.family == AddressFamily::kIpv6) {
+    std::copy(address.bytes.begin(), address.bytes.end(), gid.raw);
+  } else {
+    gid.raw[10] = gid.raw[11] = 0xFF;
+    std::copy_n(address.bytes.begin(), 4, gid.raw + 12);
+  }
+  return gid;
+}
+
+Address address_of(const ibv_gid& gid) {
+  Address address;
+  const bool mapped = std::all_of(gid.raw, gid.raw + 10, [](std::uint8_t b) { return b == 0; }) &&
+                      gid.raw[10] == 0xFF && gid.raw[11] == 0xFF;
+  if (mapped) {
+    address.family = AddressFamily::kIpv4;
+    std::copy_n(gid.raw + 12, 4, address.bytes.begin());
+    const bool unicast = address.bytes[0] != 0 && address.bytes[0] < 224;
+    return unicast ? address : Address{};
+  }
+  const bool zero = std::all_of(gid.raw, gid.raw + 16, [](std::uint8_t b) { return b == 0; });
+  if (zero || gid.raw[0] == 0xFF) return {};
+  address.family = AddressFamily::kIpv6;
+  std::copy_n(gid.raw, 16, address.bytes.begin());
+  return address;
+}
+
+Nic::Nic(DeviceDescription description) : description_(std::move(description)) {
+  open();
+  for (const nic::SocketStats& socket : device_->socket_stats()) receive_buffer_bytes_ += socket.receive_buffer_bytes;
+  measure_interfaces();
+}
+
+void Nic::open() {
+  for (slot_ = 0; slot_ < kSlots; ++slot_) {
+    try {
+      device_ = std::make_unique<nic::Device>(settings_of(description_, slot_));
+      polling_ = std::make_unique<Polling>(*device_);
+      return;
+    } catch (const nic::NicError& error) {
+      if (error.code() != EADDRINUSE || slot_ + 1 == kSlots) throw;
+    }
+  }
+}
+
+void Nic::measure_interfaces() {
+  payload_room_ = kPayloadMtuMax;
+  for (const PlaneDescription& plane : description_.planes) {
+    std::uint32_t mtu = plane.interface.empty() ? 0 : mtu_of(plane.interface);
+    // An address alone has no interface: the route to itself leads over loopback.
+    if (mtu == 0) mtu = device_->path_mtu(0, plane.local, udp_port_of(0));
+    payload_room_ = std::min(payload_room_, room_in(mtu, plane.local.family));
+    rate_bps_ += plane.interface.empty() ? kRateUnknownBps : rate_of(plane.interface);
+  }
+}
+
+PeerConfig Nic::peer(const Address& first, std::uint32_t qp_number) const {
+  PeerConfig peer;
+  for (std::size_t plane = 0; plane < description_.planes.size(); ++plane) {
+    peer.ports.push_back(peer_address(description_.planes, plane, first));
+  }
+  peer.udp_port = udp_port_of(qp_number);
+  return peer;
+}
+
+std::uint32_t Nic::payload_room(const PeerConfig& peer) {
+  std::uint32_t room = kPayloadMtuMax;
+  for (std::size_t plane = 0; plane < peer.ports.size(); ++plane) {
+    const std::uint32_t mtu = device_->path_mtu(static_cast<PortId>(plane), peer.ports[plane], peer.udp_port);
+    room = std::min(room, room_in(mtu, peer.ports[plane].family));
+  }
+  return room;
+}
+
+bool Nic::draw_qp_number(std::uint32_t& number) {
+  const std::lock_guard guard(mutex_);
+  if (numbers_.size() >= kQpNumbers / 2 - kQpNumberMin) return false;
+  do {
+    number = slot_ << kSlotShift | (static_cast<std::uint32_t>(random_bits()) & (kQpNumbers - 2));
+  } while (number < kQpNumberMin || numbers_.contains(number));
+  numbers_.insert(number);
+  return true;
+}
+
+void Nic::free_qp_number(std::uint32_t number) {
+  const std::lock_guard guard(mutex_);
+  numbers_.erase(number);
+}
+
+DomainId Nic::next_domain() {
+  const std::lock_guard guard(mutex_);
+  return ++domains_;
+}
+
+void Nic::add_region(std::uint32_t key, const RegisteredBytes& region) {
+  const std::lock_guard guard(mutex_);
+  regions_[key] = region;
+}
+
+void Nic::remove_region(std::uint32_t key) {
+  const std::lock_guard guard(mutex_);
+  regions_.erase(key);
+}
+
+const std::uint8_t* Nic::find_bytes(std::uint32_t key, DomainId domain, std::uint64_t address, std::uint64_t length) {
+  const std::lock_guard guard(mutex_);
+  const auto found = regions_.find(key);
+  if (found == regions_.end() || found->second.domain != domain) return nullptr;
+  const RegisteredBytes& region = found->second;
+  const bool inside = address >= region.virtual_address && length <= region.length &&
+                      address - region.virtual_address <= region.length - length;
+  return inside ? region.begin + (address - region.virtual_address) : nullptr;
+}
+
+std::shared_ptr<Nic> shared_nic(const DeviceDescription& description) {
+  struct Open {
+    std::mutex mutex;
+    std::map<std::string, std::shared_ptr<Nic>> nics;
+  };
+  static Open& open = *new Open;  // never destroyed: programs call during their exit
+  const std::lock_guard guard(open.mutex);
+  std::shared_ptr<Nic>& nic = open.nics[description.name];
+  if (nic == nullptr || nic->device().closed()) nic = std::make_shared<Nic>(description);
+  return nic;
+}
+
+}  // namespace openmrc::verbs

@@ -1,0 +1,88 @@
+// The software NIC behind one verbs device: one in a process, shared by all contexts of the device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "nic/device.hpp"
+#include "verbs/api.hpp"
+#include "verbs/device_description.hpp"
+#include "verbs/polling.hpp"
+
+namespace openmrc::verbs {
+
+// Programs exchange GID and QP number, no UDP port, and several of them share a host: each process binds the first free
+// UDP port, and the upper bits of its QP numbers say which one.
+inline constexpr std::uint16_t kFirstUdpPort = 4791;
+inline constexpr std::uint32_t kSlotShift = 14;
+inline constexpr std::uint32_t kSlots = 1U << (24 - kSlotShift);
+
+inline std::uint16_t udp_port_of(std::uint32_t qp_number) {
+  return static_cast<std::uint16_t>(kFirstUdpPort + (qp_number >> kSlotShift));
+}
+
+ibv_gid gid_of(const Address& address);
+// kNone family: neither IPv4-mapped nor a unicast IPv6 address.
+Address address_of(const ibv_gid& gid);
+
+// Registered memory, for data that is copied out of it when it is posted.
+struct RegisteredBytes {
+  const std::uint8_t* begin = nullptr;
+  std::uint64_t length = 0;
+  std::uint64_t virtual_address = 0;
+  DomainId domain = 0;
+};
+
+class Nic {
+ public:
+  // Throws nic::NicError.
+  explicit Nic(DeviceDescription description);
+
+  nic::Device& device() { return *device_; }
+  Polling& polling() { return *polling_; }
+  const DeviceDescription& description() const { return description_; }
+  ibv_gid gid() const { return gid_of(description_.planes.front().advertise); }
+  // Payload of a full packet that the interfaces have room for, before a peer is known.
+  std::uint32_t payload_room() const { return payload_room_; }
+  std::uint64_t rate_bps() const { return rate_bps_; }
+  std::uint64_t receive_buffer_bytes() const { return receive_buffer_bytes_; }
+
+  PeerConfig peer(const Address& first, std::uint32_t qp_number) const;
+  // Room on the way to a peer. Throws nic::NicError if there is no route.
+  std::uint32_t payload_room(const PeerConfig& peer);
+
+  // An even number that no QP of the process has. False: none is left.
+  bool draw_qp_number(std::uint32_t& number);
+  void free_qp_number(std::uint32_t number);
+  DomainId next_domain();
+
+  void add_region(std::uint32_t key, const RegisteredBytes& region);
+  void remove_region(std::uint32_t key);
+  // nullptr: the range is not inside a region of `key` and `domain`.
+  const std::uint8_t* find_bytes(std::uint32_t key, DomainId domain, std::uint64_t address, std::uint64_t length);
+
+ private:
+  void open();
+  void measure_interfaces();
+
+  DeviceDescription description_;
+  std::unique_ptr<nic::Device> device_;
+  std::unique_ptr<Polling> polling_;
+  std::uint32_t slot_ = 0;
+  std::uint32_t payload_room_ = 0;
+  std::uint64_t rate_bps_ = 0;
+  std::uint64_t receive_buffer_bytes_ = 0;
+  std::mutex mutex_;
+  std::unordered_set<std::uint32_t> numbers_;
+  std::unordered_map<std::uint32_t, RegisteredBytes> regions_;  // by key
+  DomainId domains_ = 0;
+};
+
+// The NIC of a device, opened at its first use and kept until the process ends. Throws nic::NicError.
+std::shared_ptr<Nic> shared_nic(const DeviceDescription& description);
+
+}  // namespace openmrc::verbs

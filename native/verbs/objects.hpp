@@ -1,0 +1,130 @@
+// The objects that programs hold. Each begins with the structure of the API, so that its address is both.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "verbs/api.hpp"
+#include "verbs/nic.hpp"
+
+namespace openmrc::verbs {
+
+inline constexpr std::uint32_t kSgeMax = 16;
+inline constexpr std::uint32_t kInlineBytesMax = 1024;
+inline constexpr std::uint32_t kWrMax = 16384;
+inline constexpr int kCqeMax = 1 << 20;
+inline constexpr std::uint16_t kWriteImmMax = 1024;  // in flight on one QP; both ends must agree, and exchange nothing
+
+// Providers are recognised by the pointer behind `device` (mlx5dv_is_supported), so there has to be one.
+struct ListedDevice {
+  ibv_device device;
+  const void* ops;
+  std::atomic<int> references;
+  std::array<void*, 8> rest;  // of the private structure of rdma-core
+  DeviceDescription description;
+};
+
+struct Context {
+  verbs_context api;  // programs hold the address of its last member
+  std::shared_ptr<Nic> nic;
+  ListedDevice* device;
+  std::atomic<int> children;  // protection domains, completion queues and channels
+
+  static Context& of(ibv_context* context) {
+    return *reinterpret_cast<Context*>(reinterpret_cast<std::uint8_t*>(context) - offsetof(verbs_context, context));
+  }
+};
+
+struct Pd {
+  ibv_pd api;
+  DomainId domain;
+  std::atomic<int> children;  // memory regions and QPs
+
+  static Pd& of(ibv_pd* pd) { return *reinterpret_cast<Pd*>(pd); }
+};
+
+struct Mr {
+  ibv_mr api;
+  std::uint64_t iova;
+
+  static Mr& of(ibv_mr* mr) { return *reinterpret_cast<Mr*>(mr); }
+};
+
+struct Cq;
+
+// Its descriptor is an epoll set with the eventfd of each CQ.
+struct Channel {
+  ibv_comp_channel api;
+  std::mutex mutex;
+
+  static Channel& of(ibv_comp_channel* channel) { return *reinterpret_cast<Channel*>(channel); }
+};
+
+struct Qp;
+
+struct Cq {
+  ibv_cq_ex api;
+  CqId id;
+  std::atomic<int> users;  // QPs
+  std::mutex mutex;
+  std::unordered_map<std::uint32_t, Qp*> qps;  // by number
+  std::deque<ibv_wc> ready;                    // made here, not by the engine: flushed work of failed QPs
+  std::uint32_t events;                        // taken by ibv_get_cq_event
+  bool armed;
+
+  static Cq& of(ibv_cq* cq) { return *reinterpret_cast<Cq*>(cq); }
+  Nic& nic() const { return *Context::of(api.context).nic; }
+};
+
+// A buffer for data that leaves from somewhere else than one registered range: inline data, several ranges.
+struct Bounce {
+  std::unique_ptr<std::uint8_t[]> bytes;
+  std::uint64_t capacity = 0;
+  std::uint32_t key = 0;
+};
+
+struct PostedSend {
+  std::uint64_t wr_id = 0;
+  ibv_wc_opcode opcode = IBV_WC_RDMA_WRITE;
+  Bounce bounce;
+};
+
+struct Qp {
+  ibv_qp_ex api;
+  ibv_qp_init_attr init;
+  ibv_qp_attr attributes;
+  std::mutex mutex;
+  // Work posted and not completed, as a ring: the engine completes in order, and unsignaled work with what follows.
+  std::vector<PostedSend> sends;
+  std::uint64_t sends_begin;
+  std::uint64_t sends_end;
+
+  static Qp& of(ibv_qp* qp) { return *reinterpret_cast<Qp*>(qp); }
+  Nic& nic() const { return *Context::of(api.qp_base.context).nic; }
+  std::uint32_t number() const { return api.qp_base.qp_num; }
+  PostedSend& send(std::uint64_t sequence) { return sends[sequence % sends.size()]; }
+};
+
+// nullptr: not one of the list.
+ListedDevice* find_device(const ibv_device* device);
+
+// --- operations behind the function tables of a context
+
+int query_port(ibv_context* context, std::uint8_t port_number, ibv_port_attr* attributes, std::size_t size);
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attributes,
+                    std::size_t size);
+int poll_cq(ibv_cq* cq, int count_max, ibv_wc* completions);
+int req_notify_cq(ibv_cq* cq, int solicited_only);
+int post_send(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad);
+int post_recv(ibv_qp* qp, ibv_recv_wr* first, ibv_recv_wr** bad);
+
+// Makes a completion of `qp` that the engine knows nothing about, and an event if the CQ is armed.
+void complete_here(Cq& cq, const ibv_wc& completion);
+
+}  // namespace openmrc::verbs

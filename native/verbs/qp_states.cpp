@@ -1,0 +1,209 @@
+// States and attributes of queue pairs.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "verbs/errors.hpp"
+#include "verbs/live_objects.hpp"
+#include "verbs/objects.hpp"
+
+namespace openmrc::verbs {
+namespace {
+
+// As `openmrc.connection` has them, which connects the same QPs after a handshake.
+constexpr TimePs kBaseRtt = 100 * kPsPerUs;
+constexpr std::uint8_t kTimeoutExponent = 13;
+constexpr std::uint8_t kLinearRetries = 7;
+constexpr std::uint8_t kExponentialRetries = 10;
+constexpr std::uint8_t kWindowUnitsMarks = 32;
+constexpr std::uint8_t kWindowUnitsPlanes = 255;
+constexpr std::uint32_t kSackBytesPlanes = 65536;
+constexpr std::uint32_t kHeaderBytes = 72;
+
+constexpr int kToInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kToRtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int kToRts =
+    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+
+// OPENMRC_SIGNAL=marks: MRC as published, for fabrics that mark and for other NICs. Verbs programs exchange no
+// abilities, so the extensions for ordinary networks are on at both ends, or off at both ends.
+bool published_mrc() {
+  const char* signal = std::getenv("OPENMRC_SIGNAL");
+  return signal != nullptr && std::string_view(signal) == "marks";
+}
+
+std::uint32_t payload_of(ibv_mtu mtu) { return mtu < IBV_MTU_256 || mtu > IBV_MTU_4096 ? 0 : 128U << mtu; }
+
+template <typename Attributes>
+int modify(Qp& qp, const Attributes& attributes) {
+  return errno_of(qp.nic().device().command(
+      [&](Engine& engine, TimePs now) { return engine.modify_qp(now, qp.number(), attributes); }));
+}
+
+int to_init(Qp& qp) {
+  Nic& nic = qp.nic();
+  const std::uint32_t evs = nic.device().settings().evs_per_port;
+  const std::uint64_t ports = nic.description().planes.size();
+  QpToInit init;
+  init.ev_set.active_per_port = static_cast<std::uint16_t>(std::max(1U, evs - evs / 2));
+  init.ev_universe = nic.device().evs();
+  init.signal = published_mrc() ? PathSignal::kMarks : PathSignal::kDiscover;
+  init.plane_buffer_bytes = nic.receive_buffer_bytes() / (3 * ports);
+  init.cc.mtu_bytes = nic.payload_room() + kHeaderBytes;
+  init.cc.link_rate_bps = nic.rate_bps();
+  init.cc.base_rtt = kBaseRtt;
+  const std::uint64_t floor = 16ULL * nic.payload_room();
+  const std::uint64_t in_flight = nic.rate_bps() / 8 * (kBaseRtt / kPsPerUs) / 1'000'000;
+  init.cc.max_cwnd_bytes =
+      std::min(std::max(3 * in_flight / 2, floor), std::max(nic.receive_buffer_bytes() / 3, floor));
+  return modify(qp, init);
+}
+
+int to_rtr(Qp& qp, const ibv_qp_attr& wanted) {
+  const Address first = address_of(wanted.ah_attr.grh.dgid);
+  const std::uint32_t payload = payload_of(wanted.path_mtu);
+  Nic& nic = qp.nic();
+  if (wanted.ah_attr.is_global == 0 || payload == 0 || wanted.dest_qp_num >= kPsnSpace) return EINVAL;
+  if (first.family != nic.description().planes.front().local.family) return EINVAL;
+  const PeerConfig peer = nic.peer(first, wanted.dest_qp_num);
+  if (payload > nic.payload_room(peer)) return EINVAL;
+  const bool published = published_mrc();
+  QpToRtr rtr;
+  rtr.destination_qp = wanted.dest_qp_num;
+  rtr.rq_psn = wanted.rq_psn & (kPsnSpace - 1);
+  rtr.payload_mtu = payload;
+  rtr.mpr_units = published ? kWindowUnitsMarks : kWindowUnitsPlanes;
+  rtr.wimm_max_dest = kWriteImmMax;
+  rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = !published;
+  rtr.sack_bytes = published ? std::max(4096U, payload * 4) : kSackBytesPlanes;
+  nic::Device& device = nic.device();
+  const Status added = device.command([&](Engine& engine, TimePs) { return engine.add_peer(peer, rtr.peer); });
+  if (added != Status::kOk) return errno_of(added);
+  const int error = modify(qp, rtr);  // the QP keeps the peer
+  device.command([&](Engine& engine, TimePs) { return engine.remove_peer(rtr.peer); });
+  return error;
+}
+
+int to_rts(Qp& qp, const ibv_qp_attr& wanted) {
+  QpToRts rts;
+  rts.sq_psn = wanted.sq_psn & (kPsnSpace - 1);
+  rts.mpr_units = published_mrc() ? kWindowUnitsMarks : kWindowUnitsPlanes;
+  rts.wimm_max = kWriteImmMax;
+  rts.timeout_exponent = kTimeoutExponent;
+  rts.linear_retries = kLinearRetries;
+  rts.exponential_retries = kExponentialRetries;
+  rts.timestamp_resolution_ns = 1000;
+  return modify(qp, rts);
+}
+
+void forget_sends(Qp& qp) { qp.sends_begin = qp.sends_end = 0; }
+
+int to_reset(Qp& qp) {
+  const Status status =
+      qp.nic().device().command([&](Engine& engine, TimePs now) { return engine.reset_qp(now, qp.number()); });
+  const std::lock_guard guard(qp.mutex);
+  forget_sends(qp);
+  return errno_of(status);
+}
+
+int to_error(Qp& qp) {
+  return errno_of(
+      qp.nic().device().command([&](Engine& engine, TimePs now) { return engine.move_to_error(now, qp.number()); }));
+}
+
+ibv_qp_state state_of(Qp& qp) {
+  const QpState state = qp.nic().device().look([&](const Engine& engine) { return engine.qp_state(qp.number()); });
+  switch (state) {
+    case QpState::kReset:
+      return IBV_QPS_RESET;
+    case QpState::kInit:
+      return IBV_QPS_INIT;
+    case QpState::kRtr:
+      return IBV_QPS_RTR;
+    case QpState::kRts:
+      return IBV_QPS_RTS;
+    case QpState::kError:
+      break;
+  }
+  return IBV_QPS_ERR;
+}
+
+void remember(ibv_qp_attr& kept, const ibv_qp_attr& given, int mask) {
+  if ((mask & IBV_QP_ACCESS_FLAGS) != 0) kept.qp_access_flags = given.qp_access_flags;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0) kept.pkey_index = given.pkey_index;
+  if ((mask & IBV_QP_PORT) != 0) kept.port_num = given.port_num;
+  if ((mask & IBV_QP_AV) != 0) kept.ah_attr = given.ah_attr;
+  if ((mask & IBV_QP_PATH_MTU) != 0) kept.path_mtu = given.path_mtu;
+  if ((mask & IBV_QP_TIMEOUT) != 0) kept.timeout = given.timeout;
+  if ((mask & IBV_QP_RETRY_CNT) != 0) kept.retry_cnt = given.retry_cnt;
+  if ((mask & IBV_QP_RNR_RETRY) != 0) kept.rnr_retry = given.rnr_retry;
+  if ((mask & IBV_QP_RQ_PSN) != 0) kept.rq_psn = given.rq_psn;
+  if ((mask & IBV_QP_SQ_PSN) != 0) kept.sq_psn = given.sq_psn;
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) kept.max_rd_atomic = given.max_rd_atomic;
+  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0) kept.max_dest_rd_atomic = given.max_dest_rd_atomic;
+  if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) kept.min_rnr_timer = given.min_rnr_timer;
+  if ((mask & IBV_QP_DEST_QPN) != 0) kept.dest_qp_num = given.dest_qp_num;
+}
+
+bool has_all(int mask, int needed) { return (mask & needed) == needed; }
+
+int move(Qp& qp, ibv_qp_state from, const ibv_qp_attr& wanted, int mask) {
+  switch (wanted.qp_state) {
+    case IBV_QPS_RESET:
+      return to_reset(qp);
+    case IBV_QPS_ERR:
+      return to_error(qp);
+    case IBV_QPS_INIT:
+      if (wanted.port_num != 1 && (mask & IBV_QP_PORT) != 0) return EINVAL;
+      if (from == IBV_QPS_INIT) return 0;
+      return from == IBV_QPS_RESET && has_all(mask, kToInit) && wanted.pkey_index == 0 ? to_init(qp) : EINVAL;
+    case IBV_QPS_RTR:
+      return from == IBV_QPS_INIT && has_all(mask, kToRtr) ? to_rtr(qp, wanted) : EINVAL;
+    case IBV_QPS_RTS:
+      if (from == IBV_QPS_RTS) return 0;
+      return from == IBV_QPS_RTR && has_all(mask, kToRts) ? to_rts(qp, wanted) : EINVAL;
+    case IBV_QPS_SQD:
+    case IBV_QPS_SQE:
+      return EOPNOTSUPP;
+    case IBV_QPS_UNKNOWN:
+      break;
+  }
+  return EINVAL;
+}
+
+int modify_qp(Qp& qp, const ibv_qp_attr& wanted, int mask) {
+  const ibv_qp_state from = state_of(qp);
+  if ((mask & IBV_QP_CUR_STATE) != 0 && wanted.cur_qp_state != from) return EINVAL;
+  if ((mask & (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)) != 0) return EOPNOTSUPP;
+  if ((mask & IBV_QP_STATE) != 0) {
+    if (const int error = move(qp, from, wanted, mask)) return error;
+    qp.api.qp_base.state = wanted.qp_state;
+  }
+  remember(qp.attributes, wanted, mask);
+  return 0;
+}
+
+}  // namespace
+
+VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+  if (!is_live(qp) || attributes == nullptr) return EINVAL;
+  return guarded([&] { return modify_qp(Qp::of(qp), *attributes, mask); });
+}
+
+VERBS_API int ibv_query_qp(ibv_qp* api, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init) {
+  if (!is_live(api) || attributes == nullptr || init == nullptr) return EINVAL;
+  return guarded([&] {
+    Qp& qp = Qp::of(api);
+    *attributes = qp.attributes;
+    attributes->qp_state = attributes->cur_qp_state = api->state = state_of(qp);
+    attributes->cap = qp.init.cap;
+    *init = qp.init;
+    return 0;
+  });
+}
+
+VERBS_API int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }
+
+}  // namespace openmrc::verbs

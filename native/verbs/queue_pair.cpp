@@ -1,0 +1,119 @@
+// Queue pairs: creation and destruction.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "verbs/errors.hpp"
+#include "verbs/live_objects.hpp"
+#include "verbs/objects.hpp"
+
+namespace openmrc::verbs {
+namespace {
+
+int check(const ibv_pd* pd, const ibv_qp_init_attr& wanted) {
+  if (!is_live(pd) || !is_live(wanted.send_cq) || !is_live(wanted.recv_cq)) return EINVAL;
+  if (wanted.qp_type != IBV_QPT_RC || wanted.srq != nullptr) return EOPNOTSUPP;
+  const ibv_qp_cap& cap = wanted.cap;
+  if (cap.max_send_wr > kWrMax || cap.max_recv_wr > kWrMax || cap.max_inline_data > kInlineBytesMax) return EINVAL;
+  return cap.max_send_sge > kSgeMax || cap.max_recv_sge > kSgeMax ? EINVAL : 0;
+}
+
+Status create_in_engine(Qp& qp, std::uint32_t number) {
+  QpInitAttributes attributes;
+  attributes.send_cq = Cq::of(qp.init.send_cq).id;
+  attributes.recv_cq = Cq::of(qp.init.recv_cq).id;
+  attributes.send_wr_max = qp.init.cap.max_send_wr;
+  attributes.recv_wr_max = qp.init.cap.max_recv_wr;
+  attributes.domain = Pd::of(qp.api.qp_base.pd).domain;
+  attributes.number = number;
+  return qp.nic().device().command([&](Engine& engine, TimePs) { return engine.create_qp(attributes, number); });
+}
+
+void attach(ibv_cq* api, Qp& qp) {
+  Cq& cq = Cq::of(api);
+  const std::lock_guard guard(cq.mutex);
+  cq.qps[qp.number()] = &qp;
+  ++cq.users;
+}
+
+// Completions of a destroyed QP are gone, as the verbs require.
+void detach(ibv_cq* api, const Qp& qp) {
+  Cq& cq = Cq::of(api);
+  const std::lock_guard guard(cq.mutex);
+  cq.qps.erase(qp.number());
+  std::erase_if(cq.ready, [&](const ibv_wc& wc) { return wc.qp_num == qp.number(); });
+  --cq.users;
+}
+
+void free_bounces(Qp& qp) {
+  for (PostedSend& send : qp.sends) {
+    if (send.bounce.key != 0) qp.nic().device().deregister_memory(send.bounce.key);
+  }
+}
+
+int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Qp*& out) {
+  if (const int error = check(pd, wanted)) return error;
+  auto qp = std::make_unique<Qp>();
+  ibv_qp& api = qp->api.qp_base;
+  qp->init = wanted;
+  ibv_qp_cap& cap = qp->init.cap;
+  cap.max_send_wr = std::max(cap.max_send_wr, 1U);
+  cap.max_send_sge = std::max(cap.max_send_sge, 1U);
+  qp->sends.resize(cap.max_send_wr);
+  api.context = pd->context;
+  api.qp_context = wanted.qp_context;
+  api.pd = pd;
+  api.send_cq = wanted.send_cq;
+  api.recv_cq = wanted.recv_cq;
+  api.state = qp->attributes.qp_state = IBV_QPS_RESET;
+  api.qp_type = wanted.qp_type;
+  if (!qp->nic().draw_qp_number(api.qp_num)) return ENOMEM;
+  api.handle = api.qp_num;
+  const Status status = create_in_engine(*qp, api.qp_num);
+  if (status != Status::kOk) {
+    qp->nic().free_qp_number(api.qp_num);
+    return errno_of(status);
+  }
+  ::pthread_mutex_init(&api.mutex, nullptr);
+  ::pthread_cond_init(&api.cond, nullptr);
+  attach(api.send_cq, *qp);
+  if (api.recv_cq != api.send_cq) attach(api.recv_cq, *qp);
+  ++Pd::of(pd).children;
+  wanted.cap = cap;
+  out = qp.release();
+  add_live(out);
+  return 0;
+}
+
+int destroy_qp(Qp& qp) {
+  nic::Device& device = qp.nic().device();
+  const std::uint32_t number = qp.number();
+  device.command([&](Engine& engine, TimePs now) { return engine.destroy_qp(now, number); });
+  if (!remove_live(&qp)) return EINVAL;
+  ibv_qp& api = qp.api.qp_base;
+  detach(api.send_cq, qp);
+  if (api.recv_cq != api.send_cq) detach(api.recv_cq, qp);
+  free_bounces(qp);
+  qp.nic().free_qp_number(number);
+  --Pd::of(api.pd).children;
+  ::pthread_cond_destroy(&api.cond);
+  ::pthread_mutex_destroy(&api.mutex);
+  delete &qp;
+  return 0;
+}
+
+}  // namespace
+
+VERBS_API ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
+  Qp* qp = made<Qp>([&](Qp*& out) { return wanted == nullptr ? EINVAL : create_qp(pd, *wanted, out); });
+  return reinterpret_cast<ibv_qp*>(qp);
+}
+
+VERBS_API int ibv_destroy_qp(ibv_qp* qp) {
+  if (!is_live(qp)) return EINVAL;
+  return guarded([&] { return destroy_qp(Qp::of(qp)); });
+}
+
+VERBS_API ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp*) { return nullptr; }
+
+}  // namespace openmrc::verbs

@@ -1,0 +1,7 @@
+"""Unmodified RDMA programs on openmrc: the environment in which they find its libibverbs."""
+
+from __future__ import annotations
+
+from openmrc.programs.environment import Prepared, library_path, loader_problem, prepare
+
+__all__ = ["Prepared", "library_path", "loader_problem", "prepare"]

@@ -1,0 +1,107 @@
+"""Environment of a program that finds openmrc's libibverbs in place of the system's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from openmrc import _native
+from openmrc.errors import ConfigError, DeviceError
+from openmrc.variables import PATHS, PORTS
+from openmrc.verbs.device import Port
+from openmrc.verbs.interfaces import choose_ports
+
+__all__ = ["LIBRARY", "Prepared", "library_path", "loader_problem", "prepare"]
+
+LIBRARY = "libibverbs.so.1"
+_HEADERS = "the headers of libibverbs (Debian: apt install libibverbs-dev; Fedora: dnf install rdma-core-devel)"
+_LOAD_S = 20
+_LOADED = (
+    "import ctypes, sys; ctypes.CDLL('libibverbs.so.1').ibv_get_device_list; print(open('/proc/self/maps').read())"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Environment of a program.
+
+    Args:
+        variables: All environment variables.
+        summary: One line for people: the devices that the program will find.
+    """
+
+    variables: dict[str, str]
+    summary: str
+
+
+def library_path() -> Path:
+    """Path of openmrc's libibverbs.
+
+    Raises:
+        DeviceError: this installation has none.
+    """
+    path = Path(_native.__file__).parent / "lib" / LIBRARY
+    if not path.exists():
+        raise DeviceError(0, f"this installation of openmrc has no {LIBRARY}: it was built without {_HEADERS}")
+    return path
+
+
+def prepare(ports: Sequence[str], environ: Mapping[str, str]) -> Prepared:
+    """Environment of a program with one device, mrc0, mrc1 and so on, for each element of `ports`.
+
+    Args:
+        ports: Interfaces or addresses of a device, one per plane, separated by commas. None at all: as OPENMRC_PORTS
+            lists them, a semicolon between devices, or all suitable interfaces.
+        environ: Variables to start from.
+
+    Raises:
+        ConfigError: no such interface or address; or a path file is set, which is not supported.
+        DeviceError: this installation has no library.
+    """
+    library = library_path()
+    if environ.get(PATHS):
+        hint = f"unset it, and list interfaces in {PORTS}"
+        raise ConfigError(PATHS, environ[PATHS], "no path file for RDMA programs", hint=hint)
+    field = "--ports" if ports else PORTS
+    wanted: list[str | None] = [*(ports or [word for word in environ.get(PORTS, "").split(";") if word.strip()])]
+    chosen = [choose_ports(one, field=field) for one in wanted or [None]]
+    summary = "; ".join(f"mrc{number} with {one.why}" for number, one in enumerate(chosen))
+    variables = dict(environ)
+    variables[PORTS] = ";".join(",".join(map(_text, one.ports)) for one in chosen)
+    variables["LD_LIBRARY_PATH"] = _before(str(library.parent), environ.get("LD_LIBRARY_PATH"))
+    variables["LD_PRELOAD"] = _before(LIBRARY, environ.get("LD_PRELOAD"))
+    return Prepared(variables, summary)
+
+
+def loader_problem() -> str | None:
+    """Reason why the loader does not take openmrc's libibverbs in place of the system's; None: it does.
+
+    Raises:
+        DeviceError: this installation has no library.
+    """
+    library = library_path()
+    variables = prepare(["127.0.0.1"], {name: value for name, value in os.environ.items() if name != PATHS}).variables
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _LOADED], env=variables, capture_output=True, text=True, timeout=_LOAD_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode != 0:
+        return (done.stderr.strip().splitlines() or ["the loader failed"])[-1]
+    if str(library.resolve()) not in done.stdout:
+        return "another libibverbs was loaded"
+    return None
+
+
+def _text(port: Port) -> str:
+    interface = f"%{port.interface}" if port.interface else ""
+    return f"{port.address}{interface}" + (f"@{port.advertise}" if port.advertise else "")
+
+
+def _before(first: str, others: str | None) -> str:
+    return f"{first}:{others}" if others else first

@@ -1,0 +1,44 @@
+"""`openmrc run`: refusals, and the environment of the program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from rdma_programs import needs
+
+pytestmark = needs()
+
+
+def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "openmrc.cli.main", "run", *words]
+    environment = {"PATH": "/usr/bin:/bin", **variables}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_program_gets_its_arguments_and_its_exit_code_is_returned():
+    done = run("--ports", "127.0.0.1", "--", "sh", "-c", 'echo "$0 $1"; exit 7', "a b", "--ports")
+    assert (done.returncode, done.stdout) == (7, "a b --ports\n")
+
+
+def test_the_environment_keeps_what_the_user_has_set():
+    done = run("--", "sh", "-c", "echo $LD_PRELOAD $OPENMRC_PORTS", OPENMRC_PORTS="127.0.0.1;127.0.0.2", LD_PRELOAD="")
+    assert done.stdout == "libibverbs.so.1 127.0.0.1;127.0.0.2\n"
+    assert done.stderr.startswith("openmrc: sh finds mrc0 with 1 port")
+    assert "; mrc1 with 1 port" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "said"),
+    [
+        (["--ports", "nope0", "--", "true"], {}, "--ports is 'nope0'"),
+        (["--", "true"], {"OPENMRC_PORTS": "nope0"}, "OPENMRC_PORTS is 'nope0'"),
+        (["--", "no-such-program"], {}, "PROGRAM is 'no-such-program'"),
+        (["--", "true"], {"OPENMRC_PATHS": "host.json"}, "OPENMRC_PATHS is 'host.json'"),
+    ],
+)
+def test_mistakes_are_named(words: list[str], variables: dict[str, str], said: str):
+    done = run(*words, **variables)
+    assert done.returncode == 2
+    assert said in done.stderr

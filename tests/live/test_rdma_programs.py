@@ -1,0 +1,72 @@
+"""Unmodified programs of the distribution over openmrc's libibverbs: both ends on loopback."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from rdma_programs import LIMIT_S, needs, run_pair, wrapped
+
+PERFTEST = ("ib_write_bw", "ib_write_lat", "ib_send_bw")
+pytestmark = needs("ibv_devinfo", "ibv_devices", *PERFTEST)
+
+
+def run_alone(words: list[str], *devices: str) -> str:
+    done = subprocess.run(wrapped(words, *devices), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_ibv_devinfo_shows_an_active_port():
+    shown = run_alone(["ibv_devinfo", "-v"])
+    assert "hca_id:\tmrc0" in shown
+    assert "PORT_ACTIVE" in shown
+    assert "::ffff:127.0.0.1, RoCE v2" in shown
+
+
+def test_every_list_of_ports_is_a_device():
+    shown = run_alone(["ibv_devices"], "127.0.0.1", "127.0.0.2,127.0.0.3")
+    assert "mrc0" in shown
+    assert "mrc1" in shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("ib_write_bw -n 200", id="bandwidth"),
+        pytest.param("ib_write_bw -a -n 20", id="all_sizes"),
+        pytest.param("ib_write_bw -b -n 200", id="bidirectional"),
+        pytest.param("ib_write_bw -q 4 -n 200", id="four_qps"),
+        pytest.param("ib_write_bw -l 4 -n 200", id="lists_of_four"),
+        pytest.param("ib_write_bw -I 64 -s 32 -n 200", id="inline"),
+        pytest.param("ib_write_lat -n 50", id="latency"),
+    ],
+)
+def test_perftest_writes(words: str):
+    ended = run_pair([*words.split(), "-d", "mrc0", "-F"])
+    assert ended.passed, ended.output
+
+
+def test_commands_of_the_guide_work_as_printed(repository: Path):
+    text = (repository / "docs" / "guides" / "rdma-programs.md").read_text()
+    (block,) = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    alone, server, client = [line.removeprefix("$ openmrc run ") for line in block.splitlines()]
+    ports, program = alone.removeprefix("--ports ").split(" -- ")
+    (line,) = re.findall(r"^```text\n(openmrc: .*?)\n```", text, re.MULTILINE)
+    assert line in run_alone(program.split(), ports)
+    assert client == server.removesuffix("&") + "127.0.0.1"
+    ended = run_pair(server.removesuffix(" &").split(" -- ")[1].split())
+    assert ended.passed, ended.output
+
+
+def test_two_planes():
+    ended = run_pair(["ib_write_bw", "-n", "200", "-d", "mrc0", "-F"], ports="127.0.0.1,127.0.0.2")
+    assert ended.passed, ended.output
+
+
+def test_a_send_is_refused_and_not_lost():
+    ended = run_pair(["ib_send_bw", "-n", "5", "-d", "mrc0", "-F"])
+    assert ended.client != 0
+    assert "Couldn't post send" in ended.output

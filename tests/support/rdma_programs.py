@@ -1,0 +1,77 @@
+"""Runs of RDMA programs of others, in pairs, under `openmrc run`."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from waiting import until
+
+from openmrc.errors import DeviceError
+from openmrc.programs import library_path
+
+LIMIT_S = 240
+_LISTENS = "0A"
+_tcp_ports = itertools.count(18600)
+
+
+def needs(*programs: str) -> list[pytest.MarkDecorator]:
+    """Marks of a test that runs these programs."""
+    marks = [pytest.mark.live]
+    try:
+        library_path()
+    except DeviceError as error:
+        marks.append(pytest.mark.skip(reason=str(error)))
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        marks.append(pytest.mark.skip(reason=f"{', '.join(missing)} is not installed"))
+    return marks
+
+
+def wrapped(words: list[str], *devices: str) -> list[str]:
+    """A command under `openmrc run`, with the ports of each device."""
+    options = [word for ports in devices or ("127.0.0.1",) for word in ("--ports", ports)]
+    return [sys.executable, "-m", "openmrc.cli.main", "run", *options, "--", *words]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Exit status and output of both sides."""
+
+    client: int
+    server: int
+    output: str
+
+    @property
+    def passed(self) -> bool:
+        return self.client == 0 and self.server == 0
+
+
+def run_pair(words: list[str], *, ports: str = "127.0.0.1", port_option: str = "-p") -> Ended:
+    """Server and client of a program that takes the server's address as its last argument."""
+    tcp_port = next(_tcp_ports)
+    command = wrapped([*words, port_option, str(tcp_port)], ports)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, **pipes) as server:  # type: ignore[call-overload]
+        try:
+            until(lambda: _listens(tcp_port) or server.poll() is not None)
+            client = subprocess.run([*command, "127.0.0.1"], timeout=LIMIT_S, check=False, **pipes)  # type: ignore[call-overload]
+            if client.returncode != 0:
+                server.terminate()  # it would wait for the client
+            said, _ = server.communicate(timeout=LIMIT_S)
+        finally:
+            server.kill()
+    return Ended(client.returncode, server.returncode, f"client:\n{client.stdout}\nserver:\n{said}")
+
+
+def _listens(tcp_port: int) -> bool:
+    """True if some process listens on the port, on any address of either family."""
+    lines = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
+    return any(words[3] == _LISTENS and int(words[1].rpartition(":")[2], 16) == tcp_port for words in lines)
