@@ -53,6 +53,7 @@ void Engine::handle_port_state(TimePs now, PortId port, bool up) {
 }
 
 void Engine::handle_timer(TimePs now) {
+  account_changes();
   endpoint_.handle_timer(now, services_.local_ports_up);
   drain_reverse_probes(now);
   end_urgent_time(now);
@@ -74,6 +75,7 @@ void Engine::handle_timer(TimePs now) {
 // Every stored instant has to move: the simulated pairs compare runs with and without.
 void Engine::handle_clock_rebase(TimePs by) {
   MRC_ASSERT(by > 0 && by % kClockRebase == 0);
+  account_changes();
   events_.rebase(by);
   endpoint_.rebase(by);
   urgent_.rebase(by);
@@ -84,6 +86,7 @@ void Engine::handle_clock_rebase(TimePs by) {
 }
 
 TimePs Engine::next_timer() const {
+  account_changes();
   const TimePs next = std::min(endpoint_.next_timer(), services_.ordinary_data_waits ? urgent_.end() : kNever);
   return timers_.empty() ? next : std::min(next, timers_.top().time);
 }
@@ -97,20 +100,34 @@ void Engine::touch(Qp& qp) {
     qp.data_listed = true;
     (qp.urgent() ? urgent_ready_ : data_ready_).push_back(&qp);
   }
-  arm(qp);
+  note_change(qp);
+}
+
+void Engine::note_change(Qp& qp) {
+  if (qp.change_noted) return;
+  qp.change_noted = true;
+  changed_.push_back(&qp);
+}
+
+void Engine::account_changes() const {
+  for (Qp* qp : changed_) {
+    qp->change_noted = false;
+    count(*qp, qp->under_way());
+    arm(*qp);
+  }
+  changed_.clear();
 }
 
 // Deadlines mostly move later while traffic flows. An entry that is too early costs one check when it fires, and then
 // moves; only an earlier deadline needs an entry of its own.
-void Engine::arm(Qp& qp) {
-  count(qp, qp.under_way());
+void Engine::arm(Qp& qp) const {
   const TimePs next = qp.next_timer();
   if (next >= qp.timer_entry) return;
   qp.timer_entry = next;
   timers_.push({next, qp.context().qpn});
 }
 
-void Engine::count(Qp& qp, UnderWay under_way) {
+void Engine::count(Qp& qp, UnderWay under_way) const {
   if (qp.counted == under_way) return;
   const auto add = [this](UnderWay what, std::uint32_t by) {
     if (what == UnderWay::kStream) streams_ += by;
@@ -145,6 +162,7 @@ bool Engine::poll_endpoint_result(EndpointResult& result) {
 // --- nouns
 
 TimePs Engine::patience() const {
+  account_changes();
   if (ends_ > 0) return 0;
   TimePs least = kNever;
   std::uint32_t left = streams_;

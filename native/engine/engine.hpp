@@ -165,10 +165,14 @@ class Engine final {
   // Runs a command on a QP, after which the QP may have packets to send.
   template <typename Command>
   Status on_qp(std::uint32_t qpn, Command command);
-  // Call after any change that may have given a QP packets to send or another deadline.
+  // Call after any change that may have given a QP packets to send.
   void touch(Qp& qp);
-  void arm(Qp& qp);
-  void count(Qp& qp, UnderWay under_way);
+  // Call after any change of a QP that may have moved its deadline or changed the kind of its work.
+  void note_change(Qp& qp);
+  // Brings timers and counts up to date. Every reader of them calls it first.
+  void account_changes() const;
+  void arm(Qp& qp) const;
+  void count(Qp& qp, UnderWay under_way) const;
   void unlist(Qp& qp);
   void leave_peer(Qp& qp);
   std::uint32_t draw_qp_number();
@@ -194,8 +198,11 @@ class Engine final {
   Ring<Qp*> data_ready_;
   Ring<Qp*> urgent_ready_;  // the same of urgent QPs
   UrgentTime urgent_;
-  std::priority_queue<TimerEntry, std::vector<TimerEntry>, std::greater<>> timers_;
-  std::uint32_t streams_ = 0, ends_ = 0;  // QPs by the kind of their work
+  // Timers and counts follow from the state of the QPs. A QP changes several times per packet, so they are updated only
+  // when they are read.
+  mutable std::vector<Qp*> changed_;
+  mutable std::priority_queue<TimerEntry, std::vector<TimerEntry>, std::greater<>> timers_;
+  mutable std::uint32_t streams_ = 0, ends_ = 0;  // QPs by the kind of their work
   std::deque<EndpointResult> endpoint_results_;
   QpTotals retired_;  // of QPs that are no more
   Rng qpn_rng_;

@@ -105,6 +105,7 @@ void Engine::unlist(Qp& qp) {
   control_ready_.erase(&qp);
   data_ready_.erase(&qp);
   urgent_ready_.erase(&qp);
+  std::erase(changed_, &qp);
 }
 
 void Engine::leave_peer(Qp& qp) {

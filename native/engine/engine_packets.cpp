@@ -41,19 +41,13 @@ void Engine::handle_datagram(TimePs now, const RxDatagram& datagram) {
   if (Qp* qp = deliver(now, datagram); qp != nullptr) touch(*qp);
 }
 
-// The deadlines of a QP are checked once for all consecutive packets to it.
 void Engine::handle_train(TimePs now, const RxDatagram& train, std::size_t datagram_bytes) {
   MRC_ASSERT(datagram_bytes > 0);
   RxDatagram datagram = train;
-  Qp* latest = nullptr;
   for (std::size_t offset = 0; offset < train.bytes.size(); offset += datagram_bytes) {
     datagram.bytes = train.bytes.subspan(offset, std::min(datagram_bytes, train.bytes.size() - offset));
-    Qp* qp = deliver(now, datagram);
-    if (qp == nullptr || qp == latest) continue;
-    if (latest != nullptr) touch(*latest);
-    latest = qp;
+    handle_datagram(now, datagram);
   }
-  if (latest != nullptr) touch(*latest);
 }
 
 // Passes a datagram to its QP, which is returned; nullptr: no such QP.
@@ -137,12 +131,12 @@ bool Engine::build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask
                                        : qp->build_data(now, free_ports, burst_max, burst);
     if (result == BuildResult::kNothing) {
       qp->*listed = false;
-      arm(*qp);  // due packets that could not be built may depend on time again
+      note_change(*qp);  // due packets that could not be built may depend on time again
       continue;
     }
     list.push_back(qp);
     if (result != BuildResult::kBuilt) continue;
-    arm(*qp);
+    note_change(*qp);
     // Also an idle QP sends probes of dead paths, which are not urgent.
     if (qp->urgent() && !control && qp->under_way() != UnderWay::kNothing) urgent_.note(now);
     return true;

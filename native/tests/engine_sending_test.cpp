@@ -364,4 +364,17 @@ TEST_CASE(an_ev_probe_reports_its_round_trip_without_the_time_for_which_it_was_h
   CHECK(result.rtt >= 2 * pair.options.delay - kPsPerUs && result.rtt <= 2 * pair.options.delay + kPsPerUs);
 }
 
+TEST_CASE(posted_work_has_a_deadline_and_a_destroyed_qp_has_none) {
+  Pair pair;
+  pair.connect();
+  Engine& engine = pair.engine(0);
+  CHECK(engine.post_send(pair.now, pair.qp[0], pair.work(1, 100, 0)) == Status::kOk);
+  CHECK(engine.next_timer() < kNever && engine.patience() == 0);
+  CHECK(engine.post_send(pair.now, pair.qp[0], pair.work(2, 100, 0)) == Status::kOk);
+  CHECK(engine.destroy_qp(pair.now, pair.qp[0]) == Status::kOk);
+  CHECK(engine.patience() == kNever);
+  for (int i = 0; i < 4 && engine.next_timer() < kNever; ++i) engine.handle_timer(engine.next_timer());
+  CHECK(engine.next_timer() == kNever);
+}
+
 }  // namespace

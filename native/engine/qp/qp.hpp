@@ -44,6 +44,7 @@ class Qp {
   // The engine's book-keeping: membership in its lists, and the entry in the timer heap.
   bool control_listed = false;
   bool data_listed = false;
+  bool change_noted = false;
   TimePs timer_entry = kNever;
   UnderWay counted = UnderWay::kNothing;
 

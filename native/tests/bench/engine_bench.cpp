@@ -1,14 +1,16 @@
 // Throughput of the engine without a driver: two engines in one thread, packets passed in memory, no sockets.
 //
-//   openmrc_engine_bench [PACKETS]     one JSON line per case
+//   openmrc_engine_bench [PACKETS [CASE]]     one JSON line per case, or for the case of that name
 //
 // `phantom` is the simulator's mode: lengths without payload, no ICRC. `bytes` carries, seals, checks and places
 // payloads, of 4 KiB on a fabric that marks and of 1,384 bytes on ordinary planes, as a NIC sends them at an MTU of
-// 1,500. Time per packet is the sum of both engines, feedback included.
+// 1,500. `exchanges` are WRITEs of 64 bytes that the other end answers with one of the same size; a packet of theirs is a
+// whole exchange. Time per packet is the sum of both engines, feedback included.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -20,6 +22,7 @@ using namespace openmrc;
 
 constexpr std::uint32_t kMtuMax = 4096;
 constexpr std::uint64_t kMessageBytes = 1 << 20;
+constexpr std::uint64_t kSmallBytes = 64;
 constexpr std::uint32_t kPlanes = 4;
 constexpr std::uint32_t kKey = 7;
 
@@ -44,7 +47,8 @@ struct Case {
   bool phantom = false;
   std::uint32_t burst = 16;
   std::uint32_t mtu = kMtuMax;
-  bool ordinary = false;  // planes controlled one by one, by delay
+  bool ordinary = false;   // planes controlled one by one, by delay
+  bool exchanges = false;  // of short messages, instead of a stream
 };
 
 class Bench {
@@ -58,7 +62,7 @@ class Bench {
   double run(std::uint64_t packets) {
     const std::uint64_t before = sent();
     const auto begin = std::chrono::steady_clock::now();
-    while (sent() - before < packets) turn();
+    while (sent() - before < packets) kind_.exchanges ? exchange() : turn();
     const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - begin;
     return elapsed.count() / static_cast<double>(sent() - before);
   }
@@ -110,13 +114,35 @@ class Bench {
     return stats.sent_packets;
   }
 
-  void turn() {
-    while (engines_[0]->sends_outstanding(qp_[0]) < 8) {
-      SendWr wr;
-      wr.lkey = wr.rkey = kKey;
-      wr.length_bytes = kMessageBytes;
-      require(engines_[0]->post_send(now_, qp_[0], wr), "post_send");
+  void post(std::uint8_t end, std::uint64_t bytes) {
+    SendWr wr;
+    wr.lkey = wr.rkey = kKey;
+    wr.length_bytes = bytes;
+    require(engines_[end]->post_send(now_, qp_[end], wr), "post_send");
+  }
+
+  // As drivers call the engines: a timer is armed when nothing is left to send.
+  void exchange() {
+    for (std::uint8_t end = 0; end < 2; ++end) {
+      post(end, kSmallBytes);
+      const std::uint8_t other = 1 - end;
+      while (transfer(end)) {
+      }
+      fire(end);
+      while (transfer(other)) {
+      }
+      fire(other);
     }
+    std::array<Completion, 16> done;
+    for (std::uint8_t end = 0; end < 2; ++end) engines_[end]->poll_completions(cq_[end], done);
+  }
+
+  void fire(std::uint8_t end) {
+    if (engines_[end]->next_timer() <= now_) engines_[end]->handle_timer(now_);
+  }
+
+  void turn() {
+    while (engines_[0]->sends_outstanding(qp_[0]) < 8) post(0, kMessageBytes);
     bool moved = false;
     for (int i = 0; i < 16; ++i) moved = transfer(0) || moved;
     while (transfer(1)) moved = true;
@@ -181,7 +207,10 @@ int main(int argc, char** argv) {
   if (packets == 0) stop("PACKETS must be a positive number");
   for (const Case& kind : {Case{"phantom, 1 packet a burst", true, 1}, Case{"phantom, 16 packets a burst", true, 16},
                            Case{"bytes, 16 packets a burst", false, 16},
-                           Case{"bytes, ordinary planes, 44 packets a burst", false, 44, 1384, true}}) {
+                           Case{"bytes, ordinary planes, 44 packets a burst", false, 44, 1384, true},
+                           Case{"exchanges", false, 16, kMtuMax, false, true},
+                           Case{"exchanges, ordinary planes", false, 16, 1384, true, true}}) {
+    if (argc > 2 && std::strcmp(argv[2], kind.name) != 0) continue;
     Bench bench(kind);
     bench.run(packets / 10);
     const double ns = bench.run(packets);
