@@ -63,15 +63,22 @@ unsigned to_rts(Device& device, std::uint32_t qp, const nb::dict& from) {
   return modify(device, qp, attributes);
 }
 
-unsigned post_send(Device& device, std::uint32_t qp, std::uint64_t wr_id, std::uint8_t opcode, std::uint32_t lkey,
-                   std::uint64_t local_address, std::uint64_t length_bytes, std::uint64_t remote_address,
-                   std::uint32_t rkey, std::uint32_t immediate, bool signaled) {
+// Address, length in bytes and key of each part.
+using Parts = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>>;
+
+std::vector<Sge> sges_of(const Parts& parts) {
+  std::vector<Sge> sges;
+  for (const auto& [address, length_bytes, lkey] : parts) sges.push_back({address, length_bytes, lkey});
+  return sges;
+}
+
+unsigned post_send(Device& device, std::uint32_t qp, std::uint64_t wr_id, std::uint8_t opcode, const Parts& parts,
+                   std::uint64_t remote_address, std::uint32_t rkey, std::uint32_t immediate, bool signaled) {
+  const std::vector<Sge> sges = sges_of(parts);
   SendWr wr;
   wr.wr_id = wr_id;
   wr.opcode = static_cast<WrOpcode>(opcode);
-  wr.lkey = lkey;
-  wr.local_address = local_address;
-  wr.length_bytes = length_bytes;
+  wr.sges = sges;
   wr.remote_address = remote_address;
   wr.rkey = rkey;
   wr.immediate = immediate;
@@ -190,7 +197,9 @@ void bind_qp(nb::module_& m) {
       .def("post_send", &post_send, Release())
       .def(
           "post_recv",
-          [](Device& self, std::uint32_t qp, std::uint64_t wr_id) { return number(self.post_recv(qp, wr_id)); },
+          [](Device& self, std::uint32_t qp, std::uint64_t wr_id, const Parts& parts) {
+            return number(self.post_recv(qp, wr_id, sges_of(parts)));
+          },
           Release())
       .def("ask_peer", qp_command([](Engine& e, TimePs, std::uint32_t qp) { return e.ask_peer(qp); }), Release())
       .def(

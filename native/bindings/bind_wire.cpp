@@ -84,13 +84,27 @@ std::vector<std::string> crc32_engines() {
 
 void bind_enums(nb::module_& m) {
   nb::enum_<wire::Opcode>(m, "Opcode", nb::is_arithmetic())
+      .value("RC_SEND_FIRST", wire::Opcode::kRcSendFirst)
+      .value("RC_SEND_MIDDLE", wire::Opcode::kRcSendMiddle)
+      .value("RC_SEND_LAST", wire::Opcode::kRcSendLast)
+      .value("RC_SEND_LAST_IMM", wire::Opcode::kRcSendLastImm)
+      .value("RC_SEND_ONLY", wire::Opcode::kRcSendOnly)
+      .value("RC_SEND_ONLY_IMM", wire::Opcode::kRcSendOnlyImm)
       .value("RC_WRITE_FIRST", wire::Opcode::kRcWriteFirst)
       .value("RC_WRITE_MIDDLE", wire::Opcode::kRcWriteMiddle)
       .value("RC_WRITE_LAST", wire::Opcode::kRcWriteLast)
       .value("RC_WRITE_LAST_IMM", wire::Opcode::kRcWriteLastImm)
       .value("RC_WRITE_ONLY", wire::Opcode::kRcWriteOnly)
       .value("RC_WRITE_ONLY_IMM", wire::Opcode::kRcWriteOnlyImm)
+      .value("RC_READ_REQUEST", wire::Opcode::kRcReadRequest)
+      .value("RC_READ_RESPONSE_FIRST", wire::Opcode::kRcReadResponseFirst)
+      .value("RC_READ_RESPONSE_MIDDLE", wire::Opcode::kRcReadResponseMiddle)
+      .value("RC_READ_RESPONSE_LAST", wire::Opcode::kRcReadResponseLast)
+      .value("RC_READ_RESPONSE_ONLY", wire::Opcode::kRcReadResponseOnly)
       .value("RC_ACK", wire::Opcode::kRcAck)
+      .value("RC_ATOMIC_ACK", wire::Opcode::kRcAtomicAck)
+      .value("RC_COMPARE_SWAP", wire::Opcode::kRcCompareSwap)
+      .value("RC_FETCH_ADD", wire::Opcode::kRcFetchAdd)
       .value("WRITE_FIRST", wire::Opcode::kWriteFirst)
       .value("WRITE_MIDDLE", wire::Opcode::kWriteMiddle)
       .value("WRITE_LAST", wire::Opcode::kWriteLast)
@@ -123,6 +137,7 @@ void bind_enums(nb::module_& m) {
       .value("EV_PROBE", wire::EndpointOp::kEvProbe);
   nb::enum_<wire::AethSyndrome>(m, "AethSyndrome", nb::is_arithmetic())
       .value("ACK", wire::AethSyndrome::kAck)
+      .value("RNR_NAK", wire::AethSyndrome::kRnrNak)
       .value("NAK_PSN_SEQUENCE", wire::AethSyndrome::kNakPsnSequence)
       .value("NAK_INVALID_REQUEST", wire::AethSyndrome::kNakInvalidRequest)
       .value("NAK_REMOTE_ACCESS", wire::AethSyndrome::kNakRemoteAccess)
@@ -159,7 +174,15 @@ void bind_data_headers(nb::module_& m) {
   nb::class_<wire::Aeth>(m, "Aeth")
       .def(nb::init<>())
       .def_rw("syndrome", &wire::Aeth::syndrome)
-      .def_rw("msn", &wire::Aeth::msn);
+      .def_rw("msn", &wire::Aeth::msn)
+      .def_rw("rnr_timer", &wire::Aeth::rnr_timer);
+  nb::class_<wire::AtomicEth>(m, "AtomicEth")
+      .def(nb::init<>())
+      .def_rw("virtual_address", &wire::AtomicEth::virtual_address)
+      .def_rw("rkey", &wire::AtomicEth::rkey)
+      .def_rw("swap_add", &wire::AtomicEth::swap_add)
+      .def_rw("compare", &wire::AtomicEth::compare);
+  nb::class_<wire::AtomicAckEth>(m, "AtomicAckEth").def(nb::init<>()).def_rw("original", &wire::AtomicAckEth::original);
 }
 
 void bind_reliability_headers(nb::module_& m) {
@@ -237,6 +260,8 @@ void bind_packet(nb::module_& m) {
       .def_rw("erth", &wire::Packet::erth)
       .def_rw("eeth", &wire::Packet::eeth)
       .def_rw("aeth", &wire::Packet::aeth)
+      .def_rw("atomic", &wire::Packet::atomic)
+      .def_rw("atomic_ack", &wire::Packet::atomic_ack)
       .def_ro("header_bytes", &wire::Packet::header_bytes)
       .def_ro("payload_bytes", &wire::Packet::payload_bytes);
 }

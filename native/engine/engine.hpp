@@ -90,7 +90,7 @@ class Engine final {
 
   // --- commands: work
   Status post_send(TimePs now, std::uint32_t qp, const SendWr& wr);
-  Status post_recv(std::uint32_t qp, std::uint64_t wr_id);
+  Status post_recv(std::uint32_t qp, std::uint64_t wr_id, std::span<const Sge> sges = {});
   // Asks the peer's QP for its state, over the next path; qp_answered() reflects the answer. kInvalidState: not in RTS,
   // or RC.
   Status ask_peer(std::uint32_t qp);

@@ -153,9 +153,9 @@ Status Engine::destroy_qp(TimePs /*now*/, std::uint32_t qpn) {
 Status Engine::post_send(TimePs now, std::uint32_t qp, const SendWr& wr) {
   return on_qp(qp, [&](Qp& target) { return target.post_send(now, wr); });
 }
-Status Engine::post_recv(std::uint32_t qp, std::uint64_t wr_id) {
+Status Engine::post_recv(std::uint32_t qp, std::uint64_t wr_id, std::span<const Sge> sges) {
   Qp* target = find(qp);
-  return target == nullptr ? Status::kNotFound : target->post_recv(wr_id);
+  return target == nullptr ? Status::kNotFound : target->post_recv(wr_id, sges);
 }
 Status Engine::ask_peer(std::uint32_t qp) {
   return on_qp(qp, [](Qp& target) { return target.ask_peer(); });

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "engine/base/address.hpp"
+#include "engine/base/byte_pool.hpp"
 #include "engine/base/ids.hpp"
 #include "engine/base/time.hpp"
 #include "engine/config.hpp"
@@ -32,6 +33,7 @@ struct EngineServices {
   PortMask local_ports_up = 0;
   bool ordinary_data_waits = false;    // for urgent QPs
   Peer* peer_ports_changed = nullptr;  // set by a QP on such a change; the engine informs the peer's other QPs
+  BytePool staging{};                  // bytes of messages that were copied when posted
 };
 
 }  // namespace openmrc

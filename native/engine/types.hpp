@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "engine/base/ids.hpp"
 #include "engine/base/limits.hpp"
@@ -13,6 +14,13 @@
 
 namespace openmrc {
 
+// Part of a scatter or gather list: bytes of a local region.
+struct Sge {
+  std::uint64_t address = 0;  // virtual address inside the region of lkey
+  std::uint64_t length_bytes = 0;
+  std::uint32_t lkey = 0;
+};
+
 struct SendWr {
   std::uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::kWrite;
@@ -23,6 +31,9 @@ struct SendWr {
   std::uint32_t rkey = 0;
   std::uint32_t immediate = 0;
   bool signaled = true;
+  bool solicited = false;    // RC: sets the solicited event bit of the last packet
+  bool inline_data = false;  // the bytes are copied when posted; lkeys count for nothing, addresses are the process's
+  std::span<const Sge> sges{};  // if not empty, in place of lkey, local_address and length_bytes; read when posted
 };
 
 struct Completion {
@@ -32,6 +43,7 @@ struct Completion {
   std::uint32_t immediate = 0;
   WcStatus status{};
   WcOpcode opcode{};
+  bool solicited = false;  // of a receive: the sender set the solicited event bit
 };
 
 }  // namespace openmrc

@@ -153,9 +153,9 @@ Status Device::post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::si
   });
 }
 
-Status Device::post_recv(std::uint32_t qp, std::uint64_t wr_id) {
-  std::uint32_t posted = 0;
-  return post_recvs(qp, wr_id, 1, posted);
+Status Device::post_recv(std::uint32_t qp, std::uint64_t wr_id, std::span<const Sge> sges) {
+  const Guard guard(lock_);
+  return engine_->post_recv(qp, wr_id, sges);
 }
 
 Status Device::post_recvs(std::uint32_t qp, std::uint64_t wr_id, std::uint32_t count, std::uint32_t& posted) {

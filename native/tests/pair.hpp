@@ -44,6 +44,8 @@ struct PairOptions {
   bool nack_out_of_window = true;
   bool trimmable = true;
   std::uint16_t timestamp_resolution_ns = 128;
+  std::uint8_t rc_rnr_timer = 12;  // 640 us
+  std::uint8_t rc_rnr_retries = 7;
 };
 
 // A packet between the engines, visible to the filter, which may change it.
@@ -77,7 +79,7 @@ class Pair {
         memory[at(end)][i] = static_cast<std::uint8_t>((i * 7 + i / 251) ^ static_cast<std::size_t>(end * 0x5A));
       }
       CHECK(engine(end).register_memory(
-                {memory[at(end)].data(), 0, options.memory_bytes, kKey, kLocalRead | kRemoteWrite}) == Status::kOk);
+                {memory[at(end)].data(), 0, options.memory_bytes, kKey, kRemoteWrite | kLocalWrite}) == Status::kOk);
       PeerConfig peer;
       for (PortId port = 0; port < options.planes; ++port) peer.ports.push_back(address(1 - end, port));
       CHECK(engine(end).add_peer(peer, peer_[at(end)]) == Status::kOk);
@@ -126,6 +128,7 @@ class Pair {
     rtr.capabilities = options.capabilities;
     rtr.sack_bytes = options.sack_bytes;
     rtr.nack_out_of_window = options.nack_out_of_window;
+    rtr.rc_rnr_timer = options.rc_rnr_timer;
     return rtr;
   }
   QpToRts to_rts(int end) const {
@@ -138,6 +141,7 @@ class Pair {
     rts.exponential_retries = options.exponential_retries;
     rts.trimmable = options.trimmable;
     rts.timestamp_resolution_ns = options.timestamp_resolution_ns;
+    rts.rc_rnr_retries = options.rc_rnr_retries;
     return rts;
   }
   // Takes both QPs to RTS, with `receives` posted at each.
@@ -168,6 +172,16 @@ class Pair {
     wr.opcode = WrOpcode::kWriteImm;
     wr.immediate = immediate;
     return engine(end).post_send(now, qp[at(end)], wr);
+  }
+  Status post(int end, const SendWr& wr) { return engine(end).post_send(now, qp[at(end)], wr); }
+  // SEND of the first `length` bytes.
+  Status send(int end, std::uint64_t wr_id, std::uint64_t length) {
+    SendWr wr = work(wr_id, length, 0);
+    wr.opcode = WrOpcode::kSend;
+    return post(end, wr);
+  }
+  Status receive(int end, std::uint64_t wr_id, const std::vector<Sge>& sges) {
+    return engine(end).post_recv(qp[at(end)], wr_id, sges);
   }
   // True if the data of `work` from address 0 of `end` has arrived at `remote_address`.
   bool landed(int end, std::uint64_t length, std::uint64_t remote_address) const {

@@ -19,7 +19,7 @@ using wire::ParseError;
 
 constexpr int kRounds = 200;
 
-bool carries_payload(Opcode opcode) { return wire::is_data(opcode) || wire::is_rc_data(opcode); }
+using test::carries_payload;
 
 // A buffer of exactly the datagram's size, so that the sanitizer sees any read behind it.
 std::vector<std::uint8_t> datagram_of(const Packet& packet, std::size_t payload_bytes) {
@@ -111,12 +111,12 @@ TEST_CASE(wire_ev_probes_may_be_padded_by_words) {
 // proves A.6.9
 TEST_CASE(wire_trimmed_data_keeps_what_survived) {
   for (const Opcode opcode : test::kAllOpcodes) {
-    if (!carries_payload(opcode)) continue;
+    if (!wire::is_data(opcode) && !wire::is_rc_data(opcode)) continue;
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
       const Packet sent = draw(opcode, seed);
       const auto bytes = datagram_of(sent, 100);
       const bool mrc = wire::is_data(opcode);
-      const bool reth = mrc || wire::is_first(opcode);
+      const bool reth = mrc || (wire::is_first(opcode) && !wire::is_rc_send(opcode));
       const std::size_t least = wire::kBthBytes + (mrc ? wire::kMethBytes : 0) + (sent.bth.ts ? wire::kTsethBytes : 0);
       const std::size_t reth_end = least + (reth ? wire::kRethBytes : 0);
       const std::size_t imm_end = reth_end + (wire::has_immediate(opcode) ? wire::kImmDtBytes : 0);
@@ -246,7 +246,9 @@ TEST_CASE(wire_credits_count_only_in_rc_acknowledgements) {
       Packet packet;
       const ParseError error = wire::parse(bytes, Extent::kWhole, packet);
       const bool ack = opcode == Opcode::kAck ? syndrome == 0x1F : syndrome <= 0x1F;
-      CHECK(error == (ack || nak ? ParseError::kNone : ParseError::kBadSyndrome));
+      const bool rnr = opcode == Opcode::kRcAck && syndrome >= 0x20 && syndrome <= 0x3F;
+      CHECK(error == (ack || nak || rnr ? ParseError::kNone : ParseError::kBadSyndrome));
+      if (rnr) CHECK(packet.aeth.syndrome == wire::AethSyndrome::kRnrNak && packet.aeth.rnr_timer == syndrome - 0x20);
       if (ack && error == ParseError::kNone) CHECK(packet.aeth.syndrome == wire::AethSyndrome::kAck);
     }
   }
@@ -286,7 +288,7 @@ TEST_CASE(wire_encode_settles_what_the_opcode_fixes) {
     if (opcode == Opcode::kSack || opcode == Opcode::kNack || opcode == Opcode::kProbe) sent.bth.psn ^= 0x5A5A5A;
     if (opcode == Opcode::kEndpointRequest || opcode == Opcode::kEndpointResponse) sent.bth.psn |= 0xAB0000;
     if (!wire::is_data(opcode)) sent.bth.ts = true;
-    if (wire::is_rc_data(opcode) || opcode == Opcode::kRcAck) sent.bth.rtx = true;
+    if (wire::is_rc(opcode)) sent.bth.rtx = true;
     sent.bth.pad_bytes = 0;
     const std::size_t length = wire::encode_headers(sent, out) + wire::kIcrcBytes;
     CHECK(wire::parse({out, length}, Extent::kWhole, received) == ParseError::kNone);

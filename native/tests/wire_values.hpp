@@ -10,13 +10,27 @@
 namespace openmrc::test {
 
 inline constexpr std::array kAllOpcodes = {
+    wire::Opcode::kRcSendFirst,
+    wire::Opcode::kRcSendMiddle,
+    wire::Opcode::kRcSendLast,
+    wire::Opcode::kRcSendLastImm,
+    wire::Opcode::kRcSendOnly,
+    wire::Opcode::kRcSendOnlyImm,
     wire::Opcode::kRcWriteFirst,
     wire::Opcode::kRcWriteMiddle,
     wire::Opcode::kRcWriteLast,
     wire::Opcode::kRcWriteLastImm,
     wire::Opcode::kRcWriteOnly,
     wire::Opcode::kRcWriteOnlyImm,
+    wire::Opcode::kRcReadRequest,
+    wire::Opcode::kRcReadResponseFirst,
+    wire::Opcode::kRcReadResponseMiddle,
+    wire::Opcode::kRcReadResponseLast,
+    wire::Opcode::kRcReadResponseOnly,
     wire::Opcode::kRcAck,
+    wire::Opcode::kRcAtomicAck,
+    wire::Opcode::kRcCompareSwap,
+    wire::Opcode::kRcFetchAdd,
     wire::Opcode::kWriteFirst,
     wire::Opcode::kWriteMiddle,
     wire::Opcode::kWriteLast,
@@ -37,7 +51,17 @@ inline bool same_headers(const wire::Packet& a, const wire::Packet& b) {
   switch (a.bth.opcode) {
     case wire::Opcode::kRcAck:
     case wire::Opcode::kAck:
+    case wire::Opcode::kRcReadResponseFirst:
+    case wire::Opcode::kRcReadResponseLast:
+    case wire::Opcode::kRcReadResponseOnly:
       return a.aeth == b.aeth;
+    case wire::Opcode::kRcReadRequest:
+      return a.reth == b.reth;
+    case wire::Opcode::kRcAtomicAck:
+      return a.aeth == b.aeth && a.atomic_ack == b.atomic_ack;
+    case wire::Opcode::kRcCompareSwap:
+    case wire::Opcode::kRcFetchAdd:
+      return a.atomic == b.atomic;
     case wire::Opcode::kEndpointRequest:
       return a.erth == b.erth;
     case wire::Opcode::kEndpointResponse:
@@ -53,10 +77,14 @@ inline bool same_headers(const wire::Packet& a, const wire::Packet& b) {
   }
   if (wire::is_data(a.bth.opcode)) {
     if (a.meth != b.meth || (a.bth.ts && a.tseth != b.tseth) || a.reth != b.reth) return false;
-  } else if (wire::is_first(a.bth.opcode) && a.reth != b.reth) {
+  } else if (wire::is_first(a.bth.opcode) && !wire::is_rc_send(a.bth.opcode) && a.reth != b.reth) {
     return false;
   }
   return !wire::has_immediate(a.bth.opcode) || a.immdt == b.immdt;
+}
+
+constexpr bool carries_payload(wire::Opcode opcode) {
+  return wire::is_data(opcode) || wire::is_rc_data(opcode) || wire::is_rc_read_response(opcode);
 }
 
 // A packet of `opcode` as parse would return it: every field in its range, drawn from `next` (64 random bits a call).
@@ -83,8 +111,8 @@ inline wire::Packet draw_packet(wire::Opcode opcode, const std::function<std::ui
   wire::Packet p;
   p.bth = {opcode, flag(), flag(), 0, u16(), u24(), flag(), flag(), flag(), u24()};
   if (!wire::is_data(opcode)) p.bth.ts = false;
-  if (wire::is_rc_data(opcode) || opcode == wire::Opcode::kRcAck) p.bth.rtx = false;
-  if (wire::is_data(opcode) || wire::is_rc_data(opcode)) p.bth.pad_bytes = u8() & 3U;
+  if (wire::is_rc(opcode)) p.bth.rtx = false;
+  if (carries_payload(opcode)) p.bth.pad_bytes = u8() & 3U;
   p.meth = {u16(), u16()};
   p.tseth = {u16(), resolution()};
   p.reth = {next(), u32(), u32()};
@@ -107,6 +135,14 @@ inline wire::Packet draw_packet(wire::Opcode opcode, const std::function<std::ui
   p.erth = {static_cast<wire::EndpointOp>(next() & 1U), u16(), u32(), u32(), u16(), resolution()};
   p.eeth = {static_cast<wire::EndpointOp>(next() & 1U), u32(), u32(), u32(), u16(), flag(), flag()};
   p.aeth = {kSyndromes[next() % kSyndromes.size()], u24()};
+  p.atomic = {next(), u32(), next(), next()};
+  p.atomic_ack = {next()};
+  if (opcode == wire::Opcode::kRcAtomicAck || wire::is_rc_read_response(opcode)) {
+    p.aeth.syndrome = wire::AethSyndrome::kAck;
+  } else if (opcode == wire::Opcode::kRcAck && flag()) {
+    p.aeth.syndrome = wire::AethSyndrome::kRnrNak;
+    p.aeth.rnr_timer = u8() & 0x1FU;
+  }
   if (opcode == wire::Opcode::kSack) p.bth.psn = p.seth.cack_psn;
   if (opcode == wire::Opcode::kNack) p.bth.psn = p.neth.nack_psn;
   if (opcode == wire::Opcode::kProbe) p.bth.psn = 0;

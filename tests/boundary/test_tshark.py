@@ -1,4 +1,4 @@
-"""tshark, an independent RoCEv2 decoder, reads the packets of the RC fallback as intended."""
+"""tshark, an independent RoCEv2 decoder, reads the packets of RC as intended."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ RKEY = 0x1234ABCD
 ADDRESS = 0x7F00_1234_5000
 LENGTH = 3 * 1024 + 5
 IMMEDIATE = 0xFEEDF00D
+SWAP_ADD, COMPARE = 0x0123456789ABCDEF, 0xFEDCBA9876543210
+RNR_TIMER = 12
 OP = wire.Opcode
 
 # (opcode, payload bytes, tshark's name of the opcode)
@@ -37,8 +39,26 @@ WRITES = [
     (OP.RC_WRITE_ONLY, 0, "rdma write only"),
     (OP.RC_WRITE_ONLY_IMM, 8, "rdma write only immediate"),
 ]
+SENDS = [
+    (OP.RC_SEND_FIRST, 1024, "send first"),
+    (OP.RC_SEND_MIDDLE, 1024, "send middle"),
+    (OP.RC_SEND_LAST, 3, "send last"),
+    (OP.RC_SEND_LAST_IMM, 1, "send last immediate"),
+    (OP.RC_SEND_ONLY, 0, "send only"),
+    (OP.RC_SEND_ONLY_IMM, 9, "send only immediate"),
+]
+RESULTS = [
+    (OP.RC_READ_REQUEST, 0, "rdma read request"),
+    (OP.RC_READ_RESPONSE_FIRST, 1024, "rdma read response first"),
+    (OP.RC_READ_RESPONSE_MIDDLE, 1024, "rdma read response middle"),
+    (OP.RC_READ_RESPONSE_LAST, 6, "rdma read response last"),
+    (OP.RC_READ_RESPONSE_ONLY, 0, "rdma read response only"),
+    (OP.RC_COMPARE_SWAP, 0, "compare swap"),
+    (OP.RC_FETCH_ADD, 0, "fetch add"),
+    (OP.RC_ATOMIC_ACK, 0, "atomic acknowledge"),
+]
 FIRST = {OP.RC_WRITE_FIRST, OP.RC_WRITE_ONLY, OP.RC_WRITE_ONLY_IMM}
-IMM = {OP.RC_WRITE_LAST_IMM, OP.RC_WRITE_ONLY_IMM}
+IMM = {OP.RC_WRITE_LAST_IMM, OP.RC_WRITE_ONLY_IMM, OP.RC_SEND_LAST_IMM, OP.RC_SEND_ONLY_IMM}
 FIELDS = [
     "frame.protocols",
     "infiniband.bth.opcode",
@@ -54,9 +74,13 @@ FIELDS = [
     "infiniband.reth.r_key",
     "infiniband.reth.dmalen",
     "infiniband.immdt",
+    "infiniband.atomiceth.swapdt",
+    "infiniband.atomiceth.cmpdt",
+    "infiniband.atomicacketh.origremdt",
     "infiniband.aeth.syndrome",
     "infiniband.aeth.syndrome.opcode",
     "infiniband.aeth.syndrome.error_code",
+    "infiniband.aeth.syndrome.timer",
     "infiniband.aeth.msn",
     "infiniband.invariant.crc",
     "_ws.col.Info",
@@ -87,6 +111,11 @@ def rc_packet(opcode, psn):
     packet.reth.rkey = RKEY
     packet.reth.dma_length = LENGTH
     packet.immdt.immediate = IMMEDIATE
+    packet.atomic.virtual_address = ADDRESS
+    packet.atomic.rkey = RKEY
+    packet.atomic.swap_add = SWAP_ADD
+    packet.atomic.compare = COMPARE
+    packet.atomic_ack.original = COMPARE
     return packet
 
 
@@ -134,6 +163,32 @@ def test_writes(tmp_path, family):
 
 
 @pytest.mark.parametrize("family", FLOWS)
+@pytest.mark.parametrize("kinds", [SENDS, RESULTS], ids=["sends", "results"])
+def test_sends_reads_and_atomics(tmp_path, family, kinds):
+    flow = FLOWS[family]
+    sent = [rc_packet(opcode, 77 + i) for i, (opcode, _, _) in enumerate(kinds)]
+    datagrams = [sealed(packet, b"\xa5" * count, flow) for packet, (_, count, _) in zip(sent, kinds, strict=True)]
+    for packet, seen, (opcode, count, name) in zip(sent, dissected(tmp_path, datagrams, flow), kinds, strict=True):
+        assert seen["complaints"] == ""
+        assert name in info(seen)
+        assert number(seen["infiniband.bth.opcode"]) == int(opcode)
+        assert number(seen["infiniband.bth.padcnt"]) == -count % 4
+        assert number(seen["infiniband.bth.psn"]) == packet.bth.psn
+        assert {number("0x" + text) for text in seen["infiniband.immdt"].split(",") if text} == (
+            {IMMEDIATE} if opcode in IMM else set()
+        )
+        if opcode is OP.RC_READ_REQUEST:
+            reth = [number(seen[f"infiniband.reth.{field}"]) for field in ("va", "r_key", "dmalen")]
+            assert reth == [ADDRESS, RKEY, LENGTH]
+        if opcode in {OP.RC_COMPARE_SWAP, OP.RC_FETCH_ADD}:
+            names = ("reth.va", "reth.r_key", "atomiceth.swapdt", "atomiceth.cmpdt")
+            fields = [number(seen[f"infiniband.{name}"]) for name in names]
+            assert fields == [ADDRESS, RKEY, SWAP_ADD, COMPARE]
+        if opcode is OP.RC_ATOMIC_ACK:
+            assert number(seen["infiniband.atomicacketh.origremdt"]) == COMPARE
+
+
+@pytest.mark.parametrize("family", FLOWS)
 def test_acknowledgements(tmp_path, family):
     flow = FLOWS[family]
     syndromes = list(wire.AethSyndrome)
@@ -142,14 +197,20 @@ def test_acknowledgements(tmp_path, family):
         packet = rc_packet(OP.RC_ACK, i)
         packet.aeth.syndrome = syndrome
         packet.aeth.msn = 0xFFFFFF - i
+        packet.aeth.rnr_timer = RNR_TIMER
         packets.append(packet)
     seen_packets = dissected(tmp_path, [sealed(packet, b"", flow) for packet in packets], flow)
     for i, (syndrome, seen) in enumerate(zip(syndromes, seen_packets, strict=True)):
         assert seen["complaints"] == ""
         assert "acknowledge" in info(seen)
         assert number(seen["infiniband.bth.opcode"]) == int(OP.RC_ACK)
-        assert number(seen["infiniband.aeth.syndrome"]) == int(syndrome)
+        rnr = syndrome is wire.AethSyndrome.RNR_NAK
+        assert number(seen["infiniband.aeth.syndrome"]) == int(syndrome) + (RNR_TIMER if rnr else 0)
         assert number(seen["infiniband.aeth.msn"]) == 0xFFFFFF - i
+        if rnr:
+            assert number(seen["infiniband.aeth.syndrome.opcode"]) == 1
+            assert number(seen["infiniband.aeth.syndrome.timer"]) == RNR_TIMER
+            continue
         nak = syndrome is not wire.AethSyndrome.ACK
         assert number(seen["infiniband.aeth.syndrome.opcode"]) == (3 if nak else 0)
         assert seen["infiniband.aeth.syndrome.error_code"] == (str(int(syndrome) & 0x1F) if nak else "")

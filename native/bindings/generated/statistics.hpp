@@ -22,6 +22,8 @@ inline nb::dict to_dict(const QpStats& of) {
   out["nacks_received"] = of.nacks_received;
   out["acks_sent"] = of.acks_sent;
   out["acks_received"] = of.acks_received;
+  out["rnr_naks_sent"] = of.rnr_naks_sent;
+  out["rnr_naks_received"] = of.rnr_naks_received;
   out["probes_sent"] = of.probes_sent;
   out["probes_received"] = of.probes_received;
   out["timeouts"] = of.timeouts;

@@ -17,13 +17,15 @@ inline constexpr std::uint32_t kPayloadMtuMin = 256;
 inline constexpr std::uint32_t kPayloadMtuStandardMax = 4096;
 inline constexpr std::uint32_t kPayloadMtuMax = 8192;  // negotiated extension for jumbo frames (X.7.1)
 inline constexpr std::uint64_t kMessageBytesMax = 1ULL << 30;
-inline constexpr std::uint32_t kEvCountMax = 1024;     // active plus backup EVs of one QP
-inline constexpr std::uint32_t kBurstPacketsMax = 64;  // kernel's UDP_SEGMENT limit
-inline constexpr std::uint32_t kPeersMax = 1U << 16;   // the lower half of a PeerId
-inline constexpr std::uint32_t kEndpointQp = 0x2;      // endpoint operations (A.3.10)
-inline constexpr std::uint32_t kQpNumberMin = 0x10;    // below: reserved
-inline constexpr std::uint32_t kHeaderBytesMax = 64;   // BTH 12 + EETH 36 is the longest stack, rounded up
-inline constexpr std::uint32_t kTrailerBytesMax = 8;   // pad 3 + ICRC 4, rounded up
+inline constexpr std::uint32_t kSgesMax = 32;           // parts of one scatter or gather list
+inline constexpr std::uint32_t kInlineBytesMax = 1024;  // of a message that is copied when posted
+inline constexpr std::uint32_t kEvCountMax = 1024;      // active plus backup EVs of one QP
+inline constexpr std::uint32_t kBurstPacketsMax = 64;   // kernel's UDP_SEGMENT limit
+inline constexpr std::uint32_t kPeersMax = 1U << 16;    // the lower half of a PeerId
+inline constexpr std::uint32_t kEndpointQp = 0x2;       // endpoint operations (A.3.10)
+inline constexpr std::uint32_t kQpNumberMin = 0x10;     // below: reserved
+inline constexpr std::uint32_t kHeaderBytesMax = 64;    // BTH 12 + EETH 36 is the longest stack, rounded up
+inline constexpr std::uint32_t kTrailerBytesMax = 8;    // pad 3 + ICRC 4, rounded up
 inline constexpr std::uint32_t kProbePaddingMax = kPayloadMtuMax + kHeaderBytesMax;  // as large as any data packet
 
 // A window must stay under half of the PSN space; above that, old and new PSNs are indistinguishable (A.8.5).

@@ -8,7 +8,7 @@ namespace openmrc {
 // Protocol of a QP.
 enum class Transport : std::uint8_t {
   kMrc = 0,  // Multipath, as this repository describes it.
-  kRc = 1,   // The RoCEv2 RC fallback: one path, go-back-N.
+  kRc = 1,   // RoCEv2 RC: one path, go-back-N; for SEND, and for peers without MRC.
 };
 
 // State of a QP.
@@ -29,35 +29,44 @@ enum class QpErrorCause : std::uint8_t {
   kRemoteOperational = 4,  // The peer failed on its side: no receive posted, completion queue overrun.
   kRemoteInvalid = 5,      // The peer refused the request.
   kAccessViolation = 6,    // This side refused the peer's WRITE.
-  kNoReceivePosted = 7,    // A WRITE_IMM found no receive.
+  kNoReceivePosted = 7,    // MRC: a WRITE_IMM found no receive.
   kWimmLimit = 8,          // The peer exceeded `wimm_max_dest`.
   kUnexpectedEvent = 9,    // The peer sent a NACK for an unexpected event.
   kProtocol = 10,          // The peer broke the structure of a message.
   kCqOverrun = 11,         // A completion found its queue full.
   kFlushed = 12,           // Moved to ERR by command.
+  kRnrRetryExceeded = 13,  // RC: the peer had no receive posted until the retries ran out.
+  kReceiveTooSmall = 14,   // RC: a SEND of the peer was longer than its receive.
 };
 
 // Kind of a work request.
 enum class WrOpcode : std::uint8_t {
   kWrite = 0,     // Write into the peer's memory.
   kWriteImm = 1,  // The same, and consume a receive of the peer's, with 32 bits of immediate data.
+  kSend = 2,      // RC: write into the memory of a receive of the peer's.
+  kSendImm = 3,   // RC: the same, with 32 bits of immediate data.
 };
 
 // Kind of a completion.
 enum class WcOpcode : std::uint8_t {
-  kWrite = 0,         // Of a send.
+  kWrite = 0,         // Of a WRITE or WRITE_IMM.
   kRecvWriteImm = 1,  // Of a receive, by a WRITE_IMM of the peer.
+  kSend = 2,          // Of a SEND or SEND_IMM.
+  kRecv = 3,          // Of a receive, by a SEND of the peer.
+  kRecvImm = 4,       // Of a receive, by a SEND_IMM of the peer.
 };
 
 // Status of a completion; numbers of `ibv_wc_status`.
 enum class WcStatus : std::uint8_t {
   kSuccess = 0,               // The peer has the data.
+  kLocalLength = 1,           // The SEND of the peer was longer than this receive.
   kLocalProtection = 4,       // The local region is gone.
   kFlushed = 5,               // The QP failed, or was moved to ERR, before this one was done.
   kRemoteInvalidRequest = 9,  // The peer refused the request.
   kRemoteAccess = 10,         // Wrong key, key of another protection domain, outside the region, or not writable.
   kRemoteOperational = 11,    // No receive posted at the peer, or its CQ overran.
   kRetryExceeded = 12,        // No path answered until the retries ran out.
+  kRnrRetryExceeded = 13,     // The peer had no receive posted until the retries ran out.
 };
 
 // State of an EV; numbers of the controller API where it has one (protocol F.2).
@@ -141,6 +150,7 @@ enum class ParseError : std::uint8_t {
 enum Access : std::uint8_t {
   kLocalRead = 0,    // Send from it: always allowed, to QPs of its protection domain.
   kRemoteWrite = 1,  // A peer may write into it through a QP of its protection domain, with the rkey.
+  kLocalWrite = 2,   // Receives may place data in it.
 };
 
 // Outcome of a command. Peers never cause one: their actions are reported by counters, events and completions.

@@ -38,6 +38,10 @@ struct QpStats {
   std::uint64_t acks_sent = 0;
   // Transport acknowledgements received.
   std::uint64_t acks_received = 0;
+  // RC: reports that no receive was posted, sent.
+  std::uint64_t rnr_naks_sent = 0;
+  // RC: the same, received.
+  std::uint64_t rnr_naks_received = 0;
   // Probes sent.
   std::uint64_t probes_sent = 0;
   // Probes received.

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/base/rng.hpp"
@@ -12,13 +12,14 @@
 #include "engine/engine_services.hpp"
 #include "engine/memory.hpp"
 #include "engine/peer.hpp"
+#include "engine/qp/receive_queue.hpp"
 #include "engine/qp/reverse_paths.hpp"
 
 namespace openmrc {
 
 struct QpContext {
   QpContext(EngineServices& engine_services, const QpInitAttributes& attributes, std::uint32_t number)
-      : services(engine_services), init(attributes), qpn(number) {}
+      : services(engine_services), init(attributes), receives(attributes.domain, attributes.recv_wr_max), qpn(number) {}
 
   EngineServices& services;
   QpInitAttributes init;
@@ -28,7 +29,8 @@ struct QpContext {
   std::unique_ptr<EvSet> ev_set;             // MRC only
   std::unique_ptr<CongestionController> cc;  // MRC only
   ReversePaths reverse;                      // MRC only: paths of SACKs, NACKs and ACKs
-  std::deque<std::uint64_t> receives;        // wr_ids of posted receives
+  ReceiveQueue receives;
+  std::optional<TakenReceive> receive_under_way;  // RC only: of the message that is arriving
   std::uint32_t qpn = 0;
   std::uint32_t destination_qp = 0;
   std::uint32_t payload_mtu = 0;

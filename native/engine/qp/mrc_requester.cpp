@@ -335,7 +335,7 @@ void MrcRequester::add_data(TimePs now, BurstBuilder& builder, const Wqe& wqe, P
   // A.3.2: self-placing packets.
   packet.reth = {wqe.wr.remote_address + offset, wqe.wr.rkey, static_cast<std::uint32_t>(wqe.wr.length_bytes)};
   packet.immdt = {wqe.wr.immediate};
-  builder.add_data(packet, wqe.local == nullptr ? nullptr : wqe.local + offset, payload);
+  builder.add_data(packet, wqe.payload(offset), payload);
   context_.stats.sent_packets += 1;
   context_.stats.sent_bytes += payload;
   if (record.transmissions > 0) ++context_.stats.retransmitted_packets;

@@ -28,6 +28,8 @@ WcStatus status_of(QpErrorCause cause) {
   switch (cause) {
     case QpErrorCause::kRetryExceeded:
       return WcStatus::kRetryExceeded;
+    case QpErrorCause::kRnrRetryExceeded:
+      return WcStatus::kRnrRetryExceeded;
     case QpErrorCause::kLocalProtection:
       return WcStatus::kLocalProtection;
     case QpErrorCause::kRemoteAccess:
@@ -40,8 +42,6 @@ WcStatus status_of(QpErrorCause cause) {
       return WcStatus::kFlushed;
   }
 }
-
-bool is_rc(wire::Opcode opcode) { return wire::is_rc_data(opcode) || opcode == wire::Opcode::kRcAck; }
 
 }  // namespace
 
@@ -119,10 +119,24 @@ void Qp::to_error(TimePs now, QpErrorCause cause) {
   context_.error = cause;
   announce(now);
   requester_->fail_all(status_of(cause));
+  flush_receives(cause);
+}
+
+// The receive whose message was under way comes first; it alone may have caused the error.
+void Qp::flush_receives(QpErrorCause cause) {
+  Completion flushed{0, 0, context_.qpn, 0, WcStatus::kFlushed, WcOpcode::kRecvWriteImm};
+  if (context_.receive_under_way.has_value()) {
+    flushed.wr_id = context_.receive_under_way->wr_id;
+    if (cause == QpErrorCause::kReceiveTooSmall) flushed.status = WcStatus::kLocalLength;
+    if (cause == QpErrorCause::kLocalProtection) flushed.status = WcStatus::kLocalProtection;
+    flushed.opcode = WcOpcode::kRecv;
+    context_.receive_under_way.reset();
+    context_.recv_cq->push(flushed);
+    flushed.status = WcStatus::kFlushed;
+    flushed.opcode = WcOpcode::kRecvWriteImm;
+  }
   while (!context_.receives.empty()) {
-    const Completion flushed{context_.receives.front(), 0, context_.qpn, 0, WcStatus::kFlushed,
-                             WcOpcode::kRecvWriteImm};
-    context_.receives.pop_front();
+    flushed.wr_id = context_.receives.take_id();
     context_.recv_cq->push(flushed);
   }
 }
@@ -147,11 +161,9 @@ Status Qp::ask_peer() {
   return context_.state == QpState::kRts && requester_->ask_peer() ? Status::kOk : Status::kInvalidState;
 }
 
-Status Qp::post_recv(std::uint64_t wr_id) {
+Status Qp::post_recv(std::uint64_t wr_id, std::span<const Sge> sges) {
   if (context_.state == QpState::kReset || context_.state == QpState::kError) return Status::kInvalidState;
-  if (context_.receives.size() >= context_.init.recv_wr_max) return Status::kQueueFull;
-  context_.receives.push_back(wr_id);
-  return Status::kOk;
+  return context_.receives.post(context_.services.memory, wr_id, sges);
 }
 
 // --- what happens to it
@@ -167,12 +179,12 @@ void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packe
     return;
   }
   const wire::Opcode opcode = packet.bth.opcode;
-  if (is_rc(opcode) != (context_.init.transport == Transport::kRc)) {
+  if (wire::is_rc(opcode) != (context_.init.transport == Transport::kRc)) {
     ++drops.wrong_transport;  // A.1.4
     return;
   }
   context_.heard = now;
-  if (wire::is_data(opcode) || wire::is_rc_data(opcode) || opcode == wire::Opcode::kProbe) {
+  if (wire::is_data(opcode) || wire::is_rc_request(opcode) || opcode == wire::Opcode::kProbe) {
     if (context_.state != QpState::kError || responder_->refusing()) responder_->handle_data(now, datagram, packet);
   } else if (context_.state == QpState::kRts) {
     requester_->handle_acknowledgement(now, datagram, packet);

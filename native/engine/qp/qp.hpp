@@ -19,7 +19,7 @@ class Qp {
   void to_error(TimePs now, QpErrorCause cause);
 
   Status post_send(TimePs now, const SendWr& wr);
-  Status post_recv(std::uint64_t wr_id);
+  Status post_recv(std::uint64_t wr_id, std::span<const Sge> sges);
   Status ask_peer();
 
   void handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, DropStats& drops);
@@ -51,6 +51,7 @@ class Qp {
  private:
   void announce(TimePs now) const;
   void settle(TimePs now);
+  void flush_receives(QpErrorCause cause);
   bool sends() const { return context_.state == QpState::kRts && (urgent() || !context_.services.ordinary_data_waits); }
 
   QpContext context_;

@@ -1,9 +1,10 @@
-// The sending half of the fallback: RoCEv2 RC WRITE on a single path, go-back-N (X.8.1).
+// The sending half of RC: RoCEv2 on a single path, go-back-N (X.8.1).
 #pragma once
 
 #include "engine/qp/halves.hpp"
 #include "engine/qp/packet_builder.hpp"
 #include "engine/qp/retry_timer.hpp"
+#include "engine/qp/rnr_time.hpp"
 #include "engine/qp/rtt.hpp"
 
 namespace openmrc {
@@ -26,6 +27,8 @@ class RcRequester final : public Requester {
  private:
   void work_began(TimePs now) override { timer_base_ = now; }
   void acknowledge_below(TimePs now, Psn end);
+  void handle_nak(TimePs now, Psn psn, const wire::Aeth& aeth);
+  void go_back();
   bool ready() const;
   void add(BurstBuilder& builder, const Wqe& wqe, std::uint32_t payload);
 
@@ -38,7 +41,11 @@ class RcRequester final : public Requester {
   Psn timed_ = 0;           // PSN whose round trip is being measured; 0: none
   TimePs timed_sent_ = 0;
   TimePs timer_base_ = 0;
+  TimePs receiver_ready_ = 0;  // end of the wait that an RNR NAK asked for
   std::uint32_t window_packets_ = 0;
+  std::uint8_t rnr_retries_ = kRnrRetriesForEver;
+  std::uint8_t rnr_naks_ = 0;  // since the latest progress
+  bool receiver_not_ready_ = false;
   TrafficClass data_class_ = TrafficClass::kNoTrim;
 };
 

@@ -4,11 +4,14 @@
 
 namespace openmrc {
 
-void RcResponder::start(TimePs, const QpToRtr& attributes) { expected_ = first_psn(attributes.rq_psn); }
+void RcResponder::start(TimePs, const QpToRtr& attributes) {
+  expected_ = first_psn(attributes.rq_psn);
+  rnr_timer_ = attributes.rc_rnr_timer;
+}
 
 void RcResponder::handle_data(TimePs, const RxDatagram& datagram, const wire::Packet& packet) {
-  if (refusing()) {
-    answer_due_ = true;  // the NAK may have been lost
+  if (refusing_) {
+    nak_due_ = true;  // the NAK may have been lost
     return;
   }
   if (is_trimmed(datagram.traffic_class)) {
@@ -20,89 +23,147 @@ void RcResponder::handle_data(TimePs, const RxDatagram& datagram, const wire::Pa
   const Psn psn = extend24(packet.bth.psn, expected_);
   if (psn < expected_) {
     ++context_.stats.duplicate_packets;
-    if (packet.bth.ack_request) answer_due_ = true;
+    if (packet.bth.ack_request) ack_due_ = true;
     return;
   }
   if (psn > expected_) {
     ++context_.stats.out_of_window_packets;
-    if (!sequence_nak_sent_) {
-      sequence_nak_sent_ = true;
-      syndrome_ = wire::AethSyndrome::kNakPsnSequence;
-      answer_due_ = true;
-    }
+    if (!hole_reported_) nak(wire::AethSyndrome::kNakPsnSequence);
     return;
   }
   if (!accept(datagram, packet)) return;
-  sequence_nak_sent_ = false;
-  syndrome_ = wire::AethSyndrome::kAck;
+  hole_reported_ = nak_due_ = false;
   ++expected_;
-  if (packet.bth.ack_request) answer_due_ = true;
+  if (packet.bth.ack_request) ack_due_ = true;
 }
 
+// X.8.5
 bool RcResponder::well_formed(const wire::Packet& packet) const {
-  const bool last = wire::is_last(packet.bth.opcode);
-  if (wire::is_first(packet.bth.opcode) == in_message_) return false;
+  const wire::Opcode opcode = packet.bth.opcode;
+  if (!wire::is_rc_data(opcode) || wire::is_first(opcode) == in_message_) return false;
+  const bool send = wire::is_rc_send(opcode);
+  if (in_message_ && send != in_send_) return false;
+  const bool last = wire::is_last(opcode);
+  if (send) {
+    if (!last) return packet.payload_bytes == context_.payload_mtu;
+    return packet.payload_bytes <= context_.payload_mtu && (packet.payload_bytes > 0 || !in_message_);
+  }
   const std::uint64_t remaining = in_message_ ? remaining_ : packet.reth.dma_length;
   return last ? packet.payload_bytes == remaining && packet.payload_bytes <= context_.payload_mtu
               : packet.payload_bytes == context_.payload_mtu && packet.payload_bytes < remaining;
 }
 
+// A SEND takes its receive with the first packet, a WRITE_IMM with the last.
+bool RcResponder::lacks_receive(const wire::Packet& packet) const {
+  const bool send = wire::is_rc_send(packet.bth.opcode);
+  const bool takes = send ? !in_message_ : wire::has_immediate(packet.bth.opcode);
+  return takes && context_.receives.empty();
+}
+
 bool RcResponder::accept(const RxDatagram& datagram, const wire::Packet& packet) {
   if (!well_formed(packet)) {
-    nak(wire::AethSyndrome::kNakInvalidRequest, QpErrorCause::kProtocol);
+    ++context_.stats.refused_packets;
+    refuse(wire::AethSyndrome::kNakInvalidRequest, QpErrorCause::kProtocol);
     return false;
   }
-  if (wire::is_first(packet.bth.opcode)) {
-    message_ = packet.reth;
-    remaining_ = packet.reth.dma_length;
+  if (lacks_receive(packet)) {  // X.8.4
+    ++context_.stats.rnr_naks_sent;
+    nak(wire::AethSyndrome::kRnrNak);
+    return false;
   }
   const bool carried = datagram.bytes.size() > packet.header_bytes;
   const std::uint8_t* payload = carried ? datagram.bytes.data() + packet.header_bytes : nullptr;
-  if (!placement_.place(message_, payload, packet.payload_bytes)) {
+  const bool send = wire::is_rc_send(packet.bth.opcode);
+  if (!(send ? place_send(payload, packet) : place_write(payload, packet))) {
     ++context_.stats.refused_packets;
-    nak(wire::AethSyndrome::kNakRemoteAccess, QpErrorCause::kAccessViolation);
     return false;
   }
   context_.stats.placed_bytes += packet.payload_bytes;
-  message_.virtual_address += packet.payload_bytes;
-  remaining_ -= packet.payload_bytes;
   in_message_ = !wire::is_last(packet.bth.opcode);
+  in_send_ = send;
   if (in_message_) return true;
-  if (wire::has_immediate(packet.bth.opcode) && !deliver_immediate(packet.immdt.immediate)) return false;
+  if ((send || wire::has_immediate(packet.bth.opcode)) && !complete_receive(packet)) return false;
   ++completed_;
   ++context_.stats.received_messages;
   return true;
 }
 
-bool RcResponder::deliver_immediate(std::uint32_t immediate) {
-  if (context_.receives.empty()) {
-    nak(wire::AethSyndrome::kNakRemoteOperational, QpErrorCause::kNoReceivePosted);
+bool RcResponder::place_write(const std::uint8_t* payload, const wire::Packet& packet) {
+  if (wire::is_first(packet.bth.opcode)) {
+    message_ = packet.reth;
+    remaining_ = packet.reth.dma_length;
+  }
+  if (!placement_.place(message_, payload, packet.payload_bytes)) {
+    refuse(wire::AethSyndrome::kNakRemoteAccess, QpErrorCause::kAccessViolation);
     return false;
   }
-  const Completion completion{context_.receives.front(), message_.dma_length,    context_.qpn, immediate,
-                              WcStatus::kSuccess,        WcOpcode::kRecvWriteImm};
-  context_.receives.pop_front();
-  if (context_.recv_cq->push(completion)) return true;
-  nak(wire::AethSyndrome::kNakRemoteOperational, QpErrorCause::kCqOverrun);
+  message_.virtual_address += packet.payload_bytes;
+  remaining_ -= packet.payload_bytes;
+  return true;
+}
+
+// X.8.3
+bool RcResponder::place_send(const std::uint8_t* payload, const wire::Packet& packet) {
+  std::optional<TakenReceive>& receive = context_.receive_under_way;
+  if (!in_message_) {
+    context_.receives.take(receive.emplace());
+    placed_ = 0;
+  }
+  switch (receive->place(context_.services.memory, placed_, payload, packet.payload_bytes)) {
+    case TakenReceive::Outcome::kPlaced:
+      placed_ += packet.payload_bytes;
+      return true;
+    case TakenReceive::Outcome::kTooLong:
+      refuse(wire::AethSyndrome::kNakInvalidRequest, QpErrorCause::kReceiveTooSmall);
+      return false;
+    case TakenReceive::Outcome::kNoAccess:
+      break;
+  }
+  refuse(wire::AethSyndrome::kNakRemoteOperational, QpErrorCause::kLocalProtection);
   return false;
 }
 
-void RcResponder::nak(wire::AethSyndrome syndrome, QpErrorCause cause) {
+bool RcResponder::complete_receive(const wire::Packet& packet) {
+  Completion completion{.qp = context_.qpn, .solicited = packet.bth.solicited_event};
+  const bool immediate = wire::has_immediate(packet.bth.opcode);
+  if (immediate) completion.immediate = packet.immdt.immediate;
+  if (wire::is_rc_send(packet.bth.opcode)) {
+    completion.wr_id = context_.receive_under_way->wr_id;
+    completion.bytes = placed_;
+    completion.opcode = immediate ? WcOpcode::kRecvImm : WcOpcode::kRecv;
+    context_.receive_under_way.reset();
+  } else {
+    completion.wr_id = context_.receives.take_id();
+    completion.bytes = message_.dma_length;
+    completion.opcode = WcOpcode::kRecvWriteImm;
+  }
+  if (context_.recv_cq->push(completion)) return true;
+  refuse(wire::AethSyndrome::kNakRemoteOperational, QpErrorCause::kCqOverrun);
+  return false;
+}
+
+// One report of this hole or lack; packets behind it follow in vain.
+void RcResponder::nak(wire::AethSyndrome syndrome) {
   syndrome_ = syndrome;
-  answer_due_ = true;
+  nak_due_ = hole_reported_ = true;
+}
+
+void RcResponder::refuse(wire::AethSyndrome syndrome, QpErrorCause cause) {
+  nak(syndrome);
+  refusing_ = true;
   context_.fail(cause);
 }
 
 BuildResult RcResponder::build(TimePs, PortMask free_ports, std::uint32_t, TxBurst& burst) {
-  if (!answer_due_ || (context_.usable_ports() >> path_.port & 1) == 0) return BuildResult::kNothing;
+  if ((!ack_due_ && !nak_due_) || (context_.usable_ports() >> path_.port & 1) == 0) return BuildResult::kNothing;
   if ((free_ports >> path_.port & 1) == 0) return BuildResult::kPortBusy;
   BurstBuilder builder = burst_to_peer(burst, context_, path_.port, path_.value, TrafficClass::kControl);
-  const bool ack = syndrome_ == wire::AethSyndrome::kAck;
   wire::Packet packet;
-  packet.bth = bth_to_peer(context_, wire::Opcode::kRcAck, wire_psn(ack ? expected_ - 1 : expected_));
-  packet.aeth = {syndrome_, completed_ & 0xFFFFFFU};
+  // A NAK acknowledges everything before it, too.
+  packet.bth = bth_to_peer(context_, wire::Opcode::kRcAck, wire_psn(nak_due_ ? expected_ : expected_ - 1));
+  packet.aeth = {nak_due_ ? syndrome_ : wire::AethSyndrome::kAck, completed_ & 0xFFFFFFU, rnr_timer_};
   builder.add(packet, nullptr, 0);
-  answer_due_ = false;
+  ack_due_ = nak_due_ = false;
   ++context_.stats.acks_sent;
   return BuildResult::kBuilt;
 }

@@ -1,4 +1,4 @@
-// The receiving half of the fallback: RoCEv2 RC WRITE in order, a NAK for the first packet out of order.
+// The receiving half of RC: requests in order, a NAK for the first packet out of order (X.8.1).
 #pragma once
 
 #include "engine/qp/halves.hpp"
@@ -17,28 +17,35 @@ class RcResponder final : public Responder {
   void handle_timer(TimePs) override {}
   TimePs next_timer() const override { return kNever; }
   void rebase(TimePs) override {}
-  bool refusing() const override {
-    return syndrome_ != wire::AethSyndrome::kAck && syndrome_ != wire::AethSyndrome::kNakPsnSequence;
-  }
+  bool refusing() const override { return refusing_; }
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
 
  private:
   bool well_formed(const wire::Packet& packet) const;
+  bool lacks_receive(const wire::Packet& packet) const;
   bool accept(const RxDatagram& datagram, const wire::Packet& packet);
-  bool deliver_immediate(std::uint32_t immediate);
-  void nak(wire::AethSyndrome syndrome, QpErrorCause cause);
+  bool place_write(const std::uint8_t* payload, const wire::Packet& packet);
+  bool place_send(const std::uint8_t* payload, const wire::Packet& packet);
+  bool complete_receive(const wire::Packet& packet);
+  void nak(wire::AethSyndrome syndrome);
+  void refuse(wire::AethSyndrome syndrome, QpErrorCause cause);
 
   Placement placement_;
   Ev path_;
-  wire::Reth message_;           // of the message under way; its address advances
-  std::uint64_t remaining_ = 0;  // bytes still to come
+  wire::Reth message_;           // of the WRITE under way; its address advances
+  std::uint64_t remaining_ = 0;  // bytes of the WRITE still to come
+  std::uint64_t placed_ = 0;     // bytes of the SEND so far
   Psn expected_ = kPsnOrigin;
   std::uint32_t completed_ = 0;
-  wire::AethSyndrome syndrome_ = wire::AethSyndrome::kAck;
+  wire::AethSyndrome syndrome_ = wire::AethSyndrome::kAck;  // of the NAK that is due
+  std::uint8_t rnr_timer_ = 0;
   bool in_message_ = false;
-  bool answer_due_ = false;
-  bool sequence_nak_sent_ = false;  // one NAK for each hole
+  bool in_send_ = false;
+  bool ack_due_ = false;
+  bool nak_due_ = false;
+  bool refusing_ = false;
+  bool hole_reported_ = false;  // one NAK for each hole
 };
 
 }  // namespace openmrc

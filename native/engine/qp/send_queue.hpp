@@ -3,23 +3,46 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <vector>
 
 #include "engine/qp/context.hpp"
 #include "engine/qp/psn.hpp"
 
 namespace openmrc {
 
-// A posted WRITE or WRITE_IMM.
+// Bytes of a message that no region holds in one piece. Pieces are ordered by their position in the message and cover it.
+// No packet spans two of them: the few packets in which the memory changes are staged.
+struct Gather {
+  struct Piece {
+    std::uint64_t end = 0;  // one past its last byte, in the message
+    const std::uint8_t* bytes = nullptr;
+  };
+
+  const std::uint8_t* at(std::uint64_t offset) const;
+
+  std::vector<Piece> pieces;
+  std::vector<Region*> regions;  // whose posted_sends it holds
+  std::uint8_t* staged = nullptr;
+  std::size_t staged_bytes = 0;
+};
+
+// A posted message.
 struct Wqe {
-  SendWr wr;
-  const std::uint8_t* local = nullptr;  // nullptr: phantom region or no bytes
-  Region* region = nullptr;             // holds its posted_sends; nullptr for a message of 0 bytes
+  SendWr wr;                            // without the list of SGEs, but with the length of all
+  const std::uint8_t* local = nullptr;  // nullptr: phantom region, no bytes, or gathered
+  Region* region = nullptr;             // holds its posted_sends; nullptr for a message of 0 bytes, or gathered
+  std::unique_ptr<Gather> gather;       // nullptr: in one piece
   Psn first_psn = 0;
   std::uint32_t packet_count = 1;
   std::uint16_t msn = 0;
   std::uint16_t rqmsn = 0;
 
   Psn end_psn() const { return first_psn + packet_count; }
+  const std::uint8_t* payload(std::uint64_t offset) const {
+    if (gather != nullptr) return gather->at(offset);
+    return local == nullptr ? nullptr : local + offset;
+  }
 };
 
 class SendQueue {
@@ -47,6 +70,12 @@ class SendQueue {
   void discard_all();
 
  private:
+  Status bind(const SendWr& wr, Wqe& wqe);
+  Status bind_one(const Sge& sge, Wqe& wqe);
+  Status bind_list(std::span<const Sge> sges, Gather& gather);
+  void stage_inline(std::span<const Sge> sges, Wqe& wqe);
+  Region* find(const Sge& sge, Status& status);
+  void release(const Wqe& wqe);
   void finish(WcStatus status);
 
   QpContext& context_;

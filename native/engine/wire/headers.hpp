@@ -8,14 +8,28 @@
 namespace openmrc::wire {
 
 enum class Opcode : std::uint8_t {
-  // RoCEv2 RC, for the fallback.
+  // RoCEv2 RC.
+  kRcSendFirst = 0x00,
+  kRcSendMiddle = 0x01,
+  kRcSendLast = 0x02,
+  kRcSendLastImm = 0x03,
+  kRcSendOnly = 0x04,
+  kRcSendOnlyImm = 0x05,
   kRcWriteFirst = 0x06,
   kRcWriteMiddle = 0x07,
   kRcWriteLast = 0x08,
   kRcWriteLastImm = 0x09,
   kRcWriteOnly = 0x0A,
   kRcWriteOnlyImm = 0x0B,
+  kRcReadRequest = 0x0C,
+  kRcReadResponseFirst = 0x0D,
+  kRcReadResponseMiddle = 0x0E,
+  kRcReadResponseLast = 0x0F,
+  kRcReadResponseOnly = 0x10,
   kRcAck = 0x11,
+  kRcAtomicAck = 0x12,
+  kRcCompareSwap = 0x13,
+  kRcFetchAdd = 0x14,
   // MRC.
   kWriteFirst = 0xC6,
   kWriteMiddle = 0xC7,
@@ -43,6 +57,8 @@ inline constexpr std::size_t kPethBytes = 16;
 inline constexpr std::size_t kErthBytes = 16;
 inline constexpr std::size_t kEethBytes = 36;
 inline constexpr std::size_t kAethBytes = 4;
+inline constexpr std::size_t kAtomicEthBytes = 28;
+inline constexpr std::size_t kAtomicAckEthBytes = 8;
 inline constexpr std::size_t kIcrcBytes = 4;
 inline constexpr std::size_t kDatagramBytesMax = 65'535;  // UDP payload: its length has 16 bits
 
@@ -177,9 +193,11 @@ struct Eeth {
   friend bool operator==(const Eeth&, const Eeth&) = default;
 };
 
-// AETH syndromes used here (IB spec 9.7.5.2): ACK with the invalid credit count, and the NAK codes.
+// AETH syndromes used here (IB spec 9.7.5.2): ACK with the invalid credit count, RNR NAK without its timer, and the NAK
+// codes.
 enum class AethSyndrome : std::uint8_t {
   kAck = 0x1F,
+  kRnrNak = 0x20,
   kNakPsnSequence = 0x60,
   kNakInvalidRequest = 0x61,
   kNakRemoteAccess = 0x62,
@@ -188,9 +206,25 @@ enum class AethSyndrome : std::uint8_t {
 
 struct Aeth {
   AethSyndrome syndrome = AethSyndrome::kAck;
-  std::uint32_t msn = 0;  // 24 bits
+  std::uint32_t msn = 0;       // 24 bits
+  std::uint8_t rnr_timer = 0;  // 5 bits, of an RNR NAK
 
   friend bool operator==(const Aeth&, const Aeth&) = default;
+};
+
+struct AtomicEth {
+  std::uint64_t virtual_address = 0;
+  std::uint32_t rkey = 0;
+  std::uint64_t swap_add = 0;
+  std::uint64_t compare = 0;
+
+  friend bool operator==(const AtomicEth&, const AtomicEth&) = default;
+};
+
+struct AtomicAckEth {
+  std::uint64_t original = 0;  // value before the operation
+
+  friend bool operator==(const AtomicAckEth&, const AtomicAckEth&) = default;
 };
 
 }  // namespace openmrc::wire

@@ -20,6 +20,7 @@ inline constexpr std::uint8_t kTimestampFormat = 1;  // TSETH format type: 16-bi
 inline constexpr std::uint8_t kCcTypeNscc = 0;       // SETH cc_type: CC_STATE follows
 inline constexpr std::uint8_t kCcTypeNack = 2;       // NETH cc_type: echoed timestamp only
 inline constexpr std::uint8_t kAckCreditMask = 0x1F;
+inline constexpr std::uint8_t kRnrTimerMask = 0x1F;
 
 constexpr std::uint32_t bit(bool value, unsigned position) { return static_cast<std::uint32_t>(value) << position; }
 
@@ -253,17 +254,28 @@ inline ParseError get(const std::uint8_t* in, Eeth& eeth) {
 // --- AETH
 
 inline void put(const Aeth& aeth, std::uint8_t* out) {
-  store_be32(out, (static_cast<std::uint32_t>(aeth.syndrome) << 24) | (aeth.msn & kMask24));
+  const auto syndrome = static_cast<std::uint32_t>(aeth.syndrome);
+  const std::uint32_t timer = aeth.syndrome == AethSyndrome::kRnrNak ? aeth.rnr_timer & kRnrTimerMask : 0U;
+  store_be32(out, ((syndrome | timer) << 24) | (aeth.msn & kMask24));
 }
 
-// `any_credits`: a RoCEv2 peer may advertise end-to-end credits in an ACK; they mean nothing here and count as kAck.
-inline ParseError get(const std::uint8_t* in, bool any_credits, Aeth& aeth) {
+// `rc`: an RC peer may advertise end-to-end credits in an ACK, which mean nothing here and count as kAck, and it may
+// send an RNR NAK.
+inline ParseError get(const std::uint8_t* in, bool rc, Aeth& aeth) {
   const std::uint32_t word = load_be32(in);
   auto syndrome = static_cast<AethSyndrome>(word >> 24);
+  aeth.rnr_timer = 0;
   // A.1.3: credits mean nothing here; RC peers send them.
-  if (any_credits && (word >> 24) <= kAckCreditMask) syndrome = AethSyndrome::kAck;
+  if (rc && (word >> 24) <= kAckCreditMask) syndrome = AethSyndrome::kAck;
+  if (rc && (word >> 29) == 1) {
+    syndrome = AethSyndrome::kRnrNak;
+    aeth.rnr_timer = static_cast<std::uint8_t>((word >> 24) & kRnrTimerMask);
+  } else if (syndrome == AethSyndrome::kRnrNak) {
+    return ParseError::kBadSyndrome;
+  }
   switch (syndrome) {
     case AethSyndrome::kAck:
+    case AethSyndrome::kRnrNak:
     case AethSyndrome::kNakPsnSequence:
     case AethSyndrome::kNakInvalidRequest:
     case AethSyndrome::kNakRemoteAccess:
@@ -276,5 +288,24 @@ inline ParseError get(const std::uint8_t* in, bool any_credits, Aeth& aeth) {
   aeth.msn = word & kMask24;
   return ParseError::kNone;
 }
+
+// --- AtomicETH, AtomicAckETH
+
+inline void put(const AtomicEth& atomic, std::uint8_t* out) {
+  store_be64(out, atomic.virtual_address);
+  store_be32(out + 8, atomic.rkey);
+  store_be64(out + 12, atomic.swap_add);
+  store_be64(out + 20, atomic.compare);
+}
+
+inline void get(const std::uint8_t* in, AtomicEth& atomic) {
+  atomic.virtual_address = load_be64(in);
+  atomic.rkey = load_be32(in + 8);
+  atomic.swap_add = load_be64(in + 12);
+  atomic.compare = load_be64(in + 20);
+}
+
+inline void put(const AtomicAckEth& ack, std::uint8_t* out) { store_be64(out, ack.original); }
+inline void get(const std::uint8_t* in, AtomicAckEth& ack) { ack.original = load_be64(in); }
 
 }  // namespace openmrc::wire::layout

@@ -38,6 +38,18 @@ const char* name_of(ParseError error) {
 
 const char* name_of(Opcode opcode) {
   switch (opcode) {
+    case Opcode::kRcSendFirst:
+      return "rc_send_first";
+    case Opcode::kRcSendMiddle:
+      return "rc_send_middle";
+    case Opcode::kRcSendLast:
+      return "rc_send_last";
+    case Opcode::kRcSendLastImm:
+      return "rc_send_last_imm";
+    case Opcode::kRcSendOnly:
+      return "rc_send_only";
+    case Opcode::kRcSendOnlyImm:
+      return "rc_send_only_imm";
     case Opcode::kRcWriteFirst:
       return "rc_write_first";
     case Opcode::kRcWriteMiddle:
@@ -50,8 +62,24 @@ const char* name_of(Opcode opcode) {
       return "rc_write_only";
     case Opcode::kRcWriteOnlyImm:
       return "rc_write_only_imm";
+    case Opcode::kRcReadRequest:
+      return "rc_read_request";
+    case Opcode::kRcReadResponseFirst:
+      return "rc_read_response_first";
+    case Opcode::kRcReadResponseMiddle:
+      return "rc_read_response_middle";
+    case Opcode::kRcReadResponseLast:
+      return "rc_read_response_last";
+    case Opcode::kRcReadResponseOnly:
+      return "rc_read_response_only";
     case Opcode::kRcAck:
       return "rc_ack";
+    case Opcode::kRcAtomicAck:
+      return "rc_atomic_ack";
+    case Opcode::kRcCompareSwap:
+      return "rc_compare_swap";
+    case Opcode::kRcFetchAdd:
+      return "rc_fetch_add";
     case Opcode::kWriteFirst:
       return "write_first";
     case Opcode::kWriteMiddle:

@@ -17,6 +17,10 @@ enum class Kind : std::uint8_t {
   kUnknown = 0,
   kData,
   kRcData,
+  kRcReadRequest,
+  kRcReadResponse,
+  kRcAtomic,
+  kRcAtomicAck,
   kAck,
   kEndpointRequest,
   kEndpointResponse,
@@ -40,7 +44,7 @@ constexpr std::array<Stack, 256> make_stacks() {
     Stack& stack = stacks[code];
     if (!is_data(opcode) && !is_rc_data(opcode)) continue;
     stack.kind = is_data(opcode) ? Kind::kData : Kind::kRcData;
-    stack.reth = is_data(opcode) || is_first(opcode);
+    stack.reth = is_data(opcode) || (is_first(opcode) && !is_rc_send(opcode));
     stack.immdt = has_immediate(opcode);
     stack.bytes = static_cast<std::uint8_t>((is_data(opcode) ? kMethBytes : 0) + (stack.reth ? kRethBytes : 0) +
                                             (stack.immdt ? kImmDtBytes : 0));
@@ -48,7 +52,15 @@ constexpr std::array<Stack, 256> make_stacks() {
   const auto set = [&stacks](Opcode opcode, Kind kind, std::size_t bytes) {
     stacks[static_cast<std::uint8_t>(opcode)] = {.kind = kind, .bytes = static_cast<std::uint8_t>(bytes)};
   };
+  set(Opcode::kRcReadRequest, Kind::kRcReadRequest, kRethBytes);
+  set(Opcode::kRcReadResponseFirst, Kind::kRcReadResponse, kAethBytes);
+  set(Opcode::kRcReadResponseMiddle, Kind::kRcReadResponse, 0);
+  set(Opcode::kRcReadResponseLast, Kind::kRcReadResponse, kAethBytes);
+  set(Opcode::kRcReadResponseOnly, Kind::kRcReadResponse, kAethBytes);
   set(Opcode::kRcAck, Kind::kAck, kAethBytes);
+  set(Opcode::kRcAtomicAck, Kind::kRcAtomicAck, kAethBytes + kAtomicAckEthBytes);
+  set(Opcode::kRcCompareSwap, Kind::kRcAtomic, kAtomicEthBytes);
+  set(Opcode::kRcFetchAdd, Kind::kRcAtomic, kAtomicEthBytes);
   set(Opcode::kAck, Kind::kAck, kAethBytes);
   set(Opcode::kEndpointRequest, Kind::kEndpointRequest, kErthBytes);
   set(Opcode::kEndpointResponse, Kind::kEndpointResponse, kEethBytes);
@@ -108,10 +120,40 @@ ParseError get_data(std::span<const std::uint8_t> datagram, Stack stack, Extent 
   return ParseError::kNone;
 }
 
+// AETH of a response that carries a result.
+ParseError get_positive(const std::uint8_t* in, Aeth& aeth) {
+  const ParseError error = get(in, true, aeth);
+  return error == ParseError::kNone && aeth.syndrome != AethSyndrome::kAck ? ParseError::kBadSyndrome : error;
+}
+
+ParseError get_read_response(std::span<const std::uint8_t> datagram, Stack stack, Packet& packet) {
+  const std::size_t headers = kBthBytes + stack.bytes;
+  if (datagram.size() < headers + kIcrcBytes) return ParseError::kTooShort;
+  packet.aeth = {};
+  if (stack.bytes > 0) {
+    const ParseError error = get_positive(datagram.data() + kBthBytes, packet.aeth);
+    if (error != ParseError::kNone) return error;
+  }
+  const std::size_t rest = datagram.size() - headers - kIcrcBytes;
+  if (packet.bth.pad_bytes > rest) return ParseError::kBadPad;
+  packet.header_bytes = static_cast<std::uint16_t>(headers);
+  packet.payload_bytes = static_cast<std::uint16_t>(rest - packet.bth.pad_bytes);
+  return ParseError::kNone;
+}
+
 ParseError get_control_headers(const std::uint8_t* in, Kind kind, Packet& packet) {
   switch (kind) {
     case Kind::kAck:
       return get(in, packet.bth.opcode == Opcode::kRcAck, packet.aeth);
+    case Kind::kRcReadRequest:
+      get(in, packet.reth);
+      return ParseError::kNone;
+    case Kind::kRcAtomic:
+      get(in, packet.atomic);
+      return ParseError::kNone;
+    case Kind::kRcAtomicAck:
+      get(in + kAethBytes, packet.atomic_ack);
+      return get_positive(in, packet.aeth);
     case Kind::kEndpointRequest:
       packet.bth.psn &= 0xFFFFU;
       return get(in, packet.erth);
@@ -133,6 +175,7 @@ ParseError get_control_headers(const std::uint8_t* in, Kind kind, Packet& packet
     case Kind::kUnknown:
     case Kind::kData:
     case Kind::kRcData:
+    case Kind::kRcReadResponse:
       break;
   }
   return ParseError::kUnknownOpcode;
@@ -162,7 +205,7 @@ ParseError get_control(std::span<const std::uint8_t> datagram, Stack stack, Pack
 Bth settled_bth(const Packet& packet, Kind kind) {
   Bth bth = packet.bth;
   bth.ts = false;
-  if (bth.opcode == Opcode::kRcAck) bth.rtx = false;
+  if (is_rc(bth.opcode)) bth.rtx = false;
   if (kind == Kind::kSack) bth.psn = packet.seth.cack_psn;
   if (kind == Kind::kNack) bth.psn = packet.neth.nack_psn;
   if (kind == Kind::kProbe) bth.psn = 0;
@@ -174,6 +217,16 @@ void put_control_headers(const Packet& packet, Kind kind, std::uint8_t* out) {
   switch (kind) {
     case Kind::kAck:
       return put(packet.aeth, out);
+    case Kind::kRcReadResponse:
+      if (packet.bth.opcode != Opcode::kRcReadResponseMiddle) put(packet.aeth, out);
+      return;
+    case Kind::kRcReadRequest:
+      return put(packet.reth, out);
+    case Kind::kRcAtomic:
+      return put(packet.atomic, out);
+    case Kind::kRcAtomicAck:
+      put(packet.aeth, out);
+      return put(packet.atomic_ack, out + kAethBytes);
     case Kind::kEndpointRequest:
       return put(packet.erth, out);
     case Kind::kEndpointResponse:
@@ -206,11 +259,9 @@ ParseError parse(std::span<const std::uint8_t> datagram, Extent extent, Packet& 
   if (error != ParseError::kNone) return error;
   if (stack.kind == Kind::kData) return get_data(datagram, stack, extent, packet);
   packet.bth.ts = false;
-  if (stack.kind == Kind::kRcData) {
-    packet.bth.rtx = false;
-    return get_data(datagram, stack, extent, packet);
-  }
-  if (packet.bth.opcode == Opcode::kRcAck) packet.bth.rtx = false;
+  if (is_rc(packet.bth.opcode)) packet.bth.rtx = false;
+  if (stack.kind == Kind::kRcData) return get_data(datagram, stack, extent, packet);
+  if (stack.kind == Kind::kRcReadResponse) return get_read_response(datagram, stack, packet);
   return get_control(datagram, stack, packet);
 }
 

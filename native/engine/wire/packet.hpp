@@ -33,6 +33,8 @@ struct Packet : DataHeaders {
   Erth erth;
   Eeth eeth;
   Aeth aeth;
+  AtomicEth atomic;
+  AtomicAckEth atomic_ack;
   std::uint16_t header_bytes = 0;   // offset of the payload in the datagram
   std::uint16_t payload_bytes = 0;  // without pad and ICRC
 };
@@ -48,23 +50,27 @@ constexpr bool is_data(Opcode opcode) {
   const auto code = static_cast<std::uint8_t>(opcode);
   return code >= 0xC6 && code <= 0xCB;
 }
-constexpr bool is_rc_data(Opcode opcode) {
+constexpr bool is_rc(Opcode opcode) { return static_cast<std::uint8_t>(opcode) <= 0x14; }
+constexpr bool is_rc_send(Opcode opcode) { return static_cast<std::uint8_t>(opcode) <= 0x05; }
+// Packets of SEND and WRITE.
+constexpr bool is_rc_data(Opcode opcode) { return static_cast<std::uint8_t>(opcode) <= 0x0B; }
+constexpr bool is_rc_atomic(Opcode opcode) { return opcode == Opcode::kRcCompareSwap || opcode == Opcode::kRcFetchAdd; }
+// Packets to the responder.
+constexpr bool is_rc_request(Opcode opcode) {
+  return static_cast<std::uint8_t>(opcode) <= 0x0C || is_rc_atomic(opcode);
+}
+constexpr bool is_rc_read_response(Opcode opcode) {
   const auto code = static_cast<std::uint8_t>(opcode);
-  return code >= 0x06 && code <= 0x0B;
+  return code >= 0x0D && code <= 0x10;
 }
-constexpr bool has_immediate(Opcode opcode) {
-  return opcode == Opcode::kWriteLastImm || opcode == Opcode::kWriteOnlyImm || opcode == Opcode::kRcWriteLastImm ||
-         opcode == Opcode::kRcWriteOnlyImm;
+// Set of the data opcodes of RC (0x00 to 0x0B) or MRC (0xC0 to 0xCB), by the lower four bits.
+constexpr bool is_data_among(Opcode opcode, std::uint32_t set) {
+  const auto code = static_cast<std::uint8_t>(opcode);
+  return ((code & 0xF0U) == 0xC0 || code <= 0x0B) && (set >> (code & 0x0FU) & 1U) != 0;
 }
-constexpr bool is_first(Opcode opcode) {
-  return opcode == Opcode::kWriteFirst || opcode == Opcode::kWriteOnly || opcode == Opcode::kWriteOnlyImm ||
-         opcode == Opcode::kRcWriteFirst || opcode == Opcode::kRcWriteOnly || opcode == Opcode::kRcWriteOnlyImm;
-}
-constexpr bool is_last(Opcode opcode) {
-  return opcode == Opcode::kWriteLast || opcode == Opcode::kWriteLastImm || opcode == Opcode::kWriteOnly ||
-         opcode == Opcode::kWriteOnlyImm || opcode == Opcode::kRcWriteLast || opcode == Opcode::kRcWriteLastImm ||
-         opcode == Opcode::kRcWriteOnly || opcode == Opcode::kRcWriteOnlyImm;
-}
+constexpr bool has_immediate(Opcode opcode) { return is_data_among(opcode, 0b1010'0010'1000); }
+constexpr bool is_first(Opcode opcode) { return is_data_among(opcode, 0b1100'0111'0001); }
+constexpr bool is_last(Opcode opcode) { return is_data_among(opcode, 0b1111'0011'1100); }
 
 // Bytes -> values. `datagram` is the UDP payload including the ICRC, which is not checked here (see icrc.hpp). Never
 // reads outside `datagram`; on error `packet` is unspecified, and `packet` may be reused. In a trimmed data packet,

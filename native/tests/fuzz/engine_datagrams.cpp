@@ -16,6 +16,7 @@
 #include "engine/qp/context.hpp"
 #include "engine/wire/icrc.hpp"
 #include "tests/fuzz/script.hpp"
+#include "tests/wire_values.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -117,9 +118,12 @@ class Table {
   }
 
   void open_region(std::size_t nic, std::size_t link) {
-    const RegionConfig region{
-        memory_[nic].region(link),      0x1000, kRegionBytes, kKey + static_cast<std::uint32_t>(link), kRemoteWrite,
-        static_cast<DomainId>(link + 1)};
+    const RegionConfig region{memory_[nic].region(link),
+                              0x1000,
+                              kRegionBytes,
+                              kKey + static_cast<std::uint32_t>(link),
+                              kRemoteWrite | kLocalWrite,
+                              static_cast<DomainId>(link + 1)};
     (void)engine_[nic]->register_memory(region);
   }
 
@@ -205,13 +209,20 @@ class Table {
   void post(std::size_t link, std::size_t end, Script& script) {
     SendWr wr;
     wr.wr_id = ++posted_;
-    wr.opcode = (script.byte() & 1) != 0 ? WrOpcode::kWriteImm : WrOpcode::kWrite;
+    const std::uint8_t what = script.byte();
+    wr.opcode = static_cast<WrOpcode>(what % 5);  // the last one may not exist
     wr.lkey = wr.rkey = kKey + static_cast<std::uint32_t>(link);
     wr.local_address = 0x1000;
     wr.length_bytes = script.byte() * 37U;
     wr.remote_address = 0x1000 + script.byte() * 64U;
+    const std::array<Sge, 2> parts{Sge{0x1000, what * 3U, wr.lkey}, Sge{0x1200, wr.length_bytes / 2, wr.lkey}};
+    if ((what & 0x80) != 0) wr.sges = parts;
     (void)engine(link, end).post_send(now_, qp_[link][end], wr);
-    (void)engine(link, end).post_recv(qp_[link][end], posted_);
+    if ((what & 0x40) != 0) {
+      (void)engine(link, end).post_recv(qp_[link][end], posted_, parts);
+    } else {
+      (void)engine(link, end).post_recv(qp_[link][end], posted_);
+    }
   }
 
   void command(std::size_t link, std::size_t end, Script& script) {
@@ -284,7 +295,18 @@ class Table {
                                                 wire::Opcode::kWriteLastImm,
                                                 wire::Opcode::kRcWriteOnly,
                                                 wire::Opcode::kRcWriteFirst,
-                                                wire::Opcode::kRcAck};
+                                                wire::Opcode::kRcAck,
+                                                wire::Opcode::kRcSendFirst,
+                                                wire::Opcode::kRcSendMiddle,
+                                                wire::Opcode::kRcSendLastImm,
+                                                wire::Opcode::kRcSendOnly,
+                                                wire::Opcode::kRcReadRequest,
+                                                wire::Opcode::kRcReadResponseFirst,
+                                                wire::Opcode::kRcReadResponseMiddle,
+                                                wire::Opcode::kRcReadResponseOnly,
+                                                wire::Opcode::kRcAtomicAck,
+                                                wire::Opcode::kRcCompareSwap,
+                                                wire::Opcode::kRcFetchAdd};
     Flying flying = empty_packet(link, end, script.byte() % kPorts);
     const std::uint32_t own = qp_[link][end], other = qp_[link][1 - end];
     wire::Packet packet;
@@ -314,7 +336,8 @@ class Table {
         (flags & 64) != 0 ? script.byte() : QpContext::connection_nonce(other, own, kFirstPsn);
     const std::uint32_t keys[] = {kKey, kKey + 1, kKey + 2, kVaultKey};
     packet.reth = {0x1000 + script.byte() * 256U, keys[(flags & 128) != 0 ? 3 : link], script.byte() * 4U};
-    const bool data = wire::is_data(packet.bth.opcode) || wire::is_rc_data(packet.bth.opcode);
+    packet.atomic = {packet.reth.virtual_address, packet.reth.rkey, flags, script.word()};
+    const bool data = test::carries_payload(packet.bth.opcode);
     flying.bytes.resize(kHeaderBytesMax);
     flying.bytes.resize(wire::encode_headers(packet, flying.bytes));
     flying.bytes.resize(flying.bytes.size() + (data ? std::min<std::uint32_t>(packet.reth.dma_length, 256) : 0) +

@@ -50,7 +50,7 @@ void check_trimmed(const Packet& sent, std::vector<std::uint8_t> datagram, std::
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 3) return 0;
   const auto opcode = openmrc::test::kAllOpcodes[data[0] % openmrc::test::kAllOpcodes.size()];
-  const bool carries_payload = openmrc::wire::is_data(opcode) || openmrc::wire::is_rc_data(opcode);
+  const bool carries_payload = openmrc::test::carries_payload(opcode);
   const std::size_t payload_bytes = carries_payload ? data[1] : 0;
   Source source(data + 3, size - 3);
   const Packet sent = openmrc::test::draw_packet(opcode, [&source] { return source.next(); });

@@ -34,8 +34,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Packet packet;
   if (openmrc::wire::parse(datagram, extent, packet) != ParseError::kNone) return 0;
   MRC_ASSERT(std::size_t{packet.header_bytes} + packet.payload_bytes <= datagram.size());
-  const bool padded = packet.bth.opcode == Opcode::kEndpointRequest || packet.bth.opcode == Opcode::kEndpointResponse;
-  MRC_ASSERT(extent == Extent::kWhole || packet.payload_bytes == 0 || padded);  // control packets are never trimmed
+  const bool whole = packet.bth.opcode == Opcode::kEndpointRequest || packet.bth.opcode == Opcode::kEndpointResponse ||
+                     openmrc::wire::is_rc_read_response(packet.bth.opcode);
+  MRC_ASSERT(extent == Extent::kWhole || packet.payload_bytes == 0 || whole);  // these are never trimmed
 
   if (extent == Extent::kTrimmed && openmrc::wire::is_rc_data(packet.bth.opcode)) packet.bth.pad_bytes = 0;
   const std::vector<std::uint8_t> again = encode(packet);

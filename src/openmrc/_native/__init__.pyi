@@ -71,16 +71,14 @@ class Device:
         arg0: int,
         arg1: int,
         arg2: int,
-        arg3: int,
+        arg3: Sequence[tuple[int, int, int]],
         arg4: int,
         arg5: int,
         arg6: int,
-        arg7: int,
-        arg8: int,
-        arg9: bool,
+        arg7: bool,
         /,
     ) -> int: ...
-    def post_recv(self, arg0: int, arg1: int, /) -> int: ...
+    def post_recv(self, arg0: int, arg1: int, arg2: Sequence[tuple[int, int, int]], /) -> int: ...
     def ask_peer(self, arg: int, /) -> int: ...
     def qp_liveness(self, arg: int, /) -> tuple[int, int]: ...
     def qp_state(self, arg: int, /) -> int: ...

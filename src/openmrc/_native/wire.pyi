@@ -3,6 +3,18 @@
 import enum
 
 class Opcode(enum.IntEnum):
+    RC_SEND_FIRST = 0
+
+    RC_SEND_MIDDLE = 1
+
+    RC_SEND_LAST = 2
+
+    RC_SEND_LAST_IMM = 3
+
+    RC_SEND_ONLY = 4
+
+    RC_SEND_ONLY_IMM = 5
+
     RC_WRITE_FIRST = 6
 
     RC_WRITE_MIDDLE = 7
@@ -15,7 +27,23 @@ class Opcode(enum.IntEnum):
 
     RC_WRITE_ONLY_IMM = 11
 
+    RC_READ_REQUEST = 12
+
+    RC_READ_RESPONSE_FIRST = 13
+
+    RC_READ_RESPONSE_MIDDLE = 14
+
+    RC_READ_RESPONSE_LAST = 15
+
+    RC_READ_RESPONSE_ONLY = 16
+
     RC_ACK = 17
+
+    RC_ATOMIC_ACK = 18
+
+    RC_COMPARE_SWAP = 19
+
+    RC_FETCH_ADD = 20
 
     WRITE_FIRST = 198
 
@@ -75,6 +103,8 @@ class EndpointOp(enum.IntEnum):
 
 class AethSyndrome(enum.IntEnum):
     ACK = 31
+
+    RNR_NAK = 32
 
     NAK_PSN_SEQUENCE = 96
 
@@ -181,6 +211,36 @@ class Aeth:
     def msn(self) -> int: ...
     @msn.setter
     def msn(self, arg: int, /) -> None: ...
+    @property
+    def rnr_timer(self) -> int: ...
+    @rnr_timer.setter
+    def rnr_timer(self, arg: int, /) -> None: ...
+
+class AtomicEth:
+    def __init__(self) -> None: ...
+    @property
+    def virtual_address(self) -> int: ...
+    @virtual_address.setter
+    def virtual_address(self, arg: int, /) -> None: ...
+    @property
+    def rkey(self) -> int: ...
+    @rkey.setter
+    def rkey(self, arg: int, /) -> None: ...
+    @property
+    def swap_add(self) -> int: ...
+    @swap_add.setter
+    def swap_add(self, arg: int, /) -> None: ...
+    @property
+    def compare(self) -> int: ...
+    @compare.setter
+    def compare(self, arg: int, /) -> None: ...
+
+class AtomicAckEth:
+    def __init__(self) -> None: ...
+    @property
+    def original(self) -> int: ...
+    @original.setter
+    def original(self, arg: int, /) -> None: ...
 
 class Seth:
     def __init__(self) -> None: ...
@@ -420,6 +480,14 @@ class Packet:
     def aeth(self) -> Aeth: ...
     @aeth.setter
     def aeth(self, arg: Aeth, /) -> None: ...
+    @property
+    def atomic(self) -> AtomicEth: ...
+    @atomic.setter
+    def atomic(self, arg: AtomicEth, /) -> None: ...
+    @property
+    def atomic_ack(self) -> AtomicAckEth: ...
+    @atomic_ack.setter
+    def atomic_ack(self, arg: AtomicAckEth, /) -> None: ...
     @property
     def header_bytes(self) -> int: ...
     @property

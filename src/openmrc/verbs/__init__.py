@@ -44,7 +44,7 @@ from openmrc.verbs.profiles import (
 )
 from openmrc.verbs.qp import QueuePair
 from openmrc.verbs.settings import DeviceOptions, DeviceSettings
-from openmrc.verbs.work import RecvWr, SendWr
+from openmrc.verbs.work import RecvWr, SendWr, Sge
 
 __all__ = [
     "Access",
@@ -89,6 +89,7 @@ __all__ = [
     "QueuePair",
     "RecvWr",
     "SendWr",
+    "Sge",
     "Status",
     "ToInit",
     "ToRtr",

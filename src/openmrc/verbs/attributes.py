@@ -28,8 +28,8 @@ _family = Family(
         "port_num": "nothing: a QP uses all ports",
         "timeout": "timeout_exponent",
         "retry_cnt": "linear_retries and exponential_retries",
-        "rnr_retry": "nothing: there is no receiver-not-ready retry",
-        "min_rnr_timer": "nothing: there is no receiver-not-ready retry",
+        "rnr_retry": "rc_rnr_retries for RC; nothing for MRC, which has no receiver-not-ready retry",
+        "min_rnr_timer": "rc_rnr_timer for RC; nothing for MRC, which has no receiver-not-ready retry",
         "max_rd_atomic": "nothing: there are no reads and atomics",
         "max_dest_rd_atomic": "nothing: there are no reads and atomics",
         "alt_ah_attr": "nothing: the EV set replaces alternate paths",
@@ -119,6 +119,10 @@ class ToRtr(Record):
     """Receive window in units of 128 packets: limit of the peer's packets in flight. 1 to 255. `mpr` in the MRC API."""
     wimm_max_dest: int = 32
     """WRITE_IMM messages that the peer may have in flight. 1 to 65,535. `max_wimm_dest` in the MRC API."""
+    rc_rnr_timer: int = 12
+    """RC: code of the time after which the peer repeats a message that found no receive; 12 is 0.64 ms. 0 to 31.
+    `min_rnr_timer` in the MRC API.
+    """
     trim_nack: bool = True
     """Trimmed packets are answered with a NACK. The opposite of `no_trim_nack` in the MRC API."""
     dynamic_mpr: bool = False
@@ -164,3 +168,7 @@ class ToRts(Record):
     """Switches may trim data packets."""
     rc_window_packets: int = 64
     """RC: packets in flight. 1 to 32,768."""
+    rc_rnr_retries: int = 7
+    """RC: repetitions of a message that found no receive, without progress; then the QP fails. 7: for ever. 0 to 7.
+    `rnr_retry` in the MRC API.
+    """

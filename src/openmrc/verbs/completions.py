@@ -23,11 +23,11 @@ class WorkCompletion(NamedTuple):
     wr_id: int
     """That of the work request."""
     bytes: int
-    """Of a receive: bytes that the WRITE_IMM wrote."""
+    """Of a receive: bytes that the SEND or WRITE_IMM wrote."""
     qp_num: int
     """Number of the QP."""
     immediate: int
-    """Of a receive: immediate data of the WRITE_IMM."""
+    """Of a receive: immediate data of the SEND_IMM or WRITE_IMM."""
     status: WcStatus
     """Success, or the reason of the failure."""
     opcode: WcOpcode

@@ -52,6 +52,10 @@ class QueuePairStatistics:
     """Transport acknowledgements sent."""
     acks_received: int
     """Transport acknowledgements received."""
+    rnr_naks_sent: int
+    """RC: reports that no receive was posted, sent."""
+    rnr_naks_received: int
+    """RC: the same, received."""
     probes_sent: int
     """Probes sent."""
     probes_received: int

@@ -32,7 +32,7 @@ class Transport(IntEnum):
     MRC = 0
     """Multipath, as this repository describes it."""
     RC = 1
-    """The RoCEv2 RC fallback: one path, go-back-N."""
+    """RoCEv2 RC: one path, go-back-N; for SEND, and for peers without MRC."""
 
 
 class QpState(IntEnum):
@@ -68,7 +68,7 @@ class QpErrorCause(IntEnum):
     ACCESS_VIOLATION = 6
     """This side refused the peer's WRITE."""
     NO_RECEIVE_POSTED = 7
-    """A WRITE_IMM found no receive."""
+    """MRC: a WRITE_IMM found no receive."""
     WIMM_LIMIT = 8
     """The peer exceeded `wimm_max_dest`."""
     UNEXPECTED_EVENT = 9
@@ -79,6 +79,10 @@ class QpErrorCause(IntEnum):
     """A completion found its queue full."""
     FLUSHED = 12
     """Moved to ERR by command."""
+    RNR_RETRY_EXCEEDED = 13
+    """RC: the peer had no receive posted until the retries ran out."""
+    RECEIVE_TOO_SMALL = 14
+    """RC: a SEND of the peer was longer than its receive."""
 
 
 class WrOpcode(IntEnum):
@@ -88,15 +92,25 @@ class WrOpcode(IntEnum):
     """Write into the peer's memory."""
     WRITE_IMM = 1
     """The same, and consume a receive of the peer's, with 32 bits of immediate data."""
+    SEND = 2
+    """RC: write into the memory of a receive of the peer's."""
+    SEND_IMM = 3
+    """RC: the same, with 32 bits of immediate data."""
 
 
 class WcOpcode(IntEnum):
     """Kind of a completion."""
 
     WRITE = 0
-    """Of a send."""
+    """Of a WRITE or WRITE_IMM."""
     RECV_WRITE_IMM = 1
     """Of a receive, by a WRITE_IMM of the peer."""
+    SEND = 2
+    """Of a SEND or SEND_IMM."""
+    RECV = 3
+    """Of a receive, by a SEND of the peer."""
+    RECV_IMM = 4
+    """Of a receive, by a SEND_IMM of the peer."""
 
 
 class WcStatus(IntEnum):
@@ -104,6 +118,8 @@ class WcStatus(IntEnum):
 
     SUCCESS = 0
     """The peer has the data."""
+    LOC_LEN_ERR = 1
+    """The SEND of the peer was longer than this receive."""
     LOC_PROT_ERR = 4
     """The local region is gone."""
     WR_FLUSH_ERR = 5
@@ -116,6 +132,8 @@ class WcStatus(IntEnum):
     """No receive posted at the peer, or its CQ overran."""
     RETRY_EXC_ERR = 12
     """No path answered until the retries ran out."""
+    RNR_RETRY_EXC_ERR = 13
+    """The peer had no receive posted until the retries ran out."""
 
 
 class EvState(IntEnum):
@@ -254,6 +272,8 @@ class Access(IntFlag):
     """Send from it: always allowed, to QPs of its protection domain."""
     REMOTE_WRITE = 1
     """A peer may write into it through a QP of its protection domain, with the rkey."""
+    LOCAL_WRITE = 2
+    """Receives may place data in it."""
 
 
 class Status(IntEnum):

@@ -12,7 +12,7 @@ from openmrc.verbs.enums import QpErrorCause, QpState
 from openmrc.verbs.profiles import CcProfile, EvEntry, EvProfile, ProfileState
 from openmrc.verbs.snapshots import PlaneStatistics, QueuePairStatistics, queue_pair_statistics
 from openmrc.verbs.status import check
-from openmrc.verbs.work import MESSAGE_BYTES_MAX, RecvWr, SendWr
+from openmrc.verbs.work import RecvWr, SendWr
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -142,39 +142,31 @@ class QueuePair:
     # --- work
 
     def post_send(self, wr: SendWr) -> None:
-        """Posts one WRITE or WRITE_IMM and sends what the window allows, from the calling thread.
+        """Posts one work request and sends what the window allows, from the calling thread.
 
         Raises:
             QueueFullError: `send_wr_max` sends are outstanding; poll completions and try again.
             InvalidStateError: the QP is not in RTS.
-            InvalidArgumentError: the range is not inside the region, or the region is of another protection domain.
+            InvalidArgumentError: a range is not inside its region, a region is of another protection domain, or the
+                transport has no such operation.
         """
-        length = wr.region.length_bytes - wr.offset if wr.length_bytes is None else wr.length_bytes
-        if wr.offset < 0 or not 0 <= length <= wr.region.length_bytes - wr.offset or length > MESSAGE_BYTES_MAX:
-            msg = (
-                f"{length} bytes at offset {wr.offset} are not inside a region of {wr.region.length_bytes} bytes, "
-                f"or more than {MESSAGE_BYTES_MAX}"
-            )
-            raise InvalidArgumentError(msg)
-        if wr.region._pd is not self.pd:
-            msg = "the memory region belongs to another protection domain than the queue pair"
-            raise InvalidArgumentError(msg)
         status = self._native.post_send(
-            self.qp_num, wr.wr_id, int(wr.opcode), wr.region.lkey, wr.region.address + wr.offset, length,
+            self.qp_num, wr.wr_id, int(wr.operation()), [part.native(self.pd) for part in wr.parts()],
             wr.remote_address, wr.rkey, wr.immediate or 0, wr.signaled,
         )  # fmt: skip
         if status:
             check(status, f"cannot post a send on QP {self.qp_num:#x} in state {self.state.name}")
 
     def post_recv(self, wr: RecvWr | int = 0) -> None:
-        """Posts one receive for a WRITE_IMM; an int is its wr_id.
+        """Posts one receive for a SEND or WRITE_IMM; an int is the wr_id of one without memory.
 
         Raises:
             QueueFullError: `recv_wr_max` receives are posted.
             InvalidStateError: the QP is in RST or ERR.
+            InvalidArgumentError: a part is not inside its region, or the region lacks `Access.LOCAL_WRITE`.
         """
-        wr_id = wr.wr_id if isinstance(wr, RecvWr) else wr
-        status = self._native.post_recv(self.qp_num, wr_id)
+        wr = wr if isinstance(wr, RecvWr) else RecvWr(wr)
+        status = self._native.post_recv(self.qp_num, wr.wr_id, [part.native(self.pd) for part in wr.parts])
         if status:
             check(status, f"cannot post a receive on QP {self.qp_num:#x} in state {self.state.name}")
 

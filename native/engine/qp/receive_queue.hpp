@@ -1,0 +1,55 @@
+// Posted receives, consumed in order, and the message that is being placed into one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/base/ring.hpp"
+#include "engine/memory.hpp"
+#include "engine/types.hpp"
+
+namespace openmrc {
+
+// A receive taken from its queue. Its memory is looked up again for each packet: regions may be deregistered while
+// receives name them.
+struct TakenReceive {
+  enum class Outcome : std::uint8_t { kPlaced, kTooLong, kNoAccess };
+
+  // Places bytes of a message at `offset`; nothing is written unless all of them fit. `data` is nullptr for bytes that
+  // only the simulator counts.
+  Outcome place(MemoryTable& memory, std::uint64_t offset, const std::uint8_t* data, std::uint64_t bytes) const;
+
+  std::uint64_t wr_id = 0;
+  DomainId domain = 0;
+  std::vector<Sge> sges;
+};
+
+class ReceiveQueue {
+ public:
+  ReceiveQueue(DomainId domain, std::uint32_t capacity) : domain_(domain), capacity_(capacity) {}
+
+  // Bytes outside a region, or in one that receives may not write to, are refused.
+  Status post(MemoryTable& memory, std::uint64_t wr_id, std::span<const Sge> sges);
+
+  bool empty() const { return posted_.empty(); }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(posted_.size()); }
+
+  // Removes the oldest receive.
+  void take(TakenReceive& taken);
+  // The same for a message that brings its own address; returns the receive's wr_id.
+  std::uint64_t take_id();
+
+ private:
+  struct Posted {
+    std::uint64_t wr_id = 0;
+    std::uint32_t sge_count = 0;
+  };
+
+  Ring<Posted> posted_;
+  Ring<Sge> sges_;  // of all posted receives, in their order
+  DomainId domain_;
+  std::uint32_t capacity_;
+};
+
+}  // namespace openmrc

@@ -1,0 +1,139 @@
+"""Operations of RC over real sockets: SEND into posted memory, and waits for receives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from own_ports import UDP_PORT
+
+from openmrc.errors import InvalidArgumentError
+from openmrc.verbs import (
+    Access,
+    CompletionQueue,
+    Device,
+    MemoryRegion,
+    Peer,
+    ProtectionDomain,
+    QpInitAttributes,
+    QueuePair,
+    RecvWr,
+    SendWr,
+    Sge,
+    ToInit,
+    ToRtr,
+    ToRts,
+    Transport,
+    WcOpcode,
+    WcStatus,
+    WorkCompletion,
+    WrOpcode,
+)
+
+pytestmark = pytest.mark.live
+
+ADDRESSES = (("127.0.0.13", "127.0.0.14"), ("127.0.0.23", "127.0.0.24"))
+MTU = 1024
+
+
+@dataclass
+class End:
+    """One end of a connection of two QPs."""
+
+    device: Device
+    pd: ProtectionDomain
+    cq: CompletionQueue
+    qp: QueuePair
+
+    def memory(self, size_bytes: int, fill: bytes = b"\0") -> tuple[bytearray, MemoryRegion]:
+        buffer = bytearray((fill * (size_bytes // len(fill) + 1))[:size_bytes])
+        return buffer, self.pd.register(buffer, Access.LOCAL_WRITE)
+
+    def done(self) -> WorkCompletion:
+        (one,) = self.cq.wait(20, count_max=1)
+        return one
+
+
+def end_of(device: Device, transport: Transport) -> End:
+    context = device.open_context()
+    pd, cq = context.alloc_pd(), context.create_cq(64)
+    return End(device, pd, cq, pd.create_qp(cq, attributes=QpInitAttributes(transport=transport)))
+
+
+def join(ends: tuple[End, End]) -> None:
+    for end, other, addresses in ((ends[0], ends[1], ADDRESSES[1]), (ends[1], ends[0], ADDRESSES[0])):
+        end.qp.modify(ToInit())
+        peer, number = Peer(addresses, UDP_PORT), other.qp.qp_num
+        end.qp.modify(ToRtr(peer=peer, destination_qp=number, rq_psn=number & 0xFFFF, payload_mtu=MTU))
+        end.qp.modify(ToRts(sq_psn=end.qp.qp_num & 0xFFFF, timeout_exponent=14))
+
+
+@pytest.fixture
+def ends(request: pytest.FixtureRequest) -> Iterator[tuple[End, End]]:
+    with Device(list(ADDRESSES[0]), udp_port=UDP_PORT) as a, Device(list(ADDRESSES[1]), udp_port=UDP_PORT) as b:
+        made = (end_of(a, Transport.RC), end_of(b, Transport.RC))
+        join(made)
+        yield made
+
+
+# proves X.8.2, X.8.3
+@pytest.mark.parametrize("size_bytes", [1, 1024, 10_001])
+def test_a_send_fills_the_parts_of_a_receive(ends, size_bytes):
+    sender, receiver = ends
+    outbox, source = sender.memory(size_bytes, bytes(range(251)))
+    tail, more = sender.memory(700, b"tail")
+    inbox, target = receiver.memory(size_bytes + 1000)
+    half = size_bytes // 2
+    receiver.qp.post_recv(RecvWr(7, (Sge(target, 0, half), Sge(target, half))))
+    sender.qp.post_send(SendWr(wr_id=3, opcode=WrOpcode.SEND_IMM, region=source, more=(Sge(more),), immediate=99))
+    done, received = sender.done(), receiver.done()
+    assert (done.wr_id, done.status, done.opcode) == (3, WcStatus.SUCCESS, WcOpcode.SEND)
+    assert (received.wr_id, received.bytes, received.immediate) == (7, size_bytes + 700, 99)
+    assert received.opcode is WcOpcode.RECV_IMM
+    assert inbox[: size_bytes + 700] == outbox + tail
+    assert not any(inbox[size_bytes + 700 :])
+
+
+# proves X.8.4
+def test_a_send_waits_for_its_receive(ends):
+    sender, receiver = ends
+    _, source = sender.memory(3000, b"abc")
+    inbox, target = receiver.memory(3000)
+    sender.qp.post_send(SendWr(opcode=WrOpcode.SEND, region=source))
+    while not sender.qp.statistics().rnr_naks_received:
+        assert not sender.cq.wait(0.01)
+    receiver.qp.post_recv(RecvWr(1, (Sge(target),)))
+    assert receiver.done().bytes == 3000
+    assert sender.done().status is WcStatus.SUCCESS
+    assert inbox == b"abc" * 1000
+
+
+# proves X.8.5
+def test_a_send_longer_than_its_receive_ends_both_qps(ends):
+    sender, receiver = ends
+    _, source = sender.memory(3000)
+    _, target = receiver.memory(2999)
+    receiver.qp.post_recv(RecvWr(1, (Sge(target),)))
+    sender.qp.post_send(SendWr(opcode=WrOpcode.SEND, region=source))
+    assert sender.done().status is WcStatus.REM_INV_REQ_ERR
+    assert receiver.done().status is WcStatus.LOC_LEN_ERR
+
+
+def test_requests_that_make_no_sense_are_refused(ends):
+    sender, _ = ends
+    _, source = sender.memory(64)
+    with pytest.raises(InvalidArgumentError, match="SEND_IMM"):
+        sender.qp.post_send(SendWr(opcode=WrOpcode.SEND_IMM, region=source))
+    with pytest.raises(InvalidArgumentError, match="immediate=1"):
+        sender.qp.post_send(SendWr(opcode=WrOpcode.SEND, region=source, immediate=1))
+    with pytest.raises(InvalidArgumentError, match="not inside"):
+        sender.qp.post_send(SendWr(opcode=WrOpcode.SEND, region=source, more=(Sge(source, 60, 5),)))
+    with sender.pd.register(bytearray(8)) as unwritable, pytest.raises(InvalidArgumentError):
+        sender.qp.post_recv(RecvWr(1, (Sge(unwritable),)))
+    with sender.pd.create_qp(sender.cq) as mrc:
+        mrc.modify(ToInit())
+        mrc.modify(ToRtr(peer=Peer(ADDRESSES[1], UDP_PORT), destination_qp=77, rq_psn=1))
+        mrc.modify(ToRts(sq_psn=1))
+        with pytest.raises(InvalidArgumentError):
+            mrc.post_send(SendWr(opcode=WrOpcode.SEND, region=source))
