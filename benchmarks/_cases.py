@@ -19,6 +19,11 @@ Repeat = Callable[[Callable[[int], Any]], list[Any]]
 Case = Callable[[Repeat], Iterator[Row]]
 
 
+def every_seed(value: Any) -> Callable[[int], Any]:
+    """The same value for each seed."""
+    return lambda _seed: value
+
+
 def run_cases(
     name: str,
     description: str,

@@ -159,6 +159,7 @@ def run_ranks(
 
 
 def _run(hosts: Hosts, spec: dict[str, Any], started: Started | None, environment: Sequence[str]) -> Measured:
+    prefixes: Sequence[Sequence[str]]
     with tempfile.TemporaryDirectory() as folder, Family() as family:
         spec = spec | {"store": folder}
         if spec["backend"] == "mpi":

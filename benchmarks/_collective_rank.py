@@ -114,7 +114,8 @@ class Gloo:
     def once(self, work: dict[str, Any], parts: list[Any]) -> Once:
         dist = self.dist
         if work["name"] == "barrier":
-            return dist.barrier
+            barrier: Once = dist.barrier
+            return barrier
         tensors = [self.torch.from_numpy(part) for part in parts]
         if len(tensors) == 1:
             return lambda: dist.all_reduce(tensors[0])

@@ -13,12 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from openmrc.evals.campaign_plan import Outcome, stages_of
 from openmrc.evals.cluster import Cluster
 from openmrc.evals.work import Stage, Work
 
 CALLS_MAX = 6  # limit: more calls of a trial are merged into this many
+
+Numbers = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 
 
 @dataclass
@@ -98,7 +101,7 @@ def _steps(stages: Sequence[Stage], trial: int, tools_s: float, calls: float) ->
     return [step for step in steps if step[1] + step[2] > 0]
 
 
-def _run(stages: Sequence[Stage], tools_s, calls, order: Sequence[int], slots: int) -> float:
+def _run(stages: Sequence[Stage], tools_s: Numbers, calls: Numbers, order: Sequence[int], slots: int) -> float:
     servers = [[Server(stage.capacity, stage) for _ in range(stage.replicas)] for stage in stages]
     queue = deque(order)
     left = {trial: deque(_steps(stages, trial, float(tools_s[trial]), float(calls[trial]))) for trial in order}

@@ -33,8 +33,8 @@ def probe(source: str, destination: str, source_port: int, port: int, answer_por
     packet.erth.udp_port = answer_port
     packet.erth.nonce = number
     headers = wire.encode_headers(packet)
-    ends = [ipaddress.ip_address(one).packed for one in (source, destination)]
-    return headers + wire.icrc(*ends, source_port, port, headers, b"").to_bytes(4, "little")
+    near, far = (ipaddress.ip_address(one).packed for one in (source, destination))
+    return headers + wire.icrc(near, far, source_port, port, headers, b"").to_bytes(4, "little")
 
 
 def flood(source: str, destination: str, port: int, answer_port: int, rate_per_s: float) -> float:

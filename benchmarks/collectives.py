@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from _cases import Repeat, run_cases
+from _cases import Repeat, every_seed, run_cases
 from _collective_hosts import (
     LIMIT_S,
     PLANE_MBIT,
@@ -108,7 +108,7 @@ SMALL = {"all_reduce": "all-reduce of 8 bytes", "barrier": "barrier"}
 
 def small_works(repeat: Repeat) -> list[dict[str, Any]]:
     work = {"bytes": 8, "warm": 50, "rounds": 400}
-    return [one for name in SMALL for one in repeat(lambda _seed, name=name: work | {"name": name})]
+    return [one for name in SMALL for one in repeat(every_seed(work | {"name": name}))]
 
 
 def latency(repeat: Repeat) -> Iterator[Row]:
@@ -132,7 +132,7 @@ def one_host(repeat: Repeat) -> Iterator[Row]:
     works = small_works(repeat)
     for size in sizes:
         work = {"name": "all_reduce", "bytes": size, "warm": 2, "rounds": max(3, min(100, (32 * MIB) // size))}
-        works += repeat(lambda _seed, work=work: work)
+        works += repeat(every_seed(work))
     titles = [*SMALL.values(), *sizes.values()]
     repeats = len(works) // len(titles)
     found = {"openmrc": medians(run(on_this_host(4), "mrc", works), len(works))}
@@ -169,7 +169,7 @@ def processor_rows(case: str, name: str, measured: Measured | None, ranks: int, 
 def bandwidth(repeat: Repeat) -> Iterator[Row]:
     size = 64 * MIB
     work = {"name": "all_reduce", "bytes": size, "warm": 1, "rounds": 3}
-    works = [one for flight in (1, 4) for one in repeat(lambda _seed, flight=flight: work | {"in_flight": flight})]
+    works = [one for flight in (1, 4) for one in repeat(every_seed(work | {"in_flight": flight}))]
     repeats = len(works) // 2
     for ranks in (2, 4):
         case = f"all-reduce of 64 MiB, {ranks} ranks, unshaped veth"
@@ -204,7 +204,7 @@ def planes(repeat: Repeat) -> Iterator[Row]:
             if backend in MISSING:
                 continue
             work = {"name": "all_reduce", "bytes": size, "warm": 0, "rounds": 1, "in_flight": flight}
-            works = [work, *repeat(lambda _seed, work=work: work)]
+            works = [work, *repeat(every_seed(work))]
             changes = STREAM if backend == "mrc" else {}
             measured = run(planes.hosts(interfaces), backend, works, **changes)
             seconds = medians(measured, len(works))[1:]
@@ -291,7 +291,7 @@ def classes(repeat: Repeat) -> Iterator[Row]:
     case, total = f"all-reduce of 64 KiB beside an all-gather of 1 GiB, {PLANES} planes", 1024 * MIB
     alone = {"name": "all_reduce", "bytes": 65536, "warm": 3, "classes": ["critical"] * CRITICAL_ROUNDS}
     busy = alone | {"classes": ["critical"] * CRITICAL_ROUNDS + ["bulk"] * BULK_ROUNDS, "beside": total}
-    works = repeat(lambda _seed: alone) + repeat(lambda _seed: busy)
+    works = repeat(every_seed(alone)) + repeat(every_seed(busy))
     repeats = len(works) // 2
     with slow_planes() as planes:
         measured = run(planes.hosts(), "mrc", works, **STREAM)

@@ -271,7 +271,7 @@ def looks_rows(runs: dict[str, list[Profile]], _trace: Path | None) -> Iterator[
     """Share of comparisons of a system with itself that cross a bound at any of five looks."""
     information = [(at + 1) / EPOCHS for at in range(EPOCHS)]
     bounds = bounds_of(0.05, information)
-    rates = {"looks": [], "with futility": [], "peeking": []}
+    rates: dict[str, list[float]] = {"looks": [], "with futility": [], "peeking": []}
     for number, some in enumerate(runs.values()):
         scores: dict[str, list[float]] = {}
         for run in some:

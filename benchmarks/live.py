@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from _cases import Repeat, run_cases
@@ -105,7 +106,7 @@ def against_tcp(repeat: Repeat, case: str, target: str, mtu: int | None, plan: R
     yield row(case, "CPU of the machine over TCP's", cost, "x", "" if mtu is None else "<= 1.0")
     for key, what in (("cpu_seconds_per_gb", "both ends"), ("machine_cpu_seconds_per_gb", "the machine")):
         for prefix, name in (("", "MRC"), ("tcp_", "TCP")):
-            seconds = values(results, lambda r, key=prefix + key: r[key])
+            seconds = values(results, itemgetter(prefix + key))
             yield row(case, f"CPU of {what}, {name}", seconds, "s/GB")
     yield row(case, "errors", values(results, errors), "", "== 0")
 

@@ -66,8 +66,8 @@ def of_rates(*mbit: int, fifo_kib: int = 256, mtu: int = 1500, hosts: int = 2) -
     )
 
 
-def over(values: list[float], whole: list[float]) -> list[float | None]:
-    return [value / one if one else None for value, one in zip(values, whole, strict=True)]
+def over(values: Sequence[float | None], whole: Sequence[float | None]) -> list[float | None]:
+    return [value / one if one and value is not None else None for value, one in zip(values, whole, strict=True)]
 
 
 def common(title: str, trials: Trials) -> Iterator[Row]:
