@@ -44,7 +44,8 @@ def environment(python: str) -> Path:
 def build_commands(folder: Path, python: str, packages: list[str]) -> list[list[str]]:
     """Commands that create an environment and build this machine's wheel in it."""
     pip = [str(folder / "bin" / "python"), "-m", "pip"]
-    wheel = [*pip, "wheel", "-v", "--no-build-isolation", "--no-deps", "-C", "build-dir=build/wheel/{wheel_tag}"]
+    wheel = [*pip, "wheel", "-v", "--no-build-isolation", "--no-deps"]
+    wheel.append("--config-settings=build-dir=build/wheel/{wheel_tag}")  # -C is unknown to pip before 23.1
     return [
         [python, "-m", "venv", "--clear", str(folder)],
         [*pip, "install", *packages],
