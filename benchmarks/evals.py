@@ -35,7 +35,7 @@ from openmrc.evals.curve import Curve, Point
 from openmrc.evals.interim import bounds_of, stops, student_bound
 from openmrc.evals.logs import read_logs
 from openmrc.evals.placement import placements
-from openmrc.evals.profile_table import Profile
+from openmrc.evals.trial_profile import Profile
 from openmrc.evals.trial_schedule import expected_seconds, list_schedule, longest_first, wall_clock_bound_s
 from openmrc.evals.work import Work
 from openmrc.fabric import make_fabric

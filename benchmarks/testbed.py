@@ -20,7 +20,7 @@ from _cases import Repeat, run_cases
 from openmrc.fabric import Fabric, make_fabric
 from openmrc.runs.bench.rows import Row, row
 from openmrc.runs.processes.processor_time import seconds_per_gb
-from openmrc.runs.records.metrics import Summary, summarize_run
+from openmrc.runs.records.fault_recovery import Summary, summarize_run
 from openmrc.runs.records.run_record import Run
 from openmrc.runs.run_plan import RunPlan
 from openmrc.runs.session import execute

@@ -9,7 +9,7 @@
 
 #include "bindings/generated/fabric.hpp"
 #include "netsim/faults.hpp"
-#include "netsim/link.hpp"
+#include "netsim/output_port.hpp"
 #include "netsim/topology.hpp"
 
 namespace openmrc::bindings {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/assert.hpp"
-#include "netsim/plane.hpp"
+#include "netsim/arithmetic_plane.hpp"
 #include "netsim/queued_plane.hpp"
 
 namespace openmrc::netsim {
@@ -15,7 +15,7 @@ std::unique_ptr<PlaneModel> make_plane(const FabricConfig& config, const Routing
   if (!config.queued) {
     const PlaneConfig plane{config.shape, config.ports_of(index), config.packets_max, config.delivery_lead, config.seed,
                             &tables};
-    return std::make_unique<Plane>(plane, index);
+    return std::make_unique<ArithmeticPlane>(plane, index);
   }
   QueuedPlaneConfig plane;
   plane.shape = config.shape;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/base/time.hpp"
-#include "netsim/link.hpp"
+#include "netsim/output_port.hpp"
 #include "netsim/topology.hpp"
 
 namespace openmrc::netsim {

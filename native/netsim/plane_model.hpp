@@ -1,4 +1,4 @@
-// Interface of all models of a plane. `Plane` needs one event per packet and hop; `QueuedPlane` has real queues, which
+// Interface of all models of a plane. `ArithmeticPlane` needs one event per packet and hop; `QueuedPlane` has real queues, which
 // shared buffers and PFC need, at about twice the events.
 //
 // Order of calls: enter or arrive the packets up to some instant, then run_until that instant; next_event returns the
@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "engine/base/time.hpp"
-#include "netsim/link.hpp"
+#include "netsim/output_port.hpp"
 #include "netsim/packet.hpp"
 #include "netsim/topology.hpp"
 

@@ -5,7 +5,7 @@
 #include <initializer_list>
 
 #include "engine/base/assert.hpp"
-#include "netsim/link_rules.hpp"
+#include "netsim/output_port_rules.hpp"
 
 namespace openmrc::netsim {
 namespace {

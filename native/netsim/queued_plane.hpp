@@ -1,5 +1,5 @@
 // A plane with real queues: every packet waits in one, so that the ports of a switch can share its buffer and a full
-// switch can stop its senders (PFC). For the lossless and shared-buffer baselines; `Plane` is faster where ports are
+// switch can stop its senders (PFC). For the lossless and shared-buffer baselines; `ArithmeticPlane` is faster where ports are
 // independent.
 //
 // A port serves its control class first (control packets and trimmed ones), then data, without preemption. A queue's
@@ -20,7 +20,7 @@
 
 #include "engine/base/rng.hpp"
 #include "engine/base/time.hpp"
-#include "netsim/link.hpp"
+#include "netsim/output_port.hpp"
 #include "netsim/packet.hpp"
 #include "netsim/plane_model.hpp"
 #include "netsim/queued_events.hpp"

@@ -283,7 +283,7 @@ void Device::leave_to_parent() {
   cq_wakers_.clear();
   event_waker_.fd.reset();
   epoll_.reset();
-  links_ = LinkWatch{};
+  links_ = InterfaceWatch{};
   for (const std::unique_ptr<IoThread>& io : io_) {
     io->epoll.reset();
     io->wake.reset();

@@ -29,10 +29,10 @@
 #include "nic/error.hpp"
 #include "nic/fork.hpp"
 #include "nic/generated/settings.hpp"
+#include "nic/interface_watch.hpp"
 #include "nic/io_scaling.hpp"
 #include "nic/io_thread.hpp"
 #include "nic/lane.hpp"
-#include "nic/link_watch.hpp"
 #include "nic/port.hpp"
 #include "nic/waits.hpp"
 
@@ -260,7 +260,7 @@ class Device {
   std::atomic<bool> paused_{false};        // after a refusal by the operating system: retry in a moment, not at once
   std::atomic<PortMask> resting_{0};       // ports whose endpoint operations have used up their share
   std::atomic<bool> poll_refused_{false};  // to a polling thread, which could not read pending datagrams
-  LinkWatch links_;
+  InterfaceWatch links_;
   std::atomic<bool> link_notice_{false};
   TimeNs next_link_check_ = 0;  // of the first I/O thread
   std::array<TimeNs, kPortCountMax> fault_reported_{};

@@ -17,8 +17,8 @@ from own_ports import UDP_PORT
 import openmrc
 from openmrc import Device, QpSettings
 from openmrc.connection import Connection, Listener
-from openmrc.connection.door import PENDING_MAX
-from openmrc.connection.handshake import LINE_BYTES_MAX, VERSION
+from openmrc.connection.acceptor import PENDING_MAX
+from openmrc.connection.handshake_messages import LINE_BYTES_MAX, VERSION
 from openmrc.errors import DeviceError, HandshakeError, InvalidStateError
 
 pytestmark = pytest.mark.live

@@ -16,7 +16,7 @@ from own_ports import UDP_PORT
 
 from openmrc import Device
 from openmrc.collectives import FileStore, TcpStore, World
-from openmrc.connection.handshake import VERSION
+from openmrc.connection.handshake_messages import VERSION
 from openmrc.errors import DeviceError, HandshakeError, PeerError
 
 pytestmark = pytest.mark.live

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from own_ports import UDP_PORT
 
-from openmrc.connection.link import queues_for
+from openmrc.connection.connection import queues_for
 from openmrc.errors import DeviceError
 from openmrc.verbs import Device
 

@@ -14,7 +14,7 @@ from openmrc.errors import ConfigError
 from openmrc.evals.campaign_plan import Plan, gpu_memory, make_plan
 from openmrc.evals.cluster import Cluster, Model
 from openmrc.evals.curve import Curve, Point
-from openmrc.evals.profile_table import Profile, Trial
+from openmrc.evals.trial_profile import Profile, Trial
 from openmrc.evals.trial_schedule import (
     expected_seconds,
     list_schedule,

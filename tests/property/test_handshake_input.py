@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openmrc.connection.channel import Channel, new_runner
-from openmrc.connection.handshake import (
+from openmrc.connection.handshake_messages import (
     LINE_BYTES_MAX,
     Accept,
     Hello,

@@ -11,7 +11,7 @@ import pytest
 
 from openmrc import sim
 from openmrc.errors import ConfigError
-from openmrc.sim.estimate import MemoryEstimate, check_memory, estimate_memory
+from openmrc.sim.memory_estimate import MemoryEstimate, check_memory, estimate_memory
 from openmrc.sim.run import build_graph
 
 FABRIC = {

@@ -14,7 +14,7 @@ import pytest
 from openmrc.evals.campaign_plan import outcome_of
 from openmrc.evals.cluster import load_cluster
 from openmrc.evals.placement import placements
-from openmrc.evals.profile_table import Trial
+from openmrc.evals.trial_profile import Trial
 from openmrc.evals.work import Work
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"

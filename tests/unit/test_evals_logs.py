@@ -11,7 +11,7 @@ import pytest
 from openmrc.errors import ConfigError
 from openmrc.evals.errors import LogError
 from openmrc.evals.logs import read_logs
-from openmrc.evals.profile_table import Profile, Trial
+from openmrc.evals.trial_profile import Profile, Trial
 
 BEGIN, END = "2025-09-11T00:39:03.5+00:00", "2025-09-11T00:40:04+00:00"
 

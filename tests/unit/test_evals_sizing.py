@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from openmrc.errors import ConfigError
 from openmrc.evals.interim import bounds_of, plan_looks, stops, student_bound
-from openmrc.evals.profile_table import Profile, Trial
 from openmrc.evals.sizing import (
     SAMPLES_MIN,
     Noise,
@@ -20,6 +19,7 @@ from openmrc.evals.sizing import (
     required_samples,
     size_comparison,
 )
+from openmrc.evals.trial_profile import Profile, Trial
 
 variances = st.floats(0.001, 1.0)
 effects = st.floats(0.01, 0.5)

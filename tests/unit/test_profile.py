@@ -15,7 +15,7 @@ from rich.console import Console
 from openmrc import _native
 from openmrc.errors import ConfigError
 from openmrc.reports.profile_page import profile_html
-from openmrc.reports.profile_table import profile_table, summary_lines
+from openmrc.reports.stream_profile_table import profile_table, summary_lines
 from openmrc.runs.profile.account import Account, account_of_samples, account_of_threads
 from openmrc.runs.profile.sampler import PerfSampler, Sample, SamplerError, parse_script
 from openmrc.runs.profile.stages import STAGES, THREAD_STAGES, Frame, is_idle, is_interrupted, stage_of

@@ -13,11 +13,11 @@ import pytest
 from openmrc.reports.demo_charts import ev_chart, planes_chart, throughput_chart
 from openmrc.reports.demo_page import report_html
 from openmrc.runs.demo.verdict import amount, duration, judge, rate
+from openmrc.runs.records.byte_counter import Series
 from openmrc.runs.records.ev_timeline import ev_grid, states_now, worst_host
+from openmrc.runs.records.fault_recovery import summarize_run, worst_stall_ms
 from openmrc.runs.records.goodput_limit import goodput_limit_gbps, overhead_bytes
-from openmrc.runs.records.metrics import summarize_run, worst_stall_ms
 from openmrc.runs.records.run_record import EV_STATES, EvChange, FaultSpan, Flow, LogLine, Run
-from openmrc.runs.records.series import Series
 
 TIMES = np.arange(0, 10.0001, 0.01)
 FAULT = FaultSpan("plane 2 <black-holed>", 3.0, 6.0, plane=2, silent=True)

@@ -7,7 +7,7 @@ import pytest
 from openmrc.connection import QpSettings
 from openmrc.errors import ConfigError
 from openmrc.fabric import FaultError
-from openmrc.runs.demo.story import DemoOptions, story
+from openmrc.runs.demo.fault_demo import DemoOptions, story
 from openmrc.runs.fault_spans import fault_spans, parse_faults
 from openmrc.runs.perf.measuring_loops import percentile
 from openmrc.runs.run_plan import RunPlan, draw_seed

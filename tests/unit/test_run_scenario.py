@@ -8,13 +8,13 @@ import pytest
 
 from openmrc.connection import QpSettings
 from openmrc.errors import ConfigError
-from openmrc.runs.records.phases import phases
+from openmrc.runs.records.fault_phases import phases
 from openmrc.runs.scenario_outcome import outcome_table, simulate
 from openmrc.runs.scenario_plan import plan_of
 from openmrc.sim import load_scenario
 from openmrc.sim.scenario_file import make_scenario
 
-THREE_PLACES = Path(__file__).resolve().parents[2] / "scenarios" / "three_places.yaml"
+THREE_PLACES = Path(__file__).resolve().parents[2] / "scenarios" / "three_environments.yaml"
 FABRIC = {"planes": 2, "hosts": 4, "hosts_per_t0": 2, "t1s": 2, "rate": "50Mbit", "delay": "100us"}
 FLOW = {"source": 0, "destination": 2, "bytes": "10MB"}
 

@@ -13,8 +13,8 @@ from openmrc.fabric import FaultError, make_fabric
 from openmrc.reports.comparison_page import comparison_html
 from openmrc.runs.compare.comparison import Comparison, around_texts, chosen, seconds_for
 from openmrc.runs.compare.outcome import Outcome, series_of, steps_of
+from openmrc.runs.records.byte_counter import Series, longest_stall
 from openmrc.runs.records.run_record import FaultSpan
-from openmrc.runs.records.series import Series, longest_stall
 
 FABRIC = make_fabric(planes=2, hosts=2, hosts_per_t0=1, t1s=2, rate="100Mbit", delay="1us")
 FAULT = FaultSpan("plane 0 blackhole at 2s for 2s", 2.0, 4.0, plane=0, silent=True)

@@ -14,7 +14,7 @@ from openmrc.testbed import fault_links, state
 from openmrc.testbed.dataplane_layout import PortEffects, PortSettings
 from openmrc.testbed.errors import TestBedError
 from openmrc.testbed.fault_file import FaultFile, FaultRecord
-from openmrc.testbed.fault_places import covers, ends_of, once_per_passage
+from openmrc.testbed.fault_ports import covers, ends_of, once_per_passage
 from openmrc.testbed.faults import BedFaults, FaultPlayer
 from openmrc.testbed.layout import Layout
 

@@ -10,10 +10,10 @@ import pytest
 from openmrc.fabric import parse_fault
 from openmrc.reports.training_page import sentences, train_html
 from openmrc.runs.fault_spans import fault_spans
+from openmrc.runs.records.byte_counter import Series
 from openmrc.runs.records.run_record import FaultSpan
-from openmrc.runs.records.series import Series
 from openmrc.runs.training.corpus import CHARACTERS, log_book
-from openmrc.runs.training.story import TrainResult, story
+from openmrc.runs.training.training_demo import TrainResult, story
 from openmrc.runs.training.training_record import Step, TrainRun, Tried
 
 PLANES = tuple(Series.of([0.0, 10.0], [0, 1000 * (plane + 1)]) for plane in range(4))

@@ -17,7 +17,7 @@
 #include "engine/base/address.hpp"
 #include "engine/base/hot_memory.hpp"
 #include "engine/base/time.hpp"
-#include "netsim/link.hpp"
+#include "netsim/output_port.hpp"
 #include "netsim/packet.hpp"
 #include "netsim/routing_tables.hpp"
 #include "netsim/topology.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/assert.hpp"
-#include "netsim/link_rules.hpp"
+#include "netsim/output_port_rules.hpp"
 
 namespace openmrc::netsim {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "engine/base/limits.hpp"
 #include "netsim/faults.hpp"
-#include "netsim/link.hpp"
+#include "netsim/output_port.hpp"
 #include "netsim/simulate/endpoint.hpp"
 #include "netsim/simulate/parts.hpp"
 #include "netsim/simulate/workload.hpp"

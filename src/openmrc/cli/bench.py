@@ -109,7 +109,7 @@ def profile(
 ) -> None:
     """One process writes to another without a fabric; shows which stages the processor time goes to."""
     from openmrc.reports.profile_page import profile_html
-    from openmrc.reports.profile_table import profile_table, summary_lines
+    from openmrc.reports.stream_profile_table import profile_table, summary_lines
     from openmrc.runs.profile.stream_profile import profile as run_profile
     from openmrc.runs.run_plan import RunPlan, draw_seed
 

@@ -49,7 +49,7 @@ def demo(
         _refuse_options_before(context)
         return
     from openmrc.reports.demo_page import report_html
-    from openmrc.runs.demo.story import DemoOptions, run_demo
+    from openmrc.runs.demo.fault_demo import DemoOptions, run_demo
     from openmrc.runs.run_plan import draw_seed
     from openmrc.runs.run_view import PlainView, make_view
 
@@ -102,7 +102,14 @@ def train(
     from openmrc.reports.training_page import sentences, train_html, train_table
     from openmrc.runs.training.environments import ENVIRONMENTS
     from openmrc.runs.training.progress_view import TrainView
-    from openmrc.runs.training.story import QUICK, STEPS_MAX, STEPS_MIN, TrainOptions, choose_environment, run_train
+    from openmrc.runs.training.training_demo import (
+        QUICK,
+        STEPS_MAX,
+        STEPS_MIN,
+        TrainOptions,
+        choose_environment,
+        run_train,
+    )
 
     if place is not None and place not in ENVIRONMENTS:
         raise ConfigError("--place", place, " or ".join(ENVIRONMENTS), hint=did_you_mean(place, list(ENVIRONMENTS)))

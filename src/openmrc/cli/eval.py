@@ -35,7 +35,7 @@ def profile(
 ) -> None:
     """Time, calls and tokens of every trial in LOG..., as one table."""
     from openmrc.evals.logs import read_logs
-    from openmrc.evals.profile_table import COLUMNS
+    from openmrc.evals.trial_profile import COLUMNS
     from openmrc.reports.campaign_page import profile_page
     from openmrc.reports.campaign_sheets import profile_sheets
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from openmrc.connection.connection import Connection, Immediate, QpLink, RemoteRegion, WriteHandle
 from openmrc.connection.establish import Listener, connect, connect_async, listen
-from openmrc.connection.handshake import Member
-from openmrc.connection.link import Connection, Immediate, QpLink, RemoteRegion, WriteHandle
+from openmrc.connection.handshake_messages import Member
 from openmrc.connection.liveness import Evidence, Loss
 from openmrc.connection.mesh import Mesh, MeshPeer
 from openmrc.connection.settings import QpSettings

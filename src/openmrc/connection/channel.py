@@ -22,7 +22,7 @@ from openmrc.config.json_lines import LineBuffer, LongLineError
 from openmrc.errors import DeviceError, HandshakeError, PeerUnreachableError
 from openmrc.forks import keep_from_children
 
-from .handshake import LINE_BYTES_MAX, M, Message, Refusal, parse
+from .handshake_messages import LINE_BYTES_MAX, M, Message, Refusal, parse
 
 __all__ = [
     "Channel",

@@ -17,11 +17,11 @@ from openmrc.errors import DeviceError, InvalidStateError
 from openmrc.forks import Ownership, keep_from_children
 from openmrc.verbs import Device, MemoryRegion
 
+from .acceptor import Door
 from .channel import Channel, listening_socket, new_runner, off_loop, open_channel
-from .door import Door
-from .exchange import accept_peer, free, request_peer
-from .handshake import Hello
-from .link import Connection
+from .connection import Connection
+from .handshake_messages import Hello
+from .handshake_steps import accept_peer, free, request_peer
 from .qp_end import End, offered_region
 from .round_trip import RoundTrips
 from .settings import QpSettings

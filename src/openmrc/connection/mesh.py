@@ -19,11 +19,11 @@ from openmrc.errors import DeviceError, HandshakeError, OpenmrcError, PeerError,
 from openmrc.forks import keep_from_children
 from openmrc.verbs import CompletionQueue, Device, ProtectionDomain
 
+from .acceptor import PENDING_MAX, Door
 from .channel import Channel, listening_socket, new_runner, off_loop, open_channel
-from .door import PENDING_MAX, Door
-from .exchange import accept_peer, free, request_peer
-from .handshake import Hello, Member
-from .link import QpLink
+from .connection import QpLink
+from .handshake_messages import Hello, Member
+from .handshake_steps import accept_peer, free, request_peer
 from .qp_end import End
 from .round_trip import RoundTrips
 from .settings import QpSettings

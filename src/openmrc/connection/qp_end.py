@@ -30,8 +30,8 @@ from openmrc.verbs.profiles import CcProfile, EvProfile, EvProfileMode
 
 from . import settings as rules
 from .channel import Channel
-from .handshake import PLANE_SACKS, SACK_TRANSIT, Description, QpEnd, peer_of
-from .link import Connection, QpLink, RemoteRegion, queues_for
+from .connection import Connection, QpLink, RemoteRegion, queues_for
+from .handshake_messages import PLANE_SACKS, SACK_TRANSIT, Description, QpEnd, peer_of
 from .settings import QpSettings
 
 __all__ = ["Agreed", "End", "offered_region"]

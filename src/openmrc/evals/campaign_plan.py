@@ -11,8 +11,8 @@ import numpy as np
 from openmrc.errors import ConfigError
 from openmrc.evals.cluster import Cluster
 from openmrc.evals.placement import Placement, placements
-from openmrc.evals.profile_table import Profile, Trial
 from openmrc.evals.transfers import Transfer, handoff_seconds, handoffs, load_seconds, weight_transfers
+from openmrc.evals.trial_profile import Profile, Trial
 from openmrc.evals.trial_schedule import Schedule, expected_seconds, longest_first, shared_schedule, wall_clock_bound_s
 from openmrc.evals.work import Seconds, Stage, Work, stage_bound_s, trial_seconds, under_way_counts
 

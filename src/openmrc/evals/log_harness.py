@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from openmrc.evals.errors import LogError
-from openmrc.evals.profile_table import Trial, checked_trial
+from openmrc.evals.trial_profile import Trial, checked_trial
 
 __all__ = ["read_harness"]
 

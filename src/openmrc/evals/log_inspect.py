@@ -11,7 +11,7 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 from openmrc.errors import OpenmrcError
 from openmrc.evals.errors import LogError
 from openmrc.evals.order_file import EPOCH_KEY, SAMPLE_KEY
-from openmrc.evals.profile_table import Trial, checked_trial
+from openmrc.evals.trial_profile import Trial, checked_trial
 
 __all__ = ["read_inspect"]
 

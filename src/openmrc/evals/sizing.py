@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from openmrc.errors import ConfigError, OpenmrcError
-from openmrc.evals.profile_table import Profile
+from openmrc.evals.trial_profile import Profile
 
 __all__ = ["Noise", "PowerError", "Size", "measured_noise", "required_samples", "size_comparison"]
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmrc.evals.cluster import Model
-from openmrc.evals.profile_table import Trial
+from openmrc.evals.trial_profile import Trial
 
 __all__ = ["Stage", "Work", "stage_bound_s", "trial_seconds", "under_way_counts"]
 

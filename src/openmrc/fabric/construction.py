@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from openmrc.fabric.address_blocks import AddressBlocks
-from openmrc.fabric.draft import Draft
 from openmrc.fabric.interfaces import LINUX_NAME_MAX, InterfaceNames
 from openmrc.fabric.material_sections import items
 from openmrc.fabric.materials import Failures, Materials, SwitchModel
 from openmrc.fabric.model import Shape, Tiers
 from openmrc.fabric.sizing import SwitchTier
+from openmrc.fabric.unresolved_file import UnresolvedFile
 from openmrc.units import format_rate
 
 __all__ = ["Construction", "addresses_of", "interfaces_of", "materials_of"]
@@ -25,7 +25,7 @@ class Construction(NamedTuple):
     materials: Materials
 
 
-def addresses_of(draft: Draft) -> AddressBlocks:
+def addresses_of(draft: UnresolvedFile) -> AddressBlocks:
     """The address blocks, which must not overlap."""
     written, default = draft.file.addresses, AddressBlocks()
     if written is None:
@@ -39,7 +39,7 @@ def addresses_of(draft: Draft) -> AddressBlocks:
     return blocks
 
 
-def interfaces_of(draft: Draft, shape: Shape) -> InterfaceNames:
+def interfaces_of(draft: UnresolvedFile, shape: Shape) -> InterfaceNames:
     """The names of interfaces, which must be unique in a host and in a switch, and valid in Linux."""
     written = draft.file.interfaces
     if written is None:
@@ -69,7 +69,9 @@ def interfaces_of(draft: Draft, shape: Shape) -> InterfaceNames:
     return names
 
 
-def materials_of(draft: Draft, models: Mapping[SwitchTier, SwitchModel], shape: Shape, rates: Tiers) -> Materials:
+def materials_of(
+    draft: UnresolvedFile, models: Mapping[SwitchTier, SwitchModel], shape: Shape, rates: Tiers
+) -> Materials:
     """The materials of the fabric."""
     file = draft.file
     if "t1" in file.copper and shape.tiers == 2:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from openmrc.config.yaml_document import Document
 from openmrc.errors import ConfigError
 from openmrc.fabric.construction import Construction, addresses_of, interfaces_of, materials_of
-from openmrc.fabric.draft import Draft
 from openmrc.fabric.file_sections import HOSTS_MAX, QUEUE_BYTES_MAX, T1S_MAX, EcnSection, FabricFile, TierSection
 from openmrc.fabric.model import (
     ETHERNET_BYTES,
@@ -31,6 +30,7 @@ from openmrc.fabric.model import (
     round_trip_ps,
 )
 from openmrc.fabric.sizing import check_ports, derive, models_of
+from openmrc.fabric.unresolved_file import UnresolvedFile
 
 __all__ = ["decide"]
 
@@ -39,7 +39,7 @@ NIC_QUEUE_BYTES_MIN = 2**20
 
 def decide(file: FabricFile, document: Document) -> tuple[Fabric | None, list[ConfigError]]:
     """The fabric, or None with all contradictions."""
-    draft = Draft(file, document, [])
+    draft = UnresolvedFile(file, document, [])
     rates, _ = _rates_and_delays(file)
     models = models_of(draft)
     sized = None if models is None else derive(draft, models, rates)
@@ -84,7 +84,7 @@ def _tiers(section: TierSection) -> Tiers:
     return Tiers(section.nic, t0, t0 if section.t1 is None else section.t1)
 
 
-def _shape(draft: Draft, rates: Tiers) -> Shape:
+def _shape(draft: UnresolvedFile, rates: Tiers) -> Shape:
     file = draft.file
     hosts = file.hosts * file.nics_per_host
     if hosts > HOSTS_MAX:
@@ -111,7 +111,7 @@ def _shape(draft: Draft, rates: Tiers) -> Shape:
     )
 
 
-def _hosts_per_t0(draft: Draft) -> int:
+def _hosts_per_t0(draft: UnresolvedFile) -> int:
     file = draft.file
     if file.hosts_per_t0 is not None and file.t0s is not None:
         t0s = -(-file.hosts // file.hosts_per_t0)
@@ -127,7 +127,7 @@ def _hosts_per_t0(draft: Draft) -> int:
     return -(-file.hosts // (file.t0s or min(2, file.hosts)))
 
 
-def _pods(draft: Draft, t0s: int) -> tuple[int, bool]:
+def _pods(draft: UnresolvedFile, t0s: int) -> tuple[int, bool]:
     """T0s per pod (0: two tiers), and True for three tiers."""
     file = draft.file
     if file.sites is not None:
@@ -146,7 +146,7 @@ def _pods(draft: Draft, t0s: int) -> tuple[int, bool]:
     return 0, False
 
 
-def _site_t0s(draft: Draft, t0s: int) -> int:
+def _site_t0s(draft: UnresolvedFile, t0s: int) -> int:
     file, sites = draft.file, draft.file.sites or 1
     if file.site_link is None:
         draft.add("sites", sites, "together with site_link: {delay: 1ms}")
@@ -163,7 +163,7 @@ def _site_t0s(draft: Draft, t0s: int) -> int:
     return t0s // sites
 
 
-def _uplinks(draft: Draft, hosts_per_t0: int, nic_bps: int, t0_bps: int) -> int:
+def _uplinks(draft: UnresolvedFile, hosts_per_t0: int, nic_bps: int, t0_bps: int) -> int:
     """Uplinks of a T0 with the oversubscription of the file."""
     file = draft.file
     ratio = Fraction(str(file.oversubscription))
@@ -176,7 +176,7 @@ def _uplinks(draft: Draft, hosts_per_t0: int, nic_bps: int, t0_bps: int) -> int:
     return max(1, int(uplinks))
 
 
-def _non_blocking(draft: Draft, t0s_per_pod: int, rates: Tiers) -> int:
+def _non_blocking(draft: UnresolvedFile, t0s_per_pod: int, rates: Tiers) -> int:
     uplinks = Fraction(t0s_per_pod * rates.t0, rates.t1)
     if uplinks.denominator != 1:
         words = f"a number: {t0s_per_pod} T0s of a pod and the rates would need {float(uplinks):g}"
@@ -184,7 +184,7 @@ def _non_blocking(draft: Draft, t0s_per_pod: int, rates: Tiers) -> int:
     return max(1, int(uplinks))
 
 
-def _check_settings(draft: Draft) -> None:
+def _check_settings(draft: UnresolvedFile) -> None:
     """Detects contradictions that do not depend on the shape."""
     if draft.file.routing and draft.file.ev_mapping and draft.file.routing != draft.file.ev_mapping:
         words = f"the same as routing, {draft.file.routing}"
@@ -202,7 +202,7 @@ def _check_settings(draft: Draft) -> None:
         draft.add("alpha", draft.file.alpha / 1000, "only together with buffer_bytes")
 
 
-def _check_ecn(draft: Draft, place: tuple[str | int, ...], ecn: EcnSection | None) -> None:
+def _check_ecn(draft: UnresolvedFile, place: tuple[str | int, ...], ecn: EcnSection | None) -> None:
     if ecn is None:
         return
     if ecn.threshold_bytes is not None and (ecn.min_bytes is not None or ecn.max_bytes is not None):
@@ -215,7 +215,7 @@ def _check_ecn(draft: Draft, place: tuple[str | int, ...], ecn: EcnSection | Non
         draft.add((*place, "ecn", "min_bytes"), ecn.min_bytes, f"at most max_bytes, {ecn.max_bytes}")
 
 
-def _check_priority(draft: Draft) -> None:
+def _check_priority(draft: UnresolvedFile) -> None:
     for index, own in enumerate(_own_settings(draft.file) or [draft.file]):
         if own.trim is None or own.priority:
             continue

@@ -12,10 +12,10 @@ from fractions import Fraction
 from math import ceil
 from typing import Literal
 
-from openmrc.fabric.draft import Draft
 from openmrc.fabric.file_sections import T1S_MAX, FabricFile
 from openmrc.fabric.materials import SwitchModel
 from openmrc.fabric.model import Shape, Tiers
+from openmrc.fabric.unresolved_file import UnresolvedFile
 from openmrc.units import format_rate
 
 __all__ = ["check_ports", "derive", "models_of"]
@@ -24,7 +24,7 @@ SwitchTier = Literal["t0", "t1", "t2"]
 SWITCH_TIERS: tuple[SwitchTier, ...] = ("t0", "t1", "t2")
 
 
-def models_of(draft: Draft) -> dict[SwitchTier, SwitchModel] | None:
+def models_of(draft: UnresolvedFile) -> dict[SwitchTier, SwitchModel] | None:
     """The model of each tier; empty if the file has none, None if its choice is invalid."""
     section = draft.file.switch
     if section is None:
@@ -47,7 +47,7 @@ def models_of(draft: Draft) -> dict[SwitchTier, SwitchModel] | None:
     return {"t0": t0, "t1": t1, "t2": tiers["t2"].model if tiers["t2"] else t1}
 
 
-def derive(draft: Draft, models: Mapping[SwitchTier, SwitchModel], rates: Tiers) -> FabricFile | None:
+def derive(draft: UnresolvedFile, models: Mapping[SwitchTier, SwitchModel], rates: Tiers) -> FabricFile | None:
     """The file with the numbers that follow from the ports of its switches, unless given.
 
     None if the ports cannot be divided accordingly, which is a problem of the draft.
@@ -76,7 +76,7 @@ def derive(draft: Draft, models: Mapping[SwitchTier, SwitchModel], rates: Tiers)
     return file.model_copy(update=numbers) if len(draft.problems) == problems else None
 
 
-def _limited(draft: Draft, tier: SwitchTier, model: SwitchModel) -> SwitchModel:
+def _limited(draft: UnresolvedFile, tier: SwitchTier, model: SwitchModel) -> SwitchModel:
     """The model with its ports limited by the file's radix."""
     ports = getattr(draft.file.radix, tier) if draft.file.radix is not None else None
     return model if ports is None else replace(model, ports_max=min(model.ports_max, ports))
@@ -101,7 +101,7 @@ def _split(model: SwitchModel, down_bps: int, up_bps: int, ratio: Fraction) -> F
     return min(model.ports_max / (1 + ups), Fraction(model.capacity_bps) / (down_bps + ups * up_bps))
 
 
-def _hosts_per_t0(draft: Draft, model: SwitchModel, rates: Tiers) -> int:
+def _hosts_per_t0(draft: UnresolvedFile, model: SwitchModel, rates: Tiers) -> int:
     """The maximum for the ports, or fewer so that T0s are about equally full; at least two T0s."""
     file = draft.file
     if file.t1s is not None:
@@ -121,7 +121,7 @@ def _hosts_per_t0(draft: Draft, model: SwitchModel, rates: Tiers) -> int:
     return next(n for n in range(-(-hosts // t0s), most + 1) if n == most or _even(file, rates, n))
 
 
-def _pods(draft: Draft, model: SwitchModel, pods_max: int, rates: Tiers, sizes: list[int]) -> tuple[int, int]:
+def _pods(draft: UnresolvedFile, model: SwitchModel, pods_max: int, rates: Tiers, sizes: list[int]) -> tuple[int, int]:
     """Hosts of a T0, one of `sizes` (the first is best), and T0s of a pod: two or more equal pods, few of them."""
     down = _split(model, rates.t0, rates.t1, Fraction(1))
     up = down * rates.t0 / rates.t1
@@ -140,7 +140,7 @@ def _pods(draft: Draft, model: SwitchModel, pods_max: int, rates: Tiers, sizes: 
     return sizes[0], -(-draft.file.hosts // sizes[0])
 
 
-def _equal_pods(draft: Draft, rates: Tiers, most: int, sizes: list[int]) -> tuple[int, int]:
+def _equal_pods(draft: UnresolvedFile, rates: Tiers, most: int, sizes: list[int]) -> tuple[int, int]:
     """Hosts of a T0 and T0s of a pod, at most `most`, with at most a quarter more pods than necessary."""
     for hosts_per_t0 in sizes:
         t0s = -(-draft.file.hosts // hosts_per_t0)
@@ -158,7 +158,12 @@ def _equal_pods(draft: Draft, rates: Tiers, most: int, sizes: list[int]) -> tupl
 
 
 def _uneven(
-    draft: Draft, tier: SwitchTier, model: SwitchModel, ports: tuple[Fraction, Fraction], need: str, fits: str | None
+    draft: UnresolvedFile,
+    tier: SwitchTier,
+    model: SwitchModel,
+    ports: tuple[Fraction, Fraction],
+    need: str,
+    fits: str | None,
 ) -> None:
     """Adds a problem about a switch that cannot be divided into ports down and up, with the fitting numbers or the
     need.
@@ -169,7 +174,7 @@ def _uneven(
     draft.add(_model_place(draft, tier), model.name, f"{words}; {have}", hint)
 
 
-def check_ports(draft: Draft, shape: Shape, models: Mapping[SwitchTier, SwitchModel], rates: Tiers) -> None:
+def check_ports(draft: UnresolvedFile, shape: Shape, models: Mapping[SwitchTier, SwitchModel], rates: Tiers) -> None:
     """Adds problems for switches with fewer ports than the shape needs, by the file's radix and the switch models."""
     down_of_t1 = shape.t0s_per_pod or shape.t0s
     pods = shape.pods if shape.t2s else 0
@@ -215,7 +220,7 @@ def _remedy(tier: SwitchTier, shape: Shape, radix: int) -> str:
     return "fewer t0s_per_pod or t1_uplinks" if tier == "t1" else "fewer hosts, or more planes of a lower rate"
 
 
-def _model_place(draft: Draft, tier: SwitchTier) -> tuple[str, ...]:
+def _model_place(draft: UnresolvedFile, tier: SwitchTier) -> tuple[str, ...]:
     """Position in the file of a tier's model."""
     written = draft.document.values.get("switch")
     named = [

@@ -8,7 +8,7 @@ from html import escape
 from openmrc.charts.style import PLANE_COLOURS
 from openmrc.charts.svg import Plot, element, label, path, picture, ticks
 from openmrc.evals.campaign_plan import Plan
-from openmrc.evals.profile_table import Profile
+from openmrc.evals.trial_profile import Profile
 from openmrc.reports.campaign_sheets import duration, plan_sheets, profile_sheets
 from openmrc.reports.html_page import card, html_page
 from openmrc.reports.plan_page import sheet_table

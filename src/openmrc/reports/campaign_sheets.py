@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from openmrc.evals.campaign_plan import Plan
 from openmrc.evals.interim import Looks
-from openmrc.evals.profile_table import Profile
 from openmrc.evals.simulation import PHASES, Campaign
 from openmrc.evals.sizing import Size
+from openmrc.evals.trial_profile import Profile
 from openmrc.reports.plan_sheets import Column, Sheet
 from openmrc.units import format_bytes
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openmrc.charts.svg import Plot, element, label, path, picture, ticks
+from openmrc.runs.records.byte_counter import Series, rates_gbps
 from openmrc.runs.records.run_record import FaultSpan
-from openmrc.runs.records.series import Series, rates_gbps
 
 __all__ = ["goodput_chart"]
 

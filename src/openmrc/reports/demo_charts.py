@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from openmrc.charts.style import EV_COLOURS, plane_colour
 from openmrc.charts.svg import Plot, element, label, path, picture, ticks
+from openmrc.runs.records.byte_counter import rates_gbps
 from openmrc.runs.records.ev_timeline import EvGrid
 from openmrc.runs.records.run_record import EV_STATES, FaultSpan, Run
-from openmrc.runs.records.series import rates_gbps
 
 WIDTH = 1030.0
 _LEFT, _RIGHT = 58.0, 14.0

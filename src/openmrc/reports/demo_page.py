@@ -11,10 +11,10 @@ from openmrc.charts.style import EV_COLOURS
 from openmrc.reports.demo_charts import ev_chart, planes_chart, throughput_chart
 from openmrc.reports.html_page import card, html_page
 from openmrc.runs.demo.verdict import Verdict, amount, duration, judge, rate
+from openmrc.runs.records.byte_counter import longest_stall_ms
 from openmrc.runs.records.ev_timeline import ev_grid, worst_host
-from openmrc.runs.records.metrics import summarize_run, worst_stall_ms
+from openmrc.runs.records.fault_recovery import summarize_run, worst_stall_ms
 from openmrc.runs.records.run_record import Run
-from openmrc.runs.records.series import longest_stall_ms
 
 _EV_WORDS = {
     "GOOD": "carries data",

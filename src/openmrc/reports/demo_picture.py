@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from openmrc.charts.style import MRC_COLOUR, PLOT_STYLE, RC_COLOUR, SOFT, plane_colour
 from openmrc.runs.demo.verdict import judge
+from openmrc.runs.records.byte_counter import rates_gbps
 from openmrc.runs.records.run_record import Run
-from openmrc.runs.records.series import rates_gbps
 
 
 def draw_picture(mrc: Run, rc: Run | None, path: Path) -> None:

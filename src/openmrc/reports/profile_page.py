@@ -10,7 +10,7 @@ from typing import Any
 from openmrc.charts.style import PLANE_COLOURS
 from openmrc.charts.svg import element, label, picture, ticks
 from openmrc.reports.html_page import html_page
-from openmrc.reports.profile_table import SIDE_NAMES, short_name, summary_lines
+from openmrc.reports.stream_profile_table import SIDE_NAMES, short_name, summary_lines
 from openmrc.runs.profile.stream_profile import Profile, StreamProfile
 
 __all__ = ["profile_html"]

@@ -12,7 +12,7 @@ from openmrc.reports.demo_charts import planes_chart
 from openmrc.reports.html_page import card, html_page
 from openmrc.reports.training_charts import Line, lines_chart
 from openmrc.runs.records.run_record import Run
-from openmrc.runs.training.story import TrainResult
+from openmrc.runs.training.training_demo import TrainResult
 from openmrc.runs.training.training_record import TrainRun
 
 __all__ = ["sentences", "train_html", "train_table"]

@@ -16,10 +16,10 @@ from rich.table import Table as RichTable
 from openmrc.fabric import Fabric
 from openmrc.runs.environment import EmulatedEnvironment, Environment
 from openmrc.runs.fault_spans import fault_spans
+from openmrc.runs.records.byte_counter import Series
+from openmrc.runs.records.fault_phases import phases
 from openmrc.runs.records.goodput_limit import goodput_limit_gbps
-from openmrc.runs.records.phases import phases
 from openmrc.runs.records.run_record import FaultSpan, Flow, Run
-from openmrc.runs.records.series import Series
 from openmrc.runs.run_view import View
 from openmrc.runs.scenario_plan import flows_of, plan_of
 from openmrc.runs.session import execute, flow_name

@@ -20,9 +20,9 @@ from openmrc.runs.fault_spans import fault_spans, parse_faults
 from openmrc.runs.processes.device_counters import DeviceCounters
 from openmrc.runs.processes.processor_time import MachineTime
 from openmrc.runs.processes.supervisor import Child, Family
+from openmrc.runs.records.byte_counter import Series, add
 from openmrc.runs.records.goodput_limit import goodput_limit_gbps
 from openmrc.runs.records.run_record import EvChange, Flow, LogLine, Run
-from openmrc.runs.records.series import Series, add
 from openmrc.runs.run_plan import RunPlan
 from openmrc.runs.run_view import FlowNow, Snapshot, View
 

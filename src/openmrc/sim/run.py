@@ -9,8 +9,8 @@ import numpy as np
 
 from openmrc import _native
 from openmrc.fabric import Fault
-from openmrc.sim.bounds import Ideals, Packets, ideals
-from openmrc.sim.estimate import available_bytes, check_memory, estimate_memory
+from openmrc.sim.ideals import Ideals, Packets, ideals
+from openmrc.sim.memory_estimate import available_bytes, check_memory, estimate_memory
 from openmrc.sim.native_config import all_faults, lanes_of, native_config, native_faults
 from openmrc.sim.ops import OpGraph
 from openmrc.sim.progress import Progress, Watcher

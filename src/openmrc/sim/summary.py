@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openmrc.sim.bounds import NEVER_PS, Ideals
 from openmrc.sim.bus_bandwidth import bus_bandwidths
 from openmrc.sim.evs import evs_of
 from openmrc.sim.hints import hints
+from openmrc.sim.ideals import NEVER_PS, Ideals
 from openmrc.sim.native_config import lanes_of
 from openmrc.sim.ops import SEND, OpGraph
 from openmrc.sim.result_schema import (

@@ -21,7 +21,7 @@ from openmrc.testbed.bed import TestBed
 from openmrc.testbed.dataplane_layout import EV_LOSSES_MAX, PortEffects
 from openmrc.testbed.errors import TestBedError
 from openmrc.testbed.fault_file import FaultFile, FaultRecord, Faults
-from openmrc.testbed.fault_places import LinkEnds, contains, covers, ends_of, once_per_passage
+from openmrc.testbed.fault_ports import LinkEnds, contains, covers, ends_of, once_per_passage
 from openmrc.testbed.layout import Interface
 
 __all__ = ["BedFaults", "FaultPlayer", "FaultSpan", "check_bed_fault"]

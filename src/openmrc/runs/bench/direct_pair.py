@@ -12,8 +12,8 @@ from openmrc.runs.environment import Environment, LoopbackEnvironment, VethPairE
 from openmrc.runs.processes.device_counters import DeviceCounters
 from openmrc.runs.processes.processor_time import MachineTime, seconds_per_gb
 from openmrc.runs.processes.supervisor import Child, Family
-from openmrc.runs.records.metrics import summarize
-from openmrc.runs.records.series import Series
+from openmrc.runs.records.byte_counter import Series
+from openmrc.runs.records.fault_recovery import summarize
 from openmrc.runs.run_plan import PAYLOAD_MTU_DEFAULT, RunPlan
 
 SLOTS = 8

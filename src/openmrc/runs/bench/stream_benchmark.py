@@ -11,9 +11,9 @@ from openmrc.errors import ConfigError
 from openmrc.runs.bench.rows import current_commit, describe_machine
 from openmrc.runs.processes.device_counters import counter_lines
 from openmrc.runs.processes.processor_time import seconds_per_gb
-from openmrc.runs.records.metrics import summarize_run
+from openmrc.runs.records.byte_counter import longest_stall_ms
+from openmrc.runs.records.fault_recovery import summarize_run
 from openmrc.runs.records.run_record import Run
-from openmrc.runs.records.series import longest_stall_ms
 from openmrc.runs.run_plan import RunPlan
 from openmrc.runs.run_view import View
 from openmrc.runs.session import RunRecord, execute

@@ -14,8 +14,8 @@ from openmrc.runs.environment import TestBedEnvironment
 from openmrc.runs.fault_spans import fault_spans
 from openmrc.runs.processes.processor_time import MachineTime, ProcessesTime
 from openmrc.runs.processes.supervisor import Child, ChildError, Family
+from openmrc.runs.records.byte_counter import Series
 from openmrc.runs.records.run_record import FaultSpan
-from openmrc.runs.records.series import Series
 
 __all__ = ["Conditions", "Played", "collect", "first_line", "play", "spawn_ready"]
 

@@ -16,7 +16,7 @@ from openmrc.runs.compare.mpirun import end_daemons, mpirun, no_mpirun
 from openmrc.runs.compare.outcome import Outcome, series_of, steps_of
 from openmrc.runs.environment import Mode, TestBedEnvironment
 from openmrc.runs.processes.supervisor import Child, ChildError, Family
-from openmrc.runs.records.series import Series
+from openmrc.runs.records.byte_counter import Series
 from openmrc.runs.run_plan import RunPlan
 from openmrc.runs.session import execute
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from openmrc.runs.processes.processor_time import seconds_per_gb
-from openmrc.runs.records.metrics import Summary, summarize
-from openmrc.runs.records.phases import Phase, goodput_phases
+from openmrc.runs.records.byte_counter import RECOVERY_WINDOW_S, Series
+from openmrc.runs.records.fault_phases import Phase, goodput_phases
+from openmrc.runs.records.fault_recovery import Summary, summarize
 from openmrc.runs.records.run_record import FaultSpan
-from openmrc.runs.records.series import RECOVERY_WINDOW_S, Series
 
 __all__ = ["Ending", "Outcome", "series_of", "steps_of"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openmrc.runs.records.metrics import stalls_in, summarize_run, worst_stall_ms
+from openmrc.runs.records.byte_counter import goodput_gbps
+from openmrc.runs.records.fault_recovery import stalls_in, summarize_run, worst_stall_ms
 from openmrc.runs.records.run_record import FaultSpan, Run
-from openmrc.runs.records.series import goodput_gbps
 
 STALL_TARGET_MS = 50.0
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
+from openmrc.runs.records.byte_counter import Series, add
 from openmrc.runs.records.goodput_limit import TransportName
-from openmrc.runs.records.series import Series, add
 from openmrc.verbs.enums import EvState
 
 # From the best to the worst.

@@ -13,8 +13,8 @@ from openmrc.fabric import parse_fault
 from openmrc.runs.environment import FabricEnvironment
 from openmrc.runs.fault_spans import fault_spans
 from openmrc.runs.processes.supervisor import Child, ChildError, Family
+from openmrc.runs.records.byte_counter import Series
 from openmrc.runs.records.run_record import FaultSpan
-from openmrc.runs.records.series import Series
 from openmrc.runs.training.environments import rank_variables, store_address
 from openmrc.runs.training.model_size import ModelSize
 from openmrc.runs.training.progress_view import TrainView

@@ -7,8 +7,8 @@ import statistics
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from openmrc.runs.records.byte_counter import Series
 from openmrc.runs.records.run_record import FaultSpan
-from openmrc.runs.records.series import Series
 
 __all__ = ["Step", "TrainRun", "Tried"]
 

@@ -2,7 +2,7 @@
 // A switch port at the egress of a Linux interface: a virtual queue that drains at the link's rate says what a packet
 // would find, and the packet is marked, cut, dropped or sent on accordingly; then the wire's faults decide. The real
 // queue behind the program has the same rate and is never the one that drops. The rules are those of the simulator's
-// port (native/netsim/link.cpp), in bytes in place of times.
+// port (native/netsim/output_port.cpp), in bytes in place of times.
 #include "packet.h"
 #include "port.h"
 

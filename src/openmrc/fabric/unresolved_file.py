@@ -8,10 +8,10 @@ from openmrc.config.yaml_document import Document
 from openmrc.errors import ConfigError
 from openmrc.fabric.file_sections import FabricFile
 
-__all__ = ["Draft"]
+__all__ = ["UnresolvedFile"]
 
 
-class Draft(NamedTuple):
+class UnresolvedFile(NamedTuple):
     """The settings of a file, and the problems found so far."""
 
     file: FabricFile

@@ -1,4 +1,4 @@
-#include "netsim/link_rules.hpp"
+#include "netsim/output_port_rules.hpp"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openmrc.runs.records.series import (
+from openmrc.runs.records.byte_counter import (
     Series,
     add,
     goodput_gbps,

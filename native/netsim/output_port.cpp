@@ -1,10 +1,10 @@
-#include "netsim/link.hpp"
+#include "netsim/output_port.hpp"
 
 #include <algorithm>
 #include <numeric>
 
 #include "engine/base/assert.hpp"
-#include "netsim/link_rules.hpp"
+#include "netsim/output_port_rules.hpp"
 
 namespace openmrc::netsim {
 namespace {
@@ -69,7 +69,7 @@ std::uint64_t Port::bytes_in(TimePs wait) const {
   return static_cast<std::uint64_t>(static_cast<Wide>(wait) * config_.rate_bps / kBitPs);
 }
 
-Link::Sent Link::offer(TimePs now, Packet& packet, const Port& port, FaultState* faults, Rng& marking) {
+OutputPort::Sent OutputPort::offer(TimePs now, Packet& packet, const Port& port, FaultState* faults, Rng& marking) {
   const PortConfig& config = port.config();
   if (overtakes(config, packet)) return offer_control(now, packet, port, faults);
   const TimePs start = std::max({now, busy_until_, control_until_});
@@ -93,7 +93,7 @@ Link::Sent Link::offer(TimePs now, Packet& packet, const Port& port, FaultState*
   return send(busy_until_, packet, port, faults);
 }
 
-Link::Sent Link::offer_control(TimePs now, Packet& packet, const Port& port, FaultState* faults) {
+OutputPort::Sent OutputPort::offer_control(TimePs now, Packet& packet, const Port& port, FaultState* faults) {
   const TimePs transmit = stretched(port.transmit_time(packet.bytes), faults);
   TimePs start = control_until_;
   if (start <= now) {
@@ -108,21 +108,21 @@ Link::Sent Link::offer_control(TimePs now, Packet& packet, const Port& port, Fau
   return send(control_until_, packet, port, faults);
 }
 
-Link::Sent Link::drop(DropCause cause) {
+OutputPort::Sent OutputPort::drop(DropCause cause) {
   ++counters_.drops[static_cast<std::size_t>(cause)];
   return {};
 }
 
-Link::Sent Link::send(TimePs departure, const Packet& packet, const Port& port, FaultState* faults) {
+OutputPort::Sent OutputPort::send(TimePs departure, const Packet& packet, const Port& port, FaultState* faults) {
   ++counters_.packets;
   counters_.bytes += packet.bytes;
   const TimePs extra = faults == nullptr ? 0 : extra_delay(*faults, counters_);
   return {true, departure + port.config().delay + extra};
 }
 
-bool Link::survives(Packet& packet, FaultState& faults) { return netsim::survives(packet, faults, counters_); }
+bool OutputPort::survives(Packet& packet, FaultState& faults) { return netsim::survives(packet, faults, counters_); }
 
-void Link::change_rate(TimePs now, std::uint32_t old_ppm, std::uint32_t new_ppm) {
+void OutputPort::change_rate(TimePs now, std::uint32_t old_ppm, std::uint32_t new_ppm) {
   const auto convert = [&](TimePs until) {
     if (until <= now) return until;
     return now + static_cast<TimePs>(static_cast<Wide>(until - now) * old_ppm / new_ppm);

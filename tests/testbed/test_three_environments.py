@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from openmrc.runs.environment import TestBedEnvironment
-from openmrc.runs.records.phases import phases
+from openmrc.runs.records.fault_phases import phases
 from openmrc.runs.scenario_outcome import Outcome, emulate, run_in, simulate
 from openmrc.sim import load_scenario
 from openmrc.testbed import TestBed
 
 pytestmark = [pytest.mark.root, pytest.mark.alone, pytest.mark.timeout(240)]
 
-SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "three_places.yaml"
+SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "three_environments.yaml"
 SHORTER = {
     "fabric.rate": "25Mbit",  # a rate that a busy machine can carry, too
     "faults": ["t1 1 blackhole at 1s for 1s", "host 2 plane 3 blackhole at 3500ms for 800ms"],

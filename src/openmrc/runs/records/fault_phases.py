@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from openmrc.runs.records.metrics import SETTLE_S
+from openmrc.runs.records.byte_counter import Series, goodput_gbps
+from openmrc.runs.records.fault_recovery import SETTLE_S
 from openmrc.runs.records.run_record import FaultSpan, Run
-from openmrc.runs.records.series import Series, goodput_gbps
 
 __all__ = ["Phase", "goodput_phases", "phases"]
 

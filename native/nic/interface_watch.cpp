@@ -1,4 +1,4 @@
-#include "nic/link_watch.hpp"
+#include "nic/interface_watch.hpp"
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -14,7 +14,7 @@ constexpr int kReadsMax = 64;  // the rest is left to the next read
 
 }  // namespace
 
-void LinkWatch::open() {
+void InterfaceWatch::open() {
   socket_ = FileDescriptor(::socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE));
   if (!socket_.valid()) return;
   sockaddr_nl groups{};
@@ -23,7 +23,7 @@ void LinkWatch::open() {
   if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&groups), sizeof groups) != 0) socket_.reset();
 }
 
-bool LinkWatch::drain() {
+bool InterfaceWatch::drain() {
   std::array<char, 64> notice;  // the kernel truncates the unread part
   bool any = false;
   for (int i = 0; i < kReadsMax; ++i) {

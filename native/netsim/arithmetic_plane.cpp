@@ -1,4 +1,4 @@
-#include "netsim/plane.hpp"
+#include "netsim/arithmetic_plane.hpp"
 
 #include <algorithm>
 
@@ -19,12 +19,12 @@ int slot_width(const PlaneConfig& config) {
 
 }  // namespace
 
-Plane::Plane(const PlaneConfig& config, std::uint32_t index)
+ArithmeticPlane::ArithmeticPlane(const PlaneConfig& config, std::uint32_t index)
     : config_(config),
       index_(index),
       events_(slot_width(config)),
       links_(config.shape.links_per_plane()),
-      fetch_links_(links_.size() * sizeof(Link) > kCacheBytes),
+      fetch_links_(links_.size() * sizeof(OutputPort) > kCacheBytes),
       marking_(Rng::for_component(config.seed, "ecn", index)),
       adaptive_(Rng::for_component(config.seed, "adaptive", index)) {
   for (std::size_t kind = 0; kind < ports_.size(); ++kind) ports_[kind] = Port(config.ports[kind]);
@@ -32,7 +32,7 @@ Plane::Plane(const PlaneConfig& config, std::uint32_t index)
   MRC_ASSERT(config.delivery_lead <= config.ports[static_cast<std::size_t>(LinkKind::kNicDown)].delay);
 }
 
-bool Plane::crowded(const Packet& packet, Edge& edge) {
+bool ArithmeticPlane::crowded(const Packet& packet, Edge& edge) {
   if (config_.packets_max == 0 || events_.size() < config_.packets_max) return false;
   const LinkId link = packet.link == kEntering ? config_.shape.nic_up(packet.source_host) : packet.link;
   ++links_[link].counters().drops[static_cast<std::size_t>(DropCause::kCrowded)];
@@ -40,7 +40,7 @@ bool Plane::crowded(const Packet& packet, Edge& edge) {
   return true;
 }
 
-void Plane::enter(TimePs when, const Packet& packet, Edge& edge) {
+void ArithmeticPlane::enter(TimePs when, const Packet& packet, Edge& edge) {
   MRC_ASSERT(packet.source_host < config_.shape.hosts && packet.destination_host < config_.shape.hosts);
   Packet entering = packet;
   entering.link = kEntering;
@@ -48,12 +48,12 @@ void Plane::enter(TimePs when, const Packet& packet, Edge& edge) {
   if (!crowded(entering, edge)) events_.push(std::max(when, now_), entering);
 }
 
-void Plane::arrive(TimePs when, const Packet& packet) {
+void ArithmeticPlane::arrive(TimePs when, const Packet& packet) {
   MRC_ASSERT(when >= now_ && packet.link == config_.shape.nic_up(packet.source_host));
   events_.push(when, packet);
 }
 
-void Plane::run_until(TimePs until, Edge& edge) {
+void ArithmeticPlane::run_until(TimePs until, Edge& edge) {
   while (const EventQueue::Event* event = events_.pop(until)) {
     now_ = std::max(now_, event->time);
     if (fetch_links_) events_.look_ahead([this](const Packet& packet) { prefetch(packet); });
@@ -62,22 +62,22 @@ void Plane::run_until(TimePs until, Edge& edge) {
   now_ = std::max(now_, until);
 }
 
-void Plane::prefetch(const Packet& packet) const {
+void ArithmeticPlane::prefetch(const Packet& packet) const {
   if (packet.link == kEntering) return;
   const LinkId next = next_link(config_.shape, packet);
   if (next != kDelivered) __builtin_prefetch(&links_[next], 1);
 }
 
-void Plane::send(TimePs now, Packet& packet, LinkId link, Edge& edge) {
+void ArithmeticPlane::send(TimePs now, Packet& packet, LinkId link, Edge& edge) {
   packet.link = link;
   const LinkKind kind = config_.shape.kind_of(link);
-  const Link::Sent sent =
+  const OutputPort::Sent sent =
       links_[link].offer(now, packet, ports_[static_cast<std::size_t>(kind)], faults_of(link), marking_);
   if (!sent.sent) return edge.release(packet);
   events_.push(kind == LinkKind::kNicDown ? sent.arrival - config_.delivery_lead : sent.arrival, packet);
 }
 
-void Plane::pass(TimePs now, const Packet& event, Edge& edge) {
+void ArithmeticPlane::pass(TimePs now, const Packet& event, Edge& edge) {
   constexpr std::uint64_t kPrime = 0x100000001b3ULL;
   trace_ = (trace_ ^ (static_cast<std::uint64_t>(now) + (std::uint64_t{event.link} << 40) + event.ev)) * kPrime;
   ++passed_;
@@ -90,8 +90,8 @@ void Plane::pass(TimePs now, const Packet& event, Edge& edge) {
 }
 
 // Applies the faults of the link to a packet at its end; false if the packet is lost.
-bool Plane::crossed(TimePs now, Packet& packet, FaultState& faults, Edge& edge) {
-  Link& link = links_[packet.link];
+bool ArithmeticPlane::crossed(TimePs now, Packet& packet, FaultState& faults, Edge& edge) {
+  OutputPort& link = links_[packet.link];
   if (!link.survives(packet, faults)) {
     edge.release(packet);
     return false;
@@ -107,14 +107,14 @@ bool Plane::crossed(TimePs now, Packet& packet, FaultState& faults, Edge& edge) 
   return true;
 }
 
-void Plane::go_on(TimePs now, Packet& packet, Edge& edge) {
+void ArithmeticPlane::go_on(TimePs now, Packet& packet, Edge& edge) {
   if (config_.shape.routing == Routing::kAdaptive) choose_uplink(now, packet);
   const LinkId next = next_link(config_.shape, packet);
   if (next != kDelivered) return send(now, packet, next, edge);
   edge.deliver(now + config_.delivery_lead, index_, packet);
 }
 
-void Plane::choose_uplink(TimePs now, Packet& packet) {
+void ArithmeticPlane::choose_uplink(TimePs now, Packet& packet) {
   const ClosShape& shape = config_.shape;
   const LinkKind kind = shape.kind_of(packet.link);
   if (kind == LinkKind::kNicUp) {
@@ -127,13 +127,13 @@ void Plane::choose_uplink(TimePs now, Packet& packet) {
 }
 
 // A switch knows the state of its own links at once, and that of others after routing has converged.
-bool Plane::knows_dead(const Packet& packet, LinkId link, std::uint32_t uplink) const {
+bool ArithmeticPlane::knows_dead(const Packet& packet, LinkId link, std::uint32_t uplink) const {
   if (faulty_links_ > 0 && fault_states_[link] != nullptr && fault_states_[link]->effects.down) return true;
   return config_.tables != nullptr && !config_.tables->usable_uplink(index_, packet, uplink);
 }
 
 // Ties go to the first after a random start, as every switch would otherwise favour its first uplinks.
-std::uint32_t Plane::least_busy(TimePs now, const Packet& packet, LinkId first, std::uint32_t count) {
+std::uint32_t ArithmeticPlane::least_busy(TimePs now, const Packet& packet, LinkId first, std::uint32_t count) {
   const std::uint32_t start = static_cast<std::uint32_t>(adaptive_.below(count));
   std::uint32_t best = start;
   TimePs least = kNever;
@@ -147,7 +147,7 @@ std::uint32_t Plane::least_busy(TimePs now, const Packet& packet, LinkId first, 
   return best;
 }
 
-void Plane::set_effects(TimePs now, LinkId link, const Effects& effects) {
+void ArithmeticPlane::set_effects(TimePs now, LinkId link, const Effects& effects) {
   MRC_ASSERT(link < links_.size());
   now_ = std::max(now_, now);
   if (fault_states_.empty()) {
@@ -170,16 +170,16 @@ void Plane::set_effects(TimePs now, LinkId link, const Effects& effects) {
   state->effects = effects;
 }
 
-Effects Plane::effects(LinkId link) const {
+Effects ArithmeticPlane::effects(LinkId link) const {
   return fault_states_.empty() || fault_states_[link] == nullptr ? Effects{} : fault_states_[link]->effects;
 }
 
-std::uint64_t Plane::queue_bytes(TimePs now, LinkId link) const {
+std::uint64_t ArithmeticPlane::queue_bytes(TimePs now, LinkId link) const {
   return port_of(link).bytes_in(links_[link].backlog(now));
 }
 
-std::size_t Plane::memory_bytes() const {
-  return events_.memory_bytes() + links_.capacity() * sizeof(Link) +
+std::size_t ArithmeticPlane::memory_bytes() const {
+  return events_.memory_bytes() + links_.capacity() * sizeof(OutputPort) +
          fault_states_.capacity() * sizeof(std::unique_ptr<FaultState>);
 }
 

@@ -12,7 +12,7 @@ from openmrc.config.host_port import host_port
 from openmrc.errors import DeviceError, OpenmrcError
 
 from .channel import Channel, descriptor_error
-from .handshake import Hello
+from .handshake_messages import Hello
 
 __all__ = ["HANDSHAKE_S", "PENDING_MAX", "Door"]
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from openmrc.fabric import Fault
 from openmrc.fabric.model import ACK_BYTES
-from openmrc.sim.bounds_capacity import PLACES, BoundFabric, Capacity, capacities
+from openmrc.sim.ideals_capacity import PLACES, BoundFabric, Capacity, capacities
 from openmrc.sim.ops import COMPLETED, RECEIVED, SEND, Array, OpGraph
 
 __all__ = ["Ideals", "Packets", "ideals"]

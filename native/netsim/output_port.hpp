@@ -1,4 +1,4 @@
-// A link with the output port that feeds it: a FIFO of bounded length at a fixed rate with a strict-priority control
+// An output port and the link behind it, by arithmetic: a FIFO of bounded length at a fixed rate with a strict-priority control
 // class, ECN marking, trimming, and the effects of the current faults.
 //
 // A FIFO at a fixed rate needs no list of packets: the time until which it is busy determines the next departure, so a
@@ -83,7 +83,7 @@ struct FaultState {
 };
 
 // Fields used by every packet come first and fill one cache line.
-class alignas(64) Link {
+class alignas(64) OutputPort {
  public:
   struct Sent {
     bool sent = false;

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openmrc.fabric import Fabric, make_fabric, parse_fault
-from openmrc.sim.bounds import Packets, ideals
+from openmrc.sim.ideals import Packets, ideals
 from openmrc.sim.ops import COMPLETED, RECEIVED, SEND, OpGraph
 from openmrc.sim.workloads import build
 from openmrc.sim.workloads.builder import Builder

@@ -1,4 +1,5 @@
-// One plane: its links, the packets on them, and their event queue, with one event per packet and hop (see link.hpp).
+// One plane by arithmetic: its output ports, the packets on links, and their event queue, with one event per packet and
+// hop (see output_port.hpp). `QueuedPlane` is the other model.
 #pragma once
 
 #include <array>
@@ -24,9 +25,9 @@ struct PlaneConfig {
   const RoutingTables* tables = nullptr;  // links that adaptive switches avoid, besides their own dead links
 };
 
-class Plane final : public PlaneModel {
+class ArithmeticPlane final : public PlaneModel {
  public:
-  Plane(const PlaneConfig& config, std::uint32_t index);
+  ArithmeticPlane(const PlaneConfig& config, std::uint32_t index);
 
   void enter(TimePs when, const Packet& packet, Edge& edge) override;
   void arrive(TimePs when, const Packet& packet) override;
@@ -63,7 +64,7 @@ class Plane final : public PlaneModel {
   std::array<Port, kLinkKinds> ports_;
   std::uint32_t index_;
   EventQueue events_;
-  HugeVector<Link> links_;
+  HugeVector<OutputPort> links_;
   bool fetch_links_;                                       // true if too many to stay in the cache
   std::vector<std::unique_ptr<FaultState>> fault_states_;  // empty while the plane is healthy
   std::uint32_t faulty_links_ = 0;

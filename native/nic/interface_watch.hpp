@@ -5,7 +5,7 @@
 
 namespace openmrc::nic {
 
-class LinkWatch {
+class InterfaceWatch {
  public:
   // If a sandbox refuses netlink, fd() is -1 and the caller has to poll for changes.
   void open();

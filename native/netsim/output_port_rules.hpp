@@ -1,4 +1,4 @@
-// Rules for a packet at an output port and on the wire behind it, shared by the two models of the queue: `Link` by
+// Rules for a packet at an output port and on the wire behind it, shared by the two models of the queue: `OutputPort` by
 // arithmetic, `QueuedPlane` packet by packet.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 #include "engine/base/rng.hpp"
 #include "engine/base/time.hpp"
-#include "netsim/link.hpp"
+#include "netsim/output_port.hpp"
 #include "netsim/packet.hpp"
 
 namespace openmrc::netsim {

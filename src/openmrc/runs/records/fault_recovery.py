@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openmrc.runs.records.run_record import FaultSpan, Flow, Run
-from openmrc.runs.records.series import (
+from openmrc.runs.records.byte_counter import (
     Series,
     goodput_gbps,
     goodput_over_gbps,
@@ -13,6 +12,7 @@ from openmrc.runs.records.series import (
     longest_stall_ms,
     recovery_s,
 )
+from openmrc.runs.records.run_record import FaultSpan, Flow, Run
 
 SETTLE_S = 1.0  # time for a repaired plane to be used again, before "after" counts
 RECOVERED_SHARE = 0.97

@@ -8,7 +8,8 @@ from openmrc.errors import DeviceError, HandshakeError, OpenmrcError
 
 from . import settings as rules
 from .channel import Channel
-from .handshake import (
+from .connection import QpLink
+from .handshake_messages import (
     PADDED_PROBES,
     Accept,
     Description,
@@ -21,7 +22,6 @@ from .handshake import (
     disagreement,
     peer_of,
 )
-from .link import QpLink
 from .qp_end import Agreed, End
 from .round_trip import RoundTrips
 

@@ -1,5 +1,5 @@
 // A single port: rate, bound, classes, marks, trims.
-#include "netsim/link.hpp"
+#include "netsim/output_port.hpp"
 
 #include "tests/check.hpp"
 #include "tests/netsim_fixture.hpp"
@@ -28,12 +28,12 @@ TEST_CASE(netsim_a_port_sends_at_exactly_its_rate) {
     config.rate_bps = rate;
     config.queue_bytes = 100'000'000;
     const Port port(config);
-    Link link;
+    OutputPort link;
     Rng rng(1);
     TimePs last = 0;
     for (int i = 0; i < 3000; ++i) {
       Packet packet = data();
-      const Link::Sent sent = link.offer(0, packet, port, nullptr, rng);
+      const OutputPort::Sent sent = link.offer(0, packet, port, nullptr, rng);
       CHECK(sent.sent);
       last = sent.arrival;
     }
@@ -44,7 +44,7 @@ TEST_CASE(netsim_a_port_sends_at_exactly_its_rate) {
 
 TEST_CASE(netsim_an_idle_port_adds_one_transmission_and_the_delay) {
   const Port port(port_config());
-  Link link;
+  OutputPort link;
   Rng rng(1);
   Packet packet = data();
   CHECK(link.offer(5 * kPsPerMs, packet, port, nullptr, rng).arrival == 5 * kPsPerMs + kPacketBytes * kBytePs + kDelay);
@@ -55,7 +55,7 @@ TEST_CASE(netsim_control_waits_behind_data_where_it_has_no_priority) {
     PortConfig config = port_config();
     config.priority = priority;
     const Port port(config);
-    Link link;
+    OutputPort link;
     Rng rng(1);
     for (int i = 0; i < 5; ++i) {
       Packet packet = data();
@@ -74,7 +74,7 @@ TEST_CASE(netsim_control_is_dropped_with_data_where_it_has_no_priority) {
   config.queue_bytes = 2 * kPacketBytes;
   config.ecn = true;  // a step at zero: even dropped packets might be marked
   const Port port(config);
-  Link link;
+  OutputPort link;
   Rng rng(1);
   Packet first = data(), second = data(), answer = control(100);
   CHECK(link.offer(0, first, port, nullptr, rng).sent && link.offer(0, second, port, nullptr, rng).sent);
@@ -87,7 +87,7 @@ TEST_CASE(netsim_a_full_queue_drops_the_arriving_packet_and_only_that) {
   PortConfig config = port_config();
   config.queue_bytes = 10 * kPacketBytes;
   const Port port(config);
-  Link link;
+  OutputPort link;
   Rng rng(1);
   int sent = 0;
   for (int i = 0; i < 25; ++i) {
@@ -104,7 +104,7 @@ TEST_CASE(netsim_a_full_queue_drops_the_arriving_packet_and_only_that) {
 
 TEST_CASE(netsim_control_overtakes_waiting_data_and_takes_its_share_of_the_rate) {
   const Port port(port_config());
-  Link link;
+  OutputPort link;
   Rng rng(1);
   for (int i = 0; i < 10; ++i) {
     Packet packet = data();
@@ -123,7 +123,7 @@ TEST_CASE(netsim_control_overtakes_waiting_data_and_takes_its_share_of_the_rate)
 
 TEST_CASE(netsim_data_waits_for_control_that_came_first) {
   const Port port(port_config());
-  Link link;
+  OutputPort link;
   Rng rng(1);
   Packet first = control(500);
   link.offer(0, first, port, nullptr, rng);
@@ -135,7 +135,7 @@ TEST_CASE(netsim_the_control_queue_is_bounded_too) {
   PortConfig config = port_config();
   config.control_queue_bytes = 500;
   const Port port(config);
-  Link link;
+  OutputPort link;
   Rng rng(1);
   int sent = 0;
   for (int i = 0; i < 10; ++i) {
@@ -152,7 +152,7 @@ int marks_at(const PortConfig& config, std::uint32_t waiting, Ecn ecn) {
   Rng rng(3);
   int marks = 0;
   for (int i = 0; i < 4000; ++i) {
-    Link link;
+    OutputPort link;
     Packet ahead = data(waiting);
     ahead.ecn = Ecn::kNotEct;
     if (waiting > 0) link.offer(0, ahead, port, nullptr, rng);
@@ -202,8 +202,8 @@ TEST_CASE(netsim_a_port_without_ecn_never_marks) { CHECK(marks_at(port_config(),
 
 struct Trimmed {
   Packet packet;
-  Link::Sent sent;
-  Link link;
+  OutputPort::Sent sent;
+  OutputPort link;
 };
 
 // Offers `packet` behind 50,000 bytes of data at a port that trims above 40,000.
@@ -251,7 +251,7 @@ TEST_CASE(netsim_what_must_not_be_trimmed_is_queued_whole) {
 
 TEST_CASE(netsim_a_cut_rate_converts_what_waits) {
   const Port port(port_config());
-  Link link;
+  OutputPort link;
   Rng rng(1);
   for (int i = 0; i < 10; ++i) {
     Packet packet = data();

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from openmrc.fabric import Fabric, make_fabric, parse_fault
-from openmrc.sim.bounds import NEVER_PS, Ideals, Packets, ideals
-from openmrc.sim.bounds_capacity import Capacity, capacities
+from openmrc.sim.ideals import NEVER_PS, Ideals, Packets, ideals
+from openmrc.sim.ideals_capacity import Capacity, capacities
 from openmrc.sim.workloads import build
 
 US = 1_000_000
