@@ -25,6 +25,7 @@ import errno as _errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "BusyError",
@@ -47,7 +48,18 @@ __all__ = [
 
 
 class OpenmrcError(Exception):
-    """Base of all exceptions of openmrc."""
+    """Base of all exceptions of openmrc. They can be pickled, so worker processes can hand them to their parent."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[OpenmrcError], args: tuple[Any, ...], state: dict[str, Any]) -> OpenmrcError:
+    """A pickled error, without a call of its `__init__`, whose parameters are not `args`."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class ConfigError(OpenmrcError, ValueError):
