@@ -73,7 +73,8 @@ std::vector<Sge> sges_of(const Parts& parts) {
 }
 
 unsigned post_send(Device& device, std::uint32_t qp, std::uint64_t wr_id, std::uint8_t opcode, const Parts& parts,
-                   std::uint64_t remote_address, std::uint32_t rkey, std::uint32_t immediate, bool signaled) {
+                   std::uint64_t remote_address, std::uint32_t rkey, std::uint32_t immediate,
+                   std::tuple<std::uint64_t, std::uint64_t> operands, bool signaled, bool fence) {
   const std::vector<Sge> sges = sges_of(parts);
   SendWr wr;
   wr.wr_id = wr_id;
@@ -82,7 +83,9 @@ unsigned post_send(Device& device, std::uint32_t qp, std::uint64_t wr_id, std::u
   wr.remote_address = remote_address;
   wr.rkey = rkey;
   wr.immediate = immediate;
+  std::tie(wr.compare, wr.swap_add) = operands;
   wr.signaled = signaled;
+  wr.fence = fence;
   return number(device.post_send(qp, wr));
 }
 

@@ -30,7 +30,10 @@ struct SendWr {
   std::uint64_t remote_address = 0;
   std::uint32_t rkey = 0;
   std::uint32_t immediate = 0;
+  std::uint64_t compare = 0;   // of a COMPARE_SWAP
+  std::uint64_t swap_add = 0;  // value to swap in or add
   bool signaled = true;
+  bool fence = false;        // RC: starts when all earlier READs and atomics have finished
   bool solicited = false;    // RC: sets the solicited event bit of the last packet
   bool inline_data = false;  // the bytes are copied when posted; lkeys count for nothing, addresses are the process's
   std::span<const Sge> sges{};  // if not empty, in place of lkey, local_address and length_bytes; read when posted

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <string>
@@ -46,6 +47,8 @@ struct PairOptions {
   std::uint16_t timestamp_resolution_ns = 128;
   std::uint8_t rc_rnr_timer = 12;  // 640 us
   std::uint8_t rc_rnr_retries = 7;
+  std::uint8_t rc_reads_max = 16, rc_reads_max_dest = 16;
+  std::uint32_t rc_window_packets = 64;
 };
 
 // A packet between the engines, visible to the filter, which may change it.
@@ -65,6 +68,7 @@ class Pair {
  public:
   using Filter = std::function<Fate(int from, const wire::Packet& packet, Flying& flying)>;
   static constexpr std::uint32_t kKey = 0x77;
+  static constexpr std::uint8_t kAllAccess = kRemoteWrite | kLocalWrite | kRemoteRead | kRemoteAtomic;
 
   explicit Pair(const PairOptions& pair_options = {}) : options(pair_options) {
     for (int end = 0; end < 2; ++end) {
@@ -78,8 +82,8 @@ class Pair {
       for (std::size_t i = 0; i < memory[at(end)].size(); ++i) {
         memory[at(end)][i] = static_cast<std::uint8_t>((i * 7 + i / 251) ^ static_cast<std::size_t>(end * 0x5A));
       }
-      CHECK(engine(end).register_memory(
-                {memory[at(end)].data(), 0, options.memory_bytes, kKey, kRemoteWrite | kLocalWrite}) == Status::kOk);
+      CHECK(engine(end).register_memory({memory[at(end)].data(), 0, options.memory_bytes, kKey, kAllAccess}) ==
+            Status::kOk);
       PeerConfig peer;
       for (PortId port = 0; port < options.planes; ++port) peer.ports.push_back(address(1 - end, port));
       CHECK(engine(end).add_peer(peer, peer_[at(end)]) == Status::kOk);
@@ -129,6 +133,7 @@ class Pair {
     rtr.sack_bytes = options.sack_bytes;
     rtr.nack_out_of_window = options.nack_out_of_window;
     rtr.rc_rnr_timer = options.rc_rnr_timer;
+    rtr.rc_reads_max_dest = options.rc_reads_max_dest;
     return rtr;
   }
   QpToRts to_rts(int end) const {
@@ -142,6 +147,8 @@ class Pair {
     rts.trimmable = options.trimmable;
     rts.timestamp_resolution_ns = options.timestamp_resolution_ns;
     rts.rc_rnr_retries = options.rc_rnr_retries;
+    rts.rc_reads_max = options.rc_reads_max;
+    rts.rc_window_packets = options.rc_window_packets;
     return rts;
   }
   // Takes both QPs to RTS, with `receives` posted at each.
@@ -179,6 +186,26 @@ class Pair {
     SendWr wr = work(wr_id, length, 0);
     wr.opcode = WrOpcode::kSend;
     return post(end, wr);
+  }
+  // READ of `length` bytes at the peer's address 0 into `target` here.
+  Status read(int end, std::uint64_t wr_id, std::uint64_t length, std::uint64_t target) {
+    SendWr wr = work(wr_id, length, 0);
+    wr.opcode = WrOpcode::kRead;
+    wr.local_address = target;
+    return post(end, wr);
+  }
+  // FETCH_ADD at the peer's `address`; the former value goes to `target` here.
+  Status fetch_add(int end, std::uint64_t wr_id, std::uint64_t address, std::uint64_t add, std::uint64_t target) {
+    SendWr wr = work(wr_id, kAtomicBytes, address);
+    wr.opcode = WrOpcode::kFetchAdd;
+    wr.local_address = target;
+    wr.swap_add = add;
+    return post(end, wr);
+  }
+  std::uint64_t value(int end, std::uint64_t address) const {
+    std::uint64_t result = 0;
+    std::memcpy(&result, memory[at(end)].data() + address, sizeof result);
+    return result;
   }
   Status receive(int end, std::uint64_t wr_id, const std::vector<Sge>& sges) {
     return engine(end).post_recv(qp[at(end)], wr_id, sges);

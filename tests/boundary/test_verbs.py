@@ -520,7 +520,7 @@ def test_native_calls_refuse_unknown_objects(device):
     assert native.qp_statistics(0x777777) is None
     assert native.qp_state(0x777777) == 0
     assert native.destroy_qp(0x777777) != 0
-    assert native.post_send(0x777777, 0, 0, [(0, 0, 0)], 0, 0, 0, True) != 0
+    assert native.post_send(0x777777, 0, 0, [(0, 0, 0)], 0, 0, 0, (0, 0), True, False) != 0
     assert native.post_recv(0x777777, 0, []) != 0
     assert native.deregister_memory(0) != 0
     assert native.destroy_cq(999_999) != 0

@@ -1,7 +1,8 @@
-"""Operations of RC over real sockets: SEND into posted memory, and waits for receives."""
+"""Operations of RC over real sockets: SEND into posted memory, waits for receives, READ and atomics."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -35,6 +36,7 @@ pytestmark = pytest.mark.live
 
 ADDRESSES = (("127.0.0.13", "127.0.0.14"), ("127.0.0.23", "127.0.0.24"))
 MTU = 1024
+EVERYTHING = Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC
 
 
 @dataclass
@@ -48,7 +50,7 @@ class End:
 
     def memory(self, size_bytes: int, fill: bytes = b"\0") -> tuple[bytearray, MemoryRegion]:
         buffer = bytearray((fill * (size_bytes // len(fill) + 1))[:size_bytes])
-        return buffer, self.pd.register(buffer, Access.LOCAL_WRITE)
+        return buffer, self.pd.register(buffer, EVERYTHING)
 
     def done(self) -> WorkCompletion:
         (one,) = self.cq.wait(20, count_max=1)
@@ -118,6 +120,46 @@ def test_a_send_longer_than_its_receive_ends_both_qps(ends):
     sender.qp.post_send(SendWr(opcode=WrOpcode.SEND, region=source))
     assert sender.done().status is WcStatus.REM_INV_REQ_ERR
     assert receiver.done().status is WcStatus.LOC_LEN_ERR
+
+
+# proves X.8.6
+@pytest.mark.parametrize("size_bytes", [8, 1024, 300_001])
+def test_a_read_fetches_the_peers_memory(ends, size_bytes):
+    reader, other = ends
+    theirs, source = other.memory(size_bytes, bytes(range(251)))
+    ours, target = reader.memory(size_bytes)
+    reader.qp.post_send(SendWr(opcode=WrOpcode.READ, region=target, remote_address=source.address, rkey=source.rkey))
+    done = reader.done()
+    assert (done.status, done.opcode, done.bytes) == (WcStatus.SUCCESS, WcOpcode.READ, size_bytes)
+    assert ours == theirs
+
+
+# proves X.8.8
+def test_atomics_answer_the_former_value(ends):
+    user, other = ends
+    counter, source = other.memory(8)
+    former, target = user.memory(8)
+    at = {"region": target, "remote_address": source.address, "rkey": source.rkey}
+    seen = []
+    for wr in (
+        SendWr(opcode=WrOpcode.FETCH_ADD, swap_add=5, **at),
+        SendWr(opcode=WrOpcode.COMPARE_SWAP, compare=5, swap_add=9, **at),
+        SendWr(opcode=WrOpcode.COMPARE_SWAP, compare=5, swap_add=1, **at),
+    ):
+        user.qp.post_send(wr)
+        assert user.done().status is WcStatus.SUCCESS
+        seen.append(int.from_bytes(former, sys.byteorder))
+    assert seen == [0, 5, 9]
+    assert int.from_bytes(counter, sys.byteorder) == 9
+
+
+# proves X.8.5
+def test_a_read_without_the_right_ends_both_qps(ends):
+    reader, other = ends
+    _, target = reader.memory(8)
+    source = other.pd.register(bytearray(8), Access.REMOTE_WRITE)
+    reader.qp.post_send(SendWr(opcode=WrOpcode.READ, region=target, remote_address=source.address, rkey=source.rkey))
+    assert reader.done().status is WcStatus.REM_ACCESS_ERR
 
 
 def test_requests_that_make_no_sense_are_refused(ends):

@@ -39,6 +39,7 @@ inline constexpr FieldRule kToRtrFields[] = {
     {.name = "mpr_units", .kind = FieldKind::kInteger, .min = 1, .max = 255},
     {.name = "wimm_max_dest", .kind = FieldKind::kInteger, .min = 1, .max = 65'535},
     {.name = "rc_rnr_timer", .kind = FieldKind::kInteger, .max = 31},
+    {.name = "rc_reads_max_dest", .kind = FieldKind::kInteger, .min = 1, .max = 128},
     {.name = "trim_nack", .kind = FieldKind::kBoolean},
     {.name = "dynamic_mpr", .kind = FieldKind::kBoolean},
     {.name = "service_time", .kind = FieldKind::kBoolean},
@@ -61,6 +62,7 @@ inline constexpr FieldRule kToRtsFields[] = {
     {.name = "timestamp_resolution_ns", .kind = FieldKind::kInteger, .choices = kToRtsTimestampResolutionNs},
     {.name = "trimmable", .kind = FieldKind::kBoolean},
     {.name = "rc_window_packets", .kind = FieldKind::kInteger, .min = 1, .max = 32'768},
+    {.name = "rc_reads_max", .kind = FieldKind::kInteger, .min = 1, .max = 128},
     {.name = "rc_rnr_retries", .kind = FieldKind::kInteger, .max = 7},
 };
 static_assert(std::size(kToRtsFields) <= kFieldsMax);
@@ -95,13 +97,14 @@ inline void read(const nb::dict& from, QpToRtr& to) {
   take(values[4], to.mpr_units);
   take(values[5], to.wimm_max_dest);
   take(values[6], to.rc_rnr_timer);
-  take(values[7], to.capabilities.trim_nack);
-  take(values[8], to.capabilities.dynamic_mpr);
-  take(values[9], to.capabilities.service_time);
-  take(values[10], to.capabilities.plane_sacks);
-  take(values[11], to.capabilities.sack_transit);
-  take(values[12], to.sack_bytes);
-  take(values[13], to.nack_out_of_window);
+  take(values[7], to.rc_reads_max_dest);
+  take(values[8], to.capabilities.trim_nack);
+  take(values[9], to.capabilities.dynamic_mpr);
+  take(values[10], to.capabilities.service_time);
+  take(values[11], to.capabilities.plane_sacks);
+  take(values[12], to.capabilities.sack_transit);
+  take(values[13], to.sack_bytes);
+  take(values[14], to.nack_out_of_window);
 }
 
 // Values of the fields that a dictionary names; the others keep theirs. Raises as `check`.
@@ -116,7 +119,8 @@ inline void read(const nb::dict& from, QpToRts& to) {
   take(values[6], to.timestamp_resolution_ns);
   take(values[7], to.trimmable);
   take(values[8], to.rc_window_packets);
-  take(values[9], to.rc_rnr_retries);
+  take(values[9], to.rc_reads_max);
+  take(values[10], to.rc_rnr_retries);
 }
 
 }  // namespace openmrc::bindings

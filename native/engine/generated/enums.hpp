@@ -28,7 +28,7 @@ enum class QpErrorCause : std::uint8_t {
   kRemoteAccess = 3,       // The peer refused: key, bounds or permission.
   kRemoteOperational = 4,  // The peer failed on its side: no receive posted, completion queue overrun.
   kRemoteInvalid = 5,      // The peer refused the request.
-  kAccessViolation = 6,    // This side refused the peer's WRITE.
+  kAccessViolation = 6,    // This side refused the peer's WRITE, READ or atomic.
   kNoReceivePosted = 7,    // MRC: a WRITE_IMM found no receive.
   kWimmLimit = 8,          // The peer exceeded `wimm_max_dest`.
   kUnexpectedEvent = 9,    // The peer sent a NACK for an unexpected event.
@@ -37,6 +37,7 @@ enum class QpErrorCause : std::uint8_t {
   kFlushed = 12,           // Moved to ERR by command.
   kRnrRetryExceeded = 13,  // RC: the peer had no receive posted until the retries ran out.
   kReceiveTooSmall = 14,   // RC: a SEND of the peer was longer than its receive.
+  kBadResponse = 15,       // RC: the answer to a READ had the wrong size.
 };
 
 // Kind of a work request.
@@ -45,6 +46,10 @@ enum class WrOpcode : std::uint8_t {
   kWriteImm = 1,  // The same, and consume a receive of the peer's, with 32 bits of immediate data.
   kSend = 2,      // RC: write into the memory of a receive of the peer's.
   kSendImm = 3,   // RC: the same, with 32 bits of immediate data.
+  kRead = 4,      // RC: read from the peer's memory.
+  kCompareSwap =
+      5,  // RC: replace eight bytes of the peer's memory if they have a certain value; answers the former value.
+  kFetchAdd = 6,  // RC: add to eight bytes of the peer's memory; answers the former value.
 };
 
 // Kind of a completion.
@@ -54,6 +59,9 @@ enum class WcOpcode : std::uint8_t {
   kSend = 2,          // Of a SEND or SEND_IMM.
   kRecv = 3,          // Of a receive, by a SEND of the peer.
   kRecvImm = 4,       // Of a receive, by a SEND_IMM of the peer.
+  kRead = 5,          // Of a READ.
+  kCompareSwap = 6,   // Of a COMPARE_SWAP.
+  kFetchAdd = 7,      // Of a FETCH_ADD.
 };
 
 // Status of a completion; numbers of `ibv_wc_status`.
@@ -62,11 +70,13 @@ enum class WcStatus : std::uint8_t {
   kLocalLength = 1,           // The SEND of the peer was longer than this receive.
   kLocalProtection = 4,       // The local region is gone.
   kFlushed = 5,               // The QP failed, or was moved to ERR, before this one was done.
+  kBadResponse = 7,           // The peer's answer had the wrong size.
   kRemoteInvalidRequest = 9,  // The peer refused the request.
-  kRemoteAccess = 10,         // Wrong key, key of another protection domain, outside the region, or not writable.
-  kRemoteOperational = 11,    // No receive posted at the peer, or its CQ overran.
-  kRetryExceeded = 12,        // No path answered until the retries ran out.
-  kRnrRetryExceeded = 13,     // The peer had no receive posted until the retries ran out.
+  kRemoteAccess =
+      10,  // Wrong key, key of another protection domain, outside the region, or a right that the region lacks.
+  kRemoteOperational = 11,  // No receive posted at the peer, or its CQ overran.
+  kRetryExceeded = 12,      // No path answered until the retries ran out.
+  kRnrRetryExceeded = 13,   // The peer had no receive posted until the retries ran out.
 };
 
 // State of an EV; numbers of the controller API where it has one (protocol F.2).
@@ -148,9 +158,11 @@ enum class ParseError : std::uint8_t {
 
 // Rights on a memory region.
 enum Access : std::uint8_t {
-  kLocalRead = 0,    // Send from it: always allowed, to QPs of its protection domain.
-  kRemoteWrite = 1,  // A peer may write into it through a QP of its protection domain, with the rkey.
-  kLocalWrite = 2,   // Receives may place data in it.
+  kLocalRead = 0,     // Send from it: always allowed, to QPs of its protection domain.
+  kRemoteWrite = 1,   // A peer may write into it through a QP of its protection domain, with the rkey.
+  kLocalWrite = 2,    // Receives may place data in it, and results of READs and atomics.
+  kRemoteRead = 4,    // A peer may read from it, as with REMOTE_WRITE.
+  kRemoteAtomic = 8,  // A peer may execute atomics in it, as with REMOTE_WRITE.
 };
 
 // Outcome of a command. Peers never cause one: their actions are reported by counters, events and completions.

@@ -86,6 +86,8 @@ struct QpToRtr {
   std::uint16_t wimm_max_dest = 32;
   // RC: code of the time after which the peer repeats a message that found no receive; 12 is 0.64 ms.
   std::uint8_t rc_rnr_timer = 12;
+  // RC: READs and atomics that the peer may have in flight.
+  std::uint8_t rc_reads_max_dest = 16;
   // Abilities of both ends.
   QpCapabilities capabilities = {};
   // A SACK is sent after this many bytes at the latest; every packet counts as at least 1,024.
@@ -114,6 +116,8 @@ struct QpToRts {
   bool trimmable = true;
   // RC: packets in flight.
   std::uint32_t rc_window_packets = 64;
+  // RC: READs and atomics in flight: the peer's `rc_reads_max_dest`. A long READ is several requests.
+  std::uint8_t rc_reads_max = 16;
   // RC: repetitions of a message that found no receive, without progress; then the QP fails. 7: for ever.
   std::uint8_t rc_rnr_retries = 7;
 };
@@ -122,7 +126,8 @@ struct QpToRts {
 constexpr bool in_range(const QpToRtr& of) {
   return of.destination_qp <= 16'777'215 && of.rq_psn <= 16'777'215 && of.payload_mtu >= 256 &&
          of.payload_mtu <= 8192 && of.payload_mtu % 4 == 0 && of.mpr_units >= 1 && of.wimm_max_dest >= 1 &&
-         of.rc_rnr_timer <= 31 && of.sack_bytes >= 1 && of.sack_bytes <= 1'048'576;
+         of.rc_rnr_timer <= 31 && of.rc_reads_max_dest >= 1 && of.rc_reads_max_dest <= 128 && of.sack_bytes >= 1 &&
+         of.sack_bytes <= 1'048'576;
 }
 
 // True if every number of a QpToRts is within the limits of its description.
@@ -130,7 +135,7 @@ constexpr bool in_range(const QpToRts& of) {
   return of.sq_psn <= 16'777'215 && of.mpr_units >= 1 && of.wimm_max >= 1 && of.timeout_exponent <= 24 &&
          of.linear_retries <= 7 && of.exponential_retries <= 25 &&
          (of.timestamp_resolution_ns == 128 || of.timestamp_resolution_ns == 1000) && of.rc_window_packets >= 1 &&
-         of.rc_window_packets <= 32'768 && of.rc_rnr_retries <= 7;
+         of.rc_window_packets <= 32'768 && of.rc_reads_max >= 1 && of.rc_reads_max <= 128 && of.rc_rnr_retries <= 7;
 }
 
 }  // namespace openmrc

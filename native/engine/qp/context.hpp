@@ -31,6 +31,7 @@ struct QpContext {
   ReversePaths reverse;                      // MRC only: paths of SACKs, NACKs and ACKs
   ReceiveQueue receives;
   std::optional<TakenReceive> receive_under_way;  // RC only: of the message that is arriving
+  WcStatus receive_status = WcStatus::kFlushed;   // of that receive if the QP fails
   std::uint32_t qpn = 0;
   std::uint32_t destination_qp = 0;
   std::uint32_t payload_mtu = 0;

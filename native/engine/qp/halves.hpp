@@ -87,6 +87,11 @@ class Responder {
   virtual void rebase(TimePs by) = 0;  // see Engine::handle_clock_rebase
   // True once a request was refused: every later arrival gets the NAK again, and no more data is placed.
   virtual bool refusing() const = 0;
+  // Answers that carry data are due. They leave with data, and acknowledgements behind them wait.
+  virtual bool answering() const { return false; }
+  virtual BuildResult build_answers(PortMask /*free_ports*/, std::uint32_t /*burst_max*/, TxBurst& /*burst*/) {
+    return BuildResult::kNothing;
+  }
   // Builds a burst of acknowledgements that are due.
   virtual BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) = 0;
   virtual void hot_memory(HotMemory& memory) const = 0;

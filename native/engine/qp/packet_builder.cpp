@@ -1,5 +1,7 @@
 #include "engine/qp/packet_builder.hpp"
 
+#include <cstring>
+
 #include "engine/base/assert.hpp"
 
 namespace openmrc {
@@ -34,6 +36,15 @@ TxPacket& BurstBuilder::open(wire::Bth& bth, const std::uint8_t* payload, std::u
 void BurstBuilder::add(wire::Packet& packet, const std::uint8_t* payload, std::uint32_t payload_bytes) {
   TxPacket& out = open(packet.bth, payload, payload_bytes);
   out.header_bytes = static_cast<std::uint16_t>(wire::encode_headers(packet, out.headers));
+}
+
+void BurstBuilder::add_copied(wire::Packet& packet, const std::uint8_t* payload, std::uint32_t payload_bytes) {
+  TxPacket& out = open(packet.bth, nullptr, payload_bytes);
+  const std::size_t headers = wire::encode_headers(packet, out.headers);
+  MRC_ASSERT(headers + payload_bytes <= out.headers.size());
+  std::memcpy(out.headers.data() + headers, payload, payload_bytes);
+  out.header_bytes = static_cast<std::uint16_t>(headers + payload_bytes);
+  out.payload_bytes = 0;
 }
 
 void BurstBuilder::add_data(wire::DataHeaders& headers, const std::uint8_t* payload, std::uint32_t payload_bytes) {

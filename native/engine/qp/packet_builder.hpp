@@ -17,6 +17,8 @@ class BurstBuilder {
 
   // Appends one packet; sets the pad count in `packet.bth`.
   void add(wire::Packet& packet, const std::uint8_t* payload, std::uint32_t payload_bytes);
+  // Appends one packet whose payload is copied behind its headers, so that later changes of the memory do not matter.
+  void add_copied(wire::Packet& packet, const std::uint8_t* payload, std::uint32_t payload_bytes);
   // Appends one data packet.
   void add_data(wire::DataHeaders& headers, const std::uint8_t* payload, std::uint32_t payload_bytes);
 

@@ -28,6 +28,8 @@ WcStatus status_of(QpErrorCause cause) {
   switch (cause) {
     case QpErrorCause::kRetryExceeded:
       return WcStatus::kRetryExceeded;
+    case QpErrorCause::kBadResponse:
+      return WcStatus::kBadResponse;
     case QpErrorCause::kRnrRetryExceeded:
       return WcStatus::kRnrRetryExceeded;
     case QpErrorCause::kLocalProtection:
@@ -119,16 +121,15 @@ void Qp::to_error(TimePs now, QpErrorCause cause) {
   context_.error = cause;
   announce(now);
   requester_->fail_all(status_of(cause));
-  flush_receives(cause);
+  flush_receives();
 }
 
 // The receive whose message was under way comes first; it alone may have caused the error.
-void Qp::flush_receives(QpErrorCause cause) {
+void Qp::flush_receives() {
   Completion flushed{0, 0, context_.qpn, 0, WcStatus::kFlushed, WcOpcode::kRecvWriteImm};
   if (context_.receive_under_way.has_value()) {
     flushed.wr_id = context_.receive_under_way->wr_id;
-    if (cause == QpErrorCause::kReceiveTooSmall) flushed.status = WcStatus::kLocalLength;
-    if (cause == QpErrorCause::kLocalProtection) flushed.status = WcStatus::kLocalProtection;
+    flushed.status = context_.receive_status;
     flushed.opcode = WcOpcode::kRecv;
     context_.receive_under_way.reset();
     context_.recv_cq->push(flushed);
@@ -249,6 +250,11 @@ BuildResult Qp::build_control(TimePs now, PortMask free_ports, std::uint32_t bur
 }
 
 BuildResult Qp::build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
+  if (context_.peer != nullptr && responder_->answering()) {
+    const BuildResult result = responder_->build_answers(free_ports, burst_max, burst);
+    settle(now);
+    if (result != BuildResult::kNothing) return result;
+  }
   if (context_.state != QpState::kRts) return BuildResult::kNothing;
   return requester_->build(now, free_ports, burst_max, burst);
 }

@@ -51,7 +51,7 @@ class Qp {
  private:
   void announce(TimePs now) const;
   void settle(TimePs now);
-  void flush_receives(QpErrorCause cause);
+  void flush_receives();
   bool sends() const { return context_.state == QpState::kRts && (urgent() || !context_.services.ordinary_data_waits); }
 
   QpContext context_;

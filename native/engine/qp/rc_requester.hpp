@@ -1,6 +1,7 @@
 // The sending half of RC: RoCEv2 on a single path, go-back-N (X.8.1).
 #pragma once
 
+#include "engine/base/ring.hpp"
 #include "engine/qp/halves.hpp"
 #include "engine/qp/packet_builder.hpp"
 #include "engine/qp/retry_timer.hpp"
@@ -26,11 +27,19 @@ class RcRequester final : public Requester {
 
  private:
   void work_began(TimePs now) override { timer_base_ = now; }
-  void acknowledge_below(TimePs now, Psn end);
+  void advance(TimePs now, Psn end);
+  bool acknowledge_below(TimePs now, Psn end);
+  void handle_result(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
+  bool place_result(const Wqe& wqe, Psn psn, const RxDatagram& datagram, const wire::Packet& packet);
+  void repeat_request();
   void handle_nak(TimePs now, Psn psn, const wire::Aeth& aeth);
   void go_back();
   bool ready() const;
+  std::uint32_t room() const { return window_packets_ - static_cast<std::uint32_t>(next_ - first_); }
   void add(BurstBuilder& builder, const Wqe& wqe, std::uint32_t payload);
+  void add_request(BurstBuilder& builder, const Wqe& wqe);
+  Psn request_end(const Wqe& wqe) const;
+  void sent(std::uint32_t psns);
 
   RetryTimer retry_;
   RttEstimator rtt_;
@@ -38,11 +47,14 @@ class RcRequester final : public Requester {
   Psn first_ = kPsnOrigin;  // lowest PSN not acknowledged
   Psn next_ = kPsnOrigin;   // next PSN to send; goes back on a NAK or a timeout
   Psn end_ = kPsnOrigin;    // one past the highest PSN sent so far
+  Ring<Psn> requests_;      // READs and atomics, also those to be repeated: one past their last PSN
+  Psn repeated_at_ = 0;     // of the latest request that was repeated because its answer was lost
   Psn timed_ = 0;           // PSN whose round trip is being measured; 0: none
   TimePs timed_sent_ = 0;
   TimePs timer_base_ = 0;
   TimePs receiver_ready_ = 0;  // end of the wait that an RNR NAK asked for
   std::uint32_t window_packets_ = 0;
+  std::uint8_t reads_max_ = 1;
   std::uint8_t rnr_retries_ = kRnrRetriesForEver;
   std::uint8_t rnr_naks_ = 0;  // since the latest progress
   bool receiver_not_ready_ = false;

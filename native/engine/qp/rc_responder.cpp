@@ -7,6 +7,7 @@ namespace openmrc {
 void RcResponder::start(TimePs, const QpToRtr& attributes) {
   expected_ = first_psn(attributes.rq_psn);
   rnr_timer_ = attributes.rc_rnr_timer;
+  reads_max_ = attributes.rc_reads_max_dest;
 }
 
 void RcResponder::handle_data(TimePs, const RxDatagram& datagram, const wire::Packet& packet) {
@@ -23,7 +24,7 @@ void RcResponder::handle_data(TimePs, const RxDatagram& datagram, const wire::Pa
   const Psn psn = extend24(packet.bth.psn, expected_);
   if (psn < expected_) {
     ++context_.stats.duplicate_packets;
-    if (packet.bth.ack_request) ack_due_ = true;
+    handle_duplicate(psn, packet);
     return;
   }
   if (psn > expected_) {
@@ -31,10 +32,14 @@ void RcResponder::handle_data(TimePs, const RxDatagram& datagram, const wire::Pa
     if (!hole_reported_) nak(wire::AethSyndrome::kNakPsnSequence);
     return;
   }
-  if (!accept(datagram, packet)) return;
+  if (wire::is_rc_data(packet.bth.opcode)) {
+    if (!accept(datagram, packet)) return;
+    ++expected_;
+    if (packet.bth.ack_request) ack_due_ = true;
+  } else if (!accept_result(packet)) {
+    return;
+  }
   hole_reported_ = nak_due_ = false;
-  ++expected_;
-  if (packet.bth.ack_request) ack_due_ = true;
 }
 
 // X.8.5
@@ -114,11 +119,13 @@ bool RcResponder::place_send(const std::uint8_t* payload, const wire::Packet& pa
       placed_ += packet.payload_bytes;
       return true;
     case TakenReceive::Outcome::kTooLong:
+      context_.receive_status = WcStatus::kLocalLength;
       refuse(wire::AethSyndrome::kNakInvalidRequest, QpErrorCause::kReceiveTooSmall);
       return false;
     case TakenReceive::Outcome::kNoAccess:
       break;
   }
+  context_.receive_status = WcStatus::kLocalProtection;
   refuse(wire::AethSyndrome::kNakRemoteOperational, QpErrorCause::kLocalProtection);
   return false;
 }
@@ -155,7 +162,9 @@ void RcResponder::refuse(wire::AethSyndrome syndrome, QpErrorCause cause) {
 }
 
 BuildResult RcResponder::build(TimePs, PortMask free_ports, std::uint32_t, TxBurst& burst) {
-  if ((!ack_due_ && !nak_due_) || (context_.usable_ports() >> path_.port & 1) == 0) return BuildResult::kNothing;
+  if (!ack_due_ && !nak_due_) return BuildResult::kNothing;
+  acknowledgement_waits_ = !answers_.empty();
+  if (acknowledgement_waits_ || (context_.usable_ports() >> path_.port & 1) == 0) return BuildResult::kNothing;
   if ((free_ports >> path_.port & 1) == 0) return BuildResult::kPortBusy;
   BurstBuilder builder = burst_to_peer(burst, context_, path_.port, path_.value, TrafficClass::kControl);
   wire::Packet packet;

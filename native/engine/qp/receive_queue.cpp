@@ -41,18 +41,22 @@ TakenReceive::Outcome TakenReceive::place(MemoryTable& memory, std::uint64_t off
   return Outcome::kPlaced;
 }
 
-Status ReceiveQueue::post(MemoryTable& memory, std::uint64_t wr_id, std::span<const Sge> sges) {
-  if (posted_.size() >= capacity_) return Status::kQueueFull;
+Status check_writable(MemoryTable& memory, DomainId domain, std::span<const Sge> sges) {
   if (sges.size() > kSgesMax) return Status::kLimit;
   std::uint64_t bytes = 0;
   for (const Sge& sge : sges) {
     if (sge.length_bytes > kMessageBytesMax) return Status::kLimit;
-    if (sge.length_bytes > 0 && writable(memory, domain_, sge) == nullptr) {
+    if (sge.length_bytes > 0 && writable(memory, domain, sge) == nullptr) {
       return memory.find(sge.lkey) == nullptr ? Status::kNotFound : Status::kInvalidArgument;
     }
     bytes += sge.length_bytes;
   }
-  if (bytes > kMessageBytesMax) return Status::kLimit;
+  return bytes > kMessageBytesMax ? Status::kLimit : Status::kOk;
+}
+
+Status ReceiveQueue::post(MemoryTable& memory, std::uint64_t wr_id, std::span<const Sge> sges) {
+  if (posted_.size() >= capacity_) return Status::kQueueFull;
+  if (const Status status = check_writable(memory, domain_, sges); status != Status::kOk) return status;
   posted_.push_back({wr_id, static_cast<std::uint32_t>(sges.size())});
   for (const Sge& sge : sges) sges_.push_back(sge);
   return Status::kOk;

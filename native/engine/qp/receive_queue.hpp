@@ -11,8 +11,11 @@
 
 namespace openmrc {
 
-// A receive taken from its queue. Its memory is looked up again for each packet: regions may be deregistered while
-// receives name them.
+// kOk if every part lies in a region of `domain` that may be written locally.
+Status check_writable(MemoryTable& memory, DomainId domain, std::span<const Sge> sges);
+
+// Memory of a receive that was taken from its queue, or of a READ's result. It is looked up again for each packet: regions
+// may be deregistered in the meantime.
 struct TakenReceive {
   enum class Outcome : std::uint8_t { kPlaced, kTooLong, kNoAccess };
 

@@ -16,6 +16,12 @@ WcOpcode completed_as(WrOpcode opcode) {
     case WrOpcode::kSend:
     case WrOpcode::kSendImm:
       return WcOpcode::kSend;
+    case WrOpcode::kRead:
+      return WcOpcode::kRead;
+    case WrOpcode::kCompareSwap:
+      return WcOpcode::kCompareSwap;
+    case WrOpcode::kFetchAdd:
+      return WcOpcode::kFetchAdd;
   }
   return WcOpcode::kWrite;
 }
@@ -33,7 +39,7 @@ Status SendQueue::post(const SendWr& wr) {
   if (wqes_.size() >= context_.init.send_wr_max) return Status::kQueueFull;
   // A.1.1: MRC has no other operations.
   if (context_.init.transport == Transport::kMrc && wr.opcode > WrOpcode::kWriteImm) return Status::kInvalidArgument;
-  if (wr.opcode > WrOpcode::kSendImm) return Status::kInvalidArgument;
+  if (wr.opcode > WrOpcode::kFetchAdd) return Status::kInvalidArgument;
   Wqe wqe;
   wqe.wr = wr;
   const Status status = bind(wr, wqe);
@@ -44,7 +50,9 @@ Status SendQueue::post(const SendWr& wr) {
   wqe.msn = static_cast<std::uint16_t>(posted_++);
   wqe.rqmsn = static_cast<std::uint16_t>(posted_imm_);
   if (wr.opcode == WrOpcode::kWriteImm) ++posted_imm_;
+  if (wr.fence) wqe.fence_psn = results_end_;
   next_psn_ = wqe.end_psn();
+  if (wqe.result != nullptr) results_end_ = next_psn_;
   wqes_.push_back(std::move(wqe));
   return Status::kOk;
 }
@@ -61,6 +69,7 @@ Status SendQueue::bind(const SendWr& wr, Wqe& wqe) {
     wqe.wr.length_bytes += sge.length_bytes;
   }
   if (wqe.wr.length_bytes > (wr.inline_data ? kInlineBytesMax : kMessageBytesMax)) return Status::kLimit;
+  if (wr.opcode >= WrOpcode::kRead) return bind_result(wr, sges, wqe);
   if (wqe.wr.length_bytes == 0) return Status::kOk;
   if (sges.size() == 1 && !wr.inline_data) return bind_one(sges.front(), wqe);
   wqe.gather = std::make_unique<Gather>();
@@ -71,6 +80,17 @@ Status SendQueue::bind(const SendWr& wr, Wqe& wqe) {
   const Status status = bind_list(sges, *wqe.gather);
   if (status != Status::kOk) release(wqe);
   return status;
+}
+
+Status SendQueue::bind_result(const SendWr& wr, std::span<const Sge> sges, Wqe& wqe) {
+  const bool atomic = wr.opcode != WrOpcode::kRead;
+  if (wr.inline_data || (atomic && wqe.wr.length_bytes != kAtomicBytes)) return Status::kInvalidArgument;
+  const Status status = check_writable(context_.services.memory, context_.init.domain, sges);
+  if (status != Status::kOk) return status;
+  wqe.result = std::make_unique<TakenReceive>();
+  wqe.result->domain = context_.init.domain;
+  wqe.result->sges.assign(sges.begin(), sges.end());
+  return Status::kOk;
 }
 
 Region* SendQueue::find(const Sge& sge, Status& status) {

@@ -8,6 +8,7 @@
 
 #include "engine/qp/context.hpp"
 #include "engine/qp/psn.hpp"
+#include "engine/qp/receive_queue.hpp"
 
 namespace openmrc {
 
@@ -27,12 +28,14 @@ struct Gather {
   std::size_t staged_bytes = 0;
 };
 
-// A posted message.
+// A posted message, or a READ or atomic.
 struct Wqe {
-  SendWr wr;                            // without the list of SGEs, but with the length of all
-  const std::uint8_t* local = nullptr;  // nullptr: phantom region, no bytes, or gathered
-  Region* region = nullptr;             // holds its posted_sends; nullptr for a message of 0 bytes, or gathered
-  std::unique_ptr<Gather> gather;       // nullptr: in one piece
+  SendWr wr;                             // without the list of SGEs, but with the length of all
+  const std::uint8_t* local = nullptr;   // nullptr: phantom region, no bytes, or gathered
+  Region* region = nullptr;              // holds its posted_sends; nullptr for a message of 0 bytes, or gathered
+  std::unique_ptr<Gather> gather;        // nullptr: in one piece
+  std::unique_ptr<TakenReceive> result;  // of a READ or atomic: memory that it fills
+  Psn fence_psn = 0;                     // everything below has to be acknowledged before it starts
   Psn first_psn = 0;
   std::uint32_t packet_count = 1;
   std::uint16_t msn = 0;
@@ -73,6 +76,7 @@ class SendQueue {
   Status bind(const SendWr& wr, Wqe& wqe);
   Status bind_one(const Sge& sge, Wqe& wqe);
   Status bind_list(std::span<const Sge> sges, Gather& gather);
+  Status bind_result(const SendWr& wr, std::span<const Sge> sges, Wqe& wqe);
   void stage_inline(std::span<const Sge> sges, Wqe& wqe);
   Region* find(const Sge& sge, Status& status);
   void release(const Wqe& wqe);
@@ -82,6 +86,7 @@ class SendQueue {
   std::deque<Wqe> wqes_;
   mutable std::uint64_t latest_ = 0;  // index of the message that at() returned last: usually the next call's, too
   Psn next_psn_ = kPsnOrigin;
+  Psn results_end_ = 0;           // one past the latest READ or atomic
   std::uint64_t posted_ = 0;      // MSN of the next message
   std::uint64_t posted_imm_ = 0;  // RQMSN of the next message
   std::uint64_t completed_ = 0;

@@ -2,41 +2,9 @@
 
 namespace openmrc::wire {
 
-const char* name_of(ParseError error) {
-  switch (error) {
-    case ParseError::kNone:
-      return "none";
-    case ParseError::kTooShort:
-      return "too_short";
-    case ParseError::kUnknownOpcode:
-      return "unknown_opcode";
-    case ParseError::kBadVersion:
-      return "bad_version";
-    case ParseError::kBadTimestampFormat:
-      return "bad_timestamp_format";
-    case ParseError::kBadSackType:
-      return "bad_sack_type";
-    case ParseError::kBadNackType:
-      return "bad_nack_type";
-    case ParseError::kBadNackReason:
-      return "bad_nack_reason";
-    case ParseError::kBadCcType:
-      return "bad_cc_type";
-    case ParseError::kBadEndpointOp:
-      return "bad_endpoint_op";
-    case ParseError::kBadSyndrome:
-      return "bad_syndrome";
-    case ParseError::kBadPad:
-      return "bad_pad";
-    case ParseError::kUnexpectedPayload:
-      return "unexpected_payload";
-    case ParseError::kCount:
-      break;
-  }
-  return "unknown";
-}
+namespace {
 
-const char* name_of(Opcode opcode) {
+const char* name_of_rc(Opcode opcode) {
   switch (opcode) {
     case Opcode::kRcSendFirst:
       return "rc_send_first";
@@ -80,6 +48,50 @@ const char* name_of(Opcode opcode) {
       return "rc_compare_swap";
     case Opcode::kRcFetchAdd:
       return "rc_fetch_add";
+    default:
+      return "unknown";
+  }
+}
+
+}  // namespace
+
+const char* name_of(ParseError error) {
+  switch (error) {
+    case ParseError::kNone:
+      return "none";
+    case ParseError::kTooShort:
+      return "too_short";
+    case ParseError::kUnknownOpcode:
+      return "unknown_opcode";
+    case ParseError::kBadVersion:
+      return "bad_version";
+    case ParseError::kBadTimestampFormat:
+      return "bad_timestamp_format";
+    case ParseError::kBadSackType:
+      return "bad_sack_type";
+    case ParseError::kBadNackType:
+      return "bad_nack_type";
+    case ParseError::kBadNackReason:
+      return "bad_nack_reason";
+    case ParseError::kBadCcType:
+      return "bad_cc_type";
+    case ParseError::kBadEndpointOp:
+      return "bad_endpoint_op";
+    case ParseError::kBadSyndrome:
+      return "bad_syndrome";
+    case ParseError::kBadPad:
+      return "bad_pad";
+    case ParseError::kUnexpectedPayload:
+      return "unexpected_payload";
+    case ParseError::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+const char* name_of(Opcode opcode) {
+  if (is_rc(opcode)) return name_of_rc(opcode);
+  switch (opcode) {
     case Opcode::kWriteFirst:
       return "write_first";
     case Opcode::kWriteMiddle:
@@ -104,8 +116,9 @@ const char* name_of(Opcode opcode) {
       return "nack";
     case Opcode::kProbe:
       return "probe";
+    default:
+      return "unknown";
   }
-  return "unknown";
 }
 
 }  // namespace openmrc::wire

@@ -122,7 +122,7 @@ class Table {
                               0x1000,
                               kRegionBytes,
                               kKey + static_cast<std::uint32_t>(link),
-                              kRemoteWrite | kLocalWrite,
+                              kRemoteWrite | kLocalWrite | kRemoteRead | kRemoteAtomic,
                               static_cast<DomainId>(link + 1)};
     (void)engine_[nic]->register_memory(region);
   }
@@ -210,13 +210,16 @@ class Table {
     SendWr wr;
     wr.wr_id = ++posted_;
     const std::uint8_t what = script.byte();
-    wr.opcode = static_cast<WrOpcode>(what % 5);  // the last one may not exist
+    wr.opcode = static_cast<WrOpcode>(what % 8);  // 7 does not exist
     wr.lkey = wr.rkey = kKey + static_cast<std::uint32_t>(link);
     wr.local_address = 0x1000;
     wr.length_bytes = script.byte() * 37U;
     wr.remote_address = 0x1000 + script.byte() * 64U;
     const std::array<Sge, 2> parts{Sge{0x1000, what * 3U, wr.lkey}, Sge{0x1200, wr.length_bytes / 2, wr.lkey}};
     if ((what & 0x80) != 0) wr.sges = parts;
+    wr.swap_add = what;
+    wr.fence = (what & 0x20) != 0;
+    if (wr.opcode > WrOpcode::kRead) wr.length_bytes = kAtomicBytes;
     (void)engine(link, end).post_send(now_, qp_[link][end], wr);
     if ((what & 0x40) != 0) {
       (void)engine(link, end).post_recv(qp_[link][end], posted_, parts);

@@ -75,7 +75,9 @@ class Device:
         arg4: int,
         arg5: int,
         arg6: int,
-        arg7: bool,
+        arg7: tuple[int, int],
+        arg8: bool,
+        arg9: bool,
         /,
     ) -> int: ...
     def post_recv(self, arg0: int, arg1: int, arg2: Sequence[tuple[int, int, int]], /) -> int: ...

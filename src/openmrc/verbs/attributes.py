@@ -30,8 +30,8 @@ _family = Family(
         "retry_cnt": "linear_retries and exponential_retries",
         "rnr_retry": "rc_rnr_retries for RC; nothing for MRC, which has no receiver-not-ready retry",
         "min_rnr_timer": "rc_rnr_timer for RC; nothing for MRC, which has no receiver-not-ready retry",
-        "max_rd_atomic": "nothing: there are no reads and atomics",
-        "max_dest_rd_atomic": "nothing: there are no reads and atomics",
+        "max_rd_atomic": "rc_reads_max for RC; nothing for MRC, which has no reads and atomics",
+        "max_dest_rd_atomic": "rc_reads_max_dest for RC; nothing for MRC, which has no reads and atomics",
         "alt_ah_attr": "nothing: the EV set replaces alternate paths",
         "alt_port_num": "nothing: the EV set replaces alternate paths",
         "alt_timeout": "nothing: the EV set replaces alternate paths",
@@ -123,6 +123,8 @@ class ToRtr(Record):
     """RC: code of the time after which the peer repeats a message that found no receive; 12 is 0.64 ms. 0 to 31.
     `min_rnr_timer` in the MRC API.
     """
+    rc_reads_max_dest: int = 16
+    """RC: READs and atomics that the peer may have in flight. 1 to 128. `max_dest_rd_atomic` in the MRC API."""
     trim_nack: bool = True
     """Trimmed packets are answered with a NACK. The opposite of `no_trim_nack` in the MRC API."""
     dynamic_mpr: bool = False
@@ -168,6 +170,10 @@ class ToRts(Record):
     """Switches may trim data packets."""
     rc_window_packets: int = 64
     """RC: packets in flight. 1 to 32,768."""
+    rc_reads_max: int = 16
+    """RC: READs and atomics in flight: the peer's `rc_reads_max_dest`. A long READ is several requests. 1 to 128.
+    `max_rd_atomic` in the MRC API.
+    """
     rc_rnr_retries: int = 7
     """RC: repetitions of a message that found no receive, without progress; then the QP fails. 7: for ever. 0 to 7.
     `rnr_retry` in the MRC API.

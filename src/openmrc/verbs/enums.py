@@ -66,7 +66,7 @@ class QpErrorCause(IntEnum):
     REMOTE_INVALID = 5
     """The peer refused the request."""
     ACCESS_VIOLATION = 6
-    """This side refused the peer's WRITE."""
+    """This side refused the peer's WRITE, READ or atomic."""
     NO_RECEIVE_POSTED = 7
     """MRC: a WRITE_IMM found no receive."""
     WIMM_LIMIT = 8
@@ -83,6 +83,8 @@ class QpErrorCause(IntEnum):
     """RC: the peer had no receive posted until the retries ran out."""
     RECEIVE_TOO_SMALL = 14
     """RC: a SEND of the peer was longer than its receive."""
+    BAD_RESPONSE = 15
+    """RC: the answer to a READ had the wrong size."""
 
 
 class WrOpcode(IntEnum):
@@ -96,6 +98,12 @@ class WrOpcode(IntEnum):
     """RC: write into the memory of a receive of the peer's."""
     SEND_IMM = 3
     """RC: the same, with 32 bits of immediate data."""
+    READ = 4
+    """RC: read from the peer's memory."""
+    COMPARE_SWAP = 5
+    """RC: replace eight bytes of the peer's memory if they have a certain value; answers the former value."""
+    FETCH_ADD = 6
+    """RC: add to eight bytes of the peer's memory; answers the former value."""
 
 
 class WcOpcode(IntEnum):
@@ -111,6 +119,12 @@ class WcOpcode(IntEnum):
     """Of a receive, by a SEND of the peer."""
     RECV_IMM = 4
     """Of a receive, by a SEND_IMM of the peer."""
+    READ = 5
+    """Of a READ."""
+    COMPARE_SWAP = 6
+    """Of a COMPARE_SWAP."""
+    FETCH_ADD = 7
+    """Of a FETCH_ADD."""
 
 
 class WcStatus(IntEnum):
@@ -124,10 +138,12 @@ class WcStatus(IntEnum):
     """The local region is gone."""
     WR_FLUSH_ERR = 5
     """The QP failed, or was moved to ERR, before this one was done."""
+    BAD_RESP_ERR = 7
+    """The peer's answer had the wrong size."""
     REM_INV_REQ_ERR = 9
     """The peer refused the request."""
     REM_ACCESS_ERR = 10
-    """Wrong key, key of another protection domain, outside the region, or not writable."""
+    """Wrong key, key of another protection domain, outside the region, or a right that the region lacks."""
     REM_OP_ERR = 11
     """No receive posted at the peer, or its CQ overran."""
     RETRY_EXC_ERR = 12
@@ -273,7 +289,11 @@ class Access(IntFlag):
     REMOTE_WRITE = 1
     """A peer may write into it through a QP of its protection domain, with the rkey."""
     LOCAL_WRITE = 2
-    """Receives may place data in it."""
+    """Receives may place data in it, and results of READs and atomics."""
+    REMOTE_READ = 4
+    """A peer may read from it, as with REMOTE_WRITE."""
+    REMOTE_ATOMIC = 8
+    """A peer may execute atomics in it, as with REMOTE_WRITE."""
 
 
 class Status(IntEnum):

@@ -152,7 +152,7 @@ class QueuePair:
         """
         status = self._native.post_send(
             self.qp_num, wr.wr_id, int(wr.operation()), [part.native(self.pd) for part in wr.parts()],
-            wr.remote_address, wr.rkey, wr.immediate or 0, wr.signaled,
+            wr.remote_address, wr.rkey, wr.immediate or 0, (wr.compare, wr.swap_add), wr.signaled, wr.fence,
         )  # fmt: skip
         if status:
             check(status, f"cannot post a send on QP {self.qp_num:#x} in state {self.state.name}")

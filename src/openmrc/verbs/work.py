@@ -53,19 +53,22 @@ class Sge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendWr:
-    """A WRITE or SEND to post on a QP.
+    """A WRITE, SEND, READ or atomic to post on a QP.
 
     Args:
         wr_id: Returned in the completion; 64 bits of the caller's choice.
         opcode: None: WRITE, or WRITE_IMM with an immediate. A QP with transport MRC has no other operation.
-        region: Registered memory to send from.
+        region: Registered memory to send from, or, with `Access.LOCAL_WRITE`, for the result of a READ or atomic.
         offset: First byte in `region`.
-        length_bytes: 0 to 1 GiB; None means up to the end of the region.
+        length_bytes: 0 to 1 GiB, 8 for an atomic; None means up to the end of the region.
         more: Further parts of the message, behind the bytes of `region`.
         remote_address: Virtual address at the peer; without meaning for a SEND.
         rkey: Key of the peer's region; without meaning for a SEND.
         immediate: 32 bits for the peer's receive completion; a WRITE_IMM needs a receive posted there, as does a SEND.
+        compare: Of a COMPARE_SWAP: value that is replaced.
+        swap_add: Of an atomic: value to put in its place, or to add.
         signaled: False: no completion unless it fails.
+        fence: Starts when all earlier READs and atomics of the QP have finished; only RC has these.
     """
 
     wr_id: int = 0
@@ -77,7 +80,10 @@ class SendWr:
     remote_address: int = 0
     rkey: int = 0
     immediate: int | None = None
+    compare: int = 0
+    swap_add: int = 0
     signaled: bool = True
+    fence: bool = False
 
     def operation(self) -> WrOpcode:
         """The opcode, derived from `immediate` if it is not given.

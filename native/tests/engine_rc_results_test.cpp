@@ -1,0 +1,244 @@
+// READ and atomics of RC: every size, lost packets of each kind, duplicates, limits, refusals, fences.
+#include "tests/pair.hpp"
+
+namespace {
+
+using namespace openmrc;
+using test::Fate;
+using test::Flying;
+using test::Pair;
+using test::PairOptions;
+
+constexpr std::uint64_t kTarget = 512 * 1024;
+constexpr std::uint32_t kKey = Pair::kKey;
+
+PairOptions rc() {
+  PairOptions options;
+  options.transport = Transport::kRc;
+  return options;
+}
+
+// True if the first bytes of the peer have arrived at `target` of end 0.
+bool fetched(const Pair& pair, std::uint64_t length, std::uint64_t target) {
+  return std::equal(pair.memory[1].begin(), pair.memory[1].begin() + static_cast<std::ptrdiff_t>(length),
+                    pair.memory[0].begin() + static_cast<std::ptrdiff_t>(target));
+}
+
+// proves X.8.6
+TEST_CASE(rc_read_01_any_size) {
+  Pair pair(rc());
+  pair.connect(0);
+  std::uint64_t id = 0;
+  for (std::uint64_t length : {0ULL, 1ULL, 48ULL, 1023ULL, 1024ULL, 1025ULL, 100'000ULL}) {
+    CHECK(pair.read(0, id, length, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, ++id));
+    CHECK(pair.sends[0].back().opcode == WcOpcode::kRead && pair.sends[0].back().status == WcStatus::kSuccess);
+    CHECK(pair.sends[0].back().bytes == length);
+    CHECK(fetched(pair, length, kTarget));
+  }
+  CHECK(pair.stats(0).retransmitted_packets == 0 && pair.stats(0).timeouts == 0);
+  CHECK(pair.recvs[1].empty());
+}
+
+// proves X.8.6
+TEST_CASE(rc_read_02_requests_stay_within_both_limits) {
+  PairOptions options = rc();
+  options.rc_reads_max = options.rc_reads_max_dest = 2;
+  options.rc_window_packets = 16;
+  Pair pair(options);
+  pair.connect(0);
+  std::uint32_t asked = 0, answered = 0, most = 0;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
+    if (from == 0 && packet.bth.opcode == wire::Opcode::kRcReadRequest) asked += packet.reth.dma_length / 1024;
+    if (from == 1 && wire::is_rc_read_response(packet.bth.opcode)) ++answered;
+    most = std::max(most, asked - answered);
+    return Fate::kPass;
+  };
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK(pair.read(0, i, 64 * 1024, kTarget + i * 64 * 1024) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 4));
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK(fetched(pair, 64 * 1024, kTarget + i * 64 * 1024));
+  CHECK(most == 16 && pair.stats(0).timeouts == 0);
+}
+
+// proves X.8.7
+TEST_CASE(rc_read_03_lost_answer_is_asked_for_again_from_there) {
+  for (const int lost : {1, 5, 30}) {
+    Pair pair(rc());
+    pair.connect(0);
+    int answers = 0;
+    std::vector<std::uint32_t> asked;
+    pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
+      if (from == 0) asked.push_back(packet.reth.dma_length);
+      return from == 1 && ++answers == lost ? Fate::kDrop : Fate::kPass;
+    };
+    CHECK(pair.read(0, 1, 40 * 1024, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 1));
+    CHECK(fetched(pair, 40 * 1024, kTarget));
+    CHECK(pair.stats(0).timeouts == 0);
+    CHECK(asked.size() == 2 && asked[1] == (40U - static_cast<std::uint32_t>(lost) + 1) * 1024);
+  }
+}
+
+// proves X.8.7
+TEST_CASE(rc_read_04_acknowledgement_behind_a_lost_answer) {
+  Pair pair(rc());
+  pair.connect(1);
+  bool lost = false;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
+    if (from == 0 || packet.bth.opcode != wire::Opcode::kRcReadResponseOnly || lost) return Fate::kPass;
+    lost = true;
+    return Fate::kDrop;
+  };
+  CHECK(pair.read(0, 1, 500, kTarget) == Status::kOk);
+  CHECK(pair.write_imm(0, 2, 100, kTarget, 5) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 2));
+  CHECK(pair.sends[0][0].wr_id == 1 && pair.sends[0][1].wr_id == 2);
+  CHECK(fetched(pair, 500, kTarget) && pair.recvs[1].size() == 1);
+  CHECK(pair.stats(0).timeouts == 0);
+}
+
+// proves X.8.5
+TEST_CASE(rc_read_05_refusals) {
+  const auto refused = [](SendWr wr, std::uint8_t access) {
+    Pair pair(rc());
+    pair.connect(0);
+    CHECK(pair.engine(1).register_memory({pair.memory[1].data(), 0, 1000, 5, access}) == Status::kOk);
+    wr.lkey = kKey;
+    wr.rkey = 5;
+    CHECK(pair.post(0, wr) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 1));
+    CHECK(pair.state(1) == QpState::kError || pair.sends[0][0].status == WcStatus::kSuccess);
+    return pair.sends[0][0].status;
+  };
+  const SendWr read{.opcode = WrOpcode::kRead, .length_bytes = 100};
+  const SendWr add{.opcode = WrOpcode::kFetchAdd, .length_bytes = 8};
+  CHECK(refused(read, kRemoteRead) == WcStatus::kSuccess);
+  CHECK(refused(read, kRemoteWrite | kRemoteAtomic) == WcStatus::kRemoteAccess);
+  SendWr far_away = read;
+  far_away.remote_address = 901;
+  CHECK(refused(far_away, kRemoteRead) == WcStatus::kRemoteAccess);
+  CHECK(refused(add, kRemoteAtomic) == WcStatus::kSuccess);
+  CHECK(refused(add, kRemoteWrite | kRemoteRead) == WcStatus::kRemoteAccess);
+  SendWr unaligned = add;
+  unaligned.remote_address = 4;
+  CHECK(refused(unaligned, kRemoteAtomic) == WcStatus::kRemoteInvalidRequest);
+}
+
+// proves X.8.8
+TEST_CASE(rc_atomic_01_values) {
+  Pair pair(rc());
+  pair.connect(0);
+  const std::uint64_t start = pair.value(1, 64);
+  CHECK(pair.fetch_add(0, 1, 64, 5, kTarget) == Status::kOk);
+  SendWr swap = pair.work(2, kAtomicBytes, 64);
+  swap.opcode = WrOpcode::kCompareSwap;
+  swap.local_address = kTarget + 8;
+  swap.compare = start + 5;
+  swap.swap_add = 77;
+  CHECK(pair.post(0, swap) == Status::kOk);
+  swap.wr_id = 3;
+  swap.local_address = kTarget + 16;
+  CHECK(pair.post(0, swap) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 3));
+  CHECK(pair.value(0, kTarget) == start && pair.value(0, kTarget + 8) == start + 5);
+  CHECK(pair.value(0, kTarget + 16) == 77 && pair.value(1, 64) == 77);
+  CHECK(pair.sends[0][0].opcode == WcOpcode::kFetchAdd && pair.sends[0][1].opcode == WcOpcode::kCompareSwap);
+  swap.length_bytes = 4;
+  CHECK(pair.post(0, swap) == Status::kInvalidArgument);
+}
+
+// proves X.8.8
+TEST_CASE(rc_atomic_02_executed_once_whatever_is_lost_or_repeated) {
+  for (const bool twice : {false, true}) {
+    Pair pair(rc());
+    pair.connect(0);
+    const std::uint64_t start = pair.value(1, 64);
+    int packets = 0;
+    pair.filter = [&](int, const wire::Packet&, Flying&) {
+      if (twice) return Fate::kTwice;
+      return ++packets % 3 == 0 ? Fate::kDrop : Fate::kPass;
+    };
+    for (std::uint64_t i = 0; i < 30; ++i) {
+      CHECK(pair.fetch_add(0, i, 64, i + 1, kTarget + 8 * i) == Status::kOk);
+      CHECK(pair.run_until_sends(0, i + 1));
+    }
+    std::uint64_t expected = start;
+    for (std::uint64_t i = 0; i < 30; ++i) {
+      CHECK(pair.value(0, kTarget + 8 * i) == expected);
+      expected += i + 1;
+    }
+    CHECK(pair.value(1, 64) == expected);
+  }
+}
+
+// proves X.8.6
+TEST_CASE(rc_read_06_more_requests_than_allowed) {
+  PairOptions options = rc();
+  options.rc_reads_max_dest = 2;
+  Pair pair(options);
+  pair.connect(0);
+  pair.busy_ports = ~PortMask{0};  // no answer can leave
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    CHECK(pair.error(1) == QpErrorCause::kNone);
+    wire::Packet packet;
+    packet.bth.opcode = wire::Opcode::kRcReadRequest;
+    packet.bth.psn = pair.options.psn[0] + i;
+    packet.reth = {0, kKey, 100};
+    pair.deliver(pair.forge(0, packet));
+  }
+  CHECK(pair.error(1) == QpErrorCause::kProtocol);
+}
+
+// proves X.8.7
+TEST_CASE(rc_read_07_answer_of_the_wrong_size) {
+  Pair pair(rc());
+  pair.connect(0);
+  pair.filter = [](int from, const wire::Packet&, Flying&) { return from == 1 ? Fate::kDrop : Fate::kPass; };
+  CHECK(pair.read(0, 1, 1000, kTarget) == Status::kOk);
+  pair.run_for(20 * kPsPerUs);
+  wire::Packet packet;
+  packet.bth.opcode = wire::Opcode::kRcReadResponseOnly;
+  packet.bth.psn = pair.options.psn[0];
+  pair.deliver(pair.forge(1, packet, std::vector<std::uint8_t>(1001)));
+  pair.pump();
+  CHECK(pair.sends[0].size() == 1 && pair.sends[0][0].status == WcStatus::kBadResponse);
+}
+
+// proves X.8.9
+TEST_CASE(rc_read_08_fence_waits_for_earlier_results) {
+  Pair pair(rc());
+  pair.connect(0);
+  bool read_done = false;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
+    if (from == 0 && packet.bth.opcode == wire::Opcode::kRcWriteOnly) CHECK(read_done);
+    if (packet.bth.opcode == wire::Opcode::kRcReadResponseLast) read_done = true;
+    return Fate::kPass;
+  };
+  CHECK(pair.read(0, 1, 5000, kTarget) == Status::kOk);
+  SendWr wr = pair.work(2, 100, 0);
+  wr.fence = true;
+  CHECK(pair.post(0, wr) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 2));
+}
+
+TEST_CASE(rc_read_09_region_of_the_answer_or_the_result_is_gone) {
+  for (const int end : {0, 1}) {
+    Pair pair(rc());
+    pair.connect(0);
+    CHECK(pair.engine(end).register_memory({pair.memory[Pair::at(end)].data(), 0, 50'000, 5, Pair::kAllAccess}) ==
+          Status::kOk);
+    SendWr wr = pair.work(1, 50'000, 0);
+    wr.opcode = WrOpcode::kRead;
+    (end == 0 ? wr.lkey : wr.rkey) = 5;
+    CHECK(pair.post(0, wr) == Status::kOk);
+    if (end == 1) pair.busy_ports = 0;
+    pair.filter = [&](int from, const wire::Packet&, Flying&) {
+      if (from == 0) CHECK(pair.engine(end).deregister_memory(5) == Status::kOk);
+      return Fate::kPass;
+    };
+    CHECK(pair.run_until_sends(0, 1));
+    CHECK(pair.sends[0][0].status == (end == 0 ? WcStatus::kLocalProtection : WcStatus::kRemoteAccess));
+  }
+}
+
+}  // namespace
