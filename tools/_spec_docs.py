@@ -73,8 +73,10 @@ def _row(one: Field, spec: Spec) -> str:
 def _default(one: Field) -> str:
     if one.default is None:
         return "none"
-    if one.list or one.default == "default":
-        return "empty" if one.list else "its defaults"
+    if one.default == "default":
+        return "its defaults"
+    if one.list or one.default == "":
+        return "empty"
     if isinstance(one.default, bool):
         return "on" if one.default else "off"
     return f"{one.default:,}" if isinstance(one.default, int) else f"`{one.default}`"

@@ -173,8 +173,8 @@ def _default(one: Field, spec: Spec) -> str:
         return f"field(default_factory={one.type})"
     if one.type in spec.enumerations:
         return f"{one.type}.{one.default}"
-    if one.type == "text":
-        return f'"{one.default}"'
+    if one.type in ("text", "bytes"):
+        return f'{"b" * (one.type == "bytes")}"{one.default}"'
     long = isinstance(one.default, int) and one.default >= 10_000
     return f"{one.default:_}" if long else str(one.default)
 

@@ -23,12 +23,32 @@ using namespace nb::literals;
 
 namespace {
 
-constexpr const RecordRule* kRecords[] = {
-    &kQpInitAttributes,  &kToInit,        &kToRtr,      &kToRts,        &kEvSetConfig,    &kCcConfig,
-    &kQpSettingsFields,  &kPortSettings,  &kPathCopy,   &kPathRule,     &kDeviceSettings, &kFabricShape,
-    &kPortConfig,        &kPlanePorts,    &kFaultPlace, &kFaultEffects, &kScheduledFault, &kEmulatorSettings,
-    &kSharedQueues,      &kReconvergence, &kDeniedPath, &kMrcSettings,  &kRoceSettings,   &kDctcpSettings,
-    &kSimulationSettings};
+constexpr const RecordRule* kRecords[] = {&kQpInitAttributes,
+                                          &kToInit,
+                                          &kToRtr,
+                                          &kToRts,
+                                          &kEvSetConfig,
+                                          &kCcConfig,
+                                          &kQpHintAttributes,
+                                          &kQpSettingsFields,
+                                          &kPortSettings,
+                                          &kPathCopy,
+                                          &kPathRule,
+                                          &kDeviceSettings,
+                                          &kFabricShape,
+                                          &kPortConfig,
+                                          &kPlanePorts,
+                                          &kFaultPlace,
+                                          &kFaultEffects,
+                                          &kScheduledFault,
+                                          &kEmulatorSettings,
+                                          &kSharedQueues,
+                                          &kReconvergence,
+                                          &kDeniedPath,
+                                          &kMrcSettings,
+                                          &kRoceSettings,
+                                          &kDctcpSettings,
+                                          &kSimulationSettings};
 
 const RecordRule& rule_of(const std::string& record) {
   for (const RecordRule* rule : kRecords) {

@@ -23,6 +23,7 @@ from openmrc.verbs import (
     ParseError,
     PathSignal,
     Peer,
+    QpHintAttributes,
     QpInitAttributes,
     QpState,
     QueuePair,
@@ -54,7 +55,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     | {"seed": 0, "payload_mtu": 1024, "header_bytes": 28, "base_rtt_ps": 0, "nic_latency_ps": 0, "lanes": 1},
 }
 CLASSES = {
-    one.__name__: one for one in (QpInitAttributes, ToInit, ToRtr, ToRts, CcConfig, DeviceSettings)
+    one.__name__: one for one in (QpHintAttributes, QpInitAttributes, ToInit, ToRtr, ToRts, CcConfig, DeviceSettings)
 } | {"QpSettingsFields": QpSettings}  # fmt: skip
 READ = sorted(record.name for record in SPEC.records.values() if record.has_reader and not record.from_native)
 FIELDS = [(name, field) for name in READ for field, _ in SPEC.flat(SPEC.records[name])]

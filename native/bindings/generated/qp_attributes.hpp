@@ -16,6 +16,15 @@ inline constexpr FieldRule kQpInitAttributesFields[] = {
 static_assert(std::size(kQpInitAttributesFields) <= kFieldsMax);
 inline constexpr RecordRule kQpInitAttributes{"QpInitAttributes", kQpInitAttributesFields};
 
+inline constexpr FieldRule kQpHintAttributesFields[] = {
+    {.name = "qps_per_peer", .kind = FieldKind::kInteger, .min = 1, .max = 4'294'967'295U},
+    {.name = "send_peers", .kind = FieldKind::kInteger, .min = 1, .max = 4'294'967'295U},
+    {.name = "incast_degree", .kind = FieldKind::kInteger, .min = 1, .max = 4'294'967'295U},
+    {.name = "vendor_data", .kind = FieldKind::kObject, .type_name = "bytes"},
+};
+static_assert(std::size(kQpHintAttributesFields) <= kFieldsMax);
+inline constexpr RecordRule kQpHintAttributes{"QpHintAttributes", kQpHintAttributesFields};
+
 inline constexpr Choice kToInitSignal[] = {{0, "MARKS"}, {1, "DELAY"}, {2, "DISCOVER"}};
 inline constexpr FieldRule kToInitFields[] = {
     {.name = "hint", .kind = FieldKind::kObject, .nullable = true, .type_name = "QpHint"},

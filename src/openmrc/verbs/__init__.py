@@ -6,11 +6,11 @@ The names are those of the MRC API (libibverbs with MRC's additions) in Python f
 
 from __future__ import annotations
 
-from openmrc.verbs.attributes import QpInitAttributes, ToInit, ToRtr, ToRts
+from openmrc.verbs.attributes import QpHintAttributes, QpHintOptions, QpInitAttributes, ToInit, ToRtr, ToRts
 from openmrc.verbs.carrier import CarrierMonitor, FabricCarrier, LinkCarrier
 from openmrc.verbs.completions import ProbeAnswer, WorkCompletion
 from openmrc.verbs.cq import CompletionQueue
-from openmrc.verbs.device import Context, Device, DeviceAttributes, Peer, Port, ProtectionDomain, QpHint
+from openmrc.verbs.device import Context, Device, Peer, Port, ProtectionDomain, QpHint
 from openmrc.verbs.enums import (
     Access,
     EvCause,
@@ -43,7 +43,7 @@ from openmrc.verbs.profiles import (
     ProfileState,
 )
 from openmrc.verbs.qp import QueuePair
-from openmrc.verbs.settings import DeviceOptions, DeviceSettings
+from openmrc.verbs.settings import DeviceAttributes, DeviceOptions, DeviceSettings
 from openmrc.verbs.work import RecvWr, SendWr, Sge
 
 __all__ = [
@@ -84,6 +84,8 @@ __all__ = [
     "ProtectionDomain",
     "QpErrorCause",
     "QpHint",
+    "QpHintAttributes",
+    "QpHintOptions",
     "QpInitAttributes",
     "QpState",
     "QueuePair",

@@ -6,7 +6,7 @@ Written by tools/spec.py from spec/qp.toml: edit that, then `make spec`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from openmrc.record import Family, Record
 from openmrc.verbs.enums import PathSignal, Transport
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from openmrc.verbs.profiles import CcProfile, EvProfile
 
 __all__ = [
+    "QpHintAttributes",
+    "QpHintOptions",
     "QpInitAttributes",
     "ToInit",
     "ToRtr",
@@ -69,6 +71,21 @@ class QpInitAttributes(Record):
     """Data of the device's ordinary QPs waits while this one sends or receives data, for four fifths of the time at
     most.
     """
+
+
+@_family.member
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QpHintAttributes(Record):
+    """Expected use of an application's QPs, to size resources: `context.create_qp_hint(...)`."""
+
+    qps_per_peer: int = 1
+    """QPs to the same peer. 1 to 4,294,967,295."""
+    send_peers: int = 1
+    """Peers this side sends to. 1 to 4,294,967,295."""
+    incast_degree: int = 1
+    """Peers that send to the same receiver. 1 to 4,294,967,295."""
+    vendor_data: bytes = b""
+    """Up to 128 bytes that openmrc carries and ignores."""
 
 
 @_family.member
@@ -178,3 +195,12 @@ class ToRts(Record):
     """RC: repetitions of a message that found no receive, without progress; then the QP fails. 7: for ever. 0 to 7.
     `rnr_retry` in the MRC API.
     """
+
+
+class QpHintOptions(TypedDict, total=False):
+    """Keyword arguments with the fields of `QpHintAttributes`."""
+
+    qps_per_peer: int
+    send_peers: int
+    incast_degree: int
+    vendor_data: bytes

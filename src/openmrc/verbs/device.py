@@ -8,7 +8,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 from weakref import WeakSet
@@ -17,7 +17,7 @@ from openmrc import _native
 from openmrc.errors import BusyError, ConfigError, DeviceError
 from openmrc.forks import keep_from_children
 from openmrc.units import RATE_BPS_RANGE
-from openmrc.verbs.attributes import QpInitAttributes
+from openmrc.verbs.attributes import QpHintAttributes, QpHintOptions, QpInitAttributes
 from openmrc.verbs.cq import CompletionQueue
 from openmrc.verbs.enums import Access, EvFormatMode, Transport
 from openmrc.verbs.event_stream import Event, EventHub, EventSubscription
@@ -25,7 +25,7 @@ from openmrc.verbs.memory import MemoryRegion
 from openmrc.verbs.open_files import explained
 from openmrc.verbs.paths import CheckedPaths, Paths, checked_paths
 from openmrc.verbs.profiles import Controller
-from openmrc.verbs.settings import DeviceOptions, DeviceSettings
+from openmrc.verbs.settings import DeviceAttributes, DeviceOptions, DeviceSettings
 from openmrc.verbs.snapshots import DeviceStatistics, device_statistics
 from openmrc.verbs.status import check
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from openmrc.verbs.qp import QueuePair
 
-__all__ = ["Context", "Device", "DeviceAttributes", "Peer", "Port", "ProtectionDomain", "QpHint"]
+__all__ = ["Context", "Device", "Peer", "Port", "ProtectionDomain", "QpHint"]
 
 PORTS_MAX = 16
 EVS_MAX = 1024
@@ -42,6 +42,7 @@ EVS_PER_PORT_DEFAULT = 64
 EVS_PER_PORT_SRV6 = 32
 BURST_PACKETS_DEFAULT, PLANE_BURST_PACKETS_DEFAULT = 8, 44
 _SEED_MASK = (1 << 64) - 1
+_VENDOR_BYTES_MAX = 128
 _PORT_WORDS = 'a numeric address, optionally with interface and advertised address: "10.0.0.1%eth1@192.0.2.7"'
 
 
@@ -106,54 +107,25 @@ class Peer:
     ports_up: int = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceAttributes:
-    """Capabilities of a device, the result of `query`."""
+class QpHint(QpHintAttributes):
+    """Expected use of an application's QPs, to size resources; created by `Context.create_qp_hint`."""
 
-    protocol_versions: tuple[str, ...] = ("1.0",)
-    port_count: int = 1
-    udp_port: int = 4791
-    ev_format: EvFormatMode = EvFormatMode.UDP
-    evs_per_port: int = 64
-    wimm_max: int = 65535
-    """WRITE_IMM messages a requester may keep in flight."""
-    wimm_max_dest: int = 65535
-    """WRITE_IMM messages a responder may allow."""
-    mpr_units_max: int = 255
-    """Largest receive window, in units of `mpr_resolution` PSNs."""
-    mpr_resolution: int = 128
-    max_qp_hints: int = 65535
-    trim_nack: bool = True
-    dynamic_mpr: bool = True
-    service_time: bool = True
-    max_message_bytes: int = 1 << 30
-    payload_mtu_max: int = 8192
-    transports: tuple[Transport, ...] = (Transport.MRC, Transport.RC)
+    __slots__ = ("_users",)
+    _users: set[QueuePair]
 
+    def __init__(self, **attributes: Unpack[QpHintOptions]) -> None:
+        super().__init__(**attributes)
+        if len(self.vendor_data) > _VENDOR_BYTES_MAX:
+            raise ConfigError(
+                "hint.vendor_data", f"{len(self.vendor_data)} bytes", f"at most {_VENDOR_BYTES_MAX} bytes"
+            )
+        object.__setattr__(self, "_users", set())  # the attributes are frozen
 
-@dataclass(eq=False, slots=True)
-class QpHint:
-    """Expected use of an application's QPs, to size resources; created by `Context.create_qp_hint`.
+    def __eq__(self, other: object) -> bool:
+        return self is other
 
-    Args:
-        qps_per_peer: QPs to the same peer.
-        send_peers: Peers this side sends to.
-        incast_degree: Peers that send to the same receiver.
-        vendor_data: Up to 128 bytes that openmrc carries and ignores.
-    """
-
-    qps_per_peer: int = 1
-    send_peers: int = 1
-    incast_degree: int = 1
-    vendor_data: bytes = b""
-    _users: set[QueuePair] = field(default_factory=set, repr=False)
-
-    def __post_init__(self) -> None:
-        for name in ("qps_per_peer", "send_peers", "incast_degree"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"hint.{name}", getattr(self, name), "1 or more")
-        if len(self.vendor_data) > 128:
-            raise ConfigError("hint.vendor_data", f"{len(self.vendor_data)} bytes", "at most 128 bytes")
+    def __hash__(self) -> int:
+        return id(self)
 
     def close(self) -> None:
         """Destroys the hint. (protocol F.1.5)
@@ -263,10 +235,22 @@ class Device:
     def query(self) -> DeviceAttributes:
         """Capabilities of the device."""
         return DeviceAttributes(
+            protocol_versions=("1.0",),
             port_count=len(self.ports),
             udp_port=self.udp_port,
             ev_format=self.ev_format,
             evs_per_port=self.evs_per_port,
+            wimm_max=_largest("ToRts", "wimm_max"),
+            wimm_max_dest=_largest("ToRtr", "wimm_max_dest"),
+            mpr_units_max=_largest("ToRtr", "mpr_units"),
+            mpr_resolution=128,
+            max_qp_hints=65_535,
+            trim_nack=True,
+            dynamic_mpr=True,
+            service_time=True,
+            max_message_bytes=1 << 30,
+            payload_mtu_max=_largest("ToRtr", "payload_mtu"),
+            transports=tuple(Transport),
         )
 
     def evs(self) -> list[tuple[int, int]]:
@@ -433,11 +417,13 @@ class Context:
         """
         return CompletionQueue(self.device, capacity)
 
-    def create_qp_hint(
-        self, *, qps_per_peer: int = 1, send_peers: int = 1, incast_degree: int = 1, vendor_data: bytes = b""
-    ) -> QpHint:
-        """Expected use of QPs; see `QpHint`."""
-        return QpHint(qps_per_peer, send_peers, incast_degree, vendor_data)
+    def create_qp_hint(self, **attributes: Unpack[QpHintOptions]) -> QpHint:
+        """Expected use of QPs; see `QpHintAttributes`.
+
+        Raises:
+            ConfigError: a value is out of range.
+        """
+        return QpHint(**attributes)
 
 
 class ProtectionDomain:
@@ -474,6 +460,11 @@ class ProtectionDomain:
         from openmrc.verbs.qp import QueuePair
 
         return QueuePair(self, send_cq, recv_cq or send_cq, attributes=attributes, hint=hint)
+
+
+def _largest(record: str, field: str) -> int:
+    """The largest value that a QP attribute may have."""
+    return _native.record_range(record, field)[1]
 
 
 def _within(name: str, value: object, low: int, high: int) -> None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from openmrc.record import Family, Record
-from openmrc.verbs.enums import EvFormatMode
+from openmrc.verbs.enums import EvFormatMode, Transport
 
 __all__ = [
+    "DeviceAttributes",
     "DeviceOptions",
     "DeviceSettings",
 ]
@@ -73,6 +74,44 @@ class DeviceSettings(Record):
     """
     reverse_probe_interval_us: int = 50_000
     """Time between two probes of the paths for answers. 1 to 3,600,000,000."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceAttributes:
+    """Capabilities of a device."""
+
+    protocol_versions: tuple[str, ...]
+    """Versions of MRC."""
+    port_count: int
+    """Ports, which is the number of planes."""
+    udp_port: int
+    """UDP port that every port receives on."""
+    ev_format: EvFormatMode
+    """Place of the EV in a packet."""
+    evs_per_port: int
+    """EVs of each port."""
+    wimm_max: int
+    """WRITE_IMM messages that a requester may keep in flight."""
+    wimm_max_dest: int
+    """WRITE_IMM messages that a responder may allow."""
+    mpr_units_max: int
+    """Largest receive window, in units of `mpr_resolution` PSNs."""
+    mpr_resolution: int
+    """PSNs in a unit of receive windows."""
+    max_qp_hints: int
+    """QP hints of a context."""
+    trim_nack: bool
+    """NACKs report trimmed packets."""
+    dynamic_mpr: bool
+    """Receive windows may change while a QP is in use."""
+    service_time: bool
+    """Answers report the time for which they were held."""
+    max_message_bytes: int
+    """Longest message."""
+    payload_mtu_max: int
+    """Largest payload of a packet."""
+    transports: tuple[Transport, ...]
+    """Transports of QPs."""
 
 
 class DeviceOptions(TypedDict, total=False):
