@@ -73,14 +73,24 @@ def _enumeration(one: Enumeration) -> str:
     rows = [f"  {value.cpp} = {value.number},  // {value.doc}" for value in one.values]
     rows += ["  kCount,"] * one.count
     kind = "enum" if one.flags else "enum class"
-    return "\n".join([*_comment(one.doc), f"{kind} {one.name} : std::uint8_t {{", *rows, "};"])
+    lines = [*_comment(one.doc), f"{kind} {one.name} : std::uint8_t {{", *rows, "};"]
+    return "\n".join(lines + ["", *_name_of(one)] * one.named)
+
+
+def _name_of(one: Enumeration) -> list[str]:
+    cases = [f'    case {one.name}::{value.cpp}:\n      return "{value.name.lower()}";' for value in one.values]
+    head = f"constexpr const char* name_of({one.name} value) {{"
+    return ["// Python's name in lower case.", head, "  switch (value) {", *cases, "  }", '  return "";', "}"]
 
 
 def _structure(record: Record, spec: Spec) -> str:
     rows: list[str] = []
     for one in record.fields:
         if one.in_struct:
-            rows += [*_comment(one.doc, "  "), f"  {_member_type(one, spec)} {one.member}{_initial(one, spec)};"]
+            optional = record.from_native and one.nullable
+            kind = f"std::optional<{_value_type(one, spec)}>" if optional else _member_type(one, spec)
+            initial = "" if optional else _initial(one, spec)
+            rows += [*_comment(one.doc, "  "), f"  {kind} {one.member}{initial};"]
     return "\n".join([*_comment(record.doc), f"struct {record.struct} {{", *rows, "};"])
 
 

@@ -122,6 +122,7 @@ class Enumeration:
     values: tuple[Value, ...]
     flags: bool = False
     count: bool = False
+    named: bool = False
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,8 @@ def _enumeration(name: str, table: dict[str, Any]) -> Enumeration:
         Value(key, one["value"], one["doc"], one.get("cpp", "k" + key.title().replace("_", "")))
         for key, one in table["values"].items()
     )
-    return Enumeration(name, table["doc"], values, table.get("flags", False), table.get("count", False))
+    flags, count, named = (table.get(key, False) for key in ("flags", "count", "named"))
+    return Enumeration(name, table["doc"], values, flags, count, named)
 
 
 def _event(where: str, cls: str, table: dict[str, Any]) -> EventClass:

@@ -116,7 +116,7 @@ void Fabric::switch_fault(TimePs now, Fault& fault, bool on) {
   fault.on = on;
   Notice notice;
   notice.time = now;
-  notice.kind = on ? Notice::Kind::kFaultBegins : Notice::Kind::kFaultEnds;
+  notice.kind = on ? NoticeKind::kFaultBegins : NoticeKind::kFaultEnds;
   notice.fault = fault.id;
   notices_.push_back(notice);
   refresh_links(now, fault.spec.target);
@@ -130,7 +130,7 @@ bool Fabric::repair(TimePs now, std::uint32_t id) {
   if (fault.on) refresh_links(now, fault.spec.target);
   Notice notice;
   notice.time = now;
-  notice.kind = Notice::Kind::kFaultRemoved;
+  notice.kind = NoticeKind::kFaultRemoved;
   notice.fault = id;
   notices_.push_back(notice);
   return true;
@@ -198,7 +198,7 @@ void Fabric::note_carrier(TimePs now, std::uint32_t index, LinkId changed) {
   carrier_[slot] = up;
   Notice notice;
   notice.time = now;
-  notice.kind = Notice::Kind::kCarrier;
+  notice.kind = NoticeKind::kCarrier;
   notice.host = ends.host;
   notice.plane = index;
   notice.up = up;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "netsim/faults.hpp"
+#include "netsim/generated/fabric_statistics.hpp"
 #include "netsim/generated/simulator.hpp"
 #include "netsim/plane_model.hpp"
 #include "netsim/routing_tables.hpp"
@@ -34,16 +35,6 @@ struct FabricConfig {
   const std::array<PortConfig, kLinkKinds>& ports_of(std::uint32_t plane) const {
     return unlike.empty() ? ports : unlike[plane];
   }
-};
-
-// Notification for observers.
-struct Notice {
-  enum class Kind : std::uint8_t { kFaultBegins = 0, kFaultEnds = 1, kFaultRemoved = 2, kCarrier = 3 };
-  TimePs time = 0;
-  Kind kind{};
-  std::uint32_t fault = 0;            // id, for the fault kinds
-  std::uint32_t host = 0, plane = 0;  // kCarrier
-  bool up = false;                    // kCarrier
 };
 
 // A host's uplink whose effects have changed, for the driver that plays the NIC.

@@ -221,10 +221,10 @@ TEST_CASE(netsim_a_nic_link_that_goes_down_with_notice_takes_the_carrier_away) {
   CHECK(fabric.carrier(2, 1));
   const std::vector<Notice> all = notices_of(fabric);
   CHECK(all.size() == 4);
-  CHECK(all[0].kind == Notice::Kind::kFaultBegins && all[0].fault == id && all[0].time == kPsPerMs);
-  CHECK(all[1].kind == Notice::Kind::kCarrier && all[1].host == 2 && all[1].plane == 1 && !all[1].up);
-  CHECK(all[2].kind == Notice::Kind::kFaultEnds && all[2].time == 2 * kPsPerMs);
-  CHECK(all[3].kind == Notice::Kind::kCarrier && all[3].up);
+  CHECK(all[0].kind == NoticeKind::kFaultBegins && all[0].fault == id && all[0].time == kPsPerMs);
+  CHECK(all[1].kind == NoticeKind::kCarrier && all[1].host == 2 && all[1].plane == 1 && !all[1].up);
+  CHECK(all[2].kind == NoticeKind::kFaultEnds && all[2].time == 2 * kPsPerMs);
+  CHECK(all[3].kind == NoticeKind::kCarrier && all[3].up);
   CHECK(fabric.next_event() == kNever);
 }
 

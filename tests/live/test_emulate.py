@@ -7,12 +7,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from own_ports import UDP_PORT
 from waiting import until
 
+from _spec_model import load
 from openmrc.emulate import ControlClient, EmulatedFabric
 from openmrc.errors import ConfigError, DeviceError, PeerError, PeerUnreachableError
 from openmrc.fabric import Fabric, FaultError, make_fabric
@@ -173,6 +175,19 @@ def test_datagrams_of_unknown_source_are_counted_and_dropped(hosts: Any) -> None
         assert [data for data, _, _ in b.receive_all()] == [b"good"]
         statistics = fabric.statistics()
         assert (statistics.unknown_source, statistics.oversized) == (2, 1)
+
+
+def test_the_native_fabric_answers_the_described_counters() -> None:
+    records = load(Path(__file__).resolve().parents[2] / "spec").records
+    with EmulatedFabric(small()) as fabric:
+        raw = fabric._native.statistics()
+        assert [*raw] == [one.name for one in records["FabricCounters"].fields] + ["links"]
+        assert all([*link] == [one.name for one in records["LinkCounters"].fields] for link in raw["links"])
+        ends = {link.kind: (link.host, link.t0, link.t1) for link in fabric.statistics().links if link.plane == 0}
+        assert ends["nic_up"] == ends["nic_down"] == (2, 1, None)
+        assert ends["t0_up"] == ends["t1_down"] == (None, 1, 1)
+        fabric.inject("plane 0 down")
+        until(lambda: fabric.statistics().active_faults == (1,))
 
 
 def test_a_queue_that_overflows_drops_with_a_count_and_loses_nothing_silently(hosts: Any) -> None:

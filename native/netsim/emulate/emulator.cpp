@@ -11,7 +11,9 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include "engine/base/assert.hpp"
 
@@ -37,6 +39,34 @@ std::uint64_t key_of(std::uint32_t plane, const Address& address) {
 }
 
 [[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
+
+std::optional<std::uint32_t> known(std::uint32_t place) {
+  return place == kAnywhere ? std::nullopt : std::optional(place);
+}
+
+LinkStatistics statistics_of(std::uint32_t plane, const PlaneModel& model, const LinkEnds& ends, LinkId link) {
+  const LinkCounters& counters = model.counters(link);
+  const auto drops = [&](DropCause cause) { return counters.drops[static_cast<std::size_t>(cause)]; };
+  return {.plane = plane,
+          .kind = name_of(ends.kind),
+          .host = known(ends.host),
+          .t0 = known(ends.t0),
+          .t1 = known(ends.t1),
+          .packets = counters.packets,
+          .bytes = counters.bytes,
+          .marks = counters.marks,
+          .trims = counters.trims,
+          .corrupted = counters.corrupted,
+          .duplicated = counters.duplicated,
+          .reordered = counters.reordered,
+          .drop_queue = drops(DropCause::kQueueFull),
+          .drop_control_queue = drops(DropCause::kControlQueueFull),
+          .drop_down = drops(DropCause::kDown),
+          .drop_blackhole = drops(DropCause::kBlackhole),
+          .drop_loss = drops(DropCause::kLoss),
+          .drop_crowded = drops(DropCause::kCrowded),
+          .queue_peak_bytes = model.queue_peak_bytes(link)};
+}
 
 }  // namespace
 
@@ -310,17 +340,43 @@ void Emulator::add_repair(TimePs when, std::uint32_t fault, const FaultTarget& t
   wake();
 }
 
-EmulatorCounters Emulator::counters() {
+EmulatorStatistics Emulator::statistics() {
   const std::lock_guard lock(mutex_);
-  EmulatorCounters copy = counters_;
+  EmulatorCounters all = counters_;
+  all.time = now();
+  all.cpu = cpu_time();
+  all.inside = fabric_.packets_inside();
+  all.active_faults = fabric_.active_faults();
+  const EgressCounters& egress = egress_->counters();
+  all.delivered = egress.datagrams;
+  all.delivered_bytes = egress.bytes;
+  all.send_calls = egress.calls;
+  all.send_failed = egress.send_failed;
+  all.bind_failed = egress.bind_failed;
+  all.sockets_open = egress_->sockets_open();
+  all.sockets_opened = egress.sockets_opened;
+  all.sockets_closed = egress.sockets_closed;
+  return {std::move(all), link_statistics()};
+}
+
+TimePs Emulator::cpu_time() {
   clockid_t clock{};
   timespec cpu{};
-  if (running_ && ::pthread_getcpuclockid(thread_.native_handle(), &clock) == 0 && ::clock_gettime(clock, &cpu) == 0) {
-    copy.cpu = cpu.tv_sec * kPsPerSecond + cpu.tv_nsec * kPsPerNs;
+  const bool runs = running_ && ::pthread_getcpuclockid(thread_.native_handle(), &clock) == 0;
+  if (!runs || ::clock_gettime(clock, &cpu) != 0) return counters_.cpu;
+  return cpu.tv_sec * kPsPerSecond + cpu.tv_nsec * kPsPerNs;
+}
+
+std::vector<LinkStatistics> Emulator::link_statistics() const {
+  const ClosShape& shape = fabric_.shape();
+  std::vector<LinkStatistics> all;
+  all.reserve(std::size_t{shape.planes} * shape.links_per_plane());
+  for (std::uint32_t plane = 0; plane < shape.planes; ++plane) {
+    for (LinkId link = 0; link < shape.links_per_plane(); ++link) {
+      all.push_back(statistics_of(plane, fabric_.plane(plane), ends_of(shape, link), link));
+    }
   }
-  copy.egress = egress_->counters();
-  copy.sockets_open = egress_->sockets_open();
-  return copy;
+  return all;
 }
 
 }  // namespace openmrc::netsim

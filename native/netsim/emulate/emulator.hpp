@@ -38,17 +38,10 @@ struct EmulatorConfig {
   std::uint32_t payloads_max = 1U << 15;
 };
 
-struct EmulatorCounters {
-  std::uint64_t received = 0;        // datagrams taken in
-  std::uint64_t unknown_source = 0;  // source is not a host of the plane
-  std::uint64_t oversized = 0;
-  std::uint64_t payloads_full = 0;
-  std::uint64_t socket_overflow = 0;  // lost by the kernel before the fabric read them
-  std::uint64_t wakeups = 0;
-  TimePs late_max = 0;  // maximum delay of a packet beyond its link's departure time
-  TimePs cpu = 0;       // CPU time of the fabric's thread
-  EgressCounters egress;
-  std::size_t sockets_open = 0;
+// Of one instant.
+struct EmulatorStatistics {
+  EmulatorCounters fabric;
+  std::vector<LinkStatistics> links;  // plane by plane
 };
 
 // Set up by the constructor, runs from start() to stop(). Every method may be called from any thread.
@@ -75,7 +68,7 @@ class Emulator final : private Edge {
   // Waits up to timeout_ms for notices; empty if none came or the fabric stopped.
   std::vector<Notice> wait_notices(int timeout_ms);
 
-  EmulatorCounters counters();
+  EmulatorStatistics statistics();
   // Calls `visit(fabric)` with the fabric paused.
   template <class Visit>
   auto inspect(Visit&& visit) {
@@ -100,6 +93,8 @@ class Emulator final : private Edge {
   void corrupt(Departure& departure, std::uint32_t random);
   void collect_notices();
   void wake();
+  TimePs cpu_time();
+  std::vector<LinkStatistics> link_statistics() const;
 
   EmulatorConfig config_;
   Fabric fabric_;
@@ -115,7 +110,7 @@ class Emulator final : private Edge {
   std::mutex mutex_;  // for everything above and below; held by the loop except while it waits
   std::condition_variable noticed_;
   std::deque<Notice> notices_;
-  EmulatorCounters counters_;
+  EmulatorCounters counters_;                 // those that the loop counts
   std::int64_t monotonic_start_ns_ = 0;       // set once, before the thread starts
   std::int64_t real_minus_monotonic_ns_ = 0;  // refreshed every iteration, since the wall clock may be set
   TimePs reached_ = 0;                        // the fabric has run up to here

@@ -35,6 +35,25 @@ enum class LinkKind : std::uint8_t {
   kT2Down = 5,   // T2 to T1.
 };
 
+// Python's name in lower case.
+constexpr const char* name_of(LinkKind value) {
+  switch (value) {
+    case LinkKind::kNicUp:
+      return "nic_up";
+    case LinkKind::kNicDown:
+      return "nic_down";
+    case LinkKind::kT0Up:
+      return "t0_up";
+    case LinkKind::kT1Down:
+      return "t1_down";
+    case LinkKind::kT1Up:
+      return "t1_up";
+    case LinkKind::kT2Down:
+      return "t2_down";
+  }
+  return "";
+}
+
 // Numbers of hosts, planes and switches, and the rule of routing.
 struct FabricShape {
   // Planes, which is the number of ports of each host.

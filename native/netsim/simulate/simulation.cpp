@@ -250,7 +250,7 @@ void Simulation::change_faults(TimePs now) {
   fabric_.change_faults(now);
   Notice notice;
   while (fabric_.poll_notice(notice)) {
-    if (notice.kind == Notice::Kind::kCarrier) nic(notice.host).set_carrier(now, notice.plane, notice.up);
+    if (notice.kind == NoticeKind::kCarrier) nic(notice.host).set_carrier(now, notice.plane, notice.up);
   }
   ChangedUplink changed;
   while (fabric_.poll_changed_uplink(changed)) {

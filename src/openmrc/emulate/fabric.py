@@ -10,7 +10,8 @@ from typing import Any, Self
 
 from openmrc import _native
 from openmrc.emulate.control import ControlServer
-from openmrc.emulate.statistics import FabricStatistics, LinkStatistics
+from openmrc.emulate.native_records import FabricNotice, NoticeKind
+from openmrc.emulate.statistics import FabricStatistics
 from openmrc.errors import ConfigError, DeviceError, OpenmrcError
 from openmrc.fabric import (
     Fabric,
@@ -30,7 +31,11 @@ Event = dict[str, Any]
 
 TICK_PS_MIN, TICK_PS_MAX = 20 * 10**6, 100 * 10**6
 _NOTICE_WAIT_MS = 200
-_FAULT_BEGINS, _FAULT_ENDS, _FAULT_REMOVED = 0, 1, 2
+_FAULT_STATES = {
+    NoticeKind.FAULT_BEGINS: "begins",
+    NoticeKind.FAULT_ENDS: "ends",
+    NoticeKind.FAULT_REMOVED: "repaired",
+}
 
 
 class EmulatedFabric:
@@ -167,13 +172,7 @@ class EmulatedFabric:
 
     def statistics(self) -> FabricStatistics:
         """Counters of the fabric and of every link, all of one instant."""
-        counters = self._native.counters()
-        links = tuple(LinkStatistics.from_row(row) for row in self._native.link_counters().tolist())
-        return FabricStatistics(
-            time_ns=self._native.now_ps() // 1000,
-            links=links,
-            **(counters | {"active_faults": tuple(counters["active_faults"])}),
-        )
+        return FabricStatistics.of(self._native.statistics())
 
     def carriers(self) -> list[list[bool]]:
         """Carrier of each port: `carriers()[host][plane]`."""
@@ -202,17 +201,17 @@ class EmulatedFabric:
             for notice in self._native.wait_notices(_NOTICE_WAIT_MS):
                 with self._lock:
                     listeners = list(self._listeners)
-                    event = self._event(*notice)
+                    event = self._event(FabricNotice.of(notice))
                 for listener in listeners:
                     listener(event)
 
-    def _event(self, time_ps: int, kind: int, fault: int, host: int, plane: int, up: bool) -> Event:
-        time_ns = time_ps // 1000
-        states = {_FAULT_BEGINS: "begins", _FAULT_ENDS: "ends", _FAULT_REMOVED: "repaired"}
-        if kind in states:
-            text = self._texts.get(fault, "")
-            return {"event": "fault", "state": states[kind], "id": fault, "fault": text, "time_ns": time_ns}
-        return {"event": "carrier", "host": host, "port": plane, "up": up, "time_ns": time_ns}
+    def _event(self, notice: FabricNotice) -> Event:
+        time_ns = notice.time_ps // 1000
+        if notice.kind is NoticeKind.CARRIER:
+            return {"event": "carrier", "host": notice.host, "port": notice.plane, "up": notice.up, "time_ns": time_ns}
+        text = self._texts.get(notice.fault, "")
+        state = _FAULT_STATES[notice.kind]
+        return {"event": "fault", "state": state, "id": notice.fault, "fault": text, "time_ns": time_ns}
 
 
 def _tick_ps(fabric: Fabric) -> int:
