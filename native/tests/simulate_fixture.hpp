@@ -35,7 +35,7 @@ struct Cluster {
     config.surroundings.header_bytes = kAround;
     config.surroundings.port_rate_bps = kRateBps;
     config.surroundings.base_rtt = 200 * kPsPerUs;
-    mrc.evs_per_port = 4;
+    mrc.active_per_port = 4;
     mrc.probe_interval = kPsPerMs;
     mrc.universe_per_port = 8;
     mrc.exponential_retries = 8;
