@@ -175,6 +175,7 @@ class Engine final {
   void count(Qp& qp, UnderWay under_way) const;
   void unlist(Qp& qp);
   void leave_peer(Qp& qp);
+  void share_receives(Qp& qp);
   std::uint32_t draw_qp_number();
 
   EngineConfig config_;

@@ -72,15 +72,22 @@ Status Engine::create_qp(const QpInitAttributes& attributes, std::uint32_t& qpn)
   if (qpn != 0 && (qpn < kQpNumberMin || qpn >= kPsnSpace)) return Status::kInvalidArgument;
   if (qps_.contains(qpn)) return Status::kBusy;
   while (qpn == 0 || qps_.contains(qpn)) qpn = draw_qp_number();
+  if (attributes.receives_of != 0 && !qps_.contains(attributes.receives_of)) return Status::kNotFound;
   auto qp = std::make_unique<Qp>(services_, attributes, qpn);
   qp->context().send_cq = send_cq->second.get();
   qp->context().recv_cq = recv_cq->second.get();
+  share_receives(*qp);
   ++send_cq->second->users;
   ++recv_cq->second->users;
   in_order_.push_back(qp.get());
   index_.add(qpn, qp.get());
   qps_.emplace(qpn, std::move(qp));
   return Status::kOk;
+}
+
+void Engine::share_receives(Qp& qp) {
+  const auto other = qps_.find(qp.context().init.receives_of);
+  if (other != qps_.end()) qp.context().receives = other->second->context().receives;
 }
 
 Status Engine::modify_qp(TimePs now, std::uint32_t qp, const QpToInit& attributes) {
@@ -126,6 +133,7 @@ Status Engine::reset_qp(TimePs /*now*/, std::uint32_t qpn) {
   auto fresh = std::make_unique<Qp>(services_, found->second->context().init, qpn);
   fresh->context().send_cq = found->second->context().send_cq;
   fresh->context().recv_cq = found->second->context().recv_cq;
+  share_receives(*fresh);
   std::replace(in_order_.begin(), in_order_.end(), found->second.get(), fresh.get());
   index_.remove(qpn);
   index_.add(qpn, fresh.get());

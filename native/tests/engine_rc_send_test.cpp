@@ -269,4 +269,31 @@ TEST_CASE(rc_send_13_times_of_the_codes) {
   CHECK(rnr_time(31) == 491'520 * kPsPerUs);
 }
 
+TEST_CASE(rc_send_20_two_qps_share_receives) {
+  Pair pair(rc());
+  pair.connect(0);
+  Engine& engine = pair.engine(1);
+  QpInitAttributes attributes{Transport::kMrc, pair.send_cq[1], pair.recv_cq[1], 8, 8};
+  attributes.receives_of = pair.qp[1] ^ 1U;
+  std::uint32_t companion = 0;
+  CHECK(engine.create_qp(attributes, companion) == Status::kNotFound);
+  attributes.receives_of = pair.qp[1];
+  attributes.number = pair.qp[1];
+  CHECK(engine.create_qp(attributes, companion) == Status::kBusy);
+  attributes.number = kQpNumberMin - 1;
+  CHECK(engine.create_qp(attributes, companion) == Status::kInvalidArgument);
+  attributes.number = pair.qp[1] ^ 1U;
+  CHECK(engine.create_qp(attributes, companion) == Status::kOk && companion == attributes.number);
+  CHECK(engine.modify_qp(pair.now, companion, pair.to_init()) == Status::kOk);
+  CHECK(pair.receive(1, 5, {{kTarget, 100, kKey}}) == Status::kOk);
+  CHECK(pair.receive(1, 6, {{kTarget, 100, kKey}}) == Status::kOk);
+  CHECK(pair.send(0, 1, 100) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.recvs[1].size() == 1 && pair.recvs[1][0].wr_id == 5 && pair.recvs[1][0].qp == pair.qp[1]);
+  CHECK(engine.move_to_error(pair.now, companion) == Status::kOk);
+  std::array<Completion, 2> flushed;
+  CHECK(engine.poll_completions(pair.recv_cq[1], flushed) == 1);
+  CHECK(flushed[0].wr_id == 6 && flushed[0].qp == companion && flushed[0].status == WcStatus::kFlushed);
+}
+
 }  // namespace

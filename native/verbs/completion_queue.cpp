@@ -17,7 +17,8 @@ int create_cq(ibv_context* context, int entries, void* user, ibv_comp_channel* c
   if (channel != nullptr && !is_live(channel)) return EINVAL;
   auto cq = std::make_unique<Cq>();
   nic::Device& device = Context::of(context).nic->device();
-  const Status status = device.create_cq(static_cast<std::uint32_t>(entries), cq->id);
+  // The engine also completes work whose completion the program has not asked for, for which `entries` has no room.
+  const Status status = device.create_cq(static_cast<std::uint32_t>(entries + kCqeMax), cq->id);
   if (status != Status::kOk) return errno_of(status);
   cq->api.context = context;
   cq->api.channel = channel;
@@ -51,6 +52,7 @@ void await_acks(Cq& cq, std::uint32_t events) {
 
 int destroy_cq(Cq& cq) {
   if (cq.users != 0) return EBUSY;
+  cq.nic().drainer().remove(cq);
   nic::Device& device = cq.nic().device();
   std::uint32_t events = 0;
   if (cq.api.channel != nullptr) {
@@ -86,17 +88,19 @@ int req_notify_cq(ibv_cq* api, int) {
   return guarded([&] {
     Cq& cq = Cq::of(api);
     const std::lock_guard guard(cq.mutex);
-    cq.armed = cq.ready.empty();
+    const std::lock_guard late(cq.late_mutex);
+    cq.armed = true;
     nic::Device& device = cq.nic().device();
     // With completions there already, an event at once: it may be early, but none is lost.
-    if (!cq.ready.empty() || device.listen_cq(cq.id)) ::eventfd_write(device.cq_fd(cq.id), 1);
+    const bool there = !cq.ready.empty() || !cq.late.empty();
+    if (device.listen_cq(cq.id) || there) ::eventfd_write(device.cq_fd(cq.id), 1);
     return 0;
   });
 }
 
 void complete_here(Cq& cq, const ibv_wc& completion) {
-  const std::lock_guard guard(cq.mutex);
-  cq.ready.push_back(completion);
+  const std::lock_guard guard(cq.late_mutex);
+  cq.late.push_back(completion);
   if (!cq.armed) return;
   cq.armed = false;
   ::eventfd_write(cq.nic().device().cq_fd(cq.id), 1);

@@ -31,12 +31,11 @@ int register_region(ibv_pd* pd, void* address, std::size_t length, std::uint64_t
   if (begin + length < begin || iova + length < iova) return EINVAL;
   if (!readable(begin) || !readable(begin + length - 1)) return EFAULT;
   auto mr = std::make_unique<Mr>();
-  const std::uint8_t rights = (access & IBV_ACCESS_REMOTE_WRITE) != 0 ? kRemoteWrite : kLocalRead;
-  Nic& nic = *Context::of(pd->context).nic;
-  const DomainId domain = Pd::of(pd).domain;
-  const Status status = nic.device().register_memory(begin, length, rights, mr->api.lkey, domain, iova);
+  const auto rights = static_cast<std::uint8_t>(((access & IBV_ACCESS_REMOTE_WRITE) != 0 ? kRemoteWrite : kLocalRead) |
+                                                ((access & IBV_ACCESS_LOCAL_WRITE) != 0 ? kLocalWrite : kLocalRead));
+  nic::Device& device = Context::of(pd->context).nic->device();
+  const Status status = device.register_memory(begin, length, rights, mr->api.lkey, Pd::of(pd).domain, iova);
   if (status != Status::kOk) return errno_of(status);
-  nic.add_region(mr->api.lkey, {begin, length, iova, domain});
   mr->api.context = pd->context;
   mr->api.pd = pd;
   mr->api.addr = address;
@@ -105,10 +104,8 @@ VERBS_API int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, std::size_t, int) {
 VERBS_API int ibv_dereg_mr(ibv_mr* api) {
   if (!is_live(api)) return EINVAL;
   return guarded([&] {
-    Nic& nic = *Context::of(api->context).nic;
-    const Status status = nic.device().deregister_memory(api->lkey);
+    const Status status = Context::of(api->context).nic->device().deregister_memory(api->lkey);
     if (status != Status::kOk && status != Status::kNotFound) return errno_of(status);
-    nic.remove_region(api->lkey);
     if (!remove_live(api)) return EINVAL;
     --Pd::of(api->pd).children;
     delete &Mr::of(api);

@@ -159,26 +159,6 @@ DomainId Nic::next_domain() {
   return ++domains_;
 }
 
-void Nic::add_region(std::uint32_t key, const RegisteredBytes& region) {
-  const std::lock_guard guard(mutex_);
-  regions_[key] = region;
-}
-
-void Nic::remove_region(std::uint32_t key) {
-  const std::lock_guard guard(mutex_);
-  regions_.erase(key);
-}
-
-const std::uint8_t* Nic::find_bytes(std::uint32_t key, DomainId domain, std::uint64_t address, std::uint64_t length) {
-  const std::lock_guard guard(mutex_);
-  const auto found = regions_.find(key);
-  if (found == regions_.end() || found->second.domain != domain) return nullptr;
-  const RegisteredBytes& region = found->second;
-  const bool inside = address >= region.virtual_address && length <= region.length &&
-                      address - region.virtual_address <= region.length - length;
-  return inside ? region.begin + (address - region.virtual_address) : nullptr;
-}
-
 std::shared_ptr<Nic> shared_nic(const DeviceDescription& description) {
   struct Open {
     std::mutex mutex;

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "nic/device.hpp"
 #include "verbs/api.hpp"
 #include "verbs/device_description.hpp"
+#include "verbs/drainer.hpp"
 #include "verbs/polling.hpp"
 
 namespace openmrc::verbs {
@@ -29,14 +29,6 @@ ibv_gid gid_of(const Address& address);
 // kNone family: neither IPv4-mapped nor a unicast IPv6 address.
 Address address_of(const ibv_gid& gid);
 
-// Registered memory, for data that is copied out of it when it is posted.
-struct RegisteredBytes {
-  const std::uint8_t* begin = nullptr;
-  std::uint64_t length = 0;
-  std::uint64_t virtual_address = 0;
-  DomainId domain = 0;
-};
-
 class Nic {
  public:
   // Throws nic::NicError.
@@ -44,6 +36,7 @@ class Nic {
 
   nic::Device& device() { return *device_; }
   Polling& polling() { return *polling_; }
+  Drainer& drainer() { return drainer_; }
   const DeviceDescription& description() const { return description_; }
   ibv_gid gid() const { return gid_of(description_.planes.front().advertise); }
   // Payload of a full packet that the interfaces have room for, before a peer is known.
@@ -60,11 +53,6 @@ class Nic {
   void free_qp_number(std::uint32_t number);
   DomainId next_domain();
 
-  void add_region(std::uint32_t key, const RegisteredBytes& region);
-  void remove_region(std::uint32_t key);
-  // nullptr: the range is not inside a region of `key` and `domain`.
-  const std::uint8_t* find_bytes(std::uint32_t key, DomainId domain, std::uint64_t address, std::uint64_t length);
-
  private:
   void open();
   void measure_interfaces();
@@ -72,13 +60,13 @@ class Nic {
   DeviceDescription description_;
   std::unique_ptr<nic::Device> device_;
   std::unique_ptr<Polling> polling_;
+  Drainer drainer_;
   std::uint32_t slot_ = 0;
   std::uint32_t payload_room_ = 0;
   std::uint64_t rate_bps_ = 0;
   std::uint64_t receive_buffer_bytes_ = 0;
   std::mutex mutex_;
   std::unordered_set<std::uint32_t> numbers_;
-  std::unordered_map<std::uint32_t, RegisteredBytes> regions_;  // by key
   DomainId domains_ = 0;
 };
 

@@ -16,7 +16,6 @@
 namespace openmrc::verbs {
 
 inline constexpr std::uint32_t kSgeMax = 16;
-inline constexpr std::uint32_t kInlineBytesMax = 1024;
 inline constexpr std::uint32_t kWrMax = 16384;
 inline constexpr int kCqeMax = 1 << 20;
 inline constexpr std::uint16_t kWriteImmMax = 1024;  // in flight on one QP; both ends must agree, and exchange nothing
@@ -73,41 +72,51 @@ struct Cq {
   CqId id;
   std::atomic<int> users;  // QPs
   std::mutex mutex;
-  std::unordered_map<std::uint32_t, Qp*> qps;  // by number
-  std::deque<ibv_wc> ready;                    // made here, not by the engine: flushed work of failed QPs
+  std::unordered_map<std::uint32_t, Qp*> qps;  // by each number that a QP has in the engine
+  std::deque<ibv_wc> ready;                    // fetched from the engine on behalf of held work
   std::uint32_t events;                        // taken by ibv_get_cq_event
+  std::mutex late_mutex;                       // taken last; covers what follows
+  std::deque<ibv_wc> late;  // made here, behind everything of the engine: flushed work that it never saw
   bool armed;
 
   static Cq& of(ibv_cq* cq) { return *reinterpret_cast<Cq*>(cq); }
   Nic& nic() const { return *Context::of(api.context).nic; }
 };
 
-// A buffer for data that leaves from somewhere else than one registered range: inline data, several ranges.
-struct Bounce {
-  std::unique_ptr<std::uint8_t[]> bytes;
-  std::uint64_t capacity = 0;
-  std::uint32_t key = 0;
-};
-
 struct PostedSend {
   std::uint64_t wr_id = 0;
   ibv_wc_opcode opcode = IBV_WC_RDMA_WRITE;
-  Bounce bounce;
+  bool signaled = false;
 };
 
+// Work that waits until the other lane has completed everything.
+struct HeldSend {
+  SendWr wr;
+  bool rc = false;
+  std::vector<Sge> sges;
+  std::vector<std::uint8_t> bytes;  // of inline data
+};
+
+// Its lanes are QPs of the engine. WRITE goes over MRC, SEND over RC; with both, RC consumes MRC's receives, and work
+// changes from one to the other when everything posted before has completed, which keeps the order of posting.
 struct Qp {
   ibv_qp_ex api;
   ibv_qp_init_attr init;
   ibv_qp_attr attributes;
+  std::uint32_t mrc, rc;  // numbers in the engine; 0: no such lane
   std::mutex mutex;
-  // Work posted and not completed, as a ring: the engine completes in order, and unsignaled work with what follows.
+  // Work posted and not completed, as a ring, by sequence number: [begin, posted) in the engine, [posted, end) held. The
+  // engine completes in order, and unsignaled work with the work behind it.
   std::vector<PostedSend> sends;
-  std::uint64_t sends_begin;
-  std::uint64_t sends_end;
+  std::uint64_t sends_begin, sends_posted, sends_end;
+  bool rc_active;  // the lane of the latest work in the engine
+  std::deque<HeldSend> held;
 
   static Qp& of(ibv_qp* qp) { return *reinterpret_cast<Qp*>(qp); }
   Nic& nic() const { return *Context::of(api.qp_base.context).nic; }
   std::uint32_t number() const { return api.qp_base.qp_num; }
+  bool is_pair() const { return mrc != 0 && rc != 0; }
+  std::uint32_t receiver() const { return mrc != 0 ? mrc : rc; }  // whose receive queue it is
   PostedSend& send(std::uint64_t sequence) { return sends[sequence % sends.size()]; }
 };
 
@@ -124,7 +133,13 @@ int req_notify_cq(ibv_cq* cq, int solicited_only);
 int post_send(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* first, ibv_recv_wr** bad);
 
-// Makes a completion of `qp` that the engine knows nothing about, and an event if the CQ is armed.
+// Adds a completion that the engine knows nothing about, and an event if the CQ is armed.
 void complete_here(Cq& cq, const ibv_wc& completion);
+// Under the mutex of `qp`: posts held work whose turn has come.
+void release_held(Qp& qp);
+// Under the mutex of `qp`, when one of its lanes has failed: fails the other, and flushes held work.
+void fail_all_lanes(Qp& qp);
+// Fetches completions on behalf of held work of the CQ's QPs. True: some is still held.
+bool drain(Cq& cq);
 
 }  // namespace openmrc::verbs

@@ -9,37 +9,42 @@ namespace {
 
 constexpr std::size_t kBatch = 32;
 
-ibv_wc_status status_of(WcStatus status) { return static_cast<ibv_wc_status>(status); }
-
-void translate_send(Qp& qp, const Completion& from, ibv_wc& to) {
+// False: the program has not asked for this completion.
+bool translate_send(Qp& qp, const Completion& from, ibv_wc& to) {
   const std::lock_guard guard(qp.mutex);
-  const PostedSend& posted = qp.send(from.wr_id);
+  const PostedSend posted = qp.send(from.wr_id);
   to.wr_id = posted.wr_id;
   to.opcode = posted.opcode;
   qp.sends_begin = std::max(qp.sends_begin, from.wr_id + 1);
+  if (from.status != WcStatus::kSuccess) {
+    if (qp.is_pair()) fail_all_lanes(qp);
+    return true;
+  }
+  if (!qp.held.empty()) release_held(qp);
+  return posted.signaled;
 }
 
 void translate_receive(const Completion& from, ibv_wc& to) {
+  const bool write = from.opcode == WcOpcode::kRecvWriteImm;
   to.wr_id = from.wr_id;
-  to.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+  to.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+  if (from.opcode == WcOpcode::kRecv) return;
   to.wc_flags = IBV_WC_WITH_IMM;
   to.imm_data = __builtin_bswap32(from.immediate);
-  to.byte_len = static_cast<std::uint32_t>(from.bytes);
 }
 
-// False: the QP is gone.
+// False: nothing for the program. A completion of a QP that is gone is dropped.
 bool translate(Cq& cq, const Completion& from, ibv_wc& to) {
   const auto qp = cq.qps.find(from.qp);
   if (qp == cq.qps.end()) return false;
   to = {};
-  to.status = status_of(from.status);
-  to.qp_num = from.qp;
+  to.status = static_cast<ibv_wc_status>(from.status);
+  to.qp_num = qp->second->number();
   to.byte_len = static_cast<std::uint32_t>(from.bytes);
-  if (from.opcode == WcOpcode::kWrite) {
-    translate_send(*qp->second, from, to);
-  } else {
-    translate_receive(from, to);
+  if (from.opcode == WcOpcode::kWrite || from.opcode == WcOpcode::kSend) {
+    return translate_send(*qp->second, from, to);
   }
+  translate_receive(from, to);
   return true;
 }
 
@@ -57,16 +62,33 @@ std::size_t poll_engine(Cq& cq, std::size_t count_max, ibv_wc* to) {
   return count;
 }
 
-std::size_t poll_once(Cq& cq, std::size_t count_max, ibv_wc* to) {
-  std::size_t count = poll_engine(cq, count_max, to);
-  while (count < count_max && !cq.ready.empty()) {
-    to[count++] = cq.ready.front();
-    cq.ready.pop_front();
-  }
+std::size_t take(std::deque<ibv_wc>& from, std::size_t count_max, ibv_wc* to) {
+  std::size_t count = 0;
+  for (; count < count_max && !from.empty(); from.pop_front()) to[count++] = from.front();
   return count;
 }
 
+std::size_t poll_once(Cq& cq, std::size_t count_max, ibv_wc* to) {
+  std::size_t count = take(cq.ready, count_max, to);
+  count += poll_engine(cq, count_max - count, to + count);
+  if (count == count_max) return count;
+  const std::lock_guard guard(cq.late_mutex);
+  return count + take(cq.late, count_max - count, to + count);
+}
+
 }  // namespace
+
+bool drain(Cq& cq) {
+  const std::lock_guard guard(cq.mutex);
+  std::array<ibv_wc, kBatch> found;
+  while (const std::size_t count = poll_engine(cq, found.size(), found.data())) {
+    cq.ready.insert(cq.ready.end(), found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  return std::any_of(cq.qps.begin(), cq.qps.end(), [&](const auto& one) {
+    const std::lock_guard own(one.second->mutex);
+    return one.second->init.send_cq == reinterpret_cast<ibv_cq*>(&cq) && !one.second->held.empty();
+  });
+}
 
 int poll_cq(ibv_cq* api, int count_max, ibv_wc* completions) {
   if (count_max <= 0 || completions == nullptr) return count_max == 0 ? 0 : -EINVAL;

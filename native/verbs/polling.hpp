@@ -29,6 +29,8 @@ class Polling {
  private:
   static constexpr std::uint32_t kEmptyMin = 8;   // polls without completions before the program's thread takes over
   static constexpr std::uint32_t kPromptMin = 8;  // prompt returns before a program is trusted
+  static constexpr nic::TimeNs kSpin = 50 * nic::kNsPerUs;   // without a datagram, before polls sleep
+  static constexpr nic::TimeNs kSleep = 50 * nic::kNsPerUs;  // of one poll at most
   static constexpr nic::TimeNs kPrompt = 5 * nic::kNsPerUs;
   // Acknowledgements wait so long for a reply of the program, which would leave first.
   static constexpr nic::TimeNs kAnswerWithin = 3 * nic::kNsPerUs;
@@ -38,6 +40,7 @@ class Polling {
   nic::Device& device_;
   std::atomic<bool> running_{false};
   std::atomic<std::uint32_t> empty_{0}, prompt_{0};
+  std::atomic<nic::TimeNs> idle_since_{0};
   std::atomic<nic::TimeNs> found_{0};  // time of the latest completions, until the next call
 };
 

@@ -1,6 +1,5 @@
-// Posting of work. A chain enters the engine in one step.
+// Posting of work. Consecutive work of one lane enters the engine in one step.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "verbs/errors.hpp"
@@ -10,7 +9,6 @@ namespace openmrc::verbs {
 namespace {
 
 constexpr std::size_t kBatch = 32;
-constexpr std::uint64_t kBounceBytesMin = 256;
 constexpr unsigned kKnownFlags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE | IBV_SEND_FENCE;
 
 std::uint64_t bytes_of(const ibv_send_wr& wr) {
@@ -19,8 +17,11 @@ std::uint64_t bytes_of(const ibv_send_wr& wr) {
   return bytes;
 }
 
+bool is_send(const ibv_send_wr& wr) { return wr.opcode == IBV_WR_SEND || wr.opcode == IBV_WR_SEND_WITH_IMM; }
+
 int check(const Qp& qp, const ibv_send_wr& wr) {
-  if (wr.opcode != IBV_WR_RDMA_WRITE && wr.opcode != IBV_WR_RDMA_WRITE_WITH_IMM) return EOPNOTSUPP;
+  const bool write = wr.opcode == IBV_WR_RDMA_WRITE || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  if (!write && !(is_send(wr) && qp.rc != 0)) return EOPNOTSUPP;
   if ((wr.send_flags & ~kKnownFlags) != 0) return EOPNOTSUPP;
   const ibv_qp_cap& cap = qp.init.cap;
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_send_sge) return EINVAL;
@@ -30,63 +31,42 @@ int check(const Qp& qp, const ibv_send_wr& wr) {
   return bytes > kMessageBytesMax ? EINVAL : 0;
 }
 
-int make_room(Qp& qp, Bounce& bounce, std::uint64_t bytes) {
-  if (bounce.capacity >= bytes) return 0;
-  nic::Device& device = qp.nic().device();
-  if (bounce.key != 0) {
-    const Status status = device.deregister_memory(bounce.key);
-    if (status != Status::kOk) return errno_of(status);
-    bounce = {};
+bool uses_rc(const Qp& qp, const ibv_send_wr& wr) { return qp.mrc == 0 || is_send(wr); }
+
+WrOpcode opcode_of(ibv_wr_opcode opcode) {
+  switch (opcode) {
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return WrOpcode::kWriteImm;
+    case IBV_WR_SEND:
+      return WrOpcode::kSend;
+    case IBV_WR_SEND_WITH_IMM:
+      return WrOpcode::kSendImm;
+    default:
+      return WrOpcode::kWrite;
   }
-  const std::uint64_t capacity = std::max(kBounceBytesMin, std::bit_ceil(bytes));
-  auto buffer = std::make_unique_for_overwrite<std::uint8_t[]>(capacity);
-  const DomainId domain = Pd::of(qp.api.qp_base.pd).domain;
-  std::uint32_t key = 0;
-  const Status status = device.register_memory(buffer.get(), capacity, kLocalRead, key, domain);
-  if (status != Status::kOk) return errno_of(status);
-  bounce = {std::move(buffer), capacity, key};
-  return 0;
 }
 
-int gather(Qp& qp, const ibv_send_wr& wr, Bounce& bounce, std::uint64_t bytes) {
-  if (const int error = make_room(qp, bounce, bytes)) return error;
-  std::uint8_t* to = bounce.bytes.get();
-  const DomainId domain = Pd::of(qp.api.qp_base.pd).domain;
-  for (int i = 0; i < wr.num_sge; ++i) {
-    const ibv_sge& sge = wr.sg_list[i];
-    if (sge.length == 0) continue;
-    const bool from_memory = (wr.send_flags & IBV_SEND_INLINE) != 0;
-    const auto* from = from_memory ? reinterpret_cast<const std::uint8_t*>(sge.addr)
-                                   : qp.nic().find_bytes(sge.lkey, domain, sge.addr, sge.length);
-    if (from == nullptr) return EINVAL;
-    std::memcpy(to, from, sge.length);
-    to += sge.length;
-  }
-  return 0;
-}
-
-int prepare(Qp& qp, const ibv_send_wr& from, std::uint64_t sequence, SendWr& to) {
-  if (const int error = check(qp, from)) return error;
+// `sges` has room for kSgeMax, and outlives `to`.
+void convert(Qp& qp, const ibv_send_wr& from, std::uint64_t sequence, std::span<Sge> sges, SendWr& to) {
   PostedSend& posted = qp.send(sequence);
   posted.wr_id = from.wr_id;
-  posted.opcode = IBV_WC_RDMA_WRITE;
+  posted.opcode = is_send(from) ? IBV_WC_SEND : IBV_WC_RDMA_WRITE;
+  posted.signaled = qp.init.sq_sig_all != 0 || (from.send_flags & IBV_SEND_SIGNALED) != 0;
   to.wr_id = sequence;
-  to.opcode = from.opcode == IBV_WR_RDMA_WRITE ? WrOpcode::kWrite : WrOpcode::kWriteImm;
-  to.immediate = from.opcode == IBV_WR_RDMA_WRITE ? 0 : __builtin_bswap32(from.imm_data);
+  to.opcode = opcode_of(from.opcode);
+  to.immediate = __builtin_bswap32(from.imm_data);
   to.remote_address = from.wr.rdma.remote_addr;
   to.rkey = from.wr.rdma.rkey;
-  to.signaled = qp.init.sq_sig_all != 0 || (from.send_flags & IBV_SEND_SIGNALED) != 0;
-  to.length_bytes = bytes_of(from);
-  if (to.length_bytes == 0) return 0;
-  if ((from.send_flags & IBV_SEND_INLINE) == 0 && from.num_sge == 1) {
-    to.lkey = from.sg_list->lkey;
-    to.local_address = from.sg_list->addr;
-    return 0;
+  // With two lanes every completion is needed, to know when one is empty.
+  to.signaled = posted.signaled || qp.is_pair();
+  to.solicited = (from.send_flags & IBV_SEND_SOLICITED) != 0;
+  to.inline_data = (from.send_flags & IBV_SEND_INLINE) != 0;
+  std::size_t count = 0;
+  for (int i = 0; i < from.num_sge; ++i) {
+    const ibv_sge& sge = from.sg_list[i];
+    if (sge.length > 0) sges[count++] = {.address = sge.addr, .length_bytes = sge.length, .lkey = sge.lkey};
   }
-  const int error = gather(qp, from, posted.bounce, to.length_bytes);
-  to.lkey = posted.bounce.key;
-  to.local_address = reinterpret_cast<std::uintptr_t>(posted.bounce.bytes.get());
-  return error;
+  to.sges = sges.first(count);
 }
 
 // Work posted to a failed QP completes as flushed.
@@ -100,31 +80,99 @@ void flush_here(Qp& qp, std::uint64_t wr_id, ibv_wc_opcode opcode, ibv_cq* cq) {
 }
 
 bool has_failed(Qp& qp) {
-  return qp.nic().device().look([&](const Engine& engine) { return engine.qp_state(qp.number()); }) == QpState::kError;
+  return qp.nic().device().look([&](const Engine& engine) {
+    return (qp.mrc != 0 && engine.qp_state(qp.mrc) == QpState::kError) ||
+           (qp.rc != 0 && engine.qp_state(qp.rc) == QpState::kError);
+  });
+}
+
+int hold(Qp& qp, const ibv_send_wr& from) {
+  HeldSend& held = qp.held.emplace_back();
+  held.rc = uses_rc(qp, from);
+  held.sges.resize(kSgeMax);
+  convert(qp, from, qp.sends_end, held.sges, held.wr);
+  held.sges.resize(held.wr.sges.size());
+  if (held.wr.inline_data) {
+    for (const Sge& sge : held.sges) {
+      const auto* bytes = reinterpret_cast<const std::uint8_t*>(sge.address);
+      held.bytes.insert(held.bytes.end(), bytes, bytes + sge.length_bytes);
+    }
+    held.sges.assign(1, {reinterpret_cast<std::uintptr_t>(held.bytes.data()), held.bytes.size(), 0});
+  }
+  held.wr.sges = held.sges;
+  ++qp.sends_end;
+  qp.nic().drainer().add(Cq::of(qp.init.send_cq));
+  return 0;
+}
+
+bool has_room(const Qp& qp, std::uint64_t sequence) { return sequence - qp.sends_begin < qp.sends.size(); }
+
+bool lane_is_free(const Qp& qp, bool rc) {
+  return qp.held.empty() && (qp.rc_active == rc || qp.sends_begin == qp.sends_posted);
 }
 
 int send_batch(Qp& qp, ibv_send_wr*& wr) {
+  if (const int error = check(qp, *wr)) return error;
+  const bool rc = uses_rc(qp, *wr);
+  if (!lane_is_free(qp, rc)) {
+    if (!has_room(qp, qp.sends_end)) return ENOMEM;
+    if (const int error = hold(qp, *wr)) return error;
+    wr = wr->next;
+    return 0;
+  }
+  thread_local std::array<std::array<Sge, kSgeMax>, kBatch> sges;
   std::array<SendWr, kBatch> batch;
   std::size_t count = 0;
   int error = 0;
-  for (ibv_send_wr* next = wr; next != nullptr && count < kBatch; next = next->next) {
+  for (ibv_send_wr* next = wr; next != nullptr && count < kBatch && uses_rc(qp, *next) == rc; next = next->next) {
     const std::uint64_t sequence = qp.sends_end + count;
-    error = sequence - qp.sends_begin >= qp.sends.size() ? ENOMEM : prepare(qp, *next, sequence, batch[count]);
+    error = has_room(qp, sequence) ? check(qp, *next) : ENOMEM;
     if (error != 0) break;
+    convert(qp, *next, sequence, sges[count], batch[count]);
     ++count;
   }
   std::size_t posted = 0;
-  const Status status = qp.nic().device().post_sends(qp.number(), std::span(batch).first(count), posted);
-  qp.sends_end += posted;
+  const std::uint32_t lane = rc ? qp.rc : qp.mrc;
+  const Status status = qp.nic().device().post_sends(lane, std::span(batch).first(count), posted);
+  if (posted > 0) qp.rc_active = rc;
+  qp.sends_posted = qp.sends_end += posted;
   for (std::size_t i = 0; i < posted; ++i) wr = wr->next;
   if (status == Status::kInvalidState && has_failed(qp)) {
-    for (; wr != nullptr; wr = wr->next) flush_here(qp, wr->wr_id, IBV_WC_RDMA_WRITE, qp.init.send_cq);
+    fail_all_lanes(qp);
+    for (; wr != nullptr; wr = wr->next) {
+      flush_here(qp, wr->wr_id, is_send(*wr) ? IBV_WC_SEND : IBV_WC_RDMA_WRITE, qp.init.send_cq);
+    }
     return 0;
   }
   return status == Status::kOk ? error : errno_of(status);
 }
 
 }  // namespace
+
+void release_held(Qp& qp) {
+  while (!qp.held.empty() && (qp.sends_begin == qp.sends_posted || qp.held.front().rc == qp.rc_active)) {
+    HeldSend& next = qp.held.front();
+    const Status status = qp.nic().device().post_send(next.rc ? qp.rc : qp.mrc, next.wr);
+    if (status != Status::kOk) return fail_all_lanes(qp);
+    qp.rc_active = next.rc;
+    ++qp.sends_posted;
+    qp.held.pop_front();
+  }
+}
+
+void fail_all_lanes(Qp& qp) {
+  qp.nic().device().command([&](Engine& engine, TimePs now) {
+    for (const std::uint32_t lane : {qp.mrc, qp.rc}) {
+      if (lane != 0) engine.move_to_error(now, lane);
+    }
+    return 0;
+  });
+  for (; !qp.held.empty(); qp.held.pop_front()) {
+    const PostedSend& posted = qp.send(qp.held.front().wr.wr_id);
+    flush_here(qp, posted.wr_id, posted.opcode, qp.init.send_cq);
+  }
+  qp.sends_posted = qp.sends_end;
+}
 
 int post_send(ibv_qp* api, ibv_send_wr* first, ibv_send_wr** bad) {
   ibv_send_wr* wr = first;
@@ -145,9 +193,15 @@ int post_recv(ibv_qp* api, ibv_recv_wr* first, ibv_recv_wr** bad) {
   ibv_recv_wr* wr = first;
   const int error = guarded([&] {
     Qp& qp = Qp::of(api);
+    std::array<Sge, kSgeMax> sges;
     for (; wr != nullptr; wr = wr->next) {
       if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > qp.init.cap.max_recv_sge) return EINVAL;
-      const Status status = qp.nic().device().post_recv(qp.number(), wr->wr_id);
+      if (wr->num_sge > 0 && wr->sg_list == nullptr) return EINVAL;
+      const auto count = static_cast<std::size_t>(wr->num_sge);
+      for (std::size_t i = 0; i < count; ++i) {
+        sges[i] = {wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey};
+      }
+      const Status status = qp.nic().device().post_recv(qp.receiver(), wr->wr_id, std::span(sges).first(count));
       if (status == Status::kInvalidState && has_failed(qp)) {
         flush_here(qp, wr->wr_id, IBV_WC_RECV, qp.init.recv_cq);
       } else if (status != Status::kOk) {

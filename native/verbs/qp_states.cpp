@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <type_traits>
 
 #include "verbs/errors.hpp"
 #include "verbs/live_objects.hpp"
@@ -36,10 +37,27 @@ bool published_mrc() {
 
 std::uint32_t payload_of(ibv_mtu mtu) { return mtu < IBV_MTU_256 || mtu > IBV_MTU_4096 ? 0 : 128U << mtu; }
 
+// Calls `run` for the number of each lane, the one with the receive queue first, until one is refused.
+template <typename Run>
+Status on_lanes(Qp& qp, Run&& run) {
+  for (const std::uint32_t lane : {qp.mrc, qp.rc}) {
+    if (lane == 0) continue;
+    const Status status = run(lane);
+    if (status != Status::kOk) return status;
+  }
+  return Status::kOk;
+}
+
 template <typename Attributes>
-int modify(Qp& qp, const Attributes& attributes) {
-  return errno_of(qp.nic().device().command(
-      [&](Engine& engine, TimePs now) { return engine.modify_qp(now, qp.number(), attributes); }));
+int modify(Qp& qp, Attributes attributes) {
+  return errno_of(qp.nic().device().command([&](Engine& engine, TimePs now) {
+    return on_lanes(qp, [&](std::uint32_t lane) {
+      if constexpr (std::is_same_v<Attributes, QpToRtr>) {
+        if (qp.is_pair()) attributes.destination_qp = (attributes.destination_qp & ~1U) | (lane & 1U);
+      }
+      return engine.modify_qp(now, lane, attributes);
+    });
+  }));
 }
 
 int to_init(Qp& qp) {
@@ -76,6 +94,7 @@ int to_rtr(Qp& qp, const ibv_qp_attr& wanted) {
   rtr.payload_mtu = payload;
   rtr.mpr_units = published ? kWindowUnitsMarks : kWindowUnitsPlanes;
   rtr.wimm_max_dest = kWriteImmMax;
+  rtr.rc_rnr_timer = wanted.min_rnr_timer & 31U;
   rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = !published;
   rtr.sack_bytes = published ? std::max(4096U, payload * 4) : kSackBytesPlanes;
   nic::Device& device = nic.device();
@@ -95,26 +114,27 @@ int to_rts(Qp& qp, const ibv_qp_attr& wanted) {
   rts.linear_retries = kLinearRetries;
   rts.exponential_retries = kExponentialRetries;
   rts.timestamp_resolution_ns = 1000;
+  rts.rc_rnr_retries = wanted.rnr_retry & 7U;
   return modify(qp, rts);
 }
 
-void forget_sends(Qp& qp) { qp.sends_begin = qp.sends_end = 0; }
-
 int to_reset(Qp& qp) {
-  const Status status =
-      qp.nic().device().command([&](Engine& engine, TimePs now) { return engine.reset_qp(now, qp.number()); });
   const std::lock_guard guard(qp.mutex);
-  forget_sends(qp);
+  const Status status = qp.nic().device().command([&](Engine& engine, TimePs now) {
+    return on_lanes(qp, [&](std::uint32_t lane) { return engine.reset_qp(now, lane); });
+  });
+  qp.held.clear();
+  qp.sends_begin = qp.sends_posted = qp.sends_end = 0;
   return errno_of(status);
 }
 
 int to_error(Qp& qp) {
-  return errno_of(
-      qp.nic().device().command([&](Engine& engine, TimePs now) { return engine.move_to_error(now, qp.number()); }));
+  const std::lock_guard guard(qp.mutex);
+  fail_all_lanes(qp);
+  return 0;
 }
 
-ibv_qp_state state_of(Qp& qp) {
-  const QpState state = qp.nic().device().look([&](const Engine& engine) { return engine.qp_state(qp.number()); });
+ibv_qp_state state_of(QpState state) {
   switch (state) {
     case QpState::kReset:
       return IBV_QPS_RESET;
@@ -128,6 +148,18 @@ ibv_qp_state state_of(Qp& qp) {
       break;
   }
   return IBV_QPS_ERR;
+}
+
+// A pair has failed when one lane has.
+ibv_qp_state state_of(Qp& qp) {
+  QpState state = QpState::kReset;
+  qp.nic().device().look([&](const Engine& engine) {
+    return on_lanes(qp, [&](std::uint32_t lane) {
+      state = std::max(state, engine.qp_state(lane));
+      return Status::kOk;
+    });
+  });
+  return state_of(state);
 }
 
 void remember(ibv_qp_attr& kept, const ibv_qp_attr& given, int mask) {

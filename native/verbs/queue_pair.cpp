@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "verbs/errors.hpp"
 #include "verbs/live_objects.hpp"
@@ -18,21 +19,61 @@ int check(const ibv_pd* pd, const ibv_qp_init_attr& wanted) {
   return cap.max_send_sge > kSgeMax || cap.max_recv_sge > kSgeMax ? EINVAL : 0;
 }
 
-Status create_in_engine(Qp& qp, std::uint32_t number) {
+enum class Lanes : std::uint8_t { kPair, kMrc, kRc };
+
+Lanes lanes_of_environment() {
+  const char* text = std::getenv("OPENMRC_QP");
+  const std::string_view word = text == nullptr ? "" : text;
+  return word == "mrc" ? Lanes::kMrc : word == "rc" ? Lanes::kRc : Lanes::kPair;
+}
+
+Status create_lane(Qp& qp, Transport transport, std::uint32_t number) {
   QpInitAttributes attributes;
+  attributes.transport = transport;
   attributes.send_cq = Cq::of(qp.init.send_cq).id;
   attributes.recv_cq = Cq::of(qp.init.recv_cq).id;
   attributes.send_wr_max = qp.init.cap.max_send_wr;
   attributes.recv_wr_max = qp.init.cap.max_recv_wr;
   attributes.domain = Pd::of(qp.api.qp_base.pd).domain;
   attributes.number = number;
+  attributes.receives_of = number == qp.number() ? 0 : qp.number();
   return qp.nic().device().command([&](Engine& engine, TimePs) { return engine.create_qp(attributes, number); });
+}
+
+void destroy_lanes(Qp& qp) {
+  qp.nic().device().command([&](Engine& engine, TimePs now) {
+    for (const std::uint32_t lane : {qp.rc, qp.mrc}) {
+      if (lane != 0) engine.destroy_qp(now, lane);
+    }
+    return 0;
+  });
+  qp.mrc = qp.rc = 0;
+}
+
+// The QP of a pair that programs know is MRC's; RC's number differs in the lowest bit, at both ends.
+Status create_lanes(Qp& qp) {
+  const Lanes lanes = lanes_of_environment();
+  const std::uint32_t number = qp.number();
+  Status status = Status::kOk;
+  if (lanes != Lanes::kRc) {
+    status = create_lane(qp, Transport::kMrc, number);
+    if (status == Status::kOk) qp.mrc = number;
+  }
+  if (status == Status::kOk && lanes != Lanes::kMrc) {
+    const std::uint32_t companion = lanes == Lanes::kPair ? number | 1U : number;
+    status = create_lane(qp, Transport::kRc, companion);
+    if (status == Status::kOk) qp.rc = companion;
+  }
+  if (status != Status::kOk) destroy_lanes(qp);
+  return status;
 }
 
 void attach(ibv_cq* api, Qp& qp) {
   Cq& cq = Cq::of(api);
   const std::lock_guard guard(cq.mutex);
-  cq.qps[qp.number()] = &qp;
+  for (const std::uint32_t lane : {qp.mrc, qp.rc}) {
+    if (lane != 0) cq.qps[lane] = &qp;
+  }
   ++cq.users;
 }
 
@@ -40,15 +81,12 @@ void attach(ibv_cq* api, Qp& qp) {
 void detach(ibv_cq* api, const Qp& qp) {
   Cq& cq = Cq::of(api);
   const std::lock_guard guard(cq.mutex);
-  cq.qps.erase(qp.number());
-  std::erase_if(cq.ready, [&](const ibv_wc& wc) { return wc.qp_num == qp.number(); });
+  std::erase_if(cq.qps, [&](const auto& one) { return one.second == &qp; });
+  const auto is_its_own = [&](const ibv_wc& wc) { return wc.qp_num == qp.number(); };
+  std::erase_if(cq.ready, is_its_own);
+  const std::lock_guard late(cq.late_mutex);
+  std::erase_if(cq.late, is_its_own);
   --cq.users;
-}
-
-void free_bounces(Qp& qp) {
-  for (PostedSend& send : qp.sends) {
-    if (send.bounce.key != 0) qp.nic().device().deregister_memory(send.bounce.key);
-  }
 }
 
 int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Qp*& out) {
@@ -69,7 +107,7 @@ int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Qp*& out) {
   api.qp_type = wanted.qp_type;
   if (!qp->nic().draw_qp_number(api.qp_num)) return ENOMEM;
   api.handle = api.qp_num;
-  const Status status = create_in_engine(*qp, api.qp_num);
+  const Status status = create_lanes(*qp);
   if (status != Status::kOk) {
     qp->nic().free_qp_number(api.qp_num);
     return errno_of(status);
@@ -86,15 +124,12 @@ int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Qp*& out) {
 }
 
 int destroy_qp(Qp& qp) {
-  nic::Device& device = qp.nic().device();
-  const std::uint32_t number = qp.number();
-  device.command([&](Engine& engine, TimePs now) { return engine.destroy_qp(now, number); });
   if (!remove_live(&qp)) return EINVAL;
+  destroy_lanes(qp);
   ibv_qp& api = qp.api.qp_base;
   detach(api.send_cq, qp);
   if (api.recv_cq != api.send_cq) detach(api.recv_cq, qp);
-  free_bounces(qp);
-  qp.nic().free_qp_number(number);
+  qp.nic().free_qp_number(qp.number());
   --Pd::of(api.pd).children;
   ::pthread_cond_destroy(&api.cond);
   ::pthread_mutex_destroy(&api.mutex);

@@ -13,6 +13,7 @@ __all__ = [
     "PARENT",
     "PATHS",
     "PORTS",
+    "QP",
     "SHARED_MEMORY",
     "SIGNAL",
     "VARIABLES",
@@ -23,7 +24,7 @@ _PREFIX = "OPENMRC_"
 PORTS, PATHS, ADDRESS = "OPENMRC_PORTS", "OPENMRC_PATHS", "OPENMRC_ADDRESS"
 SHARED_MEMORY, HOST = "OPENMRC_SHARED_MEMORY", "OPENMRC_HOST"
 CACHE = "OPENMRC_CACHE"
-SIGNAL = "OPENMRC_SIGNAL"
+QP, SIGNAL = "OPENMRC_QP", "OPENMRC_SIGNAL"
 PARENT, KEEPER = "OPENMRC_PARENT_PID", "OPENMRC_TESTBED_KEEPER"
 
 VARIABLES: Mapping[str, str] = {
@@ -33,6 +34,7 @@ VARIABLES: Mapping[str, str] = {
     SHARED_MEMORY: "0: ranks of one host use their ports",
     HOST: "name of a part of a machine that counts as a host",
     CACHE: "folder of the compiled torch backend",
+    QP: "QPs of RDMA programs: pair, mrc or rc",
     SIGNAL: "marks: RDMA programs use MRC as published, without extensions",
 }
 """Variables for users, with the meaning of each."""

@@ -35,6 +35,8 @@ def test_the_environment_keeps_what_the_user_has_set():
         (["--ports", "nope0", "--", "true"], {}, "--ports is 'nope0'"),
         (["--", "true"], {"OPENMRC_PORTS": "nope0"}, "OPENMRC_PORTS is 'nope0'"),
         (["--", "no-such-program"], {}, "PROGRAM is 'no-such-program'"),
+        (["--qp", "ud", "--", "true"], {}, "--qp is 'ud'"),
+        (["--", "true"], {"OPENMRC_QP": "ud"}, "OPENMRC_QP is 'ud'"),
         (["--", "true"], {"OPENMRC_PATHS": "host.json"}, "OPENMRC_PATHS is 'host.json'"),
     ],
 )

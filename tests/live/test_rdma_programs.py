@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from rdma_programs import LIMIT_S, needs, run_pair, wrapped
 
-PERFTEST = ("ib_write_bw", "ib_write_lat", "ib_send_bw")
-pytestmark = needs("ibv_devinfo", "ibv_devices", *PERFTEST)
+PERFTEST = ("ib_write_bw", "ib_write_lat", "ib_send_bw", "ib_send_lat")
+pytestmark = needs("ibv_devinfo", "ibv_devices", "ibv_rc_pingpong", *PERFTEST)
 
 
 def run_alone(words: list[str], *devices: str) -> str:
@@ -66,7 +67,38 @@ def test_two_planes():
     assert ended.passed, ended.output
 
 
-def test_a_send_is_refused_and_not_lost():
-    ended = run_pair(["ib_send_bw", "-n", "5", "-d", "mrc0", "-F"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("ib_send_bw -n 200", id="bandwidth"),
+        pytest.param("ib_send_bw -b -e -n 200", id="bidirectional_with_events"),
+        pytest.param("ib_send_lat -I 64 -s 32 -n 50", id="inline_latency"),
+    ],
+)
+def test_perftest_sends(words: str):
+    ended = run_pair([*words.split(), "-d", "mrc0", "-F"])
+    assert ended.passed, ended.output
+
+
+@pytest.mark.parametrize("options", ["-c", "-c -e"])
+@pytest.mark.parametrize("qp", ["pair", "rc"])
+def test_ping_pong_with_checked_contents(options: str, qp: str):
+    ended = run_pair(["ibv_rc_pingpong", "-g", "0", "-n", "100", *options.split()], qp=qp)
+    assert ended.passed, ended.output
+    assert "invalid data" not in ended.output
+
+
+def test_mrc_alone_refuses_a_send():
+    ended = run_pair(["ib_send_bw", "-n", "5", "-d", "mrc0", "-F"], qp="mrc")
     assert ended.client != 0
     assert "Couldn't post send" in ended.output
+
+
+def test_example_in_c(repository: Path, tmp_path: Path):
+    program = tmp_path / "rdma_write"
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    source = repository / "examples" / "rdma_write.c"
+    subprocess.run([compiler, "-Wall", "-Werror", str(source), "-o", str(program), "-libverbs"], check=True)
+    assert "mrc0: success, contents equal" in run_alone([str(program)])

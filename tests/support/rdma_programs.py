@@ -33,9 +33,10 @@ def needs(*programs: str) -> list[pytest.MarkDecorator]:
     return marks
 
 
-def wrapped(words: list[str], *devices: str) -> list[str]:
+def wrapped(words: list[str], *devices: str, qp: str | None = None) -> list[str]:
     """A command under `openmrc run`, with the ports of each device."""
     options = [word for ports in devices or ("127.0.0.1",) for word in ("--ports", ports)]
+    options += [] if qp is None else ["--qp", qp]
     return [sys.executable, "-m", "openmrc.cli.main", "run", *options, "--", *words]
 
 
@@ -52,10 +53,10 @@ class Ended:
         return self.client == 0 and self.server == 0
 
 
-def run_pair(words: list[str], *, ports: str = "127.0.0.1", port_option: str = "-p") -> Ended:
+def run_pair(words: list[str], *, ports: str = "127.0.0.1", qp: str | None = None) -> Ended:
     """Server and client of a program that takes the server's address as its last argument."""
     tcp_port = next(_tcp_ports)
-    command = wrapped([*words, port_option, str(tcp_port)], ports)
+    command = wrapped([*words, "-p", str(tcp_port)], ports, qp=qp)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, **pipes) as server:  # type: ignore[call-overload]
         try:

@@ -32,6 +32,8 @@ struct QpInitAttributes {
   DomainId domain = 0;
   // Number of the QP; 0: drawn.
   std::uint32_t number = 0;
+  // Number of the QP whose receives this one consumes, too; 0: it has its own.
+  std::uint32_t receives_of = 0;
 };
 
 // RST to INIT: paths and congestion control.

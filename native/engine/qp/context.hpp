@@ -19,17 +19,20 @@ namespace openmrc {
 
 struct QpContext {
   QpContext(EngineServices& engine_services, const QpInitAttributes& attributes, std::uint32_t number)
-      : services(engine_services), init(attributes), receives(attributes.domain, attributes.recv_wr_max), qpn(number) {}
+      : services(engine_services),
+        init(attributes),
+        receives(std::make_shared<ReceiveQueue>(attributes.domain, attributes.recv_wr_max)),
+        qpn(number) {}
 
   EngineServices& services;
   QpInitAttributes init;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   Peer* peer = nullptr;
-  std::unique_ptr<EvSet> ev_set;             // MRC only
-  std::unique_ptr<CongestionController> cc;  // MRC only
-  ReversePaths reverse;                      // MRC only: paths of SACKs, NACKs and ACKs
-  ReceiveQueue receives;
+  std::unique_ptr<EvSet> ev_set;                  // MRC only
+  std::unique_ptr<CongestionController> cc;       // MRC only
+  ReversePaths reverse;                           // MRC only: paths of SACKs, NACKs and ACKs
+  std::shared_ptr<ReceiveQueue> receives;         // of its own, or of the QP that `receives_of` names
   std::optional<TakenReceive> receive_under_way;  // RC only: of the message that is arriving
   WcStatus receive_status = WcStatus::kFlushed;   // of that receive if the QP fails
   std::uint32_t qpn = 0;

@@ -203,9 +203,9 @@ void MrcResponder::deliver_immediate() {
   const Immediate immediate = immediates_.front();
   immediates_.erase(immediates_.begin());
   QpErrorCause cause = QpErrorCause::kNoReceivePosted;  // A.8.4
-  if (!context_.receives.empty()) {
-    const Completion completion{context_.receives.take_id(), immediate.bytes,        context_.qpn, immediate.value,
-                                WcStatus::kSuccess,          WcOpcode::kRecvWriteImm};
+  if (!context_.receives->empty()) {
+    const Completion completion{context_.receives->take_id(), immediate.bytes,        context_.qpn, immediate.value,
+                                WcStatus::kSuccess,           WcOpcode::kRecvWriteImm};
     if (context_.recv_cq->push(completion)) return;
     cause = QpErrorCause::kCqOverrun;
   }

@@ -136,8 +136,8 @@ void Qp::flush_receives() {
     flushed.status = WcStatus::kFlushed;
     flushed.opcode = WcOpcode::kRecvWriteImm;
   }
-  while (!context_.receives.empty()) {
-    flushed.wr_id = context_.receives.take_id();
+  while (!context_.receives->empty()) {
+    flushed.wr_id = context_.receives->take_id();
     context_.recv_cq->push(flushed);
   }
 }
@@ -164,7 +164,7 @@ Status Qp::ask_peer() {
 
 Status Qp::post_recv(std::uint64_t wr_id, std::span<const Sge> sges) {
   if (context_.state == QpState::kReset || context_.state == QpState::kError) return Status::kInvalidState;
-  return context_.receives.post(context_.services.memory, wr_id, sges);
+  return context_.receives->post(context_.services.memory, wr_id, sges);
 }
 
 // --- what happens to it

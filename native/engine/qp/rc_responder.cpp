@@ -62,7 +62,7 @@ bool RcResponder::well_formed(const wire::Packet& packet) const {
 bool RcResponder::lacks_receive(const wire::Packet& packet) const {
   const bool send = wire::is_rc_send(packet.bth.opcode);
   const bool takes = send ? !in_message_ : wire::has_immediate(packet.bth.opcode);
-  return takes && context_.receives.empty();
+  return takes && context_.receives->empty();
 }
 
 bool RcResponder::accept(const RxDatagram& datagram, const wire::Packet& packet) {
@@ -111,7 +111,7 @@ bool RcResponder::place_write(const std::uint8_t* payload, const wire::Packet& p
 bool RcResponder::place_send(const std::uint8_t* payload, const wire::Packet& packet) {
   std::optional<TakenReceive>& receive = context_.receive_under_way;
   if (!in_message_) {
-    context_.receives.take(receive.emplace());
+    context_.receives->take(receive.emplace());
     placed_ = 0;
   }
   switch (receive->place(context_.services.memory, placed_, payload, packet.payload_bytes)) {
@@ -140,7 +140,7 @@ bool RcResponder::complete_receive(const wire::Packet& packet) {
     completion.opcode = immediate ? WcOpcode::kRecvImm : WcOpcode::kRecv;
     context_.receive_under_way.reset();
   } else {
-    completion.wr_id = context_.receives.take_id();
+    completion.wr_id = context_.receives->take_id();
     completion.bytes = message_.dma_length;
     completion.opcode = WcOpcode::kRecvWriteImm;
   }

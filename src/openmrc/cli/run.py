@@ -25,11 +25,19 @@ def run(
             "all suitable interfaces.",
         ),
     ] = None,
+    qp: Annotated[
+        str | None,
+        typer.Option(
+            "--qp",
+            help="QPs of type RC: `pair` writes over MRC and sends over RC, `mrc` writes only, `rc` uses one path. "
+            "Both ends need the same. Default: OPENMRC_QP, or pair.",
+        ),
+    ] = None,
 ) -> None:
     """Run a program that uses libibverbs; its exit code is this command's."""
     from openmrc.programs import prepare
 
-    prepared = prepare(ports or [], os.environ)
+    prepared = prepare(ports or [], qp, os.environ)
     program = shutil.which(command[0])
     if program is None:
         raise ConfigError("PROGRAM", command[0], "a program on the PATH, or the path of one")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from openmrc import _native
 from openmrc.errors import ConfigError, DeviceError
-from openmrc.variables import PATHS, PORTS
+from openmrc.variables import PATHS, PORTS, QP
 from openmrc.verbs.device import Port
 from openmrc.verbs.interfaces import choose_ports
 
@@ -20,6 +20,7 @@ __all__ = ["LIBRARY", "Prepared", "library_path", "loader_problem", "prepare"]
 LIBRARY = "libibverbs.so.1"
 _HEADERS = "the headers of libibverbs (Debian: apt install libibverbs-dev; Fedora: dnf install rdma-core-devel)"
 _LOAD_S = 20
+_KINDS = ("pair", "mrc", "rc")
 _LOADED = (
     "import ctypes, sys; ctypes.CDLL('libibverbs.so.1').ibv_get_device_list; print(open('/proc/self/maps').read())"
 )
@@ -50,27 +51,31 @@ def library_path() -> Path:
     return path
 
 
-def prepare(ports: Sequence[str], environ: Mapping[str, str]) -> Prepared:
+def prepare(ports: Sequence[str], qp: str | None, environ: Mapping[str, str]) -> Prepared:
     """Environment of a program with one device, mrc0, mrc1 and so on, for each element of `ports`.
 
     Args:
         ports: Interfaces or addresses of a device, one per plane, separated by commas. None at all: as OPENMRC_PORTS
             lists them, a semicolon between devices, or all suitable interfaces.
+        qp: "pair", "mrc" or "rc"; None: as OPENMRC_QP says, or pair.
         environ: Variables to start from.
 
     Raises:
-        ConfigError: no such interface or address; or a path file is set, which is not supported.
+        ConfigError: no such interface, address or kind of QP; or a path file is set, which is not supported.
         DeviceError: this installation has no library.
     """
     library = library_path()
     if environ.get(PATHS):
         hint = f"unset it, and list interfaces in {PORTS}"
         raise ConfigError(PATHS, environ[PATHS], "no path file for RDMA programs", hint=hint)
+    kind = qp or environ.get(QP) or _KINDS[0]
+    if kind not in _KINDS:
+        raise ConfigError("--qp" if qp else QP, kind, ", ".join(_KINDS))
     field = "--ports" if ports else PORTS
     wanted: list[str | None] = [*(ports or [word for word in environ.get(PORTS, "").split(";") if word.strip()])]
     chosen = [choose_ports(one, field=field) for one in wanted or [None]]
     summary = "; ".join(f"mrc{number} with {one.why}" for number, one in enumerate(chosen))
-    variables = dict(environ)
+    variables = {**environ, QP: kind}
     variables[PORTS] = ";".join(",".join(map(_text, one.ports)) for one in chosen)
     variables["LD_LIBRARY_PATH"] = _before(str(library.parent), environ.get("LD_LIBRARY_PATH"))
     variables["LD_PRELOAD"] = _before(LIBRARY, environ.get("LD_PRELOAD"))
@@ -84,7 +89,9 @@ def loader_problem() -> str | None:
         DeviceError: this installation has no library.
     """
     library = library_path()
-    variables = prepare(["127.0.0.1"], {name: value for name, value in os.environ.items() if name != PATHS}).variables
+    variables = prepare(
+        ["127.0.0.1"], None, {name: value for name, value in os.environ.items() if name != PATHS}
+    ).variables
     try:
         done = subprocess.run(
             [sys.executable, "-c", _LOADED], env=variables, capture_output=True, text=True, timeout=_LOAD_S, check=False
