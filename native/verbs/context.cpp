@@ -95,7 +95,9 @@ int query_attributes(Nic& nic, ibv_device* device, ibv_device_attr& to) {
   to.max_cqe = kCqeMax;
   to.max_mr = 1 << 24;
   to.max_pd = 1 << 24;
-  to.atomic_cap = IBV_ATOMIC_NONE;
+  to.atomic_cap = IBV_ATOMIC_HCA;
+  to.max_qp_rd_atom = to.max_qp_init_rd_atom = kReadsMax;
+  to.max_res_rd_atom = to.max_qp * kReadsMax;
   to.max_pkeys = 1;
   to.local_ca_ack_delay = 15;
   to.phys_port_cnt = 1;

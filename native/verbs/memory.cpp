@@ -22,6 +22,15 @@ bool readable(const std::uint8_t* at) {
   return got == 1 || (got < 0 && errno != EFAULT);  // a sandbox may forbid the call
 }
 
+std::uint8_t rights_of(unsigned access) {
+  unsigned rights = kLocalRead;
+  if ((access & IBV_ACCESS_LOCAL_WRITE) != 0) rights |= kLocalWrite;
+  if ((access & IBV_ACCESS_REMOTE_WRITE) != 0) rights |= kRemoteWrite;
+  if ((access & IBV_ACCESS_REMOTE_READ) != 0) rights |= kRemoteRead;
+  if ((access & IBV_ACCESS_REMOTE_ATOMIC) != 0) rights |= kRemoteAtomic;
+  return static_cast<std::uint8_t>(rights);
+}
+
 int register_region(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access, Mr*& out) {
   if (!is_live(pd) || length == 0) return EINVAL;
   if ((access & IBV_ACCESS_ZERO_BASED) != 0) iova = 0;
@@ -31,8 +40,7 @@ int register_region(ibv_pd* pd, void* address, std::size_t length, std::uint64_t
   if (begin + length < begin || iova + length < iova) return EINVAL;
   if (!readable(begin) || !readable(begin + length - 1)) return EFAULT;
   auto mr = std::make_unique<Mr>();
-  const auto rights = static_cast<std::uint8_t>(((access & IBV_ACCESS_REMOTE_WRITE) != 0 ? kRemoteWrite : kLocalRead) |
-                                                ((access & IBV_ACCESS_LOCAL_WRITE) != 0 ? kLocalWrite : kLocalRead));
+  const std::uint8_t rights = rights_of(access);
   nic::Device& device = Context::of(pd->context).nic->device();
   const Status status = device.register_memory(begin, length, rights, mr->api.lkey, Pd::of(pd).domain, iova);
   if (status != Status::kOk) return errno_of(status);

@@ -17,6 +17,7 @@ namespace openmrc::verbs {
 
 inline constexpr std::uint32_t kSgeMax = 16;
 inline constexpr std::uint32_t kWrMax = 16384;
+inline constexpr std::uint8_t kReadsMax = 16;  // READs and atomics in flight on one QP
 inline constexpr int kCqeMax = 1 << 20;
 inline constexpr std::uint16_t kWriteImmMax = 1024;  // in flight on one QP; both ends must agree, and exchange nothing
 

@@ -41,9 +41,9 @@ bool translate(Cq& cq, const Completion& from, ibv_wc& to) {
   to.status = static_cast<ibv_wc_status>(from.status);
   to.qp_num = qp->second->number();
   to.byte_len = static_cast<std::uint32_t>(from.bytes);
-  if (from.opcode == WcOpcode::kWrite || from.opcode == WcOpcode::kSend) {
-    return translate_send(*qp->second, from, to);
-  }
+  const bool received =
+      from.opcode == WcOpcode::kRecvWriteImm || from.opcode == WcOpcode::kRecv || from.opcode == WcOpcode::kRecvImm;
+  if (!received) return translate_send(*qp->second, from, to);
   translate_receive(from, to);
   return true;
 }

@@ -17,11 +17,38 @@ std::uint64_t bytes_of(const ibv_send_wr& wr) {
   return bytes;
 }
 
-bool is_send(const ibv_send_wr& wr) { return wr.opcode == IBV_WR_SEND || wr.opcode == IBV_WR_SEND_WITH_IMM; }
+bool is_write(const ibv_send_wr& wr) {
+  return wr.opcode == IBV_WR_RDMA_WRITE || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+bool is_atomic(const ibv_send_wr& wr) {
+  return wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+// Of the operations that work requests ask for; the others are refused.
+struct Operation {
+  ibv_wr_opcode asked;
+  WrOpcode opcode;
+  ibv_wc_opcode completed;
+};
+constexpr std::array<Operation, 7> kOperations{{
+    {IBV_WR_RDMA_WRITE, WrOpcode::kWrite, IBV_WC_RDMA_WRITE},
+    {IBV_WR_RDMA_WRITE_WITH_IMM, WrOpcode::kWriteImm, IBV_WC_RDMA_WRITE},
+    {IBV_WR_SEND, WrOpcode::kSend, IBV_WC_SEND},
+    {IBV_WR_SEND_WITH_IMM, WrOpcode::kSendImm, IBV_WC_SEND},
+    {IBV_WR_RDMA_READ, WrOpcode::kRead, IBV_WC_RDMA_READ},
+    {IBV_WR_ATOMIC_CMP_AND_SWP, WrOpcode::kCompareSwap, IBV_WC_COMP_SWAP},
+    {IBV_WR_ATOMIC_FETCH_AND_ADD, WrOpcode::kFetchAdd, IBV_WC_FETCH_ADD},
+}};
+
+const Operation* operation_of(ibv_wr_opcode asked) {
+  const auto found = std::find_if(kOperations.begin(), kOperations.end(),
+                                  [asked](const Operation& one) { return one.asked == asked; });
+  return found == kOperations.end() ? nullptr : found;
+}
 
 int check(const Qp& qp, const ibv_send_wr& wr) {
-  const bool write = wr.opcode == IBV_WR_RDMA_WRITE || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-  if (!write && !(is_send(wr) && qp.rc != 0)) return EOPNOTSUPP;
+  if (operation_of(wr.opcode) == nullptr || (!is_write(wr) && qp.rc == 0)) return EOPNOTSUPP;
   if ((wr.send_flags & ~kKnownFlags) != 0) return EOPNOTSUPP;
   const ibv_qp_cap& cap = qp.init.cap;
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_send_sge) return EINVAL;
@@ -31,32 +58,26 @@ int check(const Qp& qp, const ibv_send_wr& wr) {
   return bytes > kMessageBytesMax ? EINVAL : 0;
 }
 
-bool uses_rc(const Qp& qp, const ibv_send_wr& wr) { return qp.mrc == 0 || is_send(wr); }
-
-WrOpcode opcode_of(ibv_wr_opcode opcode) {
-  switch (opcode) {
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-      return WrOpcode::kWriteImm;
-    case IBV_WR_SEND:
-      return WrOpcode::kSend;
-    case IBV_WR_SEND_WITH_IMM:
-      return WrOpcode::kSendImm;
-    default:
-      return WrOpcode::kWrite;
-  }
-}
+bool uses_rc(const Qp& qp, const ibv_send_wr& wr) { return qp.mrc == 0 || !is_write(wr); }
 
 // `sges` has room for kSgeMax, and outlives `to`.
 void convert(Qp& qp, const ibv_send_wr& from, std::uint64_t sequence, std::span<Sge> sges, SendWr& to) {
+  const Operation& operation = *operation_of(from.opcode);
   PostedSend& posted = qp.send(sequence);
   posted.wr_id = from.wr_id;
-  posted.opcode = is_send(from) ? IBV_WC_SEND : IBV_WC_RDMA_WRITE;
+  posted.opcode = operation.completed;
   posted.signaled = qp.init.sq_sig_all != 0 || (from.send_flags & IBV_SEND_SIGNALED) != 0;
   to.wr_id = sequence;
-  to.opcode = opcode_of(from.opcode);
+  to.opcode = operation.opcode;
   to.immediate = __builtin_bswap32(from.imm_data);
-  to.remote_address = from.wr.rdma.remote_addr;
-  to.rkey = from.wr.rdma.rkey;
+  to.remote_address = is_atomic(from) ? from.wr.atomic.remote_addr : from.wr.rdma.remote_addr;
+  to.rkey = is_atomic(from) ? from.wr.atomic.rkey : from.wr.rdma.rkey;
+  if (is_atomic(from)) {
+    const bool swap = from.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+    to.compare = from.wr.atomic.compare_add;
+    to.swap_add = swap ? from.wr.atomic.swap : from.wr.atomic.compare_add;
+  }
+  to.fence = (from.send_flags & IBV_SEND_FENCE) != 0;
   // With two lanes every completion is needed, to know when one is empty.
   to.signaled = posted.signaled || qp.is_pair();
   to.solicited = (from.send_flags & IBV_SEND_SOLICITED) != 0;
@@ -140,7 +161,8 @@ int send_batch(Qp& qp, ibv_send_wr*& wr) {
   if (status == Status::kInvalidState && has_failed(qp)) {
     fail_all_lanes(qp);
     for (; wr != nullptr; wr = wr->next) {
-      flush_here(qp, wr->wr_id, is_send(*wr) ? IBV_WC_SEND : IBV_WC_RDMA_WRITE, qp.init.send_cq);
+      const Operation* operation = operation_of(wr->opcode);
+      flush_here(qp, wr->wr_id, operation == nullptr ? IBV_WC_SEND : operation->completed, qp.init.send_cq);
     }
     return 0;
   }

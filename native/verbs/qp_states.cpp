@@ -95,6 +95,7 @@ int to_rtr(Qp& qp, const ibv_qp_attr& wanted) {
   rtr.mpr_units = published ? kWindowUnitsMarks : kWindowUnitsPlanes;
   rtr.wimm_max_dest = kWriteImmMax;
   rtr.rc_rnr_timer = wanted.min_rnr_timer & 31U;
+  rtr.rc_reads_max_dest = std::clamp<std::uint8_t>(wanted.max_dest_rd_atomic, 1, kReadsMax);
   rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = !published;
   rtr.sack_bytes = published ? std::max(4096U, payload * 4) : kSackBytesPlanes;
   nic::Device& device = nic.device();
@@ -115,6 +116,7 @@ int to_rts(Qp& qp, const ibv_qp_attr& wanted) {
   rts.exponential_retries = kExponentialRetries;
   rts.timestamp_resolution_ns = 1000;
   rts.rc_rnr_retries = wanted.rnr_retry & 7U;
+  rts.rc_reads_max = std::clamp<std::uint8_t>(wanted.max_rd_atomic, 1, kReadsMax);
   return modify(qp, rts);
 }
 

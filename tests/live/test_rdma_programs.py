@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 from rdma_programs import LIMIT_S, needs, run_pair, wrapped
 
-PERFTEST = ("ib_write_bw", "ib_write_lat", "ib_send_bw", "ib_send_lat")
+PERFTEST = (
+    "ib_write_bw",
+    "ib_write_lat",
+    "ib_send_bw",
+    "ib_send_lat",
+    "ib_read_bw",
+    "ib_read_lat",
+    "ib_atomic_bw",
+    "ib_atomic_lat",
+)
 pytestmark = needs("ibv_devinfo", "ibv_devices", "ibv_rc_pingpong", *PERFTEST)
 
 
@@ -73,9 +82,13 @@ def test_two_planes():
         pytest.param("ib_send_bw -n 200", id="bandwidth"),
         pytest.param("ib_send_bw -b -e -n 200", id="bidirectional_with_events"),
         pytest.param("ib_send_lat -I 64 -s 32 -n 50", id="inline_latency"),
+        pytest.param("ib_read_bw -b -n 100", id="read_bandwidth"),
+        pytest.param("ib_read_lat -n 50", id="read_latency"),
+        pytest.param("ib_atomic_bw -n 100", id="fetch_and_add"),
+        pytest.param("ib_atomic_lat -A CMP_AND_SWAP -n 50", id="compare_and_swap"),
     ],
 )
-def test_perftest_sends(words: str):
+def test_perftest_over_rc(words: str):
     ended = run_pair([*words.split(), "-d", "mrc0", "-F"])
     assert ended.passed, ended.output
 

@@ -29,8 +29,8 @@ def run(
         str | None,
         typer.Option(
             "--qp",
-            help="QPs of type RC: `pair` writes over MRC and sends over RC, `mrc` writes only, `rc` uses one path. "
-            "Both ends need the same. Default: OPENMRC_QP, or pair.",
+            help="QPs of type RC: `pair` writes over MRC, the rest goes over RC, `mrc` writes only, `rc` uses "
+            "one path. Both ends need the same. Default: OPENMRC_QP, or pair.",
         ),
     ] = None,
 ) -> None:
