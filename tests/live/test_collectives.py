@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from collective_ranks import Ranks, run_ranks
-from own_ports import UDP_PORT
+from own_ports import UDP_PORT, with_own_devices
 
 from openmrc import Device
 from openmrc.collectives import CollectiveError, FileStore, Group, ReduceOp, World
@@ -179,8 +179,9 @@ def test_ranks_that_do_not_come_are_named(tmp_path: Path):
             World(device, 0, 3, store, sites=[[0, 1], [1, 2]])
 
 
-def test_the_example_reduces_over_three_processes(repository: Path):
-    program = repository / "examples" / "all_reduce.py"
+def test_the_example_reduces_over_three_processes(repository: Path, tmp_path: Path):
+    program = tmp_path / "all_reduce.py"
+    program.write_text(with_own_devices((repository / "examples" / program.name).read_text()))
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     said = re.findall(r"rank (\d): mean 2 by ring, most steps 20", done.stdout)  # lines of processes may interleave

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from own_ports import UDP_PORT
+from own_ports import UDP_PORT, with_own_devices
 
 import openmrc
 from openmrc.connection import Connection, QpSettings
@@ -206,9 +206,11 @@ def test_a_write_with_no_receive_posted_fails_by_name(devices):
         assert caught.value.status in ("REM_OP_ERR", "WR_FLUSH_ERR")
 
 
-def test_the_example_writes_an_array_into_another_process(repository):
+def test_the_example_writes_an_array_into_another_process(repository, tmp_path):
+    program = tmp_path / "write_array.py"
+    program.write_text(with_own_devices((repository / "examples" / program.name).read_text()))
     done = subprocess.run(
-        [sys.executable, repository / "examples" / "write_array.py"],
+        [sys.executable, program],
         capture_output=True,
         text=True,
         timeout=60,

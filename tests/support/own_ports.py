@@ -30,6 +30,12 @@ LOOPBACK = f"127.{128 + (UDP_PORT - _FIRST) // _STEP // 256}.{(UDP_PORT - _FIRST
 def on_own_ports(program: str) -> str:
     """A program of the documentation with ports of this test process in place of fixed and default ones."""
     program, addresses = re.subn(r"127\.0\.0\.1:\d+", f"127.0.0.1:{TCP_PORT}", program)
-    program, devices = re.subn(r"(\bDevice\(\[[^]]*\])\)", rf"\1, udp_port={UDP_PORT})", program)
-    assert (addresses, devices) == (1, 1)
+    assert addresses == 1
+    return with_own_devices(program)
+
+
+def with_own_devices(program: str) -> str:
+    """A program whose devices use a port of this test process in place of the default one."""
+    program, devices = re.subn(r"(\bDevice\((?:\[[^]]*\]|\w+))\)", rf"\1, udp_port={UDP_PORT})", program)
+    assert devices > 0
     return program

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from own_ports import TCP_PORT
 from waiting import until
 
 from openmrc.errors import DeviceError
@@ -17,7 +18,7 @@ from openmrc.programs import library_path
 
 LIMIT_S = 240
 _LISTENS = "0A"
-_tcp_ports = itertools.count(18600)
+_tcp_ports = itertools.cycle(range(TCP_PORT, TCP_PORT + 4))
 
 
 def needs(*programs: str) -> list[pytest.MarkDecorator]:
