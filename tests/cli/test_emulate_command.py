@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from own_ports import UDP_PORT
 
 from openmrc.emulate import ControlClient
 
 pytestmark = pytest.mark.live
 
-FABRIC = """
+FABRIC = f"""
 name: tiny
 planes: 2
 hosts: 2
 rate: 100Mbit
 address_base: 127.112.0.0
+udp_port: {UDP_PORT}
 """
 
 
@@ -97,7 +99,7 @@ def test_a_wrong_file_lists_all_its_problems(emulate: Any, fabric_file: Path) ->
     _, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert f"{fabric_file}:3: planes is 0" in err
-    assert f"{fabric_file}:7: key is 'delai'" in err
+    assert f"{fabric_file}:8: key is 'delai'" in err
 
 
 def test_a_second_fabric_on_the_same_addresses_says_what_to_do(emulate: Any, fabric_file: Path) -> None:

@@ -430,7 +430,7 @@ class Slow:  # the interpreter takes its time to end, so that the fabric's threa
         sleep(0.5)
 
 slow = Slow()
-EmulatedFabric(make_fabric(planes=1, hosts=2, rate="100Mbit", address_base="{BASE}")).start()
+EmulatedFabric(make_fabric(planes=1, hosts=2, rate="100Mbit", address_base="{BASE}", udp_port={UDP_PORT})).start()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
