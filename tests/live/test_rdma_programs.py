@@ -107,11 +107,21 @@ def test_mrc_alone_refuses_a_send():
     assert "Couldn't post send" in ended.output
 
 
-def test_example_in_c(repository: Path, tmp_path: Path):
-    program = tmp_path / "rdma_write"
+def compiled(source: Path, program: Path) -> list[str]:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
-    source = repository / "examples" / "rdma_write.c"
-    subprocess.run([compiler, "-Wall", "-Werror", str(source), "-o", str(program), "-libverbs"], check=True)
-    assert "mrc0: success, contents equal" in run_alone([str(program)])
+    subprocess.run([compiler, "-Wall", str(source), "-o", str(program), "-libverbs"], check=True)
+    return [str(program)]
+
+
+def test_example_in_c(repository: Path, tmp_path: Path):
+    program = compiled(repository / "examples" / "rdma_write.c", tmp_path / "rdma_write")
+    assert "mrc0: success, contents equal" in run_alone(program)
+
+
+@pytest.mark.parametrize("qp", ["pair", "mrc", "rc"])
+def test_misuse_is_refused(tmp_path: Path, qp: str):
+    program = compiled(Path(__file__).with_name("verbs_misuse.c"), tmp_path / "verbs_misuse")
+    done = subprocess.run(wrapped(program, qp=qp), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert (done.returncode, done.stdout) == (0, "all refused\n")
