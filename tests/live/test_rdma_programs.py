@@ -125,3 +125,10 @@ def test_misuse_is_refused(tmp_path: Path, qp: str):
     program = compiled(Path(__file__).with_name("verbs_misuse.c"), tmp_path / "verbs_misuse")
     done = subprocess.run(wrapped(program, qp=qp), capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (done.returncode, done.stdout) == (0, "all refused\n")
+
+
+@pytest.mark.parametrize("qp", ["pair", "rc"])
+def test_mixed_work_keeps_its_order(tmp_path: Path, qp: str):
+    program = compiled(Path(__file__).with_name("verbs_order.c"), tmp_path / "verbs_order")
+    done = subprocess.run(wrapped(program, qp=qp), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert (done.returncode, done.stdout) == (0, "in order\n")
