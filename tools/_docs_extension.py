@@ -36,6 +36,12 @@ def public_modules() -> list[str]:
     return sorted(path.stem for path in API.glob("openmrc*.md"))
 
 
+def load_api(_app: Sphinx) -> None:
+    """Import every module of the API, as processes of `-j` that resolve names are not those that import for autodoc."""
+    for module in public_modules():
+        import_module(module)
+
+
 # --- navigation
 
 
@@ -172,6 +178,7 @@ def write_front_page(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Entry point that Sphinx calls."""
+    app.connect("builder-inited", load_api)
     app.connect("source-read", add_navigation)
     app.connect("autodoc-process-docstring", to_restructured_text, priority=100)
     app.connect("autodoc-skip-member", skip_names_of_others)
