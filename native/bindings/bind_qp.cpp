@@ -20,12 +20,13 @@ using Release = nb::call_guard<nb::gil_scoped_release>;
 
 unsigned number(Status status) { return static_cast<unsigned>(status); }
 
-nb::tuple create_qp(Device& device, const nb::dict& from, CqId send_cq, CqId recv_cq, DomainId domain) {
+nb::tuple create_qp(Device& device, const nb::dict& from, CqId send_cq, CqId recv_cq, DomainId domain, SrqId srq) {
   QpInitAttributes attributes;
   read(from, attributes);
   attributes.send_cq = send_cq;
   attributes.recv_cq = recv_cq;
   attributes.domain = domain;
+  attributes.srq = srq;
   std::uint32_t qp = 0;
   const Status status = device.command([&](Engine& engine, TimePs) { return engine.create_qp(attributes, qp); });
   return nb::make_tuple(number(status), qp);
@@ -143,6 +144,43 @@ nb::list ev_states(Device& device, std::uint32_t qp) {
   return out;
 }
 
+nb::tuple create_srq(Device& device, std::uint32_t wr_max, DomainId domain) {
+  SrqId srq = 0;
+  const SrqAttributes attributes{.wr_max = wr_max, .domain = domain};
+  const Status status = device.command([&](Engine& engine, TimePs) { return engine.create_srq(attributes, srq); });
+  return nb::make_tuple(number(status), srq);
+}
+
+// (posted, limit); None: no such queue.
+nb::object srq_statistics(Device& device, SrqId srq) {
+  SrqStats stats;
+  const bool found = device.look([&](const Engine& engine) { return engine.srq_stats(srq, stats); });
+  return found ? nb::object(nb::make_tuple(stats.posted, stats.limit)) : nb::none();
+}
+
+void bind_srq(nb::class_<Device>& device) {
+  device.def("create_srq", &create_srq)
+      .def(
+          "destroy_srq",
+          [](Device& self, SrqId srq) {
+            return number(self.command([&](Engine& engine, TimePs) { return engine.destroy_srq(srq); }));
+          },
+          Release())
+      .def(
+          "set_srq_limit",
+          [](Device& self, SrqId srq, std::uint32_t limit) {
+            return number(self.command([&](Engine& engine, TimePs) { return engine.set_srq_limit(srq, limit); }));
+          },
+          Release())
+      .def(
+          "post_srq_recv",
+          [](Device& self, SrqId srq, std::uint64_t wr_id, const Parts& parts) {
+            return number(self.post_srq_recv(srq, wr_id, sges_of(parts)));
+          },
+          Release())
+      .def("srq_statistics", &srq_statistics);
+}
+
 template <typename Command>
 auto qp_command(Command command) {
   return [command](Device& device, std::uint32_t qp) {
@@ -226,6 +264,7 @@ void bind_qp(nb::module_& m) {
           },
           Release());
   bind_control(device);
+  bind_srq(device);
 }
 
 }  // namespace openmrc::bindings

@@ -49,9 +49,8 @@ namespace openmrc {
 class CompletionQueue;
 class EvSet;
 class Qp;
+struct SharedReceives;
 enum class UnderWay : std::uint8_t;
-
-class EngineImpl;
 
 class Engine final {
  public:
@@ -73,7 +72,11 @@ class Engine final {
 
   // --- commands: objects
   Status create_cq(std::uint32_t capacity, CqId& cq);
-  Status destroy_cq(CqId cq);                          // kBusy while a QP uses it
+  Status destroy_cq(CqId cq);  // kBusy while a QP uses it
+  Status create_srq(const SrqAttributes& attributes, SrqId& srq);
+  // An event says, once, that fewer receives than `limit` are left; 0: none does.
+  Status set_srq_limit(SrqId srq, std::uint32_t limit);
+  Status destroy_srq(SrqId srq);                       // kBusy while a QP uses it
   Status register_memory(const RegionConfig& region);  // kInvalidArgument: key in use or 0
   Status deregister_memory(std::uint32_t key);         // kBusy while posted sends read from it
   // The same addresses and UDP port give the same id. Every call is a reference that remove_peer() gives back; QPs hold
@@ -90,7 +93,9 @@ class Engine final {
 
   // --- commands: work
   Status post_send(TimePs now, std::uint32_t qp, const SendWr& wr);
+  // kInvalidArgument: the QP has a shared receive queue.
   Status post_recv(std::uint32_t qp, std::uint64_t wr_id, std::span<const Sge> sges = {});
+  Status post_srq_recv(SrqId srq, std::uint64_t wr_id, std::span<const Sge> sges = {});
   // Asks the peer's QP for its state, over the next path; qp_answered() reflects the answer. kInvalidState: not in RTS,
   // or RC.
   Status ask_peer(std::uint32_t qp);
@@ -124,6 +129,7 @@ class Engine final {
   TimePs qp_heard(std::uint32_t qp) const;     // when the latest packet of the peer's QP arrived
   TimePs qp_answered(std::uint32_t qp) const;  // when the latest question was asked that got an answer; kLongAgo: none
   bool qp_stats(std::uint32_t qp, QpStats& stats) const;
+  bool srq_stats(SrqId srq, SrqStats& stats) const;
   QpTotals qp_totals() const;
   bool cc_stats(std::uint32_t qp, CcStats& stats) const;
   // False: no such QP or plane, or the planes of the QP are not controlled one by one.
@@ -190,6 +196,8 @@ class Engine final {
   std::deque<CqId> signaled_cqs_;
   std::unordered_map<CqId, std::unique_ptr<CompletionQueue>> cqs_;
   CqId next_cq_ = 1;
+  std::unordered_map<SrqId, std::shared_ptr<SharedReceives>> srqs_;
+  SrqId next_srq_ = 1;
   wire::Packet packet_;                                         // the latest packet, reused
   wire::FlowIcrc icrc_;                                         // of its flow
   std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;  // for look-up only: its order affects nothing

@@ -41,6 +41,34 @@ Status Engine::destroy_cq(CqId cq) {
   return Status::kOk;
 }
 
+Status Engine::create_srq(const SrqAttributes& attributes, SrqId& srq) {
+  if (attributes.wr_max == 0) return Status::kInvalidArgument;
+  srq = next_srq_++;
+  srqs_.emplace(srq, std::make_shared<SharedReceives>(srq, attributes.domain, attributes.wr_max));
+  return Status::kOk;
+}
+
+Status Engine::set_srq_limit(SrqId srq, std::uint32_t limit) {
+  const auto found = srqs_.find(srq);
+  if (found == srqs_.end()) return Status::kNotFound;
+  return found->second->queue.set_limit(limit) ? Status::kOk : Status::kInvalidArgument;
+}
+
+Status Engine::destroy_srq(SrqId srq) {
+  const auto found = srqs_.find(srq);
+  if (found == srqs_.end()) return Status::kNotFound;
+  if (found->second->users > 0) return Status::kBusy;
+  srqs_.erase(found);
+  return Status::kOk;
+}
+
+bool Engine::srq_stats(SrqId srq, SrqStats& stats) const {
+  const auto found = srqs_.find(srq);
+  if (found == srqs_.end()) return false;
+  stats = {.posted = found->second->queue.size(), .limit = found->second->queue.limit()};
+  return true;
+}
+
 Status Engine::register_memory(const RegionConfig& region) { return memory_.add(region); }
 Status Engine::deregister_memory(std::uint32_t key) { return memory_.remove(key); }
 Status Engine::add_peer(const PeerConfig& peer, PeerId& id) { return peers_.add(peer, config_.ports.size(), id); }
@@ -66,6 +94,8 @@ Status Engine::create_qp(const QpInitAttributes& attributes, std::uint32_t& qpn)
   const auto send_cq = cqs_.find(attributes.send_cq);
   const auto recv_cq = cqs_.find(attributes.recv_cq);
   if (send_cq == cqs_.end() || recv_cq == cqs_.end()) return Status::kNotFound;
+  const auto srq = srqs_.find(attributes.srq);
+  if (attributes.srq != 0 && srq == srqs_.end()) return Status::kNotFound;
   if (attributes.send_wr_max == 0) return Status::kInvalidArgument;
   if (qps_.size() >= config_.qps_max) return Status::kLimit;
   qpn = attributes.number;
@@ -79,6 +109,7 @@ Status Engine::create_qp(const QpInitAttributes& attributes, std::uint32_t& qpn)
   share_receives(*qp);
   ++send_cq->second->users;
   ++recv_cq->second->users;
+  if (attributes.srq != 0) ++srq->second->users;
   in_order_.push_back(qp.get());
   index_.add(qpn, qp.get());
   qps_.emplace(qpn, std::move(qp));
@@ -86,8 +117,16 @@ Status Engine::create_qp(const QpInitAttributes& attributes, std::uint32_t& qpn)
 }
 
 void Engine::share_receives(Qp& qp) {
-  const auto other = qps_.find(qp.context().init.receives_of);
-  if (other != qps_.end()) qp.context().receives = other->second->context().receives;
+  QpContext& context = qp.context();
+  if (const auto srq = srqs_.find(context.init.srq); srq != srqs_.end()) {
+    context.shared_receives = srq->second.get();
+    context.receives = std::shared_ptr<ReceiveQueue>(srq->second, &srq->second->queue);
+    return;
+  }
+  const auto other = qps_.find(context.init.receives_of);
+  if (other == qps_.end()) return;
+  context.receives = other->second->context().receives;
+  context.shared_receives = other->second->context().shared_receives;
 }
 
 Status Engine::modify_qp(TimePs now, std::uint32_t qp, const QpToInit& attributes) {
@@ -150,6 +189,7 @@ Status Engine::destroy_qp(TimePs /*now*/, std::uint32_t qpn) {
   leave_peer(qp);
   --qp.context().send_cq->users;
   --qp.context().recv_cq->users;
+  if (qp.context().init.srq != 0) --qp.context().shared_receives->users;
   std::erase(in_order_, &qp);
   index_.remove(qpn);
   qps_.erase(found);
@@ -164,6 +204,10 @@ Status Engine::post_send(TimePs now, std::uint32_t qp, const SendWr& wr) {
 Status Engine::post_recv(std::uint32_t qp, std::uint64_t wr_id, std::span<const Sge> sges) {
   Qp* target = find(qp);
   return target == nullptr ? Status::kNotFound : target->post_recv(wr_id, sges);
+}
+Status Engine::post_srq_recv(SrqId srq, std::uint64_t wr_id, std::span<const Sge> sges) {
+  const auto found = srqs_.find(srq);
+  return found == srqs_.end() ? Status::kNotFound : found->second->queue.post(memory_, wr_id, sges);
 }
 Status Engine::ask_peer(std::uint32_t qp) {
   return on_qp(qp, [](Qp& target) { return target.ask_peer(); });

@@ -39,6 +39,16 @@ struct SendWr {
   std::span<const Sge> sges{};  // if not empty, in place of lkey, local_address and length_bytes; read when posted
 };
 
+struct SrqAttributes {
+  std::uint32_t wr_max = 128;  // receives posted and not consumed
+  DomainId domain = 0;
+};
+
+struct SrqStats {
+  std::uint32_t posted = 0;
+  std::uint32_t limit = 0;
+};
+
 struct Completion {
   std::uint64_t wr_id = 0;
   std::uint64_t bytes = 0;

@@ -123,6 +123,7 @@ class Device {
   Status post_send(std::uint32_t qp, const SendWr& wr);
   Status post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::size_t& posted);
   Status post_recv(std::uint32_t qp, std::uint64_t wr_id, std::span<const Sge> sges = {});
+  Status post_srq_recv(SrqId srq, std::uint64_t wr_id, std::span<const Sge> sges = {});
   // Posts `count` receives, all with this id; `posted` is the number accepted.
   Status post_recvs(std::uint32_t qp, std::uint64_t wr_id, std::uint32_t count, std::uint32_t& posted);
 

@@ -158,6 +158,11 @@ Status Device::post_recv(std::uint32_t qp, std::uint64_t wr_id, std::span<const 
   return engine_->post_recv(qp, wr_id, sges);
 }
 
+Status Device::post_srq_recv(SrqId srq, std::uint64_t wr_id, std::span<const Sge> sges) {
+  const Guard guard(lock_);
+  return engine_->post_srq_recv(srq, wr_id, sges);
+}
+
 Status Device::post_recvs(std::uint32_t qp, std::uint64_t wr_id, std::uint32_t count, std::uint32_t& posted) {
   const Guard guard(lock_);
   for (posted = 0; posted < count; ++posted) {

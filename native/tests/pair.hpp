@@ -49,6 +49,8 @@ struct PairOptions {
   std::uint8_t rc_rnr_retries = 7;
   std::uint8_t rc_reads_max = 16, rc_reads_max_dest = 16;
   std::uint32_t rc_window_packets = 64;
+  bool rc_plane_move = false;
+  std::uint32_t srq_receives = 0;  // above 0: each end has a shared receive queue of this size
 };
 
 // A packet between the engines, visible to the filter, which may change it.
@@ -91,6 +93,10 @@ class Pair {
       CHECK(engine(end).create_cq(options.cq_capacity, recv_cq[at(end)]) == Status::kOk);
       QpInitAttributes attributes{options.transport, send_cq[at(end)], recv_cq[at(end)], options.wr_max,
                                   options.wr_max};
+      if (options.srq_receives > 0) {
+        CHECK(engine(end).create_srq({.wr_max = options.srq_receives}, srq[at(end)]) == Status::kOk);
+        attributes.srq = srq[at(end)];
+      }
       CHECK(engine(end).create_qp(attributes, qp[at(end)]) == Status::kOk);
     }
   }
@@ -111,6 +117,7 @@ class Pair {
     init.controller = options.controller;
     init.cc = options.cc;
     init.signal = options.path_signal;
+    init.rc_plane_move = options.rc_plane_move;
     init.ev_set.probe_interval = options.probe_interval;
     init.ev_set.min_active = options.min_active;
     for (PortId port = 0; port < options.planes; ++port) {
@@ -315,6 +322,7 @@ class Pair {
   TimePs now = kPsPerMs;
   std::array<std::uint32_t, 2> qp{};
   std::array<CqId, 2> send_cq{}, recv_cq{};
+  std::array<SrqId, 2> srq{};
   std::array<std::vector<std::uint8_t>, 2> memory;
   std::array<std::vector<Completion>, 2> sends, recvs;
   std::array<std::vector<Event>, 2> events;

@@ -14,6 +14,7 @@ from openmrc.verbs.event_stream import (
     PortStateChanged,
     QpStateChanged,
     RetryTimeout,
+    SrqLimit,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "PortStateChanged",
     "QpStateChanged",
     "RetryTimeout",
+    "SrqLimit",
 ]

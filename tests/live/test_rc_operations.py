@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 from own_ports import UDP_PORT
+from waiting import until
 
-from openmrc.errors import InvalidArgumentError
+from openmrc.errors import BusyError, InvalidArgumentError
+from openmrc.events import Event, SrqLimit
 from openmrc.verbs import (
     Access,
     CompletionQueue,
@@ -63,9 +65,9 @@ def end_of(device: Device, transport: Transport) -> End:
     return End(device, pd, cq, pd.create_qp(cq, attributes=QpInitAttributes(transport=transport)))
 
 
-def join(ends: tuple[End, End]) -> None:
+def join(ends: tuple[End, End], init: ToInit | None = None) -> None:
     for end, other, addresses in ((ends[0], ends[1], ADDRESSES[1]), (ends[1], ends[0], ADDRESSES[0])):
-        end.qp.modify(ToInit())
+        end.qp.modify(init or ToInit())
         peer, number = Peer(addresses, UDP_PORT), other.qp.qp_num
         end.qp.modify(ToRtr(peer=peer, destination_qp=number, rq_psn=number & 0xFFFF, payload_mtu=MTU))
         end.qp.modify(ToRts(sq_psn=end.qp.qp_num & 0xFFFF, timeout_exponent=14))
@@ -160,6 +162,62 @@ def test_a_read_without_the_right_ends_both_qps(ends):
     source = other.pd.register(bytearray(8), Access.REMOTE_WRITE)
     reader.qp.post_send(SendWr(opcode=WrOpcode.READ, region=target, remote_address=source.address, rkey=source.rkey))
     assert reader.done().status is WcStatus.REM_ACCESS_ERR
+
+
+# proves X.8.10
+def test_two_qps_take_receives_from_one_queue(ends):
+    _, receiver = ends
+    context = ends[0].device.open_context()
+    cq, pd = context.create_cq(64), context.alloc_pd()
+    with receiver.pd.create_srq(4) as srq, receiver.device.subscribe() as events:
+        inbox, target = receiver.memory(300)
+        for number in range(3):
+            srq.post_recv(RecvWr(number, (Sge(target, 100 * number, 100),)))
+        srq.set_limit(2)
+        rc = QpInitAttributes(transport=Transport.RC)
+        pairs = []
+        for _ in range(2):
+            sender = End(ends[0].device, pd, cq, pd.create_qp(cq, attributes=rc))
+            taker = End(
+                receiver.device, receiver.pd, receiver.cq, receiver.pd.create_qp(receiver.cq, attributes=rc, srq=srq)
+            )
+            join((sender, taker))
+            pairs.append((sender, taker))
+        _, source = pairs[0][0].memory(100, b"x")
+        for number in range(3):
+            sender, taker = pairs[number % 2]
+            sender.qp.post_send(SendWr(opcode=WrOpcode.SEND, region=source))
+            received = taker.done()
+            assert (received.wr_id, received.qp_num) == (number, taker.qp.qp_num)
+            assert sender.done().status is WcStatus.SUCCESS
+        assert inbox == b"x" * 300
+        assert srq.statistics().posted == srq.statistics().limit == 0
+        with pytest.raises(InvalidArgumentError):
+            pairs[0][1].qp.post_recv(1)
+        with pytest.raises(BusyError):
+            srq.close()
+        seen: list[Event] = []
+        until(lambda: seen.extend(events.poll()) or any(isinstance(event, SrqLimit) for event in seen))
+        limits = [event for event in seen if isinstance(event, SrqLimit)]
+        assert [(event.srq, event.posted) for event in limits] == [(srq.id, 1)]
+        for _, taker in pairs:
+            taker.qp.close()
+
+
+# proves X.8.11
+def test_rc_leaves_a_dead_plane(ends):
+    sender, receiver = (end_of(end.device, Transport.RC) for end in ends)
+    join((sender, receiver), ToInit(rc_plane_move=True))
+    inbox, target = receiver.memory(100_000)
+    _, source = sender.memory(100_000, b"ab")
+    sender.device.set_port_state(0, up=False)
+    receiver.device.set_port_state(0, up=False)
+    receiver.qp.post_recv(RecvWr(1, (Sge(target),)))
+    sender.qp.post_send(SendWr(opcode=WrOpcode.SEND, region=source))
+    assert sender.done().status is WcStatus.SUCCESS
+    assert receiver.done().bytes == 100_000
+    assert inbox == b"ab" * 50_000
+    assert sender.qp.statistics().plane_moves >= 1
 
 
 def test_requests_that_make_no_sense_are_refused(ends):

@@ -36,6 +36,7 @@ inline constexpr FieldRule kToInitFields[] = {
     {.name = "skip_lapse_us", .kind = FieldKind::kInteger, .max = 60'000'000},
     {.name = "signal", .kind = FieldKind::kInteger, .choices = kToInitSignal},
     {.name = "plane_buffer_bytes", .kind = FieldKind::kInteger, .max = 1'099'511'627'776U},
+    {.name = "rc_plane_move", .kind = FieldKind::kBoolean},
 };
 static_assert(std::size(kToInitFields) <= kFieldsMax);
 inline constexpr RecordRule kToInit{"ToInit", kToInitFields};
@@ -95,6 +96,7 @@ inline void read(const nb::dict& from, QpToInit& to) {
   take_time(values[6], to.ev_set.skip_lapse, kPsPerUs);
   take(values[7], to.signal);
   take(values[8], to.plane_buffer_bytes);
+  take(values[9], to.rc_plane_move);
 }
 
 // Values of the fields that a dictionary names; the others keep theirs. Raises as `check`.

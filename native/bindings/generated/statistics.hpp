@@ -24,6 +24,7 @@ inline nb::dict to_dict(const QpStats& of) {
   out["acks_received"] = of.acks_received;
   out["rnr_naks_sent"] = of.rnr_naks_sent;
   out["rnr_naks_received"] = of.rnr_naks_received;
+  out["plane_moves"] = of.plane_moves;
   out["probes_sent"] = of.probes_sent;
   out["probes_received"] = of.probes_received;
   out["timeouts"] = of.timeouts;

@@ -135,6 +135,7 @@ enum class EventType : std::uint8_t {
   kCqOverrun = 5,     // A completion found its queue full.
   kPortRefused = 6,   // The operating system refused to send or receive on a port.
   kPlaneState = 7,    // A plane stopped answering, or answers again, while others do.
+  kSrqLimit = 8,      // A shared receive queue fell below its limit.
   kCount,
 };
 

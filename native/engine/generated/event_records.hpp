@@ -75,6 +75,11 @@ inline Event cq_overrun_event(TimePs time, std::uint32_t qp) {
   return {.time = time, .type = EventType::kCqOverrun, .port = 0, .qp = qp, .ev = 0, .value = 0, .detail = 0};
 }
 
+// A shared receive queue holds fewer receives than its limit; the limit is then off until it is set again.
+inline Event srq_limit_event(TimePs time, std::uint32_t srq, std::uint32_t posted) {
+  return {.time = time, .type = EventType::kSrqLimit, .port = 0, .qp = 0, .ev = 0, .value = srq, .detail = posted};
+}
+
 // The operating system refuses to send or receive on a port: the first refusal after it last took or gave a packet,
 // at most one event per port and second.
 inline Event port_refused_event(TimePs time, PortId port, std::uint32_t error) {

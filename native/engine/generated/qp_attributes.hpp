@@ -25,6 +25,8 @@ struct QpInitAttributes {
   std::uint32_t send_wr_max = 128;
   // Receives posted and not consumed.
   std::uint32_t recv_wr_max = 128;
+  // Shared receive queue in place of receives of its own; 0: none.
+  SrqId srq = 0;
   // Data of the device's ordinary QPs waits while this one sends or receives data, for four fifths of the time at
   // most.
   bool urgent = false;
@@ -54,6 +56,9 @@ struct QpToInit {
   // Bytes in flight on one plane at most, unless the path itself holds more; below the receive buffer of the peer's
   // port. 0: no limit.
   std::uint64_t plane_buffer_bytes = 0;
+  // RC: moves to another plane when its own is dead; for a peer that has the attribute, too. Otherwise an RC QP keeps
+  // to one path.
+  bool rc_plane_move = false;
 };
 
 // Abilities that both ends of a QP have (F.1), and extensions.

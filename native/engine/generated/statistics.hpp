@@ -42,6 +42,8 @@ struct QpStats {
   std::uint64_t rnr_naks_sent = 0;
   // RC: the same, received.
   std::uint64_t rnr_naks_received = 0;
+  // RC: changes of the plane.
+  std::uint64_t plane_moves = 0;
   // Probes sent.
   std::uint64_t probes_sent = 0;
   // Probes received.

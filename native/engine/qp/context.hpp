@@ -10,6 +10,7 @@
 #include "engine/completion_queue.hpp"
 #include "engine/datagram.hpp"
 #include "engine/engine_services.hpp"
+#include "engine/generated/event_records.hpp"
 #include "engine/memory.hpp"
 #include "engine/peer.hpp"
 #include "engine/qp/receive_queue.hpp"
@@ -33,6 +34,7 @@ struct QpContext {
   std::unique_ptr<CongestionController> cc;       // MRC only
   ReversePaths reverse;                           // MRC only: paths of SACKs, NACKs and ACKs
   std::shared_ptr<ReceiveQueue> receives;         // of its own, or of the QP that `receives_of` names
+  SharedReceives* shared_receives = nullptr;      // whose queue `receives` is
   std::optional<TakenReceive> receive_under_way;  // RC only: of the message that is arriving
   WcStatus receive_status = WcStatus::kFlushed;   // of that receive if the QP fails
   std::uint32_t qpn = 0;
@@ -67,6 +69,12 @@ struct QpContext {
     if (failure == QpErrorCause::kNone) failure = cause;
   }
   QpErrorCause failure = QpErrorCause::kNone;
+
+  // Call after a receive was taken.
+  void receive_taken() {
+    if (shared_receives == nullptr || !shared_receives->queue.take_limit()) return;
+    services.events.emit(srq_limit_event(heard, shared_receives->id, shared_receives->queue.size()));
+  }
 
   PortMask usable_ports() const { return services.local_ports_up & (peer == nullptr ? 0 : peer->ports_up); }
 };

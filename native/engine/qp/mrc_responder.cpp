@@ -206,6 +206,7 @@ void MrcResponder::deliver_immediate() {
   if (!context_.receives->empty()) {
     const Completion completion{context_.receives->take_id(), immediate.bytes,        context_.qpn, immediate.value,
                                 WcStatus::kSuccess,           WcOpcode::kRecvWriteImm};
+    context_.receive_taken();
     if (context_.recv_cq->push(completion)) return;
     cause = QpErrorCause::kCqOverrun;
   }

@@ -63,9 +63,9 @@ Status Qp::to_init(TimePs now, const QpToInit& attributes) {
   if (!universe_valid(attributes.ev_universe, ports)) return Status::kInvalidArgument;
   const std::uint64_t seed = context_.services.config.seed;
   if (context_.init.transport == Transport::kRc) {
-    const Ev& path = attributes.ev_universe.front();
-    requester_ = std::make_unique<RcRequester>(context_, path);
-    responder_ = std::make_unique<RcResponder>(context_, path);
+    const RcPaths paths(attributes.ev_universe, attributes.rc_plane_move);
+    requester_ = std::make_unique<RcRequester>(context_, paths);
+    responder_ = std::make_unique<RcResponder>(context_, paths);
   } else {
     auto selector = make_ev_selector(attributes.ev_selector, Rng::for_component(seed, "ev_selector", context_.qpn));
     auto controller = make_controller(attributes.controller, attributes.cc);
@@ -136,6 +136,7 @@ void Qp::flush_receives() {
     flushed.status = WcStatus::kFlushed;
     flushed.opcode = WcOpcode::kRecvWriteImm;
   }
+  if (context_.shared_receives != nullptr) return;
   while (!context_.receives->empty()) {
     flushed.wr_id = context_.receives->take_id();
     context_.recv_cq->push(flushed);
@@ -164,6 +165,7 @@ Status Qp::ask_peer() {
 
 Status Qp::post_recv(std::uint64_t wr_id, std::span<const Sge> sges) {
   if (context_.state == QpState::kReset || context_.state == QpState::kError) return Status::kInvalidState;
+  if (context_.shared_receives != nullptr) return Status::kInvalidArgument;
   return context_.receives->post(context_.services.memory, wr_id, sges);
 }
 

@@ -6,6 +6,8 @@
 namespace openmrc {
 namespace {
 
+constexpr std::uint32_t kTimeoutsPerPlane = 2;
+
 bool is_write(WrOpcode opcode) { return opcode == WrOpcode::kWrite || opcode == WrOpcode::kWriteImm; }
 bool has_immediate(WrOpcode opcode) { return opcode == WrOpcode::kWriteImm || opcode == WrOpcode::kSendImm; }
 
@@ -51,7 +53,7 @@ void RcRequester::start(TimePs now, const QpToRts& attributes) {
 TimePs RcRequester::next_timer() const {
   if (queue_.empty()) return kNever;
   if (receiver_not_ready_) return receiver_ready_;
-  const bool waits_for_port = next_ == first_ && ready() && (context_.usable_ports() >> path_.port & 1) != 0;
+  const bool waits_for_port = next_ == first_ && ready() && paths_.usable(context_.usable_ports());
   return timer_base_ + retry_.wait(rtt_.high()) + (waits_for_port ? kPortPatience : 0);
 }
 
@@ -74,6 +76,19 @@ void RcRequester::handle_timer(TimePs now) {
     return;
   }
   context_.services.events.emit(retry_timeout_event(now, context_.qpn, retry_.consecutive()));
+  // One timeout may be a lost packet.
+  if ((retry_.consecutive() >= kTimeoutsPerPlane || retry_.last()) && paths_.leave(context_.usable_ports())) {
+    ++context_.stats.plane_moves;
+  }
+  go_back();
+  timer_base_ = now;
+}
+
+// X.8.11: what is in flight on a dead plane is lost.
+void RcRequester::handle_ports(TimePs now) {
+  if (paths_.usable(context_.usable_ports()) || !paths_.leave(context_.usable_ports())) return;
+  ++context_.stats.plane_moves;
+  if (receiver_not_ready_) return;
   go_back();
   timer_base_ = now;
 }
@@ -95,9 +110,9 @@ bool RcRequester::ready() const {
 }
 
 BuildResult RcRequester::build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
-  if (!ready() || (context_.usable_ports() >> path_.port & 1) == 0) return BuildResult::kNothing;
-  if ((free_ports >> path_.port & 1) == 0) return BuildResult::kPortBusy;
-  BurstBuilder builder = burst_to_peer(burst, context_, path_.port, path_.value, data_class_);
+  if (!ready() || !paths_.usable(context_.usable_ports())) return BuildResult::kNothing;
+  if (!paths_.usable(free_ports)) return BuildResult::kPortBusy;
+  BurstBuilder builder = burst_to_peer(burst, context_, paths_.current().port, paths_.current().value, data_class_);
   if (next_ == first_) timer_base_ = now;
   std::uint32_t first_bytes = 0;
   while (burst.count < burst_max && ready()) {

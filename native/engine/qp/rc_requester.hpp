@@ -4,6 +4,7 @@
 #include "engine/base/ring.hpp"
 #include "engine/qp/halves.hpp"
 #include "engine/qp/packet_builder.hpp"
+#include "engine/qp/rc_paths.hpp"
 #include "engine/qp/retry_timer.hpp"
 #include "engine/qp/rnr_time.hpp"
 #include "engine/qp/rtt.hpp"
@@ -12,7 +13,7 @@ namespace openmrc {
 
 class RcRequester final : public Requester {
  public:
-  RcRequester(QpContext& context, const Ev& path) : Requester(context), path_(path) {}
+  RcRequester(QpContext& context, const RcPaths& paths) : Requester(context), paths_(paths) {}
 
   void start(TimePs now, const QpToRts& attributes) override;
   void handle_acknowledgement(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;
@@ -21,7 +22,7 @@ class RcRequester final : public Requester {
   void resume(TimePs now) override { timer_base_ = now; }
   void rebase(TimePs by) override;
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
-  void handle_ports(TimePs) override {}
+  void handle_ports(TimePs now) override;
   void fill(QpStats& stats) const override;
   void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
 
@@ -43,7 +44,7 @@ class RcRequester final : public Requester {
 
   RetryTimer retry_;
   RttEstimator rtt_;
-  Ev path_;
+  RcPaths paths_;
   Psn first_ = kPsnOrigin;  // lowest PSN not acknowledged
   Psn next_ = kPsnOrigin;   // next PSN to send; goes back on a NAK or a timeout
   Psn end_ = kPsnOrigin;    // one past the highest PSN sent so far

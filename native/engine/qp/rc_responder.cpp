@@ -11,6 +11,7 @@ void RcResponder::start(TimePs, const QpToRtr& attributes) {
 }
 
 void RcResponder::handle_data(TimePs, const RxDatagram& datagram, const wire::Packet& packet) {
+  paths_.follow(datagram.port);  // X.8.11
   if (refusing_) {
     nak_due_ = true;  // the NAK may have been lost
     return;
@@ -112,6 +113,7 @@ bool RcResponder::place_send(const std::uint8_t* payload, const wire::Packet& pa
   std::optional<TakenReceive>& receive = context_.receive_under_way;
   if (!in_message_) {
     context_.receives->take(receive.emplace());
+    context_.receive_taken();
     placed_ = 0;
   }
   switch (receive->place(context_.services.memory, placed_, payload, packet.payload_bytes)) {
@@ -141,6 +143,7 @@ bool RcResponder::complete_receive(const wire::Packet& packet) {
     context_.receive_under_way.reset();
   } else {
     completion.wr_id = context_.receives->take_id();
+    context_.receive_taken();
     completion.bytes = message_.dma_length;
     completion.opcode = WcOpcode::kRecvWriteImm;
   }
@@ -164,9 +167,10 @@ void RcResponder::refuse(wire::AethSyndrome syndrome, QpErrorCause cause) {
 BuildResult RcResponder::build(TimePs, PortMask free_ports, std::uint32_t, TxBurst& burst) {
   if (!ack_due_ && !nak_due_) return BuildResult::kNothing;
   acknowledgement_waits_ = !answers_.empty();
-  if (acknowledgement_waits_ || (context_.usable_ports() >> path_.port & 1) == 0) return BuildResult::kNothing;
-  if ((free_ports >> path_.port & 1) == 0) return BuildResult::kPortBusy;
-  BurstBuilder builder = burst_to_peer(burst, context_, path_.port, path_.value, TrafficClass::kControl);
+  if (acknowledgement_waits_ || !paths_.usable(context_.usable_ports())) return BuildResult::kNothing;
+  if (!paths_.usable(free_ports)) return BuildResult::kPortBusy;
+  BurstBuilder builder =
+      burst_to_peer(burst, context_, paths_.current().port, paths_.current().value, TrafficClass::kControl);
   wire::Packet packet;
   // A NAK acknowledges everything before it, too.
   packet.bth = bth_to_peer(context_, wire::Opcode::kRcAck, wire_psn(nak_due_ ? expected_ : expected_ - 1));

@@ -8,13 +8,14 @@
 #include "engine/qp/packet_builder.hpp"
 #include "engine/qp/placement.hpp"
 #include "engine/qp/psn.hpp"
+#include "engine/qp/rc_paths.hpp"
 
 namespace openmrc {
 
 class RcResponder final : public Responder {
  public:
-  RcResponder(QpContext& context, const Ev& path)
-      : Responder(context), placement_(context.services.memory, context.init.domain), path_(path) {}
+  RcResponder(QpContext& context, const RcPaths& paths)
+      : Responder(context), placement_(context.services.memory, context.init.domain), paths_(paths) {}
 
   void start(TimePs now, const QpToRtr& attributes) override;
   void handle_data(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;
@@ -66,7 +67,7 @@ class RcResponder final : public Responder {
   void refuse(wire::AethSyndrome syndrome, QpErrorCause cause);
 
   Placement placement_;
-  Ev path_;
+  RcPaths paths_;
   std::vector<Answer> answers_;  // by PSN
   Ring<Executed> executed_;
   wire::Reth message_;           // of the WRITE under way; its address advances

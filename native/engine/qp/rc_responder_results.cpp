@@ -155,9 +155,10 @@ void RcResponder::repeat_atomic(Psn psn) {
 BuildResult RcResponder::build_answers(PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
   if (context_.state == QpState::kError && !refusing_) answers_.clear();
   if (answers_.empty()) return build(0, free_ports, burst_max, burst);
-  if ((context_.usable_ports() >> path_.port & 1) == 0) return BuildResult::kNothing;
-  if ((free_ports >> path_.port & 1) == 0) return BuildResult::kPortBusy;
-  BurstBuilder builder = burst_to_peer(burst, context_, path_.port, path_.value, TrafficClass::kNoTrim);
+  if (!paths_.usable(context_.usable_ports())) return BuildResult::kNothing;
+  if (!paths_.usable(free_ports)) return BuildResult::kPortBusy;
+  BurstBuilder builder =
+      burst_to_peer(burst, context_, paths_.current().port, paths_.current().value, TrafficClass::kNoTrim);
   std::uint32_t first_bytes = 0;
   while (burst.count < burst_max && !answers_.empty()) {
     Answer& answer = answers_.front();

@@ -62,6 +62,18 @@ Status ReceiveQueue::post(MemoryTable& memory, std::uint64_t wr_id, std::span<co
   return Status::kOk;
 }
 
+bool ReceiveQueue::set_limit(std::uint32_t limit) {
+  if (limit > capacity_) return false;
+  limit_ = limit;
+  return true;
+}
+
+bool ReceiveQueue::take_limit() {
+  if (posted_.size() >= limit_) return false;
+  limit_ = 0;
+  return true;
+}
+
 void ReceiveQueue::take(TakenReceive& taken) {
   const Posted posted = posted_.front();
   posted_.pop_front();

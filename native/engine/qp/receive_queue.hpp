@@ -38,6 +38,12 @@ class ReceiveQueue {
   bool empty() const { return posted_.empty(); }
   std::uint32_t size() const { return static_cast<std::uint32_t>(posted_.size()); }
 
+  // A shared queue announces once that it holds fewer receives than `limit`; 0: never.
+  bool set_limit(std::uint32_t limit);
+  std::uint32_t limit() const { return limit_; }
+  // True, and the limit is off, if it was reached.
+  bool take_limit();
+
   // Removes the oldest receive.
   void take(TakenReceive& taken);
   // The same for a message that brings its own address; returns the receive's wr_id.
@@ -53,6 +59,16 @@ class ReceiveQueue {
   Ring<Sge> sges_;  // of all posted receives, in their order
   DomainId domain_;
   std::uint32_t capacity_;
+  std::uint32_t limit_ = 0;
+};
+
+// Receives of several QPs (X.8.10).
+struct SharedReceives {
+  SharedReceives(SrqId number, DomainId domain, std::uint32_t capacity) : id(number), queue(domain, capacity) {}
+
+  SrqId id;
+  ReceiveQueue queue;
+  std::uint32_t users = 0;
 };
 
 }  // namespace openmrc

@@ -37,6 +37,8 @@ class RetryTimer {
     if (consecutive_ < UINT16_MAX) ++consecutive_;
     return exponential_ >= kForEver || consecutive_ <= linear_ + exponential_;
   }
+  // The next expiry exhausts the retries.
+  bool last() const { return exponential_ < kForEver && consecutive_ >= linear_ + exponential_; }
   void progress() { consecutive_ = 0; }
   std::uint32_t consecutive() const { return consecutive_; }
   TimePs base() const { return base_; }

@@ -44,6 +44,7 @@ from openmrc.verbs.profiles import (
 )
 from openmrc.verbs.qp import QueuePair
 from openmrc.verbs.settings import DeviceAttributes, DeviceOptions, DeviceSettings
+from openmrc.verbs.srq import SharedReceiveQueue
 from openmrc.verbs.work import RecvWr, SendWr, Sge
 
 __all__ = [
@@ -92,6 +93,7 @@ __all__ = [
     "RecvWr",
     "SendWr",
     "Sge",
+    "SharedReceiveQueue",
     "Status",
     "ToInit",
     "ToRtr",

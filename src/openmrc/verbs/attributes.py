@@ -115,6 +115,10 @@ class ToInit(Record):
     """Bytes in flight on one plane at most, unless the path itself holds more; below the receive buffer of the peer's
     port. 0: no limit. 0 to 1,099,511,627,776.
     """
+    rc_plane_move: bool = False
+    """RC: moves to another plane when its own is dead; for a peer that has the attribute, too. Otherwise an RC QP keeps
+    to one path.
+    """
 
 
 @_family.member

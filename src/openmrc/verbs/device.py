@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from openmrc.verbs.qp import QueuePair
+    from openmrc.verbs.srq import SharedReceiveQueue
 
 __all__ = ["Context", "Device", "Peer", "Port", "ProtectionDomain", "QpHint"]
 
@@ -455,11 +456,18 @@ class ProtectionDomain:
         *,
         attributes: QpInitAttributes | None = None,
         hint: QpHint | None = None,
+        srq: SharedReceiveQueue | None = None,
     ) -> QueuePair:
         """A QP in state RST; see `QueuePair`."""
         from openmrc.verbs.qp import QueuePair
 
-        return QueuePair(self, send_cq, recv_cq or send_cq, attributes=attributes, hint=hint)
+        return QueuePair(self, send_cq, recv_cq or send_cq, attributes=attributes, hint=hint, srq=srq)
+
+    def create_srq(self, wr_max: int = 1024) -> SharedReceiveQueue:
+        """Receives for several QPs of this domain; see `SharedReceiveQueue`."""
+        from openmrc.verbs.srq import SharedReceiveQueue
+
+        return SharedReceiveQueue(self, wr_max)
 
 
 def _largest(record: str, field: str) -> int:

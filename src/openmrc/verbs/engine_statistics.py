@@ -56,6 +56,8 @@ class QueuePairStatistics:
     """RC: reports that no receive was posted, sent."""
     rnr_naks_received: int
     """RC: the same, received."""
+    plane_moves: int
+    """RC: changes of the plane."""
     probes_sent: int
     """Probes sent."""
     probes_received: int

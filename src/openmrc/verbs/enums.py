@@ -248,6 +248,8 @@ class EventType(IntEnum):
     """The operating system refused to send or receive on a port."""
     PLANE_STATE = 7
     """A plane stopped answering, or answers again, while others do."""
+    SRQ_LIMIT = 8
+    """A shared receive queue fell below its limit."""
 
 
 class ParseError(IntEnum):

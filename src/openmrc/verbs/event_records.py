@@ -22,6 +22,7 @@ __all__ = [
     "PortStateChanged",
     "QpStateChanged",
     "RetryTimeout",
+    "SrqLimit",
     "event_of",
 ]
 
@@ -124,6 +125,17 @@ class CqOverrun(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SrqLimit(Event):
+    """A shared receive queue holds fewer receives than its limit; the limit is then off until it is set again."""
+
+    name: ClassVar[str] = "srq_limit"
+    srq: int
+    """Number of the queue."""
+    posted: int
+    """Receives left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PortRefused(Event):
     """The operating system refuses to send or receive on a port: the first refusal after it last took or gave a
     packet, at most one event per port and second.
@@ -185,5 +197,7 @@ def event_of(raw: dict[str, Any]) -> Event:
             return RetryTimeout(time_ns=at, qp=raw["qp"], consecutive=raw["consecutive"])
         case EventType.CQ_OVERRUN:
             return CqOverrun(time_ns=at, qp=raw["qp"])
+        case EventType.SRQ_LIMIT:
+            return SrqLimit(time_ns=at, srq=raw["srq"], posted=raw["posted"])
         case EventType.PORT_REFUSED:
             return PortRefused(time_ns=at, port=raw["port"], errno=raw["errno"], reason=os.strerror(raw["errno"]))

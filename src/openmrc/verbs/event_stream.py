@@ -9,6 +9,7 @@ Event
 ├── PortRefused        the operating system refuses to send or receive on a port
 ├── RetryTimeout       a QP's retransmission timer fired
 ├── CqOverrun          a completion found its queue full
+├── SrqLimit           a shared receive queue fell below its limit
 └── PeerLost           the connection that announces a peer's death was closed
 """
 
@@ -32,6 +33,7 @@ from openmrc.verbs.event_records import (
     PortStateChanged,
     QpStateChanged,
     RetryTimeout,
+    SrqLimit,
     event_of,
 )
 
@@ -50,6 +52,7 @@ __all__ = [
     "PortStateChanged",
     "QpStateChanged",
     "RetryTimeout",
+    "SrqLimit",
 ]
 
 _QUEUE_MAX = 1 << 16

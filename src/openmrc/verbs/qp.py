@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from openmrc.verbs.cq import CompletionQueue
     from openmrc.verbs.device import ProtectionDomain, QpHint
+    from openmrc.verbs.srq import SharedReceiveQueue
 
 __all__ = ["QueuePair"]
 
@@ -32,6 +33,7 @@ class QueuePair:
         recv_cq: Completions of receives.
         attributes: Transport and sizes of the queues.
         hint: Expected use; must outlive the QP.
+        srq: Source of receives in place of `post_recv`.
 
     Raises:
         LimitError: too many QPs.
@@ -45,6 +47,7 @@ class QueuePair:
         *,
         attributes: QpInitAttributes | None = None,
         hint: QpHint | None = None,
+        srq: SharedReceiveQueue | None = None,
     ) -> None:
         self.pd = pd
         self.device = pd.device
@@ -54,9 +57,12 @@ class QueuePair:
         self.transport = self.attributes.transport
         self._native: _native.Device = pd.device._native
         self._open = False
-        status, self.qp_num = self._native.create_qp(self.attributes.values(), send_cq.id, recv_cq.id, pd.number)
+        status, self.qp_num = self._native.create_qp(
+            self.attributes.values(), send_cq.id, recv_cq.id, pd.number, 0 if srq is None else srq.id
+        )
         check(status, f"cannot create a queue pair with {self.attributes}")
         self._open = True
+        self.srq = srq
         self.hint = hint
         if hint is not None:
             hint._users.add(self)
@@ -163,7 +169,8 @@ class QueuePair:
         Raises:
             QueueFullError: `recv_wr_max` receives are posted.
             InvalidStateError: the QP is in RST or ERR.
-            InvalidArgumentError: a part is not inside its region, or the region lacks `Access.LOCAL_WRITE`.
+            InvalidArgumentError: a part is not inside its region, the region lacks `Access.LOCAL_WRITE`, or the QP has
+                a shared receive queue.
         """
         wr = wr if isinstance(wr, RecvWr) else RecvWr(wr)
         status = self._native.post_recv(self.qp_num, wr.wr_id, [part.native(self.pd) for part in wr.parts])

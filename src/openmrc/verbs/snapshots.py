@@ -30,6 +30,7 @@ __all__ = [
     "PortStatistics",
     "QueuePairStatistics",
     "QueuePairTotals",
+    "SharedReceiveQueueStatistics",
     "SocketStatistics",
     "WaitStatistics",
 ]
@@ -52,6 +53,14 @@ class MemoryRegionStatistics:
     length_bytes: int
     remote_write: bool
     registered: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedReceiveQueueStatistics:
+    """A shared receive queue."""
+
+    posted: int
+    limit: int
 
 
 def queue_pair_statistics(raw: dict[str, Any]) -> QueuePairStatistics:
