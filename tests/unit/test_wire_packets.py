@@ -94,7 +94,7 @@ def test_icrc_ignores_fields_that_switches_change():
     [
         ("", False, "too_short"),
         ("ca", True, "too_short"),
-        ("00" * 40, False, "unknown_opcode"),
+        ("1f" + "00" * 39, False, "unknown_opcode"),
         ("ca01" + "00" * 40, False, "bad_version"),
         ("ca30" + "00" * 36, False, "bad_pad"),
         ("dc" + "00" * 51, False, None),

@@ -63,7 +63,7 @@ inline constexpr std::size_t kIcrcBytes = 4;
 inline constexpr std::size_t kDatagramBytesMax = 65'535;  // UDP payload: its length has 16 bits
 
 struct Bth {
-  Opcode opcode{};
+  Opcode opcode{0xFF};  // none
   bool solicited_event = false;
   bool m = false;
   std::uint8_t pad_bytes = 0;  // 0..3
