@@ -241,4 +241,108 @@ TEST_CASE(rc_read_09_region_of_the_answer_or_the_result_is_gone) {
   }
 }
 
+// proves X.8.7
+TEST_CASE(rc_read_10_repetition_replaces_the_rest_of_its_answer) {
+  PairOptions options = rc();
+  options.rc_reads_max_dest = 1;
+  Pair pair(options);
+  pair.connect(0);
+  const std::uint32_t first = pair.options.psn[0], end = first + 40;
+  wire::Packet request;
+  request.bth.opcode = wire::Opcode::kRcReadRequest;
+  request.bth.psn = first;
+  request.reth = {0, kKey, 40 * 1024};
+  pair.deliver(pair.forge(0, request));
+  TxBurst burst;
+  CHECK(pair.engine(1).poll_transmit(pair.now, ~PortMask{0}, 2, burst) && burst.count > 0);
+  pair.deliver(pair.forge(0, request));
+  bool answered = false;
+  while (!answered && pair.engine(1).poll_transmit(pair.now, ~PortMask{0}, 8, burst)) {
+    for (std::uint32_t i = 0; i < burst.count; ++i) {
+      wire::Packet answer;
+      const TxPacket& sent = burst.packets[i];
+      std::vector<std::uint8_t> bytes(sent.headers.begin(), sent.headers.begin() + sent.header_bytes);
+      bytes.resize(bytes.size() + sent.payload_bytes + sent.trailer_bytes);
+      CHECK(wire::parse(bytes, wire::Extent::kWhole, answer) == wire::ParseError::kNone);
+      answered = answered || answer.bth.psn + 1 == end;
+    }
+  }
+  CHECK(answered);
+  request.bth.psn = end;
+  pair.deliver(pair.forge(0, request));
+  CHECK(pair.error(1) == QpErrorCause::kNone);
+}
+
+TEST_CASE(rc_read_11_answers_leave_room_for_requests) {
+  Pair pair(rc());
+  pair.connect(0);
+  int before = 0;
+  bool written = false;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
+    if (from == 1 && packet.bth.opcode == wire::Opcode::kRcWriteOnly) written = true;
+    if (from == 1 && !written) ++before;
+    return Fate::kPass;
+  };
+  wire::Packet request;
+  request.bth.opcode = wire::Opcode::kRcReadRequest;
+  request.bth.psn = pair.options.psn[0];
+  request.reth = {0, kKey, 60 * 1024};
+  pair.deliver(pair.forge(0, request));
+  CHECK(pair.write(1, 1, 100, kTarget) == Status::kOk);
+  pair.pump();
+  CHECK(written && before <= static_cast<int>(pair.options.burst_max));
+  CHECK(pair.sent(1, wire::Opcode::kRcReadResponseLast) == 1);
+}
+
+// proves X.8.7
+TEST_CASE(rc_read_12_late_duplicate_after_its_region_is_gone) {
+  for (const bool waiting : {false, true}) {
+    Pair pair(rc());
+    pair.connect(0);
+    CHECK(pair.engine(1).register_memory({pair.memory[1].data(), 0, 5000, 5, Pair::kAllAccess}) == Status::kOk);
+    SendWr wr = pair.work(1, 5000, 0);
+    wr.opcode = WrOpcode::kRead;
+    wr.local_address = kTarget;
+    wr.rkey = 5;
+    CHECK(pair.post(0, wr) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 1));
+    wire::Packet request;
+    request.bth.opcode = wire::Opcode::kRcReadRequest;
+    request.bth.psn = pair.options.psn[0];
+    request.reth = {0, 5, 5000};
+    if (waiting) pair.deliver(pair.forge(0, request));
+    CHECK(pair.engine(1).deregister_memory(5) == Status::kOk);
+    if (!waiting) pair.deliver(pair.forge(0, request));
+    CHECK(pair.write(0, 2, 100, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 2));
+    CHECK(pair.sends[0][1].status == WcStatus::kSuccess && pair.error(1) == QpErrorCause::kNone);
+  }
+}
+
+// proves X.8.5
+TEST_CASE(rc_read_13_refusal_of_an_answer_leaves_at_once) {
+  for (const std::uint32_t answers : {0U, 1U}) {
+    Pair pair(rc());
+    pair.connect(0);
+    CHECK(pair.engine(1).register_memory({pair.memory[1].data(), 0, 5000, 5, Pair::kAllAccess}) == Status::kOk);
+    wire::Packet request;
+    request.bth.opcode = wire::Opcode::kRcReadRequest;
+    request.bth.psn = pair.options.psn[0];
+    request.reth = {0, 5, 5000};
+    pair.deliver(pair.forge(0, request));
+    TxBurst burst;
+    for (std::uint32_t i = 0; i < answers; ++i) {
+      CHECK(pair.engine(1).poll_transmit(pair.now, ~PortMask{0}, 1, burst));
+    }
+    CHECK(pair.engine(1).deregister_memory(5) == Status::kOk);
+    int naks = 0;
+    pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
+      if (from == 1 && packet.aeth.syndrome == wire::AethSyndrome::kNakRemoteAccess) ++naks;
+      return Fate::kPass;
+    };
+    pair.pump();
+    CHECK(naks == 1 && pair.error(1) == QpErrorCause::kAccessViolation);
+  }
+}
+
 }  // namespace

@@ -91,11 +91,11 @@ TEST_CASE(rc_send_03_inline_bytes_are_free_at_once) {
   pair.connect(0);
   CHECK(pair.receive(1, 7, {{kTarget, 64, kKey}}) == Status::kOk);
   std::vector<std::uint8_t> bytes{1, 2, 3, 4, 5};
-  const Sge sge{reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(), 0};
+  const std::vector<Sge> parts{{}, {reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(), 0}, {}};
   SendWr wr;
   wr.opcode = WrOpcode::kSend;
   wr.inline_data = true;
-  wr.sges = {&sge, 1};
+  wr.sges = parts;
   CHECK(pair.post(0, wr) == Status::kOk);
   bytes.assign(5, 0);
   CHECK(pair.run_until_sends(0, 1));
@@ -180,10 +180,15 @@ TEST_CASE(rc_send_08_region_of_the_receive_is_gone) {
   CHECK(pair.engine(1).register_memory({pair.memory[1].data(), 0, 1000, 5, kLocalWrite}) == Status::kOk);
   CHECK(pair.receive(1, 1, {{0, 1000, 5}}) == Status::kOk);
   CHECK(pair.engine(1).deregister_memory(5) == Status::kOk);
+  pair.filter = [](int from, const wire::Packet& packet, Flying&) {
+    return from == 1 && wire::is_rc_data(packet.bth.opcode) ? Fate::kDrop : Fate::kPass;
+  };
+  CHECK(pair.write(1, 9, 100, kTarget) == Status::kOk);
   CHECK(pair.send(0, 1, 100) == Status::kOk);
   CHECK(pair.run_until_sends(0, 1));
   CHECK(pair.sends[0][0].status == WcStatus::kRemoteOperational);
   CHECK(pair.recvs[1].size() == 1 && pair.recvs[1][0].status == WcStatus::kLocalProtection);
+  CHECK(pair.sends[1].size() == 1 && pair.sends[1][0].status == WcStatus::kFlushed);
 }
 
 // proves F.1.6

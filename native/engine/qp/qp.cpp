@@ -120,7 +120,8 @@ void Qp::to_error(TimePs now, QpErrorCause cause) {
   context_.state = QpState::kError;
   context_.error = cause;
   announce(now);
-  requester_->fail_all(status_of(cause));
+  // A refused request of the peer says nothing about the work posted here.
+  requester_->fail_all(responder_->refusing() ? WcStatus::kFlushed : status_of(cause));
   flush_receives();
 }
 
@@ -251,13 +252,20 @@ BuildResult Qp::build_control(TimePs now, PortMask free_ports, std::uint32_t bur
   return responder_->build(now, free_ports, burst_max, burst);
 }
 
+// Answers to the peer take turns with requests: a peer that always reads must not starve the work posted here.
 BuildResult Qp::build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
+  const bool request_first = answered_ && context_.state == QpState::kRts;
+  answered_ = false;
+  BuildResult request = BuildResult::kNothing;
+  if (request_first) request = requester_->build(now, free_ports, burst_max, burst);
+  if (request == BuildResult::kBuilt) return request;
   if (context_.peer != nullptr && responder_->answering()) {
     const BuildResult result = responder_->build_answers(free_ports, burst_max, burst);
     settle(now);
+    answered_ = result == BuildResult::kBuilt;
     if (result != BuildResult::kNothing) return result;
   }
-  if (context_.state != QpState::kRts) return BuildResult::kNothing;
+  if (request_first || context_.state != QpState::kRts) return request;
   return requester_->build(now, free_ports, burst_max, burst);
 }
 

@@ -55,6 +55,7 @@ class Qp {
   bool sends() const { return context_.state == QpState::kRts && (urgent() || !context_.services.ordinary_data_waits); }
 
   QpContext context_;
+  bool answered_ = false;  // by the latest burst of data
   std::unique_ptr<Requester> requester_;
   std::unique_ptr<Responder> responder_;
 };

@@ -114,18 +114,16 @@ void RcResponder::handle_duplicate(Psn psn, const wire::Packet& packet) {
   }
 }
 
-// A duplicate may begin inside the READ that it repeats.
+// A duplicate may begin inside the READ that it repeats. It replaces the rest of that READ's answer, if that was still to
+// come. One without access is ignored: it may be late, for a region that was deregistered after the answer.
 void RcResponder::repeat_read(Psn psn, const wire::Reth& reth) {
   const Psn end = psn + packets_of(reth.dma_length);
   if (end > expected_) return;
   const auto coming = [&](const Answer& one) { return one.next <= psn && psn < one.end && one.end >= end; };
   if (std::any_of(answers_.begin(), answers_.end(), coming)) return;
+  if (!allows(reth.rkey, reth.virtual_address, reth.dma_length, kRemoteRead)) return;
   std::erase_if(answers_, [&](const Answer& one) { return one.repeated && one.end > psn; });
-  if (!allows(reth.rkey, reth.virtual_address, reth.dma_length, kRemoteRead)) {
-    ++context_.stats.refused_packets;
-    refuse(wire::AethSyndrome::kNakRemoteAccess, QpErrorCause::kAccessViolation);
-    return;
-  }
+  const bool rest = std::erase_if(answers_, [&](const Answer& one) { return one.next > psn && one.end <= end; }) > 0;
   if (answers_.size() >= 2U * reads_max_) return;
   const auto behind = std::find_if(answers_.begin(), answers_.end(), [&](const Answer& one) { return one.next > psn; });
   answers_.insert(behind, {.next = psn,
@@ -133,7 +131,7 @@ void RcResponder::repeat_read(Psn psn, const wire::Reth& reth) {
                            .address = reth.virtual_address,
                            .bytes = reth.dma_length,
                            .rkey = reth.rkey,
-                           .repeated = true});
+                           .repeated = !rest});
 }
 
 // Never executed again: a result that is no longer known belongs to a request that the peer has given up.
@@ -163,8 +161,13 @@ BuildResult RcResponder::build_answers(PortMask free_ports, std::uint32_t burst_
   while (burst.count < burst_max && !answers_.empty()) {
     Answer& answer = answers_.front();
     if (!answer.atomic && !allows(answer.rkey, answer.address, answer.bytes, kRemoteRead)) {
+      if (answer.repeated) {
+        answers_.erase(answers_.begin());
+        continue;
+      }
       answers_.clear();
       refuse(wire::AethSyndrome::kNakRemoteAccess, QpErrorCause::kAccessViolation);
+      acknowledgement_waits_ = true;
       break;
     }
     const auto payload = static_cast<std::uint32_t>(std::min<std::uint64_t>(context_.payload_mtu, answer.bytes));
@@ -176,7 +179,7 @@ BuildResult RcResponder::build_answers(PortMask free_ports, std::uint32_t burst_
     if (answer.next == answer.end) answers_.erase(answers_.begin());
     if (bytes < first_bytes) break;
   }
-  return burst.count > 0 ? BuildResult::kBuilt : BuildResult::kNothing;
+  return burst.count > 0 ? BuildResult::kBuilt : build(0, free_ports, burst_max, burst);
 }
 
 void RcResponder::add_answer(BurstBuilder& builder, Answer& answer, std::uint32_t payload) {

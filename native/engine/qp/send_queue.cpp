@@ -121,6 +121,7 @@ void SendQueue::stage_inline(std::span<const Sge> sges, Wqe& wqe) {
   gather.staged = context_.services.staging.take(gather.staged_bytes);
   std::uint8_t* at = gather.staged;
   for (const Sge& sge : sges) {
+    if (sge.length_bytes == 0) continue;  // its address may be null
     std::memcpy(at, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(sge.address)), sge.length_bytes);
     at += sge.length_bytes;
   }
