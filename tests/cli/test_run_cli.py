@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from rdma_programs import needs
@@ -27,6 +29,23 @@ def test_the_environment_keeps_what_the_user_has_set():
     assert done.stdout == "libibverbs.so.1 127.0.0.1;127.0.0.2\n"
     assert done.stderr.startswith("openmrc: sh finds mrc0 with 1 port")
     assert "; mrc1 with 1 port" in done.stderr
+
+
+def test_signals_have_their_usual_effect_in_the_program():
+    done = run("--ports", "127.0.0.1", "--", "grep", "SigIgn", "/proc/self/status")
+    (ignored,) = done.stdout.removeprefix("SigIgn:").split()
+    python_ignores = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1
+    assert int(ignored, 16) & python_ignores == 0
+
+
+def test_a_file_that_is_no_program_is_named(tmp_path: Path):
+    file = tmp_path / "words"
+    file.write_text("no program\n")
+    file.chmod(0o755)
+    done = run("--ports", "127.0.0.1", "--", str(file))
+    assert done.returncode == 2
+    assert f"PROGRAM is '{file}'" in done.stderr
+    assert "Exec format error" in done.stderr
 
 
 @pytest.mark.parametrize(

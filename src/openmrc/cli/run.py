@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from typing import Annotated
 
@@ -42,4 +43,9 @@ def run(
     if program is None:
         raise ConfigError("PROGRAM", command[0], "a program on the PATH, or the path of one")
     print(f"openmrc: {command[0]} finds {prepared.summary}", file=sys.stderr, flush=True)
-    os.execve(program, command, prepared.variables)  # noqa: S606  (signals and the terminal are the program's own)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execve(program, command, prepared.variables)  # noqa: S606  (signals and the terminal are the program's own)
+    except OSError as error:
+        raise ConfigError("PROGRAM", program, f"a program that starts ({error.strerror})") from error
