@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "nic/clock.hpp"
+#include "nic/start_thread.hpp"
 
 namespace openmrc::collectives {
 namespace {
@@ -38,7 +39,7 @@ Progress::Progress(const ExecutorSettings& settings, std::mutex& mutex, std::con
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 void Progress::start() {
-  thread_ = std::thread([this] { run(); });
+  thread_ = nic::start_thread([this] { run(); });
 }
 
 void Progress::stop() {

@@ -14,6 +14,7 @@
 #include "engine/generated/event_records.hpp"
 #include "nic/poll_source.hpp"
 #include "nic/socket_port.hpp"
+#include "nic/start_thread.hpp"
 
 namespace openmrc::nic {
 namespace {
@@ -122,7 +123,7 @@ void Device::prepare(IoThread& io) {
 }
 
 void Device::start(IoThread& io) {
-  io.thread = std::thread([this, &io] { run(io); });
+  io.thread = start_thread([this, &io] { run(io); });
 }
 
 void Device::close() {

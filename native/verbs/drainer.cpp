@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "nic/start_thread.hpp"
 #include "verbs/errors.hpp"
 #include "verbs/objects.hpp"
 
@@ -14,11 +15,12 @@ constexpr auto kInterval = std::chrono::microseconds(100);
 
 void Drainer::add(Cq& cq) {
   const std::lock_guard guard(mutex_);
+  if (!started_) {
+    nic::start_thread([this] { run(); }).detach();  // a NIC lives until the process ends
+    started_ = true;
+  }
   waiting_.insert(&cq);
   added_.notify_one();
-  if (started_) return;
-  started_ = true;
-  std::thread([this] { run(); }).detach();  // a NIC lives until the process ends
 }
 
 void Drainer::remove(Cq& cq) {
