@@ -175,6 +175,13 @@ std::vector<DeviceDescription> describe_devices() {
   return devices;
 }
 
+std::string interface_of(const Address& address) {
+  for (const InterfaceAddress& one : list_addresses()) {
+    if (one.address == address) return one.interface;
+  }
+  return {};
+}
+
 Address peer_address(const std::vector<PlaneDescription>& planes, std::size_t plane, const Address& first) {
   if (plane == 0) return first;
   const PlaneDescription& own = planes[plane];

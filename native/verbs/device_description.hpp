@@ -26,6 +26,9 @@ struct DeviceDescription {
 // left out.
 std::vector<DeviceDescription> describe_devices();
 
+// The interface that has an address; empty: none lists it.
+std::string interface_of(const Address& address);
+
 // Address of the peer's port on a plane. A GID is the address of the peer's first port. Planes that number hosts alike,
 // and planes in one network, have the distance between this side's own addresses; other planes their own network and
 // the host part of the GID.

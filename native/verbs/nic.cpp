@@ -113,11 +113,11 @@ void Nic::open() {
 void Nic::measure_interfaces() {
   payload_room_ = kPayloadMtuMax;
   for (const PlaneDescription& plane : description_.planes) {
-    std::uint32_t mtu = plane.interface.empty() ? 0 : mtu_of(plane.interface);
-    // An address alone has no interface: the route to itself leads over loopback.
-    if (mtu == 0) mtu = device_->path_mtu(0, plane.local, udp_port_of(0));
+    const std::string interface = plane.interface.empty() ? interface_of(plane.local) : plane.interface;
+    // The route to an own address leads over loopback, and has its MTU: only for further addresses of loopback.
+    const std::uint32_t mtu = interface.empty() ? device_->path_mtu(0, plane.local, udp_port_of(0)) : mtu_of(interface);
     payload_room_ = std::min(payload_room_, room_in(mtu, plane.local.family));
-    rate_bps_ += plane.interface.empty() ? kRateUnknownBps : rate_of(plane.interface);
+    rate_bps_ += interface.empty() ? kRateUnknownBps : rate_of(interface);
   }
 }
 
