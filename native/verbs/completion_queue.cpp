@@ -28,6 +28,7 @@ int create_cq(ibv_context* context, int entries, void* user, ibv_comp_channel* c
   ::pthread_mutex_init(&cq->api.mutex, nullptr);
   ::pthread_cond_init(&cq->api.cond, nullptr);
   if (channel != nullptr) {
+    const std::lock_guard guard(Channel::of(channel).mutex);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.ptr = cq.get();
@@ -59,12 +60,19 @@ int destroy_cq(Cq& cq) {
     Channel& channel = Channel::of(cq.api.channel);
     const std::lock_guard guard(channel.mutex);
     if (!device.closed()) ::epoll_ctl(channel.api.fd, EPOLL_CTL_DEL, device.cq_fd(cq.id), nullptr);
+    cq.closing = true;
     events = cq.events;
-    --channel.api.refcnt;
   }
   await_acks(cq, events);
   device.destroy_cq(cq.id);
-  remove_live(&cq);
+  if (cq.api.channel != nullptr) {
+    Channel& channel = Channel::of(cq.api.channel);
+    const std::lock_guard guard(channel.mutex);  // a thread in take_event may be looking at the CQ
+    remove_live(&cq);
+    --channel.api.refcnt;
+  } else {
+    remove_live(&cq);
+  }
   --Context::of(cq.api.context).children;
   ::pthread_cond_destroy(&cq.api.cond);
   ::pthread_mutex_destroy(&cq.api.mutex);
@@ -75,11 +83,28 @@ int destroy_cq(Cq& cq) {
 // The CQ whose event is taken; nullptr: another thread was faster.
 Cq* take_event(Channel& channel, Cq* from) {
   const std::lock_guard guard(channel.mutex);
-  if (!is_live(from)) return nullptr;
+  // It may be gone, and another one at its address.
+  if (!is_live(from) || from->api.channel != &channel.api || from->closing) return nullptr;
+  const int fd = from->nic().device().cq_fd(from->id);
   std::uint64_t count = 0;
-  if (::read(from->nic().device().cq_fd(from->id), &count, sizeof count) != sizeof count) return nullptr;
+  if (::read(fd, &count, sizeof count) != sizeof count) return nullptr;
+  if (count > 1) ::eventfd_write(fd, count - 1);
   ++from->events;
   return from;
+}
+
+int await_event(Channel& channel, Cq*& taken) {
+  // The epoll set is shared with the parent of a fork, whose events are not the child's.
+  if (Context::of(channel.api.context).nic->device().closed()) return EPERM;
+  while (taken == nullptr) {
+    const bool waits = (::fcntl(channel.api.fd, F_GETFL) & O_NONBLOCK) == 0;
+    epoll_event event{};
+    const int count = ::epoll_wait(channel.api.fd, &event, 1, waits ? -1 : 0);
+    if (count < 0) return errno;
+    if (count == 0) return EAGAIN;
+    taken = take_event(channel, static_cast<Cq*>(event.data.ptr));
+  }
+  return 0;
 }
 
 }  // namespace
@@ -138,8 +163,11 @@ VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 
 VERBS_API int ibv_destroy_comp_channel(ibv_comp_channel* api) {
   if (!is_live(api)) return EINVAL;
-  if (api->refcnt != 0) return EBUSY;
-  if (!remove_live(api)) return EINVAL;
+  {
+    const std::lock_guard guard(Channel::of(api).mutex);
+    if (api->refcnt != 0) return EBUSY;
+    if (!remove_live(api)) return EINVAL;
+  }
   --Context::of(api->context).children;
   ::close(api->fd);
   delete &Channel::of(api);
@@ -151,21 +179,15 @@ VERBS_API int ibv_get_cq_event(ibv_comp_channel* api, ibv_cq** cq, void** user) 
     errno = EINVAL;
     return -1;
   }
-  while (true) {
-    const bool waits = (::fcntl(api->fd, F_GETFL) & O_NONBLOCK) == 0;
-    epoll_event event{};
-    const int count = ::epoll_wait(api->fd, &event, 1, waits ? -1 : 0);
-    if (count < 0) return -1;
-    if (count == 0) {
-      errno = EAGAIN;
-      return -1;
-    }
-    if (Cq* taken = take_event(Channel::of(api), static_cast<Cq*>(event.data.ptr))) {
-      *cq = reinterpret_cast<ibv_cq*>(taken);
-      *user = taken->api.cq_context;
-      return 0;
-    }
+  Cq* taken = nullptr;
+  const int error = guarded([&] { return await_event(Channel::of(api), taken); });
+  if (error != 0) {
+    errno = error;
+    return -1;
   }
+  *cq = reinterpret_cast<ibv_cq*>(taken);
+  *user = taken->api.cq_context;
+  return 0;
 }
 
 VERBS_API void ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {

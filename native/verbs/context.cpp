@@ -147,7 +147,7 @@ int query_port(ibv_context* context, std::uint8_t port_number, ibv_port_attr* at
     port.max_vl_num = 1;
     port.link_layer = IBV_LINK_LAYER_ETHERNET;
     describe_rate(nic.rate_bps(), port);
-    std::memcpy(attributes, &port, std::min(size, sizeof port));
+    store(port, attributes, size);
     return 0;
   });
 }

@@ -75,7 +75,8 @@ struct Cq {
   std::mutex mutex;
   std::unordered_map<std::uint32_t, Qp*> qps;  // by each number that a QP has in the engine
   std::deque<ibv_wc> ready;                    // fetched from the engine on behalf of held work
-  std::uint32_t events;                        // taken by ibv_get_cq_event
+  std::uint32_t events;                        // taken by ibv_get_cq_event; under the channel's mutex, as `closing`
+  bool closing;                                // being destroyed: no more events are taken
   std::mutex late_mutex;                       // taken last; covers what follows
   std::deque<ibv_wc> late;  // made here, behind everything of the engine: flushed work that it never saw
   bool armed;
