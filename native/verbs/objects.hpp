@@ -113,6 +113,8 @@ struct Qp {
   std::uint64_t sends_begin, sends_posted, sends_end;
   bool rc_active;  // the lane of the latest work in the engine
   std::deque<HeldSend> held;
+  // Nothing more enters the engine: a lane has failed, or completions from before a reset are being dropped.
+  bool failed;
 
   static Qp& of(ibv_qp* qp) { return *reinterpret_cast<Qp*>(qp); }
   Nic& nic() const { return *Context::of(api.qp_base.context).nic; }
@@ -139,9 +141,11 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* first, ibv_recv_wr** bad);
 void complete_here(Cq& cq, const ibv_wc& completion);
 // Under the mutex of `qp`: posts held work whose turn has come.
 void release_held(Qp& qp);
-// Under the mutex of `qp`, when one of its lanes has failed: fails the other, and flushes held work.
+// Under the mutex of `qp`, when one of its lanes has failed: fails the other, and flushes held work. Once until a reset.
 void fail_all_lanes(Qp& qp);
 // Fetches completions on behalf of held work of the CQ's QPs. True: some is still held.
 bool drain(Cq& cq);
+// Under the mutex of `cq`, when the lanes of `qp` are reset or gone: drops its completions.
+void drop_completions(Cq& cq, const Qp& qp);
 
 }  // namespace openmrc::verbs

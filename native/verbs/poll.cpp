@@ -45,6 +45,10 @@ bool translate(Cq& cq, const Completion& from, ibv_wc& to) {
       from.opcode == WcOpcode::kRecvWriteImm || from.opcode == WcOpcode::kRecv || from.opcode == WcOpcode::kRecvImm;
   if (!received) return translate_send(*qp->second, from, to);
   translate_receive(from, to);
+  if (from.status != WcStatus::kSuccess && qp->second->is_pair()) {
+    const std::lock_guard guard(qp->second->mutex);
+    fail_all_lanes(*qp->second);
+  }
   return true;
 }
 
@@ -69,25 +73,39 @@ std::size_t take(std::deque<ibv_wc>& from, std::size_t count_max, ibv_wc* to) {
 }
 
 std::size_t poll_once(Cq& cq, std::size_t count_max, ibv_wc* to) {
+  const std::lock_guard guard(cq.mutex);
   std::size_t count = take(cq.ready, count_max, to);
   count += poll_engine(cq, count_max - count, to + count);
   if (count == count_max) return count;
-  const std::lock_guard guard(cq.late_mutex);
+  const std::lock_guard late(cq.late_mutex);
   return count + take(cq.late, count_max - count, to + count);
+}
+
+// Moves all completions of the engine to `ready`.
+void fetch_all(Cq& cq) {
+  std::array<ibv_wc, kBatch> found;
+  while (const std::size_t count = poll_engine(cq, found.size(), found.data())) {
+    cq.ready.insert(cq.ready.end(), found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
+  }
 }
 
 }  // namespace
 
 bool drain(Cq& cq) {
   const std::lock_guard guard(cq.mutex);
-  std::array<ibv_wc, kBatch> found;
-  while (const std::size_t count = poll_engine(cq, found.size(), found.data())) {
-    cq.ready.insert(cq.ready.end(), found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
-  }
+  fetch_all(cq);
   return std::any_of(cq.qps.begin(), cq.qps.end(), [&](const auto& one) {
     const std::lock_guard own(one.second->mutex);
     return one.second->init.send_cq == reinterpret_cast<ibv_cq*>(&cq) && !one.second->held.empty();
   });
+}
+
+void drop_completions(Cq& cq, const Qp& qp) {
+  fetch_all(cq);  // under the present meaning of the QP's number, which a later QP may have
+  const auto is_its_own = [&](const ibv_wc& wc) { return wc.qp_num == qp.number(); };
+  std::erase_if(cq.ready, is_its_own);
+  const std::lock_guard guard(cq.late_mutex);
+  std::erase_if(cq.late, is_its_own);
 }
 
 int poll_cq(ibv_cq* api, int count_max, ibv_wc* completions) {
@@ -98,7 +116,6 @@ int poll_cq(ibv_cq* api, int count_max, ibv_wc* completions) {
     Polling& polling = cq.nic().polling();
     polling.note_call();
     const auto room = static_cast<std::size_t>(count_max);
-    const std::lock_guard guard(cq.mutex);
     count = poll_once(cq, room, completions);
     if (count == 0 && polling.run_if_idle()) count = poll_once(cq, room, completions);
     if (count > 0) polling.note_found();

@@ -108,6 +108,7 @@ bool has_failed(Qp& qp) {
 }
 
 int hold(Qp& qp, const ibv_send_wr& from) {
+  qp.nic().drainer().add(Cq::of(qp.init.send_cq));  // first: without a thread nothing may be held
   HeldSend& held = qp.held.emplace_back();
   held.rc = uses_rc(qp, from);
   held.sges.resize(kSgeMax);
@@ -122,7 +123,6 @@ int hold(Qp& qp, const ibv_send_wr& from) {
   }
   held.wr.sges = held.sges;
   ++qp.sends_end;
-  qp.nic().drainer().add(Cq::of(qp.init.send_cq));
   return 0;
 }
 
@@ -132,7 +132,16 @@ bool lane_is_free(const Qp& qp, bool rc) {
   return qp.held.empty() && (qp.rc_active == rc || qp.sends_begin == qp.sends_posted);
 }
 
+int flush_all(Qp& qp, ibv_send_wr*& wr) {
+  for (; wr != nullptr; wr = wr->next) {
+    if (const int error = check(qp, *wr)) return error;
+    flush_here(qp, wr->wr_id, operation_of(wr->opcode)->completed, qp.init.send_cq);
+  }
+  return 0;
+}
+
 int send_batch(Qp& qp, ibv_send_wr*& wr) {
+  if (qp.failed) return flush_all(qp, wr);
   if (const int error = check(qp, *wr)) return error;
   const bool rc = uses_rc(qp, *wr);
   if (!lane_is_free(qp, rc)) {
@@ -160,11 +169,7 @@ int send_batch(Qp& qp, ibv_send_wr*& wr) {
   for (std::size_t i = 0; i < posted; ++i) wr = wr->next;
   if (status == Status::kInvalidState && has_failed(qp)) {
     fail_all_lanes(qp);
-    for (; wr != nullptr; wr = wr->next) {
-      const Operation* operation = operation_of(wr->opcode);
-      flush_here(qp, wr->wr_id, operation == nullptr ? IBV_WC_SEND : operation->completed, qp.init.send_cq);
-    }
-    return 0;
+    return flush_all(qp, wr);
   }
   return status == Status::kOk ? error : errno_of(status);
 }
@@ -183,6 +188,8 @@ void release_held(Qp& qp) {
 }
 
 void fail_all_lanes(Qp& qp) {
+  if (qp.failed) return;
+  qp.failed = true;
   qp.nic().device().command([&](Engine& engine, TimePs now) {
     for (const std::uint32_t lane : {qp.mrc, qp.rc}) {
       if (lane != 0) engine.move_to_error(now, lane);

@@ -120,13 +120,24 @@ int to_rts(Qp& qp, const ibv_qp_attr& wanted) {
   return modify(qp, rts);
 }
 
+// Mutexes of CQs are taken before those of QPs, so this takes three steps.
 int to_reset(Qp& qp) {
+  Status status = Status::kOk;
+  {
+    const std::lock_guard guard(qp.mutex);
+    status = qp.nic().device().command([&](Engine& engine, TimePs now) {
+      return on_lanes(qp, [&](std::uint32_t lane) { return engine.reset_qp(now, lane); });
+    });
+    qp.held.clear();
+    qp.failed = true;  // a failure among the completions to drop must not fail the fresh lanes
+  }
+  for (ibv_cq* api : {qp.init.send_cq, qp.init.recv_cq}) {
+    const std::lock_guard guard(Cq::of(api).mutex);
+    drop_completions(Cq::of(api), qp);
+  }
   const std::lock_guard guard(qp.mutex);
-  const Status status = qp.nic().device().command([&](Engine& engine, TimePs now) {
-    return on_lanes(qp, [&](std::uint32_t lane) { return engine.reset_qp(now, lane); });
-  });
-  qp.held.clear();
   qp.sends_begin = qp.sends_posted = qp.sends_end = 0;
+  qp.rc_active = qp.failed = false;
   return errno_of(status);
 }
 

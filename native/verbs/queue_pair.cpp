@@ -13,6 +13,10 @@ namespace {
 
 int check(const ibv_pd* pd, const ibv_qp_init_attr& wanted) {
   if (!is_live(pd) || !is_live(wanted.send_cq) || !is_live(wanted.recv_cq)) return EINVAL;
+  const Nic* nic = Context::of(pd->context).nic.get();
+  for (const ibv_cq* cq : {wanted.send_cq, wanted.recv_cq}) {
+    if (Context::of(cq->context).nic.get() != nic) return EINVAL;
+  }
   if (wanted.qp_type != IBV_QPT_RC || wanted.srq != nullptr) return EOPNOTSUPP;
   const ibv_qp_cap& cap = wanted.cap;
   if (cap.max_send_wr > kWrMax || cap.max_recv_wr > kWrMax || cap.max_inline_data > kInlineBytesMax) return EINVAL;
@@ -81,11 +85,8 @@ void attach(ibv_cq* api, Qp& qp) {
 void detach(ibv_cq* api, const Qp& qp) {
   Cq& cq = Cq::of(api);
   const std::lock_guard guard(cq.mutex);
+  drop_completions(cq, qp);
   std::erase_if(cq.qps, [&](const auto& one) { return one.second == &qp; });
-  const auto is_its_own = [&](const ibv_wc& wc) { return wc.qp_num == qp.number(); };
-  std::erase_if(cq.ready, is_its_own);
-  const std::lock_guard late(cq.late_mutex);
-  std::erase_if(cq.late, is_its_own);
   --cq.users;
 }
 
@@ -125,7 +126,12 @@ int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Qp*& out) {
 
 int destroy_qp(Qp& qp) {
   if (!remove_live(&qp)) return EINVAL;
-  destroy_lanes(qp);
+  {
+    const std::lock_guard guard(qp.mutex);
+    qp.failed = true;
+    qp.held.clear();
+    destroy_lanes(qp);
+  }
   ibv_qp& api = qp.api.qp_base;
   detach(api.send_cq, qp);
   if (api.recv_cq != api.send_cq) detach(api.recv_cq, qp);

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from rdma_programs import LIMIT_S, needs, run_pair, wrapped
 
+from openmrc.runs.processes.veth_pairs import VethPair, namespaces_allowed
+
 PERFTEST = (
     "ib_write_bw",
     "ib_write_lat",
@@ -125,6 +127,48 @@ def test_misuse_is_refused(tmp_path: Path, qp: str):
     program = compiled(Path(__file__).with_name("verbs_misuse.c"), tmp_path / "verbs_misuse")
     done = subprocess.run(wrapped(program, qp=qp), capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (done.returncode, done.stdout) == (0, "all refused\n")
+
+
+@pytest.fixture(scope="module")
+def recovery(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return compiled(Path(__file__).with_name("verbs_recovery.c"), tmp_path_factory.mktemp("c") / "verbs_recovery")
+
+
+@pytest.mark.parametrize(
+    ("case", "qp"),
+    [
+        ("reset", "pair"),
+        ("reset", "mrc"),
+        ("reset", "rc"),
+        ("failed", "pair"),
+        ("failed_receive", "pair"),
+        ("events", "pair"),
+        ("closing", "pair"),
+        ("forked", "pair"),
+        ("signals", "pair"),
+        ("devices", "pair"),
+    ],
+)
+def test_recovery(recovery: list[str], case: str, qp: str):
+    command = wrapped([*recovery, case], "127.0.0.1", "127.0.0.2", qp=qp)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert (done.returncode, done.stdout) == (0, "as expected\n"), done.stderr
+
+
+@pytest.fixture
+def namespaces() -> None:
+    """Skips if this process may not create network namespaces."""
+    if not namespaces_allowed():
+        pytest.skip("network namespaces need root")
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("namespaces")
+def test_an_address_has_the_mtu_of_its_interface():
+    with VethPair(mtu=1500) as pair:
+        command = [*pair.prefix(0), *wrapped(["ibv_devinfo"], pair.addresses[0])]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert re.search(r"active_mtu:\s+1024 ", done.stdout), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("qp", ["pair", "rc"])
