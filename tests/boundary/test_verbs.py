@@ -508,7 +508,21 @@ def test_every_native_status_has_an_error_with_its_number():
 
 @pytest.mark.parametrize("kind", list(enums.EventType))
 def test_every_native_event_has_a_type_and_becomes_json(kind):
-    fields = ("port", "qp", "ev", "replacement", "up", "answering", "consecutive", "errno", "state", "cause", "learned")
+    fields = (
+        "port",
+        "qp",
+        "ev",
+        "replacement",
+        "up",
+        "answering",
+        "consecutive",
+        "errno",
+        "state",
+        "cause",
+        "learned",
+        "srq",
+        "posted",
+    )
     event = event_of({"type": int(kind), "time_ns": 5} | dict.fromkeys(fields, 1))
     assert event.time_ns == 5
     assert event.to_dict()["event"] == kind.name.lower()
