@@ -274,6 +274,33 @@ TEST_CASE(rc_send_13_times_of_the_codes) {
   CHECK(rnr_time(31) == 491'520 * kPsPerUs);
 }
 
+// A driver seals packets when it sends them: other bytes in their place would arrive as valid ones.
+TEST_CASE(rc_send_14_staged_bytes_outlive_an_error) {
+  Pair pair(rc());
+  pair.connect(0);
+  Engine& engine = pair.engine(0);
+  const auto post = [&](std::uint32_t qp, std::uint8_t value) {
+    const std::vector<std::uint8_t> bytes(64, value);
+    const Sge sge{reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(), 0};
+    SendWr wr;
+    wr.opcode = WrOpcode::kSend;
+    wr.inline_data = true;
+    wr.sges = {&sge, 1};
+    CHECK(engine.post_send(pair.now, qp, wr) == Status::kOk);
+  };
+  post(pair.qp[0], 1);
+  TxBurst waiting;
+  CHECK(engine.poll_transmit(pair.now, ~PortMask{0}, 1, waiting));
+  CHECK(engine.move_to_error(pair.now, pair.qp[0]) == Status::kOk);
+  std::uint32_t other = 0;
+  CHECK(engine.create_qp({Transport::kRc, pair.send_cq[0], pair.recv_cq[0]}, other) == Status::kOk);
+  CHECK(engine.modify_qp(pair.now, other, pair.to_init()) == Status::kOk);
+  CHECK(engine.modify_qp(pair.now, other, pair.to_rtr(0)) == Status::kOk);
+  CHECK(engine.modify_qp(pair.now, other, pair.to_rts(0)) == Status::kOk);
+  post(other, 2);
+  CHECK(waiting.packets[0].payload_bytes == 64 && waiting.packets[0].payload[0] == 1);
+}
+
 TEST_CASE(rc_send_20_two_qps_share_receives) {
   Pair pair(rc());
   pair.connect(0);

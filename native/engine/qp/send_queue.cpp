@@ -187,6 +187,12 @@ void SendQueue::complete_front() {
 // A.8.6: sends complete in order.
 void SendQueue::fail_all(WcStatus status) {
   while (!wqes_.empty()) {
+    std::unique_ptr<Gather>& gather = wqes_.front().gather;
+    if (gather != nullptr) {
+      for (Region* region : gather->regions) --region->posted_sends;
+      gather->regions.clear();
+      failed_.push_back(std::move(gather));
+    }
     finish(status);
     status = WcStatus::kFlushed;
   }
@@ -195,13 +201,18 @@ void SendQueue::fail_all(WcStatus status) {
 void SendQueue::discard_all() {
   for (const Wqe& wqe : wqes_) release(wqe);
   wqes_.clear();
+  for (const std::unique_ptr<Gather>& gather : failed_) release(*gather);
+  failed_.clear();
 }
 
 void SendQueue::release(const Wqe& wqe) {
   if (wqe.region != nullptr) --wqe.region->posted_sends;
-  if (wqe.gather == nullptr) return;
-  for (Region* region : wqe.gather->regions) --region->posted_sends;
-  if (wqe.gather->staged != nullptr) context_.services.staging.give(wqe.gather->staged, wqe.gather->staged_bytes);
+  if (wqe.gather != nullptr) release(*wqe.gather);
+}
+
+void SendQueue::release(const Gather& gather) {
+  for (Region* region : gather.regions) --region->posted_sends;
+  if (gather.staged != nullptr) context_.services.staging.give(gather.staged, gather.staged_bytes);
 }
 
 void SendQueue::finish(WcStatus status) {

@@ -68,7 +68,8 @@ class SendQueue {
 
   // Completes the first message with success.
   void complete_front();
-  // Completes the first message, if any, with `status`, and everything behind it as flushed.
+  // Completes the first message, if any, with `status`, and everything behind it as flushed. Staged bytes are kept until
+  // discard_all(): packets that wait in the driver still read them.
   void fail_all(WcStatus status);
   void discard_all();
 
@@ -80,10 +81,12 @@ class SendQueue {
   void stage_inline(std::span<const Sge> sges, Wqe& wqe);
   Region* find(const Sge& sge, Status& status);
   void release(const Wqe& wqe);
+  void release(const Gather& gather);
   void finish(WcStatus status);
 
   QpContext& context_;
   std::deque<Wqe> wqes_;
+  std::vector<std::unique_ptr<Gather>> failed_;  // staged bytes of failed messages
   mutable std::uint64_t latest_ = 0;  // index of the message that at() returned last: usually the next call's, too
   Psn next_psn_ = kPsnOrigin;
   Psn results_end_ = 0;           // one past the latest READ or atomic
