@@ -197,7 +197,7 @@ def test_every_step_reads_its_record_strictly(qp):
         "CcConfig": lambda values: native.qp_to_init(number, {}, {}, qp.device.evs(), "nscc", values),
         "ToRtr": lambda values: native.qp_to_rtr(number, NEEDED["ToRtr"] | values, 0),
         "ToRts": lambda values: native.qp_to_rts(number, NEEDED["ToRts"] | values),
-        "QpInitAttributes": lambda values: native.create_qp(values, qp.send_cq.id, qp.recv_cq.id, 1),
+        "QpInitAttributes": lambda values: native.create_qp(values, qp.send_cq.id, qp.recv_cq.id, 1, 0),
     }
     for record, call in calls.items():
         last = SPEC.flat(SPEC.records[record])[-1][0]

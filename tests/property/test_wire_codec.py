@@ -31,6 +31,10 @@ LAYOUT = {
     "reth": (16, {"virtual_address": (0, 7, 64), "rkey": (8, 7, 32), "dma_length": (12, 7, 32)}),
     "immdt": (4, {"immediate": (0, 7, 32)}),
     "aeth": (4, {"syndrome": (0, 7, 8), "msn": (1, 7, 24)}),
+    "atomic": (28, {
+        "virtual_address": (0, 7, 64), "rkey": (8, 7, 32), "swap_add": (12, 7, 64), "compare": (20, 7, 64),
+    }),
+    "atomic_ack": (8, {"original": (0, 7, 64)}),
     "seth": (28, {
         "mark": (1, 6, 2), "probe_response": (1, 1, 1), "ack_psn_offset": (2, 7, 16), "entropy": (4, 7, 32),
         "source_context": (8, 7, 16), "destination_context": (10, 7, 16), "port_status": (12, 7, 8),
@@ -64,6 +68,11 @@ CONSTANTS = {
 
 DATA = ("meth", "tseth", "reth")
 STACKS = {
+    OP.RC_SEND_FIRST: (), OP.RC_SEND_MIDDLE: (), OP.RC_SEND_LAST: (), OP.RC_SEND_LAST_IMM: ("immdt",),
+    OP.RC_SEND_ONLY: (), OP.RC_SEND_ONLY_IMM: ("immdt",), OP.RC_READ_REQUEST: ("reth",),
+    OP.RC_READ_RESPONSE_FIRST: ("aeth",), OP.RC_READ_RESPONSE_MIDDLE: (), OP.RC_READ_RESPONSE_LAST: ("aeth",),
+    OP.RC_READ_RESPONSE_ONLY: ("aeth",), OP.RC_ATOMIC_ACK: ("aeth", "atomic_ack"), OP.RC_COMPARE_SWAP: ("atomic",),
+    OP.RC_FETCH_ADD: ("atomic",),
     OP.RC_WRITE_FIRST: ("reth",), OP.RC_WRITE_MIDDLE: (), OP.RC_WRITE_LAST: (), OP.RC_WRITE_LAST_IMM: ("immdt",),
     OP.RC_WRITE_ONLY: ("reth",), OP.RC_WRITE_ONLY_IMM: ("reth", "immdt"), OP.RC_ACK: ("aeth",),
     OP.WRITE_FIRST: DATA, OP.WRITE_MIDDLE: DATA, OP.WRITE_LAST: DATA, OP.WRITE_LAST_IMM: (*DATA, "immdt"),
@@ -73,7 +82,7 @@ STACKS = {
 
 
 def carries_payload(opcode):
-    return "WRITE" in opcode.name
+    return any(word in opcode.name for word in ("WRITE", "SEND", "READ_RESPONSE"))
 
 
 def is_mrc_data(opcode):
@@ -142,6 +151,10 @@ def packets(draw):
         bth["rtx"] = 0
     if not bth["ts"]:
         values.pop("tseth", None)
+    if "aeth" in values and opcode not in {OP.ACK, OP.RC_ACK}:
+        values["aeth"]["syndrome"] = int(wire.AethSyndrome.ACK)  # results carry no refusals
+    elif opcode == OP.ACK and values["aeth"]["syndrome"] == wire.AethSyndrome.RNR_NAK:
+        values["aeth"]["syndrome"] = int(wire.AethSyndrome.NAK_REMOTE_OPERATIONAL)  # MRC has no other answer
     if opcode == OP.SACK:
         bth["psn"] = values["seth"]["cack_psn"]
     elif opcode == OP.NACK:
@@ -197,7 +210,7 @@ def test_trimmed_packets_keep_their_leading_headers(drawn, data):
     whole = headers if carries_payload(opcode) else headers + bytes(4)
     cut = whole[: data.draw(st.integers(0, len(whole)))]
     needed = len(whole)
-    if carries_payload(opcode):
+    if carries_payload(opcode) and "aeth" not in values:
         needed = 12 + (4 + 4 * values["bth"]["ts"] if is_mrc_data(opcode) else 0)
     if len(cut) < needed:
         with pytest.raises(ValueError, match="too_short"):

@@ -34,12 +34,13 @@ from openmrc.verbs.event_stream import PeerLost
 from openmrc.verbs.snapshots import QueuePairStatistics
 
 from .completions import Completions
-from .liveness import Loss, PeerWatch, Watched, closing_words
+from .liveness import Evidence, Loss, PeerWatch, Watched, closing_words
 
 __all__ = ["Connection", "Immediate", "QpLink", "RemoteRegion", "WriteHandle"]
 
 _CLOSED = Loss("it closed the connection")
 _PROGRAM_ENDED = Loss("its program ended without closing the connection")
+_LAST_ACKNOWLEDGEMENTS_S = 0.1
 
 _EXPLAIN = {
     WcStatus.LOC_PROT_ERR: "the local memory region was released",
@@ -243,6 +244,8 @@ class QpLink(Watched):
         if not self.device.closed:
             event = PeerLost(time_ns=time.monotonic_ns(), qp=self.qp.qp_num, address=self.peer_name, reason=loss.reason)
             self.device._hub.publish([event])
+            if loss.evidence is Evidence.WORDS:
+                self._await_last_acknowledgements()
             self._flush_after_loss()
 
     def _leave_to_parent(self) -> None:
@@ -250,6 +253,13 @@ class QpLink(Watched):
         _open.discard(self)
         if self._socket is not None:
             self._socket.close()
+
+    def _await_last_acknowledgements(self) -> None:
+        """The words may overtake acknowledgements of writes that the peer has received: TCP and the QP are separate."""
+        deadline = time.monotonic() + _LAST_ACKNOWLEDGEMENTS_S
+        with suppress(InvalidStateError, NotFoundError):  # closed concurrently
+            while self.qp.statistics().sends_outstanding > 0 and time.monotonic() < deadline:
+                time.sleep(0.001)
 
     def _flush_after_loss(self) -> None:
         try:
