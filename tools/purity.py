@@ -25,6 +25,8 @@ ALLOWED = {
     "red-black trees and hash tables": r"_ZSt(18_Rb_tree_(in|de)crement\w+|29_Rb_tree_insert_and_rebalance\w+"
     r"|28_Rb_tree_rebalance_for_erase\w+)|_ZNKSt8__detail20_Prime_rehash_policy\w+|_ZSt11_Hash_bytes\w+"
     r"|_ZNSt8__detail15_List_node_base\w+",
+    # Decides between plain and atomic counting only.
+    "reference counts of std::shared_ptr": r"__libc_single_threaded",
     "stack protector": r"__stack_chk_fail",
     "position-independent code": r"_GLOBAL_OFFSET_TABLE_|__dso_handle|__tls_get_addr",
     "what the processor can do": r"__cpu_model2?|__cpu_features2?|__cpu_indicator_init|__aarch64_\w+|getauxval",
