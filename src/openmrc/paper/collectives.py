@@ -175,21 +175,21 @@ def _judge_16(results: Results, quick: bool) -> Outcome:
         measures,
         f"{hosts} NICs, up to {big // MIB} MiB (the paper: 16 GB); {CHUNKS} chunks in a pipeline, ranks on hosts at "
         "random; RoCE has DCQCN with the values of its paper, its QPs take the planes in turn, its switch ports have "
-        f"{QUEUE} each, and a lost tail is sent again after 4.2 ms. MRC at 1 % loss: an EV leaves with its first loss "
-        "and returns after three answered probes, 10 ms apart, so a long transfer runs out of EVs; while they last it "
-        "is faster",
+        f"{QUEUE} each, and a lost tail is sent again after 4.2 ms. MRC at 1 % loss: an EV is disabled at its first "
+        "loss and returns after three answered probes, 10 ms apart, so a long transfer runs out of EVs; shorter ones "
+        "are faster",
     )
     return Outcome(finding, rates.plots("16", "bytes"))
 
 
 ONE_PORT = (
-    "one QP uses one of four ports, so a quarter is its bound, and DCQCN takes long to climb back from every "
-    "collision on a hashed uplink; how the paper's RoCE used four planes, and where its ranks lay, is not published: "
-    "with one plane of 400G it depends on the collisions alone"
+    "one QP uses one of four ports, which limits it to a quarter, and DCQCN recovers slowly after each collision on a "
+    "hashed uplink; the paper does not say how its RoCE used four planes, or how its ranks were placed; with one plane "
+    "of 400G the result depends on collisions only"
 )
 WAITS = (
-    "every loss holds up the ring's next step for the time of its repair, the more so the smaller the messages are, "
-    "and the fewer EVs are left"
+    "every loss delays the next step of the ring until it is repaired; the effect is larger with small messages and "
+    "with few EVs left"
 )
 
 
@@ -216,7 +216,7 @@ def _gain(rates: _Rates, size: int) -> list[Measure]:
     if "RoCE, 8 QPs" not in rates.gbps["0"]:
         return []
     gain = rates.at("RoCE, 16 QPs", "0", size) / rates.at("RoCE, 8 QPs", "0", size)
-    why = "each QP's DCQCN starts at its port's rate and climbs back slowly, so more QPs keep more of it"
+    why = "each QP's DCQCN starts at the rate of its port and recovers slowly, so more QPs keep a higher sum"
     return [Measure("RoCE 16 over 8 QPs", gain, "", None, 1.15, why=why, digits=2)]
 
 
@@ -250,15 +250,15 @@ def _judge_17(results: Results, quick: bool) -> Outcome:
     def kept(name: str, size: int) -> float:
         return 100 * rates.at(name, "0.1", size) / rates.at(name, "0", size)
 
-    tail = "one lost tail of any message waits 4.2 ms for its timeout, longer than these all-to-alls last"
+    tail = "a lost tail of a message waits 4.2 ms for its timeout, longer than these all-to-alls take"
     measures = [
         Measure(
             "MRC over RoCE 1 QP, least of all sizes",
             over("RoCE, 1 QP"),
             "",
             1.0,
-            why="the smallest are one packet per peer, and nothing evens out on which planes 63 of them reach a "
-            "receiver: its busiest port has half as much again as its share; RoCE's QPs take the planes in turn",
+            why="the smallest messages are one packet, and the planes of the 63 packets to a receiver are random: "
+            "its busiest port gets 1.5 times its share; RoCE's QPs take the planes in turn",
             digits=2,
         ),
         Measure(
@@ -266,7 +266,7 @@ def _judge_17(results: Results, quick: bool) -> Outcome:
             over("RoCE, 16 QPs"),
             "",
             1.0,
-            why="with 63 peers, 16 QPs each and deep queues RoCE's hashes even out, and nothing is lost",
+            why="with 63 peers, 16 QPs for each and deep queues RoCE's hashes spread the load evenly, without loss",
             digits=2,
         ),
         Measure(
@@ -275,7 +275,7 @@ def _judge_17(results: Results, quick: bool) -> Outcome:
             "",
             0.8,
             1.02,
-            why="1 QP per peer has whole messages on one port, and DCQCN cuts it for long after a collision",
+            why="1 QP per peer sends each message over one port, and DCQCN keeps its rate low after a collision",
             digits=2,
         ),
         Measure("RoCE 1 QP at 0.1 % loss, largest", kept("RoCE, 1 QP", big), "% of without", 80, why=tail),
@@ -289,7 +289,7 @@ def _judge_17(results: Results, quick: bool) -> Outcome:
         "MRC above RoCE at every size; 16 QPs slightly worse than 1; at 0.1 % loss RoCE hardly degrades for large and "
         "very badly for small messages",
         measures,
-        f"{hosts} NICs, {small // KIB} KiB to {big // KIB} KiB to every peer, all at once; else as Figure 16",
+        f"{hosts} NICs, {small // KIB} KiB to {big // KIB} KiB to every peer, all at once; otherwise as Figure 16",
     )
     return Outcome(finding, rates.plots("17", "bytes per peer"))
 

@@ -75,7 +75,7 @@ def _jain(result: TransportResult, start_ms: float) -> float:
 
 
 def _seeds(quick: bool) -> range:
-    """Seeds of RoCE's runs, as the hash decides about collisions of flows on a spine."""
+    """Seeds of RoCE's runs; the hash determines which flows collide on a spine."""
     return range(1, 3 if quick else 7)
 
 
@@ -108,7 +108,7 @@ def _judge_18(results: Results, quick: bool) -> Outcome:
     one = [left[f"dcqcn 1/{seed}"] for seed in _seeds(quick)]
     dips = [victims[f"dcqcn {lanes}/{seed}"].lowest() for lanes in (8, 10) for seed in _seeds(quick)]
     jain = _jain(results["mrc"], _mrc_ms(quick) / 2)
-    unsettled = "DCQCN is still climbing back in so short a run" if quick else "DCQCN settles elsewhere"
+    unsettled = "DCQCN has not recovered yet in this short run" if quick else "DCQCN settles at another rate"
     measures = [
         Measure("MRC victim", untouched, "%", -1.0, None, digits=2),
         Measure(
@@ -116,13 +116,13 @@ def _judge_18(results: Results, quick: bool) -> Outcome:
             jain,
             "",
             0.99,
-            why="NSCC sees nothing but trims at the last hop, where marking is off as deployed, and evens out slowly",
+            why="marking is off at the last hop, as deployed, so NSCC gets only trims from it and converges slowly",
             digits=4,
         ),
         Measure("retransmitted", retransmitted["mrc"], "%", digits=1),
         Measure("with marks on the last hop, an option: Jain index", _jain(results["mrc marked"], BEGINS_MS), digits=4),
         Measure("retransmitted then", retransmitted["mrc marked"], "%", digits=1),
-        Measure("DCQCN 1 QP: victim in the second half, hardest hit seed", min(one), "%", -40, -15, why=unsettled),
+        Measure("DCQCN 1 QP: victim in the second half, worst seed", min(one), "%", -40, -15, why=unsettled),
         Measure("median", float(np.median(one)), "%"),
         Measure("8-10 QPs: victim dips to, median", float(np.median(dips)), "Gb/s", 30, 160),
         Measure("8 QPs: victim in the second half, worst", min(left[f"dcqcn 8/{seed}"] for seed in _seeds(quick)), "%"),
@@ -132,10 +132,10 @@ def _judge_18(results: Results, quick: bool) -> Outcome:
         TITLE_18,
         "DCQCN 1 QP: victim -25 %; 8-10 QPs: dips to 100 Gb/s; MRC: victim untouched, senders share nearly equally",
         measures,
-        f"runs of {_roce_ms(quick):g} ms (RoCE; 8 and 10 QPs a third of it; {len(one)} seeds: the hash decides who "
-        f"meets on a spine) and {_mrc_ms(quick):g} ms (MRC), real time; DCQCN with the values of "
+        f"runs of {_roce_ms(quick):g} ms (RoCE; 8 and 10 QPs a third of it; {len(one)} seeds, since the hash "
+        f"determines which flows share a spine) and {_mrc_ms(quick):g} ms (MRC), real time; DCQCN with the values of "
         "its paper, PFC and marking thresholds by the bandwidth-delay product; MRC over EVs that name the uplinks. The "
-        "paper shows one run: the bound for 1 QP is on the seed hit hardest",
+        "paper shows one run, so the bound for 1 QP applies to the worst seed",
     )
     names = {"mrc": "MRC", "dcqcn 1/1": "DCQCN, 1 QP", "dcqcn 8/1": "DCQCN, 8 QPs", "dcqcn 10/1": "DCQCN, 10 QPs"}
     lines = tuple(victims[name].line(shown) for name, shown in names.items())
@@ -171,7 +171,7 @@ def _judge_21(results: Results, quick: bool) -> Outcome:
             "Gb/s",
             386,
             394,
-            why="56 QPs at once overrun the last hop for longer, and the trimmed headers and retries use the uplinks",
+            why="56 QPs overrun the last hop for longer than 7, and trimmed headers and retries use the uplinks",
             digits=1,
         ),
     ]
@@ -190,5 +190,5 @@ def _judge_21(results: Results, quick: bool) -> Outcome:
 
 
 TITLE_18 = "7:1 incast with a victim flow, DCQCN and MRC"
-TITLE_21 = "the same with PFC only"
+TITLE_21 = "7:1 incast with a victim flow, PFC only"
 EXPERIMENTS = (Experiment("18", TITLE_18, _runs_18, _judge_18), Experiment("21", TITLE_21, _runs_21, _judge_21))

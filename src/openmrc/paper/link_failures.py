@@ -19,8 +19,8 @@ LINE_GBPS = 800.0
 T1S = 32
 SAMPLE_MS = 0.2
 SCALE = (
-    "1 s of the paper is 1 ms here and its 200 ms samples are 0.2 ms, while the timers of MRC stay as they are: a "
-    "disturbance has a thousandth of the time to heal; one pair of hosts"
+    "1 s of the paper is 1 ms here and its 200 ms samples are 0.2 ms, but MRC's timers are not scaled: it has a "
+    "thousandth of the paper's time for a repair; one pair of hosts"
 )
 
 

@@ -108,7 +108,7 @@ def _judge_12(results: Results, quick: bool) -> Outcome:
         "EV-A leaves at once, EV-B enters, the line rate is kept (200 ms samples)",
         measures,
         f"samples of {SAMPLE_MS} ms in a run of {run_ms:g} ms, real time; every path of plane 0 in turn, since the "
-        "seed decides which two of its four are in use",
+        "seed determines which two of its four are in use",
     )
     return Outcome(finding, plots)
 
@@ -157,10 +157,10 @@ def _judge_14(results: Results, quick: bool) -> Outcome:
         TITLE_14,
         "two flows forced onto EV-A at about 65 s: ECN moves one of them to EV-B, no loss",
         measures,
-        "no EV can be set in a running flow here, so EV-B's T1 is taken out of plane 0 for 2 ms, which forces both "
-        "flows onto EV-A there; each offers 444 Gb/s, together more than EV-A carries; EV probes every 0.2 ms (10 ms "
-        f"by default) in this run of {run_ms:g} ms, so that EV-B is found again in time. Trimmed packets are sent "
-        "again and count as not lost",
+        "the simulator cannot set the EV of a running flow, so EV-B's T1 is removed from plane 0 for 2 ms, which "
+        "forces both flows onto EV-A; each offers 444 Gb/s, together more than EV-A carries; EV probes every 0.2 ms "
+        f"(10 ms by default) in this run of {run_ms:g} ms, so that EV-B returns in time. Trimmed packets are sent "
+        "again and do not count as lost",
     )
     events = ((FORCED_FROM_MS, "EV-B gone"), (FORCED_UNTIL_MS, "EV-B back"))
     return Outcome(finding, (Plot("fig14", TITLE_14, "ms", "Gb/s", tuple(lines), events=events),))

@@ -18,9 +18,8 @@ LINE_GBPS = 390.0  # 4,096 of every 4,198 bytes at 400 Gb/s
 FIRST_MS, APART_MS = 1.0, 1.0
 REMOVED = 3
 TRIMS = (
-    "with less capacity in the fabric than the NIC has, its answer to trims holds NSCC's window below what fits"
-    "; and where the last EV in use turns out dead, min_active keeps it until three probes, 10 ms apart, bring another "
-    "back"
+    "if the fabric has less capacity than the NIC, NSCC's reaction to trims keeps the window below the capacity; if "
+    "the last EV in use is dead, min_active keeps it in use until three probes, 10 ms apart, have restored another one"
 )
 
 
@@ -67,7 +66,7 @@ def _judge_19(results: Results, _quick: bool) -> Outcome:
         measures.append(Measure(f"100G links, {4 - at} of 4 left", share, "% of what they carry", 95, 101, why=TRIMS))
     least = min(shares["100G links, no trimming"])
     measures.append(Measure("without trimming, an option, at least", least, "% of what they carry"))
-    saw = "no effect with 400G links; with 100G links the rate follows the capacity that is left"
+    saw = "no effect with 400G links; with 100G links the rate follows the remaining capacity"
     setting = "two hosts that write to each other; a link is removed every 1 ms, real time; EVs that name the uplinks"
     finding = find("19", TITLE_19, saw, measures, setting)
     events = tuple((FIRST_MS + APART_MS * at, f"link {at}") for at in range(REMOVED))
@@ -119,7 +118,7 @@ def _judge_20(results: Results, _quick: bool) -> Outcome:
             x, y = goodput_gbps(result, host)
             rates.setdefault(name, []).append(window_mean(x, y, float(x[-1]) / 2, float(x[-1])))
     one = np.array(rates["RoCE, PFC, 1 QP"])
-    shared = one[one < 0.75 * LINE_GBPS]  # met another flow on the way
+    shared = one[one < 0.75 * LINE_GBPS]  # shared a link with another flow
     measures = [
         Measure("slowest MRC flow", min(rates["MRC"]), "Gb/s", LINE_GBPS * 0.99, digits=1),
         Measure("fastest MRC flow", max(rates["MRC"]), "Gb/s", None, LINE_GBPS * 1.01, digits=1),
@@ -134,8 +133,8 @@ def _judge_20(results: Results, _quick: bool) -> Outcome:
         TITLE_20,
         "RoCE 1 QP: some flows at one half or one third; PFC with 8 QPs marginal; MRC 390 Gb/s for all",
         measures,
-        f"{len(rates['MRC']) // 8} seeds; MRC's EVs name the uplinks, as static source routes do; over EVs that "
-        "switches hash, its 32 EVs fall unevenly on the 4 spines of a fully loaded fabric",
+        f"{len(rates['MRC']) // 8} seeds; MRC's EVs name the uplinks, as static source routes do; if switches hash the "
+        "EVs, the 32 of a flow are spread unevenly over the 4 spines of a fully loaded fabric",
     )
     rank = np.arange(1, len(one) + 1) / len(one)
     lines = tuple(Line(name, np.sort(values), rank[: len(values)]) for name, values in rates.items())

@@ -20,7 +20,7 @@ HEADROOM = 1.1  # for legends and the words at events
 
 @dataclass(frozen=True)
 class Line:
-    """Means over the time that ends at each x, drawn as steps; with `marks` a line through points that show."""
+    """Means over the interval that ends at each x, drawn as steps; with `marks` a line with visible points."""
 
     name: str
     x: npt.ArrayLike

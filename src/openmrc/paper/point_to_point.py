@@ -58,7 +58,7 @@ def _judge(results: Results, _quick: bool) -> Outcome:
     finding = find(
         "D2",
         TITLE,
-        "about 770 Gb/s on both ways, 96 % of 800; latency of 2 B 5.09 us below one T0, 6.54 us across T1 (+1.45 us)",
+        "about 770 Gb/s in both cases, 96 % of 800; latency of 2 B 5.09 us below one T0, 6.54 us across T1 (+1.45 us)",
         [
             Measure("same T0", near, "Gb/s", low, high, digits=1),
             Measure("across T1", far, "Gb/s", low, high, digits=1),
@@ -66,9 +66,9 @@ def _judge(results: Results, _quick: bool) -> Outcome:
             Measure("2 B across T1", far_us, "us", 6.47, 6.61, digits=2),
             Measure("two more hops", far_us - near_us, "us", 1.435, 1.465, digits=2),
         ],
-        "the bandwidth follows from the headers alone; link delay (711 ns) and NIC latency (1,817 ns) are set from the "
-        "two published latencies, so those show only that delays add up. The limit on writes with immediate data in "
-        "flight, which every simulated message is, is lifted, as perftest writes without",
+        "the bandwidth follows from the headers alone; link delay (711 ns) and NIC latency (1,817 ns) were derived "
+        "from the two published latencies, so the latencies prove only that the delays add up. Simulated messages are "
+        "writes with immediate data; the limit on those in flight is raised, since perftest uses plain writes",
     )
     bars = Bars(["same T0", "across T1"], [near, far])
     plot = Plot("d2", "32 KB messages, 4 QPs", "", "Gb/s", bars=bars, limit=(770.0, "paper: 770 Gb/s"))
@@ -107,7 +107,7 @@ def _judge_15(results: Results, quick: bool) -> Outcome:
         TITLE_15,
         "up to 92 GB/s per NIC at 64 MB to 2 GB on 42,000 GPUs",
         [Measure(f"slowest pair at {last}", slowest[-1], "GB/s", 89, 96, digits=1)],
-        f"{_hosts(quick)} NICs; every one sends to the next in a random order and receives from the one before, 2 QPs",
+        f"{_hosts(quick)} NICs; each sends to the next one in a random order and receives from the previous one, 2 QPs",
     )
     line = Line("slowest pair", sizes, slowest, marks=True)
     plot = Plot("fig15", TITLE_15, "bytes", "GB/s per NIC", (line,), limit=(92.0, "paper: 92 GB/s"), log="x")
@@ -115,5 +115,5 @@ def _judge_15(results: Results, quick: bool) -> Outcome:
 
 
 TITLE = "point to point, 8 x 100G, SRv6 headers, 32 KB back to back, 4 QPs"
-TITLE_15 = "send/recv around all NICs"
+TITLE_15 = "send/recv in a ring of all NICs"
 EXPERIMENTS = (Experiment("D2", TITLE, _runs, _judge), Experiment("15", TITLE_15, _runs_15, _judge_15))

@@ -17,8 +17,8 @@ __all__ = ["EXPERIMENTS"]
 
 MRC: Mapping[str, Any] = {"mrc": {"active_per_port": 4, "universe_per_port": 8}}
 LOOP_SETTING = (
-    "{hosts} hosts, ring all-reduce of 16 MB of gradients in 4 buckets behind 0.6 ms of computation; the ranks lie on "
-    "the hosts at random, so that the ring crosses T0s all the time"
+    "{hosts} hosts, ring all-reduce of 16 MB of gradients in 4 buckets after 0.6 ms of computation; the order of the "
+    "ranks is random, so that most links of the ring cross T0s"
 )
 
 
@@ -89,7 +89,7 @@ def _judge_5(results: Results, quick: bool) -> Outcome:
         Measure("step time at 14 flaps in 60 ms", slower["14 flaps in 60 ms"], "%", digits=2),
         Measure("at 140 flaps in 60 ms", slower["140 flaps in 60 ms"], "%", digits=1),
         Measure("a flap costs about", cost_us, "us"),
-        Measure("so 14 in a real minute cost", share, "%", None, 0.1, digits=4),
+        Measure("hence 14 in a real minute cost", share, "%", None, 0.1, digits=4),
     ]
     finding = find(
         "5",
@@ -97,7 +97,7 @@ def _judge_5(results: Results, quick: bool) -> Outcome:
         "up to 14 flaps per minute over 250 minutes without a visible effect on the job",
         measures,
         f"{LOOP_SETTING.format(hosts=_hosts(quick))}; time scaled by 1,000: 14 flaps in 60 ms, each of {FLAP_MS:g} ms, "
-        "while MRC's own timers are not scaled, so a flap weighs a thousand times more than in a real minute",
+        "while MRC's timers are not scaled, so a flap costs a thousand times more than in a real minute",
     )
     return Outcome(finding, (_plot("5", TITLE_5, times),))
 
@@ -172,7 +172,7 @@ def _judge_8(results: Results, quick: bool) -> Outcome:
     at_failure = int(np.searchsorted(ends, REBOOT_AT_MS))
     at_return = int(np.searchsorted(ends, REBOOT_AT_MS + REBOOT_MS))
     while_away = change[at_failure + 1 : at_return]
-    short = "the shorter a step and the fewer the EVs, the more a lost path weighs"
+    short = "a lost path costs more if steps are short and EVs are few"
     lost = results["a T1 reboots"].summary["drops"]["blackhole"]
     measures = [
         Measure("step with the failure", float(change[at_failure]), "%", 0, 25, digits=1),
@@ -186,8 +186,8 @@ def _judge_8(results: Results, quick: bool) -> Outcome:
         TITLE_8,
         "a dip when the T1 fails, nothing when it returns; about 580,000 packets lost on 75,000 GPUs",
         measures,
-        f"{LOOP_SETTING.format(hosts=_hosts(quick))}; one of 64 T1s forwards nothing, silently, for {REBOOT_MS:g} ms; "
-        "the paper's took 2 minutes",
+        f"{LOOP_SETTING.format(hosts=_hosts(quick))}; one of 64 T1s silently drops everything for {REBOOT_MS:g} ms; "
+        "the reboot in the paper took 2 minutes",
     )
     return Outcome(finding, (_plot("8", TITLE_8, times),))
 
