@@ -188,6 +188,13 @@ auto qp_command(Command command) {
   };
 }
 
+template <typename Command>
+auto qp_end(Command command) {
+  return [command](Device& device, std::uint32_t qp) {
+    return number(device.end_qps({&qp, 1}, [&](Engine& engine, TimePs now) { return command(engine, now, qp); }));
+  };
+}
+
 void bind_control(nb::class_<Device>& device) {
   device
       .def(
@@ -231,9 +238,9 @@ void bind_qp(nb::module_& m) {
       .def("qp_to_rts", &to_rts)
       .def("qp_to_error", qp_command([](Engine& e, TimePs now, std::uint32_t qp) { return e.move_to_error(now, qp); }),
            Release())
-      .def("qp_to_reset", qp_command([](Engine& e, TimePs now, std::uint32_t qp) { return e.reset_qp(now, qp); }),
+      .def("qp_to_reset", qp_end([](Engine& e, TimePs now, std::uint32_t qp) { return e.reset_qp(now, qp); }),
            Release())
-      .def("destroy_qp", qp_command([](Engine& e, TimePs now, std::uint32_t qp) { return e.destroy_qp(now, qp); }),
+      .def("destroy_qp", qp_end([](Engine& e, TimePs now, std::uint32_t qp) { return e.destroy_qp(now, qp); }),
            Release())
       .def("post_send", &post_send, Release())
       .def(

@@ -94,6 +94,23 @@ class Device {
     after_command(guard);
     return answer;
   }
+  // The same for a command that resets or destroys these QPs (0: no QP): none of their packets leaves afterwards. A packet that waited
+  // in a lane would be sent with the bytes that another QP has since stored in its memory.
+  template <typename Command>
+  auto end_qps(std::span<const std::uint32_t> qps, Command&& run) {
+    const Turn mine(*this);
+    SendingLocks sending(lanes_);
+    std::unique_lock guard(lock_);
+    auto answer = run(*engine_, enter());
+    for (const std::unique_ptr<Lane>& lane : lanes_) {
+      for (const std::uint32_t qp : qps) {
+        if (qp != 0) lane->drop_of(qp);
+      }
+    }
+    sending.unlock();
+    after_command(guard);  // also sends the bursts that other threads have left to the holder of the lanes' locks
+    return answer;
+  }
   // Reads the engine under the lock, without side effects.
   template <typename Look>
   auto look(Look&& run) {
@@ -168,6 +185,22 @@ class Device {
   };
 
   class Arrivals;
+
+  // The sending halves of all lanes.
+  class SendingLocks {
+   public:
+    explicit SendingLocks(std::span<const std::unique_ptr<Lane>> lanes) {
+      for (std::size_t i = 0; i < lanes.size(); ++i) locks_[i] = std::unique_lock(lanes[i]->sending());
+    }
+    void unlock() {
+      for (std::unique_lock<std::mutex>& lock : locks_) {
+        if (lock.owns_lock()) lock.unlock();
+      }
+    }
+
+   private:
+    std::array<std::unique_lock<std::mutex>, kPortCountMax> locks_;
+  };
 
   // Gives one thread sole use of sending or receiving while one I/O thread suffices: threads that alternate at single
   // bursts and acknowledgements were slower on two processors than one that handles many of them at a time.

@@ -82,6 +82,19 @@ void Lane::drop_all() {
   blocked_.store(false);
 }
 
+// Under sending_. The sender skips bursts that were given up.
+template <typename Condition>
+void Lane::drop_if(Condition condition) {
+  const std::uint32_t end = pushed_.load(std::memory_order_acquire);
+  for (std::uint32_t number = sent_.load(std::memory_order_relaxed); number != end; ++number) {
+    Slot& waiting = slot(number);
+    if (!condition(waiting)) continue;
+    give_up(waiting);
+    waiting.sealed = true;  // its memory must not be read
+    blocked_.store(false);
+  }
+}
+
 void Lane::drop_reading(const std::uint8_t* base, std::uint64_t length_bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(base);
   const auto reads = [first, length_bytes](const TxPacket& packet) {
@@ -89,16 +102,14 @@ void Lane::drop_reading(const std::uint8_t* base, std::uint64_t length_bytes) {
     return packet.payload_bytes > 0 && reinterpret_cast<std::uintptr_t>(packet.payload) - first < length_bytes;
   };
   const std::lock_guard guard(sending_);
-  const std::uint32_t end = pushed_.load(std::memory_order_acquire);
-  for (std::uint32_t number = sent_.load(std::memory_order_relaxed); number != end; ++number) {
-    Slot& waiting = slot(number);
+  drop_if([&](const Slot& waiting) {
     const auto left = std::span(waiting.burst->packets).subspan(waiting.next, waiting.burst->count - waiting.next);
-    if (std::any_of(left.begin(), left.end(), reads)) {
-      give_up(waiting);
-      waiting.sealed = true;  // its memory must not be read
-      blocked_.store(false);
-    }
-  }
+    return std::any_of(left.begin(), left.end(), reads);
+  });
+}
+
+void Lane::drop_of(std::uint32_t qp) {
+  drop_if([qp](const Slot& waiting) { return waiting.burst->qp == qp; });
 }
 
 }  // namespace openmrc::nic

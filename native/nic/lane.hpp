@@ -47,6 +47,8 @@ class Lane {
   // Drops all waiting bursts, or those that point into this memory.
   void drop_all();
   void drop_reading(const std::uint8_t* base, std::uint64_t length_bytes);
+  // Drops those of a QP; the caller holds sending().
+  void drop_of(std::uint32_t qp);
 
   // These wait until both halves are idle.
   void close();
@@ -75,6 +77,8 @@ class Lane {
   bool empty() const { return pushed_.load(std::memory_order_acquire) == sent_.load(std::memory_order_relaxed); }
   bool send_front();  // false: the port is blocked
   void give_up(Slot& slot);
+  template <typename Condition>
+  void drop_if(Condition condition);
 
   std::unique_ptr<Port> port_;
   Address local_;

@@ -36,6 +36,11 @@ struct End {
   void open() {
     CHECK(device.create_cq(64, cq) == Status::kOk);
     CHECK(device.register_memory(memory.data(), memory.size(), kRemoteWrite, key) == Status::kOk);
+    add_qp();
+  }
+
+  // Another QP, which the methods use from now on.
+  void add_qp() {
     QpInitAttributes attributes;
     attributes.send_cq = attributes.recv_cq = cq;
     CHECK(device.command([&](Engine& engine, TimePs) { return engine.create_qp(attributes, qp); }) == Status::kOk);

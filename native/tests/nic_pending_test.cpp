@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -74,4 +75,38 @@ TEST_CASE(nic_deregistering_drops_only_waiting_bursts_of_this_memory) {
   full_address = 0;
   CHECK(from.write(pair.b, from.memory.size()) == Status::kOk && complete(from, 1));
   CHECK(from.memory == pair.b.memory);
+}
+
+// What waits is sealed when it leaves: by then another QP may have stored its bytes in the same place.
+TEST_CASE(nic_packets_of_a_destroyed_or_reset_qp_never_leave) {
+  Pair pair(settings_for({"127.0.0.88"}), settings_for({"127.0.0.89"}));
+  End& from = pair.a;
+  const std::array<std::uint64_t, 2> early{~0ULL, ~0ULL}, late{1, 2};
+  const auto wr_of = [&](const std::array<std::uint64_t, 2>& words, std::uint64_t length_bytes, std::size_t at) {
+    SendWr wr{.local_address = reinterpret_cast<std::uintptr_t>(words.data()), .length_bytes = length_bytes};
+    wr.rkey = pair.b.key;
+    wr.remote_address = reinterpret_cast<std::uintptr_t>(pair.b.memory.data() + at);
+    wr.inline_data = true;
+    return wr;
+  };
+  for (const bool reset : {true, false}) {
+    full_address = ::inet_addr("127.0.0.88");
+    // Two bursts: the kernel refuses the first one, and the second has no ICRC yet.
+    std::size_t posted = 0;
+    const std::array wrs{wr_of(early, 8, 0), wr_of(early, 16, 16)};
+    CHECK(from.device.post_sends(from.qp, wrs, posted) == Status::kOk);
+    const std::uint32_t ended = from.qp;
+    const std::uint64_t dropped = from.device.socket_stats()[0].dropped_datagrams;
+    CHECK(from.device.end_qps({&ended, 1}, [&](Engine& engine, TimePs now) {
+      return reset ? engine.reset_qp(now, ended) : engine.destroy_qp(now, ended);
+    }) == Status::kOk);
+    CHECK(from.device.socket_stats()[0].dropped_datagrams > dropped);
+    from.add_qp();
+    pair.b.add_qp();
+    pair.a.connect(pair.b, 5, 9);
+    pair.b.connect(pair.a, 9, 5);
+    full_address = 0;
+    CHECK(from.device.post_send(from.qp, wr_of(late, 16, 32)) == Status::kOk && complete(from, 1));
+    CHECK(std::count(pair.b.memory.begin(), pair.b.memory.begin() + 32, 0) == 32);
+  }
 }

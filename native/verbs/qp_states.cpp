@@ -125,7 +125,8 @@ int to_reset(Qp& qp) {
   Status status = Status::kOk;
   {
     const std::lock_guard guard(qp.mutex);
-    status = qp.nic().device().command([&](Engine& engine, TimePs now) {
+    const std::array lanes{qp.mrc, qp.rc};
+    status = qp.nic().device().end_qps(lanes, [&](Engine& engine, TimePs now) {
       return on_lanes(qp, [&](std::uint32_t lane) { return engine.reset_qp(now, lane); });
     });
     qp.held.clear();

@@ -45,8 +45,9 @@ Status create_lane(Qp& qp, Transport transport, std::uint32_t number) {
 }
 
 void destroy_lanes(Qp& qp) {
-  qp.nic().device().command([&](Engine& engine, TimePs now) {
-    for (const std::uint32_t lane : {qp.rc, qp.mrc}) {
+  const std::array lanes{qp.rc, qp.mrc};
+  qp.nic().device().end_qps(lanes, [&](Engine& engine, TimePs now) {
+    for (const std::uint32_t lane : lanes) {
       if (lane != 0) engine.destroy_qp(now, lane);
     }
     return 0;
