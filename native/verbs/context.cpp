@@ -66,6 +66,8 @@ int open_context(ibv_device* device, Context*& out) {
   api.sz = sizeof api;
   api.query_port = query_port;
   api.query_device_ex = query_device_ex;
+  api.create_srq_ex = create_srq_ex;
+  api.get_srq_num = get_srq_num;
   api.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   api.context.device = device;
   api.context.cmd_fd = -1;
@@ -74,6 +76,7 @@ int open_context(ibv_device* device, Context*& out) {
   api.context.ops.req_notify_cq = req_notify_cq;
   api.context.ops.post_send = post_send;
   api.context.ops.post_recv = post_recv;
+  api.context.ops.post_srq_recv = post_srq_recv;
   ::pthread_mutex_init(&api.context.mutex, nullptr);
   api.context.async_fd = ::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
   if (api.context.async_fd < 0) return errno;
@@ -98,6 +101,9 @@ int query_attributes(Nic& nic, ibv_device* device, ibv_device_attr& to) {
   to.atomic_cap = IBV_ATOMIC_HCA;
   to.max_qp_rd_atom = to.max_qp_init_rd_atom = kReadsMax;
   to.max_res_rd_atom = to.max_qp * kReadsMax;
+  to.max_srq = 1 << 16;
+  to.max_srq_wr = static_cast<int>(kSrqWrMax);
+  to.max_srq_sge = static_cast<int>(kSgeMax);
   to.max_pkeys = 1;
   to.local_ca_ack_delay = 15;
   to.phys_port_cnt = 1;

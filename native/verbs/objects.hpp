@@ -17,6 +17,7 @@ namespace openmrc::verbs {
 
 inline constexpr std::uint32_t kSgeMax = 16;
 inline constexpr std::uint32_t kWrMax = 16384;
+inline constexpr std::uint32_t kSrqWrMax = 1U << 20;
 inline constexpr std::uint8_t kReadsMax = 16;  // READs and atomics in flight on one QP
 inline constexpr int kCqeMax = 1 << 20;
 inline constexpr std::uint16_t kWriteImmMax = 1024;  // in flight on one QP; both ends must agree, and exchange nothing
@@ -44,7 +45,7 @@ struct Context {
 struct Pd {
   ibv_pd api;
   DomainId domain;
-  std::atomic<int> children;  // memory regions and QPs
+  std::atomic<int> children;  // memory regions, QPs and SRQs
 
   static Pd& of(ibv_pd* pd) { return *reinterpret_cast<Pd*>(pd); }
 };
@@ -54,6 +55,15 @@ struct Mr {
   std::uint64_t iova;
 
   static Mr& of(ibv_mr* mr) { return *reinterpret_cast<Mr*>(mr); }
+};
+
+struct Srq {
+  ibv_srq api;
+  SrqId id;
+  std::uint32_t wr_max, sge_max;
+
+  static Srq& of(ibv_srq* srq) { return *reinterpret_cast<Srq*>(srq); }
+  Nic& nic() const { return *Context::of(api.context).nic; }
 };
 
 struct Cq;
@@ -136,6 +146,9 @@ int poll_cq(ibv_cq* cq, int count_max, ibv_wc* completions);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
 int post_send(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* first, ibv_recv_wr** bad);
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* first, ibv_recv_wr** bad);
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* wanted);
+int get_srq_num(ibv_srq* srq, std::uint32_t* number);
 
 // Adds a completion that the engine knows nothing about, and an event if the CQ is armed.
 void complete_here(Cq& cq, const ibv_wc& completion);

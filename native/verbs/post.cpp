@@ -222,6 +222,7 @@ int post_recv(ibv_qp* api, ibv_recv_wr* first, ibv_recv_wr** bad) {
   ibv_recv_wr* wr = first;
   const int error = guarded([&] {
     Qp& qp = Qp::of(api);
+    if (qp.init.srq != nullptr) return EINVAL;
     std::array<Sge, kSgeMax> sges;
     for (; wr != nullptr; wr = wr->next) {
       if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > qp.init.cap.max_recv_sge) return EINVAL;

@@ -17,10 +17,13 @@ int check(const ibv_pd* pd, const ibv_qp_init_attr& wanted) {
   for (const ibv_cq* cq : {wanted.send_cq, wanted.recv_cq}) {
     if (Context::of(cq->context).nic.get() != nic) return EINVAL;
   }
-  if (wanted.qp_type != IBV_QPT_RC || wanted.srq != nullptr) return EOPNOTSUPP;
+  if (wanted.qp_type != IBV_QPT_RC) return EOPNOTSUPP;
   const ibv_qp_cap& cap = wanted.cap;
-  if (cap.max_send_wr > kWrMax || cap.max_recv_wr > kWrMax || cap.max_inline_data > kInlineBytesMax) return EINVAL;
-  return cap.max_send_sge > kSgeMax || cap.max_recv_sge > kSgeMax ? EINVAL : 0;
+  if (cap.max_send_wr > kWrMax || cap.max_send_sge > kSgeMax || cap.max_inline_data > kInlineBytesMax) return EINVAL;
+  if (wanted.srq != nullptr) {
+    return is_live(wanted.srq) && Context::of(wanted.srq->context).nic.get() == nic ? 0 : EINVAL;
+  }
+  return cap.max_recv_wr > kWrMax || cap.max_recv_sge > kSgeMax ? EINVAL : 0;
 }
 
 enum class Lanes : std::uint8_t { kPair, kMrc, kRc };
@@ -40,7 +43,11 @@ Status create_lane(Qp& qp, Transport transport, std::uint32_t number) {
   attributes.recv_wr_max = qp.init.cap.max_recv_wr;
   attributes.domain = Pd::of(qp.api.qp_base.pd).domain;
   attributes.number = number;
-  attributes.receives_of = number == qp.number() ? 0 : qp.number();
+  if (qp.init.srq != nullptr) {
+    attributes.srq = Srq::of(qp.init.srq).id;
+  } else if (number != qp.number()) {
+    attributes.receives_of = qp.number();
+  }
   return qp.nic().device().command([&](Engine& engine, TimePs) { return engine.create_qp(attributes, number); });
 }
 
@@ -99,12 +106,14 @@ int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Qp*& out) {
   ibv_qp_cap& cap = qp->init.cap;
   cap.max_send_wr = std::max(cap.max_send_wr, 1U);
   cap.max_send_sge = std::max(cap.max_send_sge, 1U);
+  if (wanted.srq != nullptr) cap.max_recv_wr = cap.max_recv_sge = 0;
   qp->sends.resize(cap.max_send_wr);
   api.context = pd->context;
   api.qp_context = wanted.qp_context;
   api.pd = pd;
   api.send_cq = wanted.send_cq;
   api.recv_cq = wanted.recv_cq;
+  api.srq = wanted.srq;
   api.state = qp->attributes.qp_state = IBV_QPS_RESET;
   api.qp_type = wanted.qp_type;
   if (!qp->nic().draw_qp_number(api.qp_num)) return ENOMEM;

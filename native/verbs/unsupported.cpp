@@ -16,13 +16,6 @@ Object* refused() {
 
 }  // namespace
 
-// --- shared receive queues
-
-VERBS_API ibv_srq* ibv_create_srq(ibv_pd*, ibv_srq_init_attr*) { return refused<ibv_srq>(); }
-VERBS_API int ibv_modify_srq(ibv_srq*, ibv_srq_attr*, int) { return EOPNOTSUPP; }
-VERBS_API int ibv_query_srq(ibv_srq*, ibv_srq_attr*) { return EOPNOTSUPP; }
-VERBS_API int ibv_destroy_srq(ibv_srq*) { return EOPNOTSUPP; }
-
 // --- datagrams and multicast
 
 VERBS_API ibv_ah* ibv_create_ah(ibv_pd*, ibv_ah_attr*) { return refused<ibv_ah>(); }

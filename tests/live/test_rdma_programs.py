@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from rdma_programs import LIMIT_S, needs, run_pair, wrapped
+from rdma_programs import LIMIT_S, compiled, needs, run_case, run_pair, wrapped
 
 from openmrc.runs.processes.veth_pairs import VethPair, namespaces_allowed
 
@@ -109,14 +108,6 @@ def test_mrc_alone_refuses_a_send():
     assert "Couldn't post send" in ended.output
 
 
-def compiled(source: Path, program: Path) -> list[str]:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    subprocess.run([compiler, "-Wall", str(source), "-o", str(program), "-libverbs"], check=True)
-    return [str(program)]
-
-
 def test_example_in_c(repository: Path, tmp_path: Path):
     program = compiled(repository / "examples" / "rdma_write.c", tmp_path / "rdma_write")
     assert "mrc0: success, contents equal" in run_alone(program)
@@ -150,9 +141,7 @@ def recovery(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     ],
 )
 def test_recovery(recovery: list[str], case: str, qp: str):
-    command = wrapped([*recovery, case], "127.0.0.1", "127.0.0.2", qp=qp)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    assert (done.returncode, done.stdout) == (0, "as expected\n"), done.stderr
+    run_case(recovery, case, "127.0.0.1", "127.0.0.2", qp=qp)
 
 
 @pytest.fixture

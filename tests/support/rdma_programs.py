@@ -71,6 +71,22 @@ def run_pair(words: list[str], *, ports: str = "127.0.0.1", qp: str | None = Non
     return Ended(client.returncode, server.returncode, f"client:\n{client.stdout}\nserver:\n{said}")
 
 
+def compiled(source: Path, program: Path) -> list[str]:
+    """A C program that uses libibverbs; skips without a compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    subprocess.run([compiler, "-Wall", str(source), "-o", str(program), "-libverbs"], check=True)
+    return [str(program)]
+
+
+def run_case(program: list[str], case: str, *devices: str, qp: str = "pair") -> None:
+    """Runs one case of a test program, which ends well or prints the expectation that failed."""
+    command = wrapped([*program, case], *devices, qp=qp)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert (done.returncode, done.stdout) == (0, "as expected\n"), done.stderr
+
+
 def _listens(tcp_port: int) -> bool:
     """True if some process listens on the port, on any address of either family."""
     lines = [
