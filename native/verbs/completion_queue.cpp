@@ -54,6 +54,7 @@ void await_acks(Cq& cq, std::uint32_t events) {
 int destroy_cq(Cq& cq) {
   if (cq.users != 0) return EBUSY;
   cq.nic().drainer().remove(cq);
+  cq.nic().events().remove(cq);
   nic::Device& device = cq.nic().device();
   std::uint32_t events = 0;
   if (cq.api.channel != nullptr) {

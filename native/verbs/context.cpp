@@ -52,6 +52,7 @@ void describe_rate(std::uint64_t bps, ibv_port_attr& port) {
 // Programs may close a device before they destroy its objects, or never destroy them: these still refer to the context,
 // which is freed without objects only.
 void close_context(Context* context) {
+  context->nic->events().remove(context->api.context);
   if (context->api.context.async_fd >= 0) ::close(context->api.context.async_fd);
   if (context->children == 0) delete context;
 }
@@ -80,6 +81,7 @@ int open_context(ibv_device* device, Context*& out) {
   ::pthread_mutex_init(&api.context.mutex, nullptr);
   api.context.async_fd = ::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
   if (api.context.async_fd < 0) return errno;
+  context->nic->events().add(api.context);
   out = context.release();
   add_live(out);
   return 0;
@@ -246,18 +248,5 @@ VERBS_API int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be16
   errno = EINVAL;
   return -1;
 }
-
-VERBS_API int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
-  if (context == nullptr || event == nullptr) {
-    errno = EINVAL;
-    return -1;
-  }
-  std::uint64_t count = 0;
-  if (::read(context->async_fd, &count, sizeof count) != sizeof count) return -1;
-  errno = EIO;
-  return -1;
-}
-
-VERBS_API void ibv_ack_async_event(ibv_async_event*) {}
 
 }  // namespace openmrc::verbs

@@ -96,6 +96,7 @@ Nic::Nic(DeviceDescription description) : description_(std::move(description)) {
   open();
   for (const nic::SocketStats& socket : device_->socket_stats()) receive_buffer_bytes_ += socket.receive_buffer_bytes;
   measure_interfaces();
+  events_ = new AsyncEvents(*device_);
 }
 
 void Nic::open() {

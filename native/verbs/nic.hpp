@@ -9,6 +9,7 @@
 
 #include "nic/device.hpp"
 #include "verbs/api.hpp"
+#include "verbs/async_events.hpp"
 #include "verbs/device_description.hpp"
 #include "verbs/drainer.hpp"
 #include "verbs/polling.hpp"
@@ -37,6 +38,7 @@ class Nic {
   nic::Device& device() { return *device_; }
   Polling& polling() { return *polling_; }
   Drainer& drainer() { return drainer_; }
+  AsyncEvents& events() { return *events_; }
   const DeviceDescription& description() const { return description_; }
   ibv_gid gid() const { return gid_of(description_.planes.front().advertise); }
   // Payload of a full packet that the interfaces have room for, before a peer is known.
@@ -61,6 +63,7 @@ class Nic {
   std::unique_ptr<nic::Device> device_;
   std::unique_ptr<Polling> polling_;
   Drainer drainer_;
+  AsyncEvents* events_ = nullptr;  // never destroyed: its thread refers to it
   std::uint32_t slot_ = 0;
   std::uint32_t payload_room_ = 0;
   std::uint64_t rate_bps_ = 0;

@@ -123,6 +123,7 @@ int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Qp*& out) {
     qp->nic().free_qp_number(api.qp_num);
     return errno_of(status);
   }
+  qp->nic().events().add(*qp);
   ::pthread_mutex_init(&api.mutex, nullptr);
   ::pthread_cond_init(&api.cond, nullptr);
   attach(api.send_cq, *qp);
@@ -136,6 +137,7 @@ int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Qp*& out) {
 
 int destroy_qp(Qp& qp) {
   if (!remove_live(&qp)) return EINVAL;
+  qp.nic().events().remove(qp);
   {
     const std::lock_guard guard(qp.mutex);
     qp.failed = true;

@@ -23,6 +23,7 @@ int create_srq(ibv_pd* pd, ibv_srq_init_attr& wanted, Srq*& out) {
     return engine.create_srq({.wr_max = wanted.attr.max_wr, .domain = Pd::of(pd).domain}, srq->id);
   });
   if (status != Status::kOk) return errno_of(status);
+  srq->nic().events().add(*srq);
   srq->api.handle = srq->id;
   ::pthread_mutex_init(&srq->api.mutex, nullptr);
   ::pthread_cond_init(&srq->api.cond, nullptr);
@@ -45,6 +46,7 @@ int destroy_srq(Srq& srq) {
   const Status status = srq.nic().device().command([&](Engine& engine, TimePs) { return engine.destroy_srq(srq.id); });
   if (status != Status::kOk) return errno_of(status);
   remove_live(&srq);
+  srq.nic().events().remove(srq);
   --Pd::of(srq.api.pd).children;
   ::pthread_cond_destroy(&srq.api.cond);
   ::pthread_mutex_destroy(&srq.api.mutex);
