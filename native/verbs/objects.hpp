@@ -77,6 +77,7 @@ struct Channel {
 };
 
 struct Qp;
+class SendList;
 
 struct Cq {
   ibv_cq_ex api;
@@ -123,6 +124,7 @@ struct Qp {
   std::uint64_t sends_begin, sends_posted, sends_end;
   bool rc_active;  // the lane of the latest work in the engine
   std::deque<HeldSend> held;
+  std::shared_ptr<SendList> list;  // of an extended QP
   // Nothing more enters the engine: a lane has failed, or completions from before a reset are being dropped.
   bool failed;
 
@@ -147,9 +149,12 @@ int req_notify_cq(ibv_cq* cq, int solicited_only);
 int post_send(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* first, ibv_recv_wr** bad);
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* first, ibv_recv_wr** bad);
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* wanted);
 int get_srq_num(ibv_srq* srq, std::uint32_t* number);
 
+// Posts these requests, `count` of them, or none.
+int post_together(Qp& qp, ibv_send_wr* first, std::size_t count);
 // Adds a completion that the engine knows nothing about, and an event if the CQ is armed.
 void complete_here(Cq& cq, const ibv_wc& completion);
 // Under the mutex of `qp`: posts held work whose turn has come.

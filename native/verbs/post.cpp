@@ -90,14 +90,18 @@ void convert(Qp& qp, const ibv_send_wr& from, std::uint64_t sequence, std::span<
   to.sges = sges.first(count);
 }
 
-// Work posted to a failed QP completes as flushed.
-void flush_here(Qp& qp, std::uint64_t wr_id, ibv_wc_opcode opcode, ibv_cq* cq) {
+void complete_with(Qp& qp, std::uint64_t wr_id, ibv_wc_opcode opcode, ibv_cq* cq, ibv_wc_status status) {
   ibv_wc completion{};
   completion.wr_id = wr_id;
-  completion.status = IBV_WC_WR_FLUSH_ERR;
+  completion.status = status;
   completion.opcode = opcode;
   completion.qp_num = qp.number();
   complete_here(Cq::of(cq), completion);
+}
+
+// Work posted to a failed QP completes as flushed.
+void flush_here(Qp& qp, std::uint64_t wr_id, ibv_wc_opcode opcode, ibv_cq* cq) {
+  complete_with(qp, wr_id, opcode, cq, IBV_WC_WR_FLUSH_ERR);
 }
 
 bool has_failed(Qp& qp) {
@@ -216,6 +220,27 @@ int post_send(ibv_qp* api, ibv_send_wr* first, ibv_send_wr** bad) {
   });
   if (error != 0 && bad != nullptr) *bad = wr;
   return error;
+}
+
+// The engine alone knows the memory. As with hardware, a request whose memory it refuses then completes with an error,
+// if requests before it have been posted already.
+int post_together(Qp& qp, ibv_send_wr* first, std::size_t count) {
+  qp.nic().polling().note_call();
+  const std::lock_guard guard(qp.mutex);
+  for (const ibv_send_wr* wr = first; wr != nullptr; wr = wr->next) {
+    if (const int error = check(qp, *wr)) return error;
+  }
+  if (count > 0 && !qp.failed && !has_room(qp, qp.sends_end + count - 1)) return ENOMEM;
+  for (ibv_send_wr* wr = first; wr != nullptr;) {
+    const int error = send_batch(qp, wr);
+    if (error == 0) continue;
+    if (wr == first) return error;
+    fail_all_lanes(qp);
+    complete_with(qp, wr->wr_id, operation_of(wr->opcode)->completed, qp.init.send_cq, IBV_WC_LOC_PROT_ERR);
+    wr = wr->next;
+    return flush_all(qp, wr);
+  }
+  return 0;
 }
 
 int post_recv(ibv_qp* api, ibv_recv_wr* first, ibv_recv_wr** bad) {

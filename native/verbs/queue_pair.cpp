@@ -167,6 +167,4 @@ VERBS_API int ibv_destroy_qp(ibv_qp* qp) {
   return guarded([&] { return destroy_qp(Qp::of(qp)); });
 }
 
-VERBS_API ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp*) { return nullptr; }
-
 }  // namespace openmrc::verbs
