@@ -67,6 +67,7 @@ int open_context(ibv_device* device, Context*& out) {
   api.sz = sizeof api;
   api.query_port = query_port;
   api.query_device_ex = query_device_ex;
+  api.create_cq_ex = create_cq_ex;
   api.create_qp_ex = create_qp_ex;
   api.create_srq_ex = create_srq_ex;
   api.get_srq_num = get_srq_num;

@@ -78,6 +78,7 @@ struct Channel {
 
 struct Qp;
 class SendList;
+struct CompletionReader;
 
 struct Cq {
   ibv_cq_ex api;
@@ -91,6 +92,7 @@ struct Cq {
   std::mutex late_mutex;                       // taken last; covers what follows
   std::deque<ibv_wc> late;  // made here, behind everything of the engine: flushed work that it never saw
   bool armed;
+  std::shared_ptr<CompletionReader> reader;  // of an extended CQ
 
   static Cq& of(ibv_cq* cq) { return *reinterpret_cast<Cq*>(cq); }
   Nic& nic() const { return *Context::of(api.context).nic; }
@@ -149,6 +151,7 @@ int req_notify_cq(ibv_cq* cq, int solicited_only);
 int post_send(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* first, ibv_recv_wr** bad);
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* first, ibv_recv_wr** bad);
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* wanted);
 int get_srq_num(ibv_srq* srq, std::uint32_t* number);

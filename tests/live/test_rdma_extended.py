@@ -1,4 +1,4 @@
-"""Extended queue pairs of openmrc's libibverbs."""
+"""Extended queue pairs and completion queues of openmrc's libibverbs."""
 
 from __future__ import annotations
 
@@ -31,3 +31,20 @@ def test_ping_pong_with_new_send(qp: str):
     ended = run_pair(["ibv_rc_pingpong", "-g", "0", "-n", "100", "-c", "-N"], qp=qp)
     assert ended.passed, ended.output
     assert "invalid data" not in ended.output
+
+
+@pytest.fixture(scope="module")
+def cq_program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return compiled(Path(__file__).with_name("verbs_extended_cq.c"), tmp_path_factory.mktemp("c") / "verbs_extended_cq")
+
+
+@pytest.mark.parametrize("qp", ["pair", "rc"])
+@pytest.mark.parametrize("case", ["creation", "reading", "destroyed", "threads"])
+def test_extended_cq(cq_program: list[str], case: str, qp: str):
+    run_case(cq_program, case, qp=qp)
+
+
+def test_completion_timestamps_are_refused():
+    ended = run_pair(["ibv_rc_pingpong", "-g", "0", "-n", "10", "-t"])
+    assert ended.client != 0
+    assert "completion timestamp" in ended.output
