@@ -117,6 +117,9 @@ void AsyncEvents::translate(const Event& event) {
     case EventType::kPortState:
       if (event.detail == 0) note_port(event.port, event.value != 0);
       return;
+    case EventType::kEvState:
+      for (const auto& listener : ev_listeners_) listener(event);
+      return;
     case EventType::kSrqLimit:
       if (const auto found = srqs_.find(event.value); found != srqs_.end()) {
         ibv_async_event raised{};
@@ -203,6 +206,11 @@ void AsyncEvents::add(Qp& qp) {
 void AsyncEvents::add(Srq& srq) {
   const Guard guard(mutex_);
   srqs_[srq.id] = &srq;
+}
+
+void AsyncEvents::listen(std::function<void(const Event&)> listener) {
+  const Guard guard(mutex_);
+  ev_listeners_.push_back(std::move(listener));
 }
 
 void AsyncEvents::remove(Qp& qp) {

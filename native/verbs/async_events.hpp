@@ -5,8 +5,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "nic/device.hpp"
 #include "verbs/api.hpp"
@@ -33,6 +35,9 @@ class AsyncEvents {
   void remove(Qp& qp);
   void remove(Srq& srq);
   void remove(Cq& cq);
+
+  // Calls `listener` for every change of an EV's state, from the thread, for ever. It must not call these.
+  void listen(std::function<void(const Event&)> listener);
 
   // The next event, or an errno: EAGAIN if the descriptor does not wait.
   int take(ibv_context& context, ibv_async_event& event);
@@ -67,6 +72,7 @@ class AsyncEvents {
   std::unordered_map<const void*, std::uint32_t> taken_;  // events of an object that wait for their acknowledgement
   std::unordered_map<std::uint32_t, Known> qps_;          // by the number of each lane
   std::unordered_map<SrqId, Srq*> srqs_;
+  std::vector<std::function<void(const Event&)>> ev_listeners_;
   PortMask ports_up_ = 0;
 };
 

@@ -39,6 +39,8 @@ class Nic {
   Polling& polling() { return *polling_; }
   Drainer& drainer() { return drainer_; }
   AsyncEvents& events() { return *events_; }
+  // Held by the one thread that sends probes and takes their answers.
+  std::mutex& probing() { return probing_; }
   const DeviceDescription& description() const { return description_; }
   ibv_gid gid() const { return gid_of(description_.planes.front().advertise); }
   // Payload of a full packet that the interfaces have room for, before a peer is known.
@@ -68,7 +70,7 @@ class Nic {
   std::uint32_t payload_room_ = 0;
   std::uint64_t rate_bps_ = 0;
   std::uint64_t receive_buffer_bytes_ = 0;
-  std::mutex mutex_;
+  std::mutex mutex_, probing_;
   std::unordered_set<std::uint32_t> numbers_;
   DomainId domains_ = 0;
 };

@@ -7,10 +7,12 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "verbs/api.hpp"
+#include "verbs/mrc_seam.hpp"
 #include "verbs/nic.hpp"
 
 namespace openmrc::verbs {
@@ -129,6 +131,9 @@ struct Qp {
   std::shared_ptr<SendList> list;  // of an extended QP
   // Nothing more enters the engine: a lane has failed, or completions from before a reset are being dropped.
   bool failed;
+  // Of the MRC lane; lib_mrc.so sets them.
+  std::optional<MrcPaths> mrc_paths;
+  MrcNumbers mrc_numbers = default_mrc_numbers();
 
   static Qp& of(ibv_qp* qp) { return *reinterpret_cast<Qp*>(qp); }
   Nic& nic() const { return *Context::of(api.qp_base.context).nic; }
@@ -137,6 +142,10 @@ struct Qp {
   std::uint32_t receiver() const { return mrc != 0 ? mrc : rc; }  // whose receive queue it is
   PostedSend& send(std::uint64_t sequence) { return sends[sequence % sends.size()]; }
 };
+
+// Protocols of a QP of type RC.
+enum class Lanes : std::uint8_t { kPair, kMrc, kRc };
+int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Lanes lanes, Qp*& out);
 
 // nullptr: not one of the list.
 ListedDevice* find_device(const ibv_device* device);

@@ -65,15 +65,22 @@ int to_init(Qp& qp) {
   const std::uint32_t evs = nic.device().settings().evs_per_port;
   const std::uint64_t ports = nic.description().planes.size();
   QpToInit init;
+  if (qp.mrc_paths) {
+    init.ev_universe = qp.mrc_paths->evs;
+    init.ev_set.min_active = qp.mrc_paths->min_active;
+    init.controller = qp.mrc_paths->controller;
+    init.cc = qp.mrc_paths->cc;
+  }
   init.ev_set.active_per_port = static_cast<std::uint16_t>(std::max(1U, evs - evs / 2));
-  init.ev_universe = nic.device().evs();
+  if (init.ev_universe.empty()) init.ev_universe = nic.device().evs();
   init.signal = published_mrc() ? PathSignal::kMarks : PathSignal::kDiscover;
   init.plane_buffer_bytes = nic.receive_buffer_bytes() / (3 * ports);
   init.cc.mtu_bytes = nic.payload_room() + kHeaderBytes;
   init.cc.link_rate_bps = nic.rate_bps();
-  init.cc.base_rtt = kBaseRtt;
+  if (init.cc.base_rtt == 0) init.cc.base_rtt = kBaseRtt;
   const std::uint64_t floor = 16ULL * nic.payload_room();
-  const std::uint64_t in_flight = nic.rate_bps() / 8 * (kBaseRtt / kPsPerUs) / 1'000'000;
+  const std::uint64_t in_flight = nic.rate_bps() / 8 * (init.cc.base_rtt / kPsPerUs) / 1'000'000;
+  if (init.cc.max_cwnd_bytes != 0) return modify(qp, init);
   init.cc.max_cwnd_bytes =
       std::min(std::max(3 * in_flight / 2, floor), std::max(nic.receive_buffer_bytes() / 3, floor));
   return modify(qp, init);
@@ -92,8 +99,11 @@ int to_rtr(Qp& qp, const ibv_qp_attr& wanted) {
   rtr.destination_qp = wanted.dest_qp_num;
   rtr.rq_psn = wanted.rq_psn & (kPsnSpace - 1);
   rtr.payload_mtu = payload;
-  rtr.mpr_units = published ? kWindowUnitsMarks : kWindowUnitsPlanes;
-  rtr.wimm_max_dest = kWriteImmMax;
+  rtr.mpr_units = qp.mrc_numbers.mpr_units_dest;
+  rtr.wimm_max_dest = qp.mrc_numbers.wimm_max_dest;
+  rtr.capabilities.trim_nack = qp.mrc_numbers.trim_nack;
+  rtr.capabilities.dynamic_mpr = qp.mrc_numbers.dynamic_mpr;
+  rtr.capabilities.service_time = qp.mrc_numbers.service_time;
   rtr.rc_rnr_timer = wanted.min_rnr_timer & 31U;
   rtr.rc_reads_max_dest = std::clamp<std::uint8_t>(wanted.max_dest_rd_atomic, 1, kReadsMax);
   rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = !published;
@@ -109,11 +119,11 @@ int to_rtr(Qp& qp, const ibv_qp_attr& wanted) {
 int to_rts(Qp& qp, const ibv_qp_attr& wanted) {
   QpToRts rts;
   rts.sq_psn = wanted.sq_psn & (kPsnSpace - 1);
-  rts.mpr_units = published_mrc() ? kWindowUnitsMarks : kWindowUnitsPlanes;
-  rts.wimm_max = kWriteImmMax;
-  rts.timeout_exponent = kTimeoutExponent;
-  rts.linear_retries = kLinearRetries;
-  rts.exponential_retries = kExponentialRetries;
+  rts.mpr_units = qp.mrc_numbers.mpr_units;
+  rts.wimm_max = qp.mrc_numbers.wimm_max;
+  rts.timeout_exponent = qp.mrc_numbers.timeout_exponent;
+  rts.linear_retries = qp.mrc_numbers.linear_retries;
+  rts.exponential_retries = qp.mrc_numbers.exponential_retries;
   rts.timestamp_resolution_ns = 1000;
   rts.rc_rnr_retries = wanted.rnr_retry & 7U;
   rts.rc_reads_max = std::clamp<std::uint8_t>(wanted.max_rd_atomic, 1, kReadsMax);
@@ -232,6 +242,16 @@ int modify_qp(Qp& qp, const ibv_qp_attr& wanted, int mask) {
 }
 
 }  // namespace
+
+MrcNumbers default_mrc_numbers() {
+  MrcNumbers numbers;
+  numbers.mpr_units_dest = numbers.mpr_units = published_mrc() ? kWindowUnitsMarks : kWindowUnitsPlanes;
+  numbers.wimm_max_dest = numbers.wimm_max = kWriteImmMax;
+  numbers.timeout_exponent = kTimeoutExponent;
+  numbers.linear_retries = kLinearRetries;
+  numbers.exponential_retries = kExponentialRetries;
+  return numbers;
+}
 
 VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   if (!is_live(qp) || attributes == nullptr) return EINVAL;

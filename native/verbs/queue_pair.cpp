@@ -26,8 +26,6 @@ int check(const ibv_pd* pd, const ibv_qp_init_attr& wanted) {
   return cap.max_recv_wr > kWrMax || cap.max_recv_sge > kSgeMax ? EINVAL : 0;
 }
 
-enum class Lanes : std::uint8_t { kPair, kMrc, kRc };
-
 Lanes lanes_of_environment() {
   const char* text = std::getenv("OPENMRC_QP");
   const std::string_view word = text == nullptr ? "" : text;
@@ -63,8 +61,7 @@ void destroy_lanes(Qp& qp) {
 }
 
 // The QP of a pair that programs know is MRC's; RC's number differs in the lowest bit, at both ends.
-Status create_lanes(Qp& qp) {
-  const Lanes lanes = lanes_of_environment();
+Status create_lanes(Qp& qp, Lanes lanes) {
   const std::uint32_t number = qp.number();
   Status status = Status::kOk;
   if (lanes != Lanes::kRc) {
@@ -98,43 +95,6 @@ void detach(ibv_cq* api, const Qp& qp) {
   --cq.users;
 }
 
-int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Qp*& out) {
-  if (const int error = check(pd, wanted)) return error;
-  auto qp = std::make_unique<Qp>();
-  ibv_qp& api = qp->api.qp_base;
-  qp->init = wanted;
-  ibv_qp_cap& cap = qp->init.cap;
-  cap.max_send_wr = std::max(cap.max_send_wr, 1U);
-  cap.max_send_sge = std::max(cap.max_send_sge, 1U);
-  if (wanted.srq != nullptr) cap.max_recv_wr = cap.max_recv_sge = 0;
-  qp->sends.resize(cap.max_send_wr);
-  api.context = pd->context;
-  api.qp_context = wanted.qp_context;
-  api.pd = pd;
-  api.send_cq = wanted.send_cq;
-  api.recv_cq = wanted.recv_cq;
-  api.srq = wanted.srq;
-  api.state = qp->attributes.qp_state = IBV_QPS_RESET;
-  api.qp_type = wanted.qp_type;
-  if (!qp->nic().draw_qp_number(api.qp_num)) return ENOMEM;
-  api.handle = api.qp_num;
-  const Status status = create_lanes(*qp);
-  if (status != Status::kOk) {
-    qp->nic().free_qp_number(api.qp_num);
-    return errno_of(status);
-  }
-  qp->nic().events().add(*qp);
-  ::pthread_mutex_init(&api.mutex, nullptr);
-  ::pthread_cond_init(&api.cond, nullptr);
-  attach(api.send_cq, *qp);
-  if (api.recv_cq != api.send_cq) attach(api.recv_cq, *qp);
-  ++Pd::of(pd).children;
-  wanted.cap = cap;
-  out = qp.release();
-  add_live(out);
-  return 0;
-}
-
 int destroy_qp(Qp& qp) {
   if (!remove_live(&qp)) return EINVAL;
   qp.nic().events().remove(qp);
@@ -157,8 +117,46 @@ int destroy_qp(Qp& qp) {
 
 }  // namespace
 
+int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Lanes lanes, Qp*& out) {
+  if (const int error = check(pd, wanted)) return error;
+  auto qp = std::make_unique<Qp>();
+  ibv_qp& api = qp->api.qp_base;
+  qp->init = wanted;
+  ibv_qp_cap& cap = qp->init.cap;
+  cap.max_send_wr = std::max(cap.max_send_wr, 1U);
+  cap.max_send_sge = std::max(cap.max_send_sge, 1U);
+  if (wanted.srq != nullptr) cap.max_recv_wr = cap.max_recv_sge = 0;
+  qp->sends.resize(cap.max_send_wr);
+  api.context = pd->context;
+  api.qp_context = wanted.qp_context;
+  api.pd = pd;
+  api.send_cq = wanted.send_cq;
+  api.recv_cq = wanted.recv_cq;
+  api.srq = wanted.srq;
+  api.state = qp->attributes.qp_state = IBV_QPS_RESET;
+  api.qp_type = wanted.qp_type;
+  if (!qp->nic().draw_qp_number(api.qp_num)) return ENOMEM;
+  api.handle = api.qp_num;
+  const Status status = create_lanes(*qp, lanes);
+  if (status != Status::kOk) {
+    qp->nic().free_qp_number(api.qp_num);
+    return errno_of(status);
+  }
+  qp->nic().events().add(*qp);
+  ::pthread_mutex_init(&api.mutex, nullptr);
+  ::pthread_cond_init(&api.cond, nullptr);
+  attach(api.send_cq, *qp);
+  if (api.recv_cq != api.send_cq) attach(api.recv_cq, *qp);
+  ++Pd::of(pd).children;
+  wanted.cap = cap;
+  out = qp.release();
+  add_live(out);
+  return 0;
+}
+
 VERBS_API ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
-  Qp* qp = made<Qp>([&](Qp*& out) { return wanted == nullptr ? EINVAL : create_qp(pd, *wanted, out); });
+  Qp* qp = made<Qp>(
+      [&](Qp*& out) { return wanted == nullptr ? EINVAL : create_qp(pd, *wanted, lanes_of_environment(), out); });
   return reinterpret_cast<ibv_qp*>(qp);
 }
 

@@ -25,6 +25,7 @@ NATIVE_LAYERS = {
     "nic": {"engine", "nic"},
     "collectives": {"engine", "nic", "collectives"},
     "verbs": {"engine", "nic", "verbs"},
+    "mrc_api": {"engine", "verbs", "mrc_api", "openmrc"},  # declarations of the first two; links to neither
     "bindings": {"engine", "netsim", "nic", "collectives", "bindings"},
     "tests": {"engine", "netsim", "nic", "collectives", "tests"},
 }

@@ -1,4 +1,4 @@
-"""Environment of a program that finds openmrc's libibverbs in place of the system's."""
+"""Environment of a program that finds openmrc's libibverbs in place of the system's, and its lib_mrc."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from openmrc.verbs.interfaces import choose_ports
 __all__ = ["LIBRARY", "Prepared", "library_path", "loader_problem", "prepare"]
 
 LIBRARY = "libibverbs.so.1"
+MRC_LIBRARY = "lib_mrc.so"
 _HEADERS = "the headers of libibverbs (Debian: apt install libibverbs-dev; Fedora: dnf install rdma-core-devel)"
 _LOAD_S = 20
 _KINDS = ("pair", "mrc", "rc")
@@ -78,7 +79,7 @@ def prepare(ports: Sequence[str], qp: str | None, environ: Mapping[str, str]) ->
     variables = {**environ, QP: kind}
     variables[PORTS] = ";".join(",".join(map(_text, one.ports)) for one in chosen)
     variables["LD_LIBRARY_PATH"] = _before(str(library.parent), environ.get("LD_LIBRARY_PATH"))
-    variables["LD_PRELOAD"] = _before(LIBRARY, environ.get("LD_PRELOAD"))
+    variables["LD_PRELOAD"] = _before(f"{LIBRARY}:{MRC_LIBRARY}", environ.get("LD_PRELOAD"))
     return Prepared(variables, summary)
 
 
