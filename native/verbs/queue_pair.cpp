@@ -98,6 +98,9 @@ void detach(ibv_cq* api, const Qp& qp) {
 int destroy_qp(Qp& qp) {
   if (!remove_live(&qp)) return EINVAL;
   qp.nic().events().remove(qp);
+  // Acknowledgements wait for a reply of a polling program, which may have received its last message: without them the
+  // peer's work would fail.
+  qp.nic().device().progress(0);
   {
     const std::lock_guard guard(qp.mutex);
     qp.failed = true;

@@ -62,6 +62,11 @@ def test_events_about_a_plane_that_leads_nowhere(language: tuple[str, ...], sign
     assert run(words, TWO_PLANES, "127.0.0.3,127.0.0.9", OPENMRC_SIGNAL=signal) == "as expected\n"
 
 
+def test_a_receiver_that_leaves_has_acknowledged_everything(tmp_path: Path):
+    words = compiled(HERE / "mrc_farewell.c", tmp_path / "mrc_farewell")
+    assert run(words, TWO_PLANES, "127.0.0.3,127.0.0.4") == "as expected\n"
+
+
 @pytest.mark.parametrize("kind", ["pair", "rc"])
 def test_queue_pairs_are_mrc_whatever_those_of_verbs_are(kind: str, tmp_path: Path):
     assert run(compiled(HERE / "mrc_misuse.c", tmp_path / "mrc_misuse"), OPENMRC_QP=kind) == "as expected\n"
