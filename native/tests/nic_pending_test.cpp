@@ -77,7 +77,7 @@ TEST_CASE(nic_deregistering_drops_only_waiting_bursts_of_this_memory) {
   CHECK(from.memory == pair.b.memory);
 }
 
-// What waits is sealed when it leaves: by then another QP may have stored its bytes in the same place.
+// A waiting packet is sealed when it leaves: by then another QP may have stored its bytes in the same place.
 TEST_CASE(nic_packets_of_a_destroyed_or_reset_qp_never_leave) {
   Pair pair(settings_for({"127.0.0.88"}), settings_for({"127.0.0.89"}));
   End& from = pair.a;
