@@ -26,8 +26,9 @@ NATIVE_LAYERS = {
     "collectives": {"engine", "nic", "collectives"},
     "verbs": {"engine", "nic", "verbs"},
     "mrc_api": {"engine", "verbs", "mrc_api", "openmrc"},  # declarations of the first two; links to neither
+    "nccl": {"engine", "nic", "verbs", "nccl"},
     "bindings": {"engine", "netsim", "nic", "collectives", "bindings"},
-    "tests": {"engine", "netsim", "nic", "collectives", "tests"},
+    "tests": {"engine", "netsim", "nic", "collectives", "nccl", "tests"},
 }
 
 # Pattern in native/engine -> replacement.

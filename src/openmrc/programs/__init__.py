@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from openmrc.programs.environment import Prepared, library_path, loader_problem, prepare
+from openmrc.programs.environment import Prepared, library_path, loader_problem, nccl_plugin_path, prepare
 
-__all__ = ["Prepared", "library_path", "loader_problem", "prepare"]
+__all__ = ["Prepared", "library_path", "loader_problem", "nccl_plugin_path", "prepare"]

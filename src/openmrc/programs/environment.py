@@ -15,10 +15,11 @@ from openmrc.variables import PATHS, PORTS, QP
 from openmrc.verbs.device import Port
 from openmrc.verbs.interfaces import choose_ports
 
-__all__ = ["LIBRARY", "Prepared", "library_path", "loader_problem", "prepare"]
+__all__ = ["LIBRARY", "Prepared", "library_path", "loader_problem", "nccl_plugin_path", "prepare"]
 
 LIBRARY = "libibverbs.so.1"
 MRC_LIBRARY = "lib_mrc.so"
+_NCCL_PLUGIN, _NCCL_NAME = "NCCL_NET_PLUGIN", "openmrc"
 _HEADERS = "the headers of libibverbs (Debian: apt install libibverbs-dev; Fedora: dnf install rdma-core-devel)"
 _LOAD_S = 20
 _KINDS = ("pair", "mrc", "rc")
@@ -52,8 +53,15 @@ def library_path() -> Path:
     return path
 
 
+def nccl_plugin_path() -> Path:
+    """Path of the network plugin for NCCL."""
+    return Path(_native.__file__).parent / "lib" / f"libnccl-net-{_NCCL_NAME}.so"
+
+
 def prepare(ports: Sequence[str], qp: str | None, environ: Mapping[str, str]) -> Prepared:
     """Environment of a program with one device, mrc0, mrc1 and so on, for each element of `ports`.
+
+    NCCL in the program finds the devices through its network plugin, unless NCCL_NET_PLUGIN is set.
 
     Args:
         ports: Interfaces or addresses of a device, one per plane, separated by commas. None at all: as OPENMRC_PORTS
@@ -76,7 +84,7 @@ def prepare(ports: Sequence[str], qp: str | None, environ: Mapping[str, str]) ->
     wanted: list[str | None] = [*(ports or [word for word in environ.get(PORTS, "").split(";") if word.strip()])]
     chosen = [choose_ports(one, field=field) for one in wanted or [None]]
     summary = "; ".join(f"mrc{number} with {one.why}" for number, one in enumerate(chosen))
-    variables = {**environ, QP: kind}
+    variables = {_NCCL_PLUGIN: _NCCL_NAME, **environ, QP: kind}
     variables[PORTS] = ";".join(",".join(map(_text, one.ports)) for one in chosen)
     variables["LD_LIBRARY_PATH"] = _before(str(library.parent), environ.get("LD_LIBRARY_PATH"))
     variables["LD_PRELOAD"] = _before(f"{LIBRARY}:{MRC_LIBRARY}", environ.get("LD_PRELOAD"))
