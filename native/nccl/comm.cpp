@@ -261,7 +261,7 @@ void Comm::read_socket(nic::TimeNs now) {
       fail(ncclRemoteError, "the peer sent something else than a goodbye");
       return;
     }
-    drain();  // what it completed before
+    drain();  // messages that arrived before the goodbye
     handle_goodbye(completed);
     fail(ncclRemoteError, "the peer has closed the connection");
     return;

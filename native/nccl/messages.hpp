@@ -28,7 +28,7 @@ inline constexpr std::uint16_t kImmediatesMax = 512;            // WRITE_IMM in 
 
 using Secret = std::array<std::uint8_t, 16>;
 
-// What a listening end hands to its peer, through NCCL.
+// Address of a listening end, which NCCL carries to its peer.
 struct Handle {
   Address address;
   std::uint16_t tcp_port = 0;

@@ -24,7 +24,7 @@ def harness(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if compiler is None:
         pytest.skip("no C++ compiler")
     program = tmp_path_factory.mktemp("nccl") / "nccl_harness"
-    source = Path(__file__).with_name("nccl_harness.cpp")
+    source = repository / "native" / "tests" / "nccl" / "harness.cpp"
     options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-I", str(repository / "native")]
     subprocess.run([compiler, *options, str(source), "-o", str(program), "-ldl"], check=True)
     return program
@@ -66,29 +66,29 @@ def passed(results: list[tuple[int, str, str]]) -> bool:
 
 
 @pytest.mark.parametrize("newest", [8, 9, 10, 11, 12])
-def test_messages_of_all_sizes_with_every_version(ranks: Ranks, newest: int):
+def test_messages_of_all_sizes_with_every_version(ranks: Ranks, newest: int) -> None:
     results = ranks.run("sizes", newest=newest)
     assert passed(results), results
 
 
 @pytest.mark.parametrize("case", ["groups", "connections", "too_long", "closing"])
 @pytest.mark.parametrize("newest", [8, 11])
-def test_two_ranks(ranks: Ranks, case: str, newest: int):
+def test_two_ranks(ranks: Ranks, case: str, newest: int) -> None:
     results = ranks.run(case, newest=newest)
     assert passed(results), results
 
 
-def test_two_planes(ranks: Ranks):
+def test_two_planes(ranks: Ranks) -> None:
     results = ranks.run("groups", ports="127.0.0.1,127.0.0.2")
     assert passed(results), results
 
 
-def test_merged_devices(ranks: Ranks):
+def test_merged_devices(ranks: Ranks) -> None:
     results = ranks.run("merged", ports="127.0.0.1;127.0.0.2")
     assert passed(results), results
 
 
-def test_ranks_with_other_planes_are_refused(ranks: Ranks):
+def test_ranks_with_other_planes_are_refused(ranks: Ranks) -> None:
     started = [ranks.start("sizes", rank, ports, 12) for rank, ports in enumerate(["127.0.0.1", "127.0.0.1,127.0.0.2"])]
     results = ended(started)
     assert all(status == 1 for status, _, _ in results), results
@@ -96,32 +96,33 @@ def test_ranks_with_other_planes_are_refused(ranks: Ranks):
 
 
 @pytest.mark.parametrize("case", ["alone", "strangers", "misuse"])
-def test_one_rank(ranks: Ranks, case: str):
+def test_one_rank(ranks: Ranks, case: str) -> None:
     results = ranks.run(case, count=1)
     assert passed(results), results
 
 
-def test_a_killed_peer_fails_every_request(ranks: Ranks):
+def test_a_killed_peer_fails_every_request(ranks: Ranks) -> None:
     survivor, killed = ranks.run("killed")
     assert killed[0] == -signal.SIGKILL
     assert passed([survivor]), survivor
 
 
-def test_a_plugin_without_ports_is_not_used(ranks: Ranks):
+def test_a_plugin_without_ports_is_not_used(ranks: Ranks) -> None:
     ((status, _, errors),) = ranks.run("alone", ports="", count=1)
     assert status == 1
     assert "OPENMRC_PORTS has to list interfaces or addresses" in errors
 
 
 @pytest.mark.parametrize("case", ["gibibyte", "beyond"])
-def test_messages_of_a_gibibyte(ranks: Ranks, case: str):
+def test_messages_of_a_gibibyte(ranks: Ranks, case: str) -> None:
     results = ranks.run(case)
     assert passed(results), results
 
 
 @pytest.mark.root
-@pytest.mark.skipif("not namespaces_allowed()", reason="network namespaces need root")
-def test_two_hosts(ranks: Ranks):
+def test_two_hosts(ranks: Ranks) -> None:
+    if not namespaces_allowed():
+        pytest.skip("network namespaces need root")
     with VethPair(mtu=9000) as pair:
         started = [ranks.start("bandwidth", rank, pair.addresses[rank], 12, *pair.prefix(rank)) for rank in (0, 1)]
         results = ended(started)

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <map>
 
-#include "nccl_ranks.hpp"
+#include "tests/nccl/ranks.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "nccl_net.hpp"
+#include "tests/nccl/net.hpp"
 
 struct Rank {
   Net net;
