@@ -136,6 +136,8 @@ class Engine final {
   bool plane_stats(std::uint32_t qp, PortId plane, PlaneStats& stats) const;
   const EvSet* ev_set(std::uint32_t qp) const;              // nullptr: no such QP, or RC
   std::uint32_t sends_outstanding(std::uint32_t qp) const;  // posted, not completed
+  // Packets of peers' WRITEs and SENDs that have been placed in memory, in all QPs together.
+  std::uint64_t placed_packets() const { return services_.placed_packets; }
   PortMask ports_up() const;
   PortMask peer_ports_up(PeerId peer) const;
   std::size_t peer_count() const;

@@ -32,6 +32,7 @@ struct EngineServices {
   PathProber& prober;
   PortMask local_ports_up = 0;
   bool ordinary_data_waits = false;    // for urgent QPs
+  std::uint64_t placed_packets = 0;    // of WRITEs and SENDs of peers, in all QPs
   Peer* peer_ports_changed = nullptr;  // set by a QP on such a change; the engine informs the peer's other QPs
   BytePool staging{};                  // bytes of messages that were copied when posted
 };

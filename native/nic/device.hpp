@@ -150,11 +150,15 @@ class Device {
   // The same, asleep until a datagram arrives or a timer is due, at most for `longest`. If threads outnumber processors
   // this is quicker than polling: a sleeping thread takes no processor time from the one it waits for, and is scheduled
   // first when it wakes. `also`: a descriptor that ends the sleep, too, when readable; -1: none.
-  std::uint32_t await_progress(TimeNs longest, int also = -1);
+  std::uint32_t await_progress(TimeNs longest, int also = -1, TimeNs answer_within = kDeferMax);
   // Announces calls of progress(): the I/O threads stand back.
   void begin_polling();
   // Ends the calls of progress(): the I/O threads take over at once.
   void rest_polling();
+  // Packets of peers' WRITEs and SENDs placed in memory so far, and when the latest of them was. Without a lock, so the
+  // two may belong to different packets.
+  std::uint64_t placed_packets() const { return placed_packets_.load(std::memory_order_acquire); }
+  TimeNs placed_at() const { return placed_at_.load(std::memory_order_relaxed); }
 
   void set_port_state(PortId port, bool up);
   std::size_t poll_events(std::span<TimedEvent> out);
@@ -274,6 +278,7 @@ class Device {
   void report_fault(PortId id, int error);
   void publish(const TimedEvent& event);
   bool run_timer(TimePs now);  // false: none was due
+  void note_placed();
   void wake_for_timers(bool more);
   void collect();  // completions and events: wakes their waiters
   std::size_t take_completions(CqId cq, std::span<Completion> out, Waker& waker);
@@ -288,6 +293,7 @@ class Device {
   // Lanes that were full while more bursts could be planned; the thread that sends from them plans again.
   std::atomic<PortMask> starved_{0};
   TimeNs deferred_since_ = 0;  // since when acknowledgements wait for a polling thread's answer; 0: none wait
+  bool answers_soon_ = false;  // a polling thread asked that they wait for less than kDeferMax
   PortMask all_ports_ = 0;
   PortMask carriers_ = 0;                  // ports that set_port_state reports up
   std::atomic<PortMask> attached_{0};      // ports whose sockets are bound to an interface that exists
@@ -314,6 +320,8 @@ class Device {
   TimeNs endpoint_look_ = 0;  // latest read of the sockets for endpoint operations
   FileDescriptor epoll_;      // for await_progress(); separate, so that it takes no wake-ups from the I/O threads
   std::atomic<TimeNs> busy_until_{0};
+  std::atomic<TimeNs> placed_at_{0};
+  std::atomic<std::uint64_t> placed_packets_{0};
 
   IoScaling scaling_;
   std::atomic<std::uint32_t> threads_{1};  // I/O threads at work

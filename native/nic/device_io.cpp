@@ -38,6 +38,7 @@ class Device::Arrivals final : public TrainSink {
     for (Train& train : trains) check(train);
     const Guard guard(device_.lock_);
     for (Train& train : trains) hand_over(train);
+    device_.note_placed();
     if (!answer_) return;
     std::uint32_t bursts_max = kBurstsPerTurn;
     device_.plan(Outgoing::kEverything, bursts_max, device_.engine_now());
@@ -218,7 +219,7 @@ std::uint32_t Device::progress(TimeNs answer_within) {
   return poll(everything(), answer_within);
 }
 
-std::uint32_t Device::await_progress(TimeNs longest, int also) {
+std::uint32_t Device::await_progress(TimeNs longest, int also, TimeNs answer_within) {
   const TimeNs asked = now_ns();
   const TimeNs rested = asked + longest + kBusyGrace / 2;
   if (busy_until_.load(std::memory_order_relaxed) < rested) busy_until_.store(rested, std::memory_order_relaxed);
@@ -227,7 +228,7 @@ std::uint32_t Device::await_progress(TimeNs longest, int also) {
     const Guard guard(lock_);
     if (closed()) return 0;
     until = std::min(until, next_timer());
-    if (deferred_since_ != 0) until = std::min(until, deferred_since_ + kDeferMax);
+    if (deferred_since_ != 0) until = std::min(until, deferred_since_ + answer_within);
   }
   if (paused_ || resting_ != 0) until = std::min(until, asked + kPause);
   const bool refused = poll_refused_;
@@ -239,7 +240,7 @@ std::uint32_t Device::await_progress(TimeNs longest, int also) {
   }
   if (refused) waits_.poll_coarsely({}, kPause);
   Readable readable = sleep(epoll_, nullptr, refused ? 0 : span);
-  const std::uint32_t datagrams = poll(readable);
+  const std::uint32_t datagrams = poll(readable, answer_within);
   const Guard guard(lock_);
   wake_for_timers(deferred_since_ != 0);
   return datagrams;
@@ -278,6 +279,7 @@ std::uint32_t Device::poll(Readable readable, TimeNs answer_within) {
 void Device::answer_polled(Guard& guard, const Received& received, bool timer, TimePs now, TimeNs answer_within) {
   const TimeNs moment = clock_.monotonic(now);
   if (received.datagrams > 0 && deferred_since_ == 0) deferred_since_ = moment;
+  answers_soon_ = answer_within < kDeferMax;
   const bool bulk = received.datagrams > kBulkDatagrams || received.bytes > kBulkBytes;
   const bool due = bulk || (deferred_since_ != 0 ? moment - deferred_since_ > answer_within : timer);
   if (due) deferred_since_ = 0;
@@ -420,6 +422,12 @@ void Device::finish(Guard& guard, std::uint32_t bursts_max, Outgoing what) {
 void Device::after_command(Guard& guard) {
   const bool polled = busy_until_.load(std::memory_order_relaxed) > now_ns();
   finish(guard, kBurstsPerCommand, polled ? Outgoing::kDataOnly : Outgoing::kEverything);
+  if (!polled || !answers_soon_) return;
+  // This was the reply for which acknowledgements waited: they follow it at once, as the peer may wait for both.
+  guard.lock();
+  if (deferred_since_ == 0) return;
+  deferred_since_ = 0;
+  finish(guard, kBurstsPerCommand, Outgoing::kEverything);
 }
 
 // The first I/O thread may sleep past the next timer, or while packets are ready to be sent.
@@ -455,6 +463,13 @@ void Device::retry_blocked() {
 }
 
 // --- under the lock
+
+void Device::note_placed() {
+  const std::uint64_t placed = engine_->placed_packets();
+  if (placed == placed_packets_.load(std::memory_order_relaxed)) return;
+  placed_at_.store(now_ns(), std::memory_order_relaxed);
+  placed_packets_.store(placed, std::memory_order_release);
+}
 
 TimePs Device::enter() {
   const TimeNs now = now_ns();

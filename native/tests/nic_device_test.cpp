@@ -146,6 +146,22 @@ TEST_CASE(nic_posts_from_several_threads_all_complete) {
   CHECK(completed == 30);
 }
 
+// A verbs program may wait for the completion of its previous work as well as for the reply.
+TEST_CASE(nic_acknowledgements_follow_the_reply_for_which_they_waited) {
+  Pair pair;
+  Device &asks = pair.a.device, &replies = pair.b.device;
+  constexpr nic::TimeNs kLong = Device::kDeferMax - 1;
+  const nic::TimeNs deadline = nic::now_ns() + 20 * nic::kNsPerSecond;
+  replies.begin_polling();
+  CHECK(pair.a.write(pair.b, 64) == Status::kOk);
+  while (replies.placed_packets() == 0 && nic::now_ns() < deadline) replies.progress(kLong);
+  CHECK(replies.placed_packets() == 1 && replies.placed_at() > 0 && asks.placed_packets() == 0);
+  CHECK(pair.b.write(pair.a, 64) == Status::kOk);
+  QpStats stats;
+  replies.look([&](const Engine& engine) { return engine.qp_stats(pair.b.qp, stats); });
+  CHECK(stats.sent_packets == 1 && stats.acks_sent == 1);
+}
+
 // A thread that sleeps in await_progress() must not consume the wake-up of the I/O thread: it would leave, and nothing
 // would be sent until the I/O thread's sleep of seconds ends.
 TEST_CASE(nic_a_call_for_the_io_thread_is_taken_by_no_other) {

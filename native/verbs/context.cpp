@@ -95,7 +95,7 @@ int query_attributes(Nic& nic, ibv_device* device, ibv_device_attr& to) {
   to.node_guid = to.sys_image_guid = ibv_get_device_guid(device);
   to.max_mr_size = ~std::uint64_t{0};
   to.page_size_cap = 0xFFFFF000;
-  to.max_qp = static_cast<int>((1U << kSlotShift) / 2 - kQpNumberMin);
+  to.max_qp = static_cast<int>(kQpNumbers / 2 - kQpNumberMin);
   to.max_qp_wr = static_cast<int>(kWrMax);
   to.max_sge = to.max_sge_rd = static_cast<int>(kSgeMax);
   to.max_cq = 1 << 16;

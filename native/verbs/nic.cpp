@@ -20,7 +20,9 @@ namespace {
 constexpr std::uint32_t kTransportBytes = 44;  // BTH, METH, TSETH, RETH, ImmDt and ICRC: the longest data packet
 constexpr std::uint64_t kRateUnknownBps = 40'000'000'000;  // loopback and veth report none
 constexpr std::uint32_t kDefaultMtu = 1500;
-constexpr std::uint32_t kQpNumbers = 1U << kSlotShift;
+
+static_assert(full_payload(4096, kWideBit, kWideBit | 6) == 8192 && full_payload(4096, kWideBit, 6) == 4096);
+static_assert(full_payload(4096, 6, kWideBit) == 4096 && full_payload(2048, kWideBit, kWideBit) == 2048);
 
 std::uint32_t room_in(std::uint32_t mtu_bytes, AddressFamily family) {
   const std::uint32_t network = family == AddressFamily::kIpv4 ? 28 : 48;
@@ -143,9 +145,10 @@ std::uint32_t Nic::payload_room(const PeerConfig& peer) {
 bool Nic::draw_qp_number(std::uint32_t& number) {
   const std::lock_guard guard(mutex_);
   if (numbers_.size() >= kQpNumbers / 2 - kQpNumberMin) return false;
+  const std::uint32_t process = slot_ << kSlotShift | (payload_room_ >= kPayloadMtuMax ? kWideBit : 0);
   do {
-    number = slot_ << kSlotShift | (static_cast<std::uint32_t>(random_bits()) & (kQpNumbers - 2));
-  } while (number < kQpNumberMin || numbers_.contains(number));
+    number = process | (static_cast<std::uint32_t>(random_bits()) & (kQpNumbers - 2));
+  } while ((number & (kQpNumbers - 1)) < kQpNumberMin || numbers_.contains(number));
   numbers_.insert(number);
   return true;
 }

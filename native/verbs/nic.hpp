@@ -17,13 +17,22 @@
 namespace openmrc::verbs {
 
 // Programs exchange GID and QP number, no UDP port, and several of them share a host: each process binds the first free
-// UDP port, and the upper bits of its QP numbers say which one.
+// UDP port, and the upper bits of its QP numbers say which one. The next bit is set where all interfaces have room for
+// packets of kPayloadMtuMax, twice the largest path MTU that programs can agree on.
 inline constexpr std::uint16_t kFirstUdpPort = 4791;
-inline constexpr std::uint32_t kSlotShift = 14;
+inline constexpr std::uint32_t kSlotShift = 15;
+inline constexpr std::uint32_t kWideBit = 1U << 14;
+inline constexpr std::uint32_t kQpNumbers = kWideBit;
 inline constexpr std::uint32_t kSlots = 1U << (24 - kSlotShift);
 
 inline std::uint16_t udp_port_of(std::uint32_t qp_number) {
   return static_cast<std::uint16_t>(kFirstUdpPort + (qp_number >> kSlotShift));
+}
+
+// Payload of full packets between two QPs with this path MTU: the same at both ends, which exchange nothing else.
+constexpr std::uint32_t full_payload(std::uint32_t path_mtu, std::uint32_t qp_number, std::uint32_t peer_qp_number) {
+  const bool wide = path_mtu == kPayloadMtuMax / 2 && (qp_number & peer_qp_number & kWideBit) != 0;
+  return wide ? kPayloadMtuMax : path_mtu;
 }
 
 ibv_gid gid_of(const Address& address);

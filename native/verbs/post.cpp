@@ -211,7 +211,7 @@ int post_send(ibv_qp* api, ibv_send_wr* first, ibv_send_wr** bad) {
   ibv_send_wr* wr = first;
   const int error = guarded([&] {
     Qp& qp = Qp::of(api);
-    qp.nic().polling().note_call();
+    qp.nic().polling().note_post();
     const std::lock_guard guard(qp.mutex);
     while (wr != nullptr) {
       if (const int refused = send_batch(qp, wr)) return refused;
@@ -225,7 +225,7 @@ int post_send(ibv_qp* api, ibv_send_wr* first, ibv_send_wr** bad) {
 // The engine alone knows the memory. As with hardware, a request whose memory it refuses then completes with an error,
 // if requests before it have been posted already.
 int post_together(Qp& qp, ibv_send_wr* first, std::size_t count) {
-  qp.nic().polling().note_call();
+  qp.nic().polling().note_post();
   const std::lock_guard guard(qp.mutex);
   for (const ibv_send_wr* wr = first; wr != nullptr; wr = wr->next) {
     if (const int error = check(qp, *wr)) return error;

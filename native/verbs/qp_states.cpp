@@ -88,13 +88,14 @@ int to_init(Qp& qp) {
 
 int to_rtr(Qp& qp, const ibv_qp_attr& wanted) {
   const Address first = address_of(wanted.ah_attr.grh.dgid);
-  const std::uint32_t payload = payload_of(wanted.path_mtu);
+  const bool published = published_mrc();
+  const std::uint32_t path_mtu = payload_of(wanted.path_mtu);
+  const std::uint32_t payload = published ? path_mtu : full_payload(path_mtu, qp.number(), wanted.dest_qp_num);
   Nic& nic = qp.nic();
   if (wanted.ah_attr.is_global == 0 || payload == 0 || wanted.dest_qp_num >= kPsnSpace) return EINVAL;
   if (first.family != nic.description().planes.front().local.family) return EINVAL;
   const PeerConfig peer = nic.peer(first, wanted.dest_qp_num);
   if (payload > nic.payload_room(peer)) return EINVAL;
-  const bool published = published_mrc();
   QpToRtr rtr;
   rtr.destination_qp = wanted.dest_qp_num;
   rtr.rq_psn = wanted.rq_psn & (kPsnSpace - 1);

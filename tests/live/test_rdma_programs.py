@@ -52,7 +52,7 @@ def test_every_list_of_ports_is_a_device():
         pytest.param("ib_write_bw -q 4 -n 200", id="four_qps"),
         pytest.param("ib_write_bw -l 4 -n 200", id="lists_of_four"),
         pytest.param("ib_write_bw -I 64 -s 32 -n 200", id="inline"),
-        pytest.param("ib_write_lat -n 50", id="latency"),
+        pytest.param("ib_write_lat -n 500", id="latency"),
     ],
 )
 def test_perftest_writes(words: str):
@@ -158,6 +158,18 @@ def test_an_address_has_the_mtu_of_its_interface():
         command = [*pair.prefix(0), *wrapped(["ibv_devinfo"], pair.addresses[0])]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert re.search(r"active_mtu:\s+1024 ", done.stdout), done.stdout + done.stderr
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize(("mtu", "qp"), [(9000, "pair"), (9000, "rc"), (4500, "pair")])
+def test_ends_with_different_room_agree_on_a_payload(mtu: int, qp: str):
+    """A responder fails the QP at a packet that is larger than its own full ones."""
+    with VethPair(mtu=9000) as pair:
+        subprocess.run(["ip", "-n", pair.names[1], "link", "set", pair.interface, "mtu", str(mtu)], check=True)
+        ends = [(pair.prefix(end), pair.addresses[end]) for end in range(2)]
+        ended = run_pair(["ib_write_bw", "-n", "200", "-d", "mrc0", "-F"], ends=ends, qp=qp)
+    assert ended.passed, ended.output
 
 
 @pytest.mark.parametrize("qp", ["pair", "rc"])

@@ -6,6 +6,7 @@ import itertools
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from waiting import until
 
 from openmrc.errors import DeviceError
 from openmrc.programs import library_path
+
+End = tuple[Sequence[str], str]
 
 LIMIT_S = 240
 _LISTENS = "0A"
@@ -54,15 +57,23 @@ class Ended:
         return self.client == 0 and self.server == 0
 
 
-def run_pair(words: list[str], *, ports: str = "127.0.0.1", qp: str | None = None) -> Ended:
-    """Server and client of a program that takes the server's address as its last argument."""
+def run_pair(
+    words: list[str], *, ports: str = "127.0.0.1", qp: str | None = None, ends: Sequence[End] | None = None
+) -> Ended:
+    """Server and client of a program that takes the server's address as its last argument.
+
+    `ends` has the server's and the client's command prefix and port; None: both are on loopback, with `ports`.
+    """
     tcp_port = next(_tcp_ports)
-    command = wrapped([*words, "-p", str(tcp_port)], ports, qp=qp)
+    address = "127.0.0.1" if ends is None else ends[0][1]
+    serve, ask = (
+        [*prefix, *wrapped([*words, "-p", str(tcp_port)], own, qp=qp)] for prefix, own in ends or [((), ports)] * 2
+    )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen(command, **pipes) as server:  # type: ignore[call-overload]
+    with subprocess.Popen(serve, **pipes) as server:  # type: ignore[call-overload]
         try:
-            until(lambda: _listens(tcp_port) or server.poll() is not None)
-            client = subprocess.run([*command, "127.0.0.1"], timeout=LIMIT_S, check=False, **pipes)  # type: ignore[call-overload]
+            until(lambda: _listens(server.pid, tcp_port) or server.poll() is not None)
+            client = subprocess.run([*ask, address], timeout=LIMIT_S, check=False, **pipes)  # type: ignore[call-overload]
             if client.returncode != 0:
                 server.terminate()  # it would wait for the client
             said, _ = server.communicate(timeout=LIMIT_S)
@@ -87,9 +98,11 @@ def run_case(program: list[str], case: str, *devices: str, qp: str = "pair") -> 
     assert (done.returncode, done.stdout) == (0, "as expected\n"), done.stderr
 
 
-def _listens(tcp_port: int) -> bool:
-    """True if some process listens on the port, on any address of either family."""
-    lines = [
-        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
-    ]
+def _listens(pid: int, tcp_port: int) -> bool:
+    """True if some process in the network namespace of `pid` listens on the port, on any address of either family."""
+    try:
+        texts = [Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    except OSError:  # it has ended
+        return False
+    lines = [line.split() for text in texts for line in text.splitlines()[1:]]
     return any(words[3] == _LISTENS and int(words[1].rpartition(":")[2], 16) == tcp_port for words in lines)

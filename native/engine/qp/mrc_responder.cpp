@@ -153,6 +153,7 @@ bool MrcResponder::accept(const wire::Packet& packet, const RxDatagram& datagram
   // and would hide later ones.
   if (psn == refusal_.psn) refusal_ = {};
   context_.stats.placed_bytes += bytes;
+  ++context_.services.placed_packets;
   received_.set(psn);
   untold_.set(psn);
   if (last) last_.set(psn);

@@ -85,6 +85,7 @@ bool RcResponder::accept(const RxDatagram& datagram, const wire::Packet& packet)
     return false;
   }
   context_.stats.placed_bytes += packet.payload_bytes;
+  ++context_.services.placed_packets;
   in_message_ = !wire::is_last(packet.bth.opcode);
   in_send_ = send;
   if (in_message_) return true;
