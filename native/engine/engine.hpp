@@ -87,12 +87,16 @@ class Engine final {
   Status modify_qp(TimePs now, std::uint32_t qp, const QpToInit& attributes);
   Status modify_qp(TimePs now, std::uint32_t qp, const QpToRtr& attributes);
   Status modify_qp(TimePs now, std::uint32_t qp, const QpToRts& attributes);
+  // Operations of the peer that the QP accepts, of kRemoteWrite, kRemoteRead and kRemoteAtomic; all after a reset.
+  Status set_remote_access(std::uint32_t qp, std::uint8_t access);
   Status move_to_error(TimePs now, std::uint32_t qp);  // flushes everything posted
   Status reset_qp(TimePs now, std::uint32_t qp);       // back to RST, forgets everything
   Status destroy_qp(TimePs now, std::uint32_t qp);
 
   // --- commands: work
   Status post_send(TimePs now, std::uint32_t qp, const SendWr& wr);
+  // What post_send() would return, without posting; a full queue is not considered.
+  Status check_send(std::uint32_t qp, const SendWr& wr);
   // kInvalidArgument: the QP has a shared receive queue.
   Status post_recv(std::uint32_t qp, std::uint64_t wr_id, std::span<const Sge> sges = {});
   Status post_srq_recv(SrqId srq, std::uint64_t wr_id, std::span<const Sge> sges = {});

@@ -138,6 +138,12 @@ Status Engine::modify_qp(TimePs now, std::uint32_t qp, const QpToRtr& attributes
 Status Engine::modify_qp(TimePs now, std::uint32_t qp, const QpToRts& attributes) {
   return on_qp(qp, [&](Qp& target) { return target.to_rts(now, attributes); });
 }
+Status Engine::set_remote_access(std::uint32_t qp, std::uint8_t access) {
+  Qp* target = find(qp);
+  if (target == nullptr) return Status::kNotFound;
+  target->context().remote_access = access;
+  return Status::kOk;
+}
 Status Engine::move_to_error(TimePs now, std::uint32_t qp) {
   return on_qp(qp, [&](Qp& target) {
     if (target.context().state == QpState::kReset) return Status::kInvalidState;
@@ -200,6 +206,10 @@ Status Engine::destroy_qp(TimePs /*now*/, std::uint32_t qpn) {
 
 Status Engine::post_send(TimePs now, std::uint32_t qp, const SendWr& wr) {
   return on_qp(qp, [&](Qp& target) { return target.post_send(now, wr); });
+}
+Status Engine::check_send(std::uint32_t qp, const SendWr& wr) {
+  Qp* target = find(qp);
+  return target == nullptr ? Status::kNotFound : target->check_send(wr);
 }
 Status Engine::post_recv(std::uint32_t qp, std::uint64_t wr_id, std::span<const Sge> sges) {
   Qp* target = find(qp);

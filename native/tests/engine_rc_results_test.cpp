@@ -1,4 +1,5 @@
 // READ and atomics of RC: every size, lost packets of each kind, duplicates, limits, refusals, fences.
+#include "engine/qp/rnr_time.hpp"
 #include "tests/pair.hpp"
 
 namespace {
@@ -346,3 +347,116 @@ TEST_CASE(rc_read_13_refusal_of_an_answer_leaves_at_once) {
 }
 
 }  // namespace
+
+// proves X.8.7
+TEST_CASE(rc_read_14_refusal_behind_a_lost_answer) {
+  for (const bool atomic : {false, true}) {
+    Pair pair(rc());
+    pair.connect(0);
+    bool lost = false;
+    pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
+      if (from == 0 || lost || packet.bth.opcode == wire::Opcode::kRcAck) return Fate::kPass;
+      lost = true;
+      return Fate::kDrop;
+    };
+    CHECK((atomic ? pair.fetch_add(0, 1, 64, 5, kTarget) : pair.read(0, 1, 3000, kTarget)) == Status::kOk);
+    SendWr wr = pair.work(2, 100, 0);
+    wr.rkey = kKey + 1;
+    CHECK(pair.post(0, wr) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 2));
+    CHECK(lost && pair.sends[0][0].wr_id == 1 && pair.sends[0][0].status == WcStatus::kSuccess);
+    CHECK(pair.sends[0][1].wr_id == 2 && pair.sends[0][1].status == WcStatus::kRemoteAccess);
+    CHECK(atomic || fetched(pair, 3000, kTarget));
+  }
+}
+
+// proves X.8.8
+TEST_CASE(rc_atomic_03_more_in_flight_than_results_are_saved) {
+  PairOptions options = rc();
+  options.rc_reads_max = 8;
+  options.rc_reads_max_dest = 2;
+  options.burst_max = 1;
+  Pair pair(options);
+  pair.connect(0);
+  int requests = 0, answers = 0;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying& flying) {
+    if (from == 0) flying.arrival += ++requests * 10 * kPsPerUs;  // so that each answer leaves before the next request
+    return packet.bth.opcode == wire::Opcode::kRcAtomicAck && ++answers <= 8 ? Fate::kDrop : Fate::kPass;
+  };
+  for (std::uint64_t i = 0; i < 8; ++i) CHECK(pair.fetch_add(0, i, 64, 1, kTarget + 8 * i) == Status::kOk);
+  const std::uint64_t start = pair.value(1, 64);
+  CHECK(pair.run_until_sends(0, 8));
+  CHECK(pair.sends[0][0].status == WcStatus::kRemoteInvalidRequest);
+  CHECK(pair.value(1, 64) == start + 8 && pair.error(1) == QpErrorCause::kNone);
+}
+
+// proves X.8.8
+TEST_CASE(rc_atomic_04_late_duplicate_of_a_forgotten_one_is_harmless) {
+  PairOptions options = rc();
+  options.rc_reads_max = options.rc_reads_max_dest = 1;
+  Pair pair(options);
+  pair.connect(0);
+  for (std::uint64_t i = 0; i < 2; ++i) CHECK(pair.fetch_add(0, i, 64, 1, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 2));
+  wire::Packet request;
+  request.bth.opcode = wire::Opcode::kRcFetchAdd;
+  request.bth.psn = pair.options.psn[0];
+  request.atomic = {64, kKey, 1, 0};
+  pair.deliver(pair.forge(0, request));
+  CHECK(pair.write(0, 2, 100, kTarget) == Status::kOk);
+  CHECK(pair.run_until_sends(0, 3));
+  CHECK(pair.sends[0][2].status == WcStatus::kSuccess && pair.error(0) == QpErrorCause::kNone);
+}
+
+// proves X.8.4
+TEST_CASE(rc_rnr_wait_outlasts_the_answers_of_earlier_work) {
+  Pair pair(rc());
+  pair.connect(0);
+  int sends = 0;
+  TimePs first = 0, second = 0;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying& flying) {
+    if (from == 0 && packet.bth.opcode == wire::Opcode::kRcSendOnly) (++sends == 1 ? first : second) = pair.now;
+    if (wire::is_rc_read_response(packet.bth.opcode)) flying.arrival += 100 * kPsPerUs;
+    return Fate::kPass;
+  };
+  CHECK(pair.read(0, 1, 100, kTarget) == Status::kOk);
+  SendWr wr = pair.work(2, 100, 0);
+  wr.opcode = WrOpcode::kSend;
+  CHECK(pair.post(0, wr) == Status::kOk);
+  while (sends < 2) pair.run_for(kPsPerUs);
+  CHECK(second - first > rnr_time(12));
+}
+
+// proves X.8.5
+TEST_CASE(operations_that_the_qp_does_not_permit) {
+  const auto status_of = [](Transport transport, WrOpcode opcode, std::uint8_t access) {
+    PairOptions options;
+    options.transport = transport;
+    Pair pair(options);
+    pair.connect(1);
+    CHECK(pair.engine(1).set_remote_access(pair.qp[1], access) == Status::kOk);
+    const bool takes_receive = opcode == WrOpcode::kWriteImm || opcode == WrOpcode::kSend;  // one without memory
+    SendWr wr = pair.work(1, takes_receive ? 0 : kAtomicBytes, 0);
+    wr.opcode = opcode;
+    wr.local_address = kTarget;
+    CHECK(pair.post(0, wr) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 1));
+    const bool refused = pair.sends[0][0].status != WcStatus::kSuccess;
+    CHECK(refused == (pair.error(1) == QpErrorCause::kAccessViolation) &&
+          refused == (pair.stats(1).refused_packets == 1));
+    return pair.sends[0][0].status;
+  };
+  constexpr std::uint8_t kAll = kRemoteWrite | kRemoteRead | kRemoteAtomic;
+  for (const auto& [opcode, needed] : {std::pair{WrOpcode::kWrite, kRemoteWrite},
+                                       {WrOpcode::kWriteImm, kRemoteWrite},
+                                       {WrOpcode::kRead, kRemoteRead},
+                                       {WrOpcode::kFetchAdd, kRemoteAtomic},
+                                       {WrOpcode::kCompareSwap, kRemoteAtomic}}) {
+    for (const Transport transport : {Transport::kMrc, Transport::kRc}) {
+      if (transport == Transport::kMrc && opcode > WrOpcode::kWriteImm) continue;
+      CHECK(status_of(transport, opcode, needed) == WcStatus::kSuccess);
+      CHECK(status_of(transport, opcode, kAll & ~needed) == WcStatus::kRemoteInvalidRequest);
+    }
+  }
+  CHECK(status_of(Transport::kRc, WrOpcode::kSend, 0) == WcStatus::kSuccess);
+}

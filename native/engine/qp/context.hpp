@@ -37,6 +37,7 @@ struct QpContext {
   SharedReceives* shared_receives = nullptr;      // whose queue `receives` is
   std::optional<TakenReceive> receive_under_way;  // RC only: of the message that is arriving
   WcStatus receive_status = WcStatus::kFlushed;   // of that receive if the QP fails
+  std::uint8_t remote_access = kRemoteWrite | kRemoteRead | kRemoteAtomic;  // operations accepted from the peer
   std::uint32_t qpn = 0;
   std::uint32_t destination_qp = 0;
   std::uint32_t payload_mtu = 0;

@@ -38,6 +38,8 @@ class Requester {
     if (status == Status::kOk && was_empty) work_began(now);
     return status;
   }
+  // Result of post(), without posting; a full queue is not considered.
+  Status check(const SendWr& wr) { return queue_.check(wr); }
   std::uint32_t outstanding() const { return queue_.size(); }
 
   virtual void start(TimePs now, const QpToRts& attributes) = 0;

@@ -141,6 +141,11 @@ bool MrcResponder::accept(const wire::Packet& packet, const RxDatagram& datagram
     refuse(psn, wire::AethSyndrome::kNakInvalidRequest, QpErrorCause::kProtocol);
     return false;
   }
+  if ((context_.remote_access & kRemoteWrite) == 0) {  // A.8.2
+    ++context_.stats.refused_packets;
+    refuse(psn, wire::AethSyndrome::kNakInvalidRequest, QpErrorCause::kAccessViolation);
+    return false;
+  }
   const bool carried = datagram.bytes.size() > packet.header_bytes;
   const std::uint8_t* payload = carried && bytes > 0 ? datagram.bytes.data() + packet.header_bytes : nullptr;
   if (!placement_.place(packet.reth, payload, bytes)) {

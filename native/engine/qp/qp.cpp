@@ -160,6 +160,10 @@ Status Qp::post_send(TimePs now, const SendWr& wr) {
   return requester_->post(now, wr);
 }
 
+Status Qp::check_send(const SendWr& wr) {
+  return context_.state == QpState::kRts ? requester_->check(wr) : Status::kInvalidState;
+}
+
 Status Qp::ask_peer() {
   return context_.state == QpState::kRts && requester_->ask_peer() ? Status::kOk : Status::kInvalidState;
 }

@@ -19,6 +19,7 @@ class Qp {
   void to_error(TimePs now, QpErrorCause cause);
 
   Status post_send(TimePs now, const SendWr& wr);
+  Status check_send(const SendWr& wr);
   Status post_recv(std::uint64_t wr_id, std::span<const Sge> sges);
   Status ask_peer();
 

@@ -198,7 +198,7 @@ void RcRequester::advance(TimePs now, Psn end) {
   next_ = std::max(next_, end);
   retry_.progress();
   rnr_naks_ = 0;
-  receiver_not_ready_ = false;
+  if (first_ > not_ready_) receiver_not_ready_ = false;
   timer_base_ = now;
   while (!requests_.empty() && requests_.front() <= first_) requests_.pop_front();
   while (!queue_.empty() && queue_.front().end_psn() <= first_) queue_.complete_front();
@@ -239,10 +239,12 @@ void RcRequester::handle_acknowledgement(TimePs now, const RxDatagram& datagram,
   }
   ++context_.stats.acks_received;
   const bool complete = acknowledge_below(now, below);
-  if (!ack && psn >= first_) {
-    handle_nak(now, psn, packet.aeth);
-  } else if (!complete) {
+  // What a NAK refuses is known only after the answers before it.
+  const bool fatal = !ack && cause_of_nak(packet.aeth.syndrome) != QpErrorCause::kNone;
+  if (!complete && (ack || fatal)) {
     repeat_request();
+  } else if (!ack && psn >= first_) {
+    handle_nak(now, psn, packet.aeth);
   }
 }
 
@@ -299,6 +301,7 @@ void RcRequester::handle_nak(TimePs now, Psn psn, const wire::Aeth& aeth) {
     }
     go_back();
     receiver_not_ready_ = true;
+    not_ready_ = psn;
     receiver_ready_ = now + rnr_time(aeth.rnr_timer);
   } else {
     context_.fail(cause_of_nak(aeth.syndrome));

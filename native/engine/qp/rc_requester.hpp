@@ -54,6 +54,7 @@ class RcRequester final : public Requester {
   TimePs timed_sent_ = 0;
   TimePs timer_base_ = 0;
   TimePs receiver_ready_ = 0;  // end of the wait that an RNR NAK asked for
+  Psn not_ready_ = 0;          // PSN of that NAK
   std::uint32_t window_packets_ = 0;
   std::uint8_t reads_max_ = 1;
   std::uint8_t rnr_retries_ = kRnrRetriesForEver;

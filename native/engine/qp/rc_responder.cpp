@@ -12,17 +12,19 @@ void RcResponder::start(TimePs, const QpToRtr& attributes) {
 
 void RcResponder::handle_data(TimePs, const RxDatagram& datagram, const wire::Packet& packet) {
   paths_.follow(datagram.port);  // X.8.11
-  if (refusing_) {
-    nak_due_ = true;  // the NAK may have been lost
-    return;
-  }
   if (is_trimmed(datagram.traffic_class)) {
     ++context_.stats.trimmed_packets;
     return;
   }
+  const Psn psn = extend24(packet.bth.psn, expected_);
+  if (refusing_) {
+    // The NAK may have been lost, or an answer before it, without which the peer cannot tell what was refused.
+    nak_due_ = true;
+    if (psn < expected_) handle_duplicate(psn, packet);
+    return;
+  }
   ++context_.stats.received_packets;
   context_.stats.received_bytes += packet.payload_bytes;
-  const Psn psn = extend24(packet.bth.psn, expected_);
   if (psn < expected_) {
     ++context_.stats.duplicate_packets;
     handle_duplicate(psn, packet);
@@ -33,6 +35,11 @@ void RcResponder::handle_data(TimePs, const RxDatagram& datagram, const wire::Pa
     if (!hole_reported_) nak(wire::AethSyndrome::kNakPsnSequence);
     return;
   }
+  if (!permits(packet.bth.opcode)) {  // X.8.5
+    ++context_.stats.refused_packets;
+    refuse(wire::AethSyndrome::kNakInvalidRequest, QpErrorCause::kAccessViolation);
+    return;
+  }
   if (wire::is_rc_data(packet.bth.opcode)) {
     if (!accept(datagram, packet)) return;
     ++expected_;
@@ -41,6 +48,15 @@ void RcResponder::handle_data(TimePs, const RxDatagram& datagram, const wire::Pa
     return;
   }
   hole_reported_ = nak_due_ = false;
+}
+
+// Access that the QP grants, in addition to that of regions.
+bool RcResponder::permits(wire::Opcode opcode) const {
+  if (wire::is_rc_send(opcode)) return true;
+  const std::uint8_t needed = wire::is_rc_data(opcode)                 ? kRemoteWrite
+                              : opcode == wire::Opcode::kRcReadRequest ? kRemoteRead
+                                                                       : kRemoteAtomic;
+  return (context_.remote_access & needed) != 0;
 }
 
 // X.8.5
@@ -166,13 +182,21 @@ void RcResponder::refuse(wire::AethSyndrome syndrome, QpErrorCause cause) {
 }
 
 BuildResult RcResponder::build(TimePs, PortMask free_ports, std::uint32_t, TxBurst& burst) {
-  if (!ack_due_ && !nak_due_) return BuildResult::kNothing;
+  if (!report_due()) return BuildResult::kNothing;
   acknowledgement_waits_ = !answers_.empty();
   if (acknowledgement_waits_ || !paths_.usable(context_.usable_ports())) return BuildResult::kNothing;
   if (!paths_.usable(free_ports)) return BuildResult::kPortBusy;
   BurstBuilder builder =
       burst_to_peer(burst, context_, paths_.current().port, paths_.current().value, TrafficClass::kControl);
   wire::Packet packet;
+  if (forgotten_ != 0) {  // X.8.8
+    packet.bth = bth_to_peer(context_, wire::Opcode::kRcAck, wire_psn(forgotten_));
+    packet.aeth = {wire::AethSyndrome::kNakInvalidRequest, completed_ & 0xFFFFFFU};
+    builder.add(packet, nullptr, 0);
+    forgotten_ = 0;
+    ++context_.stats.acks_sent;
+    return BuildResult::kBuilt;
+  }
   // A NAK acknowledges everything before it, too.
   packet.bth = bth_to_peer(context_, wire::Opcode::kRcAck, wire_psn(nak_due_ ? expected_ : expected_ - 1));
   packet.aeth = {nak_due_ ? syndrome_ : wire::AethSyndrome::kAck, completed_ & 0xFFFFFFU, rnr_timer_};

@@ -47,6 +47,7 @@ class RcResponder final : public Responder {
     std::uint64_t original = 0;
   };
 
+  bool report_due() const { return ack_due_ || nak_due_ || forgotten_ != 0; }
   void handle_duplicate(Psn psn, const wire::Packet& packet);
   void repeat_read(Psn psn, const wire::Reth& reth);
   void repeat_atomic(Psn psn);
@@ -58,6 +59,7 @@ class RcResponder final : public Responder {
   Psn packets_of(std::uint64_t bytes) const;
   void add_answer(BurstBuilder& builder, Answer& answer, std::uint32_t payload);
   bool well_formed(const wire::Packet& packet) const;
+  bool permits(wire::Opcode opcode) const;
   bool lacks_receive(const wire::Packet& packet) const;
   bool accept(const RxDatagram& datagram, const wire::Packet& packet);
   bool place_write(const std::uint8_t* payload, const wire::Packet& packet);
@@ -80,6 +82,7 @@ class RcResponder final : public Responder {
   std::uint8_t reads_max_ = 1;
   bool in_message_ = false;
   bool in_send_ = false;
+  Psn forgotten_ = 0;  // an atomic whose result is repeated in vain; 0: none
   bool ack_due_ = false;
   bool nak_due_ = false;
   bool acknowledgement_waits_ = false;  // until the answers have left

@@ -134,7 +134,8 @@ void RcResponder::repeat_read(Psn psn, const wire::Reth& reth) {
                            .repeated = !rest});
 }
 
-// Never executed again: a result that is no longer known belongs to a request that the peer has given up.
+// Never executed again. A result that is no longer known belongs to a request whose answer has arrived, and then the peer
+// ignores the NAK, or to a peer with more atomics in flight than agreed.
 void RcResponder::repeat_atomic(Psn psn) {
   const auto coming = [&](const Answer& one) { return one.next == psn; };
   if (std::any_of(answers_.begin(), answers_.end(), coming) || answers_.size() >= 2U * reads_max_) return;
@@ -146,6 +147,7 @@ void RcResponder::repeat_atomic(Psn psn) {
                     {.next = psn, .end = psn + 1, .atomic = true, .repeated = true, .original = executed_[i].original});
     return;
   }
+  forgotten_ = psn;
 }
 
 // --- answers

@@ -35,14 +35,25 @@ const std::uint8_t* Gather::at(std::uint64_t offset) const {
   return piece->bytes + (offset - (piece == pieces.begin() ? 0 : (piece - 1)->end));
 }
 
-Status SendQueue::post(const SendWr& wr) {
-  if (wqes_.size() >= context_.init.send_wr_max) return Status::kQueueFull;
+Status SendQueue::prepare(const SendWr& wr, Wqe& wqe) {
   // A.1.1: MRC has no other operations.
   if (context_.init.transport == Transport::kMrc && wr.opcode > WrOpcode::kWriteImm) return Status::kInvalidArgument;
   if (wr.opcode > WrOpcode::kFetchAdd) return Status::kInvalidArgument;
-  Wqe wqe;
   wqe.wr = wr;
-  const Status status = bind(wr, wqe);
+  return bind(wr, wqe);
+}
+
+Status SendQueue::check(const SendWr& wr) {
+  Wqe wqe;
+  const Status status = prepare(wr, wqe);
+  if (status == Status::kOk) release(wqe);
+  return status;
+}
+
+Status SendQueue::post(const SendWr& wr) {
+  if (wqes_.size() >= context_.init.send_wr_max) return Status::kQueueFull;
+  Wqe wqe;
+  const Status status = prepare(wr, wqe);
   if (status != Status::kOk) return status;
   const std::uint64_t mtu = context_.payload_mtu;
   wqe.first_psn = next_psn_;

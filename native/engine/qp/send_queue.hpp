@@ -56,6 +56,8 @@ class SendQueue {
 
   // Checks the request against the local region and appends it.
   Status post(const SendWr& wr);
+  // Checks it only.
+  Status check(const SendWr& wr);
 
   bool empty() const { return wqes_.empty(); }
   std::uint32_t size() const { return static_cast<std::uint32_t>(wqes_.size()); }
@@ -74,6 +76,7 @@ class SendQueue {
   void discard_all();
 
  private:
+  Status prepare(const SendWr& wr, Wqe& wqe);
   Status bind(const SendWr& wr, Wqe& wqe);
   Status bind_one(const Sge& sge, Wqe& wqe);
   Status bind_list(std::span<const Sge> sges, Gather& gather);
