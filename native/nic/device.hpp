@@ -84,6 +84,8 @@ class Device {
   // child a device is closed, and every other call throws ForkedError.
   void close();
   bool closed() const { return closed_.load(); }
+  // Throws ForkedError in a forked child: for callers with locks of their own, which another thread may have held.
+  void check_process() const { lock_.check(); }
 
   // Runs a command of the engine under the lock, then sends the packets that became ready.
   template <typename Command>

@@ -64,6 +64,8 @@ ForkHook::~ForkHook() {
   std::erase(hooks().all, this);
 }
 
+void install_fork_handlers() { hooks(); }
+
 Ownership::Ownership() : owner_(::getpid()) {}
 
 }  // namespace openmrc::nic

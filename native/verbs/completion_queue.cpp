@@ -52,6 +52,7 @@ void await_acks(Cq& cq, std::uint32_t events) {
 }
 
 int destroy_cq(Cq& cq) {
+  cq.nic().device().check_process();
   if (cq.users != 0) return EBUSY;
   cq.nic().drainer().remove(cq);
   cq.nic().events().remove(cq);
@@ -94,6 +95,7 @@ Cq* take_event(Channel& channel, Cq* from) {
   return from;
 }
 
+// The thread may be cancelled while it waits, as in the read() of other implementations: it holds nothing then.
 int await_event(Channel& channel, Cq*& taken) {
   // The epoll set is shared with the parent of a fork, whose events are not the child's.
   if (Context::of(channel.api.context).nic->device().closed()) return EPERM;
@@ -103,7 +105,11 @@ int await_event(Channel& channel, Cq*& taken) {
     const int count = ::epoll_wait(channel.api.fd, &event, 1, waits ? -1 : 0);
     if (count < 0) return errno;
     if (count == 0) return EAGAIN;
-    taken = take_event(channel, static_cast<Cq*>(event.data.ptr));
+    const int error = guarded([&] {
+      taken = take_event(channel, static_cast<Cq*>(event.data.ptr));
+      return 0;
+    });
+    if (error != 0) return error;
   }
   return 0;
 }
@@ -113,6 +119,7 @@ int await_event(Channel& channel, Cq*& taken) {
 int req_notify_cq(ibv_cq* api, int) {
   return guarded([&] {
     Cq& cq = Cq::of(api);
+    cq.nic().device().check_process();
     const std::lock_guard guard(cq.mutex);
     const std::lock_guard late(cq.late_mutex);
     cq.armed = true;
@@ -164,6 +171,8 @@ VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 
 VERBS_API int ibv_destroy_comp_channel(ibv_comp_channel* api) {
   if (!is_live(api)) return EINVAL;
+  if (Context::of(api->context).nic->device().closed()) return EPERM;
+  const NoCancellation uncancelled;
   {
     const std::lock_guard guard(Channel::of(api).mutex);
     if (api->refcnt != 0) return EBUSY;
@@ -181,7 +190,7 @@ VERBS_API int ibv_get_cq_event(ibv_comp_channel* api, ibv_cq** cq, void** user) 
     return -1;
   }
   Cq* taken = nullptr;
-  const int error = guarded([&] { return await_event(Channel::of(api), taken); });
+  const int error = await_event(Channel::of(api), taken);
   if (error != 0) {
     errno = error;
     return -1;

@@ -29,6 +29,10 @@ bool is_live(const void* object) {
   return object != nullptr && registry().objects.contains(object);
 }
 
+void lock_live_objects() { registry().mutex.lock(); }
+
+void unlock_live_objects() { registry().mutex.unlock(); }
+
 bool remove_live(const void* object) {
   const std::lock_guard guard(registry().mutex);
   return registry().objects.erase(object) == 1;

@@ -1,6 +1,7 @@
 #include "verbs/nic.hpp"
 
 #include <net/if.h>
+#include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
 
@@ -12,7 +13,9 @@
 #include <string>
 
 #include "nic/file_descriptor.hpp"
+#include "nic/fork.hpp"
 #include "nic/socket_address.hpp"
+#include "verbs/live_objects.hpp"
 
 namespace openmrc::verbs {
 namespace {
@@ -163,15 +166,47 @@ DomainId Nic::next_domain() {
   return ++domains_;
 }
 
+namespace {
+
+struct OpenNics {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<Nic>> nics;
+};
+
+// Never destroyed: programs call during their exit.
+OpenNics& open_nics() {
+  static OpenNics& made = *new OpenNics;
+  return made;
+}
+
+void unlock_after_fork() {
+  unlock_live_objects();
+  open_nics().mutex.unlock();
+}
+
+int install_handlers() {
+  nic::install_fork_handlers();
+  return ::pthread_atfork(
+      [] {
+        open_nics().mutex.lock();
+        lock_live_objects();
+      },
+      unlock_after_fork, unlock_after_fork);
+}
+
+// Another thread may hold these locks at a fork, and the child opens the device anew. Installed while the library is loaded,
+// before any thread can hold them.
+[[maybe_unused]] const int installed = install_handlers();
+
+}  // namespace
+
 std::shared_ptr<Nic> shared_nic(const DeviceDescription& description) {
-  struct Open {
-    std::mutex mutex;
-    std::map<std::string, std::shared_ptr<Nic>> nics;
-  };
-  static Open& open = *new Open;  // never destroyed: programs call during their exit
-  const std::lock_guard guard(open.mutex);
-  std::shared_ptr<Nic>& nic = open.nics[description.name];
-  if (nic == nullptr || nic->device().closed()) nic = std::make_shared<Nic>(description);
+  const std::lock_guard guard(open_nics().mutex);
+  std::shared_ptr<Nic>& nic = open_nics().nics[description.name];
+  if (nic != nullptr && !nic->device().closed()) return nic;
+  // That of the parent is kept: it cannot be destroyed without its threads, which wait on its condition variables.
+  if (nic != nullptr) new std::shared_ptr<Nic>(nic);
+  nic = std::make_shared<Nic>(description);
   return nic;
 }
 

@@ -113,6 +113,7 @@ int poll_cq(ibv_cq* api, int count_max, ibv_wc* completions) {
   std::size_t count = 0;
   const int error = guarded([&] {
     Cq& cq = Cq::of(api);
+    cq.nic().device().check_process();
     Polling& polling = cq.nic().polling();
     polling.note_call();
     const auto room = static_cast<std::size_t>(count_max);

@@ -112,8 +112,7 @@ bool has_failed(Qp& qp) {
 }
 
 int hold(Qp& qp, const ibv_send_wr& from) {
-  qp.nic().drainer().add(Cq::of(qp.init.send_cq));  // first: without a thread nothing may be held
-  HeldSend& held = qp.held.emplace_back();
+  HeldSend held;
   held.rc = uses_rc(qp, from);
   held.sges.resize(kSgeMax);
   convert(qp, from, qp.sends_end, held.sges, held.wr);
@@ -126,6 +125,12 @@ int hold(Qp& qp, const ibv_send_wr& from) {
     held.sges.assign(1, {reinterpret_cast<std::uintptr_t>(held.bytes.data()), held.bytes.size(), 0});
   }
   held.wr.sges = held.sges;
+  const std::uint32_t lane = held.rc ? qp.rc : qp.mrc;
+  const Status status =
+      qp.nic().device().command([&](Engine& engine, TimePs) { return engine.check_send(lane, held.wr); });
+  if (status != Status::kOk && status != Status::kInvalidState) return errno_of(status);
+  qp.nic().drainer().add(Cq::of(qp.init.send_cq));  // first: without a thread nothing may be held
+  qp.held.push_back(std::move(held));
   ++qp.sends_end;
   return 0;
 }
@@ -178,13 +183,25 @@ int send_batch(Qp& qp, ibv_send_wr*& wr) {
   return status == Status::kOk ? error : errno_of(status);
 }
 
+// Its memory has been deregistered since it was posted.
+void refuse_held(Qp& qp) {
+  const PostedSend& posted = qp.send(qp.held.front().wr.wr_id);
+  complete_with(qp, posted.wr_id, posted.opcode, qp.init.send_cq, IBV_WC_LOC_PROT_ERR);
+  qp.held.pop_front();
+  fail_all_lanes(qp);
+}
+
 }  // namespace
 
 void release_held(Qp& qp) {
   while (!qp.held.empty() && (qp.sends_begin == qp.sends_posted || qp.held.front().rc == qp.rc_active)) {
     HeldSend& next = qp.held.front();
     const Status status = qp.nic().device().post_send(next.rc ? qp.rc : qp.mrc, next.wr);
-    if (status != Status::kOk) return fail_all_lanes(qp);
+    if (status == Status::kInvalidState) return fail_all_lanes(qp);
+    if (status != Status::kOk) {
+      if (qp.sends_begin == qp.sends_posted) refuse_held(qp);
+      return;  // it fails behind the work before it
+    }
     qp.rc_active = next.rc;
     ++qp.sends_posted;
     qp.held.pop_front();
@@ -211,6 +228,7 @@ int post_send(ibv_qp* api, ibv_send_wr* first, ibv_send_wr** bad) {
   ibv_send_wr* wr = first;
   const int error = guarded([&] {
     Qp& qp = Qp::of(api);
+    qp.nic().device().check_process();
     qp.nic().polling().note_post();
     const std::lock_guard guard(qp.mutex);
     while (wr != nullptr) {

@@ -204,6 +204,16 @@ void remember(ibv_qp_attr& kept, const ibv_qp_attr& given, int mask) {
   if ((mask & IBV_QP_DEST_QPN) != 0) kept.dest_qp_num = given.dest_qp_num;
 }
 
+int permit(Qp& qp, unsigned flags) {
+  std::uint8_t access = 0;
+  if ((flags & IBV_ACCESS_REMOTE_WRITE) != 0) access |= kRemoteWrite;
+  if ((flags & IBV_ACCESS_REMOTE_READ) != 0) access |= kRemoteRead;
+  if ((flags & IBV_ACCESS_REMOTE_ATOMIC) != 0) access |= kRemoteAtomic;
+  return errno_of(qp.nic().device().command([&](Engine& engine, TimePs) {
+    return on_lanes(qp, [&](std::uint32_t lane) { return engine.set_remote_access(lane, access); });
+  }));
+}
+
 bool has_all(int mask, int needed) { return (mask & needed) == needed; }
 
 int move(Qp& qp, ibv_qp_state from, const ibv_qp_attr& wanted, int mask) {
@@ -231,12 +241,16 @@ int move(Qp& qp, ibv_qp_state from, const ibv_qp_attr& wanted, int mask) {
 }
 
 int modify_qp(Qp& qp, const ibv_qp_attr& wanted, int mask) {
+  qp.nic().device().check_process();
   const ibv_qp_state from = state_of(qp);
   if ((mask & IBV_QP_CUR_STATE) != 0 && wanted.cur_qp_state != from) return EINVAL;
   if ((mask & (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)) != 0) return EOPNOTSUPP;
   if ((mask & IBV_QP_STATE) != 0) {
     if (const int error = move(qp, from, wanted, mask)) return error;
     qp.api.qp_base.state = wanted.qp_state;
+  }
+  if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
+    if (const int error = permit(qp, wanted.qp_access_flags)) return error;
   }
   remember(qp.attributes, wanted, mask);
   return 0;

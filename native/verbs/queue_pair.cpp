@@ -96,6 +96,7 @@ void detach(ibv_cq* api, const Qp& qp) {
 }
 
 int destroy_qp(Qp& qp) {
+  qp.nic().device().check_process();
   if (!remove_live(&qp)) return EINVAL;
   qp.nic().events().remove(qp);
   // Acknowledgements wait for a reply of a polling program, which may have received its last message: without them the

@@ -11,7 +11,8 @@ static char source[kSize], target[kSize], inbox[4 * kRounds][16];
 static uint64_t counter, old_value;
 
 static int connect_to(struct ibv_qp *qp, uint32_t peer, union ibv_gid gid) {
-  struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+  struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+                             IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
   struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .min_rnr_timer = 1};
   struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
   rtr.max_dest_rd_atomic = 4;
