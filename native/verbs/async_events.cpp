@@ -241,6 +241,7 @@ void AsyncEvents::forget(Guard& guard, ibv_context& context, const void* object)
   acknowledged_.wait(guard, [&] { return !taken_.contains(object); });
 }
 
+// The thread may be cancelled while it waits, as in the read() of other implementations: it holds nothing then.
 int AsyncEvents::take(ibv_context& context, ibv_async_event& event) {
   while (true) {
     if (device_.closed()) return EPERM;
@@ -249,16 +250,24 @@ int AsyncEvents::take(ibv_context& context, ibv_async_event& event) {
     const int ready = ::poll(&one, 1, waits ? -1 : 0);
     if (ready < 0) return errno;
     if (ready == 0) return EAGAIN;
-    const Guard guard(mutex_);
-    const auto found = contexts_.find(&context);
-    if (found == contexts_.end() || (one.revents & POLLNVAL) != 0) return EBADF;
-    lower(context.async_fd);
-    if (found->second.empty()) continue;
-    event = found->second.front();
-    found->second.pop_front();
-    if (const void* object = object_of(event)) ++taken_[object];
-    return 0;
+    if ((one.revents & POLLNVAL) != 0) return EBADF;
+    bool taken = false;
+    const int error = guarded([&] { return take_queued(context, event, taken); });
+    if (error != 0 || taken) return error;
   }
+}
+
+int AsyncEvents::take_queued(ibv_context& context, ibv_async_event& event, bool& taken) {
+  const Guard guard(mutex_);
+  const auto found = contexts_.find(&context);
+  if (found == contexts_.end()) return EBADF;
+  lower(context.async_fd);
+  if (found->second.empty()) return 0;
+  event = found->second.front();
+  found->second.pop_front();
+  if (const void* object = object_of(event)) ++taken_[object];
+  taken = true;
+  return 0;
 }
 
 void AsyncEvents::acknowledge(const ibv_async_event& event) {
@@ -277,10 +286,8 @@ void AsyncEvents::acknowledge_object(const void* object) {
 }
 
 VERBS_API int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
-  const int error = guarded([&] {
-    if (context == nullptr || event == nullptr || !is_live(&Context::of(context))) return EINVAL;
-    return Context::of(context).nic->events().take(*context, *event);
-  });
+  const bool valid = context != nullptr && event != nullptr && is_live(&Context::of(context));
+  const int error = valid ? Context::of(context).nic->events().take(*context, *event) : EINVAL;
   if (error == 0) return 0;
   errno = error;
   return -1;

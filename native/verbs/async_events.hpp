@@ -52,7 +52,7 @@ class AsyncEvents {
   using Guard = std::unique_lock<std::mutex>;
 
   void run();
-
+  int take_queued(ibv_context& context, ibv_async_event& event, bool& taken);
   void acknowledge_object(const void* object);
 
   // --- under the mutex

@@ -110,6 +110,12 @@ static void *wait_for_event(void *unused) {
   return unused;
 }
 
+static void *wait_for_async_event(void *unused) {
+  struct ibv_async_event event;
+  ibv_get_async_event(context, &event);
+  return unused;
+}
+
 static void *work(void *unused) {
   struct ibv_wc wc;
   for (;;) {
@@ -130,7 +136,7 @@ static int cancelled(void) {
   own_qp = make_qp(own_cq);
   EXPECT(own_qp && to_init(own_qp) == 0 && to_rtr(own_qp, own_qp->qp_num) == 0 && to_rts(own_qp) == 0);
   for (int i = 0; i < 20; ++i) {
-    EXPECT(pthread_create(&thread, NULL, wait_for_event, NULL) == 0);
+    EXPECT(pthread_create(&thread, NULL, i % 2 ? wait_for_event : wait_for_async_event, NULL) == 0);
     usleep(1000);
     EXPECT(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
   }
