@@ -95,7 +95,7 @@ class Engine final {
 
   // --- commands: work
   Status post_send(TimePs now, std::uint32_t qp, const SendWr& wr);
-  // What post_send() would return, without posting; a full queue is not considered.
+  // Result of post_send(), without posting; a full queue is not considered.
   Status check_send(std::uint32_t qp, const SendWr& wr);
   // kInvalidArgument: the QP has a shared receive queue.
   Status post_recv(std::uint32_t qp, std::uint64_t wr_id, std::span<const Sge> sges = {});

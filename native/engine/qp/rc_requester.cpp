@@ -239,7 +239,7 @@ void RcRequester::handle_acknowledgement(TimePs now, const RxDatagram& datagram,
   }
   ++context_.stats.acks_received;
   const bool complete = acknowledge_below(now, below);
-  // What a NAK refuses is known only after the answers before it.
+  // A NAK applies to its own PSN, which is reached only with the answers before it.
   const bool fatal = !ack && cause_of_nak(packet.aeth.syndrome) != QpErrorCause::kNone;
   if (!complete && (ack || fatal)) {
     repeat_request();
