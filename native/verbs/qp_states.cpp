@@ -1,13 +1,12 @@
 // States and attributes of queue pairs.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <type_traits>
 
 #include "verbs/errors.hpp"
 #include "verbs/live_objects.hpp"
 #include "verbs/objects.hpp"
+#include "verbs/settings.hpp"
 
 namespace openmrc::verbs {
 namespace {
@@ -27,13 +26,6 @@ constexpr int kToRtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_
                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 constexpr int kToRts =
     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-
-// OPENMRC_SIGNAL=marks: MRC as published, for fabrics that mark and for other NICs. Verbs programs exchange no
-// abilities, so the extensions for ordinary networks are on at both ends, or off at both ends.
-bool published_mrc() {
-  const char* signal = std::getenv("OPENMRC_SIGNAL");
-  return signal != nullptr && std::string_view(signal) == "marks";
-}
 
 std::uint32_t payload_of(ibv_mtu mtu) { return mtu < IBV_MTU_256 || mtu > IBV_MTU_4096 ? 0 : 128U << mtu; }
 

@@ -1,12 +1,11 @@
 // Queue pairs: creation and destruction.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include "verbs/errors.hpp"
 #include "verbs/live_objects.hpp"
 #include "verbs/objects.hpp"
+#include "verbs/settings.hpp"
 
 namespace openmrc::verbs {
 namespace {
@@ -24,12 +23,6 @@ int check(const ibv_pd* pd, const ibv_qp_init_attr& wanted) {
     return is_live(wanted.srq) && Context::of(wanted.srq->context).nic.get() == nic ? 0 : EINVAL;
   }
   return cap.max_recv_wr > kWrMax || cap.max_recv_sge > kSgeMax ? EINVAL : 0;
-}
-
-Lanes lanes_of_environment() {
-  const char* text = std::getenv("OPENMRC_QP");
-  const std::string_view word = text == nullptr ? "" : text;
-  return word == "mrc" ? Lanes::kMrc : word == "rc" ? Lanes::kRc : Lanes::kPair;
 }
 
 Status create_lane(Qp& qp, Transport transport, std::uint32_t number) {

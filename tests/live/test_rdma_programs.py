@@ -62,7 +62,7 @@ def test_perftest_writes(words: str):
 
 def test_commands_of_the_guide_work_as_printed(repository: Path):
     text = (repository / "docs" / "guides" / "rdma-programs.md").read_text()
-    (block,) = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    block = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]
     alone, server, client = [line.removeprefix("$ openmrc run ") for line in block.splitlines()]
     ports, program = alone.removeprefix("--ports ").split(" -- ")
     (line,) = re.findall(r"^```text\n(openmrc: .*?)\n```", text, re.MULTILINE)

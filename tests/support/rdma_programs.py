@@ -64,16 +64,32 @@ def run_pair(
 
     `ends` has the server's and the client's command prefix and port; None: both are on loopback, with `ports`.
     """
-    tcp_port = next(_tcp_ports)
+    tcp_port = next_tcp_port()
     address = "127.0.0.1" if ends is None else ends[0][1]
     serve, ask = (
         [*prefix, *wrapped([*words, "-p", str(tcp_port)], own, qp=qp)] for prefix, own in ends or [((), ports)] * 2
     )
+    return _run(serve, [*ask, address], tcp_port)
+
+
+def run_both(
+    server: list[str], client: list[str], tcp_port: int, *, ports: str = "127.0.0.1", qp: str | None = None
+) -> Ended:
+    """Server and client on loopback, from the words of each."""
+    return _run(wrapped(server, ports, qp=qp), wrapped(client, ports, qp=qp), tcp_port)
+
+
+def next_tcp_port() -> int:
+    """A port of this test process."""
+    return next(_tcp_ports)
+
+
+def _run(serve: list[str], ask: list[str], tcp_port: int) -> Ended:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(serve, **pipes) as server:  # type: ignore[call-overload]
         try:
-            until(lambda: _listens(server.pid, tcp_port) or server.poll() is not None)
-            client = subprocess.run([*ask, address], timeout=LIMIT_S, check=False, **pipes)  # type: ignore[call-overload]
+            until(lambda: listens(server.pid, tcp_port) or server.poll() is not None)
+            client = subprocess.run(ask, timeout=LIMIT_S, check=False, **pipes)  # type: ignore[call-overload]
             if client.returncode != 0:
                 server.terminate()  # it would wait for the client
             said, _ = server.communicate(timeout=LIMIT_S)
@@ -82,12 +98,13 @@ def run_pair(
     return Ended(client.returncode, server.returncode, f"client:\n{client.stdout}\nserver:\n{said}")
 
 
-def compiled(source: Path, program: Path) -> list[str]:
-    """A C program that uses libibverbs; skips without a compiler."""
+def compiled(source: Path, program: Path, *libraries: str) -> list[str]:
+    """A C program that uses libibverbs and further libraries; skips without a compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
-    subprocess.run([compiler, "-Wall", str(source), "-o", str(program), "-libverbs"], check=True)
+    names = [f"-l{library}" for library in (*libraries, "ibverbs")]
+    subprocess.run([compiler, "-Wall", str(source), "-o", str(program), *names], check=True)
     return [str(program)]
 
 
@@ -98,7 +115,7 @@ def run_case(program: list[str], case: str, *devices: str, qp: str = "pair") -> 
     assert (done.returncode, done.stdout) == (0, "as expected\n"), done.stderr
 
 
-def _listens(pid: int, tcp_port: int) -> bool:
+def listens(pid: int, tcp_port: int) -> bool:
     """True if some process in the network namespace of `pid` listens on the port, on any address of either family."""
     try:
         texts = [Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]

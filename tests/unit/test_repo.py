@@ -26,9 +26,10 @@ NATIVE_LAYERS = {
     "collectives": {"engine", "nic", "collectives"},
     "verbs": {"engine", "nic", "verbs"},
     "mrc_api": {"engine", "verbs", "mrc_api", "openmrc"},  # declarations of the first two; links to neither
+    "rdmacm": {"nic", "verbs", "rdmacm"},
     "nccl": {"engine", "nic", "verbs", "nccl"},
     "bindings": {"engine", "netsim", "nic", "collectives", "bindings"},
-    "tests": {"engine", "netsim", "nic", "collectives", "nccl", "tests"},
+    "tests": {"engine", "netsim", "nic", "collectives", "nccl", "rdmacm", "tests"},
 }
 
 # Pattern in native/engine -> replacement.

@@ -20,6 +20,7 @@ __all__ = ["LIBRARY", "Prepared", "library_path", "loader_problem", "nccl_plugin
 LIBRARY = "libibverbs.so.1"
 MRC_LIBRARY = "lib_mrc.so"
 _NCCL_PLUGIN, _NCCL_NAME = "NCCL_NET_PLUGIN", "openmrc"
+_MANAGER = "librdmacm.so.1"
 _HEADERS = "the headers of libibverbs (Debian: apt install libibverbs-dev; Fedora: dnf install rdma-core-devel)"
 _LOAD_S = 20
 _KINDS = ("pair", "mrc", "rc")
@@ -87,7 +88,8 @@ def prepare(ports: Sequence[str], qp: str | None, environ: Mapping[str, str]) ->
     variables = {_NCCL_PLUGIN: _NCCL_NAME, **environ, QP: kind}
     variables[PORTS] = ";".join(",".join(map(_text, one.ports)) for one in chosen)
     variables["LD_LIBRARY_PATH"] = _before(str(library.parent), environ.get("LD_LIBRARY_PATH"))
-    variables["LD_PRELOAD"] = _before(f"{LIBRARY}:{MRC_LIBRARY}", environ.get("LD_PRELOAD"))
+    names = [LIBRARY, MRC_LIBRARY] + ([_MANAGER] if library.with_name(_MANAGER).exists() else [])
+    variables["LD_PRELOAD"] = _before(":".join(names), environ.get("LD_PRELOAD"))
     return Prepared(variables, summary)
 
 

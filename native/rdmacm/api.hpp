@@ -1,0 +1,37 @@
+// The API of the connection manager as its headers declare it, and its errors: -1 with errno, no exceptions.
+#pragma once
+
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+
+#include <cerrno>
+#include <new>
+#include <system_error>
+#include <utility>
+
+// A function that programs link against; librdmacm.map gives it its version node.
+#define CM_API extern "C" __attribute__((visibility("default")))
+
+namespace openmrc::rdmacm {
+
+inline int result_of(int error) {
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
+}
+
+// Calls `call`, which returns an errno, and returns -1 with errno set unless that is 0.
+template <typename Call>
+int guarded(Call&& call) noexcept {
+  try {
+    return result_of(std::forward<Call>(call)());
+  } catch (const std::bad_alloc&) {
+    return result_of(ENOMEM);
+  } catch (const std::system_error& error) {
+    return result_of(error.code().value());
+  } catch (...) {
+    return result_of(EIO);
+  }
+}
+
+}  // namespace openmrc::rdmacm
