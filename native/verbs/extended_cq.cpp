@@ -39,6 +39,8 @@ void close(CompletionReader& reader) {
 // With an error there is nothing to end.
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) {
   if (attributes == nullptr || attributes->comp_mask != 0) return EINVAL;
+  // In a forked child another thread may have had it open for ever.
+  if (Cq::of(ibv_cq_ex_to_cq(cq)).nic().device().closed()) return EPERM;
   CompletionReader& reader = reader_of(cq);
   if (reader.is_open()) return EINVAL;
   return guarded([&] {

@@ -112,7 +112,11 @@ void unsupported(ibv_qp_ex* qp, Arguments...) {
   on_list(qp, [](SendList& list) { list.refuse(EOPNOTSUPP); });
 }
 
+// In a forked child, where another thread may have had the list open for ever.
+bool is_lost(ibv_qp_ex* qp) { return Qp::of(&qp->qp_base).nic().device().closed(); }
+
 void wr_start(ibv_qp_ex* qp) {
+  if (is_lost(qp)) return;
   guarded([&] {
     list_of(qp).open();
     return 0;
@@ -120,6 +124,7 @@ void wr_start(ibv_qp_ex* qp) {
 }
 
 int wr_complete(ibv_qp_ex* qp) {
+  if (is_lost(qp)) return EPERM;
   SendList& list = list_of(qp);
   if (!list.is_open()) return EINVAL;
   int error = list.error();

@@ -20,6 +20,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     [
         *((case, qp) for case in ("creation", "misuse", "bad_key", "operations", "threads") for qp in ("pair", "rc")),
         ("writes_only", "mrc"),
+        ("forked", "pair"),
     ],
 )
 def test_extended_qp(program: list[str], case: str, qp: str):
@@ -39,7 +40,7 @@ def cq_program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.parametrize("qp", ["pair", "rc"])
-@pytest.mark.parametrize("case", ["creation", "reading", "destroyed", "threads"])
+@pytest.mark.parametrize("case", ["creation", "reading", "destroyed", "threads", "forked"])
 def test_extended_cq(cq_program: list[str], case: str, qp: str):
     run_case(cq_program, case, qp=qp)
 

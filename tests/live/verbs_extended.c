@@ -1,5 +1,6 @@
 /* Extended queue pairs. Usage: verbs_extended CASE. Prints the first expectation that fails. */
 #include <pthread.h>
+#include <sys/wait.h>
 
 #include "verbs_program.h"
 
@@ -279,12 +280,38 @@ static int threads(void) {
   return 0;
 }
 
+static volatile int list_is_open;
+
+static void *leave_open(void *qp) {
+  ibv_wr_start(qp);
+  list_is_open = 1;
+  for (;;) pause();
+  return NULL;
+}
+
+/* A forked child is refused, also while a thread of its parent builds a list. */
+static int forked(void) {
+  struct ibv_qp_ex *qp = make(near_cq, kAll);
+  pthread_t builder;
+  EXPECT(qp && pthread_create(&builder, NULL, leave_open, qp) == 0);
+  while (!list_is_open) usleep(100);
+  const pid_t child = fork();
+  if (child == 0) {
+    ibv_wr_start(qp);
+    write_one(qp, 1, kBytes);
+    _exit(ibv_wr_complete(qp) == EPERM ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  return 0;
+}
+
 int main(int count, char **words) {
   static const struct {
     const char *name;
     int (*run)(void);
   } cases[] = {{"creation", creation}, {"writes_only", writes_only}, {"misuse", misuse}, {"bad_key", bad_key},
-               {"operations", operations}, {"threads", threads}};
+               {"operations", operations}, {"threads", threads}, {"forked", forked}};
   if (count != 2 || open_first_device()) return 2;
   near_cq = ibv_create_cq(context, 64, NULL, NULL, 0);
   far_cq = ibv_create_cq(context, 64, NULL, NULL, 0);

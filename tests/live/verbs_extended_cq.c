@@ -1,5 +1,6 @@
 /* Extended completion queues. Usage: verbs_extended_cq CASE. Prints the first expectation that fails. */
 #include <pthread.h>
+#include <sys/wait.h>
 
 #include "verbs_program.h"
 
@@ -129,6 +130,20 @@ static int destroyed(void) {
   return 0;
 }
 
+/* A forked child is refused, also while its parent has a poll open. */
+static int forked(void) {
+  struct ibv_cq_ex *cq = make_cq();
+  struct ibv_qp *qp = make_qp(cq);
+  EXPECT(qp && to_init(qp) == 0 && to_error(qp) == 0 && post(qp, IBV_WR_RDMA_WRITE, 1, mr->rkey) == 0);
+  REFUSES(await(cq), 0);
+  const pid_t child = fork();
+  if (child == 0) _exit(start(cq) == EPERM ? 0 : 1);
+  int status = -1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  ibv_end_poll(cq);
+  return 0;
+}
+
 enum { kMessages = 2000 };
 static struct ibv_cq_ex *shared_cq;
 static uint64_t next_id;   /* protected by the poll itself, which is one thread's at a time */
@@ -169,7 +184,8 @@ int main(int count, char **words) {
   static const struct {
     const char *name;
     int (*run)(void);
-  } cases[] = {{"creation", creation}, {"reading", reading}, {"destroyed", destroyed}, {"threads", threads}};
+  } cases[] = {{"creation", creation}, {"reading", reading}, {"destroyed", destroyed}, {"threads", threads},
+               {"forked", forked}};
   if (count != 2 || open_first_device()) return 2;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (strcmp(cases[i].name, words[1]) != 0) continue;
