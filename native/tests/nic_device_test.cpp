@@ -35,7 +35,7 @@ nic::Settings srv6_settings(int number) {
 }  // namespace
 
 TEST_CASE(nic_write_reaches_the_peers_memory_by_the_io_threads) {
-  Pair pair;
+  DevicePair pair;
   std::array<Completion, 4> done;
   CHECK(pair.a.write(pair.b, pair.a.memory.size()) == Status::kOk);
   CHECK(pair.a.device.wait_cq(pair.a.cq, done, 20'000'000'000) == 1);
@@ -44,7 +44,7 @@ TEST_CASE(nic_write_reaches_the_peers_memory_by_the_io_threads) {
 }
 
 TEST_CASE(nic_write_reaches_the_peers_memory_while_both_ends_poll) {
-  Pair pair;
+  DevicePair pair;
   std::array<Completion, 4> done;
   std::size_t completed = 0;
   for (int i = 0; i < 50; ++i) CHECK(pair.a.write(pair.b, 64) == Status::kOk);
@@ -70,7 +70,7 @@ TEST_CASE(nic_srv6_goes_through_all_selectors_with_each_source_port) {
 }
 
 TEST_CASE(nic_srv6_write_reaches_the_peers_memory_without_offloads) {
-  Pair pair(srv6_settings(1), srv6_settings(2));
+  DevicePair pair(srv6_settings(1), srv6_settings(2));
   std::array<Completion, 4> done;
   CHECK(pair.a.write(pair.b, pair.a.memory.size()) == Status::kOk);
   CHECK(pair.a.device.wait_cq(pair.a.cq, done, 20'000'000'000) == 1);
@@ -88,7 +88,7 @@ TEST_CASE(nic_srv6_drops_and_counts_packets_without_a_path_rule) {
   Address other;
   CHECK(nic::parse_address("fd00::", other));
   lost.paths = nic::PathRules({{other, 16, other, {}}});
-  Pair pair(lost, srv6_settings(2));
+  DevicePair pair(lost, srv6_settings(2));
   CHECK(pair.a.write(pair.b, 100'000) == Status::kOk);
   const nic::SocketStats stats = pair.a.device.socket_stats()[0];
   CHECK(stats.no_path >= 1 && stats.dropped_datagrams == stats.no_path);
@@ -103,7 +103,7 @@ TEST_CASE(nic_srv6_drops_and_counts_packets_without_a_path_rule) {
 }
 
 TEST_CASE(nic_counts_waits_wakeups_and_acknowledgements) {
-  Pair pair;
+  DevicePair pair;
   const nic::WaitStats before = pair.a.device.wait_stats();
   std::array<Completion, 4> done;
   CHECK(pair.b.device.wait_cq(pair.b.cq, done, nic::kNsPerMs) == 0);
@@ -131,7 +131,7 @@ TEST_CASE(nic_counts_waits_wakeups_and_acknowledgements) {
 }
 
 TEST_CASE(nic_posts_from_several_threads_all_complete) {
-  Pair pair;
+  DevicePair pair;
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&pair] {
@@ -148,7 +148,7 @@ TEST_CASE(nic_posts_from_several_threads_all_complete) {
 
 // A verbs program may wait for the completion of its previous work as well as for the reply.
 TEST_CASE(nic_acknowledgements_follow_the_reply_for_which_they_waited) {
-  Pair pair;
+  DevicePair pair;
   Device &asks = pair.a.device, &replies = pair.b.device;
   constexpr nic::TimeNs kLong = Device::kDeferMax - 1;
   const nic::TimeNs deadline = nic::now_ns() + 20 * nic::kNsPerSecond;
@@ -166,7 +166,7 @@ TEST_CASE(nic_acknowledgements_follow_the_reply_for_which_they_waited) {
 // would be sent until the I/O thread's sleep of seconds ends.
 TEST_CASE(nic_a_call_for_the_io_thread_is_taken_by_no_other) {
   using namespace std::chrono_literals;
-  Pair pair;
+  DevicePair pair;
   nic::Device& device = pair.a.device;
   for (int round = 0; round < 100; ++round) {
     std::thread waiter([&] { device.await_progress(20 * nic::kNsPerMs); });
@@ -180,7 +180,7 @@ TEST_CASE(nic_a_call_for_the_io_thread_is_taken_by_no_other) {
 }
 
 TEST_CASE(nic_close_wakes_those_who_wait_and_is_final) {
-  Pair pair;
+  DevicePair pair;
   std::array<Completion, 4> done;
   std::thread waiter([&] { pair.b.device.wait_cq(pair.b.cq, done, 20'000'000'000); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));

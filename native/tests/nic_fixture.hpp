@@ -86,10 +86,10 @@ struct End {
   std::uint32_t key = 0, qp = 0;
 };
 
-struct Pair {
-  Pair() : Pair(settings_for({"127.0.0.81"}), settings_for({"127.0.0.82"})) {}
-  Pair(const nic::Settings& first, const nic::Settings& second) : a(first), b(second) { connect(); }
-  Pair(const nic::Settings& first, const nic::Settings& second, const nic::PortFactory& factory)
+struct DevicePair {
+  DevicePair() : DevicePair(settings_for({"127.0.0.81"}), settings_for({"127.0.0.82"})) {}
+  DevicePair(const nic::Settings& first, const nic::Settings& second) : a(first), b(second) { connect(); }
+  DevicePair(const nic::Settings& first, const nic::Settings& second, const nic::PortFactory& factory)
       : a(first, factory), b(second, factory) {
     connect();
   }

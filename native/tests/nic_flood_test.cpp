@@ -40,7 +40,7 @@ class Stranger {
   std::size_t bytes_ = 0;
 };
 
-bool probe_is_answered(Pair& pair, bool polled) {
+bool probe_is_answered(DevicePair& pair, bool polled) {
   PeerId peer = 0;
   PeerConfig config;
   config.ports.push_back(pair.b.device.settings().ports[0].local);
@@ -67,7 +67,7 @@ bool probe_is_answered(Pair& pair, bool polled) {
 }  // namespace
 
 TEST_CASE(nic_probes_beyond_their_share_are_dropped_and_data_is_not) {
-  Pair pair;
+  DevicePair pair;
   Stranger stranger(pair.b.device.settings());
   std::array<Completion, 4> done;
   for (int sent = 0; sent < kFloodMax && pair.b.device.socket_stats()[0].endpoint_drops < kDropsWanted; sent += 1024) {
@@ -84,7 +84,7 @@ TEST_CASE(nic_probes_beyond_their_share_are_dropped_and_data_is_not) {
 }
 
 TEST_CASE(nic_datagrams_without_a_header_do_not_wait_in_front_of_data) {
-  Pair pair;
+  DevicePair pair;
   Stranger stranger(pair.b.device.settings());
   for (int sent = 0; sent < kFloodMax && pair.b.device.socket_stats()[0].endpoint_drops < kDropsWanted; sent += 1024) {
     for (int i = 0; i < 1024; ++i) stranger.send(5);

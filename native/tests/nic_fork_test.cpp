@@ -26,7 +26,7 @@ int in_child(Body body) {
   return status;
 }
 
-bool refuses(Pair& pair) {
+bool refuses(DevicePair& pair) {
   try {
     pair.a.write(pair.b, 64);
   } catch (const nic::ForkedError& error) {
@@ -38,14 +38,14 @@ bool refuses(Pair& pair) {
 }  // namespace
 
 TEST_CASE(fork_01_the_childs_copy_is_closed_refuses_and_can_be_destroyed) {
-  auto pair = std::make_unique<Pair>();
+  auto pair = std::make_unique<DevicePair>();
   CHECK(in_child([&] {
           const bool dead = pair->a.device.closed() && refuses(*pair);
           pair.reset();
           return dead;
         }) == 0);
   CHECK(in_child([&] {
-          const Pair own(settings_for({"127.0.0.83"}), settings_for({"127.0.0.84"}));
+          const DevicePair own(settings_for({"127.0.0.83"}), settings_for({"127.0.0.84"}));
           return !own.a.device.closed();
         }) == 0);
   std::array<Completion, 4> done;
@@ -55,7 +55,7 @@ TEST_CASE(fork_01_the_childs_copy_is_closed_refuses_and_can_be_destroyed) {
 }
 
 TEST_CASE(fork_02_a_child_may_be_forked_whatever_other_threads_do) {
-  Pair pair;
+  DevicePair pair;
   std::atomic<bool> over{false};
   std::thread busy([&] {
     std::array<Completion, 4> done;

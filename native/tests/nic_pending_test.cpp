@@ -54,7 +54,7 @@ extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
 
 TEST_CASE(nic_deregistering_drops_only_waiting_bursts_of_this_memory) {
   std::vector<std::uint8_t> kept(64), other(64);
-  Pair pair(settings_for({"127.0.0.84", "127.0.0.85"}), settings_for({"127.0.0.86", "127.0.0.87"}));
+  DevicePair pair(settings_for({"127.0.0.84", "127.0.0.85"}), settings_for({"127.0.0.86", "127.0.0.87"}));
   End& from = pair.a;
   const auto first_port = [&from] { return from.device.socket_stats()[0]; };
   std::uint32_t kept_key = 0, other_key = 0;
@@ -79,7 +79,7 @@ TEST_CASE(nic_deregistering_drops_only_waiting_bursts_of_this_memory) {
 
 // A waiting packet is sealed when it leaves: by then another QP may have stored its bytes in the same place.
 TEST_CASE(nic_packets_of_a_destroyed_or_reset_qp_never_leave) {
-  Pair pair(settings_for({"127.0.0.88"}), settings_for({"127.0.0.89"}));
+  DevicePair pair(settings_for({"127.0.0.88"}), settings_for({"127.0.0.89"}));
   End& from = pair.a;
   const std::array<std::uint64_t, 2> early{~0ULL, ~0ULL}, late{1, 2};
   const auto wr_of = [&](const std::array<std::uint64_t, 2>& words, std::uint64_t length_bytes, std::size_t at) {

@@ -37,7 +37,7 @@ std::size_t complete(End& end, std::size_t count) {
   return completed;
 }
 
-void write_from_two_threads(Pair& pair) {
+void write_from_two_threads(DevicePair& pair) {
   constexpr int kWrites = 12;
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t) {
@@ -54,7 +54,7 @@ void write_from_two_threads(Pair& pair) {
 }  // namespace
 
 TEST_CASE(nic_threads_share_the_ports_of_sockets) {
-  Pair pair(several(0), several(1));
+  DevicePair pair(several(0), several(1));
   write_from_two_threads(pair);
   CHECK(pair.a.device.stats().io_threads == kPorts && pair.b.device.stats().io_threads_peak == kPorts);
   for (const nic::SocketStats& port : pair.b.device.socket_stats()) CHECK(port.received_datagrams > 0);
@@ -62,20 +62,20 @@ TEST_CASE(nic_threads_share_the_ports_of_sockets) {
 
 TEST_CASE(nic_threads_share_the_ports_of_a_pipe) {
   Pipe pipe(9'000, 1U << 16);  // short queues, so that ports block frequently
-  Pair pair(several(0), several(1), pipe.factory());
+  DevicePair pair(several(0), several(1), pipe.factory());
   write_from_two_threads(pair);
 }
 
 TEST_CASE(nic_threads_do_the_work_of_a_lone_one) {
   nic::Settings one = several(0), other = several(1);
   one.io_threads = other.io_threads = 1;
-  Pair pair(one, other);
+  DevicePair pair(one, other);
   write_from_two_threads(pair);
   CHECK(pair.a.device.stats().io_threads_peak == 1);
 }
 
 TEST_CASE(nic_threads_and_polling_threads_take_turns) {
-  Pair pair(several(0), several(1));
+  DevicePair pair(several(0), several(1));
   std::atomic<bool> stop{false};
   std::vector<std::thread> pollers;
   for (nic::Device* device : {&pair.a.device, &pair.b.device, &pair.b.device}) {
@@ -94,7 +94,7 @@ TEST_CASE(nic_threads_and_polling_threads_take_turns) {
 }
 
 TEST_CASE(nic_threads_let_go_of_deregistered_memory_and_downed_ports) {
-  Pair pair(several(0), several(1));
+  DevicePair pair(several(0), several(1));
   std::vector<std::uint8_t> source(256U << 10, 0x5A);
   for (std::uint32_t round = 0; round < 8; ++round) {
     std::uint32_t key = 0;
@@ -111,7 +111,7 @@ TEST_CASE(nic_threads_let_go_of_deregistered_memory_and_downed_ports) {
 
 TEST_CASE(nic_threads_end_with_their_device_under_load) {
   for (int round = 0; round < 5; ++round) {
-    Pair pair(several(0), several(1));
+    DevicePair pair(several(0), several(1));
     std::thread poster([&pair] {
       for (int i = 0; i < 200 && !pair.a.device.closed(); ++i) pair.a.write(pair.b, pair.a.memory.size());
     });
