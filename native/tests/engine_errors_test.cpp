@@ -551,4 +551,17 @@ TEST_CASE(error_24_the_keyed_hash_is_siphash) {
   static_assert(keyed_hash(kKey, {0x0706050403020100ULL}) == 0x93f5f5799a932462ULL);
 }
 
+TEST_CASE(error_25_packets_for_a_qp_that_failed_before_it_knew_its_peer) {
+  Pair pair;
+  CHECK(pair.engine(0).modify_qp(pair.now, pair.qp[0], pair.to_init()) == Status::kOk);
+  CHECK(pair.engine(0).modify_qp(pair.now, pair.qp[0], pair.to_rtr(0)) == Status::kOk);
+  CHECK(pair.engine(0).modify_qp(pair.now, pair.qp[0], pair.to_rts(0)) == Status::kOk);
+  CHECK(pair.engine(1).modify_qp(pair.now, pair.qp[1], pair.to_init()) == Status::kOk);
+  CHECK(pair.engine(1).move_to_error(pair.now, pair.qp[1]) == Status::kOk);
+  CHECK(pair.write(0, 1, 100, kTarget) == Status::kOk);
+  pair.run_for(kPsPerMs);
+  CHECK(pair.engine(1).drops().qp_not_ready > 0);
+  CHECK(pair.state(1) == QpState::kError);
+}
+
 }  // namespace

@@ -177,7 +177,8 @@ Status Qp::post_recv(std::uint64_t wr_id, std::span<const Sge> sges) {
 // --- what happens to it
 
 void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, DropStats& drops) {
-  if (context_.state == QpState::kReset || context_.state == QpState::kInit) {
+  // A QP that failed before RTR has no peer yet.
+  if (context_.state == QpState::kReset || context_.state == QpState::kInit || context_.peer == nullptr) {
     ++drops.qp_not_ready;
     return;
   }
