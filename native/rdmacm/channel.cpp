@@ -43,6 +43,12 @@ std::deque<std::unique_ptr<Event>> remove_events(Channel& channel, Matches&& mat
   return removed;
 }
 
+// A request that no program will fetch.
+void abandon_request(Id& listener, Event& event) {
+  if (listener.listener != nullptr) --listener.listener->requests;
+  event.link->abandon();
+}
+
 // Waits until the channel has an event. The byte stays for other waiters, so nothing is lost if they are faster.
 int await_byte(int fd) {
   char byte = 0;
@@ -104,8 +110,10 @@ void complete_reply(Event& event) {
   }
   qp_to_error(id);
   const std::lock_guard guard(Service::get().mutex);
-  if (id.link->state() == LinkState::kAnswered)
+  // Without a link: another thread destroys the id.
+  if (id.link != nullptr && id.link->state() == LinkState::kAnswered) {
     id.link->reject(error == EINVAL ? Reject::kMtu : Reject::kNoResources, {});
+  }
   event.api.event = RDMA_CM_EVENT_CONNECT_ERROR;
   event.api.status = -error;
 }
@@ -166,7 +174,7 @@ void destroy_channel(Channel* channel) {
     if (id->channel == channel) id->channel = nullptr;
   }
   for (const std::unique_ptr<Event>& event : channel->events) {
-    if (event->link != nullptr) event->link->abandon();
+    if (event->link != nullptr) abandon_request(*event->counted, *event);
   }
   delete channel;
 }
@@ -192,7 +200,7 @@ std::unique_ptr<Event> make_event(rdma_cm_event_type type, const Message& messag
 
 void push(Id& id, std::unique_ptr<Event> event) {
   if (id.channel == nullptr) {
-    if (event->link != nullptr) event->link->abandon();
+    if (event->link != nullptr) abandon_request(id, *event);
     return;
   }
   event->counted = &id;
@@ -225,9 +233,10 @@ int take_event(Channel* channel, Event*& out) {
     if (const int error = pop(channel, event)) return error;
     if (event->link != nullptr && make_request_id(*event) != 0) {
       const std::lock_guard guard(Service::get().mutex);
+      event->link->abandon();
       ++event->counted->acknowledged;
       acknowledged().notify_all();
-      continue;  // the client has given up
+      continue;  // the client has given up, or this process has no room for another id
     }
     if (event->api.event == RDMA_CM_EVENT_CONNECT_RESPONSE) complete_reply(*event);
     if (event->api.event == RDMA_CM_EVENT_REJECTED) qp_to_error(*event->counted);
@@ -247,6 +256,13 @@ int acknowledge(Event* event) {
   delete event;
   acknowledged().notify_all();
   return 0;
+}
+
+void move_to(Id& id, Event& event) {
+  --event.counted->reported;
+  ++id.reported;
+  event.counted = &id;
+  acknowledged().notify_all();
 }
 
 void await_acknowledgements(Id& id, std::unique_lock<std::mutex>& lock) {

@@ -1,5 +1,6 @@
 // Synchronous identifiers with everything that belongs to them: rdma_create_ep and rdma_get_request.
 #include <cstring>
+#include <optional>
 
 #include "rdmacm/objects.hpp"
 
@@ -56,18 +57,20 @@ int get_request(Id& listener, rdma_cm_id** out) {
     return status < 0 ? -status : EINVAL;
   }
   Id& id = Id::of(event->api.id);
+  std::optional<ibv_qp_init_attr> wanted;
+  ibv_pd* pd = nullptr;
   {
-    // The event lives as long as the new id, which the program may keep longer than the listener.
+    // The event lives as long as the new id, which the program may keep longer than the listener: another thread may
+    // destroy that from here on.
     const std::lock_guard guard(Service::get().mutex);
-    --listener.reported;
-    ++id.reported;
-    event->counted = &id;
+    wanted = listener.request_qp;
+    if (wanted) wanted->qp_type = listener.api.qp_type;
+    pd = listener.request_pd;
+    move_to(id, *event);
   }
   id.api.event = &event->api;
-  if (listener.request_qp) {
-    ibv_qp_init_attr wanted = *listener.request_qp;
-    wanted.qp_type = listener.api.qp_type;
-    if (const int error = create_qp(id, listener.request_pd, wanted)) return refuse(id, error);
+  if (wanted) {
+    if (const int error = create_qp(id, pd, *wanted)) return refuse(id, error);
   }
   *out = &id.api;
   return 0;

@@ -91,7 +91,7 @@ int create_id(rdma_event_channel* wanted, void* context, rdma_port_space space, 
   if (space != RDMA_PS_TCP && space != RDMA_PS_IB) return EPROTONOSUPPORT;
   if (devices().empty()) return ENODEV;
   auto id = std::make_unique<Id>();
-  if (::getrandom(&id->local.psn, sizeof id->local.psn, 0) != sizeof id->local.psn) return errno;
+  if (::getrandom(&id->local.psn, sizeof id->local.psn, 0) != sizeof id->local.psn) return EIO;
   id->local.psn &= kNumbers - 1;
   Service& service = Service::get();
   const std::lock_guard guard(service.mutex);

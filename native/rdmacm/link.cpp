@@ -29,8 +29,10 @@ constexpr milliseconds kAcceptPause{100};  // without descriptors a listener wou
 constexpr std::size_t kDrainMax = 65536;
 constexpr std::size_t kReadsMax = 16;  // per turn of the thread
 constexpr std::size_t kAcceptsMax = 64;
-constexpr std::size_t kSilentMax = 512;
-constexpr std::size_t kRequestsMax = 1024;
+// Together they leave a process room within the usual limit of 1,024 descriptors.
+constexpr std::size_t kSilentMax = 256;
+constexpr std::size_t kDrainingMax = 128;
+constexpr std::size_t kRequestsMax = 256;
 
 // A peer whose host is gone is noticed after 30 + 6 * 10 s.
 constexpr int kIdleSeconds = 30;
@@ -44,6 +46,12 @@ void set_options(int fd) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, kIdleSeconds);
   set(IPPROTO_TCP, TCP_KEEPINTVL, kProbeSeconds);
   set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+}
+
+// Connections of which only the last bytes are on their way, oldest first.
+std::deque<Link*>& draining_links() {
+  static std::deque<Link*>& links = *new std::deque<Link*>;
+  return links;
 }
 
 // Connections without a request, oldest first.
@@ -88,6 +96,7 @@ Link::Link(nic::FileDescriptor descriptor, LinkState state, Id* owner, Id* liste
 
 void Link::set_state(LinkState state) {
   if (state_ == LinkState::kSilent) std::erase(silent_links(), this);
+  if (state_ == LinkState::kDraining) std::erase(draining_links(), this);
   state_ = state;
 }
 
@@ -447,6 +456,8 @@ void Link::finish_silent(const Id& listener) {
 void Link::drain() {
   if (state_ == LinkState::kClosed) return;
   set_state(LinkState::kDraining);
+  if (draining_links().size() >= kDrainingMax) draining_links().front()->finish();
+  draining_links().push_back(this);
   Service::get().set_deadline(*this, kDrain);
   closing_ = true;
   if (out_.empty()) ::shutdown(fd(), SHUT_WR);

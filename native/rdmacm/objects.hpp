@@ -81,6 +81,8 @@ void push(Id& id, std::unique_ptr<Event> event);
 void push(Id& id, rdma_cm_event_type type, int status);
 // Removes the events of `id`, or those of one link, that the program has not fetched.
 std::deque<std::unique_ptr<Event>> withdraw(Id& id, const Link* link);
+// The program acknowledges a fetched event with those of `id`.
+void move_to(Id& id, Event& event);
 // Waits until the program has acknowledged all events of `id` that it has fetched.
 void await_acknowledgements(Id& id, std::unique_lock<std::mutex>& lock);
 // The part of an event that a message fills.

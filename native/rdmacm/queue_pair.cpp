@@ -133,7 +133,11 @@ int create_qp(Id& id, ibv_qp_init_attr_ex& wanted) {
     id.api.pd = before;
     return error;
   }
-  wanted = attributes;
+  // Not the whole structure: a program may have been built with a shorter one.
+  wanted.cap = attributes.cap;
+  wanted.send_cq = attributes.send_cq;
+  wanted.recv_cq = attributes.recv_cq;
+  wanted.srq = attributes.srq;
   return 0;
 }
 
@@ -163,7 +167,9 @@ void destroy_srq(Id& id) {
 // carries the size that is left.
 int qp_to_ready_to_receive(Id& id) {
   int error = move_qp(id, IBV_QPS_RTR);
-  const bool accepts = id.link->state() == LinkState::kAsked;
+  const bool accepts = with(&id.api, [](Id& live) {
+                         return live.link != nullptr && live.link->state() == LinkState::kAsked ? 0 : 1;
+                       }) == 0;
   while (error == EINVAL && accepts && id.local.mtu > IBV_MTU_256) {
     --id.local.mtu;
     error = move_qp(id, IBV_QPS_RTR);

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <exception>
+#include <utility>
 
 #include "nic/start_thread.hpp"
 #include "rdmacm/objects.hpp"
@@ -26,6 +28,14 @@ Service& Service::get() {
   return service;
 }
 
+Service::Service() {
+  ::pthread_atfork([] { get().mutex.lock(); }, [] { get().mutex.unlock(); },
+                   [] {
+                     get().become_child();
+                     get().mutex.unlock();
+                   });
+}
+
 int Service::start() {
   epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -33,12 +43,6 @@ int Service::start() {
   event.events = EPOLLIN;
   event.data.u64 = kWakeToken;
   if (epoll_ < 0 || wake_ < 0 || ::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event) != 0) return errno;
-  const int error = ::pthread_atfork([] { get().mutex.lock(); }, [] { get().mutex.unlock(); },
-                                     [] {
-                                       get().become_child();
-                                       get().mutex.unlock();
-                                     });
-  if (error != 0) return error;
   nic::start_thread([this] { run(); }).detach();
   started_ = true;
   return 0;
@@ -49,8 +53,9 @@ void Service::become_child() {
   lost_ = true;
   for (auto& [token, watched] : watched_) watched->close();
   for (Id* id : ids()) id->socket.reset();
-  ::close(epoll_);
-  ::close(wake_);
+  // The child may use these numbers for files of its own.
+  ::close(std::exchange(epoll_, -1));
+  ::close(std::exchange(wake_, -1));
 }
 
 int Service::watch(const std::shared_ptr<Watched>& watched, std::uint32_t events) {
@@ -104,12 +109,23 @@ int Service::timeout_ms() {
   return static_cast<int>(std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
 }
 
+// Out of memory, the connection ends instead of the process.
+template <typename Handler>
+void Service::contain(Watched& watched, Handler&& handler) {
+  try {
+    handler();
+  } catch (const std::exception&) {
+    forget(watched);
+    watched.close();
+  }
+}
+
 void Service::expire() {
   const Time now = std::chrono::steady_clock::now();
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const std::shared_ptr<Watched> watched = watched_.at(deadlines_.begin()->second);
     clear_deadline(*watched);
-    watched->handle_deadline();
+    contain(*watched, [&] { watched->handle_deadline(); });
   }
 }
 
@@ -128,7 +144,7 @@ void Service::run() {
       const auto found = watched_.find(token);
       if (found == watched_.end()) continue;  // closed by an earlier event of this batch
       const std::shared_ptr<Watched> watched = found->second;
-      watched->handle_ready(events[static_cast<std::size_t>(i)].events);
+      contain(*watched, [&] { watched->handle_ready(events[static_cast<std::size_t>(i)].events); });
     }
     expire();
   }

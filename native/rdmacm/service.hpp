@@ -66,11 +66,13 @@ class Service {
   void clear_deadline(Watched& watched);
 
  private:
-  Service() = default;
+  Service();
   int start();
   void run();
   int timeout_ms();
   void expire();
+  template <typename Handler>
+  void contain(Watched& watched, Handler&& handler);
   void become_child();
 
   bool started_ = false;
