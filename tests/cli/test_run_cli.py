@@ -26,7 +26,7 @@ def test_the_program_gets_its_arguments_and_its_exit_code_is_returned():
 
 def test_the_environment_keeps_what_the_user_has_set():
     done = run("--", "sh", "-c", "echo $LD_PRELOAD $OPENMRC_PORTS", OPENMRC_PORTS="127.0.0.1;127.0.0.2", LD_PRELOAD="")
-    assert done.stdout == "libibverbs.so.1:lib_mrc.so 127.0.0.1;127.0.0.2\n"
+    assert done.stdout == "libibverbs.so.1:lib_mrc.so:librdmacm.so.1 127.0.0.1;127.0.0.2\n"
     assert done.stderr.startswith("openmrc: sh finds mrc0 with 1 port")
     assert "; mrc1 with 1 port" in done.stderr
 
