@@ -55,7 +55,9 @@ def test_a_device_opens_on_a_host_that_has_been_up_for_long(days: int) -> None:
 
 def test_a_device_outlives_the_range_of_its_engines_clock() -> None:
     """The engine's clock is first set back after a second of life, while data flows."""
-    now = time.clock_gettime(time.CLOCK_MONOTONIC)
-    result = run_at(0, now + 2.5)
-    assert_healthy(result)
+    for span_s in (2.5, 8, 25):  # time for Python to start, which takes longer on a busy machine
+        result = run_at(0, time.clock_gettime(time.CLOCK_MONOTONIC) + span_s)
+        assert_healthy(result)
+        if result["rebases"] >= 1:
+            break
     assert result["rebases"] >= 1
