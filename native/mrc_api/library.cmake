@@ -1,6 +1,7 @@
 file(GLOB mrc_api_files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/native/mrc_api/*.cpp)
 set(mrc_api_sources ${CMAKE_CURRENT_SOURCE_DIR}/native/mrc_api)
-add_library(openmrc_mrc_api SHARED ${mrc_api_files})
+# A list of its own objects, by the code of the verbs library.
+add_library(openmrc_mrc_api SHARED ${mrc_api_files} native/verbs/live_objects.cpp)
 target_include_directories(openmrc_mrc_api PRIVATE native include include/openmrc)
 target_link_libraries(openmrc_mrc_api PRIVATE openmrc_flags openmrc_verbs ${CMAKE_DL_LIBS})
 # The process keeps its objects after a dlclose().

@@ -13,6 +13,7 @@
 
 #include "openmrc/mrc.h"
 #include "openmrc/mrc_ctl.h"
+#include "verbs/live_objects.hpp"
 #include "verbs/mrc_seam.hpp"
 
 // A function that programs link against.
@@ -25,12 +26,9 @@ class Controller;
 // nullptr: the process uses another libibverbs, or one of another build.
 verbs::MrcSeam* seam();
 
-// --- live objects, so that a wrong or stale pointer is an error and not a crash
-
-void add_live(const void* object);
-bool is_live(const void* object);
-// False: it was not live.
-bool remove_live(const void* object);
+using verbs::add_live;
+using verbs::is_live;
+using verbs::remove_live;
 
 // --- errors: every failure sets errno
 

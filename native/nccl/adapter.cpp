@@ -9,28 +9,14 @@
 #include <string_view>
 
 #include "nccl/log.hpp"
+#include "verbs/connection_values.hpp"
 
 namespace openmrc::nccl {
 namespace {
 
-constexpr std::uint16_t kFirstUdpPort = 4791;
-constexpr std::uint16_t kUdpPorts = 1024;      // that processes of one host search for a free one
-constexpr std::uint32_t kTransportBytes = 44;  // BTH, METH, TSETH, RETH, ImmDt and ICRC: the longest data packet
+using namespace verbs;  // values of connections
 
-// As `openmrc.connection` has them, which connects the same QPs.
-constexpr TimePs kBaseRtt = 100 * kPsPerUs;
-constexpr std::uint8_t kTimeoutExponent = 13;
-constexpr std::uint8_t kLinearRetries = 7;
-constexpr std::uint8_t kExponentialRetries = 10;
-constexpr std::uint8_t kWindowUnitsMarks = 32;
-constexpr std::uint8_t kWindowUnitsPlanes = 255;
-constexpr std::uint32_t kSackBytesPlanes = 65536;
-constexpr std::uint32_t kHeaderBytes = 72;
-
-bool published_mrc() {
-  const char* signal = std::getenv("OPENMRC_SIGNAL");
-  return signal != nullptr && std::string_view(signal) == "marks";
-}
+constexpr std::uint16_t kUdpPorts = 1024;  // that processes of one host search for a free one
 
 void fill_random(void* out, std::size_t bytes) {
   if (::getrandom(out, bytes, 0) != static_cast<ssize_t>(bytes))

@@ -53,7 +53,7 @@ class Comm {
   void establish(const EndDescription& theirs, std::uint32_t payload);
   void adopt(nic::FileDescriptor socket) { socket_ = std::move(socket); }
 
-  // Regular end: tells the peer how many messages are complete, and drops everything else.
+  // Ends the connection: sends the peer the number of completed messages, and drops all other work.
   void close();
 
   // Throw Failure.

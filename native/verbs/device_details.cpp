@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "nic/socket_address.hpp"
+#include "verbs/connection_values.hpp"
 #include "verbs/errors.hpp"
 #include "verbs/live_objects.hpp"
 #include "verbs/objects.hpp"

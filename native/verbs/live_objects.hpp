@@ -6,9 +6,9 @@ namespace openmrc::verbs {
 void add_live(const void* object);
 bool is_live(const void* object);
 // False: it was not live.
+bool remove_live(const void* object);
 // Around fork(): the child gets a consistent list, whatever other threads do.
 void lock_live_objects();
 void unlock_live_objects();
-bool remove_live(const void* object);
 
 }  // namespace openmrc::verbs

@@ -20,7 +20,6 @@
 namespace openmrc::verbs {
 namespace {
 
-constexpr std::uint32_t kTransportBytes = 44;  // BTH, METH, TSETH, RETH, ImmDt and ICRC: the longest data packet
 constexpr std::uint64_t kRateUnknownBps = 40'000'000'000;  // loopback and veth report none
 constexpr std::uint32_t kDefaultMtu = 1500;
 

@@ -10,6 +10,7 @@
 #include "nic/device.hpp"
 #include "verbs/api.hpp"
 #include "verbs/async_events.hpp"
+#include "verbs/connection_values.hpp"
 #include "verbs/device_description.hpp"
 #include "verbs/drainer.hpp"
 #include "verbs/polling.hpp"
@@ -19,7 +20,6 @@ namespace openmrc::verbs {
 // Programs exchange GID and QP number, no UDP port, and several of them share a host: each process binds the first free
 // UDP port, and the upper bits of its QP numbers say which one. The next bit is set where all interfaces have room for
 // packets of kPayloadMtuMax, twice the largest path MTU that programs can agree on.
-inline constexpr std::uint16_t kFirstUdpPort = 4791;
 inline constexpr std::uint32_t kSlotShift = 15;
 inline constexpr std::uint32_t kWideBit = 1U << 14;
 inline constexpr std::uint32_t kQpNumbers = kWideBit;

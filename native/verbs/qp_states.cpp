@@ -3,23 +3,13 @@
 #include <cstring>
 #include <type_traits>
 
+#include "verbs/connection_values.hpp"
 #include "verbs/errors.hpp"
 #include "verbs/live_objects.hpp"
 #include "verbs/objects.hpp"
-#include "verbs/settings.hpp"
 
 namespace openmrc::verbs {
 namespace {
-
-// As `openmrc.connection` has them, which connects the same QPs after a handshake.
-constexpr TimePs kBaseRtt = 100 * kPsPerUs;
-constexpr std::uint8_t kTimeoutExponent = 13;
-constexpr std::uint8_t kLinearRetries = 7;
-constexpr std::uint8_t kExponentialRetries = 10;
-constexpr std::uint8_t kWindowUnitsMarks = 32;
-constexpr std::uint8_t kWindowUnitsPlanes = 255;
-constexpr std::uint32_t kSackBytesPlanes = 65536;
-constexpr std::uint32_t kHeaderBytes = 72;
 
 constexpr int kToInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int kToRtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
