@@ -32,6 +32,7 @@ enum class LinkState : std::uint8_t {
 class Link final : public Watched, public std::enable_shared_from_this<Link> {
  public:
   Link(nic::FileDescriptor fd, LinkState state, Id* owner, Id* listener);
+  ~Link() override { set_state(LinkState::kClosed); }
 
   void handle_ready(std::uint32_t events) override;
   void handle_deadline() override;

@@ -168,7 +168,7 @@ void destroy_srq(Id& id) {
 int qp_to_ready_to_receive(Id& id) {
   int error = move_qp(id, IBV_QPS_RTR);
   const bool accepts = with(&id.api, [](Id& live) {
-                         return live.link != nullptr && live.link->state() == LinkState::kAsked ? 0 : 1;
+                         return live.link != nullptr && live.link->state() == LinkState::kAsked ? 0 : EINVAL;
                        }) == 0;
   while (error == EINVAL && accepts && id.local.mtu > IBV_MTU_256) {
     --id.local.mtu;
