@@ -96,8 +96,8 @@ class Device {
     after_command(guard);
     return answer;
   }
-  // The same for a command that resets or destroys these QPs (0: no QP): none of their packets leaves afterwards. A packet that waited
-  // in a lane would be sent with the bytes that another QP has since stored in its memory.
+  // The same for a command that resets or destroys these QPs (0: no QP): none of their packets leaves afterwards. A
+  // packet that waited in a lane would be sent with the bytes that another QP has since stored in its memory.
   template <typename Command>
   auto end_qps(std::span<const std::uint32_t> qps, Command&& run) {
     const Turn mine(*this);

@@ -40,8 +40,8 @@ class ForkHook {
   std::function<void(ForkStage)> stage_;
 };
 
-// Installs the handlers of hooks. Handlers that are installed later run earlier before a fork: their locks may be held while
-// an object with a hook is created.
+// Installs the handlers of hooks. Handlers that are installed later run earlier before a fork: their locks may be held
+// while an object with a hook is created.
 void install_fork_handlers();
 
 // Tracks whether an object belongs to the current process.
