@@ -32,6 +32,7 @@ _RTM_NEWADDR = 20
 _RTM_GETADDR = 22
 
 _IFF_UP = 0x1
+_IFF_RUNNING = 0x40
 _IFF_DORMANT = 0x20000
 
 _IFLA_IFNAME = 3
@@ -76,6 +77,11 @@ class LinkRecord:
         down.
         """
         return self.carrier and self.flags & (_IFF_UP | _IFF_DORMANT) == _IFF_UP
+
+    @property
+    def settled(self) -> bool:
+        """True if the link is down, or the kernel has noticed its carrier; until then it drops what it should send."""
+        return self.flags & (_IFF_UP | _IFF_RUNNING) != _IFF_UP
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,14 @@ import itertools
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
 from openmrc.errors import ConfigError
 from openmrc.linux.ethtool import set_features
+from openmrc.linux.links import dump_links
 from openmrc.testbed import namespaces
 from openmrc.testbed.errors import TestBedError
 from openmrc.testbed.plain.delay_line import DelayLine
@@ -48,6 +50,7 @@ _SYSCTLS = {
 _DROP = "1,6 0 0 2"  # classic BPF: return TC_ACT_SHOT
 _RANDOM = 0xFFFFF000 + 56  # SKF_AD_OFF + SKF_AD_RANDOM
 _TABLE = 100  # first table of routes from a plane's address
+_SETTLING_S = 10.0
 _numbers = itertools.count()
 
 
@@ -100,6 +103,8 @@ class PlainBed:
                 _batch("ip", name, self._interfaces(host))
             if not self._offloads:
                 self._turn_offloads_off()
+            for name in self.namespaces:
+                _await_links(name)
             _batch("tc", self.switch, self._queues())
             self._start_delay_line()
             self._join_sites()
@@ -385,6 +390,20 @@ def _configure_namespace(name: str) -> None:
             path = f"/proc/sys/{key}"
             with contextlib.suppress(FileNotFoundError), open(path, "w", encoding="ascii") as file:  # noqa: PTH123
                 file.write(value)
+
+
+def _await_links(namespace: str) -> None:
+    """Waits until the links of a namespace send: the kernel attends to new carriers up to a second late.
+
+    Raises:
+        TestBedError: a link does not send after `_SETTLING_S`.
+    """
+    limit = time.monotonic() + _SETTLING_S
+    with namespaces.inside(namespace):
+        while unsettled := [link.name for link in dump_links() if not link.settled]:
+            if time.monotonic() > limit:
+                raise TestBedError(f"{namespace}: {', '.join(unsettled)} without carrier after {_SETTLING_S:g} s")
+            time.sleep(0.005)
 
 
 def _batch(tool: str, namespace: str, lines: Iterable[str]) -> None:
