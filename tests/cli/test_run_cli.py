@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from rdma_programs import needs
+
+from openmrc.programs import LIBRARY, MANAGER, MRC_LIBRARY, environment, library_path, loader_problems
 
 pytestmark = needs()
 
@@ -36,6 +39,20 @@ def test_signals_have_their_usual_effect_in_the_program():
     (ignored,) = done.stdout.removeprefix("SigIgn:").split()
     python_ignores = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1
     assert int(ignored, 16) & python_ignores == 0
+
+
+def test_the_loader_takes_every_library():
+    assert loader_problems() == {LIBRARY: None, MRC_LIBRARY: None, MANAGER: None}
+
+
+def test_a_library_that_does_not_load_has_the_words_of_the_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in (LIBRARY, MRC_LIBRARY):
+        shutil.copy(library_path().with_name(name), tmp_path)
+    (tmp_path / MANAGER).write_text("no library")
+    monkeypatch.setattr(environment, "library_path", lambda: tmp_path / LIBRARY)
+    problems = loader_problems()
+    assert (problems[LIBRARY], problems[MRC_LIBRARY]) == (None, None)
+    assert "file too short" in (problems[MANAGER] or "")
 
 
 def test_a_file_that_is_no_program_is_named(tmp_path: Path):

@@ -13,7 +13,7 @@ from openmrc.doctor.namespace_probe import probe_namespace
 from openmrc.doctor.packages import check_packages
 from openmrc.doctor.peer import check_peer, parse_peer, probe_peer
 from openmrc.doctor.peer_load import check_load, load_peer
-from openmrc.doctor.rdma_programs import check_library
+from openmrc.doctor.rdma_programs import check_libraries
 from openmrc.doctor.self_test import check_self_test, run_self_test
 from openmrc.doctor.socket_probe import probe_sockets
 from openmrc.linux.ethtool import features
@@ -44,7 +44,7 @@ def examine(wanted: str | None = None, peer: str | None = None) -> Report:
         check_self_test(run_self_test()),
         *([] if others is None else _peer(chosen, others)),
         *_bed(),
-        check_library(),
+        *check_libraries(),
         *check_packages(),
     ]
     return Report(chosen, known, findings)

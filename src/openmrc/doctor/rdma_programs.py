@@ -1,26 +1,46 @@
-"""Ability to run unmodified RDMA programs: the library, and the loader that has to prefer it to the system's."""
+"""Ability to run unmodified RDMA programs: the libraries, and the loader that has to prefer them to the system's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 from openmrc.doctor.finding import Finding, Verdict
 from openmrc.errors import DeviceError
-from openmrc.programs import loader_problem
+from openmrc.programs import LIBRARY, MANAGER, MRC_LIBRARY, loader_problems
 
-__all__ = ["check_library"]
+__all__ = ["check_libraries"]
 
-_GROUP, _NAME = "RDMA programs", "libibverbs"
+_GROUP = "RDMA programs"
+_PURPOSES = {
+    LIBRARY: "`openmrc run` gives unmodified RDMA programs the library of openmrc.",
+    MANAGER: "Programs that connect by the connection manager get the library of openmrc.",
+    MRC_LIBRARY: "Programs with MRC's C API get the library of openmrc.",
+}
+_PACKAGES = {LIBRARY: "libibverbs-dev", MANAGER: "librdmacm-dev", MRC_LIBRARY: "libibverbs-dev"}
 
 
-def check_library(problem_of: Callable[[], str | None] = loader_problem) -> Finding:
-    """Finding about `openmrc run`: the library exists, and the loader takes it."""
+def check_libraries(problems_of: Callable[[], Mapping[str, str | None]] = loader_problems) -> Iterator[Finding]:
+    """Findings about `openmrc run`: each library exists, and the loader takes it.
+
+    Args:
+        problems_of: Problems of the libraries of this installation, by name.
+    """
     try:
-        problem = problem_of()
+        problems = problems_of()
     except DeviceError as error:
-        sentence = f"`openmrc run` does not work: {error}."
-        return Finding(_GROUP, _NAME, Verdict.OPTIONAL, sentence, "sudo apt install libibverbs-dev && make build")
-    if problem is not None:
-        sentence = f"The loader does not take the library of openmrc, so `openmrc run` does not work: {problem}."
-        return Finding(_GROUP, _NAME, Verdict.IMPROVABLE, sentence)
-    return Finding(_GROUP, _NAME, Verdict.OK, "`openmrc run` gives unmodified RDMA programs the library of openmrc.")
+        yield _missing(LIBRARY, f"`openmrc run` does not work: {error}.")
+        return
+    for library, purpose in _PURPOSES.items():
+        name = library.partition(".so")[0]
+        if library not in problems:
+            yield _missing(library, f"This installation was built without {library}, which some programs need.")
+        elif (problem := problems[library]) is not None:
+            sentence = f"The loader does not take the {library} of openmrc under `openmrc run`: {problem}."
+            yield Finding(_GROUP, name, Verdict.IMPROVABLE, sentence)
+        else:
+            yield Finding(_GROUP, name, Verdict.OK, purpose)
+
+
+def _missing(library: str, sentence: str) -> Finding:
+    command = f"sudo apt install {_PACKAGES[library]} && make build"
+    return Finding(_GROUP, library.partition(".so")[0], Verdict.OPTIONAL, sentence, command)

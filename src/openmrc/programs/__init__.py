@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
-from openmrc.programs.environment import Prepared, library_path, loader_problem, nccl_plugin_path, prepare
+from openmrc.programs.environment import (
+    LIBRARY,
+    MANAGER,
+    MRC_LIBRARY,
+    Prepared,
+    library_path,
+    loader_problems,
+    nccl_plugin_path,
+    prepare,
+)
 
-__all__ = ["Prepared", "library_path", "loader_problem", "nccl_plugin_path", "prepare"]
+__all__ = [
+    "LIBRARY",
+    "MANAGER",
+    "MRC_LIBRARY",
+    "Prepared",
+    "library_path",
+    "loader_problems",
+    "nccl_plugin_path",
+    "prepare",
+]

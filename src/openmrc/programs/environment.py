@@ -15,18 +15,34 @@ from openmrc.variables import PATHS, PORTS, QP
 from openmrc.verbs.device import Port
 from openmrc.verbs.interfaces import choose_ports
 
-__all__ = ["LIBRARY", "Prepared", "library_path", "loader_problem", "nccl_plugin_path", "prepare"]
+__all__ = [
+    "LIBRARY",
+    "MANAGER",
+    "MRC_LIBRARY",
+    "Prepared",
+    "library_path",
+    "loader_problems",
+    "nccl_plugin_path",
+    "prepare",
+]
 
 LIBRARY = "libibverbs.so.1"
 MRC_LIBRARY = "lib_mrc.so"
 _NCCL_PLUGIN, _NCCL_NAME = "NCCL_NET_PLUGIN", "openmrc"
-_MANAGER = "librdmacm.so.1"
+MANAGER = "librdmacm.so.1"
 _HEADERS = "the headers of libibverbs (Debian: apt install libibverbs-dev; Fedora: dnf install rdma-core-devel)"
+_LIBRARIES = (LIBRARY, MRC_LIBRARY, MANAGER)
 _LOAD_S = 20
 _KINDS = ("pair", "mrc", "rc")
-_LOADED = (
-    "import ctypes, sys; ctypes.CDLL('libibverbs.so.1').ibv_get_device_list; print(open('/proc/self/maps').read())"
-)
+_LOADED = """
+import ctypes, sys
+for name in sys.argv[1:]:
+    try:
+        ctypes.CDLL(name)
+    except OSError as error:
+        print("failed", name, str(error).replace(chr(10), " "))
+print(open("/proc/self/maps").read())
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +104,42 @@ def prepare(ports: Sequence[str], qp: str | None, environ: Mapping[str, str]) ->
     variables = {_NCCL_PLUGIN: _NCCL_NAME, **environ, QP: kind}
     variables[PORTS] = ";".join(",".join(map(_text, one.ports)) for one in chosen)
     variables["LD_LIBRARY_PATH"] = _before(str(library.parent), environ.get("LD_LIBRARY_PATH"))
-    names = [LIBRARY, MRC_LIBRARY] + ([_MANAGER] if library.with_name(_MANAGER).exists() else [])
+    names = [name for name in _LIBRARIES if library.with_name(name).exists()]
     variables["LD_PRELOAD"] = _before(":".join(names), environ.get("LD_PRELOAD"))
     return Prepared(variables, summary)
 
 
-def loader_problem() -> str | None:
-    """Reason why the loader does not take openmrc's libibverbs in place of the system's; None: it does.
+def loader_problems() -> dict[str, str | None]:
+    """Reason why the loader does not take openmrc's library, by the name of each library of this installation.
+
+    None: it does.
 
     Raises:
-        DeviceError: this installation has no library.
+        DeviceError: this installation has no libibverbs, on which the others depend.
     """
     library = library_path()
     variables = prepare(
         ["127.0.0.1"], None, {name: value for name, value in os.environ.items() if name != PATHS}
     ).variables
+    names = [name for name in _LIBRARIES if library.with_name(name).exists()]
+    command = [sys.executable, "-c", _LOADED, *names]
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _LOADED], env=variables, capture_output=True, text=True, timeout=_LOAD_S, check=False
-        )
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=_LOAD_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
+        return dict.fromkeys(names, str(error))
     if done.returncode != 0:
-        return (done.stderr.strip().splitlines() or ["the loader failed"])[-1]
-    if str(library.resolve()) not in done.stdout:
-        return "another libibverbs was loaded"
+        return dict.fromkeys(names, (done.stderr.strip().splitlines() or ["the loader failed"])[-1])
+    return {name: _loader_problem(library.with_name(name), done.stdout) for name in names}
+
+
+def _loader_problem(library: Path, printed: str) -> str | None:
+    """Problem of one library, from the output of a program that has loaded all of them."""
+    failed = f"failed {library.name} "
+    for line in printed.splitlines():
+        if line.startswith(failed):
+            return line.removeprefix(failed)
+    if str(library.resolve()) not in printed:
+        return f"another {library.name} was loaded"
     return None
 
 
