@@ -10,6 +10,9 @@
 namespace openmrc::verbs {
 namespace {
 
+// Network cards round up, and programs such as rdma_xclient rely on some bytes that they have not asked for.
+constexpr std::uint32_t kInlineBytesMin = 64;
+
 int check(const ibv_pd* pd, const ibv_qp_init_attr& wanted) {
   if (!is_live(pd) || !is_live(wanted.send_cq) || !is_live(wanted.recv_cq)) return EINVAL;
   const Nic* nic = Context::of(pd->context).nic.get();
@@ -122,6 +125,7 @@ int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Lanes lanes, Qp*& out) {
   ibv_qp_cap& cap = qp->init.cap;
   cap.max_send_wr = std::max(cap.max_send_wr, 1U);
   cap.max_send_sge = std::max(cap.max_send_sge, 1U);
+  cap.max_inline_data = std::max(cap.max_inline_data, kInlineBytesMin);
   if (wanted.srq != nullptr) cap.max_recv_wr = cap.max_recv_sge = 0;
   qp->sends.resize(cap.max_send_wr);
   api.context = pd->context;

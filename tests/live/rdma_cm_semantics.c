@@ -280,6 +280,12 @@ static int options(void) {
   EXPECT(devices != NULL && count == 2 && devices[count] == NULL);
   rdma_free_devices(devices);
   REFUSES(rdma_getaddrinfo(NULL, NULL, NULL, &found), EINVAL);
+  /* Without names the result has the addresses of the hints. */
+  struct rdma_addrinfo known = {.ai_port_space = RDMA_PS_TCP, .ai_dst_addr = (struct sockaddr *)&v4,
+                                .ai_dst_len = sizeof(struct sockaddr_in)};
+  EXPECT(rdma_getaddrinfo(NULL, NULL, &known, &found) == 0 && found->ai_src_addr == NULL && found->ai_next == NULL);
+  EXPECT(found->ai_dst_len == known.ai_dst_len && memcmp(found->ai_dst_addr, &v4, known.ai_dst_len) == 0);
+  rdma_freeaddrinfo(found);
   EXPECT(rdma_getaddrinfo("no such name", "7", NULL, &found) != 0);
   EXPECT(rdma_getaddrinfo("127.0.0.1", "7174", &hints, &found) == 0 && found->ai_dst_addr == NULL);
   EXPECT(found->ai_src_len == sizeof(struct sockaddr_in) && found->ai_qp_type == IBV_QPT_RC);

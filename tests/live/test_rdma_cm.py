@@ -12,7 +12,16 @@ from rdma_programs import LIMIT_S, compiled, listens, needs, next_tcp_port, run_
 from waiting import until
 
 pytestmark = needs(
-    "rping", "ucmatose", "rdma_client", "rdma_server", "udaddy", "ib_write_bw", "ib_send_bw", "ib_send_lat"
+    "rping",
+    "ucmatose",
+    "rdma_client",
+    "rdma_server",
+    "rdma_xclient",
+    "rdma_xserver",
+    "udaddy",
+    "ib_write_bw",
+    "ib_send_bw",
+    "ib_send_lat",
 )
 
 
@@ -50,6 +59,13 @@ def test_ucmatose(options: str):
 def test_synchronous_identifiers():
     port = next_tcp_port()
     ended = run_both(["rdma_server", "-p", str(port)], ["rdma_client", "-s", "127.0.0.1", "-p", str(port)], port)
+    assert ended.passed, ended.output
+
+
+def test_inline_data_that_the_qp_did_not_ask_for():
+    port = next_tcp_port()
+    client = ["rdma_xclient", "-s", "127.0.0.1", "-p", str(port)]
+    ended = run_both(["rdma_xserver", "-p", str(port)], client, port)
     assert ended.passed, ended.output
 
 

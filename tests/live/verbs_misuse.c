@@ -115,8 +115,10 @@ int main(void) {
   write.opcode = 12345;
   REFUSES(ibv_post_send(qp, &write, &bad_send), EOPNOTSUPP);
   write.opcode = IBV_WR_RDMA_WRITE;
-  write.send_flags = IBV_SEND_INLINE; /* max_inline_data is 0 */
+  sge.length = 65;
+  write.send_flags = IBV_SEND_INLINE; /* a QP that asks for no inline data has room for 64 bytes */
   REFUSES(ibv_post_send(qp, &write, &bad_send), EINVAL);
+  sge.length = 64;
 
   /* A wrong rkey fails the QP; work posted after that is flushed, in order. */
   struct ibv_wc done = {0};
