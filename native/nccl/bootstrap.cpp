@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::size_t kIncomingMax = 256;
 constexpr nic::TimeNs kStrangerTime = 10 * nic::kNsPerSecond;
+constexpr int kSilenceS = 20;  // as of an established connection
+constexpr int kKeepaliveS = 5;
 
 nic::FileDescriptor open_socket(AddressFamily family) {
   nic::FileDescriptor socket(
@@ -24,9 +26,26 @@ nic::FileDescriptor open_socket(AddressFamily family) {
   return socket;
 }
 
-void send_at_once(const nic::FileDescriptor& socket) {
-  const int on = 1;
-  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+void set_option(const nic::FileDescriptor& socket, int level, int option, int value) {
+  ::setsockopt(socket.get(), level, option, &value, sizeof value);
+}
+
+void send_at_once(const nic::FileDescriptor& socket) { set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1); }
+
+// Either end may wait for the other in the set-up, with nothing to send: the kernel then finds out whether the peer's
+// host is gone.
+void end_on_silence(const nic::FileDescriptor& socket) {
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveS);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveS);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, kSilenceS / kKeepaliveS - 1);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceS * 1000);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+// After the set-up, the plane of the TCP connection may die: the goodbye waits for its return.
+void outlast_silence(const nic::FileDescriptor& socket) {
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 0);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
 }
 
 bool meets(const PeerConfig& one, const PeerConfig& other) {
@@ -79,6 +98,7 @@ Listener::Listener(std::shared_ptr<Adapter> adapter) : adapter_(std::move(adapte
 void Listener::write_handle(Bytes out) const { nccl::write_handle(out, handle_); }
 
 std::unique_ptr<RecvComm> Listener::accept() {
+  adapter_->device().check_process();
   take_connections();
   std::unique_ptr<RecvComm> connected;
   for (Incoming& incoming : incoming_) {
@@ -86,6 +106,7 @@ std::unique_ptr<RecvComm> Listener::accept() {
     const bool done = step(incoming);
     if (!done) continue;
     connected = std::move(incoming.comm);
+    outlast_silence(incoming.channel.socket());
     connected->adopt(std::move(incoming.channel.socket()));
     incoming.dropped = true;
     break;
@@ -94,12 +115,18 @@ std::unique_ptr<RecvComm> Listener::accept() {
   return connected;
 }
 
+void Listener::abandon() {
+  socket_.reset();
+  for (Incoming& incoming : incoming_) incoming.channel.socket().reset();
+}
+
 void Listener::take_connections() {
   std::erase_if(incoming_, [](const Incoming& one) { return one.dropped; });
   while (incoming_.size() < kIncomingMax) {
     nic::FileDescriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
     send_at_once(socket);
+    end_on_silence(socket);
     incoming_.push_back({Channel(std::move(socket)), nic::now_ns() + kStrangerTime, nullptr, {}, 0, false});
   }
 }
@@ -147,7 +174,11 @@ bool Listener::greet(Incoming& incoming) {
 // --- the sending end
 
 Connector::Connector(std::shared_ptr<Adapter> adapter, const Handle& handle)
-    : adapter_(std::move(adapter)), handle_(handle), channel_(open_socket(handle.address.family)) {
+    : adapter_(std::move(adapter)),
+      handle_(handle),
+      channel_(open_socket(handle.address.family)),
+      deadline_(nic::now_ns() + kSilenceS * nic::kNsPerSecond) {
+  end_on_silence(channel_.socket());
   const nic::SocketAddress to = nic::to_socket_address(handle.address, handle.tcp_port);
   const int fd = channel_.socket().get();
   if (::connect(fd, to.get(), to.length) == 0 || errno == EINPROGRESS) return;
@@ -156,7 +187,12 @@ Connector::Connector(std::shared_ptr<Adapter> adapter, const Handle& handle)
 
 bool Connector::connected() {
   pollfd look{channel_.socket().get(), POLLOUT, 0};
-  if (::poll(&look, 1, 0) != 1) return false;
+  if (::poll(&look, 1, 0) != 1) {
+    if (nic::now_ns() < deadline_) return false;
+    throw Failure{ncclRemoteError, "cannot connect to " + nic::format_address(handle_.address) + " port " +
+                                       std::to_string(handle_.tcp_port) + ": no answer within " +
+                                       std::to_string(kSilenceS) + " seconds"};
+  }
   int error = 0;
   socklen_t length = sizeof error;
   ::getsockopt(look.fd, SOL_SOCKET, SO_ERROR, &error, &length);
@@ -166,6 +202,7 @@ bool Connector::connected() {
 }
 
 std::unique_ptr<SendComm> Connector::step() {
+  adapter_->device().check_process();
   if (!greeted_) {
     if (!connected()) return nullptr;
     send_at_once(channel_.socket());
@@ -188,6 +225,7 @@ std::unique_ptr<SendComm> Connector::step() {
   std::array<std::uint8_t, kReadyBytes> ready{};
   write_ready(ready, payload);
   channel_.write(ready);
+  outlast_silence(channel_.socket());
   comm_->adopt(std::move(channel_.socket()));
   return std::move(comm_);
 }

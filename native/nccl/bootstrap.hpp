@@ -1,4 +1,5 @@
-// Set-up of connections over TCP, in steps that never block.
+// Set-up of connections over TCP, in steps that never block. A host that falls silent during the set-up makes it fail
+// after 20 seconds; a process that is slow does not, since its kernel answers.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,8 @@ class Listener {
   void write_handle(Bytes out) const;
   // A connected end, or nullptr: not yet. Throws Failure if a peer that knows the handle breaks the rules or ends.
   std::unique_ptr<RecvComm> accept();
+  // In a forked child, whose copies would keep the port and connections open: closes them.
+  void abandon();
 
  private:
   struct Incoming {
@@ -63,6 +66,7 @@ class Connector {
 
   // A connected end, or nullptr: not yet. Throws Failure.
   std::unique_ptr<SendComm> step();
+  void abandon() { channel_.socket().reset(); }  // in a forked child
 
  private:
   bool connected();
@@ -70,6 +74,7 @@ class Connector {
   std::shared_ptr<Adapter> adapter_;
   Handle handle_;
   Channel channel_;
+  nic::TimeNs deadline_;  // of the TCP connection
   std::unique_ptr<SendComm> comm_;
   bool greeted_ = false;
 };

@@ -125,6 +125,7 @@ Region* Comm::register_memory(void* data, std::size_t size_bytes, std::uint8_t a
 }
 
 void Comm::deregister_memory(const Region* region) {
+  check_process();
   const std::lock_guard guard(mutex_);
   if (!regions_.contains(region)) throw Failure{ncclInternalError, "deregMr: no memory of this connection"};
   const Status status = adapter_->device().deregister_memory(region->key);
@@ -135,6 +136,7 @@ void Comm::deregister_memory(const Region* region) {
 }
 
 bool Comm::test(Request* request, int* sizes) {
+  check_process();
   const std::lock_guard guard(mutex_);
   if (!request->done) poll();
   if (!request->done) {

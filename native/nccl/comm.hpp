@@ -55,6 +55,9 @@ class Comm {
 
   // Ends the connection: sends the peer the number of completed messages, and drops all other work.
   void close();
+  // In a forked child, whose copy would keep the connection open: closes it.
+  void abandon() { socket_.reset(); }
+  void check_process() const { adapter_->device().check_process(); }  // throws ForkedError
 
   // Throw Failure.
   Region* register_memory(void* data, std::size_t size_bytes) { return register_memory(data, size_bytes, access_); }

@@ -1,4 +1,6 @@
 // The devices that NCCL sees: those of OPENMRC_PORTS, and the ones it merges.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
@@ -14,6 +16,8 @@ namespace {
 
 constexpr std::uint64_t kRateUnknownBps = 40'000'000'000;  // loopback and veth report none
 constexpr int kCommsMax = 1 << 15;                         // half of the QPs of a NIC
+constexpr int kFilesPerComm = 2;                           // the TCP connection, and the event of the CQ
+constexpr int kOtherFiles = 128;                           // of the NIC, and of the rest of the program
 
 struct ListedDevice {
   verbs::DeviceDescription description;
@@ -60,6 +64,15 @@ std::uint64_t guid_of(const verbs::PlaneDescription& plane) {
   return guid;
 }
 
+// Connections that can be open at once.
+int comms_max() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= kCommsMax * kFilesPerComm + kOtherFiles) {
+    return kCommsMax;
+  }
+  return std::max(1, (static_cast<int>(files.rlim_cur) - kOtherFiles) / kFilesPerComm);
+}
+
 }  // namespace
 
 std::uint64_t rate_of(const verbs::PlaneDescription& plane) {
@@ -101,7 +114,7 @@ void describe_device(int dev, ncclNetProperties_v11_t& properties) {
   properties.ptrSupport = NCCL_PTR_HOST;
   properties.speed = static_cast<int>(std::min<std::uint64_t>(rate_bps / 1'000'000, INT_MAX));
   properties.port = 1;
-  properties.maxComms = kCommsMax;
+  properties.maxComms = comms_max();
   properties.maxRecvs = static_cast<int>(kGroupMax);
   properties.netDeviceType = NCCL_NET_DEVICE_HOST;
   properties.vProps.ndevs = std::max(1, static_cast<int>(device.parts.size()));

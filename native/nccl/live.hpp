@@ -1,15 +1,19 @@
-// Addresses of all objects that NCCL holds, with their kinds, so that a wrong or stale pointer is an error.
+// Kinds of the objects that NCCL holds, in the list of live objects.
 #pragma once
 
-#include <cstdint>
+#include "verbs/live_objects.hpp"
 
 namespace openmrc::nccl {
 
-enum class Kind : std::uint8_t { kContext, kListen, kConnector, kSend, kReceive, kRegion, kRequest };
+enum class Kind : verbs::LiveKind { kContext = 1, kListen, kConnector, kSend, kReceive, kRegion, kRequest };
 
-void add_live(const void* object, Kind kind);
-bool is_live(const void* object, Kind kind);
+inline void add_live(const void* object, Kind kind) { verbs::add_live(object, static_cast<verbs::LiveKind>(kind)); }
+inline bool is_live(const void* object, Kind kind) {
+  return verbs::is_live(object, static_cast<verbs::LiveKind>(kind));
+}
 // False: it was not live.
-bool remove_live(const void* object, Kind kind);
+inline bool remove_live(const void* object, Kind kind) {
+  return verbs::remove_live(object, static_cast<verbs::LiveKind>(kind));
+}
 
 }  // namespace openmrc::nccl

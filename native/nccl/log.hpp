@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "nccl/fork.hpp"
 #include "nccl/net_api.hpp"
 #include "nic/error.hpp"
 #include "nic/fork.hpp"
@@ -25,6 +26,7 @@ struct Failure {
 // Result of `call`; nothing is thrown across the C boundary.
 template <typename Call>
 ncclResult_t guarded(Call&& call) noexcept {
+  const OngoingCall ongoing;
   try {
     std::forward<Call>(call)();
     return ncclSuccess;

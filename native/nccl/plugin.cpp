@@ -22,6 +22,23 @@ struct ListenComm {
   Listener listener;
 };
 
+void abandon_one(void* object, Kind kind) {
+  if (kind == Kind::kListen) static_cast<ListenComm*>(object)->listener.abandon();
+  if (kind == Kind::kConnector) static_cast<Connector*>(object)->abandon();
+  if (kind == Kind::kSend) static_cast<SendComm*>(object)->abandon();
+  if (kind == Kind::kReceive) static_cast<RecvComm*>(object)->abandon();
+}
+
+// In the child of a fork.
+void abandon_all() {
+  verbs::for_each_live([](const void* object, verbs::LiveKind kind) {
+    abandon_one(const_cast<void*>(object), static_cast<Kind>(kind));
+  });
+}
+
+// While the library is loaded, before any call.
+[[maybe_unused]] const int installed = (install_fork_handlers(abandon_all), 0);
+
 // Behind the handle itself: state of the connecting end, which NCCL passes to each attempt.
 Connector** connector_in(void* handle) {
   return reinterpret_cast<Connector**>(static_cast<std::uint8_t*>(handle) + kHandleBytes);
@@ -180,17 +197,20 @@ ncclResult_t accept(void* listen_comm, void** recv_comm, ncclNetDeviceHandle_t**
 
 ncclResult_t register_memory(void* comm, void* data, std::size_t size, int type, void** mhandle) {
   return guarded([&] {
-    need(mhandle != nullptr && data != nullptr && size > 0, "regMr: no memory, or no place for the handle");
+    need(mhandle != nullptr, "regMr: no place for the handle");
+    *mhandle = nullptr;
+    need(data != nullptr && size > 0, "regMr: no memory");
     if (type != NCCL_PTR_HOST) {
-      throw Failure{ncclInvalidUsage,
-                    "regMr: memory of type " + std::to_string(type) + ": only host memory (1) is allowed"};
+      throw Failure{ncclInternalError, "regMr: memory of type " + std::to_string(type) +
+                                           ": only host memory (1) is allowed, as ptrSupport of the device says"};
     }
     *mhandle = either(comm).register_memory(data, size);
   });
 }
 
-ncclResult_t register_dma_buffer(void*, void*, std::size_t, int, std::uint64_t, int, void**) {
-  return guarded([] { throw Failure{ncclInvalidUsage, "regMrDmaBuf: only host memory is allowed"}; });
+ncclResult_t register_dma_buffer(void*, void*, std::size_t, int, std::uint64_t, int, void** mhandle) {
+  if (mhandle != nullptr) *mhandle = nullptr;
+  return guarded([] { refuse("regMrDmaBuf: only host memory is allowed, as ptrSupport of the device says"); });
 }
 
 ncclResult_t deregister_memory(void* comm, void* mhandle) {
@@ -246,7 +266,7 @@ ncclResult_t flush(void* comm, int, void**, int*, void**, void** request) {
   return guarded([&] {
     need(request != nullptr, "iflush: no place for the request");
     *request = nullptr;
-    receiver(comm);
+    receiver(comm).check_process();
   });
 }
 
@@ -283,11 +303,11 @@ ncclResult_t close_listen(void* comm) {
 }
 
 ncclResult_t device_memory(void*, void*, void**) {
-  return guarded([] { throw Failure{ncclInvalidUsage, "getDeviceMr: the plugin has no code for devices"}; });
+  return guarded([] { refuse("getDeviceMr: the plugin has no code for devices"); });
 }
 
 ncclResult_t receive_consumed(void*, int, void*) {
-  return guarded([] { throw Failure{ncclInvalidUsage, "irecvConsumed: the plugin has no code for devices"}; });
+  return guarded([] { refuse("irecvConsumed: the plugin has no code for devices"); });
 }
 
 ncclResult_t make_virtual(int* dev, ncclNetVDeviceProps_t* wanted) {

@@ -12,6 +12,7 @@ RecvComm::RecvComm(std::shared_ptr<Adapter> adapter) : Comm(std::move(adapter), 
 
 Request* RecvComm::receive(std::span<void* const> data, std::span<const std::size_t> sizes, std::span<const int> tags,
                            std::span<void* const> mhandles) {
+  check_process();
   const std::lock_guard guard(mutex_);
   poll();
   check();

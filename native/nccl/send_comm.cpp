@@ -26,6 +26,7 @@ EndDescription SendComm::description() const {
 }
 
 Request* SendComm::send(const void* data, std::size_t size_bytes, int tag, const void* mhandle) {
+  check_process();
   const std::lock_guard guard(mutex_);
   poll();
   check();

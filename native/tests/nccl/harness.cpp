@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <map>
 
+#include "tests/nccl/fault_cases.hpp"
+#include "tests/nccl/fork_cases.hpp"
 #include "tests/nccl/ranks.hpp"
 
 namespace {
@@ -209,21 +211,9 @@ void run_closing(const Rank& rank) {
 // One process that sends to itself.
 void run_alone(const Rank& rank) {
   const Net& net = rank.net;
-  HandleBytes handle{};
-  void *listening = nullptr, *sending = nullptr, *receiving = nullptr;
-  succeed(net.listen(0, handle.data(), &listening), "listen");
-  while (sending == nullptr || receiving == nullptr) {
-    if (sending == nullptr) succeed(net.connect(0, handle.data(), &sending), "connect");
-    if (receiving == nullptr) succeed(net.accept(listening, &receiving), "accept");
-  }
-  Memory from = memory_of(net, sending, 100'000, 0), to = memory_of(net, receiving, 100'000, 0);
-  fill(from.bytes.data(), 100'000, 3);
-  void* request = receive_one(net, receiving, to.bytes.data(), 100'000, 1, to.mhandle);
-  finish(net, send_one(net, sending, from.bytes.data(), 100'000, 1, from.mhandle), nullptr);
-  finish(net, request, nullptr);
-  expect(filled(to.bytes.data(), 100'000, 3), "the contents");
-  close_pair(rank, {sending, receiving});
-  succeed(net.closeListen(listening), "closeListen");
+  const Pair pair = connect_to_self(net);
+  send_to_self(net, pair, 3);
+  close_pair(rank, pair);
 }
 
 // Two devices become one with the planes of both.
@@ -247,6 +237,28 @@ void run_merged(const Rank& rank) {
   finish(rank.net, sending, nullptr);
   expect(to.bytes == std::vector<std::uint8_t>(1 << 20, 7), "the contents");
   close_pair(rank, pair);
+}
+
+void run_properties(const Rank& rank) {
+  ncclNetProperties_v11_t properties{};
+  succeed(rank.net.getProperties(0, &properties), "getProperties");
+  std::printf(
+      "{\"name\": \"%s\", \"pci\": %s, \"guid\": %llu, \"pointers\": %d, \"global\": %d, \"speed\": %d, \"port\": %d, "
+      "\"latency\": %g, \"comms\": %d, \"receives\": %d}\n",
+      properties.name, properties.pciPath == nullptr ? "null" : "true",
+      static_cast<unsigned long long>(properties.guid), properties.ptrSupport, properties.regIsGlobal, properties.speed,
+      properties.port, static_cast<double>(properties.latency), properties.maxComms, properties.maxRecvs);
+}
+
+// As many connections as the device offers, all at once.
+void run_most(const Rank& rank) {
+  ncclNetProperties_v11_t properties{};
+  succeed(rank.net.getProperties(0, &properties), "getProperties");
+  std::vector<Pair> pairs;
+  for (int comms = 0; comms + 2 <= properties.maxComms; comms += 2) pairs.push_back(connect_to_self(rank.net));
+  send_to_self(rank.net, pairs.front(), 1);
+  send_to_self(rank.net, pairs.back(), 2);
+  for (const Pair& pair : pairs) close_pair(rank, pair);
 }
 
 int stranger(const HandleBytes& handle, const std::vector<std::uint8_t>& bytes) {
@@ -322,7 +334,14 @@ void run_misuse(const Rank& rank) {
   expect(net.closeRecv(from.mhandle) != ncclSuccess && net.closeSend(receiving) != ncclSuccess, "none of these");
   expect(net.test(sending, &number, nullptr) != ncclSuccess, "a comm is no request");
   expect(net.regMr(listening, from.bytes.data(), 10, NCCL_PTR_HOST, &out) != ncclSuccess, "no connection");
-  expect(net.regMr(sending, from.bytes.data(), 10, 2, &out) == ncclInvalidUsage, "memory of a GPU");
+  for (const int type : {2, 4, 0, 3}) {  // memory of a GPU, a DMA buffer, nothing, both kinds
+    out = &number;
+    expect_result(net.regMr(sending, from.bytes.data(), 10, type, &out), ncclInternalError, "memory of another type");
+    expect(out == nullptr, "no handle");
+  }
+  out = &number;
+  expect_result(net.regMrDmaBuf(sending, from.bytes.data(), 10, 2, 0, 0, &out), ncclInternalError, "a DMA buffer");
+  expect(out == nullptr, "no handle");
   expect(net.regMr(sending, nullptr, 10, NCCL_PTR_HOST, &out) != ncclSuccess, "no memory");
   expect(net.deregMr(receiving, from.mhandle) != ncclSuccess, "memory of another comm");
   expect(net.isend(receiving, from.bytes.data(), 1, 0, from.mhandle, &out) != ncclSuccess, "the wrong end");
@@ -393,12 +412,28 @@ void run_bandwidth(const Rank& rank) {
 }  // namespace
 
 int main(int count, char** words) {
-  const std::map<std::string, void (*)(const Rank&)> cases{
-      {"sizes", run_sizes},        {"gibibyte", run_gibibyte},       {"beyond", run_beyond},
-      {"groups", run_groups},      {"connections", run_connections}, {"too_long", run_too_long},
-      {"killed", run_killed},      {"closing", run_closing},         {"alone", run_alone},
-      {"merged", run_merged},      {"strangers", run_strangers},     {"misuse", run_misuse},
-      {"bandwidth", run_bandwidth}};
+  const std::map<std::string, void (*)(const Rank&)> cases{{"sizes", run_sizes},
+                                                           {"gibibyte", run_gibibyte},
+                                                           {"beyond", run_beyond},
+                                                           {"groups", run_groups},
+                                                           {"connections", run_connections},
+                                                           {"too_long", run_too_long},
+                                                           {"killed", run_killed},
+                                                           {"closing", run_closing},
+                                                           {"alone", run_alone},
+                                                           {"merged", run_merged},
+                                                           {"strangers", run_strangers},
+                                                           {"misuse", run_misuse},
+                                                           {"bandwidth", run_bandwidth},
+                                                           {"properties", run_properties},
+                                                           {"most", run_most},
+                                                           {"silenced", run_silenced},
+                                                           {"connect_silent", run_connect_silent},
+                                                           {"offer_silent", run_offer_silent},
+                                                           {"ready_silent", run_ready_silent},
+                                                           {"dead_plane", run_dead_plane},
+                                                           {"forked", run_forked},
+                                                           {"killed_forked", run_killed_forked}};
   if (count != 6 || !cases.contains(words[3])) give_up("usage: nccl_harness PLUGIN NEWEST_VERSION CASE RANK DIRECTORY");
   const int newest = std::atoi(words[2]);
   Rank rank{load(words[1], newest), std::atoi(words[4]), words[5]};

@@ -53,6 +53,7 @@ struct Net {
   std::function<ncclResult_t(int, void*, void**)> connect;
   std::function<ncclResult_t(void*, void**)> accept;
   std::function<ncclResult_t(void*, void*, std::size_t, int, void**)> regMr;
+  std::function<ncclResult_t(void*, void*, std::size_t, int, std::uint64_t, int, void**)> regMrDmaBuf;
   std::function<ncclResult_t(void*, void*)> deregMr;
   std::function<ncclResult_t(void*, void*, std::size_t, int, void*, void**)> isend;
   std::function<ncclResult_t(void*, int, void**, std::size_t*, int*, void**, void**)> irecv;
@@ -72,6 +73,7 @@ void take_common(Net& net, Table* table) {
     return table->accept(listening, comm, &device);
   };
   net.regMr = table->regMr;
+  net.regMrDmaBuf = table->regMrDmaBuf;
   net.deregMr = table->deregMr;
   net.iflush = table->iflush;
   net.test = table->test;
@@ -88,9 +90,15 @@ inline void take(Net& net, ncclNet_v8_t* table) {
     ncclNetProperties_v8_t old{};
     const ncclResult_t result = table->getProperties(dev, &old);
     properties->name = old.name;
+    properties->pciPath = old.pciPath;
+    properties->guid = old.guid;
     properties->ptrSupport = old.ptrSupport;
-    properties->maxRecvs = old.maxRecvs;
+    properties->regIsGlobal = old.regIsGlobal;
     properties->speed = old.speed;
+    properties->port = old.port;
+    properties->latency = old.latency;
+    properties->maxComms = old.maxComms;
+    properties->maxRecvs = old.maxRecvs;
     return result;
   };
   net.listen = table->listen;

@@ -30,6 +30,8 @@ struct Rank {
     return bytes;
   }
 
+  bool has(const std::string& name) const { return access((directory + "/" + name).c_str(), F_OK) == 0; }
+
   void meet(const std::string& name) const {
     publish(name + std::to_string(number), {});
     wait_for(name + std::to_string(1 - number));
@@ -42,16 +44,17 @@ struct Pair {
   void* receiving = nullptr;
 };
 
-inline std::vector<Pair> connect_pairs(const Rank& rank, std::size_t count, int dev = 0) {
+inline std::vector<Pair> connect_pairs(const Rank& rank, std::size_t count, int dev = 0,
+                                       const std::string& name = "handle") {
   std::vector<void*> listening(count);
   std::vector<HandleBytes> theirs(count);
   for (std::size_t i = 0; i < count; ++i) {
     HandleBytes own{};
     succeed(rank.net.listen(dev, own.data(), &listening[i]), "listen");
-    rank.publish("handle" + std::to_string(i) + "of" + std::to_string(rank.number), own);
+    rank.publish(name + std::to_string(i) + "of" + std::to_string(rank.number), own);
   }
   for (std::size_t i = 0; i < count; ++i) {
-    theirs[i] = rank.wait_for("handle" + std::to_string(i) + "of" + std::to_string(1 - rank.number));
+    theirs[i] = rank.wait_for(name + std::to_string(i) + "of" + std::to_string(1 - rank.number));
   }
   std::vector<Pair> pairs(count);
   for (bool waiting = true; waiting;) {
@@ -65,6 +68,20 @@ inline std::vector<Pair> connect_pairs(const Rank& rank, std::size_t count, int 
   }
   for (void* one : listening) succeed(rank.net.closeListen(one), "closeListen");
   return pairs;
+}
+
+// Connections of a process to itself.
+inline Pair connect_to_self(const Net& net) {
+  HandleBytes handle{};
+  Pair pair;
+  void* listening = nullptr;
+  succeed(net.listen(0, handle.data(), &listening), "listen");
+  while (pair.sending == nullptr || pair.receiving == nullptr) {
+    if (pair.sending == nullptr) succeed(net.connect(0, handle.data(), &pair.sending), "connect");
+    if (pair.receiving == nullptr) succeed(net.accept(listening, &pair.receiving), "accept");
+  }
+  succeed(net.closeListen(listening), "closeListen");
+  return pair;
 }
 
 inline void close_pair(const Rank& rank, const Pair& pair) {
@@ -119,7 +136,30 @@ inline void finish(const Net& net, void* request, int* sizes) {
 inline ncclResult_t await_failure(const Net& net, void* request) {
   int done = 0;
   ncclResult_t result = ncclSuccess;
-  while (result == ncclSuccess && done == 0) result = net.test(request, &done, nullptr);
+  while (result == ncclSuccess && done == 0) {
+    result = net.test(request, &done, nullptr);
+    usleep(100);
+  }
   expect(done == 0, "a request that fails");
   return result;
+}
+
+// True once the peer is reported as gone.
+inline bool has_failed(const Net& net, void* request) {
+  int done = 0;
+  const ncclResult_t result = net.test(request, &done, nullptr);
+  expect(done == 0 && (result == ncclSuccess || result == ncclRemoteError), "a request that fails");
+  return result == ncclRemoteError;
+}
+
+inline void send_to_self(const Net& net, const Pair& pair, std::uint64_t seed) {
+  constexpr std::size_t kSize = 100'000;
+  Memory from = memory_of(net, pair.sending, kSize, 0), to = memory_of(net, pair.receiving, kSize, 0);
+  fill(from.bytes.data(), kSize, seed);
+  void* request = receive_one(net, pair.receiving, to.bytes.data(), kSize, 1, to.mhandle);
+  finish(net, send_one(net, pair.sending, from.bytes.data(), kSize, 1, from.mhandle), nullptr);
+  finish(net, request, nullptr);
+  expect(filled(to.bytes.data(), kSize, seed), "the contents");
+  succeed(net.deregMr(pair.sending, from.mhandle), "deregMr");
+  succeed(net.deregMr(pair.receiving, to.mhandle), "deregMr");
 }
