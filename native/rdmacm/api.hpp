@@ -1,6 +1,7 @@
 // The API of the connection manager as its headers declare it, and its errors: -1 with errno, no exceptions.
 #pragma once
 
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
@@ -20,18 +21,38 @@ inline int result_of(int error) {
   return -1;
 }
 
+// While it lives a request to cancel the thread stays pending: unwinding by it would meet functions that throw nothing,
+// and end the process.
+class NoCancellation {
+ public:
+  NoCancellation() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancellation() { ::pthread_setcancelstate(before_, nullptr); }
+  NoCancellation(const NoCancellation&) = delete;
+  NoCancellation& operator=(const NoCancellation&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+// Result of `call`, an errno; exceptions become one.
+template <typename Call>
+int contained(Call&& call) noexcept {
+  const NoCancellation uncancelled;
+  try {
+    return std::forward<Call>(call)();
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  } catch (const std::system_error& error) {
+    return error.code().value();
+  } catch (...) {
+    return EIO;
+  }
+}
+
 // Calls `call`, which returns an errno, and returns -1 with errno set unless that is 0.
 template <typename Call>
 int guarded(Call&& call) noexcept {
-  try {
-    return result_of(std::forward<Call>(call)());
-  } catch (const std::bad_alloc&) {
-    return result_of(ENOMEM);
-  } catch (const std::system_error& error) {
-    return result_of(error.code().value());
-  } catch (...) {
-    return result_of(EIO);
-  }
+  return result_of(contained(std::forward<Call>(call)));
 }
 
 }  // namespace openmrc::rdmacm

@@ -24,7 +24,7 @@ std::condition_variable& acknowledged() {
 
 void signal(Channel& channel) {
   const char byte = 0;
-  if (channel.events.size() == 1) (void)::send(channel.writer, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (channel.events.size() == 1) (void)::send(channel.ends->writer.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void unsignal(Channel& channel) {
@@ -50,9 +50,9 @@ void abandon_request(Id& listener, Event& event) {
 }
 
 // Waits until the channel has an event. The byte stays for other waiters, so nothing is lost if they are faster.
-int await_byte(int fd) {
+int await_byte(const ChannelEnds& ends) {
   char byte = 0;
-  const ssize_t got = ::recv(fd, &byte, 1, MSG_PEEK);
+  const ssize_t got = ::recv(ends.reader.get(), &byte, 1, MSG_PEEK);
   if (got < 0) return errno;
   return got == 0 ? EINVAL : 0;
 }
@@ -118,51 +118,62 @@ void complete_reply(Event& event) {
   event.api.status = -error;
 }
 
-int pop(Channel* channel, std::unique_ptr<Event>& event) {
+// `ends` are those that the caller has waited for, or null, and become those of the channel.
+int pop(Channel* channel, std::shared_ptr<ChannelEnds>& ends, std::unique_ptr<Event>& event) {
   Service& service = Service::get();
-  std::unique_lock lock(service.mutex);
+  const std::lock_guard guard(service.mutex);
+  if (service.lost()) return EPERM;
+  // A later channel may have the address of a destroyed one.
+  if (!is_live(channel) || (ends != nullptr && ends != channel->ends)) return EINVAL;
+  ends = channel->ends;
+  if (channel->events.empty()) return 0;
+  event = std::move(channel->events.front());
+  channel->events.pop_front();
+  unsignal(*channel);
+  ++event->counted->reported;
+  if (event->link != nullptr) {
+    --event->counted->listener->requests;
+    event->link->clear_listener();
+  }
+  return 0;
+}
+
+// An errno; `out` stays null while the channel has no event.
+int take_waiting(Channel* channel, std::shared_ptr<ChannelEnds>& ends, Event*& out) {
   while (true) {
-    if (service.lost()) return EPERM;
-    if (!is_live(channel)) return EINVAL;
-    const int fd = channel->api.fd;
-    if (!channel->events.empty()) {
-      event = std::move(channel->events.front());
-      channel->events.pop_front();
-      unsignal(*channel);
-      ++event->counted->reported;
-      if (event->link != nullptr) {
-        --event->counted->listener->requests;
-        event->link->clear_listener();
-      }
-      return 0;
+    std::unique_ptr<Event> event;
+    if (const int error = pop(channel, ends, event)) return error;
+    if (event == nullptr) return 0;
+    if (event->link != nullptr && make_request_id(*event) != 0) {
+      const std::lock_guard guard(Service::get().mutex);
+      event->link->abandon();
+      ++event->counted->acknowledged;
+      acknowledged().notify_all();
+      continue;  // the client has given up, or this process has no room for another id
     }
-    ++channel->waiting;
-    lock.unlock();
-    const int error = await_byte(fd);
-    lock.lock();
-    if (is_live(channel)) --channel->waiting;
-    if (error != 0) return error;
+    if (event->api.event == RDMA_CM_EVENT_CONNECT_RESPONSE) complete_reply(*event);
+    if (event->api.event == RDMA_CM_EVENT_REJECTED) qp_to_error(*event->counted);
+    const std::lock_guard guard(Service::get().mutex);
+    event->link.reset();
+    live().insert(event.get());
+    out = event.release();
+    return 0;
   }
 }
 
 }  // namespace
-
-Channel::~Channel() {
-  if (api.fd >= 0) ::close(api.fd);
-  // Programs destroy a channel while a thread waits for its next event. As with the kernel's descriptor, that thread
-  // waits on: an error would end programs that treat it as one.
-  if (writer >= 0 && waiting == 0) ::close(writer);
-}
 
 bool is_live(const Channel* channel) { return channel != nullptr && live().contains(channel); }
 bool is_live(const Event* event) { return event != nullptr && live().contains(event); }
 
 int create_channel(Channel*& channel) {
   auto made = std::make_unique<Channel>();
+  made->ends = std::make_shared<ChannelEnds>();
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  made->ends->reader = nic::FileDescriptor(ends[0]);
+  made->ends->writer = nic::FileDescriptor(ends[1]);
   made->api.fd = ends[0];
-  made->writer = ends[1];
   live().insert(made.get());
   channel = made.release();
   return 0;
@@ -228,23 +239,12 @@ std::deque<std::unique_ptr<Event>> withdraw(Id& id, const Link* link) {
 }
 
 int take_event(Channel* channel, Event*& out) {
+  std::shared_ptr<ChannelEnds> ends;
+  out = nullptr;
   while (true) {
-    std::unique_ptr<Event> event;
-    if (const int error = pop(channel, event)) return error;
-    if (event->link != nullptr && make_request_id(*event) != 0) {
-      const std::lock_guard guard(Service::get().mutex);
-      event->link->abandon();
-      ++event->counted->acknowledged;
-      acknowledged().notify_all();
-      continue;  // the client has given up, or this process has no room for another id
-    }
-    if (event->api.event == RDMA_CM_EVENT_CONNECT_RESPONSE) complete_reply(*event);
-    if (event->api.event == RDMA_CM_EVENT_REJECTED) qp_to_error(*event->counted);
-    const std::lock_guard guard(Service::get().mutex);
-    event->link.reset();
-    live().insert(event.get());
-    out = event.release();
-    return 0;
+    const int error = contained([&] { return take_waiting(channel, ends, out); });
+    if (error != 0 || out != nullptr) return error;
+    if (const int interrupted = await_byte(*ends)) return interrupted;
   }
 }
 
@@ -275,8 +275,14 @@ int await(Id& id) {
     acknowledge(reinterpret_cast<Event*>(id.api.event));
     id.api.event = nullptr;
   }
+  Channel* channel = nullptr;
+  const int gone = with(&id.api, [&](Id& live) {
+    channel = live.channel;
+    return 0;
+  });
+  if (gone != 0) return gone;
   Event* event = nullptr;
-  if (const int error = take_event(id.channel, event)) return error;
+  if (const int error = take_event(channel, event)) return error;
   id.api.event = &event->api;
   const int status = event->api.status;
   if (event->api.event == RDMA_CM_EVENT_REJECTED) return ECONNREFUSED;
@@ -301,12 +307,10 @@ CM_API void rdma_destroy_event_channel(rdma_event_channel* api) {
 
 CM_API int rdma_get_cm_event(rdma_event_channel* api, rdma_cm_event** event) {
   if (event == nullptr) return result_of(EINVAL);
-  return guarded([&] {
-    Event* taken = nullptr;
-    const int error = take_event(reinterpret_cast<Channel*>(api), taken);
-    if (error == 0) *event = &taken->api;
-    return error;
-  });
+  Event* taken = nullptr;
+  const int error = take_event(reinterpret_cast<Channel*>(api), taken);
+  if (error == 0) *event = &taken->api;
+  return result_of(error);
 }
 
 CM_API int rdma_ack_cm_event(rdma_cm_event* event) {

@@ -48,9 +48,8 @@ int refuse(Id& id, int error) {
   return error;
 }
 
-int get_request(Id& listener, rdma_cm_id** out) {
-  Event* event = nullptr;
-  if (const int error = take_event(listener.channel, event)) return error;
+// `event` is what the listener's channel had.
+int take_request(Id& listener, Event* event, rdma_cm_id** out) {
   if (event->api.event != RDMA_CM_EVENT_CONNECT_REQUEST) {
     const int status = event->api.status;
     acknowledge(event);
@@ -92,10 +91,15 @@ CM_API void rdma_destroy_ep(rdma_cm_id* id) {
 
 CM_API int rdma_get_request(rdma_cm_id* listener, rdma_cm_id** id) {
   if (id == nullptr) return result_of(EINVAL);
-  return guarded([&] {
-    const int error = with(listener, [](Id& live) { return live.synchronous && live.listener ? 0 : EINVAL; });
-    return error == 0 ? get_request(Id::of(listener), id) : error;
+  Channel* channel = nullptr;
+  const int refused = with(listener, [&](Id& live) {
+    channel = live.channel;
+    return live.synchronous && live.listener ? 0 : EINVAL;
   });
+  if (refused != 0) return result_of(refused);
+  Event* event = nullptr;
+  if (const int error = take_event(channel, event)) return result_of(error);
+  return guarded([&] { return take_request(Id::of(listener), event, id); });
 }
 
 }  // namespace openmrc::rdmacm

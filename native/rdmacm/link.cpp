@@ -32,7 +32,6 @@ constexpr std::size_t kAcceptsMax = 64;
 // Together they leave a process room within the usual limit of 1,024 descriptors.
 constexpr std::size_t kSilentMax = 256;
 constexpr std::size_t kDrainingMax = 128;
-constexpr std::size_t kRequestsMax = 256;
 
 // A peer whose host is gone is noticed after 30 + 6 * 10 s.
 constexpr int kIdleSeconds = 30;
@@ -292,7 +291,7 @@ void Link::handle_request(Message message) {
     ++counters.mismatched;
     return reject(static_cast<Reject>(reason), {});
   }
-  if (listener_->listener->requests >= kRequestsMax) {
+  if (listener_->listener->requests >= listener_->listener->requests_max) {
     ++counters.overflowed;
     return reject(Reject::kNoResources, {});
   }

@@ -95,11 +95,13 @@ class Link final : public Watched, public std::enable_shared_from_this<Link> {
 
 class Listener final : public Watched {
  public:
-  Listener(nic::FileDescriptor fd, Id& owner) : Watched(std::move(fd)), owner_(owner) {}
+  Listener(nic::FileDescriptor fd, Id& owner, std::size_t limit)
+      : Watched(std::move(fd)), requests_max(limit), owner_(owner) {}
 
   void handle_ready(std::uint32_t events) override;
   void handle_deadline() override;
 
+  const std::size_t requests_max;
   std::size_t requests = 0;  // that the program has not fetched
 
  private:

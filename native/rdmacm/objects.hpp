@@ -58,14 +58,18 @@ struct Event {
   std::shared_ptr<Link> link;      // of a request
 };
 
-// Its descriptor is one end of a socket pair, which holds a byte while events wait.
+// A socket pair, which holds a byte while events of its channel wait.
+struct ChannelEnds {
+  nic::FileDescriptor reader, writer;
+};
+
+// Its descriptor is the reader's. A thread that waits has a share in both ends: programs destroy a channel while a thread
+// waits for its next event, and that thread waits on, as with the kernel's descriptor. An error would end programs that
+// treat it as one, and a number that is free would become that of another file.
 struct Channel {
   rdma_event_channel api{-1};
-  int writer = -1;
-  std::uint32_t waiting = 0;  // threads
+  std::shared_ptr<ChannelEnds> ends;
   std::deque<std::unique_ptr<Event>> events;
-
-  ~Channel();
 };
 
 // --- under the mutex
@@ -90,6 +94,7 @@ std::unique_ptr<Event> make_event(rdma_cm_event_type type, const Message& messag
 
 // --- without it; errnos
 
+// Waits for the next event; the thread may be cancelled while it waits.
 int take_event(Channel* channel, Event*& event);
 int acknowledge(Event* event);
 // For synchronous ids: waits for the event of the call that was just made.

@@ -2,6 +2,7 @@
 // are reported as events all the same.
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "rdmacm/objects.hpp"
@@ -10,6 +11,7 @@ namespace openmrc::rdmacm {
 namespace {
 
 constexpr int kBacklogMax = 1024;
+constexpr int kRequestsMax = 256;  // of a listener: each has a descriptor of 1,024 that a process usually may have
 
 void set_flag(int socket, int level, int name) {
   const int on = 1;
@@ -133,9 +135,16 @@ int listen(Id& id, int backlog) {
   // Lets a later process have the port while connections of this one expire.
   set_flag(id.socket.get(), SOL_SOCKET, SO_REUSEADDR);
   const int pending = backlog <= 0 || backlog > kBacklogMax ? kBacklogMax : backlog;
-  if (::listen(id.socket.get(), pending) != 0) return errno;
-  auto listener = std::make_shared<Listener>(std::move(id.socket), id);
-  if (const int error = Service::get().watch(listener, EPOLLIN)) return error;
+  const auto requests_max = static_cast<std::size_t>(std::min(pending, kRequestsMax));
+  auto listener = std::make_shared<Listener>(std::move(id.socket), id, requests_max);
+  // Watched first, since nothing undoes listen().
+  int error = Service::get().watch(listener, EPOLLIN);
+  if (error == 0 && ::listen(listener->fd(), pending) != 0) error = errno;
+  if (error != 0) {
+    Service::get().forget(*listener);
+    id.socket = listener->take();
+    return error;
+  }
   id.listener = std::move(listener);
   id.state = IdState::kListening;
   return 0;

@@ -37,13 +37,18 @@ Service::Service() {
 }
 
 int Service::start() {
-  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
-  wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  nic::FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.valid()) return errno;
+  nic::FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.valid()) return errno;
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kWakeToken;
-  if (epoll_ < 0 || wake_ < 0 || ::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event) != 0) return errno;
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) return errno;
   nic::start_thread([this] { run(); }).detach();
+  // The thread looks at them under the mutex first.
+  epoll_ = std::move(epoll);
+  wake_ = std::move(wake);
   started_ = true;
   return 0;
 }
@@ -54,8 +59,8 @@ void Service::become_child() {
   for (auto& [token, watched] : watched_) watched->close();
   for (Id* id : ids()) id->socket.reset();
   // The child may use these numbers for files of its own.
-  ::close(std::exchange(epoll_, -1));
-  ::close(std::exchange(wake_, -1));
+  epoll_.reset();
+  wake_.reset();
 }
 
 int Service::watch(const std::shared_ptr<Watched>& watched, std::uint32_t events) {
@@ -65,7 +70,7 @@ int Service::watch(const std::shared_ptr<Watched>& watched, std::uint32_t events
   epoll_event event{};
   event.events = events;
   event.data.u64 = tokens_ + 1;
-  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, watched->fd(), &event) != 0) return errno;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, watched->fd(), &event) != 0) return errno;
   watched->token_ = ++tokens_;
   watched_[watched->token_] = watched;
   return 0;
@@ -76,13 +81,13 @@ void Service::change(Watched& watched, std::uint32_t events) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = watched.token_;
-  ::epoll_ctl(epoll_, EPOLL_CTL_MOD, watched.fd(), &event);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, watched.fd(), &event);
 }
 
 void Service::forget(Watched& watched) {
   if (watched.token_ == 0) return;
   clear_deadline(watched);
-  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, watched.fd(), nullptr);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watched.fd(), nullptr);
   const std::uint64_t token = std::exchange(watched.token_, 0);
   watched_.erase(token);  // may destroy `watched`
 }
@@ -92,7 +97,7 @@ void Service::set_deadline(Watched& watched, std::chrono::milliseconds from_now)
   watched.deadline_ = std::chrono::steady_clock::now() + from_now;
   const bool first = deadlines_.empty() || watched.deadline_ < deadlines_.begin()->first;
   deadlines_.emplace(watched.deadline_, watched.token_);
-  if (first) ::eventfd_write(wake_, 1);
+  if (first) ::eventfd_write(wake_.get(), 1);
 }
 
 void Service::clear_deadline(Watched& watched) {
@@ -132,13 +137,14 @@ void Service::expire() {
 void Service::run() {
   std::array<epoll_event, kEventsMax> events;
   while (true) {
-    const int count = ::epoll_wait(epoll_, events.data(), kEventsMax, timeout_ms());
+    const int timeout = timeout_ms();
+    const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, timeout);
     const std::lock_guard guard(mutex);
     for (int i = 0; i < count; ++i) {
       const std::uint64_t token = events[static_cast<std::size_t>(i)].data.u64;
       if (token == kWakeToken) {
         eventfd_t ignored = 0;
-        ::eventfd_read(wake_, &ignored);
+        ::eventfd_read(wake_.get(), &ignored);
         continue;
       }
       const auto found = watched_.find(token);

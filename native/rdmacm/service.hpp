@@ -30,6 +30,7 @@ class Watched {
   void close() { fd_.reset(); }
   // While it is not watched.
   void replace(nic::FileDescriptor fd) { fd_ = std::move(fd); }
+  nic::FileDescriptor take() { return std::move(fd_); }
 
  private:
   friend class Service;
@@ -77,8 +78,7 @@ class Service {
 
   bool started_ = false;
   bool lost_ = false;
-  int epoll_ = -1;
-  int wake_ = -1;
+  nic::FileDescriptor epoll_, wake_;
   std::uint64_t tokens_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Watched>> watched_;
   std::set<std::pair<Time, std::uint64_t>> deadlines_;

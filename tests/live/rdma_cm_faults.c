@@ -164,6 +164,134 @@ static int forked_connected(void) {
   return 0;
 }
 
+static int next_descriptor(void) {
+  const int fd = dup(0);
+  close(fd);
+  return fd;
+}
+
+/* Leaves room for `count` more descriptors. */
+static int allow_descriptors(int count) {
+  struct rlimit limit;
+  EXPECT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  limit.rlim_cur = count < 0 ? limit.rlim_max : (rlim_t)(next_descriptor() + count);
+  return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int accepts_from(struct rdma_cm_id *listener) {
+  struct rdma_cm_id *client, *server;
+  EXPECT(connected(listener, &client, &server) == 0 && exchange(client, server) == 0);
+  drop(client);
+  drop(server);
+  return 0;
+}
+
+/* An id that could not listen can, once the reason has gone. */
+static int listen_again(void) {
+  struct rdma_cm_id *first, *second;
+  int on = 1;
+  EXPECT(rdma_create_id(servers, &first, NULL, RDMA_PS_TCP) == 0 && rdma_create_id(servers, &second, NULL, RDMA_PS_TCP) == 0);
+  EXPECT(rdma_set_option(first, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on) == 0);
+  EXPECT(rdma_set_option(second, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on) == 0);
+  EXPECT(rdma_bind_addr(first, (struct sockaddr *)&v4) == 0);
+  struct sockaddr_storage same = v4;
+  set_port(&same, rdma_get_src_port(first));
+  EXPECT(rdma_bind_addr(second, (struct sockaddr *)&same) == 0);
+  const int free_before = next_descriptor();
+  for (int room = 0; room < 2; ++room) {
+    EXPECT(allow_descriptors(room) == 0);
+    REFUSES(rdma_listen(first, 8), EMFILE);
+    EXPECT(allow_descriptors(-1) == 0 && next_descriptor() == free_before);
+  }
+  EXPECT(rdma_listen(first, 8) == 0 && accepts_from(first) == 0);
+  REFUSES(rdma_listen(second, 8), EADDRINUSE);
+  EXPECT(rdma_destroy_id(first) == 0);
+  EXPECT(rdma_listen(second, 8) == 0 && accepts_from(second) == 0);
+  return rdma_destroy_id(second);
+}
+
+/* More clients than the backlog has room for, while the program fetches nothing. */
+static int backlog(void) {
+  struct rdma_cm_id *listener, *few[4];
+  EXPECT(rdma_create_id(servers, &listener, NULL, RDMA_PS_TCP) == 0);
+  EXPECT(rdma_bind_addr(listener, (struct sockaddr *)&v4) == 0 && rdma_listen(listener, 3) == 0);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT((few[i] = client_of(v4, rdma_get_src_port(listener))) != NULL);
+  }
+  for (int i = 0; i < 4; ++i) EXPECT(rdma_connect(few[i], NULL) == 0);
+  struct rdma_cm_event *event = next(clients, RDMA_CM_EVENT_REJECTED);
+  EXPECT(event != NULL && event->status == 3);
+  struct rdma_cm_id *refused = event->id;
+  EXPECT(rdma_ack_cm_event(event) == 0);
+  struct rdma_cm_id *accepted[3];
+  for (int i = 0; i < 3; ++i) {
+    event = next(servers, RDMA_CM_EVENT_CONNECT_REQUEST);
+    EXPECT(event != NULL);
+    accepted[i] = event->id;
+    EXPECT(rdma_ack_cm_event(event) == 0);
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT(add_qp(accepted[i]) == 0 && rdma_accept(accepted[i], NULL) == 0);
+    event = next(clients, RDMA_CM_EVENT_ESTABLISHED);
+    EXPECT(event != NULL && event->id != refused && rdma_ack_cm_event(event) == 0);
+    EXPECT(passes(servers, RDMA_CM_EVENT_ESTABLISHED));
+  }
+  return accepts_from(listener); /* there is room again */
+}
+
+static volatile int foreign; /* errors of waiting threads that those of a channel cannot be */
+
+static void *wait_on(void *channel) {
+  struct rdma_cm_event *event = NULL;
+  if (rdma_get_cm_event(channel, &event) != 0 && errno != EINVAL) foreign = errno;
+  return NULL;
+}
+
+/* A channel is destroyed, or an id leaves it, just when a thread begins to wait; its number becomes that of a file. */
+static int channel_with_waiters(void) {
+  pthread_t waiters[300];
+  const size_t turns = sizeof waiters / sizeof *waiters;
+  for (size_t i = 0; i < turns; ++i) {
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    EXPECT(channel != NULL);
+    EXPECT(pthread_create(&waiters[i], NULL, wait_on, channel) == 0);
+    for (volatile size_t pause = 0; pause < i * 100; ++pause) continue;
+    rdma_destroy_event_channel(channel);
+    const int file = open("/dev/null", O_RDONLY), other = open("/dev/null", O_RDONLY);
+    EXPECT(file >= 0 && other >= 0);
+    usleep(200);
+    close(file);
+    close(other);
+    void *result = NULL;
+    EXPECT(pthread_cancel(waiters[i]) == 0 && pthread_join(waiters[i], &result) == 0);
+    EXPECT(foreign == 0);
+  }
+  return 0;
+}
+
+static void *wait_for_request(void *listener) {
+  struct rdma_cm_id *id;
+  rdma_get_request(listener, &id);
+  return NULL;
+}
+
+/* A thread may be cancelled while it waits, and takes no lock and no event with it. */
+static int cancelled(void) {
+  struct rdma_cm_id *listener = listener_at(&v4), *synchronous;
+  EXPECT(listener != NULL && rdma_create_id(NULL, &synchronous, NULL, RDMA_PS_TCP) == 0);
+  EXPECT(rdma_bind_addr(synchronous, (struct sockaddr *)&v4) == 0 && rdma_listen(synchronous, 8) == 0);
+  for (int i = 0; i < 10; ++i) {
+    pthread_t thread;
+    void *result = NULL;
+    if (i % 2 == 0) EXPECT(pthread_create(&thread, NULL, wait_on, servers) == 0);
+    if (i % 2 == 1) EXPECT(pthread_create(&thread, NULL, wait_for_request, synchronous) == 0);
+    usleep(1000);
+    EXPECT(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+  }
+  EXPECT(accepts_from(listener) == 0 && rdma_destroy_id(synchronous) == 0);
+  return rdma_destroy_id(listener);
+}
+
 static volatile int stop;
 
 static void *make_and_destroy(void *unused) {
@@ -200,6 +328,10 @@ int main(int count, char **words) {
   } cases[] = {{"destroyed_with_reply", destroyed_with_reply},
                {"without_descriptors", without_descriptors},
                {"channel_with_requests", channel_with_requests},
+               {"listen_again", listen_again},
+               {"backlog", backlog},
+               {"channel_with_waiters", channel_with_waiters},
+               {"cancelled", cancelled},
                {"forked_early", forked_early},
                {"forked_connected", forked_connected},
                {"forked_while_busy", forked_while_busy}};
