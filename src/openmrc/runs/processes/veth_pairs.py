@@ -14,18 +14,28 @@ from typing import Self
 from openmrc.errors import OpenmrcError
 
 _PREFIX = "openmrc"
+_ANSWER_S = 60.0  # the kernel removes namespaces in its own time, and others wait for it
+_DENIALS = ("not permitted", "ermission denied", "Read-only file system")
 
 
 class NamespaceError(OpenmrcError):
     """The namespaces could not be created; the text has the attempt and the system's answer."""
 
 
+class NamespacesUnavailableError(NamespaceError):
+    """This process may not create network namespaces, or the `ip` command is missing."""
+
+
 def namespaces_allowed() -> bool:
-    """True if this process may create network namespaces."""
+    """True if this process may create network namespaces.
+
+    Raises:
+        NamespaceError: the attempt failed for another reason than missing rights or a missing `ip`.
+    """
     try:
         with VethPair(mtu=1500):
             return True
-    except NamespaceError:
+    except NamespacesUnavailableError:
         return False
 
 
@@ -134,15 +144,20 @@ def _remove(name: str) -> None:
 
 def _ip(*arguments: str) -> str:
     command = ["ip", *arguments]
+    attempt = f"`{' '.join(command)}`"
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ANSWER_S)
     except FileNotFoundError as error:
-        raise NamespaceError("the `ip` command is missing: install the package iproute2") from error
-    except subprocess.SubprocessError as error:
-        answer = getattr(error, "stderr", "") or str(error)
-        raise NamespaceError(
-            f"`{' '.join(command)}` was refused: {answer.strip()} (network namespaces need root)"
-        ) from error
+        raise NamespacesUnavailableError("the `ip` command is missing: install the package iproute2") from error
+    except subprocess.TimeoutExpired as error:
+        raise NamespaceError(f"{attempt} did not answer in {_ANSWER_S:g} s") from error
+    except subprocess.CalledProcessError as error:
+        answer = error.stderr.strip() or str(error)
+        if any(reason in answer for reason in _DENIALS):
+            raise NamespacesUnavailableError(
+                f"{attempt} was refused: {answer} (network namespaces need root)"
+            ) from error
+        raise NamespaceError(f"{attempt} was refused: {answer}") from error
     return done.stdout
 
 
