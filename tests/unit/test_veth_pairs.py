@@ -26,5 +26,5 @@ def test_missing_rights_and_a_missing_command_are_no_failure(tmp_path: Path, mon
 
 def test_another_refusal_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer_of_ip("Cannot create namespace file: File exists", tmp_path, monkeypatch)
-    with pytest.raises(NamespaceError, match="File exists$"):
+    with pytest.raises(NamespaceError, match=r"File exists$"):
         namespaces_allowed()
