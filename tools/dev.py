@@ -234,7 +234,8 @@ def native_state(compiler: str) -> str:
     """Digest that changes when the extension has to be rebuilt."""
     files = [path for path in cpp_files() if "tests" not in path.parts]
     files += [ROOT / "CMakeLists.txt", ROOT / "pyproject.toml", VERBS_HEADER]
-    for folder in (ROOT / "native" / "verbs", ROOT / "native" / "mrc_api", ROOT / "native" / "nccl", ROOT / "include"):
+    libraries = ("verbs", "mrc_api", "rdmacm", "nccl", "preload")
+    for folder in (*(ROOT / "native" / name for name in libraries), ROOT / "include"):
         files += [path for path in folder.rglob("*.*") if path.suffix not in (".cpp", ".hpp")]
     # New Python files count by name: an editable install knows the earlier ones.
     names = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.py"))

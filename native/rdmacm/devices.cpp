@@ -90,6 +90,12 @@ const Device* device_at(const SocketAddress& address) {
   return devices().empty() ? nullptr : &devices().front();
 }
 
+bool names_a_device(const SocketAddress& address) {
+  if (address.is_wildcard()) return false;
+  return !address.is_loopback() ||
+         std::any_of(devices().begin(), devices().end(), [&](const Device& device) { return has(device, address); });
+}
+
 std::uint8_t mtu_of(const Device& device) {
   ibv_port_attr port{};
   return ibv_query_port(device.context, 1, &port) == 0 ? static_cast<std::uint8_t>(port.active_mtu) : std::uint8_t{0};

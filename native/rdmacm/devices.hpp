@@ -27,6 +27,10 @@ const std::vector<Device>& devices();
 // interface. Loopback addresses belong to the first device if none has a plane there. nullptr: none.
 const Device* device_at(const SocketAddress& address);
 
+// False for addresses that an identifier may be bound to without a device: wildcards, and loopback addresses that no
+// plane has, as the kernel's manager has it. libfabric binds to localhost, and then lists the devices.
+bool names_a_device(const SocketAddress& address);
+
 // Of its port. 0: unknown.
 std::uint8_t mtu_of(const Device& device);
 

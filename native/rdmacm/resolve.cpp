@@ -44,7 +44,7 @@ int bind(Id& id, const SocketAddress& address) {
   if (!address.valid() || id.state != IdState::kIdle) return EINVAL;
   nic::FileDescriptor socket;
   if (const int error = bind_socket(id, address, socket)) return error;
-  if (!address.is_wildcard()) {
+  if (names_a_device(address)) {
     const Device* device = device_at(address);
     if (device == nullptr) return ENODEV;
     id.bind_to(*device);

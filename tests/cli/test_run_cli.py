@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import signal
 import subprocess
@@ -29,9 +30,27 @@ def test_the_program_gets_its_arguments_and_its_exit_code_is_returned():
 
 def test_the_environment_keeps_what_the_user_has_set():
     done = run("--", "sh", "-c", "echo $LD_PRELOAD $OPENMRC_PORTS", OPENMRC_PORTS="127.0.0.1;127.0.0.2", LD_PRELOAD="")
-    assert done.stdout == "libibverbs.so.1:lib_mrc.so:librdmacm.so.1 127.0.0.1;127.0.0.2\n"
+    preloaded = "libibverbs.so.1:lib_mrc.so:librdmacm.so.1:libopenmrc-device-files.so"
+    assert done.stdout == f"{preloaded} 127.0.0.1;127.0.0.2\n"
     assert done.stderr.startswith("openmrc: sh finds mrc0 with 1 port")
     assert "; mrc1 with 1 port" in done.stderr
+
+
+LOOK = """
+import os, stat, sys
+for name in sys.argv[1:]:
+    try:
+        print(stat.S_ISCHR(os.stat(name).st_mode) and os.access(name, os.R_OK | os.W_OK))
+    except OSError as error:
+        print(error.errno)
+"""
+
+
+def test_every_device_appears_to_have_a_file():
+    names = [f"/dev/infiniband/uverbs{number}" for number in ("0", "1", "2", "", "1x", "-1")]
+    options = ["--ports", "127.0.0.1", "--ports", "127.0.0.2"]
+    done = run(*options, "--", sys.executable, "-c", LOOK, *names, "/dev/zero", "/no/such/file")
+    assert done.stdout.split() == ["True", "True", *[str(errno.ENOENT)] * 4, "True", str(errno.ENOENT)]
 
 
 def test_signals_have_their_usual_effect_in_the_program():

@@ -280,6 +280,13 @@ static int options(void) {
   EXPECT(devices != NULL && count == 2 && devices[count] == NULL);
   rdma_free_devices(devices);
   REFUSES(rdma_getaddrinfo(NULL, NULL, NULL, &found), EINVAL);
+  /* A loopback address that no plane has is bound without a device. */
+  struct rdma_cm_id *nowhere;
+  struct sockaddr_in other = *(struct sockaddr_in *)&v4;
+  other.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 2);
+  EXPECT(rdma_create_id(servers, &nowhere, NULL, RDMA_PS_TCP) == 0);
+  EXPECT(rdma_bind_addr(nowhere, (struct sockaddr *)&other) == 0 && nowhere->verbs == NULL);
+  EXPECT(rdma_listen(nowhere, 1) == 0 && rdma_destroy_id(nowhere) == 0);
   /* Without names the result has the addresses of the hints. */
   struct rdma_addrinfo known = {.ai_port_space = RDMA_PS_TCP, .ai_dst_addr = (struct sockaddr *)&v4,
                                 .ai_dst_len = sizeof(struct sockaddr_in)};

@@ -73,10 +73,20 @@ def run_pair(
 
 
 def run_both(
-    server: list[str], client: list[str], tcp_port: int, *, ports: str = "127.0.0.1", qp: str | None = None
+    server: list[str],
+    client: list[str],
+    tcp_port: int,
+    *,
+    ports: str = "127.0.0.1",
+    qp: str | None = None,
+    ends: Sequence[End] | None = None,
 ) -> Ended:
-    """Server and client on loopback, from the words of each."""
-    return _run(wrapped(server, ports, qp=qp), wrapped(client, ports, qp=qp), tcp_port)
+    """Server and client from the words of each; `ends` as for `run_pair`."""
+    serve, ask = (
+        [*prefix, *wrapped(words, own, qp=qp)]
+        for words, (prefix, own) in zip((server, client), ends or [((), ports)] * 2, strict=True)
+    )
+    return _run(serve, ask, tcp_port)
 
 
 def next_tcp_port() -> int:

@@ -28,6 +28,7 @@ NATIVE_LAYERS = {
     "mrc_api": {"engine", "verbs", "mrc_api", "openmrc"},  # declarations of the first two; links to neither
     "rdmacm": {"nic", "verbs", "rdmacm"},
     "nccl": {"engine", "nic", "verbs", "nccl"},
+    "preload": {"preload"},
     "bindings": {"engine", "netsim", "nic", "collectives", "bindings"},
     "tests": {"engine", "netsim", "nic", "collectives", "nccl", "rdmacm", "tests"},
 }

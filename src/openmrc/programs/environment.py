@@ -32,6 +32,7 @@ _NCCL_PLUGIN, _NCCL_NAME = "NCCL_NET_PLUGIN", "openmrc"
 MANAGER = "librdmacm.so.1"
 _HEADERS = "the headers of libibverbs (Debian: apt install libibverbs-dev; Fedora: dnf install rdma-core-devel)"
 _LIBRARIES = (LIBRARY, MRC_LIBRARY, MANAGER)
+_DEVICE_FILES = "libopenmrc-device-files.so"
 _LOAD_S = 20
 _KINDS = ("pair", "mrc", "rc")
 _LOADED = """
@@ -104,7 +105,7 @@ def prepare(ports: Sequence[str], qp: str | None, environ: Mapping[str, str]) ->
     variables = {_NCCL_PLUGIN: _NCCL_NAME, **environ, QP: kind}
     variables[PORTS] = ";".join(",".join(map(_text, one.ports)) for one in chosen)
     variables["LD_LIBRARY_PATH"] = _before(str(library.parent), environ.get("LD_LIBRARY_PATH"))
-    names = [name for name in _LIBRARIES if library.with_name(name).exists()]
+    names = [name for name in (*_LIBRARIES, _DEVICE_FILES) if library.with_name(name).exists()]
     variables["LD_PRELOAD"] = _before(":".join(names), environ.get("LD_PRELOAD"))
     return Prepared(variables, summary)
 
