@@ -9,11 +9,13 @@
 namespace openmrc {
 
 void seal(TxBurst& burst, const Address& source) {
+  wire::FlowIcrc icrc;
+  seal(burst, source, icrc);
+}
+
+void seal(TxBurst& burst, const Address& source, wire::FlowIcrc& icrc) {
   MRC_ASSERT(burst.count <= kBurstPacketsMax);
-  wire::FlowIcrc icrc({.source = source,
-                       .destination = burst.destination,
-                       .source_port = burst.fields.source_port,
-                       .destination_port = burst.destination_port});
+  icrc.set_flow(source, burst.destination, burst.fields.source_port, burst.destination_port);
   const TxPacket* before = nullptr;
   for (std::uint32_t i = 0; i < burst.count; ++i) {
     TxPacket& packet = burst.packets[i];

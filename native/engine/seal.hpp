@@ -11,6 +11,8 @@ namespace openmrc {
 
 // Appends its ICRC to every packet of the burst, and fills the seams. `source`: PortConfig::local of the burst's port.
 void seal(TxBurst& burst, const Address& source);
+// The same with the flow of a previous burst, for which much is already computed if this burst has the same.
+void seal(TxBurst& burst, const Address& source, wire::FlowIcrc& icrc);
 
 // True if each datagram of the train, `datagram_bytes` long except for the last, ends with its ICRC. `icrc` caches the
 // flow between calls.

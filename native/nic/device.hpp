@@ -188,6 +188,7 @@ class Device {
   // Ports by socket that may be readable.
   struct Readable {
     PortMask data = 0, endpoint = 0;
+    bool told = false;  // by the kernel
   };
 
   class Arrivals;
@@ -234,12 +235,14 @@ class Device {
   Readable sleep(const FileDescriptor& epoll, const FileDescriptor* wake, TimeNs span);
   PortMask ports_of(const IoThread& io) const;
   void measure(IoThread& io, TimeNs now);
-  std::uint32_t poll(Readable readable, TimeNs answer_within = kDeferMax);
+  void begin_polling(TimeNs now);
+  std::uint32_t poll(Readable readable, TimeNs now, TimeNs answer_within);
+  bool quiet(const Received& received, TimeNs now, TimeNs answer_within) const;
   Received receive(Readable readable, Arrivals& arrivals);
   Received receive_from(PortId id, Readable readable, Arrivals& arrivals);
   bool send_out();        // sends the planned bursts; true: stopped at a limit
   bool has_room_again();  // in lanes that were full while more bursts could be planned
-  void retry_blocked();
+  bool retry_blocked();   // false: there were none
   void block(PortId id);
   // Takes down ports whose interface is gone, and brings them up again when it is back.
   void check_interfaces();
@@ -255,9 +258,10 @@ class Device {
 
   using Guard = std::unique_lock<DeviceLock>;
 
-  // The engine's time, read once at the beginning of a locked section; sets the clock back if that is due.
-  TimePs enter();
-  TimePs engine_now() const { return clock_.engine_time(now_ns()); }
+  // The engine's time, at the beginning of a locked section; sets the clock back if that is due.
+  TimePs enter() { return enter(now_ns()); }
+  TimePs enter(TimeNs now);
+  TimePs engine_now() const { return clock_.engine_time(entered_); }  // of the latest entry
   TimeNs next_timer() const { return clock_.monotonic(engine_->next_timer()); }
   PortMask free_ports() const;
   PortMask full_ports() const;
@@ -265,10 +269,11 @@ class Device {
   void plan(Outgoing what, std::uint32_t& bursts_max, TimePs now);
   // Plans bursts, and sends them with the lock released. True: stopped at the limit.
   bool flush(Guard& guard, std::uint32_t bursts_max, Outgoing what);
-  // The same as the last step of a call, which releases the lock.
-  void finish(Guard& guard, std::uint32_t bursts_max, Outgoing what);
+  // The same as the last step of a call that has entered, and releases the lock. `idle`: of a poll without result.
+  void finish(Guard& guard, std::uint32_t bursts_max, Outgoing what, bool idle = false);
   void after_command(Guard& guard);
-  void answer_polled(Guard& guard, const Received& received, bool timer, TimePs now, TimeNs answer_within);
+  void defer_answers();
+  void answer_polled(Guard& guard, const Received& received, bool timer, TimeNs answer_within);
   void update_state(PortId id);
   void assign_ports(std::uint32_t threads);
   void prepare(IoThread& io);
@@ -294,8 +299,12 @@ class Device {
   std::unique_ptr<TxBurst> spare_ = std::make_unique<TxBurst>();  // holds the next burst while it is planned
   // Lanes that were full while more bursts could be planned; the thread that sends from them plans again.
   std::atomic<PortMask> starved_{0};
-  TimeNs deferred_since_ = 0;  // since when acknowledgements wait for a polling thread's answer; 0: none wait
-  bool answers_soon_ = false;  // a polling thread asked that they wait for less than kDeferMax
+  TimeNs entered_ = 0;  // the latest entry into a locked section
+  // Written under the lock, read by polling threads without it.
+  std::atomic<TimeNs> deferred_since_{0};  // since when acknowledgements wait for a polling thread's answer; 0: none
+  std::atomic<TimeNs> quiet_until_{0};     // until when a poll without datagrams has nothing to do
+  std::atomic<TimeNs> looked_{0};          // the latest poll that ran timers
+  std::atomic<bool> answers_soon_{false};  // a polling thread asked that answers wait for less than kDeferMax
   PortMask all_ports_ = 0;
   PortMask carriers_ = 0;                  // ports that set_port_state reports up
   std::atomic<PortMask> attached_{0};      // ports whose sockets are bound to an interface that exists
@@ -319,6 +328,7 @@ class Device {
   // State of polling threads.
   std::mutex polling_;
   Receiver poll_receiver_;
+  std::atomic<std::uint64_t> polls_{0};
   TimeNs endpoint_look_ = 0;  // latest read of the sockets for endpoint operations
   FileDescriptor epoll_;      // for await_progress(); separate, so that it takes no wake-ups from the I/O threads
   std::atomic<TimeNs> busy_until_{0};

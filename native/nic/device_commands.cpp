@@ -232,6 +232,7 @@ std::vector<SocketStats> Device::socket_stats() {
 DeviceStats Device::stats() {
   const std::unique_lock guard(lock_);
   DeviceStats stats = stats_;
+  stats.progress_calls = polls_.load(std::memory_order_relaxed);
   stats.events_dropped = events_.dropped();
   return stats;
 }

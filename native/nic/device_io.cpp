@@ -23,9 +23,13 @@ constexpr TimeNs kBusyGrace = kNsPerMs;  // the I/O threads take over after this
 constexpr std::uint32_t kBulkDatagrams = 4;
 constexpr std::uint64_t kBulkBytes = 1024;
 constexpr TimeNs kSleepMax = 10 * kNsPerSecond;
-constexpr TimeNs kEndpointLook = 20 * kNsPerUs;  // between reads of endpoint operations by a polling thread
-constexpr TimeNs kPause = kNsPerMs;              // after a refusal whose end nothing announces
-constexpr TimeNs kLinkLook = kNsPerSecond;       // while an interface is gone
+constexpr TimeNs kEndpointLook = 200 * kNsPerUs;  // between reads of endpoint operations by a polling thread
+constexpr TimeNs kQuietMax = kNsPerMs;            // between looks of a polling thread at an engine that owes nothing
+constexpr TimeNs kBusyMax = 50 * kNsPerUs;        // the same while every poll finds datagrams
+constexpr TimeNs kPause = kNsPerMs;               // after a refusal whose end nothing announces
+constexpr TimeNs kLinkLook = kNsPerSecond;        // while an interface is gone
+
+bool is_bulk(const Received& received) { return received.datagrams > kBulkDatagrams || received.bytes > kBulkBytes; }
 
 }  // namespace
 
@@ -39,9 +43,10 @@ class Device::Arrivals final : public TrainSink {
     const Guard guard(device_.lock_);
     for (Train& train : trains) hand_over(train);
     device_.note_placed();
-    if (!answer_) return;
+    if (!answer_) device_.defer_answers();
     std::uint32_t bursts_max = kBurstsPerTurn;
-    device_.plan(Outgoing::kEverything, bursts_max, device_.engine_now());
+    device_.plan(answer_ ? Outgoing::kEverything : Outgoing::kDataOnly, bursts_max, device_.engine_now());
+    if (bursts_max == 0) device_.looked_.store(0, std::memory_order_relaxed);  // there is more to send
     device_.collect();
   }
   Receiver& receiver() { return receiver_; }
@@ -162,7 +167,7 @@ Device::Readable Device::sleep(const FileDescriptor& epoll, const FileDescriptor
     waits_.poll_coarsely({}, kPause);
     return everything();
   }
-  Readable readable;
+  Readable readable{.told = true};
   for (int i = 0; i < count; ++i) {
     const std::uint64_t data = events[static_cast<std::size_t>(i)].data.u64;
     if (data == tag(Source::kWake)) waits_.clear(*wake);
@@ -201,8 +206,9 @@ void Device::turn(IoThread& io, Readable readable) {
 
 // --- polling threads
 
-void Device::begin_polling() {
-  const TimeNs now = now_ns();
+void Device::begin_polling() { begin_polling(now_ns()); }
+
+void Device::begin_polling(TimeNs now) {
   if (busy_until_.load(std::memory_order_relaxed) < now + kBusyGrace / 2) {
     busy_until_.store(now + kBusyGrace, std::memory_order_relaxed);
   }
@@ -215,8 +221,9 @@ void Device::rest_polling() {
 }
 
 std::uint32_t Device::progress(TimeNs answer_within) {
-  begin_polling();
-  return poll(everything(), answer_within);
+  const TimeNs now = now_ns();
+  begin_polling(now);
+  return poll(everything(), now, answer_within);
 }
 
 std::uint32_t Device::await_progress(TimeNs longest, int also, TimeNs answer_within) {
@@ -228,7 +235,8 @@ std::uint32_t Device::await_progress(TimeNs longest, int also, TimeNs answer_wit
     const Guard guard(lock_);
     if (closed()) return 0;
     until = std::min(until, next_timer());
-    if (deferred_since_ != 0) until = std::min(until, deferred_since_ + answer_within);
+    const TimeNs deferred = deferred_since_.load(std::memory_order_relaxed);
+    if (deferred != 0) until = std::min(until, deferred + answer_within);
   }
   if (paused_ || resting_ != 0) until = std::min(until, asked + kPause);
   const bool refused = poll_refused_;
@@ -240,50 +248,67 @@ std::uint32_t Device::await_progress(TimeNs longest, int also, TimeNs answer_wit
   }
   if (refused) waits_.poll_coarsely({}, kPause);
   Readable readable = sleep(epoll_, nullptr, refused ? 0 : span);
-  const std::uint32_t datagrams = poll(readable, answer_within);
+  const std::uint32_t datagrams = poll(readable, now_ns(), answer_within);
   const Guard guard(lock_);
-  wake_for_timers(deferred_since_ != 0);
+  wake_for_timers(deferred_since_.load(std::memory_order_relaxed) != 0);
   return datagrams;
 }
 
-std::uint32_t Device::poll(Readable readable, TimeNs answer_within) {
+std::uint32_t Device::poll(Readable readable, TimeNs now, TimeNs answer_within) {
   lock_.check();
   const Turn mine(*this);
+  if (mine.waited() > 0) now = now_ns();
+  const bool soon = answer_within < kDeferMax;
+  if (answers_soon_.load(std::memory_order_relaxed) != soon) answers_soon_.store(soon, std::memory_order_relaxed);
   Received received;
   {
     const std::lock_guard polling(polling_);
     if (closed()) return 0;
-    const TimeNs now = now_ns();
-    if (now - endpoint_look_ < kEndpointLook) {
+    if (!readable.told && now - endpoint_look_ < kEndpointLook) {
       readable.endpoint = 0;
     } else {
       endpoint_look_ = now;
       readable.endpoint |= resting_;
     }
-    retry_blocked();
+    const bool retried = retry_blocked();
     Arrivals arrivals(*this, poll_receiver_, /*answer=*/false);
     received = receive(readable, arrivals);
     if (poll_refused_ != received.refused) poll_refused_ = received.refused;
+    polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (!retried && quiet(received, now, answer_within)) {
+      if (received.datagrams == 0 || (!send_out() && !has_room_again())) return received.datagrams;
+    }
   }
   Guard guard(lock_);
-  ++stats_.progress_calls;
-  const TimePs now = enter();
-  const bool timer = run_timer(now);
+  const bool timer = run_timer(enter(now));
   if (received.refused) note_faults();
-  answer_polled(guard, received, timer, now, answer_within);
+  answer_polled(guard, received, timer, answer_within);
   return received.datagrams;
+}
+
+// True if the engine owes nothing now, so that the poll needs no lock. Data that arrivals have made ready is already
+// planned; timers of a QP that was idle before them can wait for the next poll.
+bool Device::quiet(const Received& received, TimeNs now, TimeNs answer_within) const {
+  const TimeNs deferred = deferred_since_.load(std::memory_order_relaxed);
+  if (received.refused || (deferred != 0 && now - deferred > answer_within)) return false;
+  if (received.datagrams == 0) return now < quiet_until_.load(std::memory_order_relaxed);
+  return !is_bulk(received) && now - looked_.load(std::memory_order_relaxed) < kBusyMax &&
+         io_.front()->sleeping_until.load(std::memory_order_relaxed) == 0;
+}
+
+void Device::defer_answers() {
+  if (deferred_since_.load(std::memory_order_relaxed) != 0) return;
+  deferred_since_.store(entered_, std::memory_order_relaxed);
 }
 
 // The caller may react to its memory with a reply, which then leaves before our acknowledgements. These wait for a
 // moment, in which they merge, unless many datagrams arrive at a time.
-void Device::answer_polled(Guard& guard, const Received& received, bool timer, TimePs now, TimeNs answer_within) {
-  const TimeNs moment = clock_.monotonic(now);
-  if (received.datagrams > 0 && deferred_since_ == 0) deferred_since_ = moment;
-  answers_soon_ = answer_within < kDeferMax;
-  const bool bulk = received.datagrams > kBulkDatagrams || received.bytes > kBulkBytes;
-  const bool due = bulk || (deferred_since_ != 0 ? moment - deferred_since_ > answer_within : timer);
-  if (due) deferred_since_ = 0;
-  finish(guard, kBurstsPerTurn, due ? Outgoing::kEverything : Outgoing::kDataOnly);
+void Device::answer_polled(Guard& guard, const Received& received, bool timer, TimeNs answer_within) {
+  const TimeNs deferred = deferred_since_.load(std::memory_order_relaxed);
+  const bool due = is_bulk(received) || (deferred != 0 ? entered_ - deferred > answer_within : timer);
+  if (due) deferred_since_.store(0, std::memory_order_relaxed);
+  looked_.store(entered_, std::memory_order_relaxed);
+  finish(guard, kBurstsPerTurn, due ? Outgoing::kEverything : Outgoing::kDataOnly, /*idle=*/received.datagrams == 0);
 }
 
 // --- receiving
@@ -355,6 +380,7 @@ PortMask Device::full_ports() const {
 }
 
 void Device::plan(Outgoing what, std::uint32_t& bursts_max, TimePs now) {
+  quiet_until_.store(0, std::memory_order_relaxed);
   while (bursts_max > 0) {
     const PortMask free = free_ports();
     if (free != 0 && engine_->poll_transmit(now, free, settings_.burst_packets, *spare_, what)) {
@@ -395,7 +421,7 @@ bool Device::has_room_again() { return (starved_.fetch_or(0) & free_ports()) != 
 bool Device::flush(Guard& guard, std::uint32_t bursts_max, Outgoing what) {
   while (bursts_max > 0) {
     const std::uint32_t before = bursts_max;
-    plan(what, bursts_max, engine_now());
+    plan(what, bursts_max, enter());
     if (bursts_max == before) return false;
     guard.unlock();
     const bool limit = send_out();
@@ -405,11 +431,14 @@ bool Device::flush(Guard& guard, std::uint32_t bursts_max, Outgoing what) {
   return true;
 }
 
-void Device::finish(Guard& guard, std::uint32_t bursts_max, Outgoing what) {
-  for (;;) {
-    plan(what, bursts_max, engine_now());
+void Device::finish(Guard& guard, std::uint32_t bursts_max, Outgoing what, bool idle) {
+  const std::uint32_t bursts = bursts_max;
+  for (TimePs now = engine_now();; now = enter()) {
+    plan(what, bursts_max, now);
     collect();
     wake_for_timers(/*more=*/bursts_max == 0);
+    // After anything else the next poll looks again; while it waits that costs nothing.
+    if (idle && bursts_max == bursts) quiet_until_.store(std::min(next_timer(), entered_ + kQuietMax));
     guard.unlock();
     const bool limit = send_out();
     const bool again = !limit && bursts_max > 0 && has_room_again();
@@ -420,13 +449,14 @@ void Device::finish(Guard& guard, std::uint32_t bursts_max, Outgoing what) {
 }
 
 void Device::after_command(Guard& guard) {
-  const bool polled = busy_until_.load(std::memory_order_relaxed) > now_ns();
+  const bool polled = busy_until_.load(std::memory_order_relaxed) > entered_;
   finish(guard, kBurstsPerCommand, polled ? Outgoing::kDataOnly : Outgoing::kEverything);
   if (!polled || !answers_soon_) return;
   // This was the reply for which acknowledgements waited: they follow it at once, as the peer may wait for both.
   guard.lock();
-  if (deferred_since_ == 0) return;
-  deferred_since_ = 0;
+  if (deferred_since_.load(std::memory_order_relaxed) == 0) return;
+  deferred_since_.store(0, std::memory_order_relaxed);
+  enter();
   finish(guard, kBurstsPerCommand, Outgoing::kEverything);
 }
 
@@ -453,13 +483,16 @@ void Device::block(PortId id) {
   wake_for_timers(/*more=*/true);
 }
 
-void Device::retry_blocked() {
-  if (paused_) paused_ = false;  // for polling threads a store is more expensive than a load
+bool Device::retry_blocked() {
+  bool retried = paused_;
+  if (retried) paused_ = false;  // for polling threads a store is more expensive than a load
   for (PortId id = 0; id < lanes_.size(); ++id) {
     if (!lanes_[id]->blocked()) continue;
+    retried = true;
     std::uint32_t bursts_max = kBurstsPerTurn;
     if (lanes_[id]->retry(bursts_max) == Lane::Sent::kBlocked) block(id);
   }
+  return retried;
 }
 
 // --- under the lock
@@ -467,18 +500,18 @@ void Device::retry_blocked() {
 void Device::note_placed() {
   const std::uint64_t placed = engine_->placed_packets();
   if (placed == placed_packets_.load(std::memory_order_relaxed)) return;
-  placed_at_.store(now_ns(), std::memory_order_relaxed);
+  placed_at_.store(entered_, std::memory_order_relaxed);
   placed_packets_.store(placed, std::memory_order_release);
 }
 
-TimePs Device::enter() {
-  const TimeNs now = now_ns();
-  while (clock_.rebase_due(now)) {
+TimePs Device::enter(TimeNs now) {
+  entered_ = std::max(entered_, now);
+  while (clock_.rebase_due(entered_)) {
     clock_.rebase();
     engine_->handle_clock_rebase(kClockRebase);
     ++stats_.clock_rebases;
   }
-  return clock_.engine_time(now);
+  return clock_.engine_time(entered_);
 }
 
 bool Device::run_timer(TimePs now) {

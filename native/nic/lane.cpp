@@ -23,7 +23,7 @@ void Lane::push(std::unique_ptr<TxBurst>& burst) {
 
 bool Lane::send_front() {
   Slot& front = slot(sent_.load(std::memory_order_relaxed));
-  if (!front.sealed) seal(*front.burst, local_);
+  if (!front.sealed) seal(*front.burst, local_, icrc_);
   front.sealed = true;
   if (front.next < front.burst->count) front.next = port_->send(*front.burst, front.next);
   if (front.next < front.burst->count) return false;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 
+#include "engine/wire/icrc.hpp"
 #include "nic/port.hpp"
 
 namespace openmrc::nic {
@@ -82,6 +83,7 @@ class Lane {
 
   std::unique_ptr<Port> port_;
   Address local_;
+  wire::FlowIcrc icrc_;  // of the latest burst
   std::array<Slot, kBursts> slots_;
   std::atomic<std::uint32_t> pushed_{0}, sent_{0};  // bursts since the start
   std::atomic<std::uint32_t> order_{0};             // counts threads that enter and leave
