@@ -1,5 +1,7 @@
 #include "mrc_api/controller.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -15,18 +17,41 @@ void forget_if_empty(Profiles& profiles, std::uint64_t id, mrc_ctl_profile_state
   if (state == MRC_CTL_PROFILE_INIT) profiles.erase(id);
 }
 
+struct All {
+  std::mutex mutex;
+  std::map<const void*, std::unique_ptr<Controller>> by_device;
+};
+
+All& all_controllers() {
+  static All& all = *new All;  // programs call during their exit
+  return all;
+}
+
+void before_fork() {
+  all_controllers().mutex.lock();
+  for (const auto& [device, controller] : all_controllers().by_device) controller->mutex().lock();
+  verbs::lock_live_objects();
+}
+
+void after_fork() {
+  verbs::unlock_live_objects();
+  for (const auto& [device, controller] : all_controllers().by_device) controller->mutex().unlock();
+  all_controllers().mutex.unlock();
+}
+
+// Another thread may hold these locks at a fork. Installed while the library is loaded, after the handlers of libibverbs,
+// which therefore run later before a fork: its locks are taken inside these.
+[[maybe_unused]] const int installed = ::pthread_atfork(before_fork, after_fork, after_fork);
+
 }  // namespace
 
 Controller& controller_of(ibv_context* verbs) {
-  struct All {
-    std::mutex mutex;
-    std::map<const void*, std::unique_ptr<Controller>> by_device;
-  };
-  static All& all = *new All;  // programs call during their exit
+  All& all = all_controllers();
   const std::lock_guard guard(all.mutex);
-  std::unique_ptr<Controller>& found = all.by_device[seam()->device_of(verbs)];
-  if (found == nullptr) found = std::make_unique<Controller>(verbs);
-  return *found;
+  const void* device = seam()->device_of(verbs);
+  const auto found = all.by_device.find(device);
+  if (found != all.by_device.end()) return *found->second;
+  return *all.by_device.emplace(device, std::make_unique<Controller>(verbs)).first->second;
 }
 
 int check(const mrc_context* context, const void* argument) {

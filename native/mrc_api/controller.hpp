@@ -22,6 +22,8 @@ class Controller final : public verbs::MrcEvListener {
   std::uint32_t port_count() const { return port_count_; }
   std::span<const Ev> device_evs() const { return device_evs_; }
   std::uint32_t evs_free();
+  // Around fork().
+  std::mutex& mutex() { return mutex_; }
 
   // --- profiles; error numbers
   int modify_format(std::uint64_t id, mrc_ctl_ev_fmt_profile_attr& attr, int mask);

@@ -1,7 +1,6 @@
 // The API of the connection manager as its headers declare it, and its errors: -1 with errno, no exceptions.
 #pragma once
 
-#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
@@ -9,6 +8,8 @@
 #include <new>
 #include <system_error>
 #include <utility>
+
+#include "nic/no_cancellation.hpp"
 
 // A function that programs link against; librdmacm.map gives it its version node.
 #define CM_API extern "C" __attribute__((visibility("default")))
@@ -21,23 +22,10 @@ inline int result_of(int error) {
   return -1;
 }
 
-// While it lives a request to cancel the thread stays pending: unwinding by it would meet functions that throw nothing,
-// and end the process.
-class NoCancellation {
- public:
-  NoCancellation() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~NoCancellation() { ::pthread_setcancelstate(before_, nullptr); }
-  NoCancellation(const NoCancellation&) = delete;
-  NoCancellation& operator=(const NoCancellation&) = delete;
-
- private:
-  int before_ = PTHREAD_CANCEL_ENABLE;
-};
-
 // Result of `call`, an errno; exceptions become one.
 template <typename Call>
 int contained(Call&& call) noexcept {
-  const NoCancellation uncancelled;
+  const nic::NoCancellation uncancelled;
   try {
     return std::forward<Call>(call)();
   } catch (const std::bad_alloc&) {

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "verbs/device_details.hpp"
 
 namespace openmrc::rdmacm {
 namespace {
+
+constinit std::mutex opening;                         // taken after that of the service
+constinit const std::vector<Device>* kept = nullptr;  // never destroyed: used during the exit, too
 
 bool describe(ibv_context* context, Device& device) {
   verbs::DeviceDetails details;
@@ -75,9 +79,14 @@ const Device* device_on_interface(const SocketAddress& address) {
 }  // namespace
 
 const std::vector<Device>& devices() {
-  static const std::vector<Device>& opened = *new std::vector<Device>(open_all());  // used during the exit, too
-  return opened;
+  const std::lock_guard guard(opening);
+  if (kept == nullptr) kept = new std::vector<Device>(open_all());
+  return *kept;
 }
+
+void lock_devices() { opening.lock(); }
+
+void unlock_devices() { opening.unlock(); }
 
 const Device* device_at(const SocketAddress& address) {
   for (const Device& device : devices()) {

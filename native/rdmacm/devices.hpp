@@ -22,6 +22,9 @@ struct Device {
 };
 
 const std::vector<Device>& devices();
+// Around fork(): the child must not wait for a thread of its parent that opens them.
+void lock_devices();
+void unlock_devices();
 
 // The device that an own address belongs to: one with a plane of this address, or else with a plane on the same
 // interface. Loopback addresses belong to the first device if none has a plane there. nullptr: none.

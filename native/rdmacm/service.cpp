@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <exception>
 #include <utility>
@@ -20,20 +21,39 @@ namespace {
 constexpr int kEventsMax = 64;
 constexpr std::uint64_t kWakeToken = 0;
 
-}  // namespace
+// Never destroyed: its thread runs until the process ends. Not a static object of get(): a fork while one is made would
+// leave the child waiting for the end of that.
+constinit std::mutex making;
+constinit std::atomic<Service*> made{nullptr};
 
-// Never destroyed: its thread runs until the process ends.
-Service& Service::get() {
-  static Service& service = *new Service;
-  return service;
+void before_fork() {
+  making.lock();
+  if (Service* service = made) service->mutex.lock();
+  lock_devices();
 }
 
-Service::Service() {
-  ::pthread_atfork([] { get().mutex.lock(); }, [] { get().mutex.unlock(); },
-                   [] {
-                     get().become_child();
-                     get().mutex.unlock();
-                   });
+void after_fork() {
+  unlock_devices();
+  if (Service* service = made) service->mutex.unlock();
+  making.unlock();
+}
+
+void after_fork_in_child() {
+  if (Service* service = made) service->become_child();
+  after_fork();
+}
+
+// While the library is loaded, before any thread can hold the locks. A child of a process that has used nothing of this
+// library may use it.
+[[maybe_unused]] const int installed = ::pthread_atfork(before_fork, after_fork, after_fork_in_child);
+
+}  // namespace
+
+Service& Service::get() {
+  if (Service* service = made.load(std::memory_order_acquire)) return *service;
+  const std::lock_guard guard(making);
+  if (made == nullptr) made = new Service;
+  return *made;
 }
 
 int Service::start() {

@@ -65,16 +65,16 @@ class Service {
   void forget(Watched& watched);
   void set_deadline(Watched& watched, std::chrono::milliseconds from_now);
   void clear_deadline(Watched& watched);
+  // In a forked child.
+  void become_child();
 
  private:
-  Service();
   int start();
   void run();
   int timeout_ms();
   void expire();
   template <typename Handler>
   void contain(Watched& watched, Handler&& handler);
-  void become_child();
 
   bool started_ = false;
   bool lost_ = false;

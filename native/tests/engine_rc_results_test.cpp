@@ -392,20 +392,30 @@ TEST_CASE(rc_atomic_03_more_in_flight_than_results_are_saved) {
 
 // proves X.8.8
 TEST_CASE(rc_atomic_04_late_duplicate_of_a_forgotten_one_is_harmless) {
-  PairOptions options = rc();
-  options.rc_reads_max = options.rc_reads_max_dest = 1;
-  Pair pair(options);
-  pair.connect(0);
-  for (std::uint64_t i = 0; i < 2; ++i) CHECK(pair.fetch_add(0, i, 64, 1, kTarget) == Status::kOk);
-  CHECK(pair.run_until_sends(0, 2));
-  wire::Packet request;
-  request.bth.opcode = wire::Opcode::kRcFetchAdd;
-  request.bth.psn = pair.options.psn[0];
-  request.atomic = {64, kKey, 1, 0};
-  pair.deliver(pair.forge(0, request));
-  CHECK(pair.write(0, 2, 100, kTarget) == Status::kOk);
-  CHECK(pair.run_until_sends(0, 3));
-  CHECK(pair.sends[0][2].status == WcStatus::kSuccess && pair.error(0) == QpErrorCause::kNone);
+  for (const std::uint32_t first_psn : {100U, 0U}) {
+    PairOptions options = rc();
+    options.rc_reads_max = options.rc_reads_max_dest = 1;
+    options.psn[0] = first_psn;
+    Pair pair(options);
+    pair.connect(0);
+    int refusals = 0;
+    pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
+      const bool refuses = packet.aeth.syndrome == wire::AethSyndrome::kNakInvalidRequest;
+      if (from == 1 && packet.bth.opcode == wire::Opcode::kRcAck && refuses) ++refusals;
+      return Fate::kPass;
+    };
+    for (std::uint64_t i = 0; i < 2; ++i) CHECK(pair.fetch_add(0, i, 64, 1, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 2));
+    wire::Packet request;
+    request.bth.opcode = wire::Opcode::kRcFetchAdd;
+    request.bth.psn = first_psn;
+    request.atomic = {64, kKey, 1, 0};
+    pair.deliver(pair.forge(0, request));
+    CHECK(pair.write(0, 2, 100, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 3));
+    CHECK(refusals == 1);
+    CHECK(pair.sends[0][2].status == WcStatus::kSuccess && pair.error(0) == QpErrorCause::kNone);
+  }
 }
 
 // proves X.8.4

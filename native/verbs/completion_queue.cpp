@@ -172,7 +172,7 @@ VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 VERBS_API int ibv_destroy_comp_channel(ibv_comp_channel* api) {
   if (!is_live(api)) return EINVAL;
   if (Context::of(api->context).nic->device().closed()) return EPERM;
-  const NoCancellation uncancelled;
+  const nic::NoCancellation uncancelled;
   {
     const std::lock_guard guard(Channel::of(api).mutex);
     if (api->refcnt != 0) return EBUSY;

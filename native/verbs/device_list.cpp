@@ -1,6 +1,8 @@
 // Devices: their list, names and numbers.
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <mutex>
 
 #include "verbs/errors.hpp"
 #include "verbs/objects.hpp"
@@ -10,26 +12,35 @@ namespace {
 
 constexpr std::array<void*, 32> kNoOps{};
 
+using Devices = std::vector<ListedDevice*>;
+
+Devices* list_devices() {
+  auto made = std::make_unique<Devices>();
+  for (DeviceDescription& description : describe_devices()) {
+    auto* device = new ListedDevice{};
+    device->ops = &kNoOps;
+    device->device.node_type = IBV_NODE_CA;
+    device->device.transport_type = IBV_TRANSPORT_IB;
+    description.name.copy(device->device.name, IBV_SYSFS_NAME_MAX - 1);
+    const std::string verbs = "uverbs" + std::to_string(made->size());
+    verbs.copy(device->device.dev_name, IBV_SYSFS_NAME_MAX - 1);
+    ("/sys/class/infiniband_verbs/" + verbs).copy(device->device.dev_path, IBV_SYSFS_PATH_MAX - 1);
+    ("/sys/class/infiniband/" + description.name).copy(device->device.ibdev_path, IBV_SYSFS_PATH_MAX - 1);
+    device->description = std::move(description);
+    made->push_back(device);
+  }
+  return made.release();
+}
+
+// No static object with an initial value: a fork during its initialization would leave the child waiting for the end.
+constinit std::mutex listing;
+constinit Devices* found_devices = nullptr;
+
 // Devices exist for the whole life of the process: programs use them after ibv_free_device_list().
-std::vector<ListedDevice*>& devices() {
-  static std::vector<ListedDevice*>& all = *[] {
-    auto* made = new std::vector<ListedDevice*>;
-    for (DeviceDescription& description : describe_devices()) {
-      auto* device = new ListedDevice{};
-      device->ops = &kNoOps;
-      device->device.node_type = IBV_NODE_CA;
-      device->device.transport_type = IBV_TRANSPORT_IB;
-      description.name.copy(device->device.name, IBV_SYSFS_NAME_MAX - 1);
-      const std::string verbs = "uverbs" + std::to_string(made->size());
-      verbs.copy(device->device.dev_name, IBV_SYSFS_NAME_MAX - 1);
-      ("/sys/class/infiniband_verbs/" + verbs).copy(device->device.dev_path, IBV_SYSFS_PATH_MAX - 1);
-      ("/sys/class/infiniband/" + description.name).copy(device->device.ibdev_path, IBV_SYSFS_PATH_MAX - 1);
-      device->description = std::move(description);
-      made->push_back(device);
-    }
-    return made;
-  }();
-  return all;
+const Devices& devices() {
+  const std::lock_guard guard(listing);
+  if (found_devices == nullptr) found_devices = list_devices();
+  return *found_devices;
 }
 
 ListedDevice* listed(const ibv_device* device) {
@@ -81,5 +92,9 @@ VERBS_API __be64 ibv_get_device_guid(ibv_device* device) {
 }
 
 ListedDevice* find_device(const ibv_device* device) { return listed(device); }
+
+void lock_device_list() { listing.lock(); }
+
+void unlock_device_list() { listing.unlock(); }
 
 }  // namespace openmrc::verbs

@@ -1,8 +1,6 @@
 // Errors at the C boundary: nothing is thrown across it, and every failure is an errno.
 #pragma once
 
-#include <pthread.h>
-
 #include <cerrno>
 #include <new>
 #include <system_error>
@@ -11,6 +9,7 @@
 #include "engine/generated/enums.hpp"
 #include "nic/error.hpp"
 #include "nic/fork.hpp"
+#include "nic/no_cancellation.hpp"
 
 namespace openmrc::verbs {
 
@@ -32,23 +31,10 @@ inline int errno_of(Status status) {
   return EINVAL;
 }
 
-// While it lives a request to cancel the thread stays pending: unwinding by it would meet functions that throw nothing, and
-// end the process.
-class NoCancellation {
- public:
-  NoCancellation() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~NoCancellation() { ::pthread_setcancelstate(before_, nullptr); }
-  NoCancellation(const NoCancellation&) = delete;
-  NoCancellation& operator=(const NoCancellation&) = delete;
-
- private:
-  int before_ = PTHREAD_CANCEL_ENABLE;
-};
-
 // Result of `call`, an errno; exceptions become one.
 template <typename Call>
 int guarded(Call&& call) noexcept {
-  const NoCancellation uncancelled;
+  const nic::NoCancellation uncancelled;
   try {
     return std::forward<Call>(call)();
   } catch (const nic::NicError& error) {

@@ -16,6 +16,7 @@
 #include "nic/fork.hpp"
 #include "nic/socket_address.hpp"
 #include "verbs/live_objects.hpp"
+#include "verbs/objects.hpp"
 
 namespace openmrc::verbs {
 namespace {
@@ -181,12 +182,14 @@ OpenNics& open_nics() {
 void unlock_after_fork() {
   unlock_live_objects();
   open_nics().mutex.unlock();
+  unlock_device_list();
 }
 
 int install_handlers() {
   nic::install_fork_handlers();
   return ::pthread_atfork(
       [] {
+        lock_device_list();
         open_nics().mutex.lock();
         lock_live_objects();
       },

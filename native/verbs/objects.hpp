@@ -149,6 +149,9 @@ int create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, Lanes lanes, Qp*& out);
 
 // nullptr: not one of the list.
 ListedDevice* find_device(const ibv_device* device);
+// Around fork(): the child must not wait for a thread of its parent that makes the list.
+void lock_device_list();
+void unlock_device_list();
 
 // --- operations behind the function tables of a context
 

@@ -50,7 +50,7 @@ def run(words: list[str], *devices: str, **variables: str) -> str:
 
 
 @pytest.mark.parametrize("language", [C, CPP], ids=["c", "c++"])
-@pytest.mark.parametrize("program", ["mrc_misuse", "mrc_profiles"])
+@pytest.mark.parametrize("program", ["mrc_misuse", "mrc_profiles", "mrc_forks"])
 def test_program(program: str, language: tuple[str, ...], tmp_path: Path):
     assert run(compiled(HERE / f"{program}.c", tmp_path / program, *language)) == "as expected\n"
 

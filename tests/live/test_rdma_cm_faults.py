@@ -29,6 +29,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         "backlog",
         "channel_with_waiters",
         "cancelled",
+        "forked_at_first",
         "forked_early",
         "forked_connected",
         "forked_while_busy",

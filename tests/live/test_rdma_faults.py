@@ -24,6 +24,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         ("read_only", "pair"),
         ("cancelled", "pair"),
         ("forked_while_busy", "pair"),
+        ("forked_at_first", "pair"),
     ],
 )
 def test_fault(program: list[str], case: str, qp: str):
