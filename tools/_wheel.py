@@ -17,6 +17,32 @@ EBPF = "openmrc/testbed/bpf/switch.bpf.o"
 # Programs of the system that openmrc calls; a compiler is not among them.
 PROGRAMS = ("sh", "ip", "tc", "sysctl", "uname", "unshare", "nsenter", "mount")
 TRIAL_S = 120
+VERBS = "openmrc/lib/libibverbs.so.1"
+# Files that a wheel has if it was built with the headers of libibverbs.
+BESIDE_VERBS = (
+    "openmrc/lib/librdmacm.so.1",
+    "openmrc/lib/lib_mrc.so",
+    "openmrc/lib/libopenmrc-device-files.so",
+    "openmrc/include/openmrc/mrc.h",
+    "openmrc/include/openmrc/mrc_ctl.h",
+    "openmrc/lib/pkgconfig/openmrc.pc",
+    "openmrc/lib/cmake/openmrc/openmrc-config.cmake",
+)
+NCCL = "openmrc/lib/libnccl-net-openmrc.so"
+LOAD_NCCL = "import ctypes, openmrc.programs as p; ctypes.CDLL(str(p.nccl_plugin_path())).ncclNet_v8"
+# As `openmrc run` loads them: by LD_LIBRARY_PATH and LD_PRELOAD.
+LOAD_VERBS = """
+import openmrc.programs as p
+bad = {name: why for name, why in p.loader_problems().items() if why}
+assert not bad, bad
+"""
+# As a program does that was linked to lib_mrc.so: its RUNPATH has to find the libibverbs next to it.
+LOAD_MRC = """
+import ctypes, pathlib, openmrc.programs as p
+verbs = p.library_path().resolve()
+for name in ("lib_mrc.so", "librdmacm.so.1", "libopenmrc-device-files.so"): ctypes.CDLL(str(verbs.with_name(name)))
+assert str(verbs) in pathlib.Path("/proc/self/maps").read_text(), "another libibverbs was loaded"
+"""
 
 
 def build_packages(project: dict) -> list[str]:  # type: ignore[type-arg]
@@ -60,7 +86,8 @@ def tag(folder: Path, environ: dict[str, str]) -> Path:
         subprocess.CalledProcessError: auditwheel finds none.
     """
     (raw,) = (folder / "raw").glob("openmrc-*.whl")
-    # All required system libraries are in every manylinux policy, so nothing is copied into the wheel.
+    # All required system libraries are in every manylinux policy, and lib_mrc.so finds the wheel's own libibverbs, so
+    # nothing is copied into the wheel.
     command = [str(folder / "bin" / "auditwheel"), "repair", "--wheel-dir", str(folder / "tagged"), str(raw)]
     subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
     (tagged,) = (folder / "tagged").glob("openmrc-*.whl")
@@ -70,8 +97,33 @@ def tag(folder: Path, environ: dict[str, str]) -> Path:
 
 def has_program(wheel: Path) -> bool:
     """True if the wheel has the test bed's eBPF program compiled."""
+    return EBPF in contents(wheel)
+
+
+def contents(wheel: Path) -> set[str]:
+    """Names of all files in a wheel."""
     with zipfile.ZipFile(wheel) as archive:
-        return EBPF in archive.namelist()
+        return set(archive.namelist())
+
+
+def library_commands(names: set[str]) -> list[list[str]]:
+    """Commands that load the libraries for programs of others from an installed wheel with these files.
+
+    Raises:
+        RuntimeError: a file is missing, or the wheel has copies of system libraries.
+    """
+    wanted = [NCCL, *(BESIDE_VERBS if VERBS in names else ())]
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise RuntimeError(f"the wheel has no {', '.join(missing)}")
+    copied = sorted(name for name in names if name.startswith("openmrc.libs/"))
+    if copied:
+        raise RuntimeError(f"auditwheel copied libraries of this machine into the wheel: {', '.join(copied)}")
+    commands = [["python", "-c", LOAD_NCCL]]
+    if VERBS in names:
+        commands += [["python", "-c", program] for program in (LOAD_VERBS, LOAD_MRC)]
+        commands.append(["openmrc-config", "--libdir"])
+    return commands
 
 
 def try_out(wheel: Path, python: str) -> None:
@@ -81,6 +133,7 @@ def try_out(wheel: Path, python: str) -> None:
 
     Raises:
         subprocess.CalledProcessError: a command failed; `.stdout` and `.stderr` have the reason.
+        RuntimeError: the wheel lacks a file, or has a library that it must not have.
     """
     with tempfile.TemporaryDirectory(prefix="openmrc-wheel-") as scratch:
         folder = Path(scratch)
@@ -88,8 +141,8 @@ def try_out(wheel: Path, python: str) -> None:
         install = [str(folder / "venv/bin/python"), "-m", "pip", "install", "-q", f"{wheel}[sim,testbed]"]
         subprocess.run(install, check=True, cwd=folder)
         environ = bare_environment(folder)
-        for command in trial_commands(folder):
-            print("      $ " + " ".join(command), flush=True)
+        for command in [*trial_commands(folder), *library_commands(contents(wheel))]:
+            print("      $ " + " ".join(command).replace("\n", "; "), flush=True)
             subprocess.run(
                 command, env=environ, cwd=folder, capture_output=True, text=True, check=True, timeout=TRIAL_S
             )
