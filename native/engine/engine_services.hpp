@@ -12,6 +12,7 @@
 #include "engine/memory.hpp"
 #include "engine/paths/ev_set.hpp"
 #include "engine/peer.hpp"
+#include "engine/planes/plane_sharers.hpp"
 
 namespace openmrc {
 
@@ -34,6 +35,7 @@ struct EngineServices {
   bool ordinary_data_waits = false;    // for urgent QPs
   std::uint64_t placed_packets = 0;    // of WRITEs and SENDs of peers, in all QPs
   Peer* peer_ports_changed = nullptr;  // set by a QP on such a change; the engine informs the peer's other QPs
+  PlaneSharers plane_sharers{};        // of planes that do not mark
   BytePool staging{};                  // bytes of messages that were copied when posted
 };
 

@@ -34,7 +34,8 @@ Result run(const PlainOptions& options, TimePs end) {
 TEST_CASE(an_acknowledgement_of_a_packet_that_is_no_longer_on_record_gives_no_round_trip) {
   constexpr TimePs kNow = 700 * kPsPerSecond, kRange = 65'536 * kPsPerUs;
   constexpr std::uint32_t kBytes = 1500;
-  PlaneSet set(kNow, 2, /*discover=*/true, kBytes, 1 << 20);
+  PlaneSharers sharers;
+  PlaneSet set(kNow, 2, /*discover=*/true, kBytes, 1 << 20, sharers);
   for (Psn psn = 1; psn <= 40; ++psn) set.sent(kNow, 0, 1, psn, kBytes, 0, /*repeated=*/false);
   CHECK(set.round_trip(kNow + kPsPerMs, 0, 20, kPsPerMs, kRange) == kPsPerMs);
   for (Psn psn = 41; psn <= 200; ++psn) set.sent(kNow, 0, 30, psn, kBytes, 0, /*repeated=*/false);

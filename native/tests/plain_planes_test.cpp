@@ -1,6 +1,8 @@
 // Planes that do not mark, with any rate, delay and buffer: the throughput of a QP without configuration.
 #include <algorithm>
+#include <memory>
 
+#include "engine/qp/plane_set.hpp"
 #include "tests/plain_stream.hpp"
 
 namespace {
@@ -184,6 +186,42 @@ TEST_CASE(an_incast_ends_in_time_with_few_losses) {
   const double ideal = 8.0 * kBytes * 8 * (1408 + 122.0) / 1408 / static_cast<double>(network.sum_bps());
   CHECK(static_cast<double>(last - began) / static_cast<double>(kPsPerSecond) <= 1.10 * ideal);
   CHECK(static_cast<double>(resent) <= 0.02 * static_cast<double>(sent));
+}
+
+// Each host sends to all others: its QPs share the queues of its ports, and the SACKs that it returns share them, too.
+TEST_CASE(an_all_to_all_loses_few_packets) {
+  PlainOptions options = planes({4, plane(100, 64)});
+  options.hosts = 8;
+  PlainNetwork network(options);
+  for (int from = 0; from < options.hosts; ++from) {
+    for (int to = 0; to < options.hosts; ++to) {
+      if (to != from) network.flows[network.connect(from, to)].left_bytes = 2U << 20;
+    }
+  }
+  for (PlainNetwork::Flow& flow : network.flows) network.post(flow);
+  network.run_until(2 * kPsPerSecond);
+  std::uint64_t sent = 0, resent = 0;
+  for (const PlainNetwork::Flow& flow : network.flows) {
+    CHECK(flow.done > 0);
+    sent += network.stats(flow).sent_packets;
+    resent += network.stats(flow).retransmitted_packets;
+  }
+  CHECK(static_cast<double>(resent) <= 0.01 * static_cast<double>(sent));
+}
+
+// A QP that gave up its work no longer counts among those with data on a plane: the others have the target of one QP.
+TEST_CASE(a_failed_qp_leaves_the_planes_to_the_others) {
+  PlaneSharers sharers;
+  PlaneSet one(0, 1, /*discover=*/false, 1500, 0, sharers);
+  auto two = std::make_unique<PlaneSet>(0, 1, /*discover=*/false, 1500, 0, sharers);
+  one.sent(0, 0, 0, 0, 1500, 1, /*repeated=*/false);
+  two->sent(0, 0, 0, 0, 1500, 1, /*repeated=*/false);
+  CHECK(sharers.on(0) == 2);
+  one.end_work();
+  CHECK(sharers.on(0) == 1);
+  two = nullptr;
+  one.sent(0, 0, 0, 1, 1500, 1, /*repeated=*/false);
+  CHECK(sharers.on(0) == 1);
 }
 
 // The start fills every queue, and the ends of bursts are lost first, which is not evidence about later bursts.

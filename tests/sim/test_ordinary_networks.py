@@ -102,3 +102,11 @@ def test_a_slower_plane_carries_less() -> None:
         (one,) = run(scenario_of([{}, {"rate": {"nic": "10Gbit", "t0": rate}}], ecn="off"))
         simulated[rate] = int(one.flows["received_ps"].max())
     assert simulated["20Mbit"] > simulated["200Mbit"]
+
+
+def test_an_all_to_all_takes_little_longer_than_the_ideal_and_repeats_few_packets() -> None:
+    (path,) = (path for path in ORDINARY if path.stem == "all_to_all_8")
+    (one,) = run(load_scenario(path))
+    assert one.summary["slowest_over_ideal"] is not None
+    assert one.summary["slowest_over_ideal"] <= 1.10
+    assert one.summary["retransmitted_share"] <= 0.01

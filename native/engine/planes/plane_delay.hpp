@@ -36,7 +36,8 @@ class PlaneDelay {
   void rebase(TimePs by);
 
   bool sampled() const { return smoothed_ > 0; }
-  bool settled() const { return count_ > kRecent; }  // enough samples for `least_of(kRecent)`
+  bool has(std::uint32_t samples) const { return count_ > samples; }
+  bool settled() const { return has(kRecent); }  // enough samples for `least_of(kRecent)`
   TimePs base() const;  // idle round trip: least of the last ten to twenty seconds, probes included
   TimePs smoothed() const { return smoothed_; }
   // Current round trip without the queue that our packets meet: the idle time plus the queue on the return path.

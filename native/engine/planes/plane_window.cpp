@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/planes/ratio.hpp"
+#include "engine/planes/square_root.hpp"
 
 namespace openmrc {
 namespace {
@@ -26,7 +27,10 @@ constexpr TimePs kBufferGrowth = 8 * kPsPerSecond;
 constexpr std::uint32_t kResponsesMax = 4;
 constexpr std::int64_t kStartPackets = 8;
 constexpr std::int64_t kStartBytes = 12'000;
+constexpr std::uint32_t kStartSamplesMin = 2;
 constexpr std::int64_t kWindowPacketsMin = 2;
+constexpr std::uint32_t kRequestsAlone = 8;
+constexpr std::uint32_t kRequestsMin = 4;
 constexpr std::int64_t kEpochPacketsMin = kEpochSamples + 1;
 constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel segments
 constexpr TimePs kBurstTime = 600 * kPsPerUs;
@@ -57,7 +61,22 @@ bool PlaneWindow::Block::complete() const {
 }
 
 std::int64_t PlaneWindow::start_window() const {
-  return std::clamp(kStartBytes, kWindowPacketsMin * packet_bytes_, kStartPackets * packet_bytes_);
+  const std::int64_t least = kWindowPacketsMin * packet_bytes_;
+  return std::max(std::clamp(kStartBytes, least, kStartPackets * packet_bytes_) / sharers_, least);
+}
+
+// Windows that several QPs double at once overfill a queue within a round trip or two.
+std::uint32_t PlaneWindow::start_samples() const { return std::max(PlaneDelay::kRecent / sharers_, kStartSamplesMin); }
+
+// Those of many QPs take a considerable share of the return path.
+std::uint32_t PlaneWindow::requests() const { return std::max(kRequestsAlone / sharers_, kRequestsMin); }
+
+void PlaneWindow::share(std::uint32_t qps) {
+  if (qps == sharers_) return;
+  const bool more = qps > sharers_;
+  sharers_ = qps;
+  sharers_root_ = square_root(kRootOne * kRootOne * qps);
+  if (more && starting_ && !delay_.sampled()) window_ = std::min(window_, start_window());
 }
 
 void PlaneWindow::start(std::uint32_t packet_bytes, std::int64_t buffer_bytes) {
@@ -119,7 +138,8 @@ TimePs PlaneWindow::short_target() const {
   const std::int64_t rate = std::max<std::int64_t>({delivered_rate_, rate_of(window_, round) / 2, 1});
   // Acknowledgements of many packets at once let the queue swing by that amount.
   const TimePs swing = time_for(acked_at_once_ + 2 * packet_bytes_, rate);
-  const TimePs wanted = target_ + swing;
+  // The swings of several QPs add up in one queue, but seldom coincide: they grow with the root of their number.
+  const TimePs wanted = std::max(target_, scaled(target_ + swing, kRootOne, sharers_root_));
   if (target_ >= kTarget) return std::min(kTargetMax, wanted);
   return std::min(kTargetMax, std::max(target_, std::min(wanted, overflow_ / 3)));
 }
@@ -167,8 +187,8 @@ void PlaneWindow::note_sample(TimePs now, const PlaneFeedback& feedback, const P
   acked_at_once_ += (feedback.acked_bytes - acked_at_once_) / 20;
   if (!delay_.add(now, feedback.rtt, feedback.transit, feedback.rtt_bytes, feedback.via)) return;
   if (delay_.take_way_changed()) drain_due_ = now;
-  if (!starting_ || !delay_.settled()) return;
-  const TimePs queue = delay_.least_of(PlaneDelay::kRecent);
+  if (!starting_ || !delay_.has(start_samples())) return;
+  const TimePs queue = delay_.least_of(start_samples());
   if (queue > std::max(target_, std::min(delay_.base() / 8, 2 * kPsPerMs))) leave_start(now, queue, progress);
 }
 

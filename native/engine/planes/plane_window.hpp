@@ -42,6 +42,11 @@ class PlaneWindow {
   // Nothing might be sent for a while, so that queues ran empty: the epoch that fills them again is not judged.
   void resume(TimePs now, std::uint32_t next_order);
 
+  // Number of QPs of this host with data on the plane, this one included. Call before sending and before feedback.
+  void share(std::uint32_t qps);
+  // Acknowledgements to request in each window.
+  std::uint32_t requests() const;
+
   void on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight_bytes);
   void on_feedback(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress);
   // Feedback for a plane under another controller: round trips only.
@@ -65,6 +70,7 @@ class PlaneWindow {
 
  private:
   static constexpr std::int64_t kSmallWindowBytes = 65'536;
+  static constexpr std::int64_t kRootOne = 1 << 8;
 
   // Losses and deliveries of some hundred packets.
   struct Block {
@@ -78,6 +84,7 @@ class PlaneWindow {
   };
 
   std::int64_t start_window() const;
+  std::uint32_t start_samples() const;
   TimePs short_target() const;  // of a path with a negligible length
   bool bursts_too_long() const { return lost_late_ > 3 * lost_early_ + 3; }
   void note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress);
@@ -107,6 +114,8 @@ class PlaneWindow {
   PlaneDelay delay_;
   std::int64_t packet_bytes_ = 0;
   std::int64_t buffer_bytes_ = 0;
+  std::uint32_t sharers_ = 1;
+  std::int64_t sharers_root_ = kRootOne;  // root of `sharers_`, in units of 1 / kRootOne
   std::int64_t window_ = 0;
   std::int64_t pace_ = 0;
   std::int64_t burst_bytes_ = 0, burst_cap_bytes_ = 0;

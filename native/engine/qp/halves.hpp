@@ -65,13 +65,21 @@ class Requester {
   virtual void hot_memory(HotMemory& memory) const = 0;
 
   // Completes all posted work: the first request with `status`, the rest as flushed.
-  void fail_all(WcStatus status) { queue_.fail_all(status); }
+  void fail_all(WcStatus status) {
+    queue_.fail_all(status);
+    work_ended();
+  }
   // Discards all posted work, without completions.
-  void discard_all() { queue_.discard_all(); }
+  void discard_all() {
+    queue_.discard_all();
+    work_ended();
+  }
 
  protected:
   // Called for the first message after the queue was empty.
   virtual void work_began(TimePs now) = 0;
+  // Called when all posted work was given up.
+  virtual void work_ended() {}
 
   QpContext& context_;
   SendQueue queue_;

@@ -53,6 +53,9 @@ class MrcRequester final : public Requester {
   };
 
   void work_began(TimePs now) override;
+  void work_ended() override {
+    if (planes_ != nullptr) planes_->end_work();
+  }
 
   // Acknowledgements (mrc_requester_ack.cpp).
   void handle_sack(TimePs now, PortId port, const wire::Packet& packet);

@@ -153,6 +153,10 @@ void MrcRequester::condemn_unanswered(TimePs now) {
   const TimePs wait = std::min(retry_.wait(rtt_.high()), std::max(kSilentTime, rtt_.loss_delay()));
   std::erase_if(probes_, [&](const Probe& probe) {
     if (probe.purpose != Purpose::kPlane || probe.sent + wait > now) return false;
+    // Before the first answer no queue is known: that of several QPs may be longer than the timer.
+    const PortId plane = context_.ev_set->ev(probe.ev).port;
+    const bool unknown = !planes_->sampled(plane) && context_.services.plane_sharers.on(plane) > 1;
+    if (unknown && probe.sent + kSilentTime > now) return false;
     context_.ev_set->on_feedback(now, probe.ev, EvFeedback::kTimeout);
     return true;
   });

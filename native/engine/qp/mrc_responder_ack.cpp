@@ -13,6 +13,7 @@ namespace {
 constexpr std::uint32_t kUnreportedMax = kSackBitmapBits / 2;
 // With per-plane reports, the SACK of a slow plane must not wait for its byte trigger.
 constexpr TimePs kPlaneSackDelay = kPsPerMs;
+constexpr TimePs kPlaneSackDelayMax = 4 * kPsPerMs;
 constexpr TimePs kTransitGain = kPsPerMs;
 constexpr TimePs kQuickHeard = 10 * kPsPerMs;
 constexpr TimePs kWayLife = 200 * kPsPerMs;
@@ -42,7 +43,9 @@ void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bo
   plane.bytes += bytes;
   if (plane.bytes < sack_bytes_ && !at_once) {
     if (plane.due == kNever) {
-      plane.due = sack.arrived + kPlaneSackDelay;
+      // SACKs of many slow QPs would take a considerable share of a port that sends data as well.
+      const std::uint32_t senders = context_.services.plane_sharers.on(sack.port);
+      plane.due = sack.arrived + std::min(kPlaneSackDelay * senders, kPlaneSackDelayMax);
       next_plane_sack_ = std::min(next_plane_sack_, plane.due);
     }
     return;

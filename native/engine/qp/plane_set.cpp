@@ -18,7 +18,7 @@ constexpr TimePs kSlackMin = kPsPerMs;
 constexpr TimePs kRested = kPsPerSecond;
 constexpr TimePs kSettle = 500 * kPsPerUs;
 constexpr std::int64_t kPatienceBytes = 131'072;
-constexpr std::int64_t kUnaskedMax = 65'536;  // at most, and at most an eighth of a window
+constexpr std::int64_t kUnaskedMax = 65'536;  // at most, and at most a part of a window
 constexpr std::uint32_t kReorderingMax = 128;
 constexpr std::size_t kSentMin = 64;
 constexpr TimePs kMarkingHysteresis = kPsPerSecond;
@@ -31,8 +31,8 @@ bool before(std::uint32_t order, std::uint32_t other) { return static_cast<std::
 }  // namespace
 
 PlaneSet::PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::uint32_t packet_bytes,
-                   std::int64_t buffer_bytes)
-    : planes_(plane_count), heard_(now), discover_(discover) {
+                   std::int64_t buffer_bytes, PlaneSharers& sharers)
+    : sharers_(sharers), planes_(plane_count), heard_(now), discover_(discover) {
   for (Plane& plane : planes_) {
     plane.window.start(packet_bytes, buffer_bytes);
     plane.heard = plane.sent = now;
@@ -47,6 +47,29 @@ void PlaneSet::rebase(TimePs by) {
     for (TimePs* time : {&plane.heard, &plane.sent, &plane.probe_at, &plane.judged, &plane.settling_since})
       *time = rebased(*time, by);
   }
+}
+
+// --- data in flight
+
+void PlaneSet::join_flight(Plane& plane, std::uint32_t bytes) {
+  plane.in_flight_bytes += bytes;
+  if (plane.shares) return;
+  plane.shares = true;
+  sharers_.join(id_of(plane));
+}
+
+void PlaneSet::left_flight(Plane& plane, std::uint32_t bytes) {
+  plane.in_flight_bytes -= bytes;
+  if (plane.in_flight_bytes <= 0) leave_sharers(plane);
+}
+
+void PlaneSet::leave_sharers(Plane& plane) {
+  if (plane.shares) sharers_.leave(id_of(plane));
+  plane.shares = false;
+}
+
+void PlaneSet::end_work() {
+  for (Plane& plane : planes_) leave_sharers(plane);
 }
 
 // --- sending
@@ -105,8 +128,9 @@ PlaneSet::Choice PlaneSet::choose(TimePs now, const Request& request) {
   }
   TimePs best = kNever;
   for (PortId id = 0; id < planes_.size(); ++id) {
-    const Plane& plane = planes_[id];
+    Plane& plane = planes_[id];
     if ((request.usable & bit_of(id)) == 0 || plane.silent) continue;
+    plane.window.share(sharers_.on(id));
     const std::int64_t left = room(plane, now, request.controller_window);
     if (!ready(plane, left, request)) continue;
     if (!plane.marking && plane.window.next_send() > now) {
@@ -159,7 +183,7 @@ void PlaneSet::sent(TimePs now, PortId id, Psn first, Psn psn, std::uint32_t byt
                   .repeated = repeated};
   end_ = std::max(end_, psn + 1);
   plane.flight.push_back({psn, plane.next_order++});
-  plane.in_flight_bytes += bytes;
+  join_flight(plane, bytes);
   plane.sent = now;
   ++plane.counters.sent_packets;
   plane.counters.sent_bytes += bytes;
@@ -172,7 +196,8 @@ void PlaneSet::sent(TimePs now, PortId id, Psn first, Psn psn, std::uint32_t byt
 bool PlaneSet::wants_ack(PortId id, std::int64_t bytes) {
   Plane& plane = planes_[id];
   plane.unasked_bytes += bytes;
-  if (plane.unasked_bytes < std::min(plane.window.window_bytes(kNever) / 8, kUnaskedMax)) return false;
+  if (plane.unasked_bytes < std::min(plane.window.window_bytes(kNever) / plane.window.requests(), kUnaskedMax))
+    return false;
   plane.unasked_bytes = 0;
   return true;
 }
@@ -205,7 +230,7 @@ void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortI
     }
     return;
   }
-  plane.in_flight_bytes -= record.nominal_bytes;
+  left_flight(plane, record.nominal_bytes);
   plane.feedback.acked_bytes += record.nominal_bytes;
   ++plane.feedback.acked_packets;
   ++plane.counters.acked_packets;
@@ -261,7 +286,7 @@ void PlaneSet::give_up(Plane& plane, const Flying& flying, const SendWindow& win
   const Sent& sent = sent_of(flying.psn);
   const bool same = &planes_[sent.plane] == &plane && sent.order == flying.order;
   if (record.state != SendState::kInFlight || !same) return;
-  plane.in_flight_bytes -= record.nominal_bytes;
+  left_flight(plane, record.nominal_bytes);
   ++plane.feedback.lost_packets;
   ++plane.counters.lost_packets;
   if (sent.quarter == 0) ++plane.feedback.lost_early;
@@ -300,6 +325,7 @@ void PlaneSet::end_feedback(TimePs now, const SendWindow& window, std::vector<Ps
   for (Plane& plane : planes_) {
     if (!plane.touched) continue;
     find_losses(now, plane, window, lost);
+    plane.window.share(sharers_.on(id_of(plane)));
     const PlaneProgress progress{.next_order = plane.next_order,
                                  .delivered_order = plane.delivered_order,
                                  .in_flight_bytes = plane.in_flight_bytes};
@@ -360,7 +386,7 @@ void PlaneSet::arm_probe(TimePs now, Plane& plane) {
   const TimePs round = delay.sampled() ? delay.smoothed() + 4 * delay.deviation() : 30 * kPsPerMs;
   plane.probe_gap = kProbeGapMin;
   plane.probe_at = plane.in_flight_bytes > 0 ? now + round + kProbeAfter : kNever;
-  probe_due_ &= ~bit_of(static_cast<PortId>(&plane - planes_.data()));
+  probe_due_ &= ~bit_of(id_of(plane));
 }
 
 void PlaneSet::fall_silent(TimePs now, Plane& plane, const SendWindow& window, std::vector<Psn>& lost) {
@@ -388,6 +414,7 @@ void PlaneSet::handle_timer(TimePs now, const SendWindow& window, std::vector<Ps
         changed |= bit_of(id);
       } else {
         ask_others = true;
+        leave_sharers(plane);  // what waits for a stopped peer fills no queue
       }
     }
     if (!plane.silent && plane.in_flight_bytes > 0) find_losses(now, plane, window, lost);

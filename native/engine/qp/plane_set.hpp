@@ -12,6 +12,7 @@
 #include "engine/base/address.hpp"
 #include "engine/base/limits.hpp"
 #include "engine/base/ring.hpp"
+#include "engine/planes/plane_sharers.hpp"
 #include "engine/planes/plane_window.hpp"
 #include "engine/qp/send_window.hpp"
 #include "engine/types.hpp"
@@ -21,7 +22,11 @@ namespace openmrc {
 class PlaneSet {
  public:
   // `discover`: planes that turn out to mark are left to the QP's congestion controller (X.4.2).
-  PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::uint32_t packet_bytes, std::int64_t buffer_bytes);
+  PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::uint32_t packet_bytes, std::int64_t buffer_bytes,
+           PlaneSharers& sharers);
+  ~PlaneSet() { end_work(); }
+  PlaneSet(const PlaneSet&) = delete;
+  PlaneSet& operator=(const PlaneSet&) = delete;
 
   // --- sending
 
@@ -60,7 +65,7 @@ class PlaneSet {
   // Fills `lost` with packets of the window that count as lost by now.
   void end_feedback(TimePs now, const SendWindow& window, std::vector<Psn>& lost);
   // Takes a packet out of flight for another reason: its port went down, or a switch trimmed it.
-  void withdrawn(PortId plane, std::uint32_t bytes) { planes_[plane].in_flight_bytes -= bytes; }
+  void withdrawn(PortId plane, std::uint32_t bytes) { left_flight(planes_[plane], bytes); }
   void trimmed(PortId plane, std::uint32_t bytes);
 
   // --- silence
@@ -76,6 +81,8 @@ class PlaneSet {
   // Called before a large transmission: planes without recent traffic are probed first, to measure their idle round
   // trip.
   void begin_work(TimePs now);
+  // Nothing of this QP is under way any more: it was completed or given up.
+  void end_work();
   void set_usable(TimePs now, PortMask usable);
   PortMask not_silent() const;
   // Time for which acknowledgements may stay unread without starving a plane or letting too large a burst fall due at
@@ -83,6 +90,7 @@ class PlaneSet {
   TimePs patience() const;
   PortMask answering() const;  // planes that are not silent; all planes if every one is silent
 
+  bool sampled(PortId plane) const { return planes_[plane].window.delay().sampled(); }
   bool silent(PortId plane) const { return planes_[plane].silent; }
   bool marking(PortId plane) const { return planes_[plane].marking; }
   std::int64_t marking_in_flight() const;
@@ -123,6 +131,7 @@ class PlaneSet {
     bool asked_idle = false;  // the last probe left while nothing of ours was in flight
     PlaneFeedback feedback;
     bool touched = false;
+    bool shares = false;  // counted among the QPs with data on this plane
     bool silent = false;
     // True if the plane's switches mark.
     bool marking = false;
@@ -131,6 +140,10 @@ class PlaneSet {
     PlaneStats counters;
   };
 
+  PortId id_of(const Plane& plane) const { return static_cast<PortId>(&plane - planes_.data()); }
+  void join_flight(Plane& plane, std::uint32_t bytes);
+  void left_flight(Plane& plane, std::uint32_t bytes);
+  void leave_sharers(Plane& plane);
   Sent& sent_of(Psn psn) { return sent_[psn & (sent_.size() - 1)]; }
   const Sent& sent_of(Psn psn) const { return sent_[psn & (sent_.size() - 1)]; }
   std::int64_t room(const Plane& plane, TimePs now, std::uint64_t controller_window) const;
@@ -147,6 +160,7 @@ class PlaneSet {
   void give_up(Plane& plane, const Flying& flying, const SendWindow& window, std::vector<Psn>& lost);
   void reserve(Psn first, Psn psn);
 
+  PlaneSharers& sharers_;
   std::vector<Plane> planes_;
   std::vector<Sent> sent_;
   Psn end_ = 0;       // above the latest PSN that was sent
