@@ -110,3 +110,50 @@ def test_an_all_to_all_takes_little_longer_than_the_ideal_and_repeats_few_packet
     assert one.summary["slowest_over_ideal"] is not None
     assert one.summary["slowest_over_ideal"] <= 1.10
     assert one.summary["retransmitted_share"] <= 0.01
+
+
+@pytest.mark.parametrize(("planes", "told"), [(2, (32, 4096)), ([{}, {"ecn": "off"}], (255, 65536))])
+def test_the_receiver_is_as_of_a_connection_with_the_same_signal(planes: Any, told: tuple[int, int]) -> None:
+    def of(scenario: Scenario) -> tuple[int, int]:
+        mrc = native_config(scenario, scenario.transports[0], 1).mrc
+        assert mrc is not None
+        effective = scenario.effective()["transports"]["mrc"]
+        assert (effective["mpr_units"], effective["sack_bytes"]) == (mrc.mpr_units, mrc.sack_bytes)
+        return mrc.mpr_units, mrc.sack_bytes
+
+    assert of(scenario_of(planes, ecn="on")) == told
+    assert of(scenario_of(planes, {"mpr_units": 7, "sack_bytes": "8KiB"}, ecn="on")) == (7, 8192)
+
+
+def test_late_reports_over_slow_planes_do_not_slow_the_fast_ones() -> None:
+    """Seven planes, two of several Gb/s: reports that overtake each other once cost the start of the quickest."""
+    drawn = (  # rate, FIFO and microseconds of round trip
+        (41_774_816, 287_272, 224),
+        (23_568_122, 76_254, 188),
+        (7_944_550_770, 469_681, 47_087),
+        (45_508_480, 2_765_169, 17_435),
+        (338_159_757, 92_391, 43_119),
+        (5_811_707_292, 445_927, 13_200),
+        (58_733_038, 244_028, 2_223),
+    )
+    planes = [
+        {
+            "rate": {"nic": "10Gbit", "t0": f"{rate}bit"},
+            "queue_bytes": fifo_bytes,
+            "delay": f"{round_trip_us * 1000 // 8}ns",
+        }
+        for rate, fifo_bytes, round_trip_us in drawn
+    ]
+    flow = {"source": 0, "destination": 1, "bytes": "256KiB", "count": 700, "parallel": 16}
+    scenario = make_scenario(
+        fabric=PLAIN | {"planes": planes, "t1s": 1, "ecn": "off", "nic_queue_bytes": "4MB", "framing_bytes": 14},
+        payload_mtu=1408,
+        transports=["mrc"],
+        workload={"name": "flows", "flows": [flow]},
+        duration="10s",
+        seed=26,
+    )
+    (one,) = run(scenario)
+    assert one.summary["verdict"] == "done"
+    # The quickest plane alone carries this much of so little posted data, as its round trip is 13 ms.
+    assert 700 * 256 * 1024 * 8 / int(one.flows["received_ps"].max()) * 1e12 > 2.47e9

@@ -105,6 +105,7 @@ void PlaneWindow::restart(TimePs now, std::uint32_t next_order) {
   epoch_acked_ = epoch_lost_ = 0;
   epoch_acked_bytes_ = 0;
   block_ = {};
+  reaction_ = {};
   start_held_ = false;
 }
 
@@ -170,6 +171,7 @@ void PlaneWindow::on_feedback(TimePs now, const PlaneFeedback& feedback, const P
   epoch_lost_ += feedback.lost_packets;
   lost_early_ += feedback.lost_early;
   lost_late_ += feedback.lost_late;
+  if (feedback.mistaken_packets > 0) retract_losses(feedback.mistaken_packets, progress);
   if (feedback.rtt > 0) note_sample(now, feedback, progress);
   if (starting_ && feedback.lost_packets > 0) note_start_losses(now, progress);
   if (starting_) grow_start(feedback, progress);
@@ -208,6 +210,7 @@ void PlaneWindow::note_start_losses(TimePs now, const PlaneProgress& progress) {
     return;
   }
   if (scaled(epoch_lost_, kPpm, epoch_lost_ + epoch_acked_) <= kManyLostPpm) return;
+  note_reaction(epoch_lost_);
   note_overflow();
   leave_start(now, delay_.least_of(4), progress);
 }
@@ -324,6 +327,7 @@ bool PlaneWindow::judge_block(TimePs now, bool bursts_overflow) {
     return false;
   }
   if (bursts_overflow) return true;
+  note_reaction(block.lost);
   if (pulse_end_ > 0) {
     end_pulse_lossy(now, block.rate());
   } else {
@@ -349,6 +353,38 @@ void PlaneWindow::accept_losses(const Block& block) {
   if (block.lost == 0 || share < background_ppm_) responses_ = 0;
   const TimePs growth = target_ < overflow_ / 3 ? target_ / 20 : scaled(target_, block.span, kTargetRecovery);
   target_ = std::min(kTarget, target_ + growth);
+}
+
+void PlaneWindow::note_reaction(std::uint32_t lost) {
+  reaction_ = {.lost = lost,
+               .starting = starting_,
+               .responses = responses_,
+               .window = window_,
+               .ceiling = ceiling_,
+               .background_ppm = background_ppm_,
+               .target = target_,
+               .overflow = overflow_,
+               .buffer = buffer_};
+}
+
+// Reports that return over other planes may overtake each other by more than was allowed for. A reaction to losses most
+// of which were none is taken back, within the round trip in which late reports still arrive.
+void PlaneWindow::retract_losses(std::uint32_t packets, const PlaneProgress& progress) {
+  const std::uint32_t fresh = std::min(epoch_lost_, packets);
+  epoch_lost_ -= fresh;
+  block_.lost -= std::min(block_.lost, packets - fresh);
+  if (reaction_.lost == 0 || reached(progress.delivered_order, block_after_)) return;
+  reaction_.mistaken += packets;
+  if (2 * reaction_.mistaken < reaction_.lost) return;
+  starting_ = reaction_.starting;
+  window_ = std::max(window_, reaction_.window);
+  ceiling_ = reaction_.ceiling;
+  target_ = reaction_.target;
+  overflow_ = reaction_.overflow;
+  buffer_ = reaction_.buffer;
+  responses_ = reaction_.responses;
+  background_ppm_ = reaction_.background_ppm;
+  reaction_ = {};
 }
 
 void PlaneWindow::end_pulse_lossy(TimePs now, std::int64_t rate) {

@@ -18,6 +18,7 @@ struct PlaneFeedback {
   std::int64_t acked_bytes = 0;
   std::uint32_t acked_packets = 0, lost_packets = 0;
   std::uint32_t lost_early = 0, lost_late = 0;  // of these, in the first and in the last quarter of their burst
+  std::uint32_t mistaken_packets = 0;           // counted as lost by an earlier feedback, but they had arrived
   TimePs rtt = 0;                               // of the packet that caused the acknowledgement; 0: not of this plane
   Transit transit;                              // of the same packet
   std::uint32_t rtt_bytes = 0;                  // its size
@@ -83,6 +84,15 @@ class PlaneWindow {
     bool complete() const;
   };
 
+  // State before the latest reaction to losses, in case they turn out to be none.
+  struct Reaction {
+    std::uint32_t lost = 0, mistaken = 0;  // packets that caused it; of these, packets that had arrived
+    bool starting = false;
+    std::uint32_t responses = 0;
+    std::int64_t window = 0, ceiling = 0, background_ppm = 0;
+    TimePs target = 0, overflow = 0, buffer = 0;
+  };
+
   std::int64_t start_window() const;
   std::uint32_t start_samples() const;
   TimePs short_target() const;  // of a path with a negligible length
@@ -102,6 +112,8 @@ class PlaneWindow {
   bool judge_block(TimePs now, bool bursts_overflow);
   bool undecided(const Block& block) const;
   void accept_losses(const Block& block);
+  void note_reaction(std::uint32_t lost);
+  void retract_losses(std::uint32_t packets, const PlaneProgress& progress);
   void end_pulse_lossy(TimePs now, std::int64_t rate);
   void test_response(TimePs now, std::int64_t share_ppm, std::int64_t rate);
   void shrink_target(bool over, std::int64_t rate);
@@ -140,6 +152,7 @@ class PlaneWindow {
   // Losses.
   Block block_;
   std::uint32_t block_after_ = 0;  // earlier packets were in flight at the last reaction and do not count
+  Reaction reaction_;
   std::uint32_t lost_early_ = 0, lost_late_ = 0;
   TimePs bursts_judged_ = 0;
   TimePs burst_trial_ = 250 * kPsPerMs;  // wait before longer bursts are tried

@@ -174,7 +174,12 @@ void MrcRequester::handle_plane_timer(TimePs now) {
 void MrcRequester::acknowledge_on_plane(TimePs now, Psn psn, bool certain) {
   const SendRecord& record = window_.record(psn);
   if (record.transmissions == 1 || certain) ev_losses_[record.ev].bursts = 0;
-  planes_->acknowledged(now, psn, record, context_.ev_set->ev(record.ev).port, certain);
+  const PortId plane = context_.ev_set->ev(record.ev).port;
+  // Sooner than a packet takes to arrive: the copy that counted as lost had arrived.
+  const bool sooner = record.transmissions == 2 && record.lost_on != kNoEv && !certain &&
+                      record.state == SendState::kInFlight && 2 * (now - record.sent) < planes_->base(plane);
+  if (sooner) planes_->mistaken(now, context_.ev_set->ev(record.lost_on).port, now - record.lost_sent);
+  planes_->acknowledged(now, psn, record, plane, certain);
 }
 
 // The echo belongs to the copy that arrived, and the entropy identifies its plane. Our records do not help: a quicker

@@ -15,6 +15,8 @@ constexpr TimePs kProbeGapMin = 10 * kPsPerMs;
 constexpr TimePs kProbeGapMax = 100 * kPsPerMs;
 constexpr TimePs kLatencySlack = kPsPerMs;  // planes within this difference count as equally quick for repairs
 constexpr TimePs kSlackMin = kPsPerMs;
+constexpr TimePs kLateMax = 10 * kPsPerMs;
+constexpr TimePs kLateLife = 10 * kPsPerSecond;
 constexpr TimePs kRested = kPsPerSecond;
 constexpr TimePs kSettle = 500 * kPsPerUs;
 constexpr std::int64_t kPatienceBytes = 131'072;
@@ -44,7 +46,8 @@ void PlaneSet::rebase(TimePs by) {
   for (Sent& sent : sent_) sent.time = rebased(sent.time, by);
   for (Plane& plane : planes_) {
     plane.window.rebase(by);
-    for (TimePs* time : {&plane.heard, &plane.sent, &plane.probe_at, &plane.judged, &plane.settling_since})
+    for (TimePs* time :
+         {&plane.heard, &plane.sent, &plane.probe_at, &plane.judged, &plane.settling_since, &plane.late_since})
       *time = rebased(*time, by);
   }
 }
@@ -227,6 +230,7 @@ void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortI
     if (record.transmissions == 1) {
       const std::uint32_t behind = plane.delivered_order - sent.order;
       plane.reordering = std::clamp(behind + 1, plane.reordering, kReorderingMax);
+      mistaken(now, id, now - record.sent);
     }
     return;
   }
@@ -240,6 +244,17 @@ void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortI
   if (!certain && record.transmissions > 1 && now - record.sent < plane.window.delay().base()) return;
   plane.heard = heard_ = now;
   if (before(plane.delivered_order, sent.order + 1)) plane.delivered_order = sent.order + 1;
+}
+
+void PlaneSet::mistaken(TimePs now, PortId id, TimePs elapsed) {
+  Plane& plane = planes_[id];
+  const PlaneDelay& delay = plane.window.delay();
+  const TimePs late = std::min(elapsed - std::max(delay.base(), delay.smoothed()), kLateMax);
+  if (now - plane.late_since > kLateLife) plane.late = 0;
+  plane.late = std::max(plane.late, late);
+  plane.late_since = now;
+  ++plane.feedback.mistaken_packets;
+  plane.touched = true;
 }
 
 // Timestamps wrap around sooner than a packet returns over a long path. The sending time resolves the wraps, unless an
@@ -302,12 +317,18 @@ void PlaneSet::settle(TimePs now, Plane& plane) {
   plane.settling_since = now;
 }
 
+// A SACK names a late packet and covers 64 others: reporting all earlier arrivals may take more than one. SACKs of other
+// planes report them as well, and may return over slower paths; how much later is known once it has happened.
+TimePs PlaneSet::slack(TimePs now, const Plane& plane) const {
+  const PlaneDelay& delay = plane.window.delay();
+  const TimePs late = now - plane.late_since > kLateLife ? 0 : plane.late + plane.late / 2;
+  return std::max({delay.smoothed() / 8, 2 * delay.deviation(), kSlackMin, late});
+}
+
 void PlaneSet::find_losses(TimePs now, Plane& plane, const SendWindow& window, std::vector<Psn>& lost) {
   settle(now, plane);
   const PlaneDelay& delay = plane.window.delay();
-  // A SACK names a late packet and covers 64 others: reporting all earlier arrivals may take more than one.
-  const TimePs slack = std::max({delay.smoothed() / 8, 2 * delay.deviation(), kSlackMin});
-  const TimePs young = now - std::max(delay.base(), delay.smoothed()) - slack;
+  const TimePs young = now - std::max(delay.base(), delay.smoothed()) - slack(now, plane);
   while (!plane.flight.empty()) {
     const Flying flying = plane.flight.front();
     const bool gone = !window.contains(flying.psn) || window.record(flying.psn).state != SendState::kInFlight ||

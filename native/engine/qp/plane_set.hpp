@@ -58,6 +58,8 @@ class PlaneSet {
 
   // Records the arrival of a packet; `record` is its state before that. `certain`: the latest copy arrived.
   void acknowledged(TimePs now, Psn psn, const SendRecord& record, PortId plane, bool certain);
+  // A packet that counted as lost, sent on this plane `elapsed` ago, had arrived.
+  void mistaken(TimePs now, PortId plane, TimePs elapsed);
   // Round trip of the packet with this PSN; `echoed` is its remainder modulo `range`. 0: unknown.
   TimePs round_trip(TimePs now, PortId plane, Psn psn, TimePs echoed, TimePs range) const;
   // Records round trip and transit of the packet with this PSN, which may have left the window already.
@@ -92,6 +94,7 @@ class PlaneSet {
 
   bool sampled(PortId plane) const { return planes_[plane].window.delay().sampled(); }
   bool silent(PortId plane) const { return planes_[plane].silent; }
+  TimePs base(PortId plane) const { return planes_[plane].window.delay().base(); }
   bool marking(PortId plane) const { return planes_[plane].marking; }
   std::int64_t marking_in_flight() const;
   std::int64_t take_marking_acked();
@@ -125,6 +128,8 @@ class PlaneSet {
     std::uint32_t settled_order = 1, settling_order = 1;
     TimePs settling_since = 0;
     std::uint32_t reordering = 3;  // packets by which a late one may lie behind
+    TimePs late = 0,
+           late_since = kLongAgo;  // delay beyond a round trip of a report that came after its packet was given up
     TimePs heard = 0;              // latest arrival on this plane, or first departure after a pause
     TimePs sent = 0;
     TimePs probe_at = kNever, probe_gap = 0;
@@ -152,6 +157,7 @@ class PlaneSet {
   std::int64_t rate_of_plane(const Plane& plane) const;
   TimePs latency(const Plane& plane) const { return plane.window.delay().smoothed_forward(); }
   void settle(TimePs now, Plane& plane);
+  TimePs slack(TimePs now, const Plane& plane) const;
   void find_losses(TimePs now, Plane& plane, const SendWindow& window, std::vector<Psn>& lost);
   void judge_marks(TimePs now, Plane& plane);
   void arm_probe(TimePs now, Plane& plane);

@@ -26,6 +26,7 @@ from openmrc.verbs import (
     Transport,
 )
 from openmrc.verbs.parameters import CcConfig
+from openmrc.verbs.plane_defaults import PLANE_SACK_BYTES
 from openmrc.verbs.profiles import CcProfile, EvProfile, EvProfileMode
 
 from . import settings as rules
@@ -36,7 +37,6 @@ from .settings import QpSettings
 
 __all__ = ["Agreed", "End", "offered_region"]
 
-_PLANE_SACK_BYTES = 65536
 # Random profile ids, unlikely to equal a controller's. Counting up: drawing each one took longer than creating the
 # profile.
 _profile_ids = itertools.count(secrets.randbits(63))
@@ -266,7 +266,7 @@ class End:
 
     def _sack_bytes(self, theirs: Description, agreed: Agreed) -> int:
         if PLANE_SACKS in theirs.capabilities:  # the peer's sender requests SACKs as needed
-            return _PLANE_SACK_BYTES
+            return PLANE_SACK_BYTES
         # Without offloads an acknowledgement costs as much as a packet.
         least = 16384 if self.device.ev_format is EvFormatMode.SRV6 else 4096
         return min(max(least, agreed.payload_mtu * (self.device.burst_packets // 2)), 1 << 20)

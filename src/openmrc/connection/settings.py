@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from openmrc.errors import ConfigError
 from openmrc.verbs.enums import PathSignal
 from openmrc.verbs.parameters import CcConfig
+from openmrc.verbs.plane_defaults import receive_window_units
 
 from .fields import QpSettingsFields
 
@@ -26,7 +27,6 @@ _BASE_RTT_NS_MIN = 100_000  # an answer requires waking two threads, on any mach
 EXPONENTIAL_RETRIES = 10
 RETRIES_FOR_EVER = 25
 _SILENCE_S_MIN = 10.0
-_MPR_UNITS_MARKS, _MPR_UNITS_DELAY = 32, 255
 _RETRY_UNIT_S = 1.024e-6
 _RETRY_S_MAX = _RETRY_UNIT_S * (1 << 24)
 
@@ -56,7 +56,7 @@ class QpSettings(QpSettingsFields):
         """Receive window of QPs of this device, in units of 128 packets."""
         if self.mpr_units is not None:
             return self.mpr_units
-        return _MPR_UNITS_MARKS if self.path_signal(device) is PathSignal.MARKS else _MPR_UNITS_DELAY
+        return receive_window_units(marks=self.path_signal(device) is PathSignal.MARKS)
 
     @property
     def retry_s(self) -> float | None:

@@ -8,7 +8,7 @@ from openmrc.fabric.native_settings import ScheduledFault
 from openmrc.sim.evs import evs_of
 from openmrc.sim.native_settings import MrcSettings, Reconvergence, SharedQueues, SimulationSettings
 from openmrc.sim.scenario import Scenario
-from openmrc.sim.signals import signal_of
+from openmrc.sim.signals import receiver_settings, signal_of
 from openmrc.sim.transports import DctcpSection, MrcSection, RoceSection, Transport
 from openmrc.verbs import PathSignal
 
@@ -64,6 +64,7 @@ def _mrc(scenario: Scenario, settings: MrcSection) -> MrcSettings:
         active_per_port=evs.active,
         universe_per_port=evs.known,
         signal=PathSignal[signal_of(settings, fabric).upper()],
+        **receiver_settings(settings, fabric),
         timeout_exponent=_timeout_exponent(scenario.base_rtt_ps) if exponent is None else exponent,
         # Path events cost memory, so they are optional; of the watched hosts, or of all if none is watched.
         path_events="paths" in scenario.watch.series,

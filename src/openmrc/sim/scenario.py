@@ -15,7 +15,7 @@ from openmrc.fabric import Fabric, Fault
 from openmrc.sim.checks import Expectation
 from openmrc.sim.evs import evs_of
 from openmrc.sim.flaps import RandomFlaps
-from openmrc.sim.signals import signal_of
+from openmrc.sim.signals import receiver_settings, signal_of
 from openmrc.sim.transports import MrcSection, Transport
 
 __all__ = ["SERIES", "Nic", "Reconvergence", "Scenario", "Watch"]
@@ -176,6 +176,7 @@ class Scenario:
         if isinstance(transport.settings, MrcSection):
             evs = evs_of(transport.settings, self.fabric)
             settings |= {"active_per_port": evs.active, "universe_per_port": evs.known}
+            settings |= receiver_settings(transport.settings, self.fabric)
             settings["signal"] = signal_of(transport.settings, self.fabric)
             if settings["signal"] == "marks":  # as before this setting existed
                 del settings["signal"]

@@ -120,9 +120,9 @@ class MrcSection(TransportSection):
     )
     half_marked_rule: bool = _MRC.value("half_marked_rule")
     marked_probe_revives_to_good: bool = _MRC.value("marked_probe_revives_to_good")
-    mpr_units: int = _MRC.value("mpr_units")
+    mpr_units: Annotated[int, _MRC.range("mpr_units")] | None = None
     wimm_max: int = _MRC.value("wimm_max")
-    sack_bytes: Annotated[int, _MRC.quantity("sack_bytes")] = _MRC.value("sack_bytes")
+    sack_bytes: Annotated[int, _MRC.quantity("sack_bytes")] | None = None
     trim_nack: bool = _MRC.value("trim_nack")
     dynamic_mpr: bool = _MRC.value("dynamic_mpr")
     nack_out_of_window: bool = _MRC.value("nack_out_of_window")
