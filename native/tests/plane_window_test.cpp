@@ -16,11 +16,23 @@ class Plane {
   void acknowledge(std::uint32_t packets) {
     for (std::uint32_t i = 0; i < packets; ++i) {
       ++progress_.delivered_order;
-      report({.acked_bytes = kPacket, .acked_packets = 1, .rtt = kPsPerMs, .rtt_bytes = kPacket});
+      PlaneFeedback feedback;
+      feedback.acked_bytes = feedback.rtt_bytes = kPacket;
+      feedback.acked_packets = 1;
+      feedback.rtt = kPsPerMs;
+      report(feedback);
     }
   }
-  void lose(std::uint32_t packets) { report({.lost_packets = packets}); }
-  void find_arrived(std::uint32_t packets) { report({.mistaken_packets = packets}); }
+  void lose(std::uint32_t packets) {
+    PlaneFeedback feedback;
+    feedback.lost_packets = packets;
+    report(feedback);
+  }
+  void find_arrived(std::uint32_t packets) {
+    PlaneFeedback feedback;
+    feedback.mistaken_packets = packets;
+    report(feedback);
+  }
   void send(std::uint32_t packets) { progress_.next_order += packets; }
   std::int64_t window_bytes() const { return window.window_bytes(now_); }
 
