@@ -247,6 +247,7 @@ void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortI
 }
 
 void PlaneSet::mistaken(TimePs now, PortId id, TimePs elapsed) {
+  if (spread() <= kSlackMin) return;  // reports of planes that are alike overtake each other by their queues alone
   Plane& plane = planes_[id];
   const PlaneDelay& delay = plane.window.delay();
   const TimePs late = std::min(elapsed - std::max(delay.base(), delay.smoothed()), kLateMax);
@@ -315,6 +316,17 @@ void PlaneSet::settle(TimePs now, Plane& plane) {
   plane.settled_order = plane.settling_order;
   plane.settling_order = plane.delivered_order;
   plane.settling_since = now;
+}
+
+// Difference between the slowest and the quickest plane's round trip.
+TimePs PlaneSet::spread() const {
+  TimePs least = kNever, most = 0;
+  for (const Plane& plane : planes_) {
+    if (!plane.window.delay().sampled()) continue;
+    least = std::min(least, plane.window.delay().base());
+    most = std::max(most, plane.window.delay().base());
+  }
+  return most > least ? most - least : 0;
 }
 
 // A SACK names a late packet and covers 64 others: reporting all earlier arrivals may take more than one. SACKs of other

@@ -157,6 +157,7 @@ class PlaneSet {
   std::int64_t rate_of_plane(const Plane& plane) const;
   TimePs latency(const Plane& plane) const { return plane.window.delay().smoothed_forward(); }
   void settle(TimePs now, Plane& plane);
+  TimePs spread() const;
   TimePs slack(TimePs now, const Plane& plane) const;
   void find_losses(TimePs now, Plane& plane, const SendWindow& window, std::vector<Psn>& lost);
   void judge_marks(TimePs now, Plane& plane);
