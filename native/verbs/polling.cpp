@@ -6,7 +6,11 @@ namespace openmrc::verbs {
 
 // Asleep in the kernel the thread leaves its processor to the peer's, and is scheduled first when a datagram arrives.
 std::uint32_t Polling::run(nic::TimeNs idle) {
-  return idle < kSpin ? device_.progress(kAnswerWithin) : device_.await_progress(kSleep, -1, kAnswerWithin);
+  const bool spins = forecast_.spins(idle);
+  const std::uint32_t datagrams =
+      spins ? device_.progress(kAnswerWithin) : device_.await_progress(kSleep, -1, kAnswerWithin);
+  if (datagrams > 0) forecast_.ended(spins);
+  return datagrams;
 }
 
 bool Polling::run_if_idle() {

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "nic/device.hpp"
+#include "nic/spin_forecast.hpp"
 
 namespace openmrc::verbs {
 
@@ -42,7 +43,6 @@ class Polling {
   static constexpr std::uint32_t kPromptMax = 16;
   static constexpr std::uint32_t kSpinsMin = 4;  // waits on memory, less other ones, before a program is taken to spin
   static constexpr std::uint32_t kSpinsMax = 8;
-  static constexpr nic::TimeNs kSpin = 50 * nic::kNsPerUs;   // without a datagram, before polls sleep
   static constexpr nic::TimeNs kSleep = 50 * nic::kNsPerUs;  // of one poll at most
   static constexpr nic::TimeNs kPrompt = 5 * nic::kNsPerUs;
   static constexpr nic::TimeNs kReaction = 100 * nic::kNsPerUs;  // of a program that spins, to a WRITE
@@ -55,6 +55,7 @@ class Polling {
   bool await_write();
 
   nic::Device& device_;
+  nic::SpinForecast forecast_;
   std::atomic<bool> running_{false};
   std::atomic<std::uint32_t> empty_{0}, prompt_{0}, spins_{0};
   std::atomic<nic::TimeNs> idle_since_{0};
