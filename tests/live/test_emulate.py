@@ -321,9 +321,10 @@ def test_reordering_lets_later_packets_overtake(hosts: Any) -> None:
 
 
 def test_faults_of_the_fabric_file_strike_by_themselves() -> None:
-    with EmulatedFabric(small(faults=["plane 1 down at 20ms for 50ms"])) as fabric:
-        events: list[dict[str, Any]] = []
-        fabric.subscribe(events.append)
+    fabric = EmulatedFabric(small(faults=["plane 1 down at 20ms for 50ms"]))
+    events: list[dict[str, Any]] = []
+    fabric.subscribe(events.append)  # before the start: a listener misses what happened earlier
+    with fabric:
         until(lambda: [event["state"] for event in events if event["event"] == "fault"] == ["begins", "ends"])
         begins, ends = (event["time_ns"] for event in events if event["event"] == "fault")
         assert ends - begins == 50_000_000
