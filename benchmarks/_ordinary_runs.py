@@ -147,6 +147,10 @@ class Trial:
         """Processor time of the whole machine."""
         return self.machine.per_gb(self.arrived_bytes)
 
+    def idle_share(self) -> float | None:
+        """Idle share of the machine's processors; close to zero where they limit the transport."""
+        return self.machine.idle_share
+
     def plane_shares(self) -> list[float]:
         """Of the bytes that arrived, by plane."""
         whole = sum(self.plane_bytes)
@@ -182,13 +186,14 @@ def run(bed: PlainBed, transport: str, load: Load) -> Trial:
             probe.start()
             time.sleep(_IDLE_S)
         taken = _received(ends[receivers[0]], bed)
+        start_s = time.monotonic() + 0.3
+        amount = _amount(transport, load)
+        for host in senders:
+            ends[host].send({"do": "send", "at_s": start_s, **amount})
+        if beside is not None:
+            beside.start(start_s, load.seconds)
+        time.sleep(max(0.0, start_s - time.monotonic()))
         with MachineTime() as machine:
-            start_s = time.monotonic() + 0.3
-            amount = _amount(transport, load)
-            for host in senders:
-                ends[host].send({"do": "send", "at_s": start_s, **amount})
-            if beside is not None:
-                beside.start(start_s, load.seconds)
             events_s = _play(bed, start_s, load.events)
             sent = [family.expect(ends[host], "sent", load.seconds + 120)["sent"] for host in senders]
         plane_bytes = [now - then for now, then in zip(_received(ends[receivers[0]], bed), taken, strict=True)]

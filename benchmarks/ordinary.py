@@ -7,6 +7,7 @@ openmrc runs with nothing configured. Needs root. Every transport of a repeat ru
 Limits are the sum of the planes' rates times the payload share of full frames of the plane's MTU, with the headers of
 the transport (72 bytes from IP on for openmrc, 52 for TCP) and Ethernet's 14. Shares count from one second after the
 start. Other programs on the machine cost goodput: the load average is printed with every case.
+Without idle processors the machine limits a row, and not the control: their idle share is a row of every case.
 """
 
 from __future__ import annotations
@@ -76,7 +77,14 @@ def common(title: str, trials: Trials) -> Iterator[Row]:
         yield row(f"{title}: {name}", "goodput", [one.goodput_bps() / 1e9 for one in runs], "Gb/s")
         yield row(f"{title}: {name}", "CPU of both hosts", [one.cpu_s_per_gb() for one in runs], "s/GB")
         yield row(f"{title}: {name}", "CPU, whole machine", [one.machine_s_per_gb() for one in runs], "s/GB")
+    yield from idle(title, trials)
     yield from failures(title, trials)
+
+
+def idle(title: str, trials: Trials) -> Iterator[Row]:
+    """Idle share of the processors: with hardly any left, they limit the row, and not the control."""
+    for name, runs in trials.items():
+        yield row(f"{title}: {name}", "idle share of the processors", [one.idle_share() for one in runs], "")
 
 
 def failures(title: str, trials: Trials) -> Iterator[Row]:
@@ -158,6 +166,7 @@ def completed(title: str, case: Case, trials: Trials) -> Iterator[Row]:
         retransmitted = [one.retransmitted_packets / max(1, one.sent_packets) for one in runs]
         yield row(f"{title}: {name}", "retransmitted", retransmitted, "", "<= 0.01" if ours else "")
         yield row(f"{title}: {name}", "CPU of all hosts", [one.cpu_s_per_gb() for one in runs], "s/GB")
+    yield from idle(title, trials)
     yield from failures(title, trials)
 
 
@@ -328,13 +337,14 @@ def _least(values: list[float | None]) -> float | None:
 def say(console: Console, words: str, trial: Trial) -> None:
     """Prints one line about a run at its end."""
     planes = " ".join(f"{share:.2f}" for share in trial.plane_shares())
-    delay = trial.extra_delay_ms(0.99)
-    extra = "" if delay is None else f" ping +{delay:.1f} ms"
+    delay, idle_share = trial.extra_delay_ms(0.99), trial.idle_share()
+    extra = "" if delay is None else f" ping +{delay:.1f} ms,"
+    processors = "" if idle_share is None else f", processors {idle_share:.0%} idle"
     console.print(
         f"  {words}: {trial.goodput_bps() / 1e9:.3f} Gb/s, {trial.share():.3f} of the limit "
         f"(first second {trial.share(0, 1):.3f}), retransmitted {trial.retransmitted_share():.2%}, "
         f"gap {trial.longest_gap_ms():.0f} ms,"
-        f"{extra} planes {planes}, load {os.getloadavg()[0]:.1f}"
+        f"{extra} planes {planes}{processors}, load {os.getloadavg()[0]:.1f}"
         + (f", {trial.wrong} wrong, {trial.errors}" if trial.wrong or trial.errors else ""),
         style="dim",
         markup=False,

@@ -19,20 +19,25 @@ class MachineTime:
 
     Attributes:
         seconds: Of all processors together, after the block; None if the kernel does not report it.
+        idle_share: Share of the processors' time that was idle; None if unknown.
     """
 
     seconds: float | None = None
+    idle_share: float | None = None
 
     def __enter__(self) -> Self:
-        self._before_s = machine_cpu_s()
+        self._before = _machine_times()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        after_s = machine_cpu_s()
-        if self._before_s is not None and after_s is not None:
-            self.seconds = after_s - self._before_s
+        after = _machine_times()
+        if self._before is None or after is None:
+            return
+        busy_s, idle_s, total_s = (late - early for early, late in zip(self._before, after, strict=True))
+        self.seconds = busy_s
+        self.idle_share = idle_s / total_s if total_s > 0 else None
 
     def per_gb(self, count_bytes: float) -> float | None:
         """Seconds per 1e9 of these bytes; None if the time is unknown, or there are no bytes."""
@@ -86,9 +91,16 @@ def machine_cpu_s() -> float | None:
 
     Counts user, nice, system, irq and softirq of `/proc/stat`, in steps of a tick.
     """
+    times = _machine_times()
+    return None if times is None else times[0]
+
+
+def _machine_times() -> tuple[float, float, float] | None:
+    """Busy time, idle time, and the sum of these and of the time that a hypervisor took, in seconds."""
     try:
         words = _STAT.read_text(encoding="ascii").split("\n", 1)[0].split()
-        user, nice, system, _idle, _waiting, irq, softirq = (int(word) for word in words[1:8])
+        user, nice, system, idle, waiting, irq, softirq, stolen = (int(word) for word in words[1:9])
     except (OSError, ValueError):
         return None
-    return (user + nice + system + irq + softirq) / _TICKS
+    busy, idle = user + nice + system + irq + softirq, idle + waiting
+    return busy / _TICKS, idle / _TICKS, (busy + idle + stolen) / _TICKS
