@@ -163,7 +163,7 @@ FileDescriptor SocketPort::open_endpoint_socket(int receive_fd) const {
 
 // One socket tries all the ports: on a host where other devices hold hundreds of them, opening and closing a socket for
 // each took longer than everything else here.
-FileDescriptor SocketPort::open_transmit_socket(std::uint32_t& source_port, std::uint32_t end) {
+SocketPort::TransmitSocket SocketPort::open_transmit_socket(std::uint32_t& source_port, std::uint32_t end) {
   FileDescriptor opened = open_socket(settings_);
   const int fd = opened.get();
   while (!bind_socket(fd, settings_.local, scope_, static_cast<std::uint16_t>(source_port))) {
@@ -180,25 +180,25 @@ FileDescriptor SocketPort::open_transmit_socket(std::uint32_t& source_port, std:
     set_option(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);  // so that a label of 0 stays 0
   }
   if (is_srv6()) leave_out_checksum(fd, UDP_NO_CHECK6_TX, settings_);
-  return opened;
+  return {std::move(opened)};
 }
 
 void SocketPort::open_transmit_sockets(std::uint32_t& next_source_port) {
   const std::uint32_t sockets = source_ports_for(device_.evs_per_port);
   while (transmit_sockets_.size() < sockets) {
-    FileDescriptor fd;
-    if (next_source_port < kSourcePortEnd) fd = open_transmit_socket(next_source_port, kSourcePortEnd);
-    if (!fd.valid()) {
+    TransmitSocket socket;
+    if (next_source_port < kSourcePortEnd) socket = open_transmit_socket(next_source_port, kSourcePortEnd);
+    if (!socket.fd.valid()) {
       throw NicError(EADDRINUSE, "not enough free UDP source ports on " + format_address(settings_.local));
     }
     source_ports_.push_back(static_cast<std::uint16_t>(next_source_port++));
-    transmit_sockets_.push_back(std::move(fd));
+    transmit_sockets_.push_back(std::move(socket));
   }
   int probe = 0;
   socklen_t length = sizeof probe;
   sent_.segmentation_offload =
       device_.segmentation_offload && !is_srv6() &&
-      ::getsockopt(transmit_sockets_.front().get(), SOL_UDP, UDP_SEGMENT, &probe, &length) == 0;
+      ::getsockopt(transmit_sockets_.front().fd.get(), SOL_UDP, UDP_SEGMENT, &probe, &length) == 0;
   for (std::uint32_t i = 0; evs_.size() < device_.evs_per_port; ++i) {
     const std::uint32_t value = make_ev(i);
     const auto same = [value](const Ev& ev) { return ev.value == value; };
@@ -218,11 +218,11 @@ int SocketPort::rebind() {
     if (error == 0) {
       FileDescriptor receive = open_receive_socket();
       FileDescriptor endpoint = open_endpoint_socket(receive.get());
-      std::vector<FileDescriptor> transmit;
+      std::vector<TransmitSocket> transmit;
       for (std::uint32_t source_port : source_ports_) {
         transmit.push_back(open_transmit_socket(source_port, source_port + 1));
       }
-      const auto valid = [](const FileDescriptor& fd) { return fd.valid(); };
+      const auto valid = [](const TransmitSocket& socket) { return socket.fd.valid(); };
       error = std::all_of(transmit.begin(), transmit.end(), valid) ? 0 : EADDRINUSE;
       if (error == 0) {
         receive_socket_ = std::move(receive);
@@ -287,11 +287,11 @@ std::uint32_t SocketPort::path_mtu(const Address& peer, std::uint16_t udp_port) 
   return smallest;
 }
 
-int SocketPort::socket_of(std::uint16_t source_port) const {
+SocketPort::TransmitSocket& SocketPort::socket_of(std::uint16_t source_port) {
   const auto found = std::lower_bound(source_ports_.begin(), source_ports_.end(), source_port);
   // Responses to endpoint operations may carry an EV of another host: any socket serves for those.
-  if (found == source_ports_.end() || *found != source_port) return transmit_sockets_.front().get();
-  return transmit_sockets_[static_cast<std::size_t>(found - source_ports_.begin())].get();
+  if (found == source_ports_.end() || *found != source_port) return transmit_sockets_.front();
+  return transmit_sockets_[static_cast<std::size_t>(found - source_ports_.begin())];
 }
 
 void SocketPort::close() {

@@ -39,6 +39,11 @@ class SocketPort final : public Port {
 
  private:
   struct Route;  // parameters shared by all datagrams of one burst
+  struct TransmitSocket {
+    FileDescriptor fd;
+    int traffic_class = -1;         // of the socket itself, for datagrams without a control message; -1: not set
+    int latest_traffic_class = -1;  // of the latest lone small datagram
+  };
   enum class Outcome : std::uint8_t { kSent, kBlocked, kShort, kFallback };  // kShort: of memory
 
   bool is_srv6() const { return ev_format_ == wire::EvFormat::kSrv6; }
@@ -47,7 +52,7 @@ class SocketPort final : public Port {
   void set_receive_options(int fd) const;
   // Opens a socket on the first free source port from `source_port` on and stores the port there; invalid: none is free
   // before `end`.
-  FileDescriptor open_transmit_socket(std::uint32_t& source_port, std::uint32_t end);
+  TransmitSocket open_transmit_socket(std::uint32_t& source_port, std::uint32_t end);
   void open_transmit_sockets(std::uint32_t& next_source_port);
   std::uint32_t source_ports_for(std::uint32_t evs) const;
   std::uint32_t make_ev(std::uint32_t index) const;
@@ -57,6 +62,8 @@ class SocketPort final : public Port {
   Outcome send_singly(const Route& route, std::span<const TxPacket> packets, std::uint32_t& sent);
   Outcome refused(int error, std::size_t datagrams, bool segmented);
   int send_batch(const Route& route, std::span<mmsghdr> messages);
+  bool send_lone(const Route& route, std::span<std::uint8_t> datagram);
+  bool socket_has_class_of(const Route& route);
   int receive_batch(int fd, std::span<mmsghdr> messages);
   Received receive_refused();
   Received hand_over(std::span<mmsghdr> messages, ReceiveBuffers& buffers, TrainSink& sink);
@@ -65,7 +72,7 @@ class SocketPort final : public Port {
   TimeNs waited(TimeNs stamp) const;
   void note_fault(int error);
   void note_success() { faulty_.store(false, std::memory_order_relaxed); }
-  int socket_of(std::uint16_t source_port) const;
+  TransmitSocket& socket_of(std::uint16_t source_port);
 
   PortId id_;
   const Settings& device_;
@@ -79,10 +86,11 @@ class SocketPort final : public Port {
   std::atomic<bool> faulty_{false};  // the kernel has refused, and no packet has passed since
 
   // The sending half.
-  std::vector<FileDescriptor> transmit_sockets_;
+  std::vector<TransmitSocket> transmit_sockets_;
   std::vector<std::uint16_t> source_ports_;  // sorted, parallel to transmit_sockets_
   int blocked_fd_ = -1;
   bool sends_batches_ = true;  // sendmmsg: a sandbox may forbid it
+  bool sends_plain_ = true;    // sendto, from sockets whose traffic class may be set: the same
   SocketStats sent_;
 
   // The receiving half.

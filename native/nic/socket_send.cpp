@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "engine/base/assert.hpp"
 #include "nic/socket_address.hpp"
@@ -57,18 +58,20 @@ void add_control(msghdr& message, std::size_t& used, int level, int type, const 
 }  // namespace
 
 struct SocketPort::Route {
-  int fd = -1;
+  TransmitSocket& socket;
   SocketAddress destination;
-  int traffic_class = 0;  // DSCP and ECN
-  bool ipv4 = true;
+  int traffic_class;  // DSCP and ECN
+  bool ipv4;
 
+  int fd() const { return socket.fd.get(); }
+  int level() const { return ipv4 ? IPPROTO_IP : IPPROTO_IPV6; }
+  int option() const { return ipv4 ? IP_TOS : IPV6_TCLASS; }
   void fill(msghdr& message, char* control) const {
     message.msg_name = const_cast<sockaddr_storage*>(&destination.storage);
     message.msg_namelen = destination.length;
     message.msg_control = control;
     std::size_t used = 0;
-    add_control(message, used, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_TOS : IPV6_TCLASS, &traffic_class,
-                sizeof traffic_class);
+    add_control(message, used, level(), option(), &traffic_class, sizeof traffic_class);
   }
 };
 
@@ -80,12 +83,11 @@ std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
     sent_.dropped_datagrams += burst.count - first;
     return burst.count;
   }
-  Route route;
-  route.fd = socket_of(burst.fields.source_port);
   const std::uint32_t label = ev_format_ == wire::EvFormat::kUdp ? 0 : burst.fields.flow_label;
-  route.destination = to_socket_address(destination, burst.destination_port, scope_, label);
-  route.traffic_class = (dscp_of(burst.traffic_class) << 2) | static_cast<int>(burst.ecn);
-  route.ipv4 = burst.destination.family == AddressFamily::kIpv4;
+  const Route route{.socket = socket_of(burst.fields.source_port),
+                    .destination = to_socket_address(destination, burst.destination_port, scope_, label),
+                    .traffic_class = (dscp_of(burst.traffic_class) << 2) | static_cast<int>(burst.ecn),
+                    .ipv4 = burst.destination.family == AddressFamily::kIpv4};
 
   bool segment = sent_.segmentation_offload;
   while (first < burst.count) {
@@ -103,7 +105,7 @@ std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
       continue;
     }
     if (outcome == Outcome::kBlocked || outcome == Outcome::kShort) {
-      blocked_fd_ = outcome == Outcome::kBlocked ? route.fd : -1;
+      blocked_fd_ = outcome == Outcome::kBlocked ? route.fd() : -1;
       return segmented ? first : first + sent;
     }
     first += sent;
@@ -138,7 +140,7 @@ SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<con
   message.msg_iovlen = part_count;
 
   ++sent_.send_calls;
-  if (::sendmsg(route.fd, &message, MSG_NOSIGNAL) < 0) return refused(errno, packets.size(), true);
+  if (::sendmsg(route.fd(), &message, MSG_NOSIGNAL) < 0) return refused(errno, packets.size(), true);
   note_success();
   ++sent_.segmented_sends;
   sent_.sent_datagrams += packets.size();
@@ -149,22 +151,50 @@ SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<con
 // A lone small datagram, such as an acknowledgement or a short WRITE, for which the latency matters.
 SocketPort::Outcome SocketPort::send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent) {
   std::array<std::uint8_t, kFlatBytesMax> flat;
-  iovec part{flat.data(), flatten(packet, flat)};
-  alignas(cmsghdr) std::array<char, kControlBytes> control;
-  msghdr message{};
-  route.fill(message, control.data());
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
+  const std::size_t bytes = flatten(packet, flat);
   ++sent_.send_calls;
-  if (::sendmsg(route.fd, &message, MSG_NOSIGNAL) < 0) {
+  if (!send_lone(route, std::span(flat).first(bytes))) {
     const Outcome outcome = refused(errno, 1, false);
     sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: skip it
     return outcome;
   }
   note_success();
   ++sent_.sent_datagrams;
-  sent_.sent_bytes += part.iov_len;
+  sent_.sent_bytes += bytes;
   return Outcome::kSent;
+}
+
+// The kernel takes a datagram without control messages in less time.
+bool SocketPort::send_lone(const Route& route, std::span<std::uint8_t> datagram) {
+  const bool plain = socket_has_class_of(route);
+  if (plain) {
+    const SocketAddress& to = route.destination;
+    if (::sendto(route.fd(), datagram.data(), datagram.size(), MSG_NOSIGNAL, to.get(), to.length) >= 0) return true;
+    if (errno != EPERM && errno != ENOSYS) return false;
+  }
+  iovec part{datagram.data(), datagram.size()};
+  alignas(cmsghdr) std::array<char, kControlBytes> control;
+  msghdr message{};
+  route.fill(message, control.data());
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (::sendmsg(route.fd(), &message, MSG_NOSIGNAL) < 0) return false;
+  if (plain) sends_plain_ = false;  // a sandbox without sendto, not a filter that drops our packets
+  return true;
+}
+
+// Gives the socket the traffic class of two lone datagrams in a row. Data and acknowledgements that alternate on a
+// socket do not change its class each time, which would cost more than their control messages.
+bool SocketPort::socket_has_class_of(const Route& route) {
+  TransmitSocket& socket = route.socket;
+  const int latest = std::exchange(socket.latest_traffic_class, route.traffic_class);
+  if (!sends_plain_) return false;
+  if (socket.traffic_class == route.traffic_class) return true;
+  if (latest != route.traffic_class) return false;
+  sends_plain_ =
+      ::setsockopt(route.fd(), route.level(), route.option(), &route.traffic_class, sizeof route.traffic_class) == 0;
+  if (sends_plain_) socket.traffic_class = route.traffic_class;
+  return sends_plain_;
 }
 
 SocketPort::Outcome SocketPort::send_singly(const Route& route, std::span<const TxPacket> packets,
@@ -196,10 +226,10 @@ SocketPort::Outcome SocketPort::send_singly(const Route& route, std::span<const 
 
 int SocketPort::send_batch(const Route& route, std::span<mmsghdr> messages) {
   if (messages.size() > 1 && sends_batches_) {
-    const int taken = ::sendmmsg(route.fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_NOSIGNAL);
+    const int taken = ::sendmmsg(route.fd(), messages.data(), static_cast<unsigned>(messages.size()), MSG_NOSIGNAL);
     if (taken >= 0 || (errno != EPERM && errno != ENOSYS)) return taken;
   }
-  if (::sendmsg(route.fd, &messages[0].msg_hdr, MSG_NOSIGNAL) < 0) return -1;
+  if (::sendmsg(route.fd(), &messages[0].msg_hdr, MSG_NOSIGNAL) < 0) return -1;
   if (messages.size() > 1) sends_batches_ = false;  // a sandbox without sendmmsg, not a filter that drops our packets
   return 1;
 }

@@ -22,6 +22,8 @@ using namespace openmrc;
 using namespace openmrc::test;
 
 std::atomic<std::uint32_t> full_address{0};  // sockets bound to it are full; as in sockaddr_in, 0: none
+std::atomic<int> sendto_refusal{0};          // errno of sendto, as in a sandbox; 0: permitted
+std::atomic<std::uint64_t> sendto_calls{0};
 
 bool is_full(int fd) {
   const std::uint32_t full = full_address.load();
@@ -43,13 +45,41 @@ bool complete(End& end, std::size_t count) {
 
 }  // namespace
 
-// Replaces the C library's function in this program.
+// These replace the C library's functions in this program.
+extern "C" ssize_t sendto(int fd, const void* data, std::size_t bytes, int flags, const sockaddr* to,
+                          socklen_t length) {
+  ++sendto_calls;
+  const int refusal = is_full(fd) ? EAGAIN : sendto_refusal.load();
+  if (refusal != 0) {
+    errno = refusal;
+    return -1;
+  }
+  return ::syscall(SYS_sendto, fd, data, bytes, flags, to, length);
+}
+
 extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   if (is_full(fd)) {
     errno = EAGAIN;
     return -1;
   }
   return ::syscall(SYS_sendmsg, fd, message, flags);
+}
+
+TEST_CASE(nic_small_packets_take_sendto_where_it_is_permitted) {
+  for (const int refusal : {0, EPERM, ENOSYS}) {
+    DevicePair pair(settings_for({"127.0.0.90"}), settings_for({"127.0.0.93"}));
+    sendto_refusal = refusal;
+    const std::uint64_t before = sendto_calls;
+    for (int i = 0; i < 64; ++i) CHECK(pair.a.write(pair.b, 64) == Status::kOk && complete(pair.a, 1));
+    sendto_refusal = 0;
+    const std::uint64_t calls = sendto_calls - before;
+    CHECK(refusal == 0 ? calls > 64 : calls >= 1 && calls <= 2);  // one refusal for each port is enough
+    for (End* end : {&pair.a, &pair.b}) {
+      const nic::SocketStats stats = end->device.socket_stats()[0];
+      CHECK(stats.send_errors == 0 && stats.dropped_datagrams == 0);
+    }
+    CHECK(std::equal(pair.a.memory.begin(), pair.a.memory.begin() + 64, pair.b.memory.begin()));
+  }
 }
 
 TEST_CASE(nic_deregistering_drops_only_waiting_bursts_of_this_memory) {

@@ -51,9 +51,10 @@ struct Collector final : nic::TrainSink {
 
 // Two ports that can reach each other.
 struct Ends {
-  explicit Ends(const Kind& kind, std::uint64_t queue_bytes = 1U << 20) : pipe(kMtu, queue_bytes) {
-    settings[0] = settings_for({"127.0.0.91"});
-    settings[1] = settings_for({"127.0.0.92"});
+  explicit Ends(const Kind& kind, std::uint64_t queue_bytes = 1U << 20, bool ipv6 = false) : pipe(kMtu, queue_bytes) {
+    settings[0] = settings_for({ipv6 ? "::1" : "127.0.0.91"});
+    settings[1] = settings_for({ipv6 ? "::1" : "127.0.0.92"});
+    if (ipv6) settings[1].udp_port = static_cast<std::uint16_t>(settings[0].udp_port + 1);
     for (std::size_t i = 0; i < 2; ++i) {
       settings[i].segmentation_offload = settings[i].receive_offload = kind.offloads;
       std::uint32_t source_port = static_cast<std::uint32_t>(49'152 + 100 * i);
@@ -165,6 +166,37 @@ TEST_CASE(nic_port_reports_source_path_class_and_mark) {
       }
     }
   });
+}
+
+// The class of a repeated datagram may become that of its socket, which bursts and other datagrams share.
+TEST_CASE(nic_port_gives_each_datagram_its_own_class) {
+  struct Step {
+    TrafficClass traffic_class;
+    Ecn ecn;
+    std::uint32_t count;
+  };
+  constexpr Step kData{TrafficClass::kNoTrim, Ecn::kEct0, 1}, kAnswer{TrafficClass::kControl, Ecn::kNotEct, 1};
+  constexpr Step kMarked{TrafficClass::kNoTrim, Ecn::kCe, 1}, kBurst{TrafficClass::kNoTrim, Ecn::kEct0, 3};
+  constexpr std::array kSteps{kData,  kData, kData,   kAnswer, kData,   kAnswer, kAnswer, kAnswer, kData,
+                              kBurst, kData, kAnswer, kBurst,  kAnswer, kMarked, kMarked, kData,   kMarked};
+  for (const bool ipv6 : {false, true}) {
+    for_each_port([&](const Kind& kind) {
+      Ends ends(kind, 1U << 20, ipv6);
+      const Payload payload(64);
+      for (const Step& step : kSteps) {
+        const auto burst = burst_to(ends, step.count, payload.bytes);
+        burst->traffic_class = step.traffic_class;
+        burst->ecn = step.ecn;
+        ends.sink.all.clear();
+        CHECK(ends.ports[0]->send(*burst, 0) == step.count && ends.receive() == step.count);
+        for (const Arrived& arrived : ends.sink.all) {
+          const RxDatagram& datagram = arrived.train.datagram;
+          CHECK(datagram.traffic_class == step.traffic_class && datagram.ecn == step.ecn);
+          CHECK(datagram.fields.source_port == burst->fields.source_port);
+        }
+      }
+    });
+  }
 }
 
 TEST_CASE(nic_port_begins_in_the_middle_of_a_burst) {

@@ -22,6 +22,8 @@ from openmrc.verbs import Access, Device
 NUMBERS = {
     "x86_64": {
         "seccomp": 317,
+        "sendto": 44,
+        "setsockopt": 54,
         "sendmsg": 46,
         "sendmmsg": 307,
         "recvmsg": 47,
@@ -31,6 +33,8 @@ NUMBERS = {
     },
     "aarch64": {
         "seccomp": 277,
+        "sendto": 206,
+        "setsockopt": 208,
         "sendmsg": 211,
         "sendmmsg": 269,
         "recvmsg": 212,

@@ -33,7 +33,7 @@ def run(error: int, *calls: str) -> dict[str, object]:
     return result
 
 
-@pytest.mark.parametrize("call", ["epoll_pwait2", "sendmmsg", "recvmmsg"])
+@pytest.mark.parametrize("call", ["epoll_pwait2", "sendto", "setsockopt", "sendmmsg", "recvmmsg"])
 def test_a_refused_call_is_replaced_by_an_older_one(call: str) -> None:
     result = run(errno.EPERM, call)
     assert result["outcome"] == "written"
@@ -45,7 +45,7 @@ def test_a_refused_call_is_replaced_by_an_older_one(call: str) -> None:
     "error", [errno.ENOBUFS, errno.ENETUNREACH, errno.EPERM, errno.EHOSTUNREACH, errno.ECONNREFUSED]
 )
 def test_a_refusal_to_send_is_named_by_an_event_and_does_not_spin(error: int) -> None:
-    result = run(error, "sendmsg", "sendmmsg")
+    result = run(error, "sendto", "sendmsg", "sendmmsg")
     assert result["outcome"] == "WorkError"
     assert result["errno"] == error
     assert f"nothing leaves this side: port 0 (127.0.0.63): {os.strerror(error)}" in str(result["words"])

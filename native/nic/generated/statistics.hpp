@@ -7,7 +7,7 @@ namespace openmrc::nic {
 
 // Sockets of one port.
 struct SocketStats {
-  // sendmsg and sendmmsg.
+  // sendto, sendmsg and sendmmsg.
   std::uint64_t send_calls = 0;
   // Datagrams sent.
   std::uint64_t sent_datagrams = 0;

@@ -23,7 +23,7 @@ class SocketStatistics:
     """Sockets of one port."""
 
     send_calls: int
-    """sendmsg and sendmmsg."""
+    """sendto, sendmsg and sendmmsg."""
     sent_datagrams: int
     """Datagrams sent."""
     sent_bytes: int
