@@ -37,7 +37,7 @@ class EndpointOperations final : public PathProber {
       : config_(config), peers_(peers), secret_(secret) {}
 
   // Originator of a probe and destination of its result: the application (request id), a QP's reverse paths (QP
-  // number), or the check of a port that the peer has reported down.
+  // number) or search for a payload (QP number and id), or the check of a port that the peer has reported down.
   struct Asker {
     std::uint32_t qp = 0;  // 0: the application, unless `port_check`
     std::uint16_t request_id = 0;
@@ -55,6 +55,10 @@ class EndpointOperations final : public PathProber {
   // The result goes to the QP. None follows if too many requests are unanswered.
   void probe_reverse_path(TimePs now, std::uint32_t qp, PeerId peer, const Ev& ev, TimePs timeout) override {
     (void)send_ev_probe(now, {.qp = qp}, peer, ev, timeout);
+  }
+  bool probe_payload(TimePs now, std::uint32_t qp, std::uint16_t id, PeerId peer, const Ev& ev, TimePs timeout,
+                     std::uint32_t padding_bytes) override {
+    return send_ev_probe(now, {.qp = qp, .request_id = id}, peer, ev, timeout, padding_bytes);
   }
   // Reports the state of the local ports to every connected peer; repeated over the remaining ports until answered. A
   // peer that has never answered gets a single datagram, because its address is unverified.

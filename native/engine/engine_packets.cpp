@@ -98,6 +98,11 @@ void Engine::drain_reverse_probes(TimePs now) {
     }
     Qp* qp = find(result.asker.qp);
     if (qp == nullptr || qp->context().ev_set == nullptr) continue;
+    if (result.asker.request_id != 0) {
+      qp->handle_payload_probe(now, result.answer);
+      touch(*qp);
+      continue;
+    }
     QpContext& context = qp->context();
     context.reverse.on_probe_result(now, *context.ev_set, {result.answer.ev, result.answer.port},
                                     result.answer.answered ? std::max<TimePs>(result.answer.rtt, 1) : 0);

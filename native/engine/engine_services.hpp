@@ -20,6 +20,9 @@ namespace openmrc {
 class PathProber {
  public:
   virtual void probe_reverse_path(TimePs now, std::uint32_t qp, PeerId peer, const Ev& ev, TimePs timeout) = 0;
+  // With a padding; `id`, not 0, returns with the result. False: none will follow.
+  virtual bool probe_payload(TimePs now, std::uint32_t qp, std::uint16_t id, PeerId peer, const Ev& ev, TimePs timeout,
+                             std::uint32_t padding_bytes) = 0;
 
  protected:
   ~PathProber() = default;

@@ -21,6 +21,7 @@ struct PairOptions {
   std::uint32_t evs_per_port = 8;
   Transport transport = Transport::kMrc;
   std::uint32_t mtu = 1024;
+  std::array<std::uint32_t, 2> mtu_max{};  // of each end; 0: as `mtu`
   std::array<std::uint32_t, 2> psn{100, 200};
   std::uint8_t mpr_units = 8;
   std::uint16_t wimm_max = 32;
@@ -134,6 +135,7 @@ class Pair {
     rtr.destination_qp = qp[at(1 - end)];
     rtr.rq_psn = options.psn[at(1 - end)];
     rtr.payload_mtu = options.mtu;
+    rtr.payload_mtu_max = options.mtu_max[at(end)];
     rtr.mpr_units = options.mpr_units;
     rtr.wimm_max_dest = options.wimm_max;
     rtr.capabilities = options.capabilities;

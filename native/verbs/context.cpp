@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "verbs/errors.hpp"
@@ -16,11 +17,9 @@ constexpr int kGidIndices = 4;  // NCCL and OCP's programs use index 3; all of t
 constexpr std::uint32_t kDefaultPartition = 0xFFFF;
 
 ibv_mtu mtu_at_most(std::uint32_t payload) {
-  if (payload >= 4096) return IBV_MTU_4096;
-  if (payload >= 2048) return IBV_MTU_2048;
-  if (payload >= 1024) return IBV_MTU_1024;
-  return payload >= 512 ? IBV_MTU_512 : IBV_MTU_256;
+  return static_cast<ibv_mtu>(std::countr_zero(path_mtu_at_most(payload) / 128));
 }
+static_assert(path_mtu_at_most(8192) == 4096 && path_mtu_at_most(1428) == 1024 && path_mtu_at_most(300) == 256);
 
 // Width and speed in the units of InfiniBand, whose product is the rate or the largest below it.
 void describe_rate(std::uint64_t bps, ibv_port_attr& port) {

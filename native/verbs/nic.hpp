@@ -19,7 +19,7 @@ namespace openmrc::verbs {
 
 // Programs exchange GID and QP number, no UDP port, and several of them share a host: each process binds the first free
 // UDP port, and the upper bits of its QP numbers say which one. The next bit is set where all interfaces have room for
-// packets of kPayloadMtuMax, twice the largest path MTU that programs can agree on.
+// packets of kPayloadMtuMax, twice the largest path MTU that programs can agree on: RC needs the same size at both ends.
 inline constexpr std::uint32_t kSlotShift = 15;
 inline constexpr std::uint32_t kWideBit = 1U << 14;
 inline constexpr std::uint32_t kQpNumbers = kWideBit;
@@ -29,7 +29,14 @@ inline std::uint16_t udp_port_of(std::uint32_t qp_number) {
   return static_cast<std::uint16_t>(kFirstUdpPort + (qp_number >> kSlotShift));
 }
 
-// Payload of full packets between two QPs with this path MTU: the same at both ends, which exchange nothing else.
+// The largest path MTU of verbs, in bytes, that leaves packets within this payload.
+constexpr std::uint32_t path_mtu_at_most(std::uint32_t payload) {
+  std::uint32_t path_mtu = 256;
+  while (path_mtu < kPayloadMtuMax / 2 && 2 * path_mtu <= payload) path_mtu *= 2;
+  return path_mtu;
+}
+
+// Payload of full RC packets between two QPs with this path MTU: the same at both ends, which exchange nothing else.
 constexpr std::uint32_t full_payload(std::uint32_t path_mtu, std::uint32_t qp_number, std::uint32_t peer_qp_number) {
   const bool wide = path_mtu == kPayloadMtuMax / 2 && (qp_number & peer_qp_number & kWideBit) != 0;
   return wide ? kPayloadMtuMax : path_mtu;

@@ -1,7 +1,6 @@
 // States and attributes of queue pairs.
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "verbs/connection_values.hpp"
 #include "verbs/errors.hpp"
@@ -33,12 +32,7 @@ Status on_lanes(Qp& qp, Run&& run) {
 template <typename Attributes>
 int modify(Qp& qp, Attributes attributes) {
   return errno_of(qp.nic().device().command([&](Engine& engine, TimePs now) {
-    return on_lanes(qp, [&](std::uint32_t lane) {
-      if constexpr (std::is_same_v<Attributes, QpToRtr>) {
-        if (qp.is_pair()) attributes.destination_qp = (attributes.destination_qp & ~1U) | (lane & 1U);
-      }
-      return engine.modify_qp(now, lane, attributes);
-    });
+    return on_lanes(qp, [&](std::uint32_t lane) { return engine.modify_qp(now, lane, attributes); });
   }));
 }
 
@@ -68,20 +62,38 @@ int to_init(Qp& qp) {
   return modify(qp, init);
 }
 
+// The attributes of `both`, as a lane needs them.
+QpToRtr rtr_of_lane(Qp& qp, std::uint32_t lane, const QpToRtr& both, std::uint32_t rc_payload) {
+  QpToRtr rtr = both;
+  if (qp.is_pair()) rtr.destination_qp = (both.destination_qp & ~1U) | (lane & 1U);
+  if (lane == qp.mrc) return rtr;
+  rtr.payload_mtu = rc_payload;
+  rtr.payload_mtu_max = 0;
+  return rtr;
+}
+
+// Largest payload of MRC packets. A program that asks for the device's path MTU wants as much as there is; one that asks
+// for less, or whose peer has less, gets that.
+std::uint32_t payload_max(Nic& nic, std::uint32_t path_mtu, std::uint32_t room) {
+  return path_mtu == path_mtu_at_most(nic.payload_room()) ? std::max(path_mtu, room) : path_mtu;
+}
+
 int to_rtr(Qp& qp, const ibv_qp_attr& wanted) {
   const Address first = address_of(wanted.ah_attr.grh.dgid);
   const bool published = published_mrc();
   const std::uint32_t path_mtu = payload_of(wanted.path_mtu);
-  const std::uint32_t payload = published ? path_mtu : full_payload(path_mtu, qp.number(), wanted.dest_qp_num);
+  const std::uint32_t rc_payload = published ? path_mtu : full_payload(path_mtu, qp.number(), wanted.dest_qp_num);
   Nic& nic = qp.nic();
-  if (wanted.ah_attr.is_global == 0 || payload == 0 || wanted.dest_qp_num >= kPsnSpace) return EINVAL;
+  if (wanted.ah_attr.is_global == 0 || path_mtu == 0 || wanted.dest_qp_num >= kPsnSpace) return EINVAL;
   if (first.family != nic.description().planes.front().local.family) return EINVAL;
   const PeerConfig peer = nic.peer(first, wanted.dest_qp_num);
-  if (payload > nic.payload_room(peer)) return EINVAL;
+  const std::uint32_t room = nic.payload_room(peer);
+  if ((qp.rc == 0 ? path_mtu : rc_payload) > room) return EINVAL;
   QpToRtr rtr;
   rtr.destination_qp = wanted.dest_qp_num;
   rtr.rq_psn = wanted.rq_psn & (kPsnSpace - 1);
-  rtr.payload_mtu = payload;
+  rtr.payload_mtu = path_mtu;
+  if (!published) rtr.payload_mtu_max = payload_max(nic, path_mtu, room);
   rtr.mpr_units = qp.mrc_numbers.mpr_units_dest;
   rtr.wimm_max_dest = qp.mrc_numbers.wimm_max_dest;
   rtr.capabilities.trim_nack = qp.mrc_numbers.trim_nack;
@@ -90,11 +102,14 @@ int to_rtr(Qp& qp, const ibv_qp_attr& wanted) {
   rtr.rc_rnr_timer = wanted.min_rnr_timer & 31U;
   rtr.rc_reads_max_dest = std::clamp<std::uint8_t>(wanted.max_dest_rd_atomic, 1, kReadsMax);
   rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = !published;
-  rtr.sack_bytes = published ? std::max(4096U, payload * 4) : kSackBytesPlanes;
+  rtr.sack_bytes = published ? std::max(4096U, path_mtu * 4) : kSackBytesPlanes;
   nic::Device& device = nic.device();
   const Status added = device.command([&](Engine& engine, TimePs) { return engine.add_peer(peer, rtr.peer); });
   if (added != Status::kOk) return errno_of(added);
-  const int error = modify(qp, rtr);  // the QP keeps the peer
+  const int error = errno_of(device.command([&](Engine& engine, TimePs now) {  // the QP keeps the peer
+    return on_lanes(
+        qp, [&](std::uint32_t lane) { return engine.modify_qp(now, lane, rtr_of_lane(qp, lane, rtr, rc_payload)); });
+  }));
   device.command([&](Engine& engine, TimePs) { return engine.remove_peer(rtr.peer); });
   return error;
 }

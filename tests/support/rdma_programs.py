@@ -62,10 +62,10 @@ def run_pair(
 ) -> Ended:
     """Server and client of a program that takes the server's address as its last argument.
 
-    `ends` has the server's and the client's command prefix and port; None: both are on loopback, with `ports`.
+    `ends` has the server's and the client's command prefix and ports; None: both are on loopback, with `ports`.
     """
     tcp_port = next_tcp_port()
-    address = "127.0.0.1" if ends is None else ends[0][1]
+    address = "127.0.0.1" if ends is None else ends[0][1].split(",")[0]
     serve, ask = (
         [*prefix, *wrapped([*words, "-p", str(tcp_port)], own, qp=qp)] for prefix, own in ends or [((), ports)] * 2
     )

@@ -46,6 +46,7 @@ inline constexpr FieldRule kToRtrFields[] = {
     {.name = "destination_qp", .kind = FieldKind::kInteger, .required = true, .max = 16'777'215},
     {.name = "rq_psn", .kind = FieldKind::kInteger, .required = true, .max = 16'777'215},
     {.name = "payload_mtu", .kind = FieldKind::kInteger, .min = 256, .max = 8192, .multiple_of = 4},
+    {.name = "payload_mtu_max", .kind = FieldKind::kInteger, .max = 8192, .multiple_of = 4},
     {.name = "mpr_units", .kind = FieldKind::kInteger, .min = 1, .max = 255},
     {.name = "wimm_max_dest", .kind = FieldKind::kInteger, .min = 1, .max = 65'535},
     {.name = "rc_rnr_timer", .kind = FieldKind::kInteger, .max = 31},
@@ -105,17 +106,18 @@ inline void read(const nb::dict& from, QpToRtr& to) {
   take(values[1], to.destination_qp);
   take(values[2], to.rq_psn);
   take(values[3], to.payload_mtu);
-  take(values[4], to.mpr_units);
-  take(values[5], to.wimm_max_dest);
-  take(values[6], to.rc_rnr_timer);
-  take(values[7], to.rc_reads_max_dest);
-  take(values[8], to.capabilities.trim_nack);
-  take(values[9], to.capabilities.dynamic_mpr);
-  take(values[10], to.capabilities.service_time);
-  take(values[11], to.capabilities.plane_sacks);
-  take(values[12], to.capabilities.sack_transit);
-  take(values[13], to.sack_bytes);
-  take(values[14], to.nack_out_of_window);
+  take(values[4], to.payload_mtu_max);
+  take(values[5], to.mpr_units);
+  take(values[6], to.wimm_max_dest);
+  take(values[7], to.rc_rnr_timer);
+  take(values[8], to.rc_reads_max_dest);
+  take(values[9], to.capabilities.trim_nack);
+  take(values[10], to.capabilities.dynamic_mpr);
+  take(values[11], to.capabilities.service_time);
+  take(values[12], to.capabilities.plane_sacks);
+  take(values[13], to.capabilities.sack_transit);
+  take(values[14], to.sack_bytes);
+  take(values[15], to.nack_out_of_window);
 }
 
 // Values of the fields that a dictionary names; the others keep theirs. Raises as `check`.

@@ -87,6 +87,10 @@ struct QpToRtr {
   std::uint32_t rq_psn = 0;
   // Payload of a full packet. Above 4,096, and between the powers of two, the peer has to be openmrc, too.
   std::uint32_t payload_mtu = 4096;
+  // MRC: largest payload of WRITEs posted after padded probes of that size were answered over every plane, and at
+  // least payload_mtu. Packets of the peer may then have any payload from payload_mtu to 8,192. 0: payload_mtu at
+  // both ends.
+  std::uint32_t payload_mtu_max = 0;
   // Receive window in units of 128 packets: limit of the peer's packets in flight.
   std::uint8_t mpr_units = 32;
   // WRITE_IMM messages that the peer may have in flight.
@@ -132,9 +136,9 @@ struct QpToRts {
 // True if every number of a QpToRtr is within the limits of its description.
 constexpr bool in_range(const QpToRtr& of) {
   return of.destination_qp <= 16'777'215 && of.rq_psn <= 16'777'215 && of.payload_mtu >= 256 &&
-         of.payload_mtu <= 8192 && of.payload_mtu % 4 == 0 && of.mpr_units >= 1 && of.wimm_max_dest >= 1 &&
-         of.rc_rnr_timer <= 31 && of.rc_reads_max_dest >= 1 && of.rc_reads_max_dest <= 128 && of.sack_bytes >= 1 &&
-         of.sack_bytes <= 1'048'576;
+         of.payload_mtu <= 8192 && of.payload_mtu % 4 == 0 && of.payload_mtu_max <= 8192 &&
+         of.payload_mtu_max % 4 == 0 && of.mpr_units >= 1 && of.wimm_max_dest >= 1 && of.rc_rnr_timer <= 31 &&
+         of.rc_reads_max_dest >= 1 && of.rc_reads_max_dest <= 128 && of.sack_bytes >= 1 && of.sack_bytes <= 1'048'576;
 }
 
 // True if every number of a QpToRts is within the limits of its description.

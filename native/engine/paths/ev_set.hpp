@@ -114,6 +114,12 @@ class EvSet {
   // holds it.
   bool trusted(EvIndex index) const;
   std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
+  // All ports that EVs have.
+  PortMask planes() const {
+    PortMask planes = 0;
+    for (const Entry& entry : entries_) planes |= PortMask{1} << entry.ev.port;
+    return planes;
+  }
   // EVs with a position, never ASSUMED_BAD or DENIED ones. Below position_count() while planes lack replacements.
   std::uint32_t active_count() const { return active_count_; }
   std::uint32_t position_count() const { return static_cast<std::uint32_t>(slots_.size()); }

@@ -91,6 +91,14 @@ void PlaneWindow::start(std::uint32_t packet_bytes, std::int64_t buffer_bytes) {
   delay_.allow(time_for(packet_bytes_, kSlowLink));
 }
 
+void PlaneWindow::set_packet_bytes(std::uint32_t packet_bytes) {
+  packet_bytes_ = packet_bytes;
+  window_ = std::max(window_, kWindowPacketsMin * packet_bytes_);
+  burst_cap_bytes_ = std::max(burst_cap_bytes_, packet_bytes_);
+  burst_bytes_ = std::max(burst_bytes_, 2 * packet_bytes_);
+  delay_.allow(time_for(packet_bytes_, kSlowLink));
+}
+
 void PlaneWindow::restart(TimePs now, std::uint32_t next_order) {
   starting_ = true;
   window_ = std::clamp(window_, start_window(), 4 * start_window());

@@ -37,6 +37,8 @@ class PlaneWindow {
   // `packet_bytes`: nominal size of a full packet. `buffer_bytes`: capacity of the receiver's socket for one plane, for
   // windows beyond the capacity of the path; 0: unknown.
   void start(std::uint32_t packet_bytes, std::int64_t buffer_bytes);
+  // Later packets are larger.
+  void set_packet_bytes(std::uint32_t packet_bytes);
   // After silence of the plane: discards state that may have become wrong.
   void restart(TimePs now, std::uint32_t next_order);
 

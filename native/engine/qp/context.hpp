@@ -13,6 +13,7 @@
 #include "engine/generated/event_records.hpp"
 #include "engine/memory.hpp"
 #include "engine/peer.hpp"
+#include "engine/qp/payload_search.hpp"
 #include "engine/qp/receive_queue.hpp"
 #include "engine/qp/reverse_paths.hpp"
 
@@ -40,7 +41,9 @@ struct QpContext {
   std::uint8_t remote_access = kRemoteWrite | kRemoteRead | kRemoteAtomic;  // operations accepted from the peer
   std::uint32_t qpn = 0;
   std::uint32_t destination_qp = 0;
-  std::uint32_t payload_mtu = 0;
+  std::uint32_t payload_mtu = 0;       // agreed at RTR
+  std::uint32_t payload_accepted = 0;  // largest of the peer's packets
+  PayloadSearch payload;               // of our packets
   QpState state = QpState::kReset;
   QpErrorCause error = QpErrorCause::kNone;
   QpCapabilities capabilities;

@@ -35,7 +35,9 @@ class Requester {
   Status post(TimePs now, const SendWr& wr) {
     const bool was_empty = queue_.empty();
     const Status status = queue_.post(wr);
-    if (status == Status::kOk && was_empty) work_began(now);
+    if (status != Status::kOk) return status;
+    if (was_empty) work_began(now);
+    if (context_.payload.gains(queue_.back().wr.length_bytes)) probe_payload(now);
     return status;
   }
   // Result of post(), without posting; a full queue is not considered.
@@ -46,6 +48,8 @@ class Requester {
   // Handles any kind of acknowledgement for this QP.
   virtual void handle_acknowledgement(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) = 0;
   virtual void handle_timer(TimePs now) = 0;
+  // A probe for a larger payload has ended.
+  virtual void handle_payload_probe(TimePs /*now*/, PortId /*plane*/, bool /*answered*/) {}
   virtual TimePs next_timer() const = 0;
   virtual UnderWay under_way() const { return queue_.empty() ? UnderWay::kNothing : UnderWay::kEnd; }
   // Time for which acknowledgements of a stream may stay unread.
@@ -78,6 +82,8 @@ class Requester {
  protected:
   // Called for the first message after the queue was empty.
   virtual void work_began(TimePs now) = 0;
+  // Called when a message was posted that would gain from a larger payload.
+  virtual void probe_payload(TimePs /*now*/) {}
   // Called when all posted work was given up.
   virtual void work_ended() {}
 

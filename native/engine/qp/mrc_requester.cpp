@@ -2,6 +2,7 @@
 #include "engine/generated/event_records.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "engine/qp/timestamp.hpp"
 
@@ -22,9 +23,9 @@ wire::Opcode data_opcode(bool first, bool last, bool immediate) {
   return first ? wire::Opcode::kWriteFirst : wire::Opcode::kWriteMiddle;
 }
 
-std::uint32_t payload_of(const Wqe& wqe, Psn psn, std::uint32_t mtu) {
-  const std::uint64_t offset = (psn - wqe.first_psn) * mtu;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(mtu, wqe.wr.length_bytes - offset));
+std::uint32_t payload_of(const Wqe& wqe, Psn psn) {
+  const std::uint64_t offset = (psn - wqe.first_psn) * wqe.payload_mtu;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wqe.payload_mtu, wqe.wr.length_bytes - offset));
 }
 
 std::uint32_t data_nominal_bytes(std::uint32_t payload, bool immediate) {
@@ -53,6 +54,7 @@ void MrcRequester::start(TimePs now, const QpToRts& attributes) {
   resolution_ =
       attributes.timestamp_resolution_ns == 1000 ? wire::TimestampResolution::k1Us : wire::TimestampResolution::k128Ns;
   quiet_since_ = last_sent_ = now;
+  context_.payload.set_planes(context_.ev_set->planes());
   if (context_.path_signal != PathSignal::kMarks && !context_.ev_set->pins()) {
     planes_ = std::make_unique<PlaneSet>(now, static_cast<std::uint32_t>(context_.services.config.ports.size()),
                                          context_.path_signal == PathSignal::kDiscover, full_nominal_bytes(),
@@ -71,6 +73,26 @@ void MrcRequester::work_began(TimePs now) {
   if (planes_ != nullptr && backlog_bytes() > kMuchBytes) planes_->begin_work(now);
   quiet_since_ = now;
   state_probes_ = 0;
+}
+
+// X.3.2: over an EV of each plane, the probe of which is due.
+void MrcRequester::probe_payload(TimePs now) {
+  PayloadSearch& search = context_.payload;
+  for (PortMask due = search.due(); due != 0; due &= due - 1) {
+    const auto plane = static_cast<PortId>(std::countr_zero(due));
+    const Ev ev = context_.reverse.draw(*context_.ev_set, plane);
+    const bool sent = context_.services.prober.probe_payload(now, context_.qpn, search.id(), context_.peer->id, ev,
+                                                             search.patience(plane), search.padding_bytes());
+    if (sent) search.asked(plane);
+  }
+}
+
+void MrcRequester::handle_payload_probe(TimePs now, PortId plane, bool answered) {
+  if (context_.payload.ended(plane, answered)) {
+    if (planes_ != nullptr) planes_->set_packet_bytes(full_nominal_bytes());
+  } else if (!queue_.empty()) {
+    probe_payload(now);
+  }
 }
 
 void MrcRequester::handle_ports(TimePs now) {
@@ -211,12 +233,12 @@ bool MrcRequester::wimm_blocked(const Wqe& wqe) const {
 }
 
 std::uint32_t MrcRequester::packet_nominal_bytes(const Wqe& wqe, Psn psn) const {
-  const std::uint32_t payload = payload_of(wqe, psn, context_.payload_mtu);
+  const std::uint32_t payload = payload_of(wqe, psn);
   const bool immediate = wqe.wr.opcode == WrOpcode::kWriteImm && psn + 1 == wqe.end_psn();
   return data_nominal_bytes(payload, immediate);
 }
 
-std::uint32_t MrcRequester::full_nominal_bytes() const { return data_nominal_bytes(context_.payload_mtu, false); }
+std::uint32_t MrcRequester::full_nominal_bytes() const { return data_nominal_bytes(context_.payload.payload(), false); }
 
 // Requests a SACK at points where sending stops (A.5.7): at the end of the posted data, and regularly while a window is
 // full. A few small packets do not need one: the transport ACK of their messages carries the same information.
@@ -321,8 +343,8 @@ BuildResult MrcRequester::send_probe(TimePs now, Probe& probe, TxBurst& burst) {
 }
 
 void MrcRequester::add_data(TimePs now, BurstBuilder& builder, const Wqe& wqe, Psn psn, EvIndex ev, bool ack_request) {
-  const std::uint32_t payload = payload_of(wqe, psn, context_.payload_mtu);
-  const std::uint64_t offset = (psn - wqe.first_psn) * context_.payload_mtu;
+  const std::uint32_t payload = payload_of(wqe, psn);
+  const std::uint64_t offset = (psn - wqe.first_psn) * wqe.payload_mtu;
   const bool last = psn + 1 == wqe.end_psn();
   SendRecord& record = window_.record(psn);
   wire::DataHeaders packet;

@@ -21,6 +21,7 @@ class MrcRequester final : public Requester {
   void start(TimePs now, const QpToRts& attributes) override;
   void handle_acknowledgement(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;
   void handle_timer(TimePs now) override;
+  void handle_payload_probe(TimePs now, PortId plane, bool answered) override;
   TimePs next_timer() const override;
   UnderWay under_way() const override;
   TimePs patience() const override { return planes_ == nullptr ? 0 : planes_->patience(); }
@@ -53,6 +54,7 @@ class MrcRequester final : public Requester {
   };
 
   void work_began(TimePs now) override;
+  void probe_payload(TimePs now) override;
   void work_ended() override {
     if (planes_ != nullptr) planes_->end_work();
   }

@@ -134,8 +134,8 @@ bool MrcResponder::accept(const wire::Packet& packet, const RxDatagram& datagram
   const bool last = wire::is_last(packet.bth.opcode);
   const bool whole = last && wire::is_first(packet.bth.opcode);
   const std::uint32_t bytes = packet.payload_bytes;
-  // A.2.2: cut by the payload MTU.
-  const bool well_formed = (last ? bytes <= context_.payload_mtu : bytes == context_.payload_mtu) &&
+  // A.2.2: cut by the payload MTU; X.3.2: or by a larger payload that has proved to arrive.
+  const bool well_formed = bytes <= context_.payload_accepted && (last || bytes >= context_.payload_mtu) &&
                            (whole ? bytes == packet.reth.dma_length : bytes < packet.reth.dma_length);
   if (!well_formed) {
     refuse(psn, wire::AethSyndrome::kNakInvalidRequest, QpErrorCause::kProtocol);

@@ -28,6 +28,11 @@ class PlaneSet {
   PlaneSet(const PlaneSet&) = delete;
   PlaneSet& operator=(const PlaneSet&) = delete;
 
+  // Nominal size of full packets from now on; not less than before.
+  void set_packet_bytes(std::uint32_t packet_bytes) {
+    for (Plane& plane : planes_) plane.window.set_packet_bytes(packet_bytes);
+  }
+
   // --- sending
 
   struct Request {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/endpoint.hpp"
 #include "engine/qp/mrc_requester.hpp"
 #include "engine/qp/mrc_responder.hpp"
 #include "engine/qp/rc_requester.hpp"
@@ -91,6 +92,9 @@ Status Qp::to_rtr(TimePs now, const QpToRtr& attributes, Peer* peer) {
   if (context_.state != QpState::kInit) return Status::kInvalidState;
   if (peer == nullptr) return Status::kNotFound;
   if (!in_range(attributes)) return Status::kInvalidArgument;
+  const bool mrc = context_.init.transport == Transport::kMrc;
+  if (attributes.payload_mtu_max > 0 && (!mrc || attributes.payload_mtu_max < attributes.payload_mtu))
+    return Status::kInvalidArgument;
   context_.peer = peer;
   context_.heard = now;
   peer->users.push_back(&context_);
@@ -98,6 +102,9 @@ Status Qp::to_rtr(TimePs now, const QpToRtr& attributes, Peer* peer) {
   context_.nonce_in = QpContext::connection_nonce(attributes.destination_qp, context_.qpn, attributes.rq_psn);
   context_.destination_qp = attributes.destination_qp;
   context_.payload_mtu = attributes.payload_mtu;
+  // A peer that searches, too, has its own largest payload, which is not announced.
+  context_.payload_accepted = attributes.payload_mtu_max > 0 ? kPayloadMtuMax : attributes.payload_mtu;
+  context_.payload.start(attributes.payload_mtu, attributes.payload_mtu_max);
   context_.capabilities = attributes.capabilities;
   responder_->start(now, attributes);
   context_.state = QpState::kRtr;
@@ -201,6 +208,13 @@ void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packe
     ++drops.qp_not_ready;
   }
   settle(now);
+}
+
+// Results that an earlier incarnation of this QP asked for differ in the peer, or in the size.
+void Qp::handle_payload_probe(TimePs now, const EndpointResult& result) {
+  if (context_.state != QpState::kRts || context_.peer->id != result.peer || context_.payload.id() != result.request_id)
+    return;
+  requester_->handle_payload_probe(now, result.port, result.answered);
 }
 
 void Qp::handle_timer(TimePs now) {

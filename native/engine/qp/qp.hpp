@@ -7,6 +7,8 @@
 
 namespace openmrc {
 
+struct EndpointResult;
+
 class Qp {
  public:
   Qp(EngineServices& services, const QpInitAttributes& attributes, std::uint32_t qpn)
@@ -24,6 +26,7 @@ class Qp {
   Status ask_peer();
 
   void handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, DropStats& drops);
+  void handle_payload_probe(TimePs now, const EndpointResult& result);
   void handle_timer(TimePs now);
   void handle_ports(TimePs now);
   TimePs next_timer() const;

@@ -40,6 +40,7 @@ Status SendQueue::prepare(const SendWr& wr, Wqe& wqe) {
   if (context_.init.transport == Transport::kMrc && wr.opcode > WrOpcode::kWriteImm) return Status::kInvalidArgument;
   if (wr.opcode > WrOpcode::kFetchAdd) return Status::kInvalidArgument;
   wqe.wr = wr;
+  wqe.payload_mtu = context_.payload.payload();
   return bind(wr, wqe);
 }
 
@@ -55,7 +56,7 @@ Status SendQueue::post(const SendWr& wr) {
   Wqe wqe;
   const Status status = prepare(wr, wqe);
   if (status != Status::kOk) return status;
-  const std::uint64_t mtu = context_.payload_mtu;
+  const std::uint64_t mtu = wqe.payload_mtu;
   wqe.first_psn = next_psn_;
   wqe.packet_count = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, (wqe.wr.length_bytes + mtu - 1) / mtu));
   wqe.msn = static_cast<std::uint16_t>(posted_++);
@@ -88,7 +89,7 @@ Status SendQueue::bind(const SendWr& wr, Wqe& wqe) {
     stage_inline(sges, wqe);
     return Status::kOk;
   }
-  const Status status = bind_list(sges, *wqe.gather);
+  const Status status = bind_list(sges, wqe.payload_mtu, *wqe.gather);
   if (status != Status::kOk) release(wqe);
   return status;
 }
@@ -140,8 +141,7 @@ void SendQueue::stage_inline(std::span<const Sge> sges, Wqe& wqe) {
 }
 
 // X.8.2
-Status SendQueue::bind_list(std::span<const Sge> sges, Gather& gather) {
-  const std::uint64_t mtu = context_.payload_mtu;
+Status SendQueue::bind_list(std::span<const Sge> sges, std::uint64_t mtu, Gather& gather) {
   gather.staged_bytes = sges.size() * mtu;
   gather.staged = context_.services.staging.take(gather.staged_bytes);
   std::uint8_t* packet = gather.staged;  // the staged packet under way

@@ -38,6 +38,7 @@ struct Wqe {
   Psn fence_psn = 0;                     // everything below has to be acknowledged before it starts
   Psn first_psn = 0;
   std::uint32_t packet_count = 1;
+  std::uint32_t payload_mtu = 0;  // of its full packets, also when they are repeated
   std::uint16_t msn = 0;
   std::uint16_t rqmsn = 0;
 
@@ -67,6 +68,7 @@ class SendQueue {
   // The message that `psn` belongs to.
   const Wqe& at(Psn psn) const;
   const Wqe& front() const { return wqes_.front(); }
+  const Wqe& back() const { return wqes_.back(); }
 
   // Completes the first message with success.
   void complete_front();
@@ -79,7 +81,7 @@ class SendQueue {
   Status prepare(const SendWr& wr, Wqe& wqe);
   Status bind(const SendWr& wr, Wqe& wqe);
   Status bind_one(const Sge& sge, Wqe& wqe);
-  Status bind_list(std::span<const Sge> sges, Gather& gather);
+  Status bind_list(std::span<const Sge> sges, std::uint64_t mtu, Gather& gather);
   Status bind_result(const SendWr& wr, std::span<const Sge> sges, Wqe& wqe);
   void stage_inline(std::span<const Sge> sges, Wqe& wqe);
   Region* find(const Sge& sge, Status& status);

@@ -136,6 +136,11 @@ class ToRtr(Record):
     """Payload of a full packet. Above 4,096, and between the powers of two, the peer has to be openmrc, too. 256 to
     8,192, a multiple of 4. `path_mtu` in the MRC API.
     """
+    payload_mtu_max: int = 0
+    """MRC: largest payload of WRITEs posted after padded probes of that size were answered over every plane, and at
+    least payload_mtu. Packets of the peer may then have any payload from payload_mtu to 8,192. 0: payload_mtu at both
+    ends. 0 to 8,192, a multiple of 4.
+    """
     mpr_units: int = 32
     """Receive window in units of 128 packets: limit of the peer's packets in flight. 1 to 255. `mpr` in the MRC API."""
     wimm_max_dest: int = 32
