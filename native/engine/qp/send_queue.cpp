@@ -183,6 +183,10 @@ const Wqe& SendQueue::at(Psn psn) const {
     const Wqe& wqe = wqes_[latest_ - completed_];
     if (psn >= wqe.first_psn && psn < wqe.end_psn()) return wqe;
   }
+  if (psn >= wqes_.back().first_psn) {  // posted alone, behind messages that wait for their acknowledgement
+    latest_ = completed_ + wqes_.size() - 1;
+    return wqes_.back();
+  }
   const auto after = std::upper_bound(wqes_.begin(), wqes_.end(), psn,
                                       [](Psn wanted, const Wqe& wqe) { return wanted < wqe.first_psn; });
   latest_ = completed_ + static_cast<std::uint64_t>(after - wqes_.begin()) - 1;

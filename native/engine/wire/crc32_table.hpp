@@ -1,4 +1,4 @@
-// The portable CRC-32: sixteen bytes per step through sixteen tables. Also finishes the remainder of the vector
+// The portable CRC-32: sixteen bytes per step through sixteen tables. Also for headers, and what is too short for vector
 // engines.
 #pragma once
 

@@ -3,7 +3,9 @@
 // The message is a polynomial over GF(2). A block of it may be replaced by another one that is congruent modulo the CRC
 // polynomial P: 128 bits at distance d from the end of the accumulated part are `high * x^64 + low`, and multiplying
 // the halves by x^(d+64) mod P and x^d mod P moves them onto the next 128 bits. Four (eight, or sixteen) independent
-// lanes hide the multiplier's latency. The last remaining lane is finished by the table engine.
+// lanes hide the multiplier's latency. The odd bytes at the end form a lane with bytes of the last remaining one, which
+// is then reduced to the register by Barrett's method. The tables are not used: between system calls they leave the
+// cache.
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -39,6 +41,11 @@ constexpr FoldFactors fold_by(unsigned lanes) {
 static_assert(fold_by(4).first == 0x0154442bd4 && fold_by(4).last == 0x01c6e41596);  // the paper's k1, k2
 static_assert(fold_by(1).first == 0x01751997d0 && fold_by(1).last == 0x00ccaa009e);  // and k3, k4
 
+constexpr std::uint64_t kFoldLow = fold_constant(64);
+constexpr std::uint64_t kPolynomial33 = std::uint64_t{kCrc32Polynomial} << 1 | 1;  // with the term x^32
+constexpr std::uint64_t kQuotient = 0x01f7011641;                                  // x^64 / P
+static_assert(kFoldLow == 0x0163cd6124 && kPolynomial33 == 0x01db710641);          // the paper's k5, P
+
 #define MRC_TARGET_128 __attribute__((target("pclmul,sse4.1")))
 #define MRC_TARGET_256 __attribute__((target("pclmul,sse4.1,avx2,vpclmulqdq")))
 #define MRC_TARGET_512 __attribute__((target("pclmul,sse4.1,avx2,avx512f,vpclmulqdq")))
@@ -59,18 +66,44 @@ MRC_TARGET_128 inline __m128i fold(__m128i lane, __m128i by, __m128i next) {
   return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-// Folds the rest of the message, lane by lane, and hands the last lane and the odd bytes to the tables.
+// Appends fewer bytes than a lane has, which follow at least a lane of the message in memory.
+MRC_TARGET_128 inline __m128i fold_odd_bytes(__m128i lane, const std::uint8_t* bytes, std::size_t count) {
+  static constexpr std::uint8_t kZero = 0x80;  // as an index of a shuffle
+  static constexpr std::array<std::uint8_t, 3 * kLaneBytes> kIndices = [] {
+    std::array<std::uint8_t, 3 * kLaneBytes> indices{};
+    indices.fill(kZero);
+    for (std::uint8_t i = 0; i < kLaneBytes; ++i) indices[kLaneBytes + i] = i;
+    return indices;
+  }();
+  // The first `count` bytes of the lane move to its end; the others, and the odd bytes, are the lane behind it.
+  const __m128i first = _mm_shuffle_epi8(lane, load_lane(kIndices.data() + count));
+  const __m128i others = load_lane(kIndices.data() + kLaneBytes + count);
+  const __m128i next = _mm_blendv_epi8(_mm_shuffle_epi8(lane, others), load_lane(bytes + count - kLaneBytes), others);
+  return fold(first, factors(fold_by(1)), next);
+}
+
+// The register after a lane.
+MRC_TARGET_128 inline std::uint32_t reduce(__m128i lane) {
+  const __m128i low32 = _mm_setr_epi32(-1, 0, 0, 0);
+  lane = _mm_xor_si128(_mm_srli_si128(lane, 8), _mm_clmulepi64_si128(lane, factors(fold_by(1)), 0x10));
+  const __m128i by_low = _mm_cvtsi64_si128(static_cast<long long>(kFoldLow));
+  lane = _mm_xor_si128(_mm_srli_si128(lane, 4), _mm_clmulepi64_si128(_mm_and_si128(lane, low32), by_low, 0x00));
+  const __m128i barrett = _mm_set_epi64x(static_cast<long long>(kQuotient), static_cast<long long>(kPolynomial33));
+  const __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(lane, low32), barrett, 0x10);
+  const __m128i product = _mm_clmulepi64_si128(_mm_and_si128(quotient, low32), barrett, 0x00);
+  return static_cast<std::uint32_t>(_mm_extract_epi32(_mm_xor_si128(lane, product), 1));
+}
+
+// Folds the rest of the message behind `lane`.
 MRC_TARGET_128 inline std::uint32_t finish(__m128i lane, const std::uint8_t* bytes, std::size_t count) {
   const __m128i by_one = factors(fold_by(1));
   for (; count >= kLaneBytes; count -= kLaneBytes, bytes += kLaneBytes) lane = fold(lane, by_one, load_lane(bytes));
-  std::uint8_t left[kLaneBytes];
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(left), lane);
-  return crc32_table(crc32_table(0, left, sizeof left), bytes, count);
+  return reduce(count == 0 ? lane : fold_odd_bytes(lane, bytes, count));
 }
 
 MRC_TARGET_128 std::uint32_t update_128(std::uint32_t state, const std::uint8_t* bytes, std::size_t count) {
   constexpr std::size_t kStep = 4 * kLaneBytes;
-  if (count < 2 * kLaneBytes) return crc32_table(state, bytes, count);
+  if (count < kLaneBytes) return crc32_table(state, bytes, count);
   __m128i lane0 = _mm_xor_si128(load_lane(bytes), _mm_cvtsi32_si128(static_cast<int>(state)));
   if (count < kStep) return finish(lane0, bytes + kLaneBytes, count - kLaneBytes);
   __m128i lane1 = load_lane(bytes + kLaneBytes);
