@@ -10,6 +10,7 @@
 
 #include "nccl/log.hpp"
 #include "verbs/connection_values.hpp"
+#include "verbs/device_settings.hpp"
 
 namespace openmrc::nccl {
 namespace {
@@ -24,7 +25,7 @@ void fill_random(void* out, std::size_t bytes) {
 }
 
 QpToInit init_of(nic::Device& device, const EndDescription& own, const EndDescription& theirs, std::uint32_t payload,
-                 std::uint64_t rate_bps) {
+                 std::uint64_t rate_bps, TimePs base_rtt) {
   const std::uint32_t evs = device.settings().evs_per_port;
   QpToInit init;
   init.ev_set.active_per_port = static_cast<std::uint16_t>(std::max(1U, evs - evs / 2));
@@ -33,9 +34,9 @@ QpToInit init_of(nic::Device& device, const EndDescription& own, const EndDescri
   init.plane_buffer_bytes = theirs.receive_buffer_bytes / (3 * theirs.ports.ports.size());
   init.cc.mtu_bytes = payload + kHeaderBytes;
   init.cc.link_rate_bps = rate_bps;
-  init.cc.base_rtt = kBaseRtt;
+  init.cc.base_rtt = base_rtt;
   const std::uint64_t floor = 16ULL * payload;
-  const std::uint64_t in_flight = rate_bps / 8 * (kBaseRtt / kPsPerUs) / 1'000'000;
+  const std::uint64_t in_flight = rate_bps / 8 * (base_rtt / kPsPerUs) / 1'000'000;
   init.cc.max_cwnd_bytes =
       std::min(std::max(3 * in_flight / 2, floor), std::max(theirs.receive_buffer_bytes / 3, floor));
   return init;
@@ -67,22 +68,16 @@ QpToRts rts_of(const EndDescription& own, bool extensions) {
 
 }  // namespace
 
-Adapter::Adapter(std::vector<verbs::PlaneDescription> planes) : planes_(std::move(planes)) {
+Adapter::Adapter(verbs::DeviceDescription description) : described_(std::move(description)) {
   open();
   for (const nic::SocketStats& socket : device_->socket_stats()) receive_buffer_bytes_ += socket.receive_buffer_bytes;
-  for (const verbs::PlaneDescription& plane : planes_) rate_bps_ += rate_of(plane);
+  for (const verbs::PlaneDescription& plane : described_.planes) rate_bps_ += verbs::rate_of(plane);
 }
 
 void Adapter::open() {
-  nic::Settings settings;
-  for (const verbs::PlaneDescription& plane : planes_) {
-    nic::PortSettings& port = settings.ports.emplace_back();
-    port.local = plane.local;
-    port.advertise = plane.advertise;
-    port.interface = plane.interface;
-  }
-  fill_random(&settings.seed, sizeof settings.seed);
-  settings.evs_per_port = std::min(settings.evs_per_port, kEvCountMax / static_cast<std::uint32_t>(planes_.size()));
+  std::uint64_t seed = 0;
+  fill_random(&seed, sizeof seed);
+  nic::Settings settings = settings_of(described_, seed);
   for (std::uint16_t offset = 0;; ++offset) {
     settings.udp_port = udp_port_ = static_cast<std::uint16_t>(kFirstUdpPort + offset);
     try {
@@ -100,7 +95,7 @@ EndDescription Adapter::description() const {
   end.receive_buffer_bytes = receive_buffer_bytes_;
   end.extensions = !published_mrc();
   end.ports.udp_port = udp_port_;
-  for (const verbs::PlaneDescription& plane : planes_) end.ports.ports.push_back(plane.advertise);
+  for (const verbs::PlaneDescription& plane : described_.planes) end.ports.ports.push_back(plane.advertise);
   return end;
 }
 
@@ -116,7 +111,8 @@ std::uint32_t Adapter::payload_room(const PeerConfig& peer) {
 
 void Adapter::connect_qp(const EndDescription& own, const EndDescription& theirs, std::uint32_t payload) {
   const bool extensions = own.extensions && theirs.extensions;
-  const QpToInit init = init_of(*device_, own, theirs, payload, rate_bps_);
+  const TimePs base_rtt = described_.base_rtt != 0 ? described_.base_rtt : kBaseRtt;
+  const QpToInit init = init_of(*device_, own, theirs, payload, rate_bps_, base_rtt);
   QpToRtr rtr = rtr_of(theirs, payload, extensions);
   const Status status = device_->command([&](Engine& engine, TimePs now) {
     Status step = engine.add_peer(theirs.ports, rtr.peer);

@@ -18,11 +18,11 @@ namespace openmrc::nccl {
 class Adapter {
  public:
   // Throws nic::NicError.
-  explicit Adapter(std::vector<verbs::PlaneDescription> planes);
+  explicit Adapter(verbs::DeviceDescription description);
 
   nic::Device& device() { return *device_; }
   verbs::Polling& polling() { return *polling_; }
-  const verbs::PlaneDescription& first_plane() const { return planes_.front(); }
+  const verbs::PlaneDescription& first_plane() const { return described_.planes.front(); }
   DomainId next_domain() { return ++domains_; }
   // Ports and abilities of this side; the caller adds what belongs to a QP.
   EndDescription description() const;
@@ -35,7 +35,7 @@ class Adapter {
  private:
   void open();
 
-  std::vector<verbs::PlaneDescription> planes_;
+  verbs::DeviceDescription described_;
   std::unique_ptr<nic::Device> device_;
   std::unique_ptr<verbs::Polling> polling_;
   std::atomic<DomainId> domains_{0};
@@ -43,9 +43,6 @@ class Adapter {
   std::uint64_t receive_buffer_bytes_ = 0;
   std::uint64_t rate_bps_ = 0;
 };
-
-// Bits per second of a plane.
-std::uint64_t rate_of(const verbs::PlaneDescription& plane);
 
 // Reads the devices from the environment, once. Throws Failure if there is none.
 void find_devices();

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "nic/socket_address.hpp"
@@ -54,9 +55,22 @@ bool meets(const PeerConfig& one, const PeerConfig& other) {
 
 void check_planes(const EndDescription& own, const EndDescription& theirs) {
   if (meets(own.ports, theirs.ports)) return;
-  throw Failure{ncclInvalidUsage, "this device has " + std::to_string(own.ports.ports.size()) +
-                                      " planes, and the peer's has " + std::to_string(theirs.ports.ports.size()) +
-                                      ": both need the same number, of one address family (OPENMRC_PORTS)"};
+  throw Failure{ncclInvalidUsage,
+                "this device has " + std::to_string(own.ports.ports.size()) + " planes, and the peer's has " +
+                    std::to_string(theirs.ports.ports.size()) +
+                    ": both need the same number, of one address family (OPENMRC_PORTS or OPENMRC_PATHS)"};
+}
+
+// Fabrics whose paths are in a path file may carry no TCP: OPENMRC_ADDRESS names an address of another network.
+Address listening_address(Adapter& adapter, Address& advertised) {
+  const verbs::PlaneDescription& plane = adapter.first_plane();
+  const char* text = std::getenv("OPENMRC_ADDRESS");
+  if (text == nullptr || *text == '\0') {
+    advertised = plane.advertise;
+    return plane.local;
+  }
+  if (nic::parse_address(text, advertised)) return advertised;
+  throw Failure{ncclInvalidUsage, "OPENMRC_ADDRESS is '" + std::string(text) + "': a numeric address of this host"};
 }
 
 }  // namespace
@@ -81,17 +95,16 @@ void Channel::write(ConstBytes bytes) {
 // --- the receiving end
 
 Listener::Listener(std::shared_ptr<Adapter> adapter) : adapter_(std::move(adapter)) {
-  const verbs::PlaneDescription& plane = adapter_->first_plane();
-  socket_ = open_socket(plane.local.family);
-  const nic::SocketAddress local = nic::to_socket_address(plane.local, 0);
+  const Address own = listening_address(*adapter_, handle_.address);
+  socket_ = open_socket(own.family);
+  const nic::SocketAddress local = nic::to_socket_address(own, 0);
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;
   if (::bind(socket_.get(), local.get(), local.length) != 0 || ::listen(socket_.get(), SOMAXCONN) != 0 ||
       ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
-    throw nic::NicError(errno, "cannot listen on " + nic::format_address(plane.local));
+    throw nic::NicError(errno, "cannot listen on " + nic::format_address(own));
   }
   nic::from_socket_address(bound, handle_.tcp_port);
-  handle_.address = plane.advertise;
   handle_.secret = random_secret();
 }
 

@@ -1,23 +1,22 @@
-// The devices that NCCL sees: those of OPENMRC_PORTS, and the ones it merges.
+// The devices that NCCL sees: those of OPENMRC_PORTS or OPENMRC_PATHS, and the ones it merges.
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <deque>
-#include <fstream>
 #include <mutex>
 
 #include "nccl/adapter.hpp"
 #include "nccl/log.hpp"
+#include "verbs/device_settings.hpp"
 
 namespace openmrc::nccl {
 namespace {
 
-constexpr std::uint64_t kRateUnknownBps = 40'000'000'000;  // loopback and veth report none
-constexpr int kCommsMax = 1 << 15;                         // half of the QPs of a NIC
-constexpr int kFilesPerComm = 2;                           // the TCP connection, and the event of the CQ
-constexpr int kOtherFiles = 128;                           // of the NIC, and of the rest of the program
+constexpr int kCommsMax = 1 << 15;  // half of the QPs of a NIC
+constexpr int kFilesPerComm = 2;    // the TCP connection, and the event of the CQ
+constexpr int kOtherFiles = 128;    // of the NIC, and of the rest of the program
 
 struct ListedDevice {
   verbs::DeviceDescription description;
@@ -75,12 +74,6 @@ int comms_max() {
 
 }  // namespace
 
-std::uint64_t rate_of(const verbs::PlaneDescription& plane) {
-  std::int64_t mbps = 0;
-  std::ifstream speed("/sys/class/net/" + interface_name(plane) + "/speed");
-  return speed >> mbps && mbps > 0 ? static_cast<std::uint64_t>(mbps) * 1'000'000 : kRateUnknownBps;
-}
-
 void find_devices() {
   Devices& known = devices();
   const std::lock_guard guard(known.mutex);
@@ -91,8 +84,10 @@ void find_devices() {
   }
   known.count = static_cast<int>(known.all.size());
   if (known.count == 0) {
-    throw Failure{ncclSystemError,
-                  "no device: OPENMRC_PORTS has to list interfaces or addresses, as `openmrc run` sets it"};
+    throw Failure{
+        ncclSystemError,
+        "no device: OPENMRC_PORTS has to list interfaces or addresses, as `openmrc run` sets it, or OPENMRC_PATHS "
+        "to name a path file"};
   }
 }
 
@@ -106,7 +101,7 @@ void describe_device(int dev, ncclNetProperties_v11_t& properties) {
   const std::lock_guard guard(known.mutex);
   ListedDevice& device = listed(known, dev);
   std::uint64_t rate_bps = 0;
-  for (const verbs::PlaneDescription& plane : device.description.planes) rate_bps += rate_of(plane);
+  for (const verbs::PlaneDescription& plane : device.description.planes) rate_bps += verbs::rate_of(plane);
   properties = {};
   properties.name = device.description.name.data();
   properties.pciPath = device.pci_path.empty() ? nullptr : device.pci_path.data();
@@ -163,7 +158,7 @@ std::shared_ptr<Adapter> adapter_of(int dev) {
   const std::lock_guard guard(known.mutex);
   ListedDevice& device = listed(known, dev);
   if (device.adapter == nullptr || device.adapter->device().closed()) {
-    device.adapter = std::make_shared<Adapter>(device.description.planes);
+    device.adapter = std::make_shared<Adapter>(device.description);
   }
   return device.adapter;
 }

@@ -1,7 +1,10 @@
 set(nccl_sources ${CMAKE_CURRENT_SOURCE_DIR}/native/nccl)
 file(GLOB nccl_files CONFIGURE_DEPENDS ${nccl_sources}/*.cpp)
 # Parts of the verbs library that need no header of libibverbs.
-set(nccl_shared native/verbs/device_description.cpp native/verbs/live_objects.cpp native/verbs/polling.cpp)
+set(nccl_shared "")
+foreach(part device_description device_settings json live_objects path_file polling)
+  list(APPEND nccl_shared native/verbs/${part}.cpp)
+endforeach()
 
 add_library(openmrc_nccl SHARED ${nccl_files} ${nccl_shared})
 target_include_directories(openmrc_nccl PRIVATE native)

@@ -75,7 +75,7 @@ ncclResult_t init(ncclDebugLogger_t logger) {
   return guarded([&] {
     set_logger(logger);
     find_devices();
-    info("using " + std::to_string(device_count()) + " devices of OPENMRC_PORTS");
+    info("using " + std::to_string(device_count()) + " devices of OPENMRC_PORTS or OPENMRC_PATHS");
   });
 }
 

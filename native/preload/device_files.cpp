@@ -18,8 +18,10 @@ namespace {
 constexpr std::string_view kPrefix = "/dev/infiniband/uverbs";
 constexpr const char* kStandIn = "/dev/null";  // a character device that everyone may read and write
 
-// Devices are separated by semicolons, as `openmrc run` writes them.
+// Devices are separated by semicolons, as `openmrc run` writes them; a path file describes one.
 unsigned device_count() {
+  const char* file = std::getenv("OPENMRC_PATHS");
+  if (file != nullptr && *file != '\0') return 1;
   const char* ports = std::getenv("OPENMRC_PORTS");
   if (ports == nullptr || *ports == '\0') return 0;
   const std::string_view text = ports;

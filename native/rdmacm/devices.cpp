@@ -27,6 +27,7 @@ bool describe(ibv_context* context, Device& device) {
   device.reads_max = static_cast<std::uint8_t>(attributes.max_qp_rd_atom);
   device.kind = static_cast<QpKind>(details.kind);
   device.published = details.published != 0;
+  device.by_file = details.by_file != 0;
   for (std::uint32_t plane = 0; plane < details.planes; ++plane) {
     device.addresses.emplace_back(&details.local[plane].any);
     device.addresses.emplace_back(&details.advertised[plane].any);
@@ -73,7 +74,8 @@ const Device* device_on_interface(const SocketAddress& address) {
       if (interface_of(listed, plane) == interface) return &device;
     }
   }
-  return nullptr;
+  const auto found = std::find_if(devices().begin(), devices().end(), [](const Device& one) { return one.by_file; });
+  return found == devices().end() ? nullptr : &*found;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ struct Device {
   std::uint8_t reads_max = 0;  // READs and atomics in flight on one QP
   QpKind kind = QpKind::kPair;
   bool published = false;
+  bool by_file = false;  // all addresses of the host lead to it: a fabric of SRv6 paths may carry no TCP
   std::vector<SocketAddress> addresses;  // of its planes
 };
 

@@ -12,6 +12,7 @@
 
 #include "engine/base/limits.hpp"
 #include "nic/socket_address.hpp"
+#include "verbs/path_file.hpp"
 
 namespace openmrc::verbs {
 namespace {
@@ -117,7 +118,9 @@ const InterfaceAddress* best_address(const std::string& interface, AddressFamily
 bool parse_plane(const std::string& word, AddressFamily family, const std::vector<InterfaceAddress>& known,
                  PlaneDescription& plane) {
   if (const InterfaceAddress* own = best_address(word, family, known)) {
-    plane = {own->address, own->address, own->loopback ? std::string() : own->interface, own->prefix_bits};
+    plane.local = plane.advertise = own->address;
+    if (!own->loopback) plane.interface = own->interface;
+    plane.prefix_bits = own->prefix_bits;
     return true;
   }
   const std::size_t advertised = word.find('@');
@@ -150,16 +153,34 @@ Address shifted(const Address& to, const Address& a, const Address& b) {
   return sum;
 }
 
+std::vector<DeviceDescription> device_of_file(const char* file) {
+  try {
+    DeviceDescription device = read_path_file(file);
+    device.name = "mrc0";
+    return {std::move(device)};
+  } catch (const PathFileError& error) {
+    std::fprintf(stderr, "openmrc: OPENMRC_PATHS: %s: %s\n", file, error.what());
+    return {};
+  }
+}
+
 }  // namespace
 
 std::vector<DeviceDescription> describe_devices() {
   const char* text = std::getenv("OPENMRC_PORTS");
+  const char* file = std::getenv("OPENMRC_PATHS");
+  if (file != nullptr && *file != '\0') {
+    if (text == nullptr || *text == '\0') return device_of_file(file);
+    std::fputs("openmrc: OPENMRC_PORTS and OPENMRC_PATHS are both set: one of them is allowed\n", stderr);
+    return {};
+  }
   if (text == nullptr) return {};
   const std::vector<InterfaceAddress> known = list_addresses();
   std::vector<DeviceDescription> devices;
   for (const std::string& ports : split(text, ';')) {
     const std::vector<std::string> words = split(ports, ',');
-    DeviceDescription device{"mrc" + std::to_string(devices.size()), {}};
+    DeviceDescription device;
+    device.name = "mrc" + std::to_string(devices.size());
     const bool parsed = !words.empty() && words.size() <= kPortCountMax &&
                         (parse_planes(words, AddressFamily::kIpv4, known, device.planes) ||
                          parse_planes(words, AddressFamily::kIpv6, known, device.planes));

@@ -23,6 +23,7 @@ int describe(Context& context, DeviceDetails& details) {
   details = {};
   details.kind = static_cast<std::uint8_t>(lanes_of_environment());
   details.published = published_mrc() ? 1 : 0;
+  details.by_file = context.nic->description().rules.empty() ? 0 : 1;
   for (const PlaneDescription& plane : context.nic->description().planes) {
     store(plane.local, details.local[details.planes]);
     store(plane.advertise, details.advertised[details.planes]);

@@ -20,6 +20,7 @@ struct DeviceDetails {
   std::uint32_t planes;
   std::uint8_t kind;       // of QPs: 0 pair, 1 MRC, 2 RC
   std::uint8_t published;  // 1: MRC without extensions
+  std::uint8_t by_file;    // 1: a path file describes it, and it is the only device
   PlaneAddress local[kPlanesDescribedMax];
   PlaneAddress advertised[kPlanesDescribedMax];
 };

@@ -123,6 +123,7 @@ class Seam final : public MrcSeam {
   }
 
   int evs(ibv_context* context, std::vector<Ev>& evs) override {
+    if (!Context::of(context).nic->description().rules.empty()) return EOPNOTSUPP;  // the API knows source ports only
     return guarded([&] {
       evs = device(context).evs();
       return 0;

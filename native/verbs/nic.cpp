@@ -8,20 +8,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <string>
 
 #include "nic/file_descriptor.hpp"
 #include "nic/fork.hpp"
 #include "nic/socket_address.hpp"
+#include "verbs/device_settings.hpp"
 #include "verbs/live_objects.hpp"
 #include "verbs/objects.hpp"
 
 namespace openmrc::verbs {
 namespace {
 
-constexpr std::uint64_t kRateUnknownBps = 40'000'000'000;  // loopback and veth report none
 constexpr std::uint32_t kDefaultMtu = 1500;
 
 static_assert(full_payload(4096, kWideBit, kWideBit | 6) == 8192 && full_payload(4096, kWideBit, 6) == 4096);
@@ -40,31 +39,10 @@ std::uint32_t mtu_of(const std::string& interface) {
   return ::ioctl(any.get(), SIOCGIFMTU, &request) == 0 ? static_cast<std::uint32_t>(request.ifr_mtu) : kDefaultMtu;
 }
 
-std::uint64_t rate_of(const std::string& interface) {
-  std::int64_t mbps = 0;
-  std::ifstream speed("/sys/class/net/" + interface + "/speed");
-  return speed >> mbps && mbps > 0 ? static_cast<std::uint64_t>(mbps) * 1'000'000 : kRateUnknownBps;
-}
-
 std::uint64_t random_bits() {
   std::uint64_t bits = 0;
   if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) throw nic::NicError(errno, "cannot draw random numbers");
   return bits;
-}
-
-nic::Settings settings_of(const DeviceDescription& description, std::uint32_t slot) {
-  nic::Settings settings;
-  for (const PlaneDescription& plane : description.planes) {
-    nic::PortSettings& port = settings.ports.emplace_back();
-    port.local = plane.local;
-    port.advertise = plane.advertise;
-    port.interface = plane.interface;
-  }
-  settings.seed = random_bits();
-  settings.udp_port = static_cast<std::uint16_t>(kFirstUdpPort + slot);
-  const auto ports = static_cast<std::uint32_t>(description.planes.size());
-  settings.evs_per_port = std::min(settings.evs_per_port, kEvCountMax / ports);
-  return settings;
 }
 
 }  // namespace
@@ -105,9 +83,11 @@ Nic::Nic(DeviceDescription description) : description_(std::move(description)) {
 }
 
 void Nic::open() {
+  nic::Settings settings = settings_of(description_, random_bits());
   for (slot_ = 0; slot_ < kSlots; ++slot_) {
     try {
-      device_ = std::make_unique<nic::Device>(settings_of(description_, slot_));
+      settings.udp_port = static_cast<std::uint16_t>(kFirstUdpPort + slot_);
+      device_ = std::make_unique<nic::Device>(settings);
       polling_ = std::make_unique<Polling>(*device_);
       return;
     } catch (const nic::NicError& error) {
@@ -123,7 +103,7 @@ void Nic::measure_interfaces() {
     // The route to an own address leads over loopback, and has its MTU: only for further addresses of loopback.
     const std::uint32_t mtu = interface.empty() ? device_->path_mtu(0, plane.local, udp_port_of(0)) : mtu_of(interface);
     payload_room_ = std::min(payload_room_, room_in(mtu, plane.local.family));
-    rate_bps_ += interface.empty() ? kRateUnknownBps : rate_of(interface);
+    rate_bps_ += rate_of(plane);
   }
 }
 

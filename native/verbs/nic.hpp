@@ -62,6 +62,7 @@ class Nic {
   // Payload of a full packet that the interfaces have room for, before a peer is known.
   std::uint32_t payload_room() const { return payload_room_; }
   std::uint64_t rate_bps() const { return rate_bps_; }
+  TimePs base_rtt() const { return description_.base_rtt != 0 ? description_.base_rtt : kBaseRtt; }
   std::uint64_t receive_buffer_bytes() const { return receive_buffer_bytes_; }
 
   PeerConfig peer(const Address& first, std::uint32_t qp_number) const;

@@ -53,7 +53,7 @@ int to_init(Qp& qp) {
   init.plane_buffer_bytes = nic.receive_buffer_bytes() / (3 * ports);
   init.cc.mtu_bytes = nic.payload_room() + kHeaderBytes;
   init.cc.link_rate_bps = nic.rate_bps();
-  if (init.cc.base_rtt == 0) init.cc.base_rtt = kBaseRtt;
+  if (init.cc.base_rtt == 0) init.cc.base_rtt = nic.base_rtt();
   const std::uint64_t floor = 16ULL * nic.payload_room();
   const std::uint64_t in_flight = nic.rate_bps() / 8 * (init.cc.base_rtt / kPsPerUs) / 1'000'000;
   if (init.cc.max_cwnd_bytes != 0) return modify(qp, init);

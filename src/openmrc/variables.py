@@ -29,8 +29,8 @@ PARENT, KEEPER = "OPENMRC_PARENT_PID", "OPENMRC_TESTBED_KEEPER"
 
 VARIABLES: Mapping[str, str] = {
     PORTS: "interfaces or addresses of a rank, one per plane",
-    PATHS: "path file of a rank's NIC, in place of ports",
-    ADDRESS: "where other ranks connect to a rank by TCP",
+    PATHS: "path file of a NIC, in place of ports",
+    ADDRESS: "where others connect to a rank, or to a program with NCCL, by TCP",
     SHARED_MEMORY: "0: ranks of one host use their ports",
     HOST: "name of a part of a machine that counts as a host",
     CACHE: "folder of the compiled torch backend",

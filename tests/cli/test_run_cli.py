@@ -92,7 +92,9 @@ def test_a_file_that_is_no_program_is_named(tmp_path: Path):
         (["--", "no-such-program"], {}, "PROGRAM is 'no-such-program'"),
         (["--qp", "ud", "--", "true"], {}, "--qp is 'ud'"),
         (["--", "true"], {"OPENMRC_QP": "ud"}, "OPENMRC_QP is 'ud'"),
-        (["--", "true"], {"OPENMRC_PATHS": "host.json"}, "OPENMRC_PATHS is 'host.json'"),
+        (["--", "true"], {"OPENMRC_PATHS": "host.json"}, "path file is 'host.json'"),
+        (["--paths", "host.json", "--", "true"], {}, "path file is 'host.json'"),
+        (["--", "true"], {"OPENMRC_PATHS": "host.json", "OPENMRC_PORTS": "127.0.0.1"}, "OPENMRC_PORTS is '127.0.0.1'"),
     ],
 )
 def test_mistakes_are_named(words: list[str], variables: dict[str, str], said: str):

@@ -17,7 +17,7 @@ from waiting import until
 from openmrc.errors import DeviceError
 from openmrc.programs import library_path
 
-End = tuple[Sequence[str], str]
+End = tuple[Sequence[str], str | None]
 
 LIMIT_S = 240
 _LISTENS = "0A"
@@ -37,9 +37,9 @@ def needs(*programs: str) -> list[pytest.MarkDecorator]:
     return marks
 
 
-def wrapped(words: list[str], *devices: str, qp: str | None = None) -> list[str]:
-    """A command under `openmrc run`, with the ports of each device."""
-    options = [word for ports in devices or ("127.0.0.1",) for word in ("--ports", ports)]
+def wrapped(words: list[str], *devices: str | None, qp: str | None = None) -> list[str]:
+    """A command under `openmrc run`, with the ports of each device; None: as the environment says."""
+    options = [word for ports in devices or ("127.0.0.1",) if ports is not None for word in ("--ports", ports)]
     options += [] if qp is None else ["--qp", qp]
     return [sys.executable, "-m", "openmrc.cli.main", "run", *options, "--", *words]
 
@@ -77,7 +77,7 @@ def run_both(
     client: list[str],
     tcp_port: int,
     *,
-    ports: str = "127.0.0.1",
+    ports: str | None = "127.0.0.1",
     qp: str | None = None,
     ends: Sequence[End] | None = None,
 ) -> Ended:
@@ -109,11 +109,11 @@ def _run(serve: list[str], ask: list[str], tcp_port: int) -> Ended:
 
 
 def compiled(source: Path, program: Path, *libraries: str) -> list[str]:
-    """A C program that uses libibverbs and further libraries; skips without a compiler."""
+    """A C program that uses libibverbs and further libraries, by name or as options; skips without a compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
-    names = [f"-l{library}" for library in (*libraries, "ibverbs")]
+    names = [one if one.startswith("-") else f"-l{one}" for one in (*libraries, "ibverbs")]
     subprocess.run([compiler, "-Wall", str(source), "-o", str(program), *names], check=True)
     return [str(program)]
 

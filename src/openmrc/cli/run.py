@@ -26,6 +26,14 @@ def run(
             "all suitable interfaces.",
         ),
     ] = None,
+    paths: Annotated[
+        str | None,
+        typer.Option(
+            "--paths",
+            metavar="FILE",
+            help="Path file of the NIC, in place of ports: one device, in EV format SRV6. Default: OPENMRC_PATHS.",
+        ),
+    ] = None,
     qp: Annotated[
         str | None,
         typer.Option(
@@ -38,7 +46,7 @@ def run(
     """Run a program that uses libibverbs; its exit code is this command's."""
     from openmrc.programs import prepare
 
-    prepared = prepare(ports or [], qp, os.environ)
+    prepared = prepare(ports or [], qp, os.environ, paths=paths)
     program = shutil.which(command[0])
     if program is None:
         raise ConfigError("PROGRAM", command[0], "a program on the PATH, or the path of one")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from openmrc import _native
 from openmrc.errors import ConfigError, DeviceError
-from openmrc.variables import PATHS, PORTS, QP
+from openmrc.srv6 import read_nic_paths
+from openmrc.variables import PATHS, PORTS, QP, SIGNAL
 from openmrc.verbs.device import Port
 from openmrc.verbs.interfaces import choose_ports
 
@@ -76,7 +77,7 @@ def nccl_plugin_path() -> Path:
     return Path(_native.__file__).parent / "lib" / f"libnccl-net-{_NCCL_NAME}.so"
 
 
-def prepare(ports: Sequence[str], qp: str | None, environ: Mapping[str, str]) -> Prepared:
+def prepare(ports: Sequence[str], qp: str | None, environ: Mapping[str, str], *, paths: str | None = None) -> Prepared:
     """Environment of a program with one device, mrc0, mrc1 and so on, for each element of `ports`.
 
     NCCL in the program finds the devices through its network plugin, unless NCCL_NET_PLUGIN is set.
@@ -86,24 +87,20 @@ def prepare(ports: Sequence[str], qp: str | None, environ: Mapping[str, str]) ->
             lists them, a semicolon between devices, or all suitable interfaces.
         qp: "pair", "mrc" or "rc"; None: as OPENMRC_QP says, or pair.
         environ: Variables to start from.
+        paths: Path file of the NIC, which becomes mrc0, in place of ports. None: as OPENMRC_PATHS says, or none.
 
     Raises:
-        ConfigError: no such interface, address or kind of QP; or a path file is set, which is not supported.
+        ConfigError: no such interface, address or kind of QP, a path file with an invalid field, or both ports and a
+            path file.
         DeviceError: this installation has no library.
     """
     library = library_path()
-    if environ.get(PATHS):
-        hint = f"unset it, and list interfaces in {PORTS}"
-        raise ConfigError(PATHS, environ[PATHS], "no path file for RDMA programs", hint=hint)
     kind = qp or environ.get(QP) or _KINDS[0]
     if kind not in _KINDS:
         raise ConfigError("--qp" if qp else QP, kind, ", ".join(_KINDS))
-    field = "--ports" if ports else PORTS
-    wanted: list[str | None] = [*(ports or [word for word in environ.get(PORTS, "").split(";") if word.strip()])]
-    chosen = [choose_ports(one, field=field) for one in wanted or [None]]
-    summary = "; ".join(f"mrc{number} with {one.why}" for number, one in enumerate(chosen))
-    variables = {_NCCL_PLUGIN: _NCCL_NAME, **environ, QP: kind}
-    variables[PORTS] = ";".join(",".join(map(_text, one.ports)) for one in chosen)
+    devices, summary = _devices(ports, paths, environ)
+    others = {name: value for name, value in environ.items() if name not in (PORTS, PATHS)}
+    variables = {_NCCL_PLUGIN: _NCCL_NAME, **others, QP: kind, **devices}
     variables["LD_LIBRARY_PATH"] = _before(str(library.parent), environ.get("LD_LIBRARY_PATH"))
     names = [name for name in (*_LIBRARIES, _DEVICE_FILES) if library.with_name(name).exists()]
     variables["LD_PRELOAD"] = _before(":".join(names), environ.get("LD_PRELOAD"))
@@ -119,9 +116,7 @@ def loader_problems() -> dict[str, str | None]:
         DeviceError: this installation has no libibverbs, on which the others depend.
     """
     library = library_path()
-    variables = prepare(
-        ["127.0.0.1"], None, {name: value for name, value in os.environ.items() if name != PATHS}
-    ).variables
+    variables = prepare(["127.0.0.1"], None, os.environ).variables
     names = [name for name in _LIBRARIES if library.with_name(name).exists()]
     command = [sys.executable, "-c", _LOADED, *names]
     try:
@@ -131,6 +126,30 @@ def loader_problems() -> dict[str, str | None]:
     if done.returncode != 0:
         return dict.fromkeys(names, (done.stderr.strip().splitlines() or ["the loader failed"])[-1])
     return {name: _loader_problem(library.with_name(name), done.stdout) for name in names}
+
+
+def _devices(ports: Sequence[str], paths: str | None, environ: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """Variables that describe the devices, and a line about them. Options take precedence over variables."""
+    file = paths if paths is not None or ports else environ.get(PATHS) or None
+    field = "--paths" if paths is not None else PATHS
+    if file is None:
+        return _devices_of_ports(ports, environ)
+    if ports:
+        raise ConfigError("--ports", ",".join(ports), f"no ports, as {field} also gives them")
+    if paths is None and environ.get(PORTS):
+        raise ConfigError(PORTS, environ[PORTS], f"unset, as {PATHS} also gives the ports")
+    count = len(read_nic_paths(file).ports)
+    # The fabric of a path file marks, so that this is the default of Python's connections with one, too.
+    variables = {PATHS: str(Path(file).absolute()), SIGNAL: environ.get(SIGNAL) or "marks"}
+    return variables, f"mrc0 with {count} port{'s' if count > 1 else ''}, from {field}: {file}"
+
+
+def _devices_of_ports(ports: Sequence[str], environ: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    field = "--ports" if ports else PORTS
+    wanted: list[str | None] = [*(ports or [word for word in environ.get(PORTS, "").split(";") if word.strip()])]
+    chosen = [choose_ports(one, field=field) for one in wanted or [None]]
+    summary = "; ".join(f"mrc{number} with {one.why}" for number, one in enumerate(chosen))
+    return {PORTS: ";".join(",".join(map(_text, one.ports)) for one in chosen)}, summary
 
 
 def _loader_problem(library: Path, printed: str) -> str | None:
