@@ -76,6 +76,8 @@ class Engine final {
   Status create_srq(const SrqAttributes& attributes, SrqId& srq);
   // An event says, once, that fewer receives than `limit` are left; 0: none does.
   Status set_srq_limit(SrqId srq, std::uint32_t limit);
+  // kInvalidArgument, without effect: 0, fewer than are posted, or less than the limit.
+  Status resize_srq(SrqId srq, std::uint32_t wr_max, std::uint32_t limit);
   Status destroy_srq(SrqId srq);                       // kBusy while a QP uses it
   Status register_memory(const RegionConfig& region);  // kInvalidArgument: key in use or 0
   Status deregister_memory(std::uint32_t key);         // kBusy while posted sends read from it

@@ -54,6 +54,12 @@ Status Engine::set_srq_limit(SrqId srq, std::uint32_t limit) {
   return found->second->queue.set_limit(limit) ? Status::kOk : Status::kInvalidArgument;
 }
 
+Status Engine::resize_srq(SrqId srq, std::uint32_t wr_max, std::uint32_t limit) {
+  const auto found = srqs_.find(srq);
+  if (found == srqs_.end()) return Status::kNotFound;
+  return found->second->queue.resize(wr_max, limit) ? Status::kOk : Status::kInvalidArgument;
+}
+
 Status Engine::destroy_srq(SrqId srq) {
   const auto found = srqs_.find(srq);
   if (found == srqs_.end()) return Status::kNotFound;

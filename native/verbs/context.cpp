@@ -110,7 +110,7 @@ int query_attributes(Nic& nic, ibv_device* device, ibv_device_attr& to) {
   to.max_pkeys = 1;
   to.local_ca_ack_delay = 15;
   to.phys_port_cnt = 1;
-  to.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID;
+  to.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_SRQ_RESIZE;
   return nic.device().closed() ? EIO : 0;
 }
 

@@ -62,7 +62,8 @@ struct Mr {
 struct Srq {
   ibv_srq api;
   SrqId id;
-  std::uint32_t wr_max, sge_max;
+  std::uint32_t wr_max;  // under the lock of the device
+  std::uint32_t sge_max;
 
   static Srq& of(ibv_srq* srq) { return *reinterpret_cast<Srq*>(srq); }
   Nic& nic() const { return *Context::of(api.context).nic; }

@@ -36,10 +36,17 @@ int create_srq(ibv_pd* pd, ibv_srq_init_attr& wanted, Srq*& out) {
 
 int modify_srq(Srq& srq, const ibv_srq_attr& wanted, int mask) {
   if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return EINVAL;
-  if ((mask & IBV_SRQ_MAX_WR) != 0) return EOPNOTSUPP;  // as the missing IBV_DEVICE_SRQ_RESIZE announces
-  if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
-  return errno_of(srq.nic().device().command(
-      [&](Engine& engine, TimePs) { return engine.set_srq_limit(srq.id, wanted.srq_limit); }));
+  const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0, limits = (mask & IBV_SRQ_LIMIT) != 0;
+  if (resizes && wanted.max_wr > kSrqWrMax) return EINVAL;
+  if (!resizes && !limits) return 0;
+  return errno_of(srq.nic().device().command([&](Engine& engine, TimePs) {
+    if (!resizes) return engine.set_srq_limit(srq.id, wanted.srq_limit);
+    SrqStats stats;
+    engine.srq_stats(srq.id, stats);
+    const Status status = engine.resize_srq(srq.id, wanted.max_wr, limits ? wanted.srq_limit : stats.limit);
+    if (status == Status::kOk) srq.wr_max = wanted.max_wr;
+    return status;
+  }));
 }
 
 int destroy_srq(Srq& srq) {
@@ -116,9 +123,11 @@ VERBS_API int ibv_query_srq(ibv_srq* api, ibv_srq_attr* attributes) {
   return guarded([&] {
     Srq& srq = Srq::of(api);
     SrqStats stats;
-    if (!srq.nic().device().look([&](const Engine& engine) { return engine.srq_stats(srq.id, stats); })) return EINVAL;
-    *attributes = {.max_wr = srq.wr_max, .max_sge = srq.sge_max, .srq_limit = stats.limit};
-    return 0;
+    return srq.nic().device().look([&](const Engine& engine) {
+      if (!engine.srq_stats(srq.id, stats)) return EINVAL;
+      *attributes = {.max_wr = srq.wr_max, .max_sge = srq.sge_max, .srq_limit = stats.limit};
+      return 0;
+    });
   });
 }
 

@@ -16,7 +16,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.parametrize("qp", ["pair", "rc"])
-@pytest.mark.parametrize("case", ["misuse", "extended", "shared", "survivors"])
+@pytest.mark.parametrize("case", ["misuse", "resized", "extended", "shared", "survivors"])
 def test_shared_receive_queue(program: list[str], case: str, qp: str):
     run_case(program, case, qp=qp)
 

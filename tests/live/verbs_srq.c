@@ -51,7 +51,6 @@ static int misuse(void) {
   REFUSES(ibv_modify_srq(NULL, &now, IBV_SRQ_LIMIT), EINVAL);
   REFUSES(ibv_modify_srq(srq, &now, IBV_SRQ_LIMIT), EINVAL); /* above its size */
   REFUSES(ibv_modify_srq(srq, &now, 64), EINVAL);
-  REFUSES(ibv_modify_srq(srq, &now, IBV_SRQ_MAX_WR), EOPNOTSUPP);
   now.srq_limit = 2;
   REFUSES(ibv_modify_srq(srq, &now, IBV_SRQ_LIMIT), 0);
   REFUSES(ibv_query_srq(srq, NULL), EINVAL);
@@ -81,6 +80,36 @@ static int misuse(void) {
   init.srq = srq;
   IS_NULL(ibv_create_qp(pd, &init), EINVAL);
   return 0;
+}
+
+/* A queue with two receives and a limit of 2 grows, and shrinks again as far as both allow. */
+static int resized(void) {
+  struct ibv_srq *srq = make_srq(2);
+  struct ibv_srq_attr now = {.max_wr = 4, .srq_limit = 5};
+  struct ibv_device_attr device;
+  EXPECT(ibv_query_device(context, &device) == 0 && (device.device_cap_flags & IBV_DEVICE_SRQ_RESIZE) != 0);
+  EXPECT(post_receive(srq, 0, 0, 8) == 0 && post_receive(srq, 1, 0, 8) == 0);
+  REFUSES(post_receive(srq, 2, 0, 8), ENOMEM);
+  REFUSES(ibv_modify_srq(srq, &now, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), EINVAL); /* changes nothing */
+  REFUSES(post_receive(srq, 2, 0, 8), ENOMEM);
+  now.srq_limit = 3;
+  REFUSES(ibv_modify_srq(srq, &now, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), 0);
+  EXPECT(post_receive(srq, 2, 0, 8) == 0 && post_receive(srq, 3, 0, 8) == 0);
+  REFUSES(post_receive(srq, 4, 0, 8), ENOMEM);
+  REFUSES(ibv_query_srq(srq, &now), 0);
+  EXPECT(now.max_wr == 4 && now.srq_limit == 3);
+  now.max_wr = 3; /* four are posted */
+  REFUSES(ibv_modify_srq(srq, &now, IBV_SRQ_MAX_WR), EINVAL);
+  now.max_wr = 0;
+  REFUSES(ibv_modify_srq(srq, &now, IBV_SRQ_MAX_WR), EINVAL);
+  now.max_wr = (uint32_t)device.max_srq_wr + 1;
+  REFUSES(ibv_modify_srq(srq, &now, IBV_SRQ_MAX_WR), EINVAL);
+  now.max_wr = (uint32_t)device.max_srq_wr;
+  REFUSES(ibv_modify_srq(srq, &now, IBV_SRQ_MAX_WR), 0);
+  REFUSES(ibv_query_srq(srq, &now), 0);
+  EXPECT(now.max_wr == (uint32_t)device.max_srq_wr && now.srq_limit == 3); /* the limit stays */
+  for (uint64_t id = 4; id < 300; ++id) EXPECT(post_receive(srq, id, 0, 8) == 0);
+  return ibv_destroy_srq(srq);
 }
 
 static int extended(void) {
@@ -163,7 +192,7 @@ int main(int count, char **words) {
   static const struct {
     const char *name;
     int (*run)(void);
-  } cases[] = {{"misuse", misuse}, {"extended", extended}, {"shared", shared}, {"survivors", survivors}};
+  } cases[] = {{"misuse", misuse}, {"extended", extended}, {"resized", resized}, {"shared", shared}, {"survivors", survivors}};
   if (count != 2 || open_first_device()) return 2;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (strcmp(cases[i].name, words[1]) != 0) continue;

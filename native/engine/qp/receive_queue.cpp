@@ -68,6 +68,13 @@ bool ReceiveQueue::set_limit(std::uint32_t limit) {
   return true;
 }
 
+bool ReceiveQueue::resize(std::uint32_t capacity, std::uint32_t limit) {
+  if (capacity == 0 || capacity < size() || limit > capacity) return false;
+  capacity_ = capacity;
+  limit_ = limit;
+  return true;
+}
+
 bool ReceiveQueue::take_limit() {
   if (posted_.size() >= limit_) return false;
   limit_ = 0;

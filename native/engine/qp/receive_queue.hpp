@@ -40,6 +40,7 @@ class ReceiveQueue {
 
   // A shared queue announces once that it holds fewer receives than `limit`; 0: never.
   bool set_limit(std::uint32_t limit);
+  bool resize(std::uint32_t capacity, std::uint32_t limit);
   std::uint32_t limit() const { return limit_; }
   // True, and the limit is off, if it was reached.
   bool take_limit();
