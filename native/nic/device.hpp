@@ -153,6 +153,9 @@ class Device {
   // this is quicker than polling: a sleeping thread takes no processor time from the one it waits for, and is scheduled
   // first when it wakes. `also`: a descriptor that ends the sleep, too, when readable; -1: none.
   std::uint32_t await_progress(TimeNs longest, int also = -1, TimeNs answer_within = kDeferMax);
+  // Sends acknowledgements that wait, for a process that is about to end. Gives up when the lock is not free for a while:
+  // the calling thread itself may hold it, as exit() in a signal handler would.
+  void answer_before_exit();
   // Announces calls of progress(): the I/O threads stand back.
   void begin_polling();
   // Ends the calls of progress(): the I/O threads take over at once.

@@ -22,6 +22,7 @@ constexpr TimeNs kBusyGrace = kNsPerMs;  // the I/O threads take over after this
 // More datagrams per read indicate a stream, or a long message whose sender waits for its end: acknowledge at once.
 constexpr std::uint32_t kBulkDatagrams = 4;
 constexpr std::uint64_t kBulkBytes = 1024;
+constexpr TimeNs kExitWait = 10 * kNsPerMs;  // for the lock, at the end of the process
 constexpr TimeNs kSleepMax = 10 * kNsPerSecond;
 constexpr TimeNs kEndpointLook = 200 * kNsPerUs;  // between reads of endpoint operations by a polling thread
 constexpr TimeNs kQuietMax = kNsPerMs;            // between looks of a polling thread at an engine that owes nothing
@@ -455,6 +456,20 @@ void Device::after_command(Guard& guard) {
   // This was the reply for which acknowledgements waited: they follow it at once, as the peer may wait for both.
   guard.lock();
   if (deferred_since_.load(std::memory_order_relaxed) == 0) return;
+  deferred_since_.store(0, std::memory_order_relaxed);
+  enter();
+  finish(guard, kBurstsPerCommand, Outgoing::kEverything);
+}
+
+void Device::answer_before_exit() {
+  if (lock_.lost() || closed()) return;
+  const TimeNs until = now_ns() + kExitWait;
+  while (!lock_.try_lock()) {
+    if (now_ns() > until) return;
+    std::this_thread::yield();
+  }
+  Guard guard(lock_, std::adopt_lock);
+  if (closed()) return;
   deferred_since_.store(0, std::memory_order_relaxed);
   enter();
   finish(guard, kBurstsPerCommand, Outgoing::kEverything);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -15,6 +16,7 @@
 #include "nic/fork.hpp"
 #include "nic/socket_address.hpp"
 #include "verbs/device_settings.hpp"
+#include "verbs/errors.hpp"
 #include "verbs/live_objects.hpp"
 #include "verbs/objects.hpp"
 
@@ -182,6 +184,20 @@ int install_handlers() {
 
 }  // namespace
 
+namespace {
+
+// A program may poll its last receive completion and return from main(): without the acknowledgement, which waits for a
+// reply, the peer's work would fail after all its retries.
+void answer_before_exit() {
+  const std::unique_lock guard(open_nics().mutex, std::try_to_lock);
+  if (!guard.owns_lock()) return;
+  for (const auto& [name, nic] : open_nics().nics) {
+    if (nic != nullptr) nic->device().answer_before_exit();
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<Nic> shared_nic(const DeviceDescription& description) {
   const std::lock_guard guard(open_nics().mutex);
   std::shared_ptr<Nic>& nic = open_nics().nics[description.name];
@@ -189,6 +205,8 @@ std::shared_ptr<Nic> shared_nic(const DeviceDescription& description) {
   // That of the parent is kept: it cannot be destroyed without its threads, which wait on its condition variables.
   if (nic != nullptr) new std::shared_ptr<Nic>(nic);
   nic = std::make_shared<Nic>(description);
+  static const int at_exit = std::atexit([] { guarded([] { return answer_before_exit(), 0; }); });
+  static_cast<void>(at_exit);
   return nic;
 }
 

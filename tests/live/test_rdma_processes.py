@@ -20,6 +20,11 @@ def test_processes_share_an_interface(program: list[str], qp: str):
     run_case(program, "one_interface", qp=qp)
 
 
+@pytest.mark.parametrize("qp", ["pair", "rc"])
+def test_a_program_that_ends_after_its_last_receive_has_acknowledged_it(program: list[str], qp: str):
+    run_case(program, "last_receive", qp=qp)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("qp", ["pair", "rc"])
 def test_work_fails_when_the_peer_is_killed(program: list[str], qp: str):

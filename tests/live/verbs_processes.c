@@ -3,6 +3,7 @@
 #include "verbs_program.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -79,6 +80,52 @@ static int one_interface(void) {
   return 0;
 }
 
+enum { kLastMessages = 16, kLastRounds = 10 };
+
+/* Polls its last receive completion, and ends as programs do that destroy nothing. */
+static int receive_and_end(int to_peer) {
+  if (join(to_peer)) return 1;
+  struct ibv_sge sge = part(1024, kBytes);
+  struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+  for (int i = 0; i < kLastMessages; ++i) EXPECT(ibv_post_recv(qp, &wr, &bad) == 0);
+  const char ready = 0;
+  EXPECT(write(to_peer, &ready, 1) == 1);
+  for (int i = 0; i < kLastMessages; ++i) EXPECT(next_of(cq).status == IBV_WC_SUCCESS);
+  exit(0);
+}
+
+static int send_all(int to_peer) {
+  char ready = 0;
+  if (join(to_peer)) return 1;
+  EXPECT(read(to_peer, &ready, 1) == 1);
+  for (uint64_t id = 0; id < kLastMessages; ++id) {
+    EXPECT(post(qp, IBV_WR_SEND, id, 0) == 0);
+    EXPECT(next_of(cq).status == IBV_WC_SUCCESS);
+  }
+  return 0;
+}
+
+static int last_receive(void) {
+  for (int round = 0; round < kLastRounds; ++round) {
+    int ends[2], status = -1;
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    for (int end = 0; end < 2; ++end) {
+      if (fork() != 0) continue;
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      close(ends[1 - end]);
+      const int failed = end == 0 ? receive_and_end(ends[end]) : send_all(ends[end]);
+      fflush(stdout);
+      _exit(failed);
+    }
+    close(ends[0]);
+    close(ends[1]);
+    for (int end = 0; end < 2; ++end) {
+      EXPECT(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+  }
+  return 0;
+}
+
 static int stay(int to_peer) {
   if (join(to_peer)) return 1;
   for (;;) pause();
@@ -114,7 +161,7 @@ int main(int count, char **words) {
   static const struct {
     const char *name;
     int (*run)(void);
-  } cases[] = {{"one_interface", one_interface}, {"killed", killed}};
+  } cases[] = {{"one_interface", one_interface}, {"last_receive", last_receive}, {"killed", killed}};
   for (size_t i = 0; count == 2 && i < sizeof cases / sizeof cases[0]; ++i) {
     if (strcmp(words[1], cases[i].name) != 0) continue;
     if (cases[i].run() != 0) return 1;
