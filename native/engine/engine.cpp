@@ -79,6 +79,7 @@ void Engine::handle_clock_rebase(TimePs by) {
   events_.rebase(by);
   endpoint_.rebase(by);
   urgent_.rebase(by);
+  services_.plane_traffic.rebase(by);
   decltype(timers_) moved;
   for (; !timers_.empty(); timers_.pop()) moved.push({rebased(timers_.top().time, by), timers_.top().qpn});
   timers_ = std::move(moved);

@@ -56,6 +56,7 @@ Qp* Engine::deliver(TimePs now, const RxDatagram& datagram) {
   PortStats& stats = port_stats_[datagram.port];
   ++stats.received_packets;
   stats.received_bytes += datagram.bytes.size() + datagram.phantom_bytes;
+  services_.plane_traffic.received(now, datagram.port, datagram.bytes.size() + datagram.phantom_bytes);
   if (!parse(datagram, packet_)) return nullptr;
   if (packet_.bth.destination_qp == kEndpointQp) {
     handle_endpoint(now, datagram, packet_);
@@ -184,7 +185,10 @@ bool Engine::poll_transmit(TimePs now, PortMask free_ports, std::uint32_t burst_
   if (config_.icrc && !config_.driver_seals) seal(burst, config_.ports[burst.port].local);
   PortStats& stats = port_stats_[burst.port];
   stats.sent_packets += burst.count;
-  for (std::uint32_t i = 0; i < burst.count; ++i) stats.sent_bytes += burst.packets[i].datagram_bytes();
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < burst.count; ++i) bytes += burst.packets[i].datagram_bytes();
+  stats.sent_bytes += bytes;
+  services_.plane_traffic.sent(now, burst.port, bytes);
   return true;
 }
 

@@ -13,6 +13,7 @@
 #include "engine/paths/ev_set.hpp"
 #include "engine/peer.hpp"
 #include "engine/planes/plane_sharers.hpp"
+#include "engine/planes/plane_traffic.hpp"
 
 namespace openmrc {
 
@@ -39,7 +40,8 @@ struct EngineServices {
   std::uint64_t placed_packets = 0;    // of WRITEs and SENDs of peers, in all QPs
   Peer* peer_ports_changed = nullptr;  // set by a QP on such a change; the engine informs the peer's other QPs
   PlaneSharers plane_sharers{};        // of planes that do not mark
-  BytePool staging{};                  // bytes of messages that were copied when posted
+  PlaneTraffic plane_traffic{};
+  BytePool staging{};  // bytes of messages that were copied when posted
 };
 
 }  // namespace openmrc

@@ -35,7 +35,8 @@ TEST_CASE(an_acknowledgement_of_a_packet_that_is_no_longer_on_record_gives_no_ro
   constexpr TimePs kNow = 700 * kPsPerSecond, kRange = 65'536 * kPsPerUs;
   constexpr std::uint32_t kBytes = 1500;
   PlaneSharers sharers;
-  PlaneSet set(kNow, 2, /*discover=*/true, kBytes, 1 << 20, sharers);
+  PlaneTraffic traffic;
+  PlaneSet set(kNow, 2, /*discover=*/true, kBytes, 1 << 20, sharers, traffic);
   for (Psn psn = 1; psn <= 40; ++psn) set.sent(kNow, 0, 1, psn, kBytes, 0, /*repeated=*/false);
   CHECK(set.round_trip(kNow + kPsPerMs, 0, 20, kPsPerMs, kRange) == kPsPerMs);
   for (Psn psn = 41; psn <= 200; ++psn) set.sent(kNow, 0, 30, psn, kBytes, 0, /*repeated=*/false);

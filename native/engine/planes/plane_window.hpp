@@ -47,6 +47,10 @@ class PlaneWindow {
 
   // Number of QPs of this host with data on the plane, this one included. Call before sending and before feedback.
   void share(std::uint32_t qps);
+  // Whether data flows both ways between this host and the plane. Call as `share`.
+  void oppose(bool both_ways) { both_ways_ = both_ways; }
+  // A window that is smaller than this number of bursts leaves in this number of parts.
+  std::int64_t bursts() const { return both_ways_ || short_buffer() ? 4 : 2; }
   // Acknowledgements to request in each window.
   std::uint32_t requests() const;
 
@@ -73,6 +77,7 @@ class PlaneWindow {
 
  private:
   static constexpr std::int64_t kSmallWindowBytes = 65'536;
+  static constexpr TimePs kTarget = 250 * kPsPerUs;
   static constexpr std::int64_t kRootOne = 1 << 8;
 
   // Losses and deliveries of some hundred packets.
@@ -104,6 +109,8 @@ class PlaneWindow {
   void grow_start(const PlaneFeedback& feedback, const PlaneProgress& progress);
   void leave_start(TimePs now, TimePs queue, const PlaneProgress& progress);
   void note_overflow();
+  // Unknown during the start.
+  bool short_buffer() const { return starting_ || ceiling_ > 0 || target_ < kTarget; }
   void size_burst();
   void bound_window();
 
@@ -129,6 +136,7 @@ class PlaneWindow {
   std::int64_t packet_bytes_ = 0;
   std::int64_t buffer_bytes_ = 0;
   std::uint32_t sharers_ = 1;
+  bool both_ways_ = false;
   std::int64_t sharers_root_ = kRootOne;  // root of `sharers_`, in units of 1 / kRootOne
   std::int64_t window_ = 0;
   std::int64_t pace_ = 0;

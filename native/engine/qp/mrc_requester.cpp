@@ -59,7 +59,7 @@ void MrcRequester::start(TimePs now, const QpToRts& attributes) {
     planes_ = std::make_unique<PlaneSet>(now, static_cast<std::uint32_t>(context_.services.config.ports.size()),
                                          context_.path_signal == PathSignal::kDiscover, full_nominal_bytes(),
                                          static_cast<std::int64_t>(context_.plane_buffer_bytes),
-                                         context_.services.plane_sharers);
+                                         context_.services.plane_sharers, context_.services.plane_traffic);
     resolution_ =
         wire::TimestampResolution::k1Us;  // round trips of planes may exceed the range of the finer resolution
     ev_losses_.resize(context_.ev_set->size());

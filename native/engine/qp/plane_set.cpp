@@ -33,8 +33,8 @@ bool before(std::uint32_t order, std::uint32_t other) { return static_cast<std::
 }  // namespace
 
 PlaneSet::PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::uint32_t packet_bytes,
-                   std::int64_t buffer_bytes, PlaneSharers& sharers)
-    : sharers_(sharers), planes_(plane_count), heard_(now), discover_(discover) {
+                   std::int64_t buffer_bytes, PlaneSharers& sharers, const PlaneTraffic& traffic)
+    : sharers_(sharers), traffic_(traffic), planes_(plane_count), heard_(now), discover_(discover) {
   for (Plane& plane : planes_) {
     plane.window.start(packet_bytes, buffer_bytes);
     plane.heard = plane.sent = now;
@@ -71,6 +71,12 @@ void PlaneSet::leave_sharers(Plane& plane) {
   plane.shares = false;
 }
 
+// What other QPs of this host do on the plane.
+void PlaneSet::note_host(Plane& plane) {
+  plane.window.share(sharers_.on(id_of(plane)));
+  plane.window.oppose(traffic_.both_ways(id_of(plane)));
+}
+
 void PlaneSet::end_work() {
   for (Plane& plane : planes_) leave_sharers(plane);
 }
@@ -82,13 +88,13 @@ std::int64_t PlaneSet::room(const Plane& plane, TimePs now, std::uint64_t contro
   return static_cast<std::int64_t>(controller_window) - marking_in_flight();
 }
 
-// True for a whole burst, or a quarter of a small window: a lower threshold would send packet by packet.
+// True for a whole burst, or a part of a small window: a lower threshold would send packet by packet.
 bool PlaneSet::ready(const Plane& plane, std::int64_t room, const Request& request) const {
   if (plane.in_flight_bytes == 0) return true;
   const std::int64_t burst = plane.marking ? request.first_bytes : plane.window.burst_bytes();
-  const std::int64_t quarter = (room + plane.in_flight_bytes) / 4;
+  const std::int64_t part = (room + plane.in_flight_bytes) / plane.window.bursts();
   const std::int64_t wanted =
-      std::min({burst, std::max<std::int64_t>(quarter, request.first_bytes), request.backlog_bytes});
+      std::min({burst, std::max<std::int64_t>(part, request.first_bytes), request.backlog_bytes});
   return room >= std::max<std::int64_t>(wanted, request.first_bytes);
 }
 
@@ -133,7 +139,7 @@ PlaneSet::Choice PlaneSet::choose(TimePs now, const Request& request) {
   for (PortId id = 0; id < planes_.size(); ++id) {
     Plane& plane = planes_[id];
     if ((request.usable & bit_of(id)) == 0 || plane.silent) continue;
-    plane.window.share(sharers_.on(id));
+    note_host(plane);
     const std::int64_t left = room(plane, now, request.controller_window);
     if (!ready(plane, left, request)) continue;
     if (!plane.marking && plane.window.next_send() > now) {
@@ -358,7 +364,7 @@ void PlaneSet::end_feedback(TimePs now, const SendWindow& window, std::vector<Ps
   for (Plane& plane : planes_) {
     if (!plane.touched) continue;
     find_losses(now, plane, window, lost);
-    plane.window.share(sharers_.on(id_of(plane)));
+    note_host(plane);
     const PlaneProgress progress{.next_order = plane.next_order,
                                  .delivered_order = plane.delivered_order,
                                  .in_flight_bytes = plane.in_flight_bytes};

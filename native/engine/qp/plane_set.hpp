@@ -13,6 +13,7 @@
 #include "engine/base/limits.hpp"
 #include "engine/base/ring.hpp"
 #include "engine/planes/plane_sharers.hpp"
+#include "engine/planes/plane_traffic.hpp"
 #include "engine/planes/plane_window.hpp"
 #include "engine/qp/send_window.hpp"
 #include "engine/types.hpp"
@@ -23,7 +24,7 @@ class PlaneSet {
  public:
   // `discover`: planes that turn out to mark are left to the QP's congestion controller (X.4.2).
   PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::uint32_t packet_bytes, std::int64_t buffer_bytes,
-           PlaneSharers& sharers);
+           PlaneSharers& sharers, const PlaneTraffic& traffic);
   ~PlaneSet() { end_work(); }
   PlaneSet(const PlaneSet&) = delete;
   PlaneSet& operator=(const PlaneSet&) = delete;
@@ -154,6 +155,7 @@ class PlaneSet {
   void join_flight(Plane& plane, std::uint32_t bytes);
   void left_flight(Plane& plane, std::uint32_t bytes);
   void leave_sharers(Plane& plane);
+  void note_host(Plane& plane);
   Sent& sent_of(Psn psn) { return sent_[psn & (sent_.size() - 1)]; }
   const Sent& sent_of(Psn psn) const { return sent_[psn & (sent_.size() - 1)]; }
   std::int64_t room(const Plane& plane, TimePs now, std::uint64_t controller_window) const;
@@ -173,6 +175,7 @@ class PlaneSet {
   void reserve(Psn first, Psn psn);
 
   PlaneSharers& sharers_;
+  const PlaneTraffic& traffic_;
   std::vector<Plane> planes_;
   std::vector<Sent> sent_;
   Psn end_ = 0;       // above the latest PSN that was sent

@@ -47,7 +47,7 @@ class DeviceSettings(Record):
     """Packets that share one EV. More makes sending cheaper through the kernel's segmentation offload, several times so
     at a 1,500 byte MTU, but a burst is lost, marked and queued together; 1 sprays every packet by itself, which
     balances best. None: 8, which suits transfers of megabytes over links of gigabits, and up to 44 on planes controlled
-    by delay, which have bursts of some 600 us; 1 in mode SRV6, which has no offload. 1 to 64.
+    by delay, which have bursts of up to 1,200 us; 1 in mode SRV6, which has no offload. 1 to 64.
     """
     segmentation_offload: bool = True
     """UDP_SEGMENT where the kernel has it; the device falls back by itself when the kernel refuses. Not in mode SRV6:
