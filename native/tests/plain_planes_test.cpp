@@ -378,4 +378,30 @@ TEST_CASE(small_messages_alone_cause_no_questions) {
   CHECK(network.stats(flow).probes_sent <= probes + 20);
 }
 
+// Like a peer that is not ready yet when its first probe arrives.
+TEST_CASE(an_unanswered_question_about_an_idle_plane_is_repeated) {
+  PlainNetwork network(planes({4, plane(100, 64)}));
+  const auto set_dead = [&](bool dead) {
+    for (int host = 0; host < 2; ++host) {
+      for (PortId port = 0; port < 4; ++port) network.link(host, port).link.dead = dead;
+    }
+  };
+  set_dead(true);
+  const PlainNetwork::Flow& flow = network.flows[network.connect(0, 1)];
+  network.at_time(network.now + 15 * kPsPerMs, [&] { set_dead(false); });
+  network.run_until(300 * kPsPerMs);
+  for (PortId port = 0; port < 4; ++port) {
+    CHECK(network.plane(flow, port).base_rtt > 0);
+    CHECK(network.plane(flow, port).base_rtt < kPsPerMs);
+  }
+}
+
+TEST_CASE(questions_about_idle_planes_end_without_an_answer) {
+  PlainNetwork network(planes({4, plane(100, 64)}));
+  for (PortId port = 0; port < 4; ++port) network.link(1, port).link.dead = true;
+  const PlainNetwork::Flow& flow = network.flows[network.connect(0, 1)];
+  network.run_until(10 * kPsPerSecond);
+  CHECK(network.stats(flow).probes_sent <= 4 * 8);
+}
+
 }  // namespace

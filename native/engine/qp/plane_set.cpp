@@ -18,6 +18,7 @@ constexpr TimePs kSlackMin = kPsPerMs;
 constexpr TimePs kLateMax = 10 * kPsPerMs;
 constexpr TimePs kLateLife = 10 * kPsPerSecond;
 constexpr TimePs kRested = kPsPerSecond;
+constexpr std::uint32_t kIdleQuestions = 8;  // the last one a third of a second after the first
 constexpr TimePs kSettle = 500 * kPsPerUs;
 constexpr std::int64_t kPatienceBytes = 131'072;
 constexpr std::int64_t kUnaskedMax = 65'536;  // at most, and at most a part of a window
@@ -196,9 +197,10 @@ void PlaneSet::sent(TimePs now, PortId id, Psn first, Psn psn, std::uint32_t byt
   plane.sent = now;
   ++plane.counters.sent_packets;
   plane.counters.sent_bytes += bytes;
-  if (next_check_ == kNever) {
+  if (next_check_ == kNever || resting_) {
     next_check_ = now + kCheckInterval;
     heard_ = std::max(heard_, now);
+    resting_ = false;
   }
 }
 
@@ -457,7 +459,7 @@ void PlaneSet::handle_timer(TimePs now, const SendWindow& window, std::vector<Ps
       }
     }
     if (!plane.silent && plane.in_flight_bytes > 0) find_losses(now, plane, window, lost);
-    const bool watched = plane.in_flight_bytes > 0 || plane.silent;
+    const bool watched = plane.in_flight_bytes > 0 || plane.silent || (resting_ && plane.idle_questions > 0);
     if (watched && plane.probe_at <= now && (usable_ & bit_of(id)) != 0) probe_due_ |= bit_of(id);
     active = active || watched;
   }
@@ -479,23 +481,31 @@ bool PlaneSet::next_probe(TimePs now, PortMask usable, PortMask free, PortId& id
   plane.probe_at = now + std::max(plane.probe_gap, plane.window.delay().smoothed());
   plane.probe_gap = std::min(kProbeGapMax, plane.probe_gap + plane.probe_gap / 2);
   plane.asked_idle = plane.in_flight_bytes == 0;
+  if (plane.idle_questions > 0) --plane.idle_questions;
   // The answer proves that everything before it has arrived or is lost.
   plane.next_order += plane.reordering + 1;
   order = plane.next_order - 1;
   return true;
 }
 
+// The question is repeated until it is answered or data follows: while two QPs connect, the peer's may not be ready yet.
 void PlaneSet::begin_work(TimePs now) {
+  resting_ = resting_ || next_check_ == kNever;
   for (PortId id = 0; id < planes_.size(); ++id) {
-    const Plane& plane = planes_[id];
+    Plane& plane = planes_[id];
     const bool rested = plane.in_flight_bytes == 0 && (now - plane.sent > kRested || !plane.window.delay().sampled());
-    if (rested && !plane.silent && (usable_ & bit_of(id)) != 0) probe_due_ |= bit_of(id);
+    if (!rested || plane.silent || (usable_ & bit_of(id)) == 0) continue;
+    probe_due_ |= bit_of(id);
+    plane.probe_gap = kProbeGapMin;
+    plane.idle_questions = kIdleQuestions;
   }
+  if (resting_) next_check_ = now + kCheckInterval;
 }
 
 bool PlaneSet::answered(TimePs now, PortId id, std::uint32_t order, TimePs rtt, PortId via) {
   Plane& plane = planes_[id];
   if (plane.asked_idle && rtt > 0) plane.window.set_idle(now, rtt, via);
+  plane.idle_questions = 0;
   plane.heard = heard_ = now;
   if (before(plane.delivered_order, order + 1)) plane.delivered_order = order + 1;
   plane.touched = true;
@@ -519,6 +529,7 @@ void PlaneSet::set_usable(TimePs now, PortMask usable) {
     if ((usable & bit_of(id)) != 0) continue;
     plane.silent = false;
     plane.probe_at = kNever;
+    plane.idle_questions = 0;
     probe_due_ &= ~bit_of(id);
   }
 }

@@ -139,7 +139,8 @@ class PlaneSet {
     TimePs heard = 0;              // latest arrival on this plane, or first departure after a pause
     TimePs sent = 0;
     TimePs probe_at = kNever, probe_gap = 0;
-    bool asked_idle = false;  // the last probe left while nothing of ours was in flight
+    std::uint32_t idle_questions = 0;  // left, about the idle round trip; 0: answered
+    bool asked_idle = false;           // the last probe left while nothing of ours was in flight
     PlaneFeedback feedback;
     bool touched = false;
     bool shares = false;  // counted among the QPs with data on this plane
@@ -188,6 +189,7 @@ class PlaneSet {
   PortMask probe_due_ = 0;
   PortMask usable_ = ~PortMask{0};
   bool discover_ = false;
+  bool resting_ = false;  // nothing is under way but questions about idle round trips
 };
 
 }  // namespace openmrc
