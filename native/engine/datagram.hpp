@@ -59,8 +59,9 @@ struct TxBurst {
 
 // Kinds of packets that a driver requests.
 enum class Outgoing : std::uint8_t {
-  kEverything,  // control first, then retransmissions and data of the QPs in turn
-  kDataOnly,    // acknowledgements wait, and merge, until the driver requests everything
+  kEverything,    // control first, then retransmissions and data of the QPs in turn
+  kDataOnly,      // acknowledgements wait, and merge, until the driver requests everything
+  kDataWithAcks,  // the same, but an ACK that is due follows a lone small packet of its QP in one burst
 };
 
 }  // namespace openmrc

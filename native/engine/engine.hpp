@@ -168,6 +168,7 @@ class Engine final {
   void peer_ports_changed(TimePs now, Peer& peer);
 
   // --- packets to send
+  void add_ack(TxBurst& burst);
   bool build_control(TimePs now, PortMask free_ports, std::uint32_t limit, TxBurst& burst);
   bool build_data(TimePs now, PortMask free_ports, std::uint32_t limit, TxBurst& burst);
   bool build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports, std::uint32_t burst_max,

@@ -175,6 +175,13 @@ bool Engine::build_data(TimePs now, PortMask free_ports, std::uint32_t limit, Tx
   return !services_.ordinary_data_waits && build_from(data_ready_, &Qp::data_listed, now, free_ports, limit, burst);
 }
 
+// An ACK is shorter than any packet of data, so both fit one burst (X.4.8).
+void Engine::add_ack(TxBurst& burst) {
+  constexpr std::uint32_t kSmall = 1024;
+  if (burst.qp == 0 || burst.count != 1 || burst.packets[0].datagram_bytes() > kSmall) return;
+  if (Qp* qp = find(burst.qp); qp != nullptr) qp->add_ack(burst);
+}
+
 bool Engine::poll_transmit(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst, Outgoing what) {
   const std::uint32_t limit = std::clamp(burst_max, 1U, kBurstPacketsMax);
   const bool everything = what == Outgoing::kEverything;
@@ -182,6 +189,7 @@ bool Engine::poll_transmit(TimePs now, PortMask free_ports, std::uint32_t burst_
                      build_data(now, free_ports, limit, burst) ||
                      (everything && endpoint_.build_response(now, free_ports, services_.local_ports_up, burst));
   if (!built) return false;
+  if (what == Outgoing::kDataWithAcks && limit > 1) add_ack(burst);
   if (config_.icrc && !config_.driver_seals) seal(burst, config_.ports[burst.port].local);
   PortStats& stats = port_stats_[burst.port];
   stats.sent_packets += burst.count;

@@ -451,7 +451,12 @@ void Device::finish(Guard& guard, std::uint32_t bursts_max, Outgoing what, bool 
 
 void Device::after_command(Guard& guard) {
   const bool polled = busy_until_.load(std::memory_order_relaxed) > entered_;
-  finish(guard, kBurstsPerCommand, polled ? Outgoing::kDataOnly : Outgoing::kEverything);
+  const bool replied =
+      answers_soon_.load(std::memory_order_relaxed) && deferred_since_.load(std::memory_order_relaxed) != 0;
+  finish(guard, kBurstsPerCommand,
+         !polled   ? Outgoing::kEverything
+         : replied ? Outgoing::kDataWithAcks
+                   : Outgoing::kDataOnly);
   if (!polled || !answers_soon_) return;
   // This was the reply for which acknowledgements waited: they follow it at once, as the peer may wait for both.
   guard.lock();

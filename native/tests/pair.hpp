@@ -301,7 +301,7 @@ class Pair {
   void pump() {
     for (int end = 0; end < 2; ++end) {
       const PortMask free = ((PortMask{1} << options.planes) - 1) & ~busy_ports;
-      while (engine(end).poll_transmit(now, free, options.burst_max, burst_)) {
+      while (engine(end).poll_transmit(now, free, options.burst_max, burst_, outgoing[at(end)])) {
         for (std::uint32_t i = 0; i < burst_.count; ++i) launch(end, burst_.packets[i]);
       }
       std::array<Completion, 16> completions;
@@ -329,8 +329,9 @@ class Pair {
   std::array<std::vector<Completion>, 2> sends, recvs;
   std::array<std::vector<Event>, 2> events;
   Filter filter;
-  PortMask busy_ports = 0;    // of both ends
-  bool take_receives = true;  // false: the receive CQs are not polled
+  PortMask busy_ports = 0;             // of both ends
+  std::array<Outgoing, 2> outgoing{};  // packets that each driver requests
+  bool take_receives = true;           // false: the receive CQs are not polled
 
  private:
   void launch(int from, const TxPacket& tx) {

@@ -108,6 +108,8 @@ class Responder {
   virtual BuildResult build_answers(PortMask /*free_ports*/, std::uint32_t /*burst_max*/, TxBurst& /*burst*/) {
     return BuildResult::kNothing;
   }
+  // Adds an ACK to a burst of data if that is all that is due.
+  virtual void add_ack(TxBurst& burst) = 0;
   // Builds a burst of acknowledgements that are due.
   virtual BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) = 0;
   virtual void hot_memory(HotMemory& memory) const = 0;

@@ -22,6 +22,7 @@ class MrcResponder final : public Responder {
   TimePs next_timer() const override;
   void rebase(TimePs by) override;
   bool refusing() const override { return refused_; }
+  void add_ack(TxBurst& burst) override;
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void hot_memory(HotMemory& memory) const override {
     memory.push_back(bytes_of(*this));

@@ -288,6 +288,15 @@ wire::Packet MrcResponder::ack_packet() {
   return packet;
 }
 
+// X.4.8. On planes that do not mark, all packets of a plane take one queue. Published MRC sends control packets in a class of
+// their own.
+void MrcResponder::add_ack(TxBurst& burst) {
+  const bool alone = nacks_.empty() && sacks_.empty() && !pending_sack_ && !refused_;
+  if (!ack_due_ || !alone || context_.path_signal == PathSignal::kMarks) return;
+  wire::Packet packet = ack_packet();
+  BurstBuilder(burst).add(packet, nullptr, 0);
+}
+
 BuildResult MrcResponder::build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
   if (nacks_.empty() && sacks_.empty() && !pending_sack_ && !ack_due_) return BuildResult::kNothing;
   const PortId preferred = !nacks_.empty()   ? nacks_.front().port

@@ -15,6 +15,9 @@ class BurstBuilder {
   BurstBuilder(TxBurst& burst, const EngineConfig& config, const Address& destination, std::uint16_t destination_port,
                PortId port, std::uint32_t ev, TrafficClass traffic_class, std::uint32_t qp);
 
+  // Continues a burst.
+  explicit BurstBuilder(TxBurst& burst) : burst_(burst) {}
+
   // Appends one packet; sets the pad count in `packet.bth`.
   void add(wire::Packet& packet, const std::uint8_t* payload, std::uint32_t payload_bytes);
   // Appends one packet whose payload is copied behind its headers, so that later changes of the memory do not matter.

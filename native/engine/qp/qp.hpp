@@ -36,6 +36,12 @@ class Qp {
   BuildResult build_control(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
   BuildResult build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
 
+  // Adds an ACK that is due behind a packet of data.
+  void add_ack(TxBurst& burst) {
+    if (responder_ != nullptr && (context_.state == QpState::kRts || context_.state == QpState::kRtr))
+      responder_->add_ack(burst);
+  }
+
   void hot_memory(HotMemory& memory) const;
 
   QpContext& context() { return context_; }

@@ -197,13 +197,24 @@ BuildResult RcResponder::build(TimePs, PortMask free_ports, std::uint32_t, TxBur
     ++context_.stats.acks_sent;
     return BuildResult::kBuilt;
   }
-  // A NAK acknowledges everything before it, too.
+  add_report(builder);
+  return BuildResult::kBuilt;
+}
+
+// A NAK acknowledges everything before it, too.
+void RcResponder::add_report(BurstBuilder& builder) {
+  wire::Packet packet;
   packet.bth = bth_to_peer(context_, wire::Opcode::kRcAck, wire_psn(nak_due_ ? expected_ : expected_ - 1));
   packet.aeth = {nak_due_ ? syndrome_ : wire::AethSyndrome::kAck, completed_ & 0xFFFFFFU, rnr_timer_};
   builder.add(packet, nullptr, 0);
   ack_due_ = nak_due_ = false;
   ++context_.stats.acks_sent;
-  return BuildResult::kBuilt;
+}
+
+void RcResponder::add_ack(TxBurst& burst) {
+  if (!ack_due_ || nak_due_ || forgotten_ != 0 || refusing_ || !answers_.empty()) return;
+  BurstBuilder builder(burst);
+  add_report(builder);
 }
 
 }  // namespace openmrc

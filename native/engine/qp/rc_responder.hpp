@@ -23,6 +23,7 @@ class RcResponder final : public Responder {
   TimePs next_timer() const override { return kNever; }
   void rebase(TimePs) override {}
   bool refusing() const override { return refusing_; }
+  void add_ack(TxBurst& burst) override;
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   bool answering() const override { return !answers_.empty() || acknowledgement_waits_; }
   BuildResult build_answers(PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
@@ -65,6 +66,7 @@ class RcResponder final : public Responder {
   bool place_write(const std::uint8_t* payload, const wire::Packet& packet);
   bool place_send(const std::uint8_t* payload, const wire::Packet& packet);
   bool complete_receive(const wire::Packet& packet);
+  void add_report(BurstBuilder& builder);
   void nak(wire::AethSyndrome syndrome);
   void refuse(wire::AethSyndrome syndrome, QpErrorCause cause);
 
