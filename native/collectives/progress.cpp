@@ -19,7 +19,10 @@ namespace {
 using nic::now_ns;
 using nic::TimeNs;
 
-constexpr int kNapMs = 100, kShortNapMs = 1;
+constexpr int kNapMs = 100, kShortNapMs = 1, kStreakNapMs = 4;
+// While each call is waited for at once, the I/O threads stand back for this long: each look of theirs takes a processor
+// from a rank. Less than half of the time after which peers that hear nothing send again.
+constexpr TimeNs kStreak = 4 * nic::kNsPerMs;
 constexpr TimeNs kNap = 200 * nic::kNsPerUs;  // longest sleep of a waiting thread between two looks
 // An operation that has waited so long compares its call with those of the ranks that it waits for.
 constexpr std::int64_t kLongWaitNs = 50'000'000;
@@ -77,7 +80,9 @@ void Progress::run() {
     forecast_.doubt(now_ns(), operations.made(), spinners_ == 0 && operations.running() > 0);
     if (spinners_ == 0 && operations.running() > 0 && !forecast_.waits_expected()) runner_.drive();
     watch_later();
-    nap_ms = forecast_.waits_expected() ? kShortNapMs : kNapMs;
+    nap_ms = !forecast_.waits_expected() ? kNapMs
+             : nap_ms > kStreakNapMs     ? kShortNapMs
+                                         : std::min(2 * nap_ms, kStreakNapMs);
   }
 }
 
@@ -111,6 +116,8 @@ OpState Progress::await(std::unique_lock<std::mutex>& guard, const std::shared_p
   if (op->state != OpState::kRunning) return op->state;
   const TimeNs begun = now_ns();
   if (forecast_.waited(begun)) wake();  // the thread's naps are short from now on
+  const Operations& operations = runner_.operations();
+  if (forecast_.waits_expected() && operations.running() == 1 && !operations.all_near()) transports_.attend(kStreak);
   ++spinners_;
   stop_watching();
   spin(guard, *op, begun, timeout_ns);

@@ -283,6 +283,8 @@ std::uint32_t QpTransport::progress() { return device_->progress(); }
 
 std::uint32_t QpTransport::await(nic::TimeNs longest, int also) { return device_->await_progress(longest, also); }
 
+void QpTransport::attend(nic::TimeNs span) { device_->begin_polling(span); }
+
 void QpTransport::rest() { device_->rest_polling(); }
 
 void QpTransport::stop(std::uint16_t rank) { peers_[rank].failed = true; }

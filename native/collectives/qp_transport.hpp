@@ -48,6 +48,7 @@ class QpTransport final : public Transport {
   void clear(Sleeper sleeper) override;
   std::uint32_t progress() override;
   std::uint32_t await(nic::TimeNs longest, int also) override;
+  void attend(nic::TimeNs span) override;
   void rest() override;
   void stop(std::uint16_t rank) override;
   bool flushed() const override;

@@ -72,7 +72,9 @@ struct TimedEvent {
 
 class Device {
  public:
-  static constexpr TimeNs kDeferMax = 500 * kNsPerUs;  // limit on the wait of acknowledgements of a polling thread
+  // Limit on the wait of acknowledgements of a polling thread; longer while small messages come without pause.
+  static constexpr TimeNs kDeferMax = 500 * kNsPerUs;
+  static constexpr TimeNs kBusyGrace = kNsPerMs;  // the I/O threads take over after this long without progress()
 
   explicit Device(const Settings& settings);                       // on UDP sockets; throws NicError
   Device(const Settings& settings, const PortFactory& make_port);  // throws the exceptions of `make_port`
@@ -156,8 +158,8 @@ class Device {
   // Sends acknowledgements that wait, for a process that is about to end. Gives up when the lock is not free for a while:
   // the calling thread itself may hold it, as exit() in a signal handler would.
   void answer_before_exit();
-  // Announces calls of progress(): the I/O threads stand back.
-  void begin_polling();
+  // Announces calls of progress() with breaks shorter than half of `grace`: the I/O threads stand back.
+  void begin_polling(TimeNs grace = kBusyGrace);
   // Ends the calls of progress(): the I/O threads take over at once.
   void rest_polling();
   // Packets of peers' WRITEs and SENDs placed in memory so far, and when the latest of them was. Without a lock, so the
@@ -238,9 +240,11 @@ class Device {
   Readable sleep(const FileDescriptor& epoll, const FileDescriptor* wake, TimeNs span);
   PortMask ports_of(const IoThread& io) const;
   void measure(IoThread& io, TimeNs now);
-  void begin_polling(TimeNs now);
+  void begin_polling(TimeNs now, TimeNs grace);
   std::uint32_t poll(Readable readable, TimeNs now, TimeNs answer_within);
   bool quiet(const Received& received, TimeNs now, TimeNs answer_within) const;
+  // Time at which deferred acknowledgements have to leave; kNeverNs: there are none.
+  TimeNs answers_due(TimeNs answer_within) const;
   Received receive(Readable readable, Arrivals& arrivals);
   Received receive_from(PortId id, Readable readable, Arrivals& arrivals);
   bool send_out();        // sends the planned bursts; true: stopped at a limit
@@ -275,7 +279,7 @@ class Device {
   // The same as the last step of a call that has entered, and releases the lock. `idle`: of a poll without result.
   void finish(Guard& guard, std::uint32_t bursts_max, Outgoing what, bool idle = false);
   void after_command(Guard& guard);
-  void defer_answers();
+  void defer_answers(std::size_t trains);
   void answer_polled(Guard& guard, const Received& received, bool timer, TimeNs answer_within);
   void update_state(PortId id);
   void assign_ports(std::uint32_t threads);
@@ -304,10 +308,12 @@ class Device {
   std::atomic<PortMask> starved_{0};
   TimeNs entered_ = 0;  // the latest entry into a locked section
   // Written under the lock, read by polling threads without it.
-  std::atomic<TimeNs> deferred_since_{0};  // since when acknowledgements wait for a polling thread's answer; 0: none
-  std::atomic<TimeNs> quiet_until_{0};     // until when a poll without datagrams has nothing to do
-  std::atomic<TimeNs> looked_{0};          // the latest poll that ran timers
-  std::atomic<bool> answers_soon_{false};  // a polling thread asked that answers wait for less than kDeferMax
+  std::atomic<TimeNs> deferred_since_{0};   // since when acknowledgements wait for a polling thread's answer; 0: none
+  std::atomic<TimeNs> deferred_latest_{0};  // the latest arrival for which they wait
+  std::atomic<std::size_t> deferred_trains_{0};  // number of these arrivals
+  std::atomic<TimeNs> quiet_until_{0};           // until when a poll without datagrams has nothing to do
+  std::atomic<TimeNs> looked_{0};                // the latest poll that ran timers
+  std::atomic<bool> answers_soon_{false};        // a polling thread asked that answers wait for less than kDeferMax
   PortMask all_ports_ = 0;
   PortMask carriers_ = 0;                  // ports that set_port_state reports up
   std::atomic<PortMask> attached_{0};      // ports whose sockets are bound to an interface that exists

@@ -18,7 +18,11 @@ namespace {
 constexpr std::uint32_t kBurstsPerTurn = 64;      // before the receive sockets are read again
 constexpr std::uint32_t kBurstsPerCommand = 256;  // before the I/O thread takes over
 constexpr std::size_t kEndpointResultsMax = 1U << 12;
-constexpr TimeNs kBusyGrace = kNsPerMs;  // the I/O threads take over after this long without progress()
+// Acknowledgements to a thread that exchanges small messages without pause merge until there are this many arrivals,
+// for at most this long. Fewer than the WRITE_IMMs that a peer may have in flight: it must not wait for them.
+constexpr std::size_t kDeferredTrainsMax = 24;
+constexpr TimeNs kDeferredMax = 4 * Device::kDeferMax;
+constexpr TimeNs kDeferredGap = Device::kDeferMax / 2;  // the exchange has paused: the peer may wait for them
 // More datagrams per read indicate a stream, or a long message whose sender waits for its end: acknowledge at once.
 constexpr std::uint32_t kBulkDatagrams = 4;
 constexpr std::uint64_t kBulkBytes = 1024;
@@ -44,7 +48,7 @@ class Device::Arrivals final : public TrainSink {
     const Guard guard(device_.lock_);
     for (Train& train : trains) hand_over(train);
     device_.note_placed();
-    if (!answer_) device_.defer_answers();
+    if (!answer_) device_.defer_answers(trains.size());
     std::uint32_t bursts_max = kBurstsPerTurn;
     device_.plan(answer_ ? Outgoing::kEverything : Outgoing::kDataOnly, bursts_max, device_.engine_now());
     if (bursts_max == 0) device_.looked_.store(0, std::memory_order_relaxed);  // there is more to send
@@ -207,11 +211,11 @@ void Device::turn(IoThread& io, Readable readable) {
 
 // --- polling threads
 
-void Device::begin_polling() { begin_polling(now_ns()); }
+void Device::begin_polling(TimeNs grace) { begin_polling(now_ns(), grace); }
 
-void Device::begin_polling(TimeNs now) {
-  if (busy_until_.load(std::memory_order_relaxed) < now + kBusyGrace / 2) {
-    busy_until_.store(now + kBusyGrace, std::memory_order_relaxed);
+void Device::begin_polling(TimeNs now, TimeNs grace) {
+  if (busy_until_.load(std::memory_order_relaxed) < now + grace / 2) {
+    busy_until_.store(now + grace, std::memory_order_relaxed);
   }
 }
 
@@ -223,7 +227,7 @@ void Device::rest_polling() {
 
 std::uint32_t Device::progress(TimeNs answer_within) {
   const TimeNs now = now_ns();
-  begin_polling(now);
+  begin_polling(now, kBusyGrace);
   return poll(everything(), now, answer_within);
 }
 
@@ -236,8 +240,7 @@ std::uint32_t Device::await_progress(TimeNs longest, int also, TimeNs answer_wit
     const Guard guard(lock_);
     if (closed()) return 0;
     until = std::min(until, next_timer());
-    const TimeNs deferred = deferred_since_.load(std::memory_order_relaxed);
-    if (deferred != 0) until = std::min(until, deferred + answer_within);
+    until = std::min(until, answers_due(answer_within));
   }
   if (paused_ || resting_ != 0) until = std::min(until, asked + kPause);
   const bool refused = poll_refused_;
@@ -290,23 +293,35 @@ std::uint32_t Device::poll(Readable readable, TimeNs now, TimeNs answer_within) 
 // True if the engine owes nothing now, so that the poll needs no lock. Data that arrivals have made ready is already
 // planned; timers of a QP that was idle before them can wait for the next poll.
 bool Device::quiet(const Received& received, TimeNs now, TimeNs answer_within) const {
-  const TimeNs deferred = deferred_since_.load(std::memory_order_relaxed);
-  if (received.refused || (deferred != 0 && now - deferred > answer_within)) return false;
+  if (received.refused || now > answers_due(answer_within)) return false;
   if (received.datagrams == 0) return now < quiet_until_.load(std::memory_order_relaxed);
   return !is_bulk(received) && now - looked_.load(std::memory_order_relaxed) < kBusyMax &&
          io_.front()->sleeping_until.load(std::memory_order_relaxed) == 0;
 }
 
-void Device::defer_answers() {
-  if (deferred_since_.load(std::memory_order_relaxed) != 0) return;
-  deferred_since_.store(entered_, std::memory_order_relaxed);
+void Device::defer_answers(std::size_t trains) {
+  const bool first = deferred_since_.load(std::memory_order_relaxed) == 0;
+  if (first) deferred_since_.store(entered_, std::memory_order_relaxed);
+  deferred_latest_.store(entered_, std::memory_order_relaxed);
+  const std::size_t before = first ? 0 : deferred_trains_.load(std::memory_order_relaxed);
+  deferred_trains_.store(before + trains, std::memory_order_relaxed);
+}
+
+// While small messages come without pause, nobody waits for acknowledgements, and one for many of them is cheaper.
+TimeNs Device::answers_due(TimeNs answer_within) const {
+  const TimeNs since = deferred_since_.load(std::memory_order_relaxed);
+  if (since == 0) return kNeverNs;
+  const TimeNs first = since + answer_within;
+  if (answer_within < kDeferMax || deferred_trains_.load(std::memory_order_relaxed) >= kDeferredTrainsMax) return first;
+  const TimeNs paused = deferred_latest_.load(std::memory_order_relaxed) + kDeferredGap;
+  return std::max(first, std::min(paused, since + kDeferredMax));
 }
 
 // The caller may react to its memory with a reply, which then leaves before our acknowledgements. These wait for a
 // moment, in which they merge, unless many datagrams arrive at a time.
 void Device::answer_polled(Guard& guard, const Received& received, bool timer, TimeNs answer_within) {
-  const TimeNs deferred = deferred_since_.load(std::memory_order_relaxed);
-  const bool due = is_bulk(received) || (deferred != 0 ? entered_ - deferred > answer_within : timer);
+  const TimeNs answers = answers_due(answer_within);
+  const bool due = is_bulk(received) || (answers != kNeverNs ? entered_ > answers : timer);
   if (due) deferred_since_.store(0, std::memory_order_relaxed);
   looked_.store(entered_, std::memory_order_relaxed);
   finish(guard, kBurstsPerTurn, due ? Outgoing::kEverything : Outgoing::kDataOnly, /*idle=*/received.datagrams == 0);

@@ -162,6 +162,25 @@ TEST_CASE(nic_acknowledgements_follow_the_reply_for_which_they_waited) {
   CHECK(stats.sent_packets == 1 && stats.acks_sent == 1);
 }
 
+// The I/O threads stand back for longer than the test takes, so the acknowledgements are those of the polling thread.
+TEST_CASE(nic_acknowledgements_leave_when_an_exchange_of_polling_threads_pauses) {
+  DevicePair pair;
+  const nic::TimeNs deadline = nic::now_ns() + 20 * nic::kNsPerSecond;
+  pair.b.device.begin_polling(60 * nic::kNsPerSecond);
+  std::array<Completion, 4> done;
+  for (std::uint64_t number = 1; number <= 40; ++number) {
+    CHECK(pair.a.write(pair.b, 64) == Status::kOk);
+    while (pair.b.device.placed_packets() < number && nic::now_ns() < deadline) pair.b.device.progress();
+    CHECK(pair.b.device.placed_packets() >= number);
+  }
+  std::size_t completed = 0;
+  while (completed < 40 && nic::now_ns() < deadline) {
+    pair.b.device.progress();
+    completed += pair.a.device.poll_cq(pair.a.cq, done);
+  }
+  CHECK(completed == 40);
+}
+
 // A thread that sleeps in await_progress() must not consume the wake-up of the I/O thread: it would leave, and nothing
 // would be sent until the I/O thread's sleep of seconds ends.
 TEST_CASE(nic_a_call_for_the_io_thread_is_taken_by_no_other) {
