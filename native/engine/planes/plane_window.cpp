@@ -32,8 +32,8 @@ constexpr std::uint32_t kRequestsAlone = 8;
 constexpr std::uint32_t kRequestsMin = 4;
 constexpr std::int64_t kEpochPacketsMin = kEpochSamples + 1;
 constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel segments
-constexpr TimePs kBurstTime = 1'200 * kPsPerUs;
-constexpr TimePs kBurstTimeBothWays = 600 * kPsPerUs;
+constexpr TimePs kBurstTime = 600 * kPsPerUs;
+constexpr TimePs kBurstTimeLong = 1'200 * kPsPerUs;
 constexpr TimePs kBurstTrialMax = 30 * kPsPerSecond;
 constexpr TimePs kCredit = kPsPerMs;  // lateness of a sender that pacing makes up for
 constexpr std::int64_t kStepOne = 1 << 16;
@@ -156,7 +156,7 @@ TimePs PlaneWindow::short_target() const {
 // A burst costs its sender and receiver hardly more than a packet, so slow planes get bursts of a certain duration,
 // unless a buffer has turned out to be short.
 void PlaneWindow::size_burst() {
-  const TimePs usual = both_ways_ ? kBurstTimeBothWays : kBurstTime;
+  const TimePs usual = long_bursts_ ? kBurstTimeLong : kBurstTime;
   const TimePs span = short_buffer() ? short_target() / 2 : std::max(short_target() / 2, usual);
   const std::int64_t wanted = bytes_in(pace_, span);
   burst_bytes_ =

@@ -47,10 +47,10 @@ class PlaneWindow {
 
   // Number of QPs of this host with data on the plane, this one included. Call before sending and before feedback.
   void share(std::uint32_t qps);
-  // Whether data flows both ways between this host and the plane. Call as `share`.
-  void oppose(bool both_ways) { both_ways_ = both_ways; }
+  // Call as `share`.
+  void allow_long_bursts(bool allowed) { long_bursts_ = allowed; }
   // A window that is smaller than this number of bursts leaves in this number of parts.
-  std::int64_t bursts() const { return both_ways_ || short_buffer() ? 4 : 2; }
+  std::int64_t bursts() const { return long_bursts_ && !short_buffer() ? 2 : 4; }
   // Acknowledgements to request in each window.
   std::uint32_t requests() const;
 
@@ -136,7 +136,7 @@ class PlaneWindow {
   std::int64_t packet_bytes_ = 0;
   std::int64_t buffer_bytes_ = 0;
   std::uint32_t sharers_ = 1;
-  bool both_ways_ = false;
+  bool long_bursts_ = false;
   std::int64_t sharers_root_ = kRootOne;  // root of `sharers_`, in units of 1 / kRootOne
   std::int64_t window_ = 0;
   std::int64_t pace_ = 0;

@@ -72,11 +72,14 @@ void PlaneSet::leave_sharers(Plane& plane) {
   plane.shares = false;
 }
 
-// What other QPs of this host do on the plane.
-void PlaneSet::note_host(Plane& plane) {
+// Facts beyond the plane's own packets. The end of a message waits for the last burst of the slowest plane: bursts are
+// long only where planes are alike.
+void PlaneSet::note_surroundings(Plane& plane, bool alike) {
   plane.window.share(sharers_.on(id_of(plane)));
-  plane.window.oppose(traffic_.both_ways(id_of(plane)));
+  plane.window.allow_long_bursts(alike && !traffic_.both_ways(id_of(plane)));
 }
+
+bool PlaneSet::alike() const { return spread() <= kSlackMin; }
 
 void PlaneSet::end_work() {
   for (Plane& plane : planes_) leave_sharers(plane);
@@ -137,10 +140,11 @@ PlaneSet::Choice PlaneSet::choose(TimePs now, const Request& request) {
       quickest = std::min(quickest, latency(plane));
   }
   TimePs best = kNever;
+  const bool same = alike();
   for (PortId id = 0; id < planes_.size(); ++id) {
     Plane& plane = planes_[id];
     if ((request.usable & bit_of(id)) == 0 || plane.silent) continue;
-    note_host(plane);
+    note_surroundings(plane, same);
     const std::int64_t left = room(plane, now, request.controller_window);
     if (!ready(plane, left, request)) continue;
     if (!plane.marking && plane.window.next_send() > now) {
@@ -255,7 +259,7 @@ void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortI
 }
 
 void PlaneSet::mistaken(TimePs now, PortId id, TimePs elapsed) {
-  if (spread() <= kSlackMin) return;  // reports of planes that are alike overtake each other by their queues alone
+  if (alike()) return;  // reports of planes that are alike overtake each other by their queues alone
   Plane& plane = planes_[id];
   const PlaneDelay& delay = plane.window.delay();
   const TimePs late = std::min(elapsed - std::max(delay.base(), delay.smoothed()), kLateMax);
@@ -363,10 +367,11 @@ void PlaneSet::find_losses(TimePs now, Plane& plane, const SendWindow& window, s
 }
 
 void PlaneSet::end_feedback(TimePs now, const SendWindow& window, std::vector<Psn>& lost) {
+  const bool same = alike();
   for (Plane& plane : planes_) {
     if (!plane.touched) continue;
     find_losses(now, plane, window, lost);
-    note_host(plane);
+    note_surroundings(plane, same);
     const PlaneProgress progress{.next_order = plane.next_order,
                                  .delivered_order = plane.delivered_order,
                                  .in_flight_bytes = plane.in_flight_bytes};

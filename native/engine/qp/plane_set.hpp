@@ -156,7 +156,8 @@ class PlaneSet {
   void join_flight(Plane& plane, std::uint32_t bytes);
   void left_flight(Plane& plane, std::uint32_t bytes);
   void leave_sharers(Plane& plane);
-  void note_host(Plane& plane);
+  void note_surroundings(Plane& plane, bool alike);
+  bool alike() const;
   Sent& sent_of(Psn psn) { return sent_[psn & (sent_.size() - 1)]; }
   const Sent& sent_of(Psn psn) const { return sent_[psn & (sent_.size() - 1)]; }
   std::int64_t room(const Plane& plane, TimePs now, std::uint64_t controller_window) const;
