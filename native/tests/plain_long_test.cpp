@@ -83,13 +83,16 @@ TEST_CASE(round_trips_of_more_than_one_range_of_timestamps_are_measured) {
 
 // The losses of a block vary by chance. Each reaction to a chance loss costs many round trips here.
 TEST_CASE(random_loss_between_sites_costs_its_share_of_packets) {
-  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+  double sum = 0;
+  for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
     PlainOptions options = sites(30 * kPsPerMs, 1000);
     options.seed = seed;
     const Result result = run(options, 16 * kPsPerSecond);
-    CHECK(result.share >= 0.93);
+    CHECK(result.share >= 0.90);
     CHECK(result.resent <= 0.003);
+    sum += result.share;
   }
+  CHECK(sum / 4 >= 0.95);
   CHECK(run(sites(30 * kPsPerMs, 10'000), 10 * kPsPerSecond).share >= 0.90);
 }
 

@@ -164,16 +164,25 @@ TEST_CASE(a_plane_that_slows_down_and_recovers_is_followed) {
   CHECK(stream.judge(3 * kPsPerSecond, 7 * kPsPerSecond / 2).share >= 0.97);
 }
 
-// All hosts send to one receiver: at most 1.10 of the minimum time, and few losses.
-TEST_CASE(an_incast_ends_in_time_with_few_losses) {
-  PlainOptions options = planes({4, plane(100, 64)});
+std::uint64_t dropped(PlainNetwork& network, int to) {
+  std::uint64_t packets = 0;
+  for (PortId port = 0; port < network.options.planes.size(); ++port) packets += network.link(to, port).dropped;
+  return packets;
+}
+
+// All hosts send to one receiver: at most 1.10 of the minimum time, and few losses. Regression: windows grew while all
+// senders drained the queue at the same time, 0.2 s after the start, and then overfilled it.
+void judge_incast(std::int64_t mbps, std::int64_t fifo_kb) {
+  PlainOptions options = planes({4, plane(mbps, fifo_kb)});
   options.hosts = 9;
   PlainNetwork network(options);
-  constexpr std::uint64_t kBytes = 8U << 20;
-  for (int host = 1; host < options.hosts; ++host) network.flows[network.connect(host, 0)].left_bytes = kBytes;
+  const std::uint64_t bytes = 80'000U * static_cast<std::uint64_t>(mbps);
+  for (int host = 1; host < options.hosts; ++host) network.flows[network.connect(host, 0)].left_bytes = bytes;
   network.run_until(50 * kPsPerMs);
   const TimePs began = network.now;
   for (PlainNetwork::Flow& flow : network.flows) network.post(flow);
+  network.run_until(began + 100 * kPsPerMs);
+  const std::uint64_t at_the_start = dropped(network, 0);
   network.run_until(4 * kPsPerSecond);
   TimePs last = 0;
   std::uint64_t sent = 0, resent = 0;
@@ -183,9 +192,16 @@ TEST_CASE(an_incast_ends_in_time_with_few_losses) {
     sent += network.stats(flow).sent_packets;
     resent += network.stats(flow).retransmitted_packets;
   }
-  const double ideal = 8.0 * kBytes * 8 * (1408 + 122.0) / 1408 / static_cast<double>(network.sum_bps());
+  const double ideal =
+      8.0 * static_cast<double>(bytes) * 8 * (1408 + 122.0) / 1408 / static_cast<double>(network.sum_bps());
   CHECK(static_cast<double>(last - began) / static_cast<double>(kPsPerSecond) <= 1.10 * ideal);
-  CHECK(static_cast<double>(resent) <= 0.02 * static_cast<double>(sent));
+  CHECK(static_cast<double>(resent) <= 0.005 * static_cast<double>(sent));
+  CHECK(static_cast<double>(dropped(network, 0) - at_the_start) <= 0.0005 * static_cast<double>(sent));
+}
+
+TEST_CASE(an_incast_ends_in_time_with_few_losses) {
+  judge_incast(100, 64);
+  judge_incast(500, 256);
 }
 
 // Each host sends to all others: its QPs share the queues of its ports, and the SACKs that it returns share them, too.
@@ -227,9 +243,15 @@ TEST_CASE(a_failed_qp_leaves_the_planes_to_the_others) {
 
 // The start fills every queue, and the ends of bursts are lost first, which is not evidence about later bursts.
 TEST_CASE(bursts_grow_again_after_the_start) {
-  Stream stream(planes({4, plane(100, 64)}));
-  CHECK(stream.judge(kPsPerSecond, 2 * kPsPerSecond).share >= 0.97);
-  for (PortId port = 0; port < 4; ++port) CHECK(stream.network.plane(stream.flow(), port).burst_bytes >= 5 * 1408);
+  double sum = 0;
+  for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
+    PlainOptions options = planes({4, plane(100, 64)});
+    options.seed = seed;
+    Stream stream(options);
+    sum += stream.judge(kPsPerSecond, 2 * kPsPerSecond).share;
+    for (PortId port = 0; port < 4; ++port) CHECK(stream.network.plane(stream.flow(), port).burst_bytes >= 5 * 1408);
+  }
+  CHECK(sum / 4 >= 0.97);
 }
 
 // A stream has long bursts, which cost less processor time. Where data also comes from the peer its acknowledgements

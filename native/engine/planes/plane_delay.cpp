@@ -58,7 +58,9 @@ TimePs PlaneDelay::above_transit_base(Transit transit) const {
 TimePs PlaneDelay::queue_of(TimePs rtt, Transit transit) {
   const TimePs delay = std::max<TimePs>(rtt - base(), 0);
   if (transit.range == 0) return delay;
-  if (transit_base_ == kNever) transit_base_ = transit.time;
+  // Our own first packets cause the delay of the first sample, rather than others on the return path. On a long path
+  // a queue that was there before is the larger part.
+  if (transit_base_ == kNever) transit_base_ = long_path() ? transit.time : transit.time - delay;
   TimePs queue = (transit.time - transit_base_) % transit.range;
   if (queue < 0) queue += transit.range;
   const bool below = queue > delay && transit.range - queue < queue - delay;

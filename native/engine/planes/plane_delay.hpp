@@ -39,6 +39,8 @@ class PlaneDelay {
   bool has(std::uint32_t samples) const { return count_ > samples; }
   bool settled() const { return has(kRecent); }  // enough samples for `least_of(kRecent)`
   TimePs base() const;  // idle round trip: least of the last ten to twenty seconds, probes included
+  // True for distances at which a queue of the usual target is a small part of the round trip.
+  bool long_path() const { return base() >= kLongBase; }
   TimePs smoothed() const { return smoothed_; }
   // Current round trip without the queue that our packets meet: the idle time plus the queue on the return path.
   TimePs unqueued() const { return std::max(base(), unqueued_); }
@@ -60,6 +62,7 @@ class PlaneDelay {
   static constexpr std::uint32_t kRecent = 8;
 
  private:
+  static constexpr TimePs kLongBase = 20 * kPsPerMs;
   static constexpr TimePs kIdleLife = 30 * kPsPerSecond;
   static constexpr TimePs kBaseLife = 10 * kPsPerSecond;
 

@@ -24,8 +24,8 @@ constexpr std::uint32_t kUndecidedPackets = 10 * kBlockPackets;
 constexpr TimePs kTargetRecovery = 10 * kPsPerSecond;  // after a response to losses
 constexpr TimePs kBufferGrowth = 8 * kPsPerSecond;
 constexpr std::uint32_t kResponsesMax = 4;
-constexpr std::int64_t kStartPackets = 8;
-constexpr std::int64_t kStartBytes = 12'000;
+constexpr std::int64_t kStartPackets = 4;
+constexpr std::int64_t kStartBytes = 6'000;
 constexpr std::uint32_t kStartSamplesMin = 2;
 constexpr std::int64_t kWindowPacketsMin = 2;
 constexpr std::uint32_t kRequestsAlone = 8;
@@ -48,7 +48,6 @@ constexpr std::int64_t kBelowCeilingPpm = 985'000;
 
 constexpr TimePs kDrainInterval = 5 * kPsPerSecond;
 constexpr TimePs kDrainAfterStart = 200 * kPsPerMs;
-constexpr TimePs kLongBase = 20 * kPsPerMs;
 
 bool reached(std::uint32_t order, std::uint32_t mark) { return static_cast<std::int32_t>(order - mark) > 0; }
 
@@ -199,8 +198,11 @@ void PlaneWindow::note_sample(TimePs now, const PlaneFeedback& feedback, const P
   if (delay_.take_way_changed()) drain_due_ = now;
   if (!starting_ || !delay_.has(start_samples())) return;
   const TimePs queue = delay_.least_of(start_samples());
-  if (queue > std::max(target_, std::min(delay_.base() / 8, 2 * kPsPerMs))) leave_start(now, queue, progress);
+  if (queue > start_queue()) leave_start(now, queue, progress);
 }
+
+// A queue that ends the start if it lasts.
+TimePs PlaneWindow::start_queue() const { return std::max(target_, std::min(delay_.base() / 8, 2 * kPsPerMs)); }
 
 void PlaneWindow::note_start_losses(TimePs now, const PlaneProgress& progress) {
   if (start_held_ && !reached(progress.delivered_order, start_hold_)) {
@@ -225,9 +227,11 @@ void PlaneWindow::note_start_losses(TimePs now, const PlaneProgress& progress) {
 
 void PlaneWindow::grow_start(const PlaneFeedback& feedback, const PlaneProgress& progress) {
   if (start_held_ && reached(progress.delivered_order + 1, start_hold_)) start_held_ = false;
-  // A window that the application does not fill is no evidence for a higher rate.
+  // A window that the application does not fill is no evidence for a higher rate, and a packet that waited in a queue is
+  // evidence against it.
   const bool used = 2 * (progress.in_flight_bytes + feedback.acked_bytes) > window_;
-  if (!start_held_ && used) window_ += feedback.acked_bytes;
+  const bool delayed = delay_.sampled() && !delay_.long_path() && delay_.least_of(1) > start_queue();
+  if (!start_held_ && used && !delayed) window_ += feedback.acked_bytes;
   if (!delay_.sampled()) return;
   pace_ = std::max<std::int64_t>(rate_of(2 * window_, delay_.smoothed()), 1);
   size_burst();
@@ -236,7 +240,9 @@ void PlaneWindow::grow_start(const PlaneFeedback& feedback, const PlaneProgress&
 void PlaneWindow::leave_start(TimePs now, TimePs queue, const PlaneProgress& progress) {
   starting_ = false;
   const TimePs base = std::max<TimePs>(delay_.unqueued(), 1);
-  const std::int64_t holds = scaled(progress.in_flight_bytes, base + target_, base + queue);
+  // What is in flight may have shrunk, since posted data waits for repairs: the plane has carried the delivered rate.
+  const std::int64_t holds = std::max(scaled(progress.in_flight_bytes, base + target_, base + queue),
+                                      bytes_in(std::max(last_rate_, rate_before_), base + target_));
   window_ = std::max(kWindowPacketsMin * packet_bytes_, std::min(window_, holds));
   undelayed_epochs_ = 0;
   pace_ = std::max<std::int64_t>(rate_of(window_ + window_ / 20, std::max<TimePs>(delay_.smoothed(), base)), 1);
@@ -280,7 +286,10 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
   const TimePs span = now - epoch_began_;
   const TimePs queue = delay_.epoch_queue();
   const std::int64_t rate = rate_of(epoch_acked_bytes_, span);
-  if (!starting_ && !filling_) {
+  // An empty queue is no sign of free capacity while a drain empties it, or the epoch after refills it.
+  const bool drained = drain_end_ > 0 && !delay_.long_path();
+  if (drain_end_ > 0) end_drain(now);
+  if (!starting_ && !filling_ && !drained) {
     delivered_rate_ = delivered_rate_ == 0 ? rate : delivered_rate_ + (rate - delivered_rate_) * 3 / 10;
     if (reached(epoch_order_, block_after_)) {
       block_.lost += epoch_lost_;
@@ -300,8 +309,8 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
   }
   rate_before_ = last_rate_;
   last_rate_ = rate;
-  filling_ = false;
   begin_epoch(now, progress);
+  filling_ = drained && drain_end_ == 0;
 }
 
 // Bursts longer than the buffer lose their last packets, not their first. True: the losses have that cause. Longer
@@ -530,21 +539,25 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   pace_ = std::max<std::int64_t>(rate_of(window_ + window_ / 20, round), 1);
 }
 
+void PlaneWindow::end_drain(TimePs now) {
+  if (now <= drain_end_) return;
+  // The old value was too long: measure again.
+  if (delay_.base() < drain_base_ - target() / 2) drain_due_ = now + 100 * kPsPerMs;
+  drain_end_ = 0;
+}
+
 // A queue that never empties hides the idle round trip.
 void PlaneWindow::drain(TimePs now, TimePs queue) {
   const TimePs base = std::max<TimePs>(delay_.base(), 1);
-  if (drain_end_ > 0 && now > drain_end_) {
-    if (base < drain_base_ - target() / 2)
-      drain_due_ = now + 100 * kPsPerMs;  // the old value was too long: measure again
-    drain_end_ = 0;
-  }
   if (now <= drain_due_) return;
   drain_due_ = now + kDrainInterval;
   drain_base_ = base;
   drain_end_ = now + delay_.smoothed() + std::max(delay_.smoothed() / 2, kEpoch);
-  drain_window_ = base < kLongBase ? kWindowPacketsMin * packet_bytes_
-                                   : std::max(scaled(window_ / 4 * 3, delay_.unqueued(), delay_.unqueued() + queue),
-                                              kWindowPacketsMin * packet_bytes_);
+  drain_window_ = kWindowPacketsMin * packet_bytes_;
+  if (delay_.long_path()) {
+    const TimePs idle = delay_.unqueued();
+    drain_window_ = std::max(scaled(window_ / 4 * 3, idle, idle + queue), drain_window_);
+  }
 }
 
 }  // namespace openmrc

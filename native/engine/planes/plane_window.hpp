@@ -102,6 +102,7 @@ class PlaneWindow {
 
   std::int64_t start_window() const;
   std::uint32_t start_samples() const;
+  TimePs start_queue() const;
   TimePs short_target() const;  // of a path with a negligible length
   bool bursts_too_long() const { return lost_late_ > 3 * lost_early_ + 3; }
   void note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress);
@@ -131,6 +132,7 @@ class PlaneWindow {
   bool hold_ceiling(TimePs now, TimePs queue, bool lossy);
   void follow_target(TimePs queue, bool lossy, TimePs span);
   void drain(TimePs now, TimePs queue);
+  void end_drain(TimePs now);
 
   PlaneDelay delay_;
   std::int64_t packet_bytes_ = 0;
