@@ -91,6 +91,8 @@ class Engine final {
   Status modify_qp(TimePs now, std::uint32_t qp, const QpToRts& attributes);
   // Operations of the peer that the QP accepts, of kRemoteWrite, kRemoteRead and kRemoteAtomic; all after a reset.
   Status set_remote_access(std::uint32_t qp, std::uint8_t access);
+  // RC: `rc_rnr_timer` of RTR, for RNR NAKs from now on.
+  Status set_rnr_timer(std::uint32_t qp, std::uint8_t code);
   Status move_to_error(TimePs now, std::uint32_t qp);  // flushes everything posted
   Status reset_qp(TimePs now, std::uint32_t qp);       // back to RST, forgets everything
   Status destroy_qp(TimePs now, std::uint32_t qp);

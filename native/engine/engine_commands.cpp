@@ -4,6 +4,7 @@
 #include "engine/engine.hpp"
 #include "engine/qp/mrc_responder.hpp"
 #include "engine/qp/qp.hpp"
+#include "engine/qp/rnr_time.hpp"
 
 namespace openmrc {
 namespace {
@@ -150,6 +151,15 @@ Status Engine::set_remote_access(std::uint32_t qp, std::uint8_t access) {
   target->context().remote_access = access;
   return Status::kOk;
 }
+
+Status Engine::set_rnr_timer(std::uint32_t qp, std::uint8_t code) {
+  if (code > kRnrTimerMax) return Status::kInvalidArgument;
+  return on_qp(qp, [&](Qp& target) {
+    target.context().rc_rnr_timer = code;
+    return Status::kOk;
+  });
+}
+
 Status Engine::move_to_error(TimePs now, std::uint32_t qp) {
   return on_qp(qp, [&](Qp& target) {
     if (target.context().state == QpState::kReset) return Status::kInvalidState;

@@ -157,6 +157,21 @@ TEST_CASE(rc_send_06_lost_reports_of_a_missing_receive) {
   CHECK(pair.sends[0][0].status == WcStatus::kSuccess && pair.recvs[1].size() == 1);
 }
 
+TEST_CASE(rc_send_21_the_timer_of_a_missing_receive_may_change) {
+  Pair pair(rc());
+  pair.connect(0);
+  CHECK(pair.engine(1).set_rnr_timer(pair.qp[1], kRnrTimerMax + 1) == Status::kInvalidArgument);
+  CHECK(pair.engine(1).set_rnr_timer(pair.qp[1] + 100, 1) == Status::kNotFound);
+  CHECK(pair.engine(1).set_rnr_timer(pair.qp[1], 1) == Status::kOk);
+  std::uint8_t announced = 0;
+  pair.filter = [&](int from, const wire::Packet& packet, Flying&) {
+    if (from == 1 && packet.aeth.syndrome == wire::AethSyndrome::kRnrNak) announced = packet.aeth.rnr_timer;
+    return Fate::kPass;
+  };
+  CHECK(pair.send(0, 1, 10) == Status::kOk);
+  CHECK(pair.run_until([&] { return announced == 1; }));
+}
+
 // proves X.8.5
 TEST_CASE(rc_send_07_longer_than_its_receive) {
   Pair pair(rc());

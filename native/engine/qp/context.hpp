@@ -38,6 +38,7 @@ struct QpContext {
   SharedReceives* shared_receives = nullptr;      // whose queue `receives` is
   std::optional<TakenReceive> receive_under_way;  // RC only: of the message that is arriving
   WcStatus receive_status = WcStatus::kFlushed;   // of that receive if the QP fails
+  std::uint8_t rc_rnr_timer = 0;                  // code in RNR NAKs to the peer
   std::uint8_t remote_access = kRemoteWrite | kRemoteRead | kRemoteAtomic;  // operations accepted from the peer
   std::uint32_t qpn = 0;
   std::uint32_t destination_qp = 0;

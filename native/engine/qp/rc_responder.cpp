@@ -6,7 +6,7 @@ namespace openmrc {
 
 void RcResponder::start(TimePs, const QpToRtr& attributes) {
   expected_ = first_psn(attributes.rq_psn);
-  rnr_timer_ = attributes.rc_rnr_timer;
+  context_.rc_rnr_timer = attributes.rc_rnr_timer;
   reads_max_ = attributes.rc_reads_max_dest;
 }
 
@@ -205,7 +205,7 @@ BuildResult RcResponder::build(TimePs, PortMask free_ports, std::uint32_t, TxBur
 void RcResponder::add_report(BurstBuilder& builder) {
   wire::Packet packet;
   packet.bth = bth_to_peer(context_, wire::Opcode::kRcAck, wire_psn(nak_due_ ? expected_ : expected_ - 1));
-  packet.aeth = {nak_due_ ? syndrome_ : wire::AethSyndrome::kAck, completed_ & 0xFFFFFFU, rnr_timer_};
+  packet.aeth = {nak_due_ ? syndrome_ : wire::AethSyndrome::kAck, completed_ & 0xFFFFFFU, context_.rc_rnr_timer};
   builder.add(packet, nullptr, 0);
   ack_due_ = nak_due_ = false;
   ++context_.stats.acks_sent;

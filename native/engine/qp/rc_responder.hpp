@@ -80,7 +80,6 @@ class RcResponder final : public Responder {
   Psn expected_ = kPsnOrigin;
   std::uint32_t completed_ = 0;
   wire::AethSyndrome syndrome_ = wire::AethSyndrome::kAck;  // of the NAK that is due
-  std::uint8_t rnr_timer_ = 0;
   std::uint8_t reads_max_ = 1;
   bool in_message_ = false;
   bool in_send_ = false;

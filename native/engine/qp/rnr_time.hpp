@@ -9,6 +9,7 @@
 namespace openmrc {
 
 inline constexpr std::uint8_t kRnrRetriesForEver = 7;
+inline constexpr std::uint8_t kRnrTimerMax = 31;
 
 constexpr TimePs rnr_time(std::uint8_t code) {
   constexpr std::array<std::int64_t, 32> kTensOfUs = {
