@@ -113,4 +113,31 @@ TEST_CASE(rc_06_silence_runs_the_retries_out) {
   CHECK(pair.sends[0][0].status == WcStatus::kRetryExceeded);
 }
 
+TEST_CASE(rc_07_the_first_packet_in_rtr_is_an_event) {
+  for (const Transport transport : {Transport::kMrc, Transport::kRc}) {
+    PairOptions options;
+    options.transport = transport;
+    Pair pair(options);
+    const auto announced = [&pair](int end) {
+      const auto& events = pair.events[Pair::at(end)];
+      return std::count_if(events.begin(), events.end(),
+                           [](const Event& event) { return event.type == EventType::kPeerActive; });
+    };
+    for (int end = 0; end < 2; ++end) {
+      CHECK(pair.engine(end).modify_qp(pair.now, pair.qp[Pair::at(end)], pair.to_init()) == Status::kOk);
+      CHECK(pair.engine(end).modify_qp(pair.now, pair.qp[Pair::at(end)], pair.to_rtr(end)) == Status::kOk);
+    }
+    CHECK(pair.engine(0).modify_qp(pair.now, pair.qp[0], pair.to_rts(0)) == Status::kOk);
+    for (std::uint64_t id = 0; id < 2; ++id) {
+      CHECK(pair.write(0, id, 5000, kTarget) == Status::kOk);
+      CHECK(pair.run_until_sends(0, id + 1));
+    }
+    CHECK(announced(1) == 1);
+    CHECK(pair.engine(1).modify_qp(pair.now, pair.qp[1], pair.to_rts(1)) == Status::kOk);
+    CHECK(pair.write(1, 1, 5000, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(1, 1));
+    CHECK(announced(0) == 0 && announced(1) == 1);
+  }
+}
+
 }  // namespace

@@ -30,6 +30,7 @@ const void* object_of(const ibv_async_event& event) {
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
+    case IBV_EVENT_COMM_EST:
       return event.element.qp;
     case IBV_EVENT_SRQ_LIMIT_REACHED:
       return event.element.srq;
@@ -120,6 +121,8 @@ void AsyncEvents::translate(const Event& event) {
     case EventType::kEvState:
       for (const auto& listener : ev_listeners_) listener(event);
       return;
+    case EventType::kPeerActive:
+      return note_peer(event.qp);
     case EventType::kSrqLimit:
       if (const auto found = srqs_.find(event.value); found != srqs_.end()) {
         ibv_async_event raised{};
@@ -137,8 +140,18 @@ void AsyncEvents::note_state(const Event& event) {
   const auto found = qps_.find(event.qp);
   if (found == qps_.end()) return;
   const auto state = static_cast<QpState>(event.value);
-  if (state == QpState::kInit) found->second.stopped = false;
+  if (state == QpState::kInit) found->second.stopped = found->second.peer_active = false;
   if (state == QpState::kError) note_error(found->second, event.qp, static_cast<QpErrorCause>(event.detail));
+}
+
+void AsyncEvents::note_peer(std::uint32_t lane) {
+  const auto found = qps_.find(lane);
+  if (found == qps_.end() || found->second.peer_active) return;
+  Qp& qp = *found->second.qp;
+  for (const std::uint32_t number : {qp.mrc, qp.rc}) {
+    if (number != 0) qps_[number].peer_active = true;
+  }
+  raise(*qp.api.qp_base.context, event_of(qp, IBV_EVENT_COMM_EST));
 }
 
 void AsyncEvents::note_error(Known& known, std::uint32_t lane, QpErrorCause cause) {

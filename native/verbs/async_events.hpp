@@ -47,7 +47,8 @@ class AsyncEvents {
  private:
   struct Known {
     Qp* qp = nullptr;
-    bool stopped = false;  // IBV_EVENT_QP_LAST_WQE_REACHED has been raised since the latest reset
+    bool stopped = false;      // IBV_EVENT_QP_LAST_WQE_REACHED has been raised since the latest reset
+    bool peer_active = false;  // and IBV_EVENT_COMM_EST
   };
   using Guard = std::unique_lock<std::mutex>;
 
@@ -59,6 +60,7 @@ class AsyncEvents {
   void pump();
   void translate(const Event& event);
   void note_state(const Event& event);
+  void note_peer(std::uint32_t lane);
   void note_error(Known& known, std::uint32_t lane, QpErrorCause cause);
   void note_port(PortId port, bool up);
   void raise(ibv_context& context, const ibv_async_event& event);

@@ -20,7 +20,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "case", ["misuse", "limit", "last_receive", "dropped", "access_error", "no_receive", "resets", "forked"]
+    "case",
+    ["misuse", "limit", "last_receive", "dropped", "access_error", "no_receive", "resets", "forked", "established"],
 )
 def test_events_of_a_pair(program: list[str], case: str):
     run_case(program, case)

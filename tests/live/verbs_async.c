@@ -74,6 +74,30 @@ static int limit(void) {
   return 0;
 }
 
+/* A QP that receives before it may send: one event, whichever transports of a pair receive. */
+static int established(void) {
+  struct ibv_qp *from = make_qp(near_cq, NULL), *to = make_qp(far_cq, NULL);
+  struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+  struct ibv_async_event event;
+  for (int round = 0; round < 2; ++round) {
+    EXPECT(to_init(from) == 0 && to_init(to) == 0 && to_rtr(from, to->qp_num) == 0 && to_rts(from) == 0);
+    EXPECT(to_rtr(to, from->qp_num) == 0);
+    EXPECT(!readable(context, 0));
+    for (uint64_t id = 0; id < 2; ++id) {
+      EXPECT(post(from, IBV_WR_RDMA_WRITE, id, mr->rkey) == 0 && next_of(near_cq).status == IBV_WC_SUCCESS);
+      EXPECT(post(from, IBV_WR_RDMA_READ, id, mr->rkey) == 0 && next_of(near_cq).status == IBV_WC_SUCCESS);
+    }
+    EXPECT(next_is(IBV_EVENT_COMM_EST, &event) && event.element.qp == to);
+    ibv_ack_async_event(&event);
+    EXPECT(to_rts(to) == 0);
+    EXPECT(post(to, IBV_WR_RDMA_WRITE, 9, mr->rkey) == 0 && next_of(far_cq).status == IBV_WC_SUCCESS);
+    EXPECT(!readable(context, 300)); /* once, and none of a QP in RTS */
+    EXPECT(ibv_modify_qp(from, &reset, IBV_QP_STATE) == 0 && ibv_modify_qp(to, &reset, IBV_QP_STATE) == 0);
+  }
+  EXPECT(ibv_destroy_qp(from) == 0 && ibv_destroy_qp(to) == 0);
+  return 0;
+}
+
 static volatile int acknowledged;
 
 static void *acknowledge_late(void *event) {
@@ -197,7 +221,7 @@ int main(int count, char **words) {
     int (*run)(void);
   } cases[] = {{"misuse", misuse}, {"limit", limit}, {"last_receive", last_receive}, {"dropped", dropped},
                {"access_error", access_error}, {"no_receive", no_receive}, {"resets", resets}, {"forked", forked},
-               {"ports", ports}};
+               {"ports", ports}, {"established", established}};
   if (count != 2 || open_first_device()) return 2;
   near_cq = ibv_create_cq(context, 64, NULL, NULL, 0);
   far_cq = ibv_create_cq(context, 64, NULL, NULL, 0);

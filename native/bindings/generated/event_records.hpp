@@ -49,6 +49,9 @@ inline nb::dict to_dict(const Event& event, std::int64_t time_ns) {
     case EventType::kCqOverrun:
       out["qp"] = event.qp;
       break;
+    case EventType::kPeerActive:
+      out["qp"] = event.qp;
+      break;
     case EventType::kSrqLimit:
       out["srq"] = event.value;
       out["posted"] = event.detail;

@@ -136,6 +136,7 @@ enum class EventType : std::uint8_t {
   kPortRefused = 6,   // The operating system refused to send or receive on a port.
   kPlaneState = 7,    // A plane stopped answering, or answers again, while others do.
   kSrqLimit = 8,      // A shared receive queue fell below its limit.
+  kPeerActive = 9,    // The peer's first packet reached a QP in RTR.
   kCount,
 };
 

@@ -75,6 +75,11 @@ inline Event cq_overrun_event(TimePs time, std::uint32_t qp) {
   return {.time = time, .type = EventType::kCqOverrun, .port = 0, .qp = qp, .ev = 0, .value = 0, .detail = 0};
 }
 
+// The first packet of the peer's work reached a QP in RTR: the peer sends already.
+inline Event peer_active_event(TimePs time, std::uint32_t qp) {
+  return {.time = time, .type = EventType::kPeerActive, .port = 0, .qp = qp, .ev = 0, .value = 0, .detail = 0};
+}
+
 // A shared receive queue holds fewer receives than its limit; the limit is then off until it is set again.
 inline Event srq_limit_event(TimePs time, std::uint32_t srq, std::uint32_t posted) {
   return {.time = time, .type = EventType::kSrqLimit, .port = 0, .qp = 0, .ev = 0, .value = srq, .detail = posted};

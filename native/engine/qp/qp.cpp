@@ -201,13 +201,22 @@ void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packe
   }
   context_.heard = now;
   if (wire::is_data(opcode) || wire::is_rc_request(opcode) || opcode == wire::Opcode::kProbe) {
-    if (context_.state != QpState::kError || responder_->refusing()) responder_->handle_data(now, datagram, packet);
+    if (context_.state != QpState::kError || responder_->refusing()) receive(now, datagram, packet);
   } else if (context_.state == QpState::kRts) {
     requester_->handle_acknowledgement(now, datagram, packet);
   } else {
     ++drops.qp_not_ready;
   }
   settle(now);
+}
+
+void Qp::receive(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
+  const bool first = context_.stats.received_packets == 0;
+  responder_->handle_data(now, datagram, packet);
+  const bool taken = context_.stats.received_packets > 0 && context_.failure == QpErrorCause::kNone;
+  if (first && taken && context_.state == QpState::kRtr) {
+    context_.services.events.emit(peer_active_event(now, context_.qpn));
+  }
 }
 
 // Results that an earlier incarnation of this QP asked for differ in the peer, or in the size.

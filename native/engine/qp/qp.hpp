@@ -61,6 +61,7 @@ class Qp {
  private:
   void announce(TimePs now) const;
   void settle(TimePs now);
+  void receive(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
   void flush_receives();
   bool sends() const { return context_.state == QpState::kRts && (urgent() || !context_.services.ordinary_data_waits); }
 

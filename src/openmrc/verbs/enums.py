@@ -250,6 +250,8 @@ class EventType(IntEnum):
     """A plane stopped answering, or answers again, while others do."""
     SRQ_LIMIT = 8
     """A shared receive queue fell below its limit."""
+    PEER_ACTIVE = 9
+    """The peer's first packet reached a QP in RTR."""
 
 
 class ParseError(IntEnum):

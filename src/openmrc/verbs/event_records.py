@@ -16,6 +16,7 @@ __all__ = [
     "CqOverrun",
     "EvReplaced",
     "EvStateChanged",
+    "PeerActive",
     "PeerLost",
     "PlaneStateChanged",
     "PortRefused",
@@ -125,6 +126,15 @@ class CqOverrun(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeerActive(Event):
+    """The first packet of the peer's work reached a QP in RTR: the peer sends already."""
+
+    name: ClassVar[str] = "peer_active"
+    qp: int
+    """Number of the QP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SrqLimit(Event):
     """A shared receive queue holds fewer receives than its limit; the limit is then off until it is set again."""
 
@@ -197,6 +207,8 @@ def event_of(raw: dict[str, Any]) -> Event:
             return RetryTimeout(time_ns=at, qp=raw["qp"], consecutive=raw["consecutive"])
         case EventType.CQ_OVERRUN:
             return CqOverrun(time_ns=at, qp=raw["qp"])
+        case EventType.PEER_ACTIVE:
+            return PeerActive(time_ns=at, qp=raw["qp"])
         case EventType.SRQ_LIMIT:
             return SrqLimit(time_ns=at, srq=raw["srq"], posted=raw["posted"])
         case EventType.PORT_REFUSED:

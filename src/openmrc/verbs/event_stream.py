@@ -9,6 +9,7 @@ Event
 ├── PortRefused        the operating system refuses to send or receive on a port
 ├── RetryTimeout       a QP's retransmission timer fired
 ├── CqOverrun          a completion found its queue full
+├── PeerActive         the peer's first packet reached a QP in RTR
 ├── SrqLimit           a shared receive queue fell below its limit
 └── PeerLost           the connection that announces a peer's death was closed
 """
@@ -27,6 +28,7 @@ from openmrc.verbs.event_records import (
     CqOverrun,
     EvReplaced,
     EvStateChanged,
+    PeerActive,
     PeerLost,
     PlaneStateChanged,
     PortRefused,
@@ -46,6 +48,7 @@ __all__ = [
     "EvStateChanged",
     "Event",
     "EventSubscription",
+    "PeerActive",
     "PeerLost",
     "PlaneStateChanged",
     "PortRefused",
