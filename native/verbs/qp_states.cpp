@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/qp/rnr_time.hpp"
 #include "verbs/connection_values.hpp"
 #include "verbs/errors.hpp"
 #include "verbs/live_objects.hpp"
 #include "verbs/objects.hpp"
+#include "verbs/retry_time.hpp"
 
 namespace openmrc::verbs {
 namespace {
@@ -50,6 +52,7 @@ int to_init(Qp& qp) {
   init.ev_set.active_per_port = static_cast<std::uint16_t>(std::max(1U, evs - evs / 2));
   if (init.ev_universe.empty()) init.ev_universe = nic.device().evs();
   init.signal = published_mrc() ? PathSignal::kMarks : PathSignal::kDiscover;
+  init.rc_plane_move = !published_mrc();
   init.plane_buffer_bytes = nic.receive_buffer_bytes() / (3 * ports);
   init.cc.mtu_bytes = nic.payload_room() + kHeaderBytes;
   init.cc.link_rate_bps = nic.rate_bps();
@@ -99,7 +102,7 @@ int to_rtr(Qp& qp, const ibv_qp_attr& wanted) {
   rtr.capabilities.trim_nack = qp.mrc_numbers.trim_nack;
   rtr.capabilities.dynamic_mpr = qp.mrc_numbers.dynamic_mpr;
   rtr.capabilities.service_time = qp.mrc_numbers.service_time;
-  rtr.rc_rnr_timer = wanted.min_rnr_timer & 31U;
+  rtr.rc_rnr_timer = wanted.min_rnr_timer;
   rtr.rc_reads_max_dest = std::clamp<std::uint8_t>(wanted.max_dest_rd_atomic, 1, kReadsMax);
   rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = !published;
   rtr.sack_bytes = published ? std::max(4096U, path_mtu * 4) : kSackBytesPlanes;
@@ -122,8 +125,13 @@ int to_rts(Qp& qp, const ibv_qp_attr& wanted) {
   rts.timeout_exponent = qp.mrc_numbers.timeout_exponent;
   rts.linear_retries = qp.mrc_numbers.linear_retries;
   rts.exponential_retries = qp.mrc_numbers.exponential_retries;
+  if (!qp.mrc_paths) {  // the C API of MRC has attributes of its own
+    const RetryCounts counts = retries_of(wanted.timeout, std::min(wanted.retry_cnt, kRetriesMax));
+    rts.linear_retries = counts.linear;
+    rts.exponential_retries = counts.exponential;
+  }
   rts.timestamp_resolution_ns = 1000;
-  rts.rc_rnr_retries = wanted.rnr_retry & 7U;
+  rts.rc_rnr_retries = std::min(wanted.rnr_retry, kRetriesMax);
   rts.rc_reads_max = std::clamp<std::uint8_t>(wanted.max_rd_atomic, 1, kReadsMax);
   return modify(qp, rts);
 }
@@ -191,8 +199,8 @@ void remember(ibv_qp_attr& kept, const ibv_qp_attr& given, int mask) {
   if ((mask & IBV_QP_AV) != 0) kept.ah_attr = given.ah_attr;
   if ((mask & IBV_QP_PATH_MTU) != 0) kept.path_mtu = given.path_mtu;
   if ((mask & IBV_QP_TIMEOUT) != 0) kept.timeout = given.timeout;
-  if ((mask & IBV_QP_RETRY_CNT) != 0) kept.retry_cnt = given.retry_cnt;
-  if ((mask & IBV_QP_RNR_RETRY) != 0) kept.rnr_retry = given.rnr_retry;
+  if ((mask & IBV_QP_RETRY_CNT) != 0) kept.retry_cnt = std::min(given.retry_cnt, kRetriesMax);
+  if ((mask & IBV_QP_RNR_RETRY) != 0) kept.rnr_retry = std::min(given.rnr_retry, kRetriesMax);
   if ((mask & IBV_QP_RQ_PSN) != 0) kept.rq_psn = given.rq_psn;
   if ((mask & IBV_QP_SQ_PSN) != 0) kept.sq_psn = given.sq_psn;
   if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) kept.max_rd_atomic = given.max_rd_atomic;
@@ -213,6 +221,21 @@ int permit(Qp& qp, unsigned flags) {
 
 bool has_all(int mask, int needed) { return (mask & needed) == needed; }
 
+bool in_range(const ibv_qp_attr& given, int mask) {
+  const auto above = [&](int bit, unsigned value, unsigned most) { return (mask & bit) != 0 && value > most; };
+  return !above(IBV_QP_TIMEOUT, given.timeout, kTimeoutMax) && !above(IBV_QP_PKEY_INDEX, given.pkey_index, 0) &&
+         !above(IBV_QP_MIN_RNR_TIMER, given.min_rnr_timer, kRnrTimerMax);
+}
+
+// Attributes that a QP takes on its way from one state to the other, or in a state. Others would have no effect.
+int settable(ibv_qp_state from, ibv_qp_state to) {
+  constexpr int kAlways = IBV_QP_STATE | IBV_QP_CUR_STATE;
+  if (to == IBV_QPS_INIT) return kAlways | kToInit;
+  if (to == IBV_QPS_RTR) return kAlways | (from == IBV_QPS_INIT ? kToRtr : 0) | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX;
+  if (to != IBV_QPS_RTS) return kAlways;
+  return kAlways | (from == IBV_QPS_RTR ? kToRts : 0) | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
+}
+
 int move(Qp& qp, ibv_qp_state from, const ibv_qp_attr& wanted, int mask) {
   switch (wanted.qp_state) {
     case IBV_QPS_RESET:
@@ -222,7 +245,7 @@ int move(Qp& qp, ibv_qp_state from, const ibv_qp_attr& wanted, int mask) {
     case IBV_QPS_INIT:
       if (wanted.port_num != 1 && (mask & IBV_QP_PORT) != 0) return EINVAL;
       if (from == IBV_QPS_INIT) return 0;
-      return from == IBV_QPS_RESET && has_all(mask, kToInit) && wanted.pkey_index == 0 ? to_init(qp) : EINVAL;
+      return from == IBV_QPS_RESET && has_all(mask, kToInit) ? to_init(qp) : EINVAL;
     case IBV_QPS_RTR:
       return from == IBV_QPS_INIT && has_all(mask, kToRtr) ? to_rtr(qp, wanted) : EINVAL;
     case IBV_QPS_RTS:
@@ -242,12 +265,20 @@ int modify_qp(Qp& qp, const ibv_qp_attr& wanted, int mask) {
   const ibv_qp_state from = state_of(qp);
   if ((mask & IBV_QP_CUR_STATE) != 0 && wanted.cur_qp_state != from) return EINVAL;
   if ((mask & (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)) != 0) return EOPNOTSUPP;
+  const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? wanted.qp_state : from;
+  const bool supported = to != IBV_QPS_SQD && to != IBV_QPS_SQE;
+  if (!in_range(wanted, mask) || (supported && (mask & ~settable(from, to)) != 0)) return EINVAL;
   if ((mask & IBV_QP_STATE) != 0) {
     if (const int error = move(qp, from, wanted, mask)) return error;
     qp.api.qp_base.state = wanted.qp_state;
   }
   if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
     if (const int error = permit(qp, wanted.qp_access_flags)) return error;
+  }
+  if ((mask & IBV_QP_MIN_RNR_TIMER) != 0 && to != IBV_QPS_RTR && qp.rc != 0) {
+    const Status status = qp.nic().device().command(
+        [&](Engine& engine, TimePs) { return engine.set_rnr_timer(qp.rc, wanted.min_rnr_timer); });
+    if (status != Status::kOk) return errno_of(status);
   }
   remember(qp.attributes, wanted, mask);
   return 0;

@@ -227,6 +227,32 @@ static void cc_profiles(struct program *p) {
 }
 
 /* QPs with a hint, profiles, a dynamic window: everything reads back, and a WRITE arrives. */
+/* A QP whose peer has no QP of that number fails when the retries of MRC end, whatever those of verbs are. */
+static void retries(struct program *p) {
+  struct side patient, hasty, gone;
+  struct mrc_qp_attr attr;
+  memset(&attr, 0, sizeof attr);
+  make_side(p, &patient);
+  make_side(p, &hasty);
+  make_side(p, &gone);
+  NEED(mrc_destroy_qp(gone.qp) == 0);
+  attr.timeout = 15;
+  attr.retry.linear_cnt = 7;
+  NEED(to_init(patient.qp, NULL, 0) == 0 && to_init(hasty.qp, NULL, 0) == 0);
+  NEED(to_rtr(p, patient.qp, gone.number, NULL, 0) == 0 && to_rtr(p, hasty.qp, gone.number, NULL, 0) == 0);
+  NEED(to_rts(patient.qp, &attr, MRC_QP_TIMEOUT | MRC_QP_RETRY_CNT) == 0);
+  attr.timeout = 13;
+  attr.retry.linear_cnt = 0;
+  NEED(to_rts(hasty.qp, &attr, MRC_QP_TIMEOUT | MRC_QP_RETRY_CNT) == 0);
+  start_write(p, patient.qp, 3, IBV_WR_RDMA_WRITE);
+  start_write(p, hasty.qp, 3, IBV_WR_RDMA_WRITE);
+  struct ibv_wc done = next_completion(p);
+  NEED(done.status == IBV_WC_RETRY_EXC_ERR && done.qp_num == hasty.number);
+  done = next_completion(p);
+  NEED(done.status == IBV_WC_RETRY_EXC_ERR && done.qp_num == patient.number);
+  NEED(mrc_destroy_qp(patient.qp) == 0 && mrc_destroy_qp(hasty.qp) == 0);
+}
+
 static void queue_pairs(struct program *p) {
   struct mrc_qp_hint_init_attr wanted;
   struct mrc_qp_attr attr, read;
@@ -367,6 +393,7 @@ int main(void) {
   generated_profile(&p);
   cc_profiles(&p);
   queue_pairs(&p);
+  retries(&p);
   channel_events(&p);
   probes_and_ports(&p);
   denials(&p);

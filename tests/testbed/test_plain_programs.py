@@ -1,4 +1,4 @@
-"""Unmodified RDMA programs over planes of plain switches: the payload of their packets."""
+"""Unmodified RDMA programs over planes of plain switches: the payload of their packets, and a silent plane."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from rdma_programs import needs, run_pair
+from rdma_programs import needs, next_tcp_port, run_both, run_pair
 
 from openmrc.testbed.plain import PlainBed, PlainNetwork
 
@@ -16,7 +16,7 @@ SIZE_BYTES = 64 << 10
 COUNT = 400
 SMALL_BYTES, LARGE_BYTES = 1024 + 86, 1428 + 86  # of frames with a path MTU of 1,024 and with the MTU's whole room
 
-pytestmark = needs("ib_write_bw")
+pytestmark = needs("ib_write_bw", "ib_send_bw", "ib_read_bw")
 
 
 @pytest.fixture
@@ -54,3 +54,14 @@ def test_a_switch_with_less_room_keeps_the_payload_of_the_path_mtu(bed: PlainBed
         subprocess.run(["ip", "-n", bed.switch, "link", "set", f"p1h{host}", "mtu", "1400"], check=True)
     sizes = write_frame_bytes(bed)
     assert all(size < SMALL_BYTES for size in sizes), sizes
+
+
+@pytest.mark.parametrize("program", ["ib_send_bw", "ib_read_bw"])
+def test_operations_on_one_path_leave_a_silent_plane(bed: PlainBed, program: str) -> None:
+    """RC begins on the first plane. The programs' TCP connection takes the other one."""
+    bed.silence(0)
+    ends = [(bed.prefix(host), ",".join(bed.addresses(host))) for host in range(2)]
+    tcp_port = next_tcp_port()
+    words = [program, "-n", "50", "-d", "mrc0", "-F", "-p", str(tcp_port)]
+    ended = run_both(words, [*words, bed.addresses(0)[1]], tcp_port, ends=ends)
+    assert ended.passed, ended.output
