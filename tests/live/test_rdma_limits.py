@@ -1,4 +1,4 @@
-"""Limits of a process that uses openmrc's libibverbs: many QPs, and open files."""
+"""Limits of a process that uses openmrc's libibverbs: many QPs, open files, and the longest messages."""
 
 from __future__ import annotations
 
@@ -26,3 +26,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 )
 def test_limit(program: list[str], case: str, qp: str):
     run_case(program, case, qp=qp)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("qp", ["pair", "rc"])
+def test_messages_of_a_gibibyte_arrive_whole(program: list[str], qp: str):
+    run_case(program, "gibibyte", qp=qp)

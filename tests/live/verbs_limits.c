@@ -1,8 +1,9 @@
-/* Limits of a process: many QPs, and open files. Usage: verbs_limits CASE. Prints the first expectation that fails. */
+/* Limits of a process: many QPs, open files, and the longest messages. Usage: verbs_limits CASE. Prints the first expectation that fails. */
 #define _GNU_SOURCE
 #include "verbs_program.h"
 
 #include <dirent.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 enum { kPairs = 256, kPart = 16 };
@@ -116,12 +117,52 @@ static int files_of_objects(void) {
   return 0;
 }
 
+enum { kLong = 1 << 30, kWords = kLong / sizeof(uint64_t) };
+
+static uint64_t word_of(uint64_t round, uint64_t index) { return (round << 32 | index) * 0x9E3779B97F4A7C15U; }
+
+/* A message of 1 GiB by each operation; every word of it is checked. */
+static int gibibyte(void) {
+  static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_READ};
+  uint64_t *all = mmap(NULL, 2UL * kLong, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT(all != MAP_FAILED);
+  struct ibv_mr *both = ibv_reg_mr(pd, all, 2UL * kLong, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                                             IBV_ACCESS_REMOTE_READ);
+  struct ibv_cq *cq = ibv_create_cq(context, 64, NULL, NULL, 0), *far_cq = ibv_create_cq(context, 64, NULL, NULL, 0);
+  struct ibv_qp *near = make_qp(cq), *far = make_qp(far_cq);
+  EXPECT(both && near && far && connect_pair(near, far) == 0);
+  for (uint64_t round = 0; round < sizeof opcodes / sizeof *opcodes; ++round) {
+    const int reads = opcodes[round] == IBV_WR_RDMA_READ;
+    uint64_t *from = reads ? all + kWords : all, *to = reads ? all : all + kWords;
+    for (uint64_t i = 0; i < kWords; ++i) from[i] = word_of(round, i);
+    memset(to, 0, kLong);
+    struct ibv_sge sge = {.addr = (uintptr_t)all, .length = kLong, .lkey = both->lkey};
+    struct ibv_sge sink = {.addr = (uintptr_t)to, .length = kLong, .lkey = both->lkey};
+    struct ibv_recv_wr receive = {.sg_list = &sink, .num_sge = 1}, *bad_receive;
+    struct ibv_send_wr wr = {.wr_id = round, .sg_list = &sge, .num_sge = 1, .opcode = opcodes[round],
+                             .send_flags = IBV_SEND_SIGNALED}, *bad;
+    wr.wr.rdma.remote_addr = (uintptr_t)(all + kWords);
+    wr.wr.rdma.rkey = both->rkey;
+    if (opcodes[round] == IBV_WR_SEND) EXPECT(ibv_post_recv(far, &receive, &bad_receive) == 0);
+    EXPECT(ibv_post_send(near, &wr, &bad) == 0);
+    const struct ibv_wc sent = next_of(cq);
+    EXPECT(sent.status == IBV_WC_SUCCESS && sent.wr_id == round);
+    if (opcodes[round] == IBV_WR_SEND) {
+      const struct ibv_wc received = next_of(far_cq);
+      EXPECT(received.status == IBV_WC_SUCCESS && received.byte_len == kLong);
+    }
+    for (uint64_t i = 0; i < kWords; ++i) EXPECT(to[i] == word_of(round, i));
+  }
+  return 0;
+}
+
 int main(int count, char **words) {
   static const struct {
     const char *name;
     int (*run)(void);
     int opens;
-  } cases[] = {{"many_qps", many_qps, 1}, {"files_at_open", files_at_open, 0}, {"files_of_objects", files_of_objects, 1}};
+  } cases[] = {{"many_qps", many_qps, 1}, {"files_at_open", files_at_open, 0}, {"files_of_objects", files_of_objects, 1},
+               {"gibibyte", gibibyte, 1}};
   for (size_t i = 0; count == 2 && i < sizeof cases / sizeof cases[0]; ++i) {
     if (strcmp(words[1], cases[i].name) != 0) continue;
     if (cases[i].opens && open_first_device()) return 2;
