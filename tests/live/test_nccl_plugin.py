@@ -3,69 +3,29 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from rdma_programs import LIMIT_S
+from nccl_ranks import Ranks, compiled_harness, ended, passed
 from veth_planes import VethPlanes
 from waiting import until
 
-from openmrc.programs import nccl_plugin_path
 from openmrc.runs.processes.veth_pairs import VethPair, namespaces_allowed
 
 pytestmark = pytest.mark.live
-ENDED = "as expected"
 HANDLE_BYTES = 128
 
 
 @pytest.fixture(scope="module")
 def harness(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("c++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    program = tmp_path_factory.mktemp("nccl") / "nccl_harness"
-    source = repository / "native" / "tests" / "nccl" / "harness.cpp"
-    options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-I", str(repository / "native")]
-    subprocess.run([compiler, *options, str(source), "-o", str(program), "-ldl"], check=True)
-    return program
-
-
-class Ranks:
-    """Two ranks of a case, in their own directory."""
-
-    def __init__(self, program: Path, directory: Path) -> None:
-        self.program, self.directory = program, directory
-
-    def start(self, case: str, rank: int, ports: str, newest: int, *prefix: str) -> subprocess.Popen[str]:
-        words = [str(self.program), str(nccl_plugin_path()), str(newest), case, str(rank), str(self.directory)]
-        command = [*prefix, "env", f"OPENMRC_PORTS={ports}", *words]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    def run(self, case: str, ports: str = "127.0.0.1", newest: int = 12, count: int = 2) -> list[tuple[int, str, str]]:
-        """Exit status, output and errors of each rank."""
-        started = [self.start(case, rank, ports, newest) for rank in range(count)]
-        return ended(started)
-
-
-def ended(started: list[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
-    try:
-        said = [process.communicate(timeout=LIMIT_S) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    return [(process.returncode, *words) for process, words in zip(started, said, strict=True)]
+    return compiled_harness(repository, tmp_path_factory.mktemp("nccl") / "nccl_harness")
 
 
 @pytest.fixture
 def ranks(harness: Path, tmp_path: Path) -> Ranks:
     return Ranks(harness, tmp_path)
-
-
-def passed(results: list[tuple[int, str, str]]) -> bool:
-    return all(status == 0 and errors.endswith(f"{ENDED}\n") for status, _, errors in results)
 
 
 @pytest.mark.parametrize("newest", [8, 9, 10, 11, 12])
