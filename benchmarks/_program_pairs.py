@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from openmrc.runs.processes.supervisor import ChildError
 
-__all__ = ["During", "Hosts", "missing", "perf", "perftest", "received_bytes", "ucx"]
+__all__ = ["During", "Hosts", "alone", "both", "missing", "perf", "perftest", "received_bytes", "tcp_port", "ucx"]
 
 _LIMIT_S = 60.0
 _START_S = 20.0
@@ -65,6 +65,30 @@ def missing(*programs: str) -> str | None:
     """The programs that are not installed; None: all are."""
     absent = [program for program in programs if shutil.which(program) is None]
     return f"{', '.join(absent)} not installed" if absent else None
+
+
+def tcp_port() -> int:
+    """A TCP port on which no other pair of this benchmark listens."""
+    return next(_TCP_PORTS)
+
+
+def both(hosts: Hosts, server: Sequence[str], client: Sequence[str], port: int) -> None:
+    """Runs a server, which listens on a TCP port, and its client over openmrc; both end with status 0.
+
+    Raises:
+        ChildError: one of them ended with an error, or did not end.
+    """
+    _run(server[0], hosts.over_openmrc(0, server), hosts.over_openmrc(1, client), port, None)
+
+
+def alone(hosts: Hosts, words: Sequence[str]) -> None:
+    """Runs a program over openmrc on the first host; it ends with status 0.
+
+    Raises:
+        ChildError: it ended with an error, or did not end.
+    """
+    with _started(hosts.over_openmrc(0, words)) as (process, says):
+        _expect_success(words[0], process, says)
 
 
 def perftest(hosts: Hosts, words: Sequence[str], during: During | None = None) -> dict[str, float]:

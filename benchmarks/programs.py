@@ -13,9 +13,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+import _nccl_pairs
 from _cases import Repeat, run_cases
 from _ordinary_runs import MRC_HEADER_BYTES
 from _program_pairs import During, Hosts, missing, perf, perftest, received_bytes, ucx
+from _program_status import PROGRAMS
 
 from openmrc.errors import DeviceError
 from openmrc.programs import library_path
@@ -24,6 +26,13 @@ from openmrc.runs.processes.supervisor import ChildError
 from openmrc.runs.processes.veth_pairs import VethPair
 from openmrc.testbed.plain import PlainBed, PlainNetwork
 
+NCCL_BYTES, NCCL_DEPTH = 4 << 20, 8
+NCCL_CASES = {
+    "sizes": "0 bytes to 16 MiB",
+    "gibibyte": "1 GiB",
+    "groups": "groups of 1 to 8 receives",
+    "connections": "64 connections each way",
+}
 Values = list[float | None]
 Measure = Callable[[], float]
 
@@ -74,6 +83,37 @@ def in_turn(repeat: Repeat, *measures: Measure) -> list[Values]:
     return [list(values) for values in zip(*repeat(once), strict=True)]
 
 
+# --- exit status and contents
+
+
+def status(repeat: Repeat) -> Iterator[Row]:
+    """A program that fails has a row without a value."""
+    with VethPair(9000) as pair:
+        hosts = on_veth(pair)
+        for program in PROGRAMS:
+            if why := program.missing():
+                print(f"left out: {program.name}: {why}", file=sys.stderr)
+                continue
+            (found,) = in_turn(repeat, lambda program=program: program.run(hosts))  # type: ignore[misc]
+            yield row("programs, one veth pair, MTU 9,000", f"{program.name}: exit status", found, "", "== 0")
+
+
+def nccl(repeat: Repeat) -> Iterator[Row]:
+    """The plugin for NCCL; the ranks check contents."""
+    case = "plugin for NCCL, one veth pair, MTU 9,000"
+    with VethPair(9000) as pair, _nccl_pairs.compiled() as harness:
+        hosts = on_veth(pair)
+        for name, what in NCCL_CASES.items():
+            (found,) = in_turn(repeat, lambda name=name: harness.succeeds(hosts, name))  # type: ignore[misc]
+            yield row(case, f"{what}, contents checked: exit status", found, "", "== 0")
+        ours, perf_ours = in_turn(
+            repeat, lambda: harness.gbps(hosts), lambda: perf_write_gbps(hosts, NCCL_BYTES, NCCL_DEPTH)
+        )
+    yield row(case, "messages of 4 MiB", ours, "Gb/s")
+    yield row(case, "openmrc perf write, 4 MiB", perf_ours, "Gb/s")
+    yield row(case, "messages of 4 MiB, of openmrc perf write", over(ours, perf_ours), "", ">= 0.9")
+
+
 # --- bandwidth
 
 
@@ -83,9 +123,9 @@ def write_gbps(hosts: Hosts, seconds: int = STREAM_S, *options: str, during: Dur
     return perftest(hosts, words, during)["BW_average"]
 
 
-def perf_write_gbps(hosts: Hosts) -> float:
-    """Goodput of `openmrc perf write` in Gb/s, with as many writes outstanding as perftest has."""
-    words = ["write", "--size", str(SIZE_BYTES), "--duration", str(STREAM_S), "--depth", "128"]
+def perf_write_gbps(hosts: Hosts, size_bytes: int = SIZE_BYTES, depth: int = 128) -> float:
+    """Goodput of `openmrc perf write` in Gb/s; by default with as many writes outstanding as perftest has."""
+    words = ["write", "--size", str(size_bytes), "--duration", str(STREAM_S), "--depth", str(depth)]
     return float(perf(hosts, words)["average_gbps"])
 
 
@@ -190,12 +230,16 @@ def rc_latency(repeat: Repeat) -> Iterator[Row]:
 
 
 NEEDS: dict[str, tuple[str, ...]] = {
+    "status": ("ibv_devinfo",),
+    "nccl": ("c++",),
     "bandwidth": ("ib_write_bw",),
     "planes": ("ib_write_bw",),
     "write-latency": ("ib_write_lat",),
     "rc-latency": ("ib_send_lat", "ib_read_lat"),
 }
 _ALL: dict[str, Callable[[Repeat], Iterator[Row]]] = {
+    "status": status,
+    "nccl": nccl,
     "bandwidth": bandwidth,
     "planes": planes,
     "write-latency": write_latency,
