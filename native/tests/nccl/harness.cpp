@@ -371,14 +371,14 @@ void run_misuse(const Rank& rank) {
   succeed(net.closeListen(listening), "closeListen");
 }
 
-// Rank 0 sends messages of 4 MiB for some seconds, eight at a time, and prints its rate.
-void run_bandwidth(const Rank& rank) {
+// Rank 0 sends messages of 4 MiB for some seconds, eight at a time, and prints its rate. They take turns in `places`.
+void measure_bandwidth(const Rank& rank, std::size_t places) {
   constexpr std::size_t kSize = 4 << 20, kWindow = 8;
   const char* seconds = std::getenv("NCCL_HARNESS_SECONDS");
   const std::uint64_t span_ns = std::strtoull(seconds == nullptr ? "3" : seconds, nullptr, 10) * 1'000'000'000;
   const Net& net = rank.net;
   const Pair pair = connect_pairs(rank, 1).front();
-  Memory memory = memory_of(net, rank.number == 0 ? pair.sending : pair.receiving, kSize * kWindow, 1);
+  Memory memory = memory_of(net, rank.number == 0 ? pair.sending : pair.receiving, kSize * places, 1);
   std::array<void*, kWindow> requests{};
   std::uint64_t messages = 0, bytes = 0;
   const std::uint64_t begin = now_ns();
@@ -395,7 +395,7 @@ void run_bandwidth(const Rank& rank) {
         bytes = 0;
       }
     }
-    std::uint8_t* data = memory.bytes.data() + i * kSize;
+    std::uint8_t* data = memory.bytes.data() + i % places * kSize;
     const std::size_t wanted = now_ns() - begin < span_ns ? kSize : 0;
     requests[i] = rank.number == 0 ? send_one(net, pair.sending, data, wanted, 0, memory.mhandle)
                                    : receive_one(net, pair.receiving, data, kSize, 0, memory.mhandle);
@@ -408,6 +408,10 @@ void run_bandwidth(const Rank& rank) {
   }
   close_pair(rank, pair);
 }
+
+// As many places as `openmrc perf write` has: the caches of a processor hold them, or do not.
+void run_bandwidth(const Rank& rank) { measure_bandwidth(rank, 2); }
+void run_bandwidth_apart(const Rank& rank) { measure_bandwidth(rank, 8); }
 
 }  // namespace
 
@@ -425,6 +429,7 @@ int main(int count, char** words) {
                                                            {"strangers", run_strangers},
                                                            {"misuse", run_misuse},
                                                            {"bandwidth", run_bandwidth},
+                                                           {"bandwidth_apart", run_bandwidth_apart},
                                                            {"properties", run_properties},
                                                            {"most", run_most},
                                                            {"silenced", run_silenced},
