@@ -11,6 +11,12 @@
 namespace openmrc::nic {
 namespace {
 
+// Packets in flight from which a QP counts as a stream: the peer has work until the next call of progress().
+constexpr std::uint32_t kStreamPackets = 128;
+
+}  // namespace
+namespace {
+
 std::uint32_t draw_key() {
   std::uint32_t key = 0;
   while (key == 0) {
@@ -151,6 +157,25 @@ Status Device::post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::si
     }
     return Status::kOk;
   });
+}
+
+Status Device::post_stream(std::uint32_t qp, std::span<const SendWr> wrs, std::size_t& posted) {
+  const Turn mine(*this);
+  Guard guard(lock_);
+  const TimePs now = enter();
+  Status status = Status::kOk;
+  for (posted = 0; posted < wrs.size(); ++posted) {
+    status = engine_->post_send(now, qp, wrs[posted]);
+    if (status != Status::kOk) break;
+  }
+  QpStats stats;
+  const bool polled = busy_until_.load(std::memory_order_relaxed) > entered_;
+  if (polled && engine_->qp_stats(qp, stats) && stats.in_flight_packets >= kStreamPackets) {
+    quiet_until_.store(0, std::memory_order_relaxed);  // the next poll sends
+  } else {
+    after_command(guard);
+  }
+  return status;
 }
 
 Status Device::post_recv(std::uint32_t qp, std::uint64_t wr_id, std::span<const Sge> sges) {

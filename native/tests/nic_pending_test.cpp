@@ -140,3 +140,43 @@ TEST_CASE(nic_packets_of_a_destroyed_or_reset_qp_never_leave) {
     CHECK(std::count(pair.b.memory.begin(), pair.b.memory.begin() + 32, 0) == 32);
   }
 }
+
+// The peer's acknowledgements are held back, so that a stream stays in flight.
+TEST_CASE(nic_posts_to_a_stream_leave_with_the_next_poll) {
+  DevicePair pair(settings_for({"127.0.0.94"}), settings_for({"127.0.0.95"}));
+  End& from = pair.a;
+  const auto sent_packets = [&from] {
+    QpStats stats;
+    from.device.look([&](const Engine& engine) { return engine.qp_stats(from.qp, stats); });
+    return stats.sent_packets;
+  };
+  std::size_t posted = 0;
+  SendWr small{.lkey = from.key, .local_address = reinterpret_cast<std::uintptr_t>(from.memory.data())};
+  small.length_bytes = 64;
+  small.rkey = pair.b.key;
+  small.remote_address = reinterpret_cast<std::uintptr_t>(pair.b.memory.data());
+  for (int round = 0; round < 3; ++round) {
+    from.device.begin_polling(60 * nic::kNsPerSecond);
+    CHECK(from.device.post_stream(from.qp, {&small, 1}, posted) == Status::kOk && posted == 1);
+    CHECK(sent_packets() > 0);  // no stream yet
+    from.device.rest_polling();
+    CHECK(complete(from, 1));
+    from.device.begin_polling(60 * nic::kNsPerSecond);
+    full_address = ::inet_addr("127.0.0.95");
+    CHECK(from.write(pair.b, from.memory.size()) == Status::kOk);
+    const std::uint64_t before = sent_packets();
+    if (round == 2) {  // the announced calls end without a word
+      from.device.rest_polling();
+      from.device.begin_polling(20 * nic::kNsPerMs);
+    }
+    CHECK(from.device.post_stream(from.qp, {&small, 1}, posted) == Status::kOk && posted == 1);
+    if (round < 2) CHECK(sent_packets() == before);
+    if (round == 0) {
+      from.device.progress(0);
+      CHECK(sent_packets() > before);
+    }
+    full_address = 0;
+    if (round < 2) from.device.rest_polling();
+    CHECK(complete(from, 2));
+  }
+}

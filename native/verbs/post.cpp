@@ -172,7 +172,7 @@ int send_batch(Qp& qp, ibv_send_wr*& wr) {
   }
   std::size_t posted = 0;
   const std::uint32_t lane = rc ? qp.rc : qp.mrc;
-  const Status status = qp.nic().device().post_sends(lane, std::span(batch).first(count), posted);
+  const Status status = qp.nic().device().post_stream(lane, std::span(batch).first(count), posted);
   if (posted > 0) qp.rc_active = rc;
   qp.sends_posted = qp.sends_end += posted;
   for (std::size_t i = 0; i < posted; ++i) wr = wr->next;
