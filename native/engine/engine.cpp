@@ -198,6 +198,10 @@ bool Engine::qp_stats(std::uint32_t qp, QpStats& stats) const {
   if (target->requester() != nullptr) target->requester()->fill(stats);
   return true;
 }
+std::uint64_t Engine::unsent_packets(std::uint32_t qp) const {
+  const Qp* target = find(qp);
+  return target == nullptr || target->requester() == nullptr ? 0 : target->requester()->unsent_packets();
+}
 bool Engine::cc_stats(std::uint32_t qp, CcStats& stats) const {
   const Qp* target = find(qp);
   if (target == nullptr || target->context().cc == nullptr) return false;

@@ -144,7 +144,8 @@ class Device {
   Status post_send(std::uint32_t qp, const SendWr& wr);
   Status post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::size_t& posted);
   // The same for a thread that calls progress() whenever it finds no completion. While a stream of the QP is under way
-  // and such calls are announced, the packets leave with the next one, in full bursts, or by an I/O thread afterwards.
+  // and such calls are announced, less than the packets of a burst leave with the next one, or by an I/O thread
+  // afterwards.
   Status post_stream(std::uint32_t qp, std::span<const SendWr> wrs, std::size_t& posted);
   Status post_recv(std::uint32_t qp, std::uint64_t wr_id, std::span<const Sge> sges = {});
   Status post_srq_recv(SrqId srq, std::uint64_t wr_id, std::span<const Sge> sges = {});

@@ -170,7 +170,8 @@ Status Device::post_stream(std::uint32_t qp, std::span<const SendWr> wrs, std::s
   }
   QpStats stats;
   const bool polled = busy_until_.load(std::memory_order_relaxed) > entered_;
-  if (polled && engine_->qp_stats(qp, stats) && stats.in_flight_packets >= kStreamPackets) {
+  const bool streams = polled && engine_->qp_stats(qp, stats) && stats.in_flight_packets >= kStreamPackets;
+  if (streams && engine_->unsent_packets(qp) < kBurstPacketsMax) {
     quiet_until_.store(0, std::memory_order_relaxed);  // the next poll sends
   } else {
     after_command(guard);

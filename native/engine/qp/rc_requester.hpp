@@ -23,6 +23,7 @@ class RcRequester final : public Requester {
   void rebase(TimePs by) override;
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void handle_ports(TimePs now) override;
+  std::uint64_t unsent_packets() const override { return queue_.end_psn() - end_; }
   void fill(QpStats& stats) const override;
   void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
 
