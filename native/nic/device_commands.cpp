@@ -14,8 +14,12 @@ namespace {
 // Packets in flight from which a QP counts as a stream: the peer has work until the next call of progress().
 constexpr std::uint32_t kStreamPackets = 128;
 
-}  // namespace
-namespace {
+Status post_each(Engine& engine, TimePs now, std::uint32_t qp, std::span<const SendWr> wrs, std::size_t& posted) {
+  for (posted = 0; posted < wrs.size(); ++posted) {
+    if (const Status status = engine.post_send(now, qp, wrs[posted]); status != Status::kOk) return status;
+  }
+  return Status::kOk;
+}
 
 std::uint32_t draw_key() {
   std::uint32_t key = 0;
@@ -148,26 +152,13 @@ Status Device::post_send(std::uint32_t qp, const SendWr& wr) {
 }
 
 Status Device::post_sends(std::uint32_t qp, std::span<const SendWr> wrs, std::size_t& posted) {
-  posted = 0;
-  return command([&](Engine& engine, TimePs now) {
-    for (const SendWr& wr : wrs) {
-      const Status status = engine.post_send(now, qp, wr);
-      if (status != Status::kOk) return status;
-      ++posted;
-    }
-    return Status::kOk;
-  });
+  return command([&](Engine& engine, TimePs now) { return post_each(engine, now, qp, wrs, posted); });
 }
 
 Status Device::post_stream(std::uint32_t qp, std::span<const SendWr> wrs, std::size_t& posted) {
   const Turn mine(*this);
   Guard guard(lock_);
-  const TimePs now = enter();
-  Status status = Status::kOk;
-  for (posted = 0; posted < wrs.size(); ++posted) {
-    status = engine_->post_send(now, qp, wrs[posted]);
-    if (status != Status::kOk) break;
-  }
+  const Status status = post_each(*engine_, enter(), qp, wrs, posted);
   QpStats stats;
   const bool polled = busy_until_.load(std::memory_order_relaxed) > entered_;
   const bool streams = polled && engine_->qp_stats(qp, stats) && stats.in_flight_packets >= kStreamPackets;

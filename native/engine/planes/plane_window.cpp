@@ -240,7 +240,7 @@ void PlaneWindow::grow_start(const PlaneFeedback& feedback, const PlaneProgress&
 void PlaneWindow::leave_start(TimePs now, TimePs queue, const PlaneProgress& progress) {
   starting_ = false;
   const TimePs base = std::max<TimePs>(delay_.unqueued(), 1);
-  // What is in flight may have shrunk, since posted data waits for repairs: the plane has carried the delivered rate.
+  // The bytes in flight may have shrunk, as posted data waits for repairs. The plane has carried the delivered rate.
   const std::int64_t holds = std::max(scaled(progress.in_flight_bytes, base + target_, base + queue),
                                       bytes_in(std::max(last_rate_, rate_before_), base + target_));
   window_ = std::max(kWindowPacketsMin * packet_bytes_, std::min(window_, holds));
