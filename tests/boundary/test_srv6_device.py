@@ -12,7 +12,7 @@ import pytest
 from own_ports import UDP_PORT
 from waiting import until
 
-from openmrc import Device, connect, listen
+from openmrc import Device, QpSettings, connect, listen
 from openmrc.errors import ConfigError, DeviceError, HandshakeError
 from openmrc.fabric import make_fabric
 from openmrc.srv6.nic_paths import nic_paths
@@ -67,6 +67,29 @@ def test_many_paths_are_as_many_evs_as_a_device_may_have():
         assert len({value >> 16 for value, _ in device.evs()}) == len(device.evs()) == 1024
 
 
+@pytest.mark.parametrize(
+    ("near", "far", "payload_mtu"),
+    [
+        ({}, {}, 8192),
+        ({}, {"payload_mtu": 4096}, 4096),
+        ({"payload_mtu": 4096}, {}, 4096),
+        ({"signal": "delay"}, {}, 8192),
+    ],
+)
+def test_packets_carry_8192_bytes_unless_an_end_offers_less(
+    near: dict[str, object], far: dict[str, object], payload_mtu: int
+):
+    with (
+        Device(paths=paths(), udp_port=UDP_PORT + 1) as one,
+        Device(paths=paths(), udp_port=UDP_PORT + 2) as other,
+        listen(other, "[::1]:0", settings=QpSettings(**far)) as listener,
+        ThreadPoolExecutor() as pool,
+    ):
+        accepting = pool.submit(listener.accept, timeout_s=10)
+        with connect(one, listener.address, settings=QpSettings(**near)) as connection, accepting.result() as accepted:
+            assert connection.agreed["payload_mtu"] == accepted.agreed["payload_mtu"] == payload_mtu
+
+
 def test_a_planned_path_file_needs_its_addresses_on_the_machine():
     fabric = make_fabric(planes=2, hosts=4, hosts_per_t0=2, t1s=2, rate="1Gbit")
     planned = nic_paths(PathPlan.of(fabric, fabric.addresses), 3)
@@ -87,7 +110,7 @@ def test_writes_over_srv6_arrive_without_offloads():
             connection = connect(near, listener.address)
         with accepting.result(), connection:
             assert [one.answered for one in near.controller.probe(Peer(("::1",), UDP_PORT + 2))] == [True] * 33
-            assert connection.agreed["payload_mtu"] == 4096
+            assert connection.agreed["payload_mtu"] == 8192
             connection.write(message).wait(timeout_s=10)
             assert np.array_equal(memory, message)
             # A busy machine answers late, and paths given up because of it come back.

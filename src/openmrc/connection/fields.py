@@ -46,9 +46,9 @@ class QpSettingsFields(Record):
     elsewhere. Auto, marks, delay or discover.
     """
     payload_mtu: int | None = None
-    """Payload of a full packet. None: as the path MTU allows, at most 4,096 where `signal` is `marks`, 8,192 elsewhere.
-    More than 4,096, and any multiple of 4, is an extension that both ends must have. 256 to 8,192, a multiple of 4.
-    `path_mtu` in the MRC API.
+    """Payload of a full packet. None: as the path MTU allows, at most 4,096 where `signal` is `marks`, 8,192 elsewhere
+    and in EV format SRV6. More than 4,096, and any multiple of 4, is an extension that both ends must have. 256 to
+    8,192, a multiple of 4. `path_mtu` in the MRC API.
     """
     mpr_units: int | None = None
     """Receive window in units of 128 packets. None: 32 where `signal` is `marks`, else 255, since packets behind one

@@ -186,7 +186,9 @@ class End:
             ConfigError: the setting exceeds the path MTU.
             DeviceError: no port has a route to the peer's.
         """
-        published = self.settings.path_signal(self.device) is PathSignal.MARKS
+        # Without offloads a packet costs the same whatever it carries, so the extension is the default there.
+        lone_packets = self.device.ev_format is EvFormatMode.SRV6
+        published = self.settings.path_signal(self.device) is PathSignal.MARKS and not lone_packets
         if peer.addresses not in self._path_mtus:
             self._path_mtus[peer.addresses] = self.device.path_mtu_bytes(peer)
         return rules.payload_mtu_for(
