@@ -341,14 +341,17 @@ def training(repeat: Repeat) -> Iterator[Row]:
         (f"Gloo, {PLANES} interfaces", "gloo", PLANES, part),
     ]
     exposed: dict[str, Values] = {}
+    steps: dict[str, Values] = {}
     for name, backend, planes, rate_bps in jobs:
         runs = train(planes, rate_bps, backend, planes, repeat)
         exposed[name] = [None if one is None else one.exposed_ms for one in runs]
         yield row(case, f"{name}: exposed communication", exposed[name], "ms/step")
-        yield row(case, f"{name}: step", [None if one is None else one.step_ms for one in runs], "ms/step")
-    own = exposed.pop(jobs[0][0])
-    for name, values in exposed.items():
-        yield row(case, f"exposed communication of {name}", each(own, values, over), "x", "<= 1")
+        steps[name] = [None if one is None else one.step_ms for one in runs]
+        yield row(case, f"{name}: step", steps[name], "ms/step")
+    for what, found in (("exposed communication", exposed), ("step", steps)):
+        own = found.pop(jobs[0][0])
+        for name, values in found.items():
+            yield row(case, f"{what} of {name}", each(own, values, over), "x", "<= 1")
 
 
 CASES: dict[str, Callable[[Repeat], Iterator[Row]]] = {
