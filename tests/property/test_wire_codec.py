@@ -207,13 +207,15 @@ def test_bits_are_where_the_layout_table_puts_them(drawn, payload_bytes):
 def test_trimmed_packets_keep_their_leading_headers(drawn, data):
     opcode, values = drawn
     headers = wire.encode_headers(build(opcode, values))
-    whole = headers if carries_payload(opcode) else headers + bytes(4)
+    trimmable = carries_payload(opcode) and "READ_RESPONSE" not in opcode.name
+    whole = headers if trimmable else headers + bytes(values["bth"]["pad_bytes"] + 4)
     cut = whole[: data.draw(st.integers(0, len(whole)))]
     needed = len(whole)
-    if carries_payload(opcode) and "aeth" not in values:
+    if trimmable:
         needed = 12 + (4 + 4 * values["bth"]["ts"] if is_mrc_data(opcode) else 0)
     if len(cut) < needed:
-        with pytest.raises(ValueError, match="too_short"):
+        pad_missing = not trimmable and len(cut) >= len(headers) + 4
+        with pytest.raises(ValueError, match="bad_pad" if pad_missing else "too_short"):
             wire.parse(cut, trimmed=True)
         return
     packet = wire.parse(cut, trimmed=True)
