@@ -30,7 +30,7 @@ NATIVE_LAYERS = {
     "nccl": {"engine", "nic", "verbs", "nccl"},
     "preload": {"preload"},
     "bindings": {"engine", "netsim", "nic", "collectives", "bindings"},
-    "tests": {"engine", "netsim", "nic", "collectives", "nccl", "rdmacm", "tests"},
+    "tests": {"engine", "netsim", "nic", "collectives", "verbs", "nccl", "rdmacm", "tests"},
 }
 
 # Pattern in native/engine -> replacement.
