@@ -254,15 +254,18 @@ TEST_CASE(bursts_grow_again_after_the_start) {
   CHECK(sum / 4 >= 0.97);
 }
 
-// A stream has long bursts, which cost less processor time. Where data also comes from the peer its acknowledgements
-// wait behind the peer's bursts, so that these are short.
-TEST_CASE(bursts_are_short_where_data_flows_both_ways) {
+// A stream has long bursts, which cost less processor time. Where data also comes from the peer, whole windows that
+// leave at once would alternate with pauses.
+TEST_CASE(bursts_are_parts_of_a_window_where_data_flows_both_ways) {
   Stream stream(planes({4, plane(250, 256)}));
   stream.network.run_until(2 * kPsPerSecond);
   for (PortId port = 0; port < 4; ++port) CHECK(stream.network.plane(stream.flow(), port).burst_bytes >= 25'000);
   stream.network.post(stream.network.flows[stream.network.connect(1, 0)]);
   stream.network.run_until(5 * kPsPerSecond);
-  for (PortId port = 0; port < 4; ++port) CHECK(stream.network.plane(stream.flow(), port).burst_bytes <= 25'000);
+  for (PortId port = 0; port < 4; ++port) {
+    const PlaneStats stats = stream.network.plane(stream.flow(), port);
+    CHECK(2 * stats.burst_bytes <= stats.window_bytes);
+  }
 }
 
 TEST_CASE(a_short_buffer_is_not_overrun_again_and_again) {
@@ -377,11 +380,11 @@ TEST_CASE(traffic_in_both_directions_fills_the_planes) {
         options.drift_ppm = ppm;
         options.seed = seed;
         const Result result = run_ring(options, kPsPerSecond, 3 * kPsPerSecond);
-        CHECK(result.share >= (ppm.empty() ? 0.93 : 0.90));
+        CHECK(result.share >= (ppm.empty() ? 0.95 : 0.93));
         CHECK(result.queued <= 3 * kPsPerMs);
         sum += result.share;
       }
-      CHECK(sum / 4 >= (ppm.empty() ? 0.94 : 0.93));
+      CHECK(sum / 4 >= (ppm.empty() ? 0.955 : 0.945));
     }
   }
 }

@@ -11,6 +11,8 @@ constexpr std::uint32_t kManySamples = 16;
 constexpr TimePs kNoiseMax = kPsPerMs;
 constexpr TimePs kLargeLife = kPsPerSecond;
 
+constexpr TimePs distance(TimePs a, TimePs b) { return a > b ? a - b : b - a; }
+
 }  // namespace
 
 // Acknowledgements mostly come back over one plane. A round trip with another return path carries no information about
@@ -77,7 +79,7 @@ bool PlaneDelay::add(TimePs now, TimePs rtt, Transit transit, std::uint32_t pack
     smoothed_ = rtt;
     deviation_ = rtt / 4;
   } else {
-    deviation_ += ((rtt > smoothed_ ? rtt - smoothed_ : smoothed_ - rtt) - deviation_) / 8;
+    deviation_ += (distance(rtt, smoothed_) - deviation_) / 8;
     smoothed_ += (rtt - smoothed_) / 10;
   }
   if (now - base_since_ > kBaseLife) {
@@ -88,6 +90,7 @@ bool PlaneDelay::add(TimePs now, TimePs rtt, Transit transit, std::uint32_t pack
   }
   base_ = std::min(base_, rtt);
   const TimePs queue = queue_of(rtt, transit);
+  if (unqueued_ > 0) return_deviation_ += (distance(rtt - queue, unqueued_) - return_deviation_) / 20;
   unqueued_ += (rtt - queue - unqueued_) / (unqueued_ == 0 ? 1 : 10);
   queues_[count_++ % kRecent] = queue;
   epoch_least_ = std::min(epoch_least_, queue);

@@ -44,6 +44,7 @@ class PlaneDelay {
   TimePs smoothed() const { return smoothed_; }
   // Current round trip without the queue that our packets meet: the idle time plus the queue on the return path.
   TimePs unqueued() const { return std::max(base(), unqueued_); }
+  TimePs return_deviation() const { return return_deviation_; }
   TimePs smoothed_forward() const;                 // `smoothed` without the queue on the return path
   TimePs deviation() const { return deviation_; }  // mean, from the smoothed value
   // Queueing delay of our packets: least of the last `samples`, at most kRecent.
@@ -74,7 +75,7 @@ class PlaneDelay {
   std::array<TimePs, kRecent> queues_{};
   std::uint64_t count_ = 0;
   TimePs base_ = kNever, base_before_ = kNever, base_since_ = 0;
-  TimePs smoothed_ = 0, deviation_ = 0, unqueued_ = 0;
+  TimePs smoothed_ = 0, deviation_ = 0, unqueued_ = 0, return_deviation_ = 0;
   TimePs transit_base_ = kNever;  // transit without a queue
   TimePs noise_ = 50 * kPsPerUs;
   TimePs epoch_least_ = kNever, epoch_high_ = 0, epoch_high_before_ = 0;

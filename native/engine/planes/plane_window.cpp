@@ -28,7 +28,6 @@ constexpr std::int64_t kStartPackets = 4;
 constexpr std::int64_t kStartBytes = 6'000;
 constexpr std::uint32_t kStartSamplesMin = 2;
 constexpr std::int64_t kWindowPacketsMin = 2;
-constexpr std::uint32_t kRequestsAlone = 8;
 constexpr std::uint32_t kRequestsMin = 4;
 constexpr std::int64_t kEpochPacketsMin = kEpochSamples + 1;
 constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel segments
@@ -49,6 +48,9 @@ constexpr std::int64_t kBelowCeilingPpm = 985'000;
 constexpr TimePs kDrainInterval = 5 * kPsPerSecond;
 constexpr TimePs kDrainAfterStart = 200 * kPsPerMs;
 
+// A pace that lets the queue, and not the pace, decide.
+std::int64_t headroom(std::int64_t rate) { return rate + rate / 20; }
+
 bool reached(std::uint32_t order, std::uint32_t mark) { return static_cast<std::int32_t>(order - mark) > 0; }
 
 }  // namespace
@@ -68,7 +70,9 @@ std::int64_t PlaneWindow::start_window() const {
 std::uint32_t PlaneWindow::start_samples() const { return std::max(PlaneDelay::kRecent / sharers_, kStartSamplesMin); }
 
 // Those of many QPs take a considerable share of the return path.
-std::uint32_t PlaneWindow::requests() const { return std::max(kRequestsAlone / sharers_, kRequestsMin); }
+std::uint32_t PlaneWindow::requests() const {
+  return std::max(2 * static_cast<std::uint32_t>(bursts()) / sharers_, kRequestsMin);
+}
 
 void PlaneWindow::share(std::uint32_t qps) {
   if (qps == sharers_) return;
@@ -101,6 +105,7 @@ void PlaneWindow::set_packet_bytes(std::uint32_t packet_bytes) {
 void PlaneWindow::restart(TimePs now, std::uint32_t next_order) {
   starting_ = true;
   window_ = std::clamp(window_, start_window(), 4 * start_window());
+  slack_ = 0;
   pace_ = 0;
   next_send_ = now;
   ceiling_ = 0;
@@ -153,13 +158,23 @@ TimePs PlaneWindow::short_target() const {
 }
 
 // A burst costs its sender and receiver hardly more than a packet, so slow planes get bursts of a certain duration,
-// unless a buffer has turned out to be short.
+// unless a buffer has turned out to be short. Where acknowledgements meet data they return in clumps, and windows that
+// leave as one burst would alternate with pauses.
 void PlaneWindow::size_burst() {
   const TimePs usual = long_bursts_ ? kBurstTimeLong : kBurstTime;
   const TimePs span = short_buffer() ? short_target() / 2 : std::max(short_target() / 2, usual);
-  const std::int64_t wanted = bytes_in(pace_, span);
+  const std::int64_t parts = meets_data() ? bursts() : 1;
+  const std::int64_t wanted = std::min(bytes_in(pace_, span), window_ / parts);
   burst_bytes_ =
       std::max(std::min({std::max(wanted, 2 * packet_bytes_), burst_cap_bytes_, kBurstBytesMax}), packet_bytes_);
+}
+
+// Data of the other direction delays acknowledgements by a varying time. A window for their mean delay would stop the
+// sender whenever they take longer. Pacing keeps the queue short meanwhile.
+void PlaneWindow::size_slack() {
+  const std::int64_t uneven = bytes_in(pace_, 2 * delay_.return_deviation());
+  const std::int64_t most = buffer_bytes_ > 0 ? std::max<std::int64_t>(buffer_bytes_ - window_, 0) : window_;
+  slack_ = meets_data() ? std::min({uneven, most, window_ / 2}) : 0;
 }
 
 // Bounded so that a receiver may pause for a moment without loss, unless the path itself holds more.
@@ -245,7 +260,7 @@ void PlaneWindow::leave_start(TimePs now, TimePs queue, const PlaneProgress& pro
                                       bytes_in(std::max(last_rate_, rate_before_), base + target_));
   window_ = std::max(kWindowPacketsMin * packet_bytes_, std::min(window_, holds));
   undelayed_epochs_ = 0;
-  pace_ = std::max<std::int64_t>(rate_of(window_ + window_ / 20, std::max<TimePs>(delay_.smoothed(), base)), 1);
+  pace_ = std::max<std::int64_t>(headroom(rate_of(window_, std::max<TimePs>(delay_.smoothed(), base))), 1);
   block_after_ = epoch_order_ = progress.next_order;
   epoch_began_ = now;
   epoch_acked_ = epoch_lost_ = 0;
@@ -306,6 +321,7 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
     }
     bound_window();
     size_burst();
+    size_slack();
   }
   rate_before_ = last_rate_;
   last_rate_ = rate;
@@ -536,7 +552,9 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   if (!lossy && buffer_ > 0) buffer_ += scaled(buffer_, span, kBufferGrowth);  // other traffic may have shared it
   window_ = std::max(window_, kWindowPacketsMin * packet_bytes_);
   const TimePs round = std::max(base, std::min(delay_.smoothed(), base + queue));
-  pace_ = std::max<std::int64_t>(rate_of(window_ + window_ / 20, round), 1);
+  // A smoothed round trip that shrinks is too long for a while. The plane has carried the delivered rate.
+  const std::int64_t carried = meets_data() ? delivered_rate_ : 0;
+  pace_ = std::max<std::int64_t>(headroom(std::max(rate_of(window_, round), carried)), 1);
 }
 
 void PlaneWindow::end_drain(TimePs now) {

@@ -49,9 +49,11 @@ class PlaneWindow {
   void share(std::uint32_t qps);
   // Call as `share`.
   void allow_long_bursts(bool allowed) { long_bursts_ = allowed; }
+  // Call as `share`. True: acknowledgements wait behind data of the other direction.
+  void meet_data(bool both_ways) { both_ways_ = both_ways; }
   // A window that is smaller than this number of bursts leaves in this number of parts.
   std::int64_t bursts() const { return long_bursts_ && !short_buffer() ? 2 : 4; }
-  // Acknowledgements to request in each window.
+  // Acknowledgements to request in each window: two for each burst.
   std::uint32_t requests() const;
 
   void on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight_bytes);
@@ -61,7 +63,7 @@ class PlaneWindow {
   void rebase(TimePs by);
 
   // Limit on the bytes in flight at `now`.
-  std::int64_t window_bytes(TimePs now) const { return now < drain_end_ ? drain_window_ : window_; }
+  std::int64_t window_bytes(TimePs now) const { return now < drain_end_ ? drain_window_ : window_ + slack_; }
   TimePs next_send() const { return next_send_; }  // pacing; a past instant means at once
   std::int64_t burst_bytes() const { return burst_bytes_; }
   std::int64_t rate() const { return delivered_rate_; }  // smoothed, bytes per second; 0: unknown
@@ -112,7 +114,9 @@ class PlaneWindow {
   void note_overflow();
   // Unknown during the start.
   bool short_buffer() const { return starting_ || ceiling_ > 0 || target_ < kTarget; }
+  bool meets_data() const { return both_ways_ && !short_buffer(); }
   void size_burst();
+  void size_slack();
   void bound_window();
 
   bool epoch_over(TimePs now, const PlaneProgress& progress) const;
@@ -139,8 +143,10 @@ class PlaneWindow {
   std::int64_t buffer_bytes_ = 0;
   std::uint32_t sharers_ = 1;
   bool long_bursts_ = false;
+  bool both_ways_ = false;
   std::int64_t sharers_root_ = kRootOne;  // root of `sharers_`, in units of 1 / kRootOne
-  std::int64_t window_ = 0;
+  std::int64_t window_ = 0;               // that leaves a queue of `target` where acknowledgements return evenly
+  std::int64_t slack_ = 0;                // for acknowledgements that do not
   std::int64_t pace_ = 0;
   std::int64_t burst_bytes_ = 0, burst_cap_bytes_ = 0;
   std::int64_t delivered_rate_ = 0, last_rate_ = 0, rate_before_ = 0;

@@ -76,7 +76,8 @@ void PlaneSet::leave_sharers(Plane& plane) {
 // long only where planes are alike.
 void PlaneSet::note_surroundings(Plane& plane, bool alike) {
   plane.window.share(sharers_.on(id_of(plane)));
-  plane.window.allow_long_bursts(alike && !traffic_.both_ways(id_of(plane)));
+  plane.window.allow_long_bursts(alike);
+  plane.window.meet_data(traffic_.both_ways(id_of(plane)));
 }
 
 bool PlaneSet::alike() const { return spread() <= kSlackMin; }
