@@ -42,8 +42,11 @@ class PlainPlane:
 
     @property
     def burst_bytes(self) -> int:
-        """Bytes that the port may send at once after a delay: 100 us of its rate, at least two frames."""
-        return max(2 * (self.mtu_bytes + ETHERNET_BYTES), self.rate_bps // 8 // 10_000)
+        """Bytes that the port may send at once after a delay: 1 ms of its rate, at most an eighth of its FIFO.
+
+        At least two frames. A port whose timer is later than that loses capacity, unlike a real one.
+        """
+        return max(2 * (self.mtu_bytes + ETHERNET_BYTES), min(self.rate_bps // 8 // 1_000, self.fifo_bytes // 8))
 
     def payload_share(self, header_bytes: int) -> float:
         """Share of the rate left for payload when every frame is full and has headers of this size from IP on."""
