@@ -197,7 +197,9 @@ class PlainBed:
         """
         now = self._plane(plane)
         changed = PlainPlane(rate_bps, now.fifo_bytes, now.mtu_bytes, now.delay_us)
-        _batch("tc", self.switch, [_class("change", f"p{plane}h{host}", changed) for host in range(len(self.hosts))])
+        _batch(
+            "tc", self.switch, [self._class("change", f"p{plane}h{host}", changed) for host in range(len(self.hosts))]
+        )
         self._rates[plane] = rate_bps
 
     def set_delay(self, plane: int, delay_us: int) -> None:
@@ -278,7 +280,7 @@ class PlainBed:
         for number, plane in enumerate(self.network.planes):
             for host in range(len(self.hosts)):
                 port = f"p{number}h{host}"
-                lines += _shaper(port, plane)
+                lines += self._shaper(port, plane)
         return lines
 
     def _start_delay_line(self) -> None:
@@ -336,7 +338,7 @@ class PlainBed:
                 f"link set {tap} type bridge_slave learning off isolated on flood off mcast_flood off bcast_flood off",
             ]
             queues += [
-                *_shaper(cable, link),
+                *self._shaper(cable, link),
                 f"qdisc add dev {cable} clsact",
                 f"filter add dev {cable} ingress protocol all u32 match u32 0 0 {redirect}",
             ]
@@ -346,6 +348,20 @@ class PlainBed:
         _batch("ip", self.switch, links)
         _batch("tc", self.switch, queues)
         _batch("bridge", self.switch, fdb)
+
+    def _shaper(self, port: str, plane: PlainPlane) -> list[str]:
+        return [
+            f"qdisc add dev {port} root handle 1: htb default 1",
+            self._class("add", port, plane),
+            f"qdisc add dev {port} parent 1:1 handle 10: bfifo limit {plane.fifo_bytes}",
+        ]
+
+    def _class(self, verb: str, port: str, plane: PlainPlane) -> str:
+        burst = plane.burst_bytes(offloads=self._offloads)
+        return (
+            f"class {verb} dev {port} parent 1: classid 1:1 htb rate {plane.rate_bps}bit ceil {plane.rate_bps}bit "
+            f"burst {burst} cburst {burst} quantum {min(max(plane.mtu_bytes + 64, 1514), 200_000)}"
+        )
 
     def _filter(self, plane: int, program: str | None) -> None:
         self._plane(plane)
@@ -366,22 +382,6 @@ class PlainBed:
 
 def _bridge(plane: int, site: int) -> str:
     return f"br{plane}s{site}" if site else f"br{plane}"
-
-
-def _shaper(port: str, plane: PlainPlane) -> list[str]:
-    return [
-        f"qdisc add dev {port} root handle 1: htb default 1",
-        _class("add", port, plane),
-        f"qdisc add dev {port} parent 1:1 handle 10: bfifo limit {plane.fifo_bytes}",
-    ]
-
-
-def _class(verb: str, port: str, plane: PlainPlane) -> str:
-    burst = plane.burst_bytes
-    return (
-        f"class {verb} dev {port} parent 1: classid 1:1 htb rate {plane.rate_bps}bit ceil {plane.rate_bps}bit "
-        f"burst {burst} cburst {burst} quantum {min(max(plane.mtu_bytes + 64, 1514), 200_000)}"
-    )
 
 
 def _configure_namespace(name: str) -> None:

@@ -40,13 +40,14 @@ class PlainPlane:
         _check("fifo_bytes", self.fifo_bytes, self.mtu_bytes + ETHERNET_BYTES, 1 << 30)
         _check("delay_us", self.delay_us, 0, _DELAY_US_MAX)
 
-    @property
-    def burst_bytes(self) -> int:
+    def burst_bytes(self, *, offloads: bool) -> int:
         """Bytes that the port may send at once after a delay: 1 ms of its rate, at most an eighth of its FIFO.
 
-        At least two frames. A port whose timer is later than that loses capacity, unlike a real one.
+        100 us where offloads let bursts cross the network as one packet, which delays timers less. At least two frames.
+        A port whose timer is later than that loses capacity, unlike a real one.
         """
-        return max(2 * (self.mtu_bytes + ETHERNET_BYTES), min(self.rate_bps // 8 // 1_000, self.fifo_bytes // 8))
+        late = self.rate_bps // 8 // 10_000 if offloads else min(self.rate_bps // 8 // 1_000, self.fifo_bytes // 8)
+        return max(2 * (self.mtu_bytes + ETHERNET_BYTES), late)
 
     def payload_share(self, header_bytes: int) -> float:
         """Share of the rate left for payload when every frame is full and has headers of this size from IP on."""
