@@ -156,8 +156,8 @@ void PlanRunner::drive() {
 }
 
 bool PlanRunner::drive_local() {
-  const bool something = transports_.poll_local();
-  go_on();
+  const bool something = transports_.look_local();
+  if (something || held_ > 0) go_on();
   return something;
 }
 

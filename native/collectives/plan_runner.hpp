@@ -109,6 +109,7 @@ class PlanRunner final : private TransportReceiver {
   Matching matching_{operations_, ranks_};
   Steps steps_;
   bool beginning_ = false, closed_ = false;
+  std::size_t held_ = 0;                                     // sends and announcements without room, of all ranks
   std::vector<std::pair<std::uint16_t, const char*>> lost_;  // ranks and why, since work() was last called
   std::uint64_t early_messages_ = 0, early_bytes_max_ = 0, protocol_errors_ = 0, delayed_ops_ = 0;
 };

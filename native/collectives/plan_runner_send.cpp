@@ -26,8 +26,10 @@ void PlanRunner::work() {
 // After messages or room have come.
 void PlanRunner::go_on() {
   transports_.retry();
-  for (const std::unique_ptr<RemoteRank>& rank : ranks_) {
-    for (RemoteRank::Lane& lane : rank->lanes) resume(*rank, lane);
+  if (held_ > 0) {
+    for (const std::unique_ptr<RemoteRank>& rank : ranks_) {
+      for (RemoteRank::Lane& lane : rank->lanes) resume(*rank, lane);
+    }
   }
   work();
 }
@@ -41,7 +43,9 @@ void PlanRunner::start(Operation& op, std::uint32_t index) {
   RemoteRank& rank = *ranks_[step.peer];
   RemoteRank::Lane& lane = rank.lanes[op.lane];
   const bool first = lane.held.empty() || (rank.transport->traits().overtaking && op.id == operations_.oldest(op.lane));
-  if (!first || !send(op, index)) lane.held.push_back({.op_slot = op.slot, .op = op.id, .step = index});
+  if (first && send(op, index)) return;
+  lane.held.push_back({.op_slot = op.slot, .op = op.id, .step = index});
+  ++held_;
 }
 
 void PlanRunner::finish(Operation& op, std::uint32_t index) {
@@ -126,6 +130,7 @@ void PlanRunner::announce(Operation& op) {
     if (lane.held_messages.empty() && put(*rank, op.lane, nullptr, head, own.data())) continue;
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(own.data());
     lane.held_messages.emplace_back(head, std::vector<std::uint8_t>(bytes, bytes + sizeof own));
+    ++held_;
   }
 }
 
@@ -143,13 +148,17 @@ void PlanRunner::resume(RemoteRank& rank, RemoteRank::Lane& lane) {
     const auto& [head, data] = lane.held_messages.front();
     if (!put(rank, lane.number, nullptr, head, data.data())) return;
     lane.held_messages.pop_front();
+    --held_;
   }
-  while (!lane.held.empty() && send_held(lane.held.front())) lane.held.pop_front();
+  while (!lane.held.empty() && send_held(lane.held.front())) {
+    lane.held.pop_front();
+    --held_;
+  }
   if (lane.held.empty() || !rank.transport->traits().overtaking) return;
   // The oldest operation may go before the others, which have used up their slots.
   const OpId oldest = operations_.oldest(lane.number);
   if (oldest == 0) return;
-  std::erase_if(lane.held, [&](const ReadyStep& held) { return held.op == oldest && send_held(held); });
+  held_ -= std::erase_if(lane.held, [&](const ReadyStep& held) { return held.op == oldest && send_held(held); });
 }
 
 // True: it is sent, or not to be sent any more.

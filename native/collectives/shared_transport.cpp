@@ -90,15 +90,25 @@ Transport::Sending SharedTransport::send(std::uint16_t rank, std::uint8_t lane, 
 
 Transport::Arrivals SharedTransport::poll() {
   const std::uint64_t before = messages();
-  for (Peer* peer : used_) {
-    for (std::uint8_t lane = 0; lane < lanes_; ++lane) take_lane(*peer, lane);
-  }
+  take(kCells);
   return messages() == before ? Arrivals::kSome : Arrivals::kMore;  // room in a ring comes without a message
 }
 
-// Takes the pending messages; later ones wait until the resulting work is done.
-void SharedTransport::take_lane(Peer& peer, std::uint8_t lane) {
-  take_cells(peer, lane);
+bool SharedTransport::look() {
+  const std::uint64_t before = messages();
+  take(1);
+  return messages() != before;
+}
+
+void SharedTransport::take(std::size_t cells) {
+  for (Peer* peer : used_) {
+    for (std::uint8_t lane = 0; lane < lanes_; ++lane) take_lane(*peer, lane, cells);
+  }
+}
+
+// Takes the pending messages, those of at most `cells` cells; later ones wait until the resulting work is done.
+void SharedTransport::take_lane(Peer& peer, std::uint8_t lane, std::size_t cells) {
+  take_cells(peer, lane, cells);
   if (peer.failed) return;
   RingReader& reader = peer.link->reader(lane);
   RingMessage message;
@@ -117,10 +127,10 @@ void SharedTransport::take_lane(Peer& peer, std::uint8_t lane) {
   if (answer == RingAnswer::kBroken) receiver().take_breach(peer.rank, kUnreadable);
 }
 
-void SharedTransport::take_cells(Peer& peer, std::uint8_t lane) {
+void SharedTransport::take_cells(Peer& peer, std::uint8_t lane, std::size_t cells) {
   CellReader& reader = peer.link->cells(lane);
   RingMessage message;
-  for (std::size_t i = 0; i < kCells && !peer.failed; ++i) {
+  for (std::size_t i = 0; i < cells && !peer.failed; ++i) {
     const RingAnswer answer = reader.next(message);
     if (answer == RingAnswer::kNothing) return;
     if (answer == RingAnswer::kBroken) return receiver().take_breach(peer.rank, kUnreadable);

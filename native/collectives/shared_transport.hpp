@@ -27,6 +27,9 @@ class SharedTransport final : public Transport {
   bool put(std::uint16_t rank, std::uint8_t lane, const MessageHead& head, const void* data, bool urgent) override;
   Sending send(std::uint16_t rank, std::uint8_t lane, const LargeMessage& message) override;
   Arrivals poll() override;
+  // At most one small message of each peer and lane: messages for the next operation then stay in their cells until it
+  // has begun, and need not be held.
+  bool look() override;
   bool arm(Sleeper sleeper) override;
   void disarm(Sleeper sleeper) override;
   int descriptor(Sleeper sleeper) const override;
@@ -50,8 +53,9 @@ class SharedTransport final : public Transport {
     std::vector<Leaving> leaving;  // by lane
   };
 
-  void take_lane(Peer& peer, std::uint8_t lane);
-  void take_cells(Peer& peer, std::uint8_t lane);
+  void take(std::size_t cells);
+  void take_lane(Peer& peer, std::uint8_t lane, std::size_t cells);
+  void take_cells(Peer& peer, std::uint8_t lane, std::size_t cells);
   bool put(Peer& peer, std::uint8_t lane, const RingHead& head, const void* data);
   void count(const MessageHead& head);
 

@@ -83,6 +83,8 @@ class Transport {
   // --- receiving
 
   virtual Arrivals poll() = 0;
+  // Part of what poll() takes, for a thread that looks again at once. True: messages came.
+  virtual bool look() { return poll() == Arrivals::kMore; }
   // After the work that follows from poll(): resources for further messages.
   virtual void replenish() {}
   // Messages held for this rank have been taken.

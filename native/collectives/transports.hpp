@@ -25,7 +25,7 @@ class Transports {
 
   Transport::Arrivals poll() { return uses_local_ ? std::max(remote_->poll(), local_->poll()) : remote_->poll(); }
   // True if messages came.
-  bool poll_local() { return uses_local_ && local_->poll() == Transport::Arrivals::kMore; }
+  bool look_local() { return uses_local_ && local_->look(); }
   std::uint64_t local_messages() const { return uses_local_ ? local_->messages() : 0; }
   void retry() { remote_->retry(); }
   void replenish() { remote_->replenish(); }
