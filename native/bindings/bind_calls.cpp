@@ -1,12 +1,13 @@
-// Repeated calls of small collectives. For arguments seen before, one native call starts the operation, and another one
+// Repeated calls of collectives. For arguments seen before, one native call starts the operation, and another one
 // waits for it, checks its result and releases its memory. The Python path through a group takes several times as long
-// as the operation itself.
+// as a small operation itself, and runs with cold caches after a large one.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -41,6 +42,34 @@ auto without_gil(const Function& function) {
 
 using Bytes = std::unique_ptr<std::uint8_t[]>;
 
+// Scratch memory of operations that have ended, for the next ones, since new pages cost more than a reduction. By size,
+// in powers of two.
+class ScratchPool {
+ public:
+  Bytes take(std::size_t bytes) {
+    if (bytes == 0) return nullptr;
+    std::vector<Bytes>& free = free_[size_class(bytes)];
+    if (free.empty()) return std::make_unique_for_overwrite<std::uint8_t[]>(std::bit_ceil(bytes));
+    kept_bytes_ -= std::bit_ceil(bytes);
+    Bytes taken = std::move(free.back());
+    free.pop_back();
+    return taken;
+  }
+  // `bytes`: as they were taken.
+  void give_back(Bytes memory, std::size_t bytes) {
+    if (memory == nullptr || kept_bytes_ + std::bit_ceil(bytes) > kKeptBytesMax) return;
+    kept_bytes_ += std::bit_ceil(bytes);
+    free_[size_class(bytes)].push_back(std::move(memory));
+  }
+
+ private:
+  static constexpr std::size_t kKeptBytesMax = 256U << 20;  // as much as a group's pool in Python
+  static std::size_t size_class(std::size_t bytes) { return static_cast<std::size_t>(std::bit_width(bytes - 1)); }
+
+  std::array<std::vector<Bytes>, 65> free_;
+  std::size_t kept_bytes_ = 0;
+};
+
 // The address of a buffer and the properties that plans depend on. `element`: format of a Python View, which has none
 // of its own.
 struct Shape {
@@ -59,7 +88,6 @@ struct Call {
   std::shared_ptr<Plan> plan;
   std::uint8_t lane = 0;
   std::size_t scratch_bytes = 0;
-  std::vector<Bytes> scratch;  // free
 
   // Arguments are compared by identity: arguments that are equal but not identical take the slow path.
   bool is(const Shape& shape, nb::handle wanted_op, nb::handle wanted_algorithm, nb::handle wanted_class) const {
@@ -73,7 +101,8 @@ struct Shared {
   nb::object executor_object;
   Executor* executor;
   std::string where;
-  nb::object failure_of, lateness_of;   // create the exceptions
+  nb::object failure_of, lateness_of;  // create the exceptions
+  ScratchPool scratch{};
   std::vector<nb::object> under_way{};  // keeps memory alive while in use, even if the caller drops the operation
 };
 
@@ -148,7 +177,7 @@ class Started {
   // Releases the memory, which nothing uses any more.
   void let_go() {
     if (!std::exchange(kept_, false)) return;
-    if (scratch_ != nullptr) call_->scratch.push_back(std::move(scratch_));
+    shared_->scratch.give_back(std::move(scratch_), call_->scratch_bytes);
     const nb::object buffer = std::move(buffer_);
     auto& under_way = shared_->under_way;
     const auto own = std::find_if(under_way.begin(), under_way.end(),
@@ -200,7 +229,7 @@ class Calls {
     if (view.obj != nullptr) PyBuffer_Release(&view);
     if (call == nullptr || !shared_->executor->usable()) return nb::none();
     prune();
-    Bytes scratch = take_scratch(*call);
+    Bytes scratch = shared_->scratch.take(call->scratch_bytes);
     std::array<Memory, 2> memory{
         {{reinterpret_cast<std::uint8_t*>(address), shape.bytes}, {scratch.get(), call->scratch_bytes}}};
     const std::size_t count = call->plan->config().buffer_bytes.size();
@@ -274,14 +303,6 @@ class Calls {
       return calls_[at];
     }
     return nullptr;
-  }
-
-  static Bytes take_scratch(Call& call) {
-    if (call.scratch_bytes == 0) return nullptr;
-    if (call.scratch.empty()) return std::make_unique_for_overwrite<std::uint8_t[]>(call.scratch_bytes);
-    Bytes scratch = std::move(call.scratch.back());
-    call.scratch.pop_back();
-    return scratch;
   }
 
   // Drops finished operations that nobody waits for.

@@ -1,4 +1,4 @@
-"""Repeated small collectives with the same arguments behave like the first call."""
+"""Repeated collectives with the same arguments behave like the first call."""
 
 from __future__ import annotations
 
@@ -68,6 +68,24 @@ def everything(world: World) -> None:
 @pytest.mark.parametrize("hosts", ON_ONE_HOST)
 def test_results_are_those_of_first_calls(tmp_path: Path, hosts: Sequence[str | None]):
     run_ranks(2, tmp_path, everything, hosts=hosts)
+
+
+def large(world: World) -> None:
+    """All sizes, several at once, whose scratch memory the next ones reuse."""
+    group = world.group
+    counts = (1 << 14, 40_000, 3_000_001)
+    for number in range(3):
+        buffers = [np.full(count, group.rank + 1.0, np.float32) for count in counts for _ in range(2)]
+        works = [group.all_reduce(buffer) for buffer in buffers]
+        assert number == 0 or all(isinstance(work, native.Started) for work in works)
+        for work, buffer in zip(works, buffers, strict=True):
+            work.wait(30)
+            assert (buffer == 3).all()
+
+
+@pytest.mark.parametrize("hosts", ON_ONE_HOST)
+def test_large_calls_are_repeated_as_small_ones(tmp_path: Path, hosts: Sequence[str | None]):
+    run_ranks(2, tmp_path, large, hosts=hosts)
 
 
 def mistaken(world: World) -> None:

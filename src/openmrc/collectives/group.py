@@ -12,7 +12,7 @@ from openmrc._native import collectives as native
 from openmrc.collectives import planner as schedules
 from openmrc.collectives.buffers import Scratch, View, view_of
 from openmrc.collectives.elements import ElementType, ReduceOp, check_reducible
-from openmrc.collectives.planner import LITTLE_BYTES, Request, choose
+from openmrc.collectives.planner import Request, choose
 from openmrc.collectives.sites import sites_of_group
 from openmrc.collectives.work import Receive, Work, failure_of, lateness_of
 from openmrc.errors import ConfigError
@@ -107,7 +107,7 @@ class Group:
         work = self._start(
             "all_reduce", [view], view.element, op, factor=factor, algorithm=algorithm, traffic_class=traffic_class
         )
-        if factor == 1.0 and view.bytes <= LITTLE_BYTES:
+        if factor == 1.0:
             wanted = ("all_reduce", (view.bytes,), view.element, op, 0, algorithm, (), factor)
             self._remember(wanted, buffer, op, algorithm, traffic_class)
         return work

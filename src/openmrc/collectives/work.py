@@ -63,7 +63,7 @@ class _WorkType(type):
 class Work(metaclass=_WorkType):
     """A started operation: wait for it before accessing its buffers.
 
-    Repeated small operations have a native class with the same methods.
+    Repeated all-reduces and barriers have a native class with the same methods.
 
     Attributes:
         algorithm: Such as "ring".
