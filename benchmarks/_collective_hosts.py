@@ -171,7 +171,13 @@ def _run(hosts: Hosts, spec: dict[str, Any], started: Started | None, environmen
             ]
             prefixes = hosts.prefixes
         ranks = [
-            family.spawn(f"rank {rank}", RANK, [json.dumps(told)], [*prefix, *ENVIRONMENT, *environment])
+            family.spawn(
+                f"rank {rank}",
+                RANK,
+                [json.dumps(told)],
+                [*prefix, *ENVIRONMENT, *environment],
+                own_session=bool(hosts.namespaces),  # a session for each host, as mpirun has it
+            )
             for rank, (told, prefix) in enumerate(zip(own, prefixes, strict=True))
         ]
         try:

@@ -101,6 +101,8 @@ class Family:
         arguments: Sequence[str] = (),
         prefix: Sequence[str] = (),
         hear: Hear | None = None,
+        *,
+        own_session: bool = True,
     ) -> Child:
         """Starts `python -m module` as a child that dies with this process.
 
@@ -110,6 +112,8 @@ class Family:
             arguments: Words behind the module's name.
             prefix: Words in front of the command, which run it in a namespace, say.
             hear: Takes each message of the child before all others, wherever the parent waits.
+            own_session: In a session of its own, else in that of this process. The kernel's autogroup schedules each
+                session as a whole: the only process of a session yields to nobody.
         """
         environment = {**os.environ, PARENT_VARIABLE: str(os.getpid())}
         process = subprocess.Popen(
@@ -117,7 +121,9 @@ class Family:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
+            # Either makes a process group, which `kill` ends with all descendants.
+            start_new_session=own_session,
+            process_group=None if own_session else 0,
             env=environment,
         )
         child = Child(name, process, hear)
