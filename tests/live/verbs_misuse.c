@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define REFUSES(call, error)                                                      \
   do {                                                                            \
@@ -39,11 +40,22 @@ int main(void) {
   IS_NULL(ibv_reg_mr(pd, memory, 64, IBV_ACCESS_REMOTE_WRITE), EINVAL);
   IS_NULL(ibv_reg_mr(pd, memory, 0, all), EINVAL);
   IS_NULL(ibv_reg_mr(pd, (void *)0x1000, 64, all), EFAULT);
+  /* Addresses of a device are reserved in the process, but not mapped for its processors. */
+  void *reserved = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  IS_NULL(ibv_reg_mr(pd, reserved, 64, all), EFAULT);
+  IS_NULL(ibv_reg_mr(pd, reserved, 64, 0), EFAULT);
   IS_NULL(ibv_reg_mr(pd, memory, SIZE_MAX, all), EINVAL);
   IS_NULL(ibv_create_cq(context, 0, NULL, NULL, 0), EINVAL);
   IS_NULL(ibv_create_cq(context, 16, NULL, NULL, 7), EINVAL);
   IS_NULL(ibv_alloc_pd(NULL), EINVAL);
   IS_NULL(ibv_create_qp(pd, NULL), EINVAL);
+  IS_NULL(ibv_open_device(NULL), ENODEV);
+  IS_NULL(ibv_create_cq(NULL, 16, NULL, NULL, 0), EINVAL);
+  IS_NULL(ibv_create_comp_channel(NULL), EINVAL);
+  REFUSES(ibv_dereg_mr(NULL), EINVAL);
+  REFUSES(ibv_dealloc_pd(NULL), EINVAL);
+  REFUSES(ibv_destroy_cq(NULL), EINVAL);
+  REFUSES(ibv_close_device(NULL), -1);
 
   struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD,
                                   .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
@@ -141,13 +153,18 @@ int main(void) {
   REFUSES(ibv_destroy_qp(qp), 0);
   REFUSES(ibv_destroy_qp(qp), EINVAL);
   REFUSES(ibv_destroy_qp(NULL), EINVAL);
+  REFUSES(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
+  REFUSES(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), EINVAL);
   REFUSES(ibv_destroy_cq(cq), 0);
   REFUSES(ibv_destroy_cq(cq), EINVAL);
+  init.send_cq = init.recv_cq = cq;
+  IS_NULL(ibv_create_qp(pd, &init), EINVAL);
   REFUSES(ibv_dereg_mr(mr), 0);
   REFUSES(ibv_dereg_mr(mr), EINVAL);
   REFUSES(ibv_dereg_mr(foreign), 0);
   REFUSES(ibv_dealloc_pd(pd), 0);
   REFUSES(ibv_dealloc_pd(pd), EINVAL);
+  IS_NULL(ibv_reg_mr(pd, memory, 64, all), EINVAL);
   REFUSES(ibv_dealloc_pd(other), 0);
   REFUSES(ibv_close_device(context), 0);
   REFUSES(ibv_close_device(context), -1);
