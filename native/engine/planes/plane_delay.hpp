@@ -44,9 +44,9 @@ class PlaneDelay {
   TimePs smoothed() const { return smoothed_; }
   // Current round trip without the queue that our packets meet: the idle time plus the queue on the return path.
   TimePs unqueued() const { return std::max(base(), unqueued_); }
-  TimePs return_deviation() const { return return_deviation_; }
-  TimePs smoothed_forward() const;                 // `smoothed` without the queue on the return path
-  TimePs deviation() const { return deviation_; }  // mean, from the smoothed value
+  TimePs return_deviation() const { return return_deviation_; }  // mean, from `unqueued`
+  TimePs smoothed_forward() const;                               // `smoothed` without the queue on the return path
+  TimePs deviation() const { return deviation_; }                // mean, from the smoothed value
   // Queueing delay of our packets: least of the last `samples`, at most kRecent.
   TimePs least_of(std::uint32_t samples) const;
   // Of this epoch; of the last kRecent samples if these cover less than the epoch.

@@ -48,7 +48,7 @@ constexpr std::int64_t kBelowCeilingPpm = 985'000;
 constexpr TimePs kDrainInterval = 5 * kPsPerSecond;
 constexpr TimePs kDrainAfterStart = 200 * kPsPerMs;
 
-// A pace that lets the queue, and not the pace, decide.
+// A pace above the rate, so that the window limits the flight.
 std::int64_t headroom(std::int64_t rate) { return rate + rate / 20; }
 
 bool reached(std::uint32_t order, std::uint32_t mark) { return static_cast<std::int32_t>(order - mark) > 0; }
