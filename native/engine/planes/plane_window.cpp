@@ -36,6 +36,9 @@ constexpr TimePs kBurstTimeLong = 1'200 * kPsPerUs;
 constexpr TimePs kBurstTrialMax = 30 * kPsPerSecond;
 constexpr TimePs kCredit = kPsPerMs;  // lateness of a sender that pacing makes up for
 constexpr std::int64_t kStepOne = 1 << 16;
+// Of the way to the wanted window, the part of one epoch is 1 / this.
+constexpr std::int64_t kWay = 2, kWayDamped = 3;
+constexpr std::int32_t kUndelayed = 2, kUndelayedDamped = 8;  // epochs without a queue before windows grow faster
 
 // Ceilings.
 constexpr TimePs kPulse = 5 * kPsPerMs;
@@ -384,6 +387,8 @@ void PlaneWindow::accept_losses(const Block& block) {
   const std::int64_t share = block.lost_ppm();
   background_ppm_ += (std::min(share, kRandomPpmMax) - background_ppm_) / 10;
   if (block.lost == 0 || share < background_ppm_) responses_ = 0;
+  // A buffer that has held a longer queue is longer: the losses may have been those of a window that was far too large.
+  if (block.lost == 0 && overflow_ > 0) overflow_ = std::max(overflow_, delay_.high());
   const TimePs growth = target_ < overflow_ / 3 ? target_ / 20 : scaled(target_, block.span, kTargetRecovery);
   target_ = std::min(kTarget, target_ + growth);
 }
@@ -525,23 +530,25 @@ bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
 }
 
 // FAST's law: moves half of the way each epoch to the window that leaves a queue of `target`; faster while no queue
-// shows.
+// shows. Where data flows both ways, each window lengthens the way of the other side's acknowledgements, and feedback is
+// up to two epochs old: windows that moved as fast would swing against each other.
 void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   const TimePs base = std::max<TimePs>(delay_.unqueued(), 1);
   const TimePs wanted = target();
   const std::int64_t ratio = std::clamp(scaled(base + wanted, kStepOne, base + queue), kStepOne / 4, 2 * kStepOne);
   const bool used = 10 * (epoch_in_flight_ + 2 * packet_bytes_) > 7 * window_;
   if (used || ratio < kStepOne) {
-    std::int64_t step = (ratio - kStepOne) / 2;
+    const bool damped = meets_data();
+    std::int64_t step = (ratio - kStepOne) / (damped ? kWayDamped : kWay);
     const bool undelayed = queue < std::max(wanted / 4, delay_.noise());
     // A short buffer runs empty between two bursts and shows no queue, although the next burst fills it.
     const bool full = buffer_ > 0 && delay_.peak() > buffer_ / 8 * 5;
     if (full) step = std::min<std::int64_t>(step, 0);
     if (undelayed && !lossy && !full) {
-      ++undelayed_epochs_;
-      if (undelayed_epochs_ > 2 && undelayed_epochs_ % 2 == 1) {
+      const std::int32_t beyond = ++undelayed_epochs_ - (damped ? kUndelayedDamped : kUndelayed);
+      if (beyond > 0 && beyond % 2 == 1) {
         const std::int64_t least = std::max(scaled(wanted, kStepOne, 2 * base), kStepOne / 200);
-        const std::int32_t doublings = std::min((undelayed_epochs_ - 1) / 2, 10);
+        const std::int32_t doublings = std::min((beyond + 1) / 2, 10);
         step = std::max(step, std::min(kStepOne / 2, std::min(least, kStepOne) << doublings));
       }
     } else if (!undelayed) {
