@@ -45,6 +45,17 @@ std::size_t flatten(const TxPacket& packet, std::span<std::uint8_t, kFlatBytesMa
   return bytes;
 }
 
+// Copies all parts to `out`, which becomes the first one; returns their new number.
+std::size_t join(std::span<iovec> parts, std::span<std::uint8_t, kFlatBytesMax> out) {
+  std::size_t bytes = 0;
+  for (const iovec& part : parts) {
+    std::memcpy(out.data() + bytes, part.iov_base, part.iov_len);
+    bytes += part.iov_len;
+  }
+  parts.front() = {out.data(), bytes};
+  return 1;
+}
+
 void add_control(msghdr& message, std::size_t& used, int level, int type, const void* data, std::size_t bytes) {
   auto* header = reinterpret_cast<cmsghdr*>(static_cast<char*>(message.msg_control) + used);
   header->cmsg_level = level;
@@ -66,10 +77,13 @@ struct SocketPort::Route {
   int fd() const { return socket.fd.get(); }
   int level() const { return ipv4 ? IPPROTO_IP : IPPROTO_IPV6; }
   int option() const { return ipv4 ? IP_TOS : IPV6_TCLASS; }
-  void fill(msghdr& message, char* control) const {
+  void address(msghdr& message, char* control) const {
     message.msg_name = const_cast<sockaddr_storage*>(&destination.storage);
     message.msg_namelen = destination.length;
     message.msg_control = control;
+  }
+  void fill(msghdr& message, char* control) const {
+    address(message, control);
     std::size_t used = 0;
     add_control(message, used, level(), option(), &traffic_class, sizeof traffic_class);
   }
@@ -132,7 +146,15 @@ SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<con
   parts[part_count++] = {const_cast<std::uint8_t*>(packets.back().trailer.data()), trailer_bytes};
   alignas(cmsghdr) std::array<char, kControlBytes> control{};
   msghdr message{};
-  route.fill(message, control.data());
+  // As with lone datagrams, the kernel takes few bytes in one part, and without a traffic class, in less time.
+  const bool small = bytes <= kFlatBytesMax;
+  std::array<std::uint8_t, kFlatBytesMax> flat;
+  if (small) part_count = join(std::span(parts).first(part_count), flat);
+  if (small && socket_has_class_of(route)) {
+    route.address(message, control.data());
+  } else {
+    route.fill(message, control.data());
+  }
   std::size_t used = message.msg_controllen;
   const auto segment_bytes = static_cast<std::uint16_t>(packets.front().datagram_bytes());
   add_control(message, used, SOL_UDP, UDP_SEGMENT, &segment_bytes, sizeof segment_bytes);

@@ -177,8 +177,10 @@ TEST_CASE(nic_port_gives_each_datagram_its_own_class) {
   };
   constexpr Step kData{TrafficClass::kNoTrim, Ecn::kEct0, 1}, kAnswer{TrafficClass::kControl, Ecn::kNotEct, 1};
   constexpr Step kMarked{TrafficClass::kNoTrim, Ecn::kCe, 1}, kBurst{TrafficClass::kNoTrim, Ecn::kEct0, 3};
-  constexpr std::array kSteps{kData,  kData, kData,   kAnswer, kData,   kAnswer, kAnswer, kAnswer, kData,
-                              kBurst, kData, kAnswer, kBurst,  kAnswer, kMarked, kMarked, kData,   kMarked};
+  constexpr Step kAnswers{TrafficClass::kControl, Ecn::kNotEct, 2}, kLong{TrafficClass::kNoTrim, Ecn::kEct0, 8};
+  constexpr std::array kSteps{kData,    kData,    kData,   kAnswer,  kData,   kAnswer, kAnswer, kAnswer, kData,
+                              kBurst,   kData,    kAnswer, kBurst,   kAnswer, kMarked, kMarked, kData,   kMarked,
+                              kAnswers, kAnswers, kData,   kAnswers, kLong,   kBurst,  kBurst,  kAnswer, kLong};
   for (const bool ipv6 : {false, true}) {
     for_each_port([&](const Kind& kind) {
       Ends ends(kind, 1U << 20, ipv6);
@@ -223,6 +225,27 @@ TEST_CASE(nic_port_carries_a_shorter_last_packet_and_packets_without_payload) {
     const auto empty = burst_to(ends, 1, {});
     CHECK(ends.ports[0]->send(*empty, 0) == 1 && ends.receive() == 1);
     CHECK(ends.sink.all[3].bytes.size() == 20);
+  });
+}
+
+TEST_CASE(nic_port_carries_bursts_of_few_bytes) {
+  for_each_port([](const Kind& kind) {
+    Ends ends(kind);
+    const Payload payload(60);
+    for (std::uint32_t count = 2; count <= 8; ++count) {  // 80 bytes each: more than six are not joined
+      const auto burst = burst_to(ends, count, payload.bytes);
+      burst->packets[count - 1].payload_bytes = 8;
+      ends.sink.all.clear();
+      CHECK(ends.ports[0]->send(*burst, 0) == count && ends.receive() == count);
+      for (std::uint32_t i = 0; i < count; ++i) {
+        const std::vector<std::uint8_t>& bytes = ends.sink.all[i].bytes;
+        const std::size_t carried = i + 1 < count ? 60 : 8;
+        CHECK(bytes.size() == 16 + carried + 4);
+        CHECK(std::memcmp(bytes.data(), &i, sizeof i) == 0);
+        CHECK(std::equal(bytes.begin() + 16, bytes.end() - 4, payload.bytes.begin()));
+        CHECK(bytes[bytes.size() - 4] == 0xAA && bytes.back() == 0xAA);
+      }
+    }
   });
 }
 
