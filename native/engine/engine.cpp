@@ -202,6 +202,10 @@ std::uint64_t Engine::unsent_packets(std::uint32_t qp) const {
   const Qp* target = find(qp);
   return target == nullptr || target->requester() == nullptr ? 0 : target->requester()->unsent_packets();
 }
+std::uint64_t Engine::in_flight_packets(std::uint32_t qp) const {
+  const Qp* target = find(qp);
+  return target == nullptr || target->requester() == nullptr ? 0 : target->requester()->in_flight_packets();
+}
 bool Engine::cc_stats(std::uint32_t qp, CcStats& stats) const {
   const Qp* target = find(qp);
   if (target == nullptr || target->context().cc == nullptr) return false;

@@ -138,6 +138,7 @@ class Engine final {
   TimePs qp_answered(std::uint32_t qp) const;  // when the latest question was asked that got an answer; kLongAgo: none
   bool qp_stats(std::uint32_t qp, QpStats& stats) const;
   std::uint64_t unsent_packets(std::uint32_t qp) const;  // of posted work; 0: no such QP
+  std::uint64_t in_flight_packets(std::uint32_t qp) const;
   bool srq_stats(SrqId srq, SrqStats& stats) const;
   QpTotals qp_totals() const;
   bool cc_stats(std::uint32_t qp, CcStats& stats) const;

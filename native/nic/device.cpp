@@ -75,7 +75,7 @@ std::uint32_t io_threads_max(const Settings& settings) {
 }  // namespace
 
 void Device::Waker::signal(Waits& waits) {
-  pending = true;
+  pending.store(true, std::memory_order_release);
   if (armed) {
     armed = false;
     waits.ring(fd);

@@ -125,6 +125,9 @@ class Device {
   Status create_cq(std::uint32_t capacity, CqId& cq);
   Status destroy_cq(CqId cq);
   std::size_t poll_cq(CqId cq, std::span<Completion> out);
+  // False while poll_cq() would find nothing: for polling threads, without a lock. Valid beyond the CQ; nullptr: no such
+  // CQ.
+  std::shared_ptr<const std::atomic<bool>> cq_filled(CqId cq);
   // Waits for completions, at most `timeout_ns` (negative: for ever). Returns early, with 0, on a signal.
   std::size_t wait_cq(CqId cq, std::span<Completion> out, std::int64_t timeout_ns);
   // eventfd that becomes readable at the next completion after arm_cq(); -1: no such CQ. True from arm_cq():
@@ -154,7 +157,9 @@ class Device {
 
   // Runs sockets and timers from the calling thread; returns the number of datagrams received. Acknowledgements of few
   // and small datagrams wait for `answer_within`, in which the caller may send a reply that then leaves first.
-  std::uint32_t progress(TimeNs answer_within = kDeferMax);
+  std::uint32_t progress(TimeNs answer_within = kDeferMax) { return progress(answer_within, now_ns()); }
+  // The same for a caller that has just read the clock.
+  std::uint32_t progress(TimeNs answer_within, TimeNs now);
   // The same, asleep until a datagram arrives or a timer is due, at most for `longest`. If threads outnumber processors
   // this is quicker than polling: a sleeping thread takes no processor time from the one it waits for, and is scheduled
   // first when it wakes. `also`: a descriptor that ends the sleep, too, when readable; -1: none.
@@ -190,7 +195,8 @@ class Device {
   struct Waker {
     FileDescriptor fd;
     bool armed = false;
-    bool pending = false;  // completions exist that nobody has fetched
+    // Something exists that nobody has fetched. Written under the lock, read by polling threads without it.
+    std::atomic<bool> pending{false};
     void signal(Waits& waits);
   };
 

@@ -50,7 +50,7 @@ Status Device::destroy_cq(CqId cq) {
 
 std::size_t Device::take_completions(CqId cq, std::span<Completion> out, Waker& waker) {
   const std::size_t count = engine_->poll_completions(cq, out);
-  if (count < out.size()) waker.pending = false;
+  if (count < out.size()) waker.pending.store(false, std::memory_order_release);
   return count;
 }
 
@@ -59,6 +59,13 @@ std::size_t Device::poll_cq(CqId cq, std::span<Completion> out) {
   const auto found = cq_wakers_.find(cq);
   if (found == cq_wakers_.end()) return 0;
   return take_completions(cq, out, *found->second);
+}
+
+std::shared_ptr<const std::atomic<bool>> Device::cq_filled(CqId cq) {
+  const std::unique_lock guard(lock_);
+  const auto found = cq_wakers_.find(cq);
+  if (found == cq_wakers_.end()) return nullptr;
+  return {found->second, &found->second->pending};
 }
 
 std::size_t Device::wait_cq(CqId cq, std::span<Completion> out, std::int64_t timeout_ns) {
@@ -159,11 +166,11 @@ Status Device::post_stream(std::uint32_t qp, std::span<const SendWr> wrs, std::s
   const Turn mine(*this);
   Guard guard(lock_);
   const Status status = post_each(*engine_, enter(), qp, wrs, posted);
-  QpStats stats;
   const bool polled = busy_until_.load(std::memory_order_relaxed) > entered_;
-  const bool streams = polled && engine_->qp_stats(qp, stats) && stats.in_flight_packets >= kStreamPackets;
+  const bool streams = polled && engine_->in_flight_packets(qp) >= kStreamPackets;
   if (streams && engine_->unsent_packets(qp) < kBurstPacketsMax) {
     quiet_until_.store(0, std::memory_order_relaxed);  // the next poll sends
+    collect();
   } else {
     after_command(guard);
   }

@@ -225,8 +225,7 @@ void Device::rest_polling() {
   for (std::uint32_t i = 0; i < threads; ++i) waits_.ring(io_[i]->wake);
 }
 
-std::uint32_t Device::progress(TimeNs answer_within) {
-  const TimeNs now = now_ns();
+std::uint32_t Device::progress(TimeNs answer_within, TimeNs now) {
   begin_polling(now, kBusyGrace);
   return poll(everything(), now, answer_within);
 }

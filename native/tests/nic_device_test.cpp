@@ -43,6 +43,22 @@ TEST_CASE(nic_write_reaches_the_peers_memory_by_the_io_threads) {
   CHECK(pair.a.memory == pair.b.memory);
 }
 
+TEST_CASE(nic_cq_is_filled_until_a_poll_empties_it) {
+  DevicePair pair;
+  const auto filled = pair.a.device.cq_filled(pair.a.cq);
+  CHECK(pair.a.device.cq_filled(pair.a.cq + 100) == nullptr);
+  CHECK(!filled->load());
+  for (int i = 0; i < 3; ++i) CHECK(pair.a.write(pair.b, 64) == Status::kOk);
+  std::array<Completion, 2> done;
+  std::size_t completed = 0;
+  const nic::TimeNs deadline = nic::now_ns() + 20 * nic::kNsPerSecond;
+  while (completed < 3 && nic::now_ns() < deadline) {
+    if (filled->load()) completed += pair.a.device.poll_cq(pair.a.cq, done);
+  }
+  CHECK(completed == 3);
+  CHECK(pair.a.device.poll_cq(pair.a.cq, done) == 0 && !filled->load());
+}
+
 TEST_CASE(nic_write_reaches_the_peers_memory_while_both_ends_poll) {
   DevicePair pair;
   std::array<Completion, 4> done;

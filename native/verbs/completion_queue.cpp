@@ -20,6 +20,8 @@ int create_cq(ibv_context* context, int entries, void* user, ibv_comp_channel* c
   // The engine also completes work whose completion the program has not asked for, for which `entries` has no room.
   const Status status = device.create_cq(static_cast<std::uint32_t>(entries + kCqeMax), cq->id);
   if (status != Status::kOk) return errno_of(status);
+  cq->filled = device.cq_filled(cq->id);
+  if (cq->filled == nullptr) return ENODEV;  // the device has been closed meanwhile
   cq->api.context = context;
   cq->api.channel = channel;
   cq->api.cq_context = user;
@@ -134,6 +136,7 @@ int req_notify_cq(ibv_cq* api, int) {
 void complete_here(Cq& cq, const ibv_wc& completion) {
   const std::lock_guard guard(cq.late_mutex);
   cq.late.push_back(completion);
+  cq.stored.store(true, std::memory_order_release);
   if (!cq.armed) return;
   cq.armed = false;
   ::eventfd_write(cq.nic().device().cq_fd(cq.id), 1);

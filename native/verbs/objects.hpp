@@ -86,7 +86,9 @@ struct CompletionReader;
 struct Cq {
   ibv_cq_ex api;
   CqId id;
-  std::atomic<int> users;  // QPs
+  std::atomic<int> users;                           // QPs
+  std::shared_ptr<const std::atomic<bool>> filled;  // in the engine; read before `stored`
+  std::atomic<bool> stored;  // there may be completions in `ready` or `late`, or on the way from the engine to `ready`
   std::mutex mutex;
   std::unordered_map<std::uint32_t, Qp*> qps;  // by each number that a QP has in the engine
   std::deque<ibv_wc> ready;                    // fetched from the engine on behalf of held work

@@ -72,17 +72,26 @@ std::size_t take(std::deque<ibv_wc>& from, std::size_t count_max, ibv_wc* to) {
   return count;
 }
 
+// An empty CQ costs no lock: a program that waits polls again and again.
+bool may_have_completions(const Cq& cq) {
+  return cq.filled->load(std::memory_order_acquire) || cq.stored.load(std::memory_order_acquire);
+}
+
 std::size_t poll_once(Cq& cq, std::size_t count_max, ibv_wc* to) {
+  if (!may_have_completions(cq)) return 0;
   const std::lock_guard guard(cq.mutex);
   std::size_t count = take(cq.ready, count_max, to);
   count += poll_engine(cq, count_max - count, to + count);
   if (count == count_max) return count;
   const std::lock_guard late(cq.late_mutex);
-  return count + take(cq.late, count_max - count, to + count);
+  count += take(cq.late, count_max - count, to + count);
+  if (cq.late.empty()) cq.stored.store(false, std::memory_order_relaxed);  // `ready` is empty: there was room for more
+  return count;
 }
 
 // Moves all completions of the engine to `ready`.
 void fetch_all(Cq& cq) {
+  cq.stored.store(true, std::memory_order_relaxed);  // first: meanwhile they are nowhere, and pollers have to wait
   std::array<ibv_wc, kBatch> found;
   while (const std::size_t count = poll_engine(cq, found.size(), found.data())) {
     cq.ready.insert(cq.ready.end(), found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));

@@ -5,10 +5,10 @@
 namespace openmrc::verbs {
 
 // Asleep in the kernel the thread leaves its processor to the peer's, and is scheduled first when a datagram arrives.
-std::uint32_t Polling::run(nic::TimeNs idle) {
+std::uint32_t Polling::run(nic::TimeNs now, nic::TimeNs idle) {
   const bool spins = forecast_.spins(idle);
   const std::uint32_t datagrams =
-      spins ? device_.progress(kAnswerWithin) : device_.await_progress(kSleep, -1, kAnswerWithin);
+      spins ? device_.progress(kAnswerWithin, now) : device_.await_progress(kSleep, -1, kAnswerWithin);
   if (datagrams > 0) forecast_.ended(spins);
   return datagrams;
 }
@@ -21,7 +21,7 @@ bool Polling::run_if_idle() {
   const nic::TimeNs now = nic::now_ns();
   nic::TimeNs since = idle_since_.load(std::memory_order_relaxed);
   if (since == 0) idle_since_.store(since = now, std::memory_order_relaxed);
-  if (run(now - since) > 0) idle_since_.store(0, std::memory_order_relaxed);
+  if (run(now, now - since) > 0) idle_since_.store(0, std::memory_order_relaxed);
   return true;
 }
 
@@ -39,14 +39,14 @@ void Polling::note_found() {
 bool Polling::await_write() {
   running_.store(true, std::memory_order_relaxed);
   const std::uint64_t before = placed_at_post_.load(std::memory_order_relaxed);
-  const nic::TimeNs since = nic::now_ns();
-  while (device_.placed_packets() == before) {
-    const nic::TimeNs waited = nic::now_ns() - since;
-    if (waited > kAwaitMax || device_.closed()) {
+  for (nic::TimeNs since = 0; device_.placed_packets() == before;) {
+    const nic::TimeNs now = nic::now_ns();
+    if (since == 0) since = now;
+    if (now - since > kAwaitMax || device_.closed()) {
       spins_.store(0, std::memory_order_relaxed);
       return false;
     }
-    run(waited);
+    run(now, now - since);
   }
   return true;
 }

@@ -51,7 +51,7 @@ class Polling {
   static constexpr nic::TimeNs kAnswerWithin = 3 * nic::kNsPerUs;
 
   void judge();
-  std::uint32_t run(nic::TimeNs idle);
+  std::uint32_t run(nic::TimeNs now, nic::TimeNs idle);
   bool await_write();
 
   nic::Device& device_;

@@ -60,6 +60,7 @@ class Requester {
   virtual BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) = 0;
   // Packets of posted work that have not been sent yet.
   virtual std::uint64_t unsent_packets() const = 0;
+  virtual std::uint64_t in_flight_packets() const = 0;
   // Adds statistics of the packets in flight to the counters.
   virtual void fill(QpStats& stats) const = 0;
   // False if planes are not controlled one by one.

@@ -110,7 +110,7 @@ void MrcRequester::handle_ports(TimePs now) {
 }
 
 void MrcRequester::fill(QpStats& stats) const {
-  stats.in_flight_packets = window_.in_flight();
+  stats.in_flight_packets = in_flight_packets();
   stats.in_flight_bytes = window_.in_flight_bytes();
   stats.lost_pending = window_.lost();
   stats.smoothed_rtt = rtt_.smoothed();

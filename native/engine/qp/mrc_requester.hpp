@@ -34,6 +34,7 @@ class MrcRequester final : public Requester {
     return true;
   }
   std::uint64_t unsent_packets() const override { return queue_.end_psn() - window_.end(); }
+  std::uint64_t in_flight_packets() const override { return window_.in_flight(); }
   void fill(QpStats& stats) const override;
   bool fill_plane(PortId plane, PlaneStats& stats) const override;
   void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }

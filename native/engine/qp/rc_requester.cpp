@@ -309,7 +309,7 @@ void RcRequester::handle_nak(TimePs now, Psn psn, const wire::Aeth& aeth) {
 }
 
 void RcRequester::fill(QpStats& stats) const {
-  stats.in_flight_packets = next_ - first_;
+  stats.in_flight_packets = in_flight_packets();
   stats.smoothed_rtt = rtt_.smoothed();
   stats.last_rtt = rtt_.last();
 }

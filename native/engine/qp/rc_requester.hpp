@@ -24,6 +24,7 @@ class RcRequester final : public Requester {
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
   void handle_ports(TimePs now) override;
   std::uint64_t unsent_packets() const override { return queue_.end_psn() - end_; }
+  std::uint64_t in_flight_packets() const override { return next_ - first_; }
   void fill(QpStats& stats) const override;
   void hot_memory(HotMemory& memory) const override { memory.push_back(bytes_of(*this)); }
 
