@@ -30,8 +30,8 @@ using WaitRows = nb::ndarray<const std::uint32_t, nb::shape<-1, 2>, nb::c_contig
 std::shared_ptr<Plan> make_plan(std::uint32_t ranks, const StepRows& steps, const WaitRows& waits,
                                 const std::vector<std::uint64_t>& buffer_bytes, unsigned type, unsigned op,
                                 double factor, std::uint32_t divisor, const std::vector<std::uint64_t>& shifts,
-                                std::uint8_t shifted_buffer, bool offered, bool fence, const CallNumbers& call,
-                                std::uint8_t scratch_buffer) {
+                                std::uint8_t shifted_buffer, bool offered, bool fence, bool circle,
+                                const CallNumbers& call, std::uint8_t scratch_buffer) {
   collectives::PlanConfig config;
   config.ranks = ranks;
   config.steps.reserve(steps.shape(0));
@@ -50,6 +50,7 @@ std::shared_ptr<Plan> make_plan(std::uint32_t ranks, const StepRows& steps, cons
   config.shifted_buffer = shifted_buffer;
   config.offered = offered;
   config.fence = fence;
+  config.circle = circle;
   config.scratch_buffer = scratch_buffer;
   if (type >= collectives::kElementTypes || op >= collectives::kReduceOps) throw nb::value_error("unknown type or op");
   config.type = static_cast<ElementType>(type);
@@ -97,6 +98,7 @@ std::uint64_t receive(DeviceExecutor& self, std::shared_ptr<Inbox> inbox, int so
 }
 
 using FileNumbers = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
+using OfferNumbers = std::tuple<FileNumbers, FileNumbers, FileNumbers, FileNumbers>;
 
 FileNumbers numbers_of(const collectives::ProcessFile& file) {
   return {file.process, file.descriptor, file.device, file.inode};
@@ -157,19 +159,18 @@ void bind_executor(nb::module_& m) {
       .def("offer_memory",
            [](DeviceExecutor& self, std::uint16_t rank) {
              const std::optional<collectives::SharedOffer> offer = self.offer_memory(rank);
-             std::optional<std::tuple<FileNumbers, FileNumbers, FileNumbers>> numbers;
+             std::optional<OfferNumbers> numbers;
              if (offer.has_value()) {
                numbers.emplace(numbers_of(offer->memory), numbers_of(offer->doorbells[0]),
-                               numbers_of(offer->doorbells[1]));
+                               numbers_of(offer->doorbells[1]), numbers_of(offer->board));
              }
              return numbers;
            })
-      .def(
-          "open_memory",
-          [](DeviceExecutor& self, std::uint16_t rank, const std::tuple<FileNumbers, FileNumbers, FileNumbers>& offer) {
-            const auto& [memory, waiter, thread] = offer;
-            return self.open_memory(rank, {file_of(memory), {file_of(waiter), file_of(thread)}});
-          })
+      .def("open_memory",
+           [](DeviceExecutor& self, std::uint16_t rank, const OfferNumbers& offer) {
+             const auto& [memory, waiter, thread, board] = offer;
+             return self.open_memory(rank, {file_of(memory), {file_of(waiter), file_of(thread)}, file_of(board)});
+           })
       .def("use_memory", &DeviceExecutor::use_memory, nb::arg("rank"), nb::arg("agreed"))
       .def("submit", &submit)
       .def("receive", &receive)

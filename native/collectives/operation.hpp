@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/circle.hpp"
 #include "collectives/message.hpp"
 #include "collectives/plan.hpp"
 
@@ -46,6 +47,9 @@ struct Operation {
     if (remotes.empty()) remotes.resize(ranks);
     return remotes[rank];
   }
+  Circle* circle = nullptr;   // of the ranks that it exchanges messages with, if they are one
+  std::uint32_t missing = 0;  // places of those whose messages to all have not come
+  bool sent = false;          // to all of them at once, or it was tried
   OpState state = OpState::kRunning;
   bool begun = false;                     // only then it has a plan, and a receive its key
   bool near = false;                      // begun, and needs only ranks with shared memory

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "collectives/circle.hpp"
+#include "collectives/message.hpp"
+
 namespace openmrc::collectives {
 
 Plan::Plan(PlanConfig config) : config_(std::move(config)) {
@@ -15,6 +18,7 @@ Plan::Plan(PlanConfig config) : config_(std::move(config)) {
   pair_up();
   note_access();
   find_reductions();
+  find_circle();
 }
 
 Plan Plan::with_peer(std::uint16_t rank) const {
@@ -104,6 +108,19 @@ void Plan::note_access() {
     if (from) reads_[step.from_buffer] = true;
     if (step.kind != StepKind::kSend) writes_[step.into_buffer] = true;
   }
+}
+
+void Plan::find_circle() {
+  if (!config_.circle) return;
+  std::vector<std::uint32_t> sends(config_.ranks, 0);
+  for (const Step& step : config_.steps) {
+    if (step.kind != StepKind::kSend) continue;
+    if (++sends[step.peer] > 1 || step.bytes > kEagerBytesMax) return;
+  }
+  for (std::uint32_t rank = 0; rank < config_.ranks; ++rank) {
+    if (talks_to_[rank]) circle_.push_back(static_cast<std::uint16_t>(rank));
+  }
+  if (circle_.size() >= kCircleRanksMax) circle_.clear();
 }
 
 void Plan::find_reductions() {

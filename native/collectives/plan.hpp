@@ -47,6 +47,7 @@ struct PlanConfig {
   std::uint8_t shifted_buffer = 0;
   bool offered = false;  // large sends announce themselves to the peer, which may choose among senders
   bool fence = false;    // begins when all operations of its group that were submitted before have ended
+  bool circle = false;   // at every rank: the same message to each other one of its group, and one from each
   std::uint8_t scratch_buffer = kPlanBuffersMax;  // contents are undefined afterwards; beyond the last one: none
   ElementType type = ElementType::kUint8;
   ReduceOp op = ReduceOp::kSum;
@@ -84,6 +85,8 @@ class Plan : public std::enable_shared_from_this<Plan> {
   std::span<const std::uint32_t> receives(std::uint32_t peer) const { return receives_[peer]; }
   std::uint64_t largest_receive(std::uint32_t peer) const { return largest_receive_[peer]; }
   bool talks_to(std::uint32_t peer) const { return talks_to_[peer]; }
+  // The other ranks of a circle, in ascending order; empty if there is none, or its messages are large.
+  std::span<const std::uint16_t> circle() const { return circle_; }
   bool sends_more_than(std::uint64_t bytes) const { return largest_send_ > bytes; }
   bool reads(std::size_t buffer) const { return reads_[buffer]; }
   bool writes(std::size_t buffer) const { return writes_[buffer]; }
@@ -96,6 +99,7 @@ class Plan : public std::enable_shared_from_this<Plan> {
   void pair_up();
   void note_access();
   void find_reductions();
+  void find_circle();
 
   PlanConfig config_;
   std::vector<std::uint32_t> wait_counts_, after_first_, after_;
@@ -106,6 +110,7 @@ class Plan : public std::enable_shared_from_this<Plan> {
   std::vector<bool> talks_to_;
   std::array<bool, kPlanBuffersMax> reads_{}, writes_{};
   std::uint64_t largest_send_ = 0;
+  std::vector<std::uint16_t> circle_;
 };
 
 }  // namespace openmrc::collectives

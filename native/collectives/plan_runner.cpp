@@ -77,10 +77,12 @@ void PlanRunner::begin(Operation& op, std::shared_ptr<const Plan> plan, std::uin
     return end(op, OpState::kFailed, kNobody, "the device does not take more memory regions");
   }
   announce(op);
+  enter_circle(op);
   steps_.begin(op);
   if (op.left == 0) end(op, OpState::kDone, kNobody, "");
   work();  // before what has come is looked at: if it does not fit, the peer shall find out, too
   take_early(op);
+  if (op.circle != nullptr) op.circle->take(op.key, op.missing);
   work();
   for (const std::unique_ptr<RemoteRank>& rank : ranks_) {
     if (!rank->failed || op.state != OpState::kRunning || !op.needs(rank->number)) continue;
@@ -118,6 +120,26 @@ bool PlanRunner::enlist_buffers(Operation& op) {
   return true;
 }
 
+void PlanRunner::enter_circle(Operation& op) {
+  const std::span<const std::uint16_t> others = op.plan->circle();
+  if (others.empty()) return;
+  op.circle = transports_.circle(op.key >> kSequenceBits, others);
+  if (op.circle == nullptr) return;
+  op.missing = (1U << others.size()) - 1;
+  circling_.push_back(&op);
+}
+
+// Messages to all ranks, for the operations that have begun. True: there were any.
+bool PlanRunner::take_circles() {
+  bool something = false;
+  for (std::size_t i = 0; i < circling_.size();) {
+    Operation* op = circling_[i];
+    something = op->circle->take(op->key, op->missing) || something;
+    if (i < circling_.size() && circling_[i] == op) ++i;  // unless it has ended
+  }
+  return something;
+}
+
 void PlanRunner::take_early(Operation& op) {
   for (const std::unique_ptr<RemoteRank>& rank : ranks_) {
     const std::vector<EarlyMessages::Message> messages = rank->early.take(op.key);
@@ -147,16 +169,24 @@ void PlanRunner::match_all() {
 
 void PlanRunner::drive() {
   for (;;) {
+    const bool to_all = take_circles();
     const Transport::Arrivals arrivals = transports_.poll();
-    if (arrivals == Transport::Arrivals::kNothing) return;
+    if (arrivals == Transport::Arrivals::kNothing && !to_all) return;
     go_on();
     transports_.replenish();
-    if (arrivals != Transport::Arrivals::kMore) return;
+    if (arrivals != Transport::Arrivals::kMore && !to_all) return;
   }
 }
 
+bool PlanRunner::arm(Sleeper sleeper) {
+  const bool something = transports_.arm(sleeper);
+  if (!take_circles()) return something;
+  work();
+  return true;
+}
+
 bool PlanRunner::drive_local() {
-  const bool something = transports_.look_local();
+  const bool something = take_circles() || transports_.look_local();
   if (something || held_ > 0) go_on();
   return something;
 }
@@ -173,6 +203,7 @@ bool PlanRunner::release(Operation& op) {
 void PlanRunner::end(Operation& op, OpState state, int rank, const std::string& reason) {
   if (op.state != OpState::kRunning) return;
   operations_.end(op, state, rank, reason);
+  if (op.circle != nullptr) std::erase(circling_, &op);
   precedence_.ended(op);
   settled(op);
   ended_.notify_all();

@@ -36,6 +36,8 @@ class PlanRunner final : private TransportReceiver {
                std::span<const Memory> buffers);
   // Takes what has arrived, and goes on with what that allows, until nothing is left.
   void drive();
+  // Asks to be woken. True: something has come already.
+  bool arm(Sleeper sleeper);
   // One look at the local transport. True: messages came.
   bool drive_local();
   // An operation that has waited for long shows its call to the ranks that it waits for: those whose calls differ may all
@@ -68,8 +70,10 @@ class PlanRunner final : private TransportReceiver {
   void admit(Operation& op, const Plan& plan);
   void begin(Operation& op, std::shared_ptr<const Plan> plan, std::uint64_t key);
   void begin_due();
+  void enter_circle(Operation& op);
   void take_early(Operation& op);
   bool enlist_buffers(Operation& op);
+  bool take_circles();
   void match(Inbox& inbox);
   void match_all();
   void end(Operation& op, OpState state, int rank, const std::string& reason);
@@ -84,6 +88,7 @@ class PlanRunner final : private TransportReceiver {
   void start_ready();
   void start(Operation& op, std::uint32_t step);
   void finish(Operation& op, std::uint32_t step);
+  bool send_to_all(Operation& op, std::uint32_t step);
   bool send(Operation& op, std::uint32_t step);
   bool send_small(Operation& op, std::uint32_t step);
   bool send_large(Operation& op, std::uint32_t step);
@@ -108,6 +113,7 @@ class PlanRunner final : private TransportReceiver {
   Precedence precedence_{operations_};
   Matching matching_{operations_, ranks_};
   Steps steps_;
+  std::vector<Operation*> circling_;  // running operations with a circle
   bool beginning_ = false, closed_ = false;
   std::size_t held_ = 0;                                     // sends and announcements without room, of all ranks
   std::vector<std::pair<std::uint16_t, const char*>> lost_;  // ranks and why, since work() was last called

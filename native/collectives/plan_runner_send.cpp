@@ -40,6 +40,7 @@ void PlanRunner::start(Operation& op, std::uint32_t index) {
     steps_.compute(op, index);
     return finish(op, index);
   }
+  if (op.done[index] || send_to_all(op, index)) return;
   RemoteRank& rank = *ranks_[step.peer];
   RemoteRank::Lane& lane = rank.lanes[op.lane];
   const bool first = lane.held.empty() || (rank.transport->traits().overtaking && op.id == operations_.oldest(op.lane));
@@ -50,6 +51,21 @@ void PlanRunner::start(Operation& op, std::uint32_t index) {
 
 void PlanRunner::finish(Operation& op, std::uint32_t index) {
   if (steps_.finish(op, index)) end(op, OpState::kDone, kNobody, "");
+}
+
+// All sends of an operation at once, if this is the first one.
+bool PlanRunner::send_to_all(Operation& op, std::uint32_t index) {
+  if (op.circle == nullptr || std::exchange(op.sent, true)) return false;
+  const Step& step = op.plan->step(index);
+  const MessageHead head{.key = op.key,
+                         .kind = MessageHead::kData,
+                         .bytes = static_cast<std::uint32_t>(step.bytes),
+                         .call = op.plan->config().call};
+  if (!op.circle->put(op.lane, head, op.buffers[step.from_buffer].base + step.from_offset)) return false;
+  for (std::uint32_t i = index; i < op.plan->step_count(); ++i) {
+    if (op.plan->step(i).kind == StepKind::kSend) finish(op, i);
+  }
+  return true;
 }
 
 // False: there is no room for it.

@@ -90,7 +90,7 @@ void Progress::run() {
 void Progress::watch() {
   while (spinners_ == 0 && runner_.operations().running() > 0 && !transports_.closed()) {
     watches_ = true;
-    if (!transports_.arm(Sleeper::kThread)) return;
+    if (!runner_.arm(Sleeper::kThread)) return;
     runner_.drive();
   }
 }
@@ -167,7 +167,7 @@ bool Progress::poll_local(std::unique_lock<std::mutex>& guard) {
 // One look at all transports, or asleep until something comes. True: something came.
 bool Progress::poll_all(std::unique_lock<std::mutex>& guard, bool polls) {
   const bool near = runner_.operations().all_near();
-  const bool sleeps = !polls && !transports_.arm(Sleeper::kWaiter);
+  const bool sleeps = !polls && !runner_.arm(Sleeper::kWaiter);
   const std::uint64_t taken = transports_.local_messages();
   guard.unlock();
   const std::uint32_t datagrams = sleeps ? transports_.await(kNap, near) : transports_.progress();

@@ -12,15 +12,14 @@ namespace {
 
 std::atomic_ref<std::uint64_t> shared(std::uint64_t& word) { return std::atomic_ref<std::uint64_t>(word); }
 
-// Each word is read once, so that checked and used values are the same.
+}  // namespace
+
 MessageHead read_head(MessageHead& head) {
   std::array<std::uint64_t, sizeof(MessageHead) / sizeof(std::uint64_t)> words;
   auto* source = reinterpret_cast<std::uint64_t*>(&head);
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = shared(source[i]).load(std::memory_order_relaxed);
   return std::bit_cast<MessageHead>(words);
 }
-
-}  // namespace
 
 bool CellWriter::put(const MessageHead& head, const void* data) {
   MRC_ASSERT(head.bytes <= kCellBytesMax);

@@ -23,6 +23,10 @@ inline constexpr std::size_t kCellBytesMax = sizeof(Cell::data);  // of a messag
 inline constexpr std::size_t kCellAreaBytes = kCells * kCellBytes;
 static_assert(sizeof(Cell) == kCellBytes && kCellBytesMax <= kEagerBytesMax);
 
+// The head of a message that another process may change. Each word is read once, so that checked and used values are the
+// same.
+MessageHead read_head(MessageHead& head);
+
 class CellWriter {
  public:
   // `area`: kCellAreaBytes, initially zero, aligned to a cache line.

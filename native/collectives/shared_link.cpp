@@ -37,7 +37,7 @@ RingAnswer SharedLink::put(std::uint32_t lane, const RingHead& head, const void*
   const bool small = message.kind != MessageHead::kPart && message.bytes <= kCellBytesMax;
   const bool in_cell = small && cell_writers_[lane].put(message, data);
   const RingAnswer answer = in_cell ? RingAnswer::kOk : writers_[lane].put(head, data);
-  if (answer == RingAnswer::kOk) ring(writers_[lane].sleepers());
+  if (answer == RingAnswer::kOk) wake(lane);
   return answer;
 }
 

@@ -14,10 +14,12 @@
 
 namespace openmrc::collectives {
 
-// Data for the peer: the files of the rings that it writes to, and of the doorbells.
+// Data for the peer: the files of the rings that it writes to, of the doorbells, and of the board that it reads; all 0:
+// there is no board.
 struct SharedOffer {
   ProcessFile memory;
   std::array<ProcessFile, kSleepers> doorbells;
+  ProcessFile board = {};
 };
 
 class SharedLink {
@@ -34,6 +36,8 @@ class SharedLink {
   RingAnswer put(std::uint32_t lane, const RingHead& head, const void* data);
   RingReader& reader(std::uint32_t lane) { return readers_[lane]; }
   CellReader& cells(std::uint32_t lane) { return cell_readers_[lane]; }
+  // Wakes the peer if it sleeps, after a write to memory that it reads.
+  void wake(std::uint32_t lane) { ring(writers_[lane].sleepers()); }
   // Frees a taken message; wakes a writer that has waited for room.
   void pop(std::uint32_t lane);
   // Asks the peer to ring when it writes or makes room. True: a message is pending already.

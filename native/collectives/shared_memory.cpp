@@ -15,7 +15,11 @@
 namespace openmrc::collectives {
 namespace {
 
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // shrinking the file would crash its users
+// Shrinking the file would crash its users. The owner's mapping is older than the seal and stays writable.
+int seals_of(SharedMemory::Access access) {
+  constexpr int kSize = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  return access == SharedMemory::Access::kRead ? kSize | F_SEAL_FUTURE_WRITE : kSize;
+}
 
 ProcessFile describe(const nic::FileDescriptor& fd) {
   struct stat found{};
@@ -28,11 +32,11 @@ bool is_it(const struct stat& found, const ProcessFile& file, mode_t kind) {
 }
 
 // Checks the file before opening it, as opening another kind of file could have side effects.
-nic::FileDescriptor open_file(const ProcessFile& file, mode_t kind) {
+nic::FileDescriptor open_file(const ProcessFile& file, mode_t kind, int access = O_RDWR) {
   const std::string path = "/proc/" + std::to_string(file.process) + "/fd/" + std::to_string(file.descriptor);
   struct stat found{};
   if (::stat(path.c_str(), &found) != 0 || !is_it(found, file, kind)) return {};
-  nic::FileDescriptor fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  nic::FileDescriptor fd(::open(path.c_str(), access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!fd.valid() || ::fstat(fd.get(), &found) != 0 || !is_it(found, file, kind)) return {};
   return fd;
 }
@@ -47,14 +51,18 @@ void write_one(int pipe) {
 
 // --- memory
 
-SharedMemory::SharedMemory(std::size_t bytes)
+SharedMemory::SharedMemory(std::size_t bytes, Access access)
     : file_(::memfd_create("openmrc-collectives", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-  if (!file_.valid() || ::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0 ||
-      ::fcntl(file_.get(), F_ADD_SEALS, kSeals) != 0) {
+  if (!file_.valid() || ::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0) {
     throw nic::NicError(errno, "cannot make memory to share");
   }
-  map(bytes);
+  map(bytes, PROT_READ | PROT_WRITE);
   if (!valid()) throw nic::NicError(errno, "cannot map memory to share");
+  if (::fcntl(file_.get(), F_ADD_SEALS, seals_of(access)) != 0) {
+    const int error = errno;
+    ::munmap(std::exchange(base_, nullptr), bytes);
+    throw nic::NicError(error, "cannot seal memory to share");
+  }
 }
 
 SharedMemory::~SharedMemory() {
@@ -73,22 +81,23 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   return *this;
 }
 
-SharedMemory SharedMemory::open(const ProcessFile& file, std::size_t bytes) {
+SharedMemory SharedMemory::open(const ProcessFile& file, std::size_t bytes, Access access) {
+  const bool reads = access == Access::kRead;
   SharedMemory memory;
-  memory.file_ = open_file(file, S_IFREG);
+  memory.file_ = open_file(file, S_IFREG, reads ? O_RDONLY : O_RDWR);
   struct stat found{};
   if (!memory.file_.valid() || ::fstat(memory.file_.get(), &found) != 0) return {};
-  const int seals = ::fcntl(memory.file_.get(), F_GET_SEALS);
-  if (found.st_size != static_cast<off_t>(bytes) || seals < 0 || (seals & kSeals) != kSeals) return {};
-  memory.map(bytes);
+  const int seals = ::fcntl(memory.file_.get(), F_GET_SEALS), wanted = seals_of(access);
+  if (found.st_size != static_cast<off_t>(bytes) || seals < 0 || (seals & wanted) != wanted) return {};
+  memory.map(bytes, reads ? PROT_READ : PROT_READ | PROT_WRITE);
   memory.hide();
   return memory;
 }
 
 ProcessFile SharedMemory::file() const { return describe(file_); }
 
-void SharedMemory::map(std::size_t bytes) {
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
+void SharedMemory::map(std::size_t bytes, int protection) {
+  void* base = ::mmap(nullptr, bytes, protection, MAP_SHARED, file_.get(), 0);
   if (base == MAP_FAILED) return;
   base_ = static_cast<std::uint8_t*>(base);
   bytes_ = bytes;

@@ -12,13 +12,16 @@ namespace openmrc::collectives {
 // An open file of a process. Device and inode verify the identity of an opened file.
 struct ProcessFile {
   std::uint64_t process = 0, descriptor = 0, device = 0, inode = 0;
+  bool operator==(const ProcessFile&) const = default;
 };
 
 class SharedMemory {
  public:
+  enum class Access : std::uint8_t { kReadWrite, kRead };  // of other processes
+
   SharedMemory() = default;
   // Zeroed memory of a sealed size. Throws NicError.
-  explicit SharedMemory(std::size_t bytes);
+  explicit SharedMemory(std::size_t bytes, Access access = Access::kReadWrite);
   ~SharedMemory();
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
@@ -26,7 +29,7 @@ class SharedMemory {
   SharedMemory& operator=(const SharedMemory&) = delete;
 
   // Opens another process's memory. Invalid: unreachable, or not created by the constructor above.
-  static SharedMemory open(const ProcessFile& file, std::size_t bytes);
+  static SharedMemory open(const ProcessFile& file, std::size_t bytes, Access access = Access::kReadWrite);
 
   bool valid() const { return base_ != nullptr; }
   std::uint8_t* base() { return base_; }
@@ -35,7 +38,7 @@ class SharedMemory {
   void hide() { file_.reset(); }
 
  private:
-  void map(std::size_t bytes);
+  void map(std::size_t bytes, int protection);
 
   nic::FileDescriptor file_;
   std::uint8_t* base_ = nullptr;

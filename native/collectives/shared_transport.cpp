@@ -4,45 +4,63 @@
 
 #include <algorithm>
 
+#include "collectives/shared_circle.hpp"
 #include "engine/base/assert.hpp"
 #include "nic/error.hpp"
 
 namespace openmrc::collectives {
-namespace {
-
-constexpr const char* kUnreadable = "it wrote into shared memory what cannot be read";
-
-}  // namespace
-
 SharedTransport::SharedTransport(const ExecutorSettings& settings)
     : Transport({.in_place = false, .local = true, .overtaking = false, .accounts = false}),
+      rank_(settings.rank),
       lanes_(settings.lanes),
       peers_(settings.ranks) {
   for (std::uint16_t rank = 0; rank < settings.ranks; ++rank) peers_[rank].rank = rank;
 }
+
+SharedTransport::~SharedTransport() = default;
 
 std::optional<SharedOffer> SharedTransport::offer(std::uint16_t rank) {
   MRC_ASSERT(rank < peers_.size() && peers_[rank].link == nullptr);
   std::unique_ptr<SharedLink>& link = peers_[rank].link;
   try {
     link = std::make_unique<SharedLink>(lanes_);
-    return SharedOffer{link->memory(), {doorbells_[0].file(), doorbells_[1].file()}};
+    make_board();
+    peers_[rank].reads = board_file_ != ProcessFile{};
+    return SharedOffer{link->memory(), {doorbells_[0].file(), doorbells_[1].file()}, board_file_};
   } catch (const nic::NicError&) {  // a sandbox, or a limit on descriptors, files or memory
     link.reset();
     return std::nullopt;
   }
 }
 
+// Without a board every message goes to one rank.
+void SharedTransport::make_board() {
+  if (board_.valid()) return;
+  try {
+    board_ = SharedMemory(kBoardBytes, SharedMemory::Access::kRead);
+    board_file_ = board_.file();
+  } catch (const nic::NicError&) {  // likewise, or a kernel without the seal
+    board_ = {};
+  }
+}
+
 bool SharedTransport::open(std::uint16_t rank, const SharedOffer& offer) {
   MRC_ASSERT(rank < peers_.size() && !peers_[rank].used);
-  return peers_[rank].link != nullptr && peers_[rank].link->open(offer);
+  Peer& peer = peers_[rank];
+  if (peer.link == nullptr || !peer.link->open(offer)) return false;
+  if (offer.board == ProcessFile{}) return true;
+  peer.board = SharedMemory::open(offer.board, kBoardBytes, SharedMemory::Access::kRead);
+  return peer.board.valid();
 }
 
 void SharedTransport::use(std::uint16_t rank, bool agreed) {
   MRC_ASSERT(rank < peers_.size() && (!agreed || peers_[rank].link != nullptr));
+  board_.hide();
+  board_file_ = {};
   Peer& peer = peers_[rank];
   if (!agreed) {
     peer.link.reset();
+    peer.board = {};
     return;
   }
   peer.link->hide();
@@ -63,6 +81,13 @@ bool SharedTransport::put(Peer& peer, std::uint8_t lane, const RingHead& head, c
   const RingAnswer answer = peer.link->put(lane, head, data);
   if (answer == RingAnswer::kBroken) receiver().take_breach(peer.rank, "its account says more than was sent to it");
   return answer == RingAnswer::kOk;
+}
+
+Circle* SharedTransport::circle(std::uint64_t group, std::span<const std::uint16_t> others) {
+  std::unique_ptr<BoardCircle>& circle = circles_[group];
+  if (circle == nullptr) circle = std::make_unique<BoardCircle>(*this, group + 1, others);
+  MRC_ASSERT(circle->is_of(others));
+  return circle.get();
 }
 
 // As much as the ring has room for; the rest goes when there is more.
@@ -177,7 +202,9 @@ void SharedTransport::stop(std::uint16_t rank) { peers_[rank].failed = true; }
 
 void SharedTransport::leave_to_parent() {
   used_.clear();
-  for (Peer& peer : peers_) peer.link.reset();
+  circles_.clear();
+  for (Peer& peer : peers_) peer.link.reset(), peer.board = {};
+  board_ = {};
   for (Doorbell& bell : doorbells_) bell.close();
 }
 

@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "collectives/executor_settings.hpp"
@@ -14,9 +16,12 @@
 
 namespace openmrc::collectives {
 
+inline constexpr const char* kUnreadable = "it wrote into shared memory what cannot be read";
+
 class SharedTransport final : public Transport {
  public:
   explicit SharedTransport(const ExecutorSettings& settings);  // throws NicError
+  ~SharedTransport() override;
 
   // Before anything is sent to a rank: makes memory, tells where; opens the peer's; and when both know that both have
   // opened it, uses it, or lets it go. No offer: the system refuses the memory.
@@ -25,6 +30,8 @@ class SharedTransport final : public Transport {
   void use(std::uint16_t rank, bool agreed);
 
   bool put(std::uint16_t rank, std::uint8_t lane, const MessageHead& head, const void* data, bool urgent) override;
+  // Messages go through the board, where all of the ranks can read it.
+  Circle* circle(std::uint64_t group, std::span<const std::uint16_t> others) override;
   Sending send(std::uint16_t rank, std::uint8_t lane, const LargeMessage& message) override;
   Arrivals poll() override;
   // At most one small message of each peer and lane: messages for the next operation then stay in their cells until it
@@ -49,21 +56,29 @@ class SharedTransport final : public Transport {
   struct Peer {
     std::uint16_t rank = 0;
     bool used = false, failed = false;
+    bool reads = false;  // the own board
     std::unique_ptr<SharedLink> link;
+    SharedMemory board;            // its own; invalid: none
     std::vector<Leaving> leaving;  // by lane
   };
+  class BoardCircle;
 
+  void make_board();
   void take(std::size_t cells);
   void take_lane(Peer& peer, std::uint8_t lane, std::size_t cells);
   void take_cells(Peer& peer, std::uint8_t lane, std::size_t cells);
   bool put(Peer& peer, std::uint8_t lane, const RingHead& head, const void* data);
   void count(const MessageHead& head);
 
+  std::uint16_t rank_;
   std::uint8_t lanes_;
   std::vector<Peer> peers_;
   std::vector<Peer*> used_;
   std::array<Doorbell, kSleepers> doorbells_;
-  std::uint64_t bytes_ = 0;  // that have come in
+  SharedMemory board_;      // made with the first offer; invalid: the system refuses it
+  ProcessFile board_file_;  // while peers may open it
+  std::map<std::uint64_t, std::unique_ptr<BoardCircle>> circles_;  // by group
+  std::uint64_t bytes_ = 0;                                        // that have come in
 };
 
 }  // namespace openmrc::collectives

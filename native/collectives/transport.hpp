@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "collectives/circle.hpp"
 #include "collectives/executor_stats.hpp"
 #include "collectives/message.hpp"
 #include "collectives/operation.hpp"
@@ -75,6 +77,8 @@ class Transport {
 
   // `urgent`: may take the room that is kept free for the oldest operation.
   virtual bool put(std::uint16_t rank, std::uint8_t lane, const MessageHead& head, const void* data, bool urgent) = 0;
+  // The ranks of a group, the own one and `others` in ascending order, as a circle; nullptr: there is none.
+  virtual Circle* circle(std::uint64_t /*group*/, std::span<const std::uint16_t> /*others*/) { return nullptr; }
   // kNoRoom: perhaps a part of it is gone; the next call with the same message goes on. kPosted: take_sent() follows.
   virtual Sending send(std::uint16_t rank, std::uint8_t lane, const LargeMessage& message) = 0;
   // Posts again what queues had no room for.

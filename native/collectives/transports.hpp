@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "collectives/transport.hpp"
@@ -26,6 +27,9 @@ class Transports {
   Transport::Arrivals poll() { return uses_local_ ? std::max(remote_->poll(), local_->poll()) : remote_->poll(); }
   // True if messages came.
   bool look_local() { return uses_local_ && local_->look(); }
+  Circle* circle(std::uint64_t group, std::span<const std::uint16_t> others) {
+    return uses_local_ ? local_->circle(group, others) : nullptr;
+  }
   std::uint64_t local_messages() const { return uses_local_ ? local_->messages() : 0; }
   void retry() { remote_->retry(); }
   void replenish() { remote_->replenish(); }

@@ -232,7 +232,7 @@ def shared_files(group: Group) -> tuple[int, list[str], int]:
 
 def test_shared_memory_has_no_name_that_could_be_left_behind(tmp_path: Path):
     for mapped, names, still_open in run([""] * 3, tmp_path, shared_files).values():
-        assert mapped == 4  # one for each peer and direction
+        assert mapped == 7  # one for each peer and direction, and the board of each rank
         assert names == ["/memfd:openmrc-collectives (deleted)"]
         assert still_open == 0
 

@@ -43,8 +43,9 @@ class Plan:
         arg9: int,
         arg10: bool,
         arg11: bool,
-        arg12: tuple[int, int, int, int, int, int],
-        arg13: int,
+        arg12: bool,
+        arg13: tuple[int, int, int, int, int, int],
+        arg14: int,
         /,
     ) -> None: ...
     @property
@@ -76,9 +77,19 @@ class Executor:
     def connect(self, arg0: int, arg1: Sequence[int], arg2: int, arg3: int, /) -> None: ...
     def offer_memory(
         self, arg: int, /
-    ) -> tuple[tuple[int, int, int, int], tuple[int, int, int, int], tuple[int, int, int, int]] | None: ...
+    ) -> (
+        tuple[
+            tuple[int, int, int, int], tuple[int, int, int, int], tuple[int, int, int, int], tuple[int, int, int, int]
+        ]
+        | None
+    ): ...
     def open_memory(
-        self, arg0: int, arg1: tuple[tuple[int, int, int, int], tuple[int, int, int, int], tuple[int, int, int, int]], /
+        self,
+        arg0: int,
+        arg1: tuple[
+            tuple[int, int, int, int], tuple[int, int, int, int], tuple[int, int, int, int], tuple[int, int, int, int]
+        ],
+        /,
     ) -> bool: ...
     def use_memory(self, rank: int, agreed: bool) -> None: ...
     def submit(self, arg0: Plan, arg1: int, arg2: int, arg3: Sequence[tuple[int, int]], /) -> int: ...

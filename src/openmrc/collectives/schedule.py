@@ -72,6 +72,8 @@ class Schedule:
         offered: Large sends announce themselves to the receiver and wait for a receive, which may choose among senders.
         scratch: Number of the buffer without defined contents after the operation; None: there is none.
         fence: Begins when all operations of its group that were started before have ended.
+        circle: Every rank sends the same message to each other one and receives one from each, so that one write may
+            reach all of them.
     """
 
     rank: int
@@ -82,6 +84,7 @@ class Schedule:
     shifted_buffer: int = 0
     offered: bool = False
     fence: bool = False
+    circle: bool = False
     scratch: int | None = None
 
     def send(self, peer: int, source: Place, into: Place, length: int, after: Iterable[int] = ()) -> int:
@@ -177,6 +180,6 @@ class Schedule:
         numbers = int(element), int(op.combines)
         sizes = list(self.buffer_bytes)
         shifted = shifts, self.shifted_buffer
-        begin = self.offered, self.fence
+        traits = self.offered, self.fence, self.circle
         scratch = len(sizes) if self.scratch is None else self.scratch
-        return native.Plan(count, rows, waits, sizes, *numbers, factor, divisor, *shifted, *begin, call, scratch)
+        return native.Plan(count, rows, waits, sizes, *numbers, factor, divisor, *shifted, *traits, call, scratch)

@@ -45,7 +45,7 @@ _POLL_US = 200
 T = TypeVar("T")
 _U64 = Annotated[int, Field(ge=0, lt=1 << 64)]
 _File = tuple[_U64, _U64, _U64, _U64]
-_SharedOffer = tuple[_File, _File, _File]
+_SharedOffer = tuple[_File, _File, _File, _File]
 _SLICE_S = 0.1  # Ctrl-C is noticed between slices
 _FLUSH_SLICE_NS = int(_SLICE_S * 1e9)
 _GIVE_UP_S = 2.0  # limit on the wait for acknowledgements of a rank that ends irregularly

@@ -36,6 +36,7 @@ def direct_all_gather(
 def direct_all_reduce(schedule: Schedule, place: Place, scratch: Place, length: int, *, divide: bool = False) -> None:
     """In place, in one round; needs scratch of `ranks` times `length`. Every rank reduces everything, in rank order."""
     ranks, rank = schedule.ranks, schedule.rank
+    schedule.circle = True
     sent = [
         schedule.send((rank + distance) % ranks, place, scratch + rank * length, length) for distance in range(1, ranks)
     ]
@@ -113,6 +114,7 @@ def direct_scatter(schedule: Schedule, source: int, into: int, length: int, root
 def direct_barrier(schedule: Schedule) -> None:
     """In one round: every rank receives a message from every other one."""
     ranks, rank = schedule.ranks, schedule.rank
+    schedule.circle = True
     for distance in range(1, ranks):
         schedule.send((rank + distance) % ranks, Place(0), Place(0), 0)
     for distance in range(1, ranks):
