@@ -23,6 +23,7 @@ inline constexpr std::size_t kBoardCells = 8;
 
 struct BoardArea {
   alignas(64) std::uint64_t group = 0;  // 0: unused
+  std::uint64_t processor = 0;          // of the owner at its last message, from 1 on; 0: not known
   // By member of the group: the number of messages that the owner has taken from that member's area, from the first on.
   alignas(64) std::array<std::uint64_t, kCircleRanksMax> taken{};
   std::array<Cell, kBoardCells> cells{};

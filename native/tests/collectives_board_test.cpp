@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/device_executor.hpp"
+#include "collectives/rank_placement.hpp"
 #include "collectives/shared_board.hpp"
 #include "nic/socket_address.hpp"
 #include "tests/check.hpp"
@@ -253,4 +254,17 @@ TEST_CASE(collectives_board_does_not_wait_for_a_failed_rank) {
   CHECK(host[0].release(one.op));
   host[1].fail_peer(2, "it is gone");
   CHECK(host[1].wait(other.op, kPatienceNs) == OpState::kFailed && host[1].release(other.op));
+}
+
+TEST_CASE(ranks_move_to_processors_with_two_ranks_fewer) {
+  constexpr std::array<int, 2> kTwo{0, 1};
+  constexpr std::array<int, 3> kThree{0, 1, 2};
+  const auto better = [](std::vector<int> processors, std::size_t own, auto allowed) {
+    return better_processor(processors, own, allowed);
+  };
+  CHECK(better({0, 0, 0, 0}, 3, kTwo) == 1 && better({0, 0, 0, 0}, 2, kTwo) == -1);  // the last one moves
+  CHECK(better({0, 0, 0, 1}, 2, kTwo) == 1 && better({0, 0, 1, 1}, 3, kTwo) == -1);
+  CHECK(better({0, 0, 1}, 1, kTwo) == -1 && better({0, 0, 1}, 1, kThree) == 2);
+  CHECK(better({0, 0}, 1, kTwo) == 1 && better({0, 0}, 1, std::array<int, 1>{0}) == -1);
+  CHECK(better({-1, 0}, 1, kTwo) == -1 && better({0, -1}, 1, kTwo) == -1);
 }
