@@ -387,8 +387,8 @@ void PlaneWindow::accept_losses(const Block& block) {
   const std::int64_t share = block.lost_ppm();
   background_ppm_ += (std::min(share, kRandomPpmMax) - background_ppm_) / 10;
   if (block.lost == 0 || share < background_ppm_) responses_ = 0;
-  // A buffer that has held a longer queue is longer: the losses may have been those of a window that was far too large.
-  if (block.lost == 0 && overflow_ > 0) overflow_ = std::max(overflow_, delay_.high());
+  // A buffer that has held a longer queue is longer: the losses may have been those of a window that swung too far.
+  if (both_ways_ && block.lost == 0 && overflow_ > 0) overflow_ = std::max(overflow_, delay_.high());
   const TimePs growth = target_ < overflow_ / 3 ? target_ / 20 : scaled(target_, block.span, kTargetRecovery);
   target_ = std::min(kTarget, target_ + growth);
 }
