@@ -13,8 +13,11 @@ namespace openmrc {
 class PlaneTraffic {
  public:
   void sent(TimePs now, PortId plane, std::uint64_t bytes) { recent(now, planes_[plane]).sent += bytes; }
-  void received(TimePs now, PortId plane, std::uint64_t bytes) { recent(now, planes_[plane]).received += bytes; }
-  // True if acknowledgements to this host share their way with data: acknowledgements alone are a smaller part.
+  // A slow plane may carry the acknowledgements of quicker ones, which are no data.
+  void received(TimePs now, PortId plane, std::uint64_t bytes) {
+    if (bytes > kAcknowledgementBytesMax) recent(now, planes_[plane]).received += bytes;
+  }
+  // True if acknowledgements to this host share their way with data.
   bool both_ways(PortId plane) const { return kPart * planes_[plane].received > planes_[plane].sent; }
 
   void rebase(TimePs by) {
@@ -24,6 +27,7 @@ class PlaneTraffic {
  private:
   static constexpr TimePs kHalfLife = 20 * kPsPerMs;
   static constexpr std::uint64_t kPart = 8;
+  static constexpr std::uint64_t kAcknowledgementBytesMax = 256;
 
   struct Plane {
     std::uint64_t sent = 0, received = 0;
