@@ -234,8 +234,13 @@ void PlainNetwork::run_until(TimePs end) {
       host.inbox.push_back(entry.packet);
       packets_[static_cast<std::size_t>(entry.packet)].arrived = now;
       wake(entry.host, std::max(now, host.rests_until) + lateness());
-    } else if (hosts_[at(entry.host)].awake_at == entry.time) {
-      look_after(entry.host);
+    } else if (Host& host = hosts_[at(entry.host)]; host.awake_at == entry.time) {
+      if (now >= host.stopped_until) {
+        look_after(entry.host);
+      } else {
+        host.awake_at = kNever;
+        wake(entry.host, host.stopped_until);
+      }
     }
   }
   now = std::max(now, end);

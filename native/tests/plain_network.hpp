@@ -86,6 +86,8 @@ class PlainNetwork {
     CHECK(engine(flow.from).plane_stats(flow.qp, port, result));
     return result;
   }
+  // The host does nothing until then, as one whose processors are busy; what arrives waits.
+  void stop(int host, TimePs until) { hosts_[at(host)].stopped_until = until; }
   void at_time(TimePs time, std::function<void()> action) { actions_.push_back({time, std::move(action)}); }
   std::int64_t sum_bps() const {
     std::int64_t sum = 0;
@@ -128,7 +130,7 @@ class PlainNetwork {
     TimePs awake_at = kNever;
     std::vector<std::int32_t> inbox;
     nic::Moderation moderation;
-    TimePs rests_until = 0;
+    TimePs rests_until = 0, stopped_until = 0;
   };
 
   void add_host(int host);

@@ -204,6 +204,30 @@ TEST_CASE(an_incast_ends_in_time_with_few_losses) {
   judge_incast(500, 256);
 }
 
+// While the receiver stops, windows end the flow and the queue runs empty: no sign of free capacity.
+TEST_CASE(stops_of_the_receiver_of_an_incast_lose_few_packets) {
+  PlainOptions options = planes({4, plane(100, 64)});
+  options.hosts = 9;
+  PlainNetwork network(options);
+  for (int host = 1; host < options.hosts; ++host) network.flows[network.connect(host, 0)].left_bytes = 8U << 20;
+  network.run_until(50 * kPsPerMs);
+  const TimePs began = network.now;
+  for (PlainNetwork::Flow& flow : network.flows) network.post(flow);
+  for (TimePs at = 150 * kPsPerMs; at < kPsPerSecond; at += 150 * kPsPerMs) {
+    network.at_time(began + at, [&] { network.stop(0, network.now + 10 * kPsPerMs); });
+    network.at_time(began + at + 15 * kPsPerMs, [&] { network.stop(0, network.now + 25 * kPsPerMs); });
+  }
+  network.run_until(began + 100 * kPsPerMs);
+  const std::uint64_t at_the_start = dropped(network, 0);
+  network.run_until(4 * kPsPerSecond);
+  std::uint64_t sent = 0;
+  for (const PlainNetwork::Flow& flow : network.flows) {
+    CHECK(flow.done > 0);
+    sent += network.stats(flow).sent_packets;
+  }
+  CHECK(static_cast<double>(dropped(network, 0) - at_the_start) <= 0.002 * static_cast<double>(sent));
+}
+
 // Each host sends to all others: its QPs share the queues of its ports, and the SACKs that it returns share them, too.
 TEST_CASE(an_all_to_all_loses_few_packets) {
   PlainOptions options = planes({4, plane(100, 64)});

@@ -9,6 +9,7 @@ constexpr std::uint32_t kStrangeWaysMax = 8;
 constexpr std::uint32_t kHighSamples = 4;
 constexpr std::uint32_t kManySamples = 16;
 constexpr TimePs kNoiseMax = kPsPerMs;
+constexpr TimePs kStop = 2 * kPsPerMs;
 constexpr TimePs kLargeLife = kPsPerSecond;
 
 constexpr TimePs distance(TimePs a, TimePs b) { return a > b ? a - b : b - a; }
@@ -73,6 +74,20 @@ TimePs PlaneDelay::queue_of(TimePs rtt, Transit transit) {
   return bounded;
 }
 
+// Adds the part of a round trip that is no queue on the forward path. A host that had stopped counts only as somewhat
+// late, so that the time of one stop is not taken for a longer path.
+void PlaneDelay::add_rest(TimePs rest) {
+  if (unqueued_ == 0) {
+    unqueued_ = rest;
+    return;
+  }
+  const TimePs most = 2 * unqueued_ + kStop;
+  epoch_stopped_ = epoch_stopped_ || rest > most;
+  rest = std::min(rest, most);
+  return_deviation_ += (distance(rest, unqueued_) - return_deviation_) / 20;
+  unqueued_ += (rest - unqueued_) / 10;
+}
+
 bool PlaneDelay::add(TimePs now, TimePs rtt, Transit transit, std::uint32_t packet_bytes, PortId via) {
   if (!comparable(now, packet_bytes) || !usual_way(now, rtt, transit, via)) return false;
   if (smoothed_ == 0) {
@@ -90,8 +105,7 @@ bool PlaneDelay::add(TimePs now, TimePs rtt, Transit transit, std::uint32_t pack
   }
   base_ = std::min(base_, rtt);
   const TimePs queue = queue_of(rtt, transit);
-  if (unqueued_ > 0) return_deviation_ += (distance(rtt - queue, unqueued_) - return_deviation_) / 20;
-  unqueued_ += (rtt - queue - unqueued_) / (unqueued_ == 0 ? 1 : 10);
+  add_rest(rtt - queue);
   queues_[count_++ % kRecent] = queue;
   epoch_least_ = std::min(epoch_least_, queue);
   if (transit.range > 0) epoch_peak_ = std::max(epoch_peak_, queue);
@@ -123,6 +137,7 @@ void PlaneDelay::begin_epoch() {
   epoch_peak_ = 0;
   epoch_least_ = kNever;
   epoch_samples_ = 0;
+  epoch_stopped_ = false;
 }
 
 void PlaneDelay::rebase(TimePs by) {

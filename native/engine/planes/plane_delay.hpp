@@ -57,6 +57,8 @@ class PlaneDelay {
   TimePs peak() const { return std::max(epoch_peak_, epoch_peak_before_); }
   TimePs high() const;                     // largest `least_of(4)` of this epoch and the previous one
   TimePs noise() const { return noise_; }  // distance of samples above the least of their period
+  // A round trip of this epoch took far longer than usual, and not in a queue: one of the hosts had stopped.
+  bool stopped() const { return epoch_stopped_; }
   // True once after the return path changed: the idle time has to be measured again.
   bool take_way_changed();
 
@@ -68,6 +70,7 @@ class PlaneDelay {
   static constexpr TimePs kBaseLife = 10 * kPsPerSecond;
 
   bool usual_way(TimePs now, TimePs rtt, Transit transit, PortId via);
+  void add_rest(TimePs rest);
   TimePs queue_of(TimePs rtt, Transit transit);
   TimePs above_transit_base(Transit transit) const;
   bool comparable(TimePs now, std::uint32_t packet_bytes);
@@ -85,6 +88,7 @@ class PlaneDelay {
   PortId idle_via_ = kPortCountMax;
   TimePs full_packet_ = 250 * kPsPerUs;  // upper bound of the extra time of a full packet over a short one
   std::uint32_t epoch_samples_ = 0;
+  bool epoch_stopped_ = false;
   std::uint32_t large_bytes_ = 0;
   std::uint32_t strange_ways_ = 0;  // consecutive samples with another return path
   PortId via_ = kPortCountMax;

@@ -38,6 +38,7 @@ constexpr TimePs kCredit = kPsPerMs;  // lateness of a sender that pacing makes 
 constexpr std::int64_t kStepOne = 1 << 16;
 // Of the way to the wanted window, the part of one epoch is 1 / this.
 constexpr std::int64_t kWay = 2, kWayDamped = 3;
+constexpr std::uint32_t kHeldEpochsMax = 6;
 constexpr std::int32_t kUndelayed = 2, kUndelayedDamped = 8;  // epochs without a queue before windows grow faster
 
 // Ceilings.
@@ -529,12 +530,23 @@ bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
   return true;
 }
 
+// While a host stops, the flow ends at its windows and the queue runs empty. That is no sign of free capacity, in this
+// epoch and in the next one, which refills the queue. Hosts that stop all the time get an epoch of growth now and then.
+bool PlaneWindow::holds_growth() {
+  const bool first = delay_.stopped() && held_epochs_ < kHeldEpochsMax;
+  const bool holds = first || held_;
+  held_epochs_ = holds ? held_epochs_ + 1 : 0;
+  held_ = first;
+  return holds;
+}
+
 // FAST's law: moves half of the way each epoch to the window that leaves a queue of `target`; faster while no queue
 // shows. Where data flows both ways, each window lengthens the way of the other side's acknowledgements, and feedback is
 // up to two epochs old: windows that moved as fast would swing against each other.
 void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   const TimePs base = std::max<TimePs>(delay_.unqueued(), 1);
   const TimePs wanted = target();
+  const bool held = holds_growth();
   const std::int64_t ratio = std::clamp(scaled(base + wanted, kStepOne, base + queue), kStepOne / 4, 2 * kStepOne);
   const bool used = 10 * (epoch_in_flight_ + 2 * packet_bytes_) > 7 * window_;
   if (used || ratio < kStepOne) {
@@ -543,8 +555,8 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
     const bool undelayed = queue < std::max(wanted / 4, delay_.noise());
     // A short buffer runs empty between two bursts and shows no queue, although the next burst fills it.
     const bool full = buffer_ > 0 && delay_.peak() > buffer_ / 8 * 5;
-    if (full) step = std::min<std::int64_t>(step, 0);
-    if (undelayed && !lossy && !full) {
+    if (full || held) step = std::min<std::int64_t>(step, 0);
+    if (undelayed && !lossy && !full && !held) {
       const std::int32_t beyond = ++undelayed_epochs_ - (damped ? kUndelayedDamped : kUndelayed);
       if (beyond > 0 && beyond % 2 == 1) {
         const std::int64_t least = std::max(scaled(wanted, kStepOne, 2 * base), kStepOne / 200);

@@ -134,6 +134,7 @@ class PlaneWindow {
   std::int64_t least_rate() const;
   void lower_ceiling(TimePs now, std::int64_t share_ppm, std::int64_t rate);
   bool hold_ceiling(TimePs now, TimePs queue, bool lossy);
+  bool holds_growth();
   void follow_target(TimePs queue, bool lossy, TimePs span);
   void drain(TimePs now, TimePs queue);
   void end_drain(TimePs now);
@@ -166,6 +167,8 @@ class PlaneWindow {
   std::int64_t epoch_acked_bytes_ = 0, epoch_in_flight_ = 0;
   bool filling_ = false;  // the epoch fills queues that ran empty
   std::int32_t undelayed_epochs_ = 0;
+  std::uint32_t held_epochs_ = 0;  // epochs in a row without growth, because a host had stopped
+  bool held_ = false;              // the latest epoch was the first of two
 
   // Losses.
   Block block_;
