@@ -156,6 +156,8 @@ void bind_data_headers(nb::module_& m) {
       .def_rw("ack_request", &wire::Bth::ack_request)
       .def_rw("rtx", &wire::Bth::rtx)
       .def_rw("ts", &wire::Bth::ts)
+      .def_rw("joined", &wire::Bth::joined)
+      .def_rw("accepts_joined", &wire::Bth::accepts_joined)
       .def_rw("psn", &wire::Bth::psn);
   nb::class_<wire::Meth>(m, "Meth")
       .def(nb::init<>())

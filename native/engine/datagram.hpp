@@ -54,6 +54,7 @@ struct TxBurst {
   wire::EvFields fields;
   std::uint32_t qp = 0;  // 0: endpoint operation
   std::uint32_t count = 0;
+  bool joined = false;  // its two packets form one datagram (X.4.9); only with Outgoing::kDataWithAcks
   std::array<TxPacket, kBurstPacketsMax> packets;
 };
 
@@ -61,7 +62,7 @@ struct TxBurst {
 enum class Outgoing : std::uint8_t {
   kEverything,    // control first, then retransmissions and data of the QPs in turn
   kDataOnly,      // acknowledgements wait, and merge, until the driver requests everything
-  kDataWithAcks,  // the same, but an ACK that is due follows a lone small packet of its QP in one burst
+  kDataWithAcks,  // the same, but an ACK that is due follows a lone small packet of its QP in one burst, or datagram
 };
 
 }  // namespace openmrc

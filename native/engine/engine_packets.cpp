@@ -38,7 +38,22 @@ bool Engine::parse(const RxDatagram& datagram, wire::Packet& packet) {
 }
 
 void Engine::handle_datagram(TimePs now, const RxDatagram& datagram) {
-  if (Qp* qp = deliver(now, datagram); qp != nullptr) touch(*qp);
+  const std::size_t first = is_trimmed(datagram.traffic_class) ? datagram.bytes.size()
+                                                               : wire::first_packet_bytes(datagram.bytes);
+  if (first == datagram.bytes.size()) {
+    if (Qp* qp = deliver(now, datagram); qp != nullptr) touch(*qp);
+    return;
+  }
+  // X.4.9: each packet has its own ICRC, so one may be damaged and the other not.
+  RxDatagram part = datagram;
+  part.bytes = datagram.bytes.first(first);
+  if (Qp* qp = deliver(now, part); qp != nullptr) touch(*qp);
+  part.bytes = datagram.bytes.subspan(first);
+  if (part.bytes[0] != static_cast<std::uint8_t>(wire::Opcode::kAck)) {
+    ++drops_.parse_errors[static_cast<std::size_t>(wire::ParseError::kBadJoin)];
+    return;
+  }
+  if (Qp* qp = deliver(now, part); qp != nullptr) touch(*qp);
 }
 
 void Engine::handle_train(TimePs now, const RxDatagram& train, std::size_t datagram_bytes) {
@@ -177,8 +192,7 @@ bool Engine::build_data(TimePs now, PortMask free_ports, std::uint32_t limit, Tx
 
 // An ACK is shorter than any packet of data, so both fit one burst (X.4.8).
 void Engine::add_ack(TxBurst& burst) {
-  constexpr std::uint32_t kSmall = 1024;
-  if (burst.qp == 0 || burst.count != 1 || burst.packets[0].datagram_bytes() > kSmall) return;
+  if (burst.qp == 0 || burst.count != 1 || burst.packets[0].datagram_bytes() > kJoinedDataBytesMax) return;
   if (Qp* qp = find(burst.qp); qp != nullptr) qp->add_ack(burst);
 }
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "engine/base/assert.hpp"
-#include "engine/wire/headers.hpp"
+#include "engine/wire/packet.hpp"
 
 namespace openmrc {
 
@@ -38,7 +38,10 @@ bool intact(const RxDatagram& train, std::size_t datagram_bytes, const Address& 
   MRC_ASSERT(datagram_bytes > 0);
   icrc.set_flow(train.source, destination, train.fields.source_port, destination_port);
   for (std::size_t at = 0; at < train.bytes.size(); at += datagram_bytes) {
-    if (!icrc.matches(train.bytes.subspan(at, std::min(datagram_bytes, train.bytes.size() - at)))) return false;
+    const auto datagram = train.bytes.subspan(at, std::min(datagram_bytes, train.bytes.size() - at));
+    const std::size_t first = wire::first_packet_bytes(datagram);
+    if (!icrc.matches(datagram.first(first))) return false;
+    if (first < datagram.size() && !icrc.matches(datagram.subspan(first))) return false;  // X.4.9
   }
   return true;
 }

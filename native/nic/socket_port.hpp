@@ -59,6 +59,8 @@ class SocketPort final : public Port {
   bool find_path(const Address& peer, std::uint16_t selector, Address& destination) const;
   Outcome send_segmented(const Route& route, std::span<const TxPacket> packets);
   Outcome send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent);
+  std::uint32_t send_joined(const Route& route, const TxBurst& burst);
+  Outcome send_flat(const Route& route, std::span<std::uint8_t> datagram);
   Outcome send_singly(const Route& route, std::span<const TxPacket> packets, std::uint32_t& sent);
   Outcome refused(int error, std::size_t datagrams, bool segmented);
   int send_batch(const Route& route, std::span<mmsghdr> messages);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/base/assert.hpp"
+#include "engine/wire/packet.hpp"
 #include "nic/socket_address.hpp"
 #include "nic/socket_port.hpp"
 
@@ -19,6 +20,7 @@ namespace {
 constexpr std::size_t kPartsPerPacket = 3;            // headers, payload, trailer
 constexpr std::uint32_t kSegmentedBytesMax = 65'400;  // one UDP datagram before segmentation by the kernel
 constexpr std::size_t kFlatBytesMax = 512;
+constexpr std::size_t kJoinedBytesMax = kJoinedDataBytesMax + wire::kAckBytes;
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint16_t));
 
 std::size_t gather(const TxPacket& packet, iovec* parts) {
@@ -32,8 +34,8 @@ std::size_t gather(const TxPacket& packet, iovec* parts) {
   return count;
 }
 
-// Copies the whole datagram to `out`; for packets so small that describing three parts costs more than copying them.
-std::size_t flatten(const TxPacket& packet, std::span<std::uint8_t, kFlatBytesMax> out) {
+// Copies the whole packet to `out`; for packets so small that describing three parts costs more than copying them.
+std::size_t flatten(const TxPacket& packet, std::span<std::uint8_t> out) {
   std::size_t bytes = 0;
   const auto add = [&](const void* data, std::size_t count) {
     if (count != 0) std::memcpy(out.data() + bytes, data, count);
@@ -103,6 +105,7 @@ std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
                     .traffic_class = (dscp_of(burst.traffic_class) << 2) | static_cast<int>(burst.ecn),
                     .ipv4 = burst.destination.family == AddressFamily::kIpv4};
 
+  if (burst.joined) return send_joined(route, burst);
   bool segment = sent_.segmentation_offload;
   while (first < burst.count) {
     const std::uint32_t bytes = std::max(1U, burst.packets[first].datagram_bytes());
@@ -170,19 +173,33 @@ SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<con
   return Outcome::kSent;
 }
 
+// X.4.9: one datagram of two packets.
+std::uint32_t SocketPort::send_joined(const Route& route, const TxBurst& burst) {
+  MRC_ASSERT(burst.count == 2);
+  std::array<std::uint8_t, kJoinedBytesMax> flat;
+  MRC_ASSERT(burst.packets[0].datagram_bytes() + burst.packets[1].datagram_bytes() <= flat.size());
+  std::size_t bytes = flatten(burst.packets[0], flat);
+  bytes += flatten(burst.packets[1], std::span(flat).subspan(bytes));
+  const Outcome outcome = send_flat(route, std::span(flat).first(bytes));
+  if (outcome == Outcome::kSent) return burst.count;
+  blocked_fd_ = outcome == Outcome::kBlocked ? route.fd() : -1;
+  return 0;
+}
+
 // A lone small datagram, such as an acknowledgement or a short WRITE, for which the latency matters.
 SocketPort::Outcome SocketPort::send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent) {
   std::array<std::uint8_t, kFlatBytesMax> flat;
-  const std::size_t bytes = flatten(packet, flat);
+  const Outcome outcome = send_flat(route, std::span(flat).first(flatten(packet, flat)));
+  sent = outcome == Outcome::kSent ? 1 : 0;
+  return outcome;
+}
+
+SocketPort::Outcome SocketPort::send_flat(const Route& route, std::span<std::uint8_t> datagram) {
   ++sent_.send_calls;
-  if (!send_lone(route, std::span(flat).first(bytes))) {
-    const Outcome outcome = refused(errno, 1, false);
-    sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: skip it
-    return outcome;
-  }
+  if (!send_lone(route, datagram)) return refused(errno, 1, false);
   note_success();
   ++sent_.sent_datagrams;
-  sent_.sent_bytes += bytes;
+  sent_.sent_bytes += datagram.size();
   return Outcome::kSent;
 }
 

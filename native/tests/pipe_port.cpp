@@ -86,10 +86,10 @@ std::uint32_t PipePort::send(const TxBurst& burst, std::uint32_t first) {
   datagram.fields = burst.fields;
   datagram.traffic_class = burst.traffic_class;
   datagram.ecn = burst.ecn;
-  message.train.datagram_bytes = burst.packets[first].datagram_bytes();
   message.train.arrived = nic::now_ns();
   for (std::uint32_t i = first; i < burst.count; ++i) append(message.bytes, burst.packets[i]);
   const std::uint64_t bytes = message.bytes.size();
+  message.train.datagram_bytes = burst.joined ? bytes : burst.packets[first].datagram_bytes();
 
   const std::lock_guard guard(pipe_.mutex_);
   const auto found = pipe_.ports_.find(Pipe::place(burst.destination, burst.destination_port));
@@ -105,7 +105,7 @@ std::uint32_t PipePort::send(const TxBurst& burst, std::uint32_t first) {
     peer.queue_.push_back(std::move(message));
     peer.queued_bytes_ += bytes;
   }
-  stats_.sent_datagrams += burst.count - first;
+  stats_.sent_datagrams += burst.joined ? 1 : burst.count - first;
   stats_.sent_bytes += bytes;
   return burst.count;
 }

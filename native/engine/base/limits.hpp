@@ -27,6 +27,7 @@ inline constexpr std::uint32_t kEndpointQp = 0x2;       // endpoint operations (
 inline constexpr std::uint32_t kQpNumberMin = 0x10;     // below: reserved
 inline constexpr std::uint32_t kHeaderBytesMax = 64;    // BTH 12 + EETH 36 is the longest stack, rounded up
 inline constexpr std::uint32_t kTrailerBytesMax = 8;    // pad 3 + ICRC 4, rounded up
+inline constexpr std::uint32_t kJoinedDataBytesMax = 1024;  // packet behind which an ACK may leave (X.4.8, X.4.9)
 inline constexpr std::uint32_t kProbePaddingMax = kPayloadMtuMax + kHeaderBytesMax;  // as large as any data packet
 
 // A window must stay under half of the PSN space; above that, old and new PSNs are indistinguishable (A.8.5).

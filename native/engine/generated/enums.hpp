@@ -155,6 +155,7 @@ enum class ParseError : std::uint8_t {
   kBadSyndrome = 10,        // Unknown AETH syndrome.
   kBadPad = 11,             // Pad count larger than the bytes behind the headers.
   kUnexpectedPayload = 12,  // Bytes behind the headers of a packet that has no payload.
+  kBadJoin = 13,            // Packet behind another one in its datagram that is no ACK.
   kCount,
 };
 

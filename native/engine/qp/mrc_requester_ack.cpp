@@ -273,6 +273,7 @@ void MrcRequester::handle_transport_ack(TimePs now, const wire::Packet& packet) 
     return;
   }
   ++context_.stats.acks_received;
+  context_.peer_accepts_joined = packet.bth.accepts_joined;  // X.4.9
   acknowledge_below(now, cack + 1);
   complete_up_to(extend24(packet.aeth.msn, queue_.completed()));
   if (nak) refused(packet.aeth.syndrome);

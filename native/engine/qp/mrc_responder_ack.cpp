@@ -281,6 +281,7 @@ wire::Packet MrcResponder::next_sack(TimePs now) {
 wire::Packet MrcResponder::ack_packet() {
   wire::Packet packet;
   packet.bth = bth_to_peer(context_, wire::Opcode::kAck, wire_psn(cack_));
+  packet.bth.accepts_joined = true;  // X.4.9
   const wire::AethSyndrome syndrome = refused_ ? refusal_.syndrome : wire::AethSyndrome::kAck;
   packet.aeth = {syndrome, static_cast<std::uint32_t>(completed_ & 0xFFFFFFU)};
   ack_due_ = false;
@@ -293,6 +294,8 @@ wire::Packet MrcResponder::ack_packet() {
 void MrcResponder::add_ack(TxBurst& burst) {
   const bool alone = nacks_.empty() && sacks_.empty() && !pending_sack_ && !refused_;
   if (!ack_due_ || !alone || context_.path_signal == PathSignal::kMarks) return;
+  // X.4.9. A repeated packet leaves alone: joined ones may be what the path does not carry.
+  burst.joined = context_.peer_accepts_joined && wire::announce_ack(burst.packets[0].headers);
   wire::Packet packet = ack_packet();
   BurstBuilder(burst).add(packet, nullptr, 0);
 }

@@ -20,6 +20,7 @@ BurstBuilder::BurstBuilder(TxBurst& burst, const EngineConfig& config, const Add
   burst.fields = wire::fields_of_ev(ev, config.ev_format);
   burst.qp = qp;
   burst.count = 0;
+  burst.joined = false;
 }
 
 TxPacket& BurstBuilder::open(wire::Bth& bth, const std::uint8_t* payload, std::uint32_t payload_bytes) {

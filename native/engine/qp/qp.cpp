@@ -106,6 +106,7 @@ Status Qp::to_rtr(TimePs now, const QpToRtr& attributes, Peer* peer) {
   context_.payload_accepted = attributes.payload_mtu_max > 0 ? kPayloadMtuMax : attributes.payload_mtu;
   context_.payload.start(attributes.payload_mtu, attributes.payload_mtu_max);
   context_.capabilities = attributes.capabilities;
+  context_.peer_accepts_joined = false;
   responder_->start(now, attributes);
   context_.state = QpState::kRtr;
   announce(now);

@@ -72,6 +72,8 @@ struct Bth {
   bool ack_request = false;
   bool rtx = false;       // retransmission
   bool ts = false;        // TSETH present
+  bool joined = false;    // MRC data: an ACK follows in the datagram
+  bool accepts_joined = false;  // MRC ACK: its sender accepts such datagrams
   std::uint32_t psn = 0;  // 24 bits
 
   friend bool operator==(const Bth&, const Bth&) = default;

@@ -83,6 +83,8 @@ const char* name_of(ParseError error) {
       return "bad_pad";
     case ParseError::kUnexpectedPayload:
       return "unexpected_payload";
+    case ParseError::kBadJoin:
+      return "bad_join";
     case ParseError::kCount:
       break;
   }

@@ -72,6 +72,7 @@ constexpr std::array<Stack, 256> make_stacks() {
 
 constexpr std::array<Stack, 256> kStacks = make_stacks();
 
+static_assert(kAckBytes > kBthBytes);
 static_assert(kBthBytes + kSethBytes + kCcStateBytes <= kHeaderBytesMax);
 static_assert(kBthBytes + kEethBytes <= kHeaderBytesMax);
 static_assert(kBthBytes + kMethBytes + kTsethBytes + kRethBytes + kImmDtBytes <= kHeaderBytesMax);
@@ -246,6 +247,19 @@ void put_control_headers(const Packet& packet, Kind kind, std::uint8_t* out) {
 }
 
 }  // namespace
+
+std::size_t first_packet_bytes(std::span<const std::uint8_t> datagram) {
+  const bool joined =
+      datagram.size() > kAckBytes && is_data(static_cast<Opcode>(datagram[0])) && layout::is_joined(datagram.data());
+  return joined ? datagram.size() - kAckBytes : datagram.size();
+}
+
+bool announce_ack(std::span<std::uint8_t> headers) {
+  MRC_ASSERT(headers.size() >= kBthBytes);
+  if (!is_data(static_cast<Opcode>(headers[0])) || layout::is_repeated(headers.data())) return false;
+  layout::set_joined(headers.data());
+  return true;
+}
 
 bool is_known(Opcode opcode) { return kStacks[static_cast<std::uint8_t>(opcode)].kind != Kind::kUnknown; }
 

@@ -77,6 +77,15 @@ constexpr bool is_last(Opcode opcode) { return is_data_among(opcode, 0b1111'0011
 // RETH and ImmDt are zero if cut off and `payload_bytes` is 0.
 ParseError parse(std::span<const std::uint8_t> datagram, Extent extent, Packet& packet);
 
+// An ACK of MRC in a datagram.
+inline constexpr std::size_t kAckBytes = kBthBytes + kAethBytes + kIcrcBytes;
+
+// Length of the first packet of a datagram: all of it, unless the packet announces an ACK behind it (X.4.9), which then
+// occupies the last kAckBytes. The result is above 0 unless the datagram is empty.
+std::size_t first_packet_bytes(std::span<const std::uint8_t> datagram);
+// Makes the encoded headers of a packet announce an ACK behind it. False, without effect: it is no MRC data, or repeated.
+bool announce_ack(std::span<std::uint8_t> headers);
+
 // True for the opcodes that parse and encode_headers support.
 bool is_known(Opcode opcode);
 

@@ -283,6 +283,8 @@ class ParseError(IntEnum):
     """Pad count larger than the bytes behind the headers."""
     UNEXPECTED_PAYLOAD = 12
     """Bytes behind the headers of a packet that has no payload."""
+    BAD_JOIN = 13
+    """Packet behind another one in its datagram that is no ACK."""
 
 
 class Access(IntFlag):
