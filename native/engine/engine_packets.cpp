@@ -38,8 +38,8 @@ bool Engine::parse(const RxDatagram& datagram, wire::Packet& packet) {
 }
 
 void Engine::handle_datagram(TimePs now, const RxDatagram& datagram) {
-  const std::size_t first = is_trimmed(datagram.traffic_class) ? datagram.bytes.size()
-                                                               : wire::first_packet_bytes(datagram.bytes);
+  const std::size_t first =
+      is_trimmed(datagram.traffic_class) ? datagram.bytes.size() : wire::first_packet_bytes(datagram.bytes);
   if (first == datagram.bytes.size()) {
     if (Qp* qp = deliver(now, datagram); qp != nullptr) touch(*qp);
     return;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -302,7 +303,11 @@ class Pair {
     for (int end = 0; end < 2; ++end) {
       const PortMask free = ((PortMask{1} << options.planes) - 1) & ~busy_ports;
       while (engine(end).poll_transmit(now, free, options.burst_max, burst_, outgoing[at(end)])) {
-        for (std::uint32_t i = 0; i < burst_.count; ++i) launch(end, burst_.packets[i]);
+        if (burst_.joined) {
+          launch(end, {burst_.packets.data(), burst_.count});
+        } else {
+          for (std::uint32_t i = 0; i < burst_.count; ++i) launch(end, {&burst_.packets[i], 1});
+        }
       }
       std::array<Completion, 16> completions;
       while (const std::size_t count = engine(end).poll_completions(send_cq[at(end)], completions)) {
@@ -334,7 +339,8 @@ class Pair {
   bool take_receives = true;           // false: the receive CQs are not polled
 
  private:
-  void launch(int from, const TxPacket& tx) {
+  // Packets of one datagram. The filter is asked once, with the first of them.
+  void launch(int from, std::span<const TxPacket> packets) {
     Flying flying;
     flying.arrival = now + options.delay;
     flying.to = 1 - from;
@@ -342,12 +348,16 @@ class Pair {
     flying.fields = burst_.fields;
     flying.traffic_class = burst_.traffic_class;
     flying.ecn = burst_.ecn;
-    flying.bytes.assign(tx.headers.begin(), tx.headers.begin() + tx.header_bytes);
-    if (tx.payload_bytes > 0) flying.bytes.insert(flying.bytes.end(), tx.payload, tx.payload + tx.payload_bytes);
-    flying.bytes.insert(flying.bytes.end(), tx.trailer.begin(), tx.trailer.begin() + tx.trailer_bytes);
     wire::Packet packet;
-    CHECK(wire::parse(flying.bytes, wire::Extent::kWhole, packet) == wire::ParseError::kNone);
-    ++sent_[{from, packet.bth.opcode}];
+    for (std::size_t i = packets.size(); i-- > 0;) {  // the first one last, for the filter
+      const TxPacket& tx = packets[i];
+      std::vector<std::uint8_t> bytes(tx.headers.begin(), tx.headers.begin() + tx.header_bytes);
+      if (tx.payload_bytes > 0) bytes.insert(bytes.end(), tx.payload, tx.payload + tx.payload_bytes);
+      bytes.insert(bytes.end(), tx.trailer.begin(), tx.trailer.begin() + tx.trailer_bytes);
+      CHECK(wire::parse(bytes, wire::Extent::kWhole, packet) == wire::ParseError::kNone);
+      ++sent_[{from, packet.bth.opcode}];
+      flying.bytes.insert(flying.bytes.begin(), bytes.begin(), bytes.end());
+    }
     const Fate fate = filter ? filter(from, packet, flying) : Fate::kPass;
     if (fate == Fate::kDrop) return;
     const TimePs arrival = flying.arrival;

@@ -147,6 +147,8 @@ inline wire::Packet draw_packet(wire::Opcode opcode, const std::function<std::ui
   if (opcode == wire::Opcode::kNack) p.bth.psn = p.neth.nack_psn;
   if (opcode == wire::Opcode::kProbe) p.bth.psn = 0;
   if (opcode == wire::Opcode::kEndpointRequest || opcode == wire::Opcode::kEndpointResponse) p.bth.psn &= 0xFFFFU;
+  p.bth.joined = wire::is_data(opcode) && flag();
+  p.bth.accepts_joined = opcode == wire::Opcode::kAck && flag();
   return p;
 }
 

@@ -48,7 +48,7 @@ struct QpContext {
   QpState state = QpState::kReset;
   QpErrorCause error = QpErrorCause::kNone;
   QpCapabilities capabilities;
-  bool peer_accepts_joined = false;               // MRC only: the peer's latest ACK says so
+  bool peer_accepts_joined = false;             // MRC only: the peer's latest ACK says so
   PathSignal path_signal = PathSignal::kMarks;  // MRC only
   std::uint64_t plane_buffer_bytes = 0;         // MRC only: size of the peer's socket buffer; 0: unknown
   bool fabric_trims = false;                    // MRC only: congestion trims packets, so that NACKs report these losses

@@ -70,11 +70,11 @@ struct Bth {
   std::uint16_t partition_key = 0;
   std::uint32_t destination_qp = 0;  // 24 bits
   bool ack_request = false;
-  bool rtx = false;       // retransmission
-  bool ts = false;        // TSETH present
-  bool joined = false;    // MRC data: an ACK follows in the datagram
+  bool rtx = false;             // retransmission
+  bool ts = false;              // TSETH present
+  std::uint32_t psn = 0;        // 24 bits
+  bool joined = false;          // MRC data: an ACK follows in the datagram
   bool accepts_joined = false;  // MRC ACK: its sender accepts such datagrams
-  std::uint32_t psn = 0;  // 24 bits
 
   friend bool operator==(const Bth&, const Bth&) = default;
 };

@@ -45,32 +45,49 @@ std::uint8_t* put_ipv6(const Flow& flow, std::uint16_t udp_bytes, std::uint8_t* 
   return out + kIpv6Bytes;
 }
 
-// Register after everything in front of the BTH. `datagram_bytes` includes the ICRC, as the length fields of IP and UDP
-// do.
-std::uint32_t pseudo_header(const Flow& flow, std::size_t datagram_bytes) {
-  std::array<std::uint8_t, kLrhMaskBytes + kIpv6Bytes + kUdpBytes> bytes;
-  const auto udp_bytes = static_cast<std::uint16_t>(kUdpBytes + datagram_bytes);
+// The length fields of IP and UDP include the ICRC.
+std::uint16_t udp_bytes_of(std::size_t datagram_bytes) {
+  return static_cast<std::uint16_t>(kUdpBytes + datagram_bytes);
+}
+
+// Register after the IP header.
+std::uint32_t after_ip(const Flow& flow, std::size_t datagram_bytes) {
+  std::array<std::uint8_t, kLrhMaskBytes + kIpv6Bytes> bytes;
+  const std::uint16_t udp_bytes = udp_bytes_of(datagram_bytes);
   std::uint8_t* at = bytes.data();
   std::memset(at, kMasked, kLrhMaskBytes);
   at += kLrhMaskBytes;
   at = flow.destination.family == AddressFamily::kIpv4 ? put_ipv4(flow, udp_bytes, at) : put_ipv6(flow, udp_bytes, at);
-  store_be16(at, flow.source_port);
-  store_be16(at + 2, flow.destination_port);
-  store_be16(at + 4, udp_bytes);
-  store_be16(at + 6, 0xFFFF);  // checksum
-  at += kUdpBytes;
   return crc32_update(kCrc32Start, {bytes.data(), static_cast<std::size_t>(at - bytes.data())});
+}
+
+// Register after the UDP header behind it.
+std::uint32_t after_udp(std::uint32_t state, const Flow& flow, std::size_t datagram_bytes) {
+  std::array<std::uint8_t, kUdpBytes> bytes;
+  store_be32(bytes.data(), std::uint32_t{flow.source_port} << 16 | flow.destination_port);
+  store_be32(bytes.data() + 4, std::uint32_t{udp_bytes_of(datagram_bytes)} << 16 | 0xFFFF);  // and the checksum
+  for (std::size_t at = 0; at < kUdpBytes; at += sizeof state) {
+    std::uint32_t word;
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    state = crc32_word(word ^ state, 0);
+  }
+  return state;
 }
 
 }  // namespace
 
+std::uint32_t FlowIcrc::prefix(std::size_t datagram_bytes) {
+  for (const Prefix& known : prefixes_) {
+    if (known.datagram_bytes == datagram_bytes) return known.state;
+  }
+  replaced_ = 1 - replaced_;
+  prefixes_[replaced_] = {datagram_bytes, after_ip(flow_, datagram_bytes)};
+  return prefixes_[replaced_].state;
+}
+
 std::uint32_t FlowIcrc::after_bth(std::span<const std::uint8_t> headers, std::size_t datagram_bytes) {
   MRC_ASSERT(headers.size() >= kBthBytes && datagram_bytes <= kDatagramBytesMax);
-  if (datagram_bytes != datagram_bytes_) {
-    prefix_ = pseudo_header(flow_, datagram_bytes);
-    datagram_bytes_ = datagram_bytes;
-  }
-  std::uint32_t state = prefix_;
+  std::uint32_t state = after_udp(prefix(datagram_bytes), flow_, datagram_bytes);
   for (std::size_t at = 0; at < kBthBytes; at += sizeof state) {
     std::uint32_t word;
     std::memcpy(&word, headers.data() + at, sizeof word);

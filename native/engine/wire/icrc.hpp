@@ -2,6 +2,8 @@
 // variant fields masked, the BTH with its reserved byte masked, and everything after it (IB spec annex A17).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -18,8 +20,9 @@ struct Flow {
   std::uint16_t destination_port = 0;
 };
 
-// ICRCs of successive datagrams of a flow. The pseudo header is the same for all datagrams of a flow with the same
-// length, as in a burst, so the register after it is cached.
+// ICRCs of successive packets. The pseudo header up to the IP header is the same for all packets between two addresses
+// that have the same length, whatever their entropy, so the register after it is cached; for two lengths, since short
+// data and its ACK alternate.
 class FlowIcrc {
  public:
   FlowIcrc() = default;
@@ -29,24 +32,29 @@ class FlowIcrc {
   // store buffer, which on receive is full of the previous payload.
   void set_flow(const Address& source, const Address& destination, std::uint16_t source_port,
                 std::uint16_t destination_port) {
-    if (source_port == flow_.source_port && destination_port == flow_.destination_port && source == flow_.source &&
-        destination == flow_.destination)
-      return;
-    flow_ = {
-        .source = source, .destination = destination, .source_port = source_port, .destination_port = destination_port};
-    datagram_bytes_ = 0;
+    flow_.source_port = source_port;
+    flow_.destination_port = destination_port;
+    if (source == flow_.source && destination == flow_.destination) return;
+    flow_.source = source;
+    flow_.destination = destination;
+    prefixes_ = {};
   }
   std::uint32_t operator()(std::span<const std::uint8_t> headers, std::span<const std::uint8_t> payload,
                            std::uint8_t pad_bytes);
   bool matches(std::span<const std::uint8_t> datagram);
 
  private:
+  struct Prefix {
+    std::size_t datagram_bytes = 0;  // 0: none
+    std::uint32_t state = 0;         // register after the IP header
+  };
+  std::uint32_t prefix(std::size_t datagram_bytes);
   // Register after the BTH.
   std::uint32_t after_bth(std::span<const std::uint8_t> headers, std::size_t datagram_bytes);
 
   Flow flow_;
-  std::size_t datagram_bytes_ = 0;  // length for which `prefix_` is valid; 0: none
-  std::uint32_t prefix_ = 0;
+  std::array<Prefix, 2> prefixes_;
+  std::size_t replaced_ = 0;  // latest one computed
 };
 
 // CRC of the datagram `headers | payload | pad`, to be appended least significant byte first. The total is at most

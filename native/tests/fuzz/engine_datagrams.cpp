@@ -10,6 +10,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -323,6 +324,8 @@ class Table {
     packet.bth.psn = packet.seth.cack_psn = packet.neth.nack_psn = psn;
     packet.bth.ack_request = (flags & 1) != 0;
     packet.bth.ts = (flags & 2) != 0;
+    packet.bth.joined = (flags & 3) == 3;
+    packet.bth.accepts_joined = (flags & 2) != 0;
     packet.seth.source_context = packet.neth.source_context = packet.peth.source_context = context_of(other);
     packet.seth.destination_context = packet.neth.destination_context = packet.peth.destination_context =
         context_of(own);
@@ -345,8 +348,16 @@ class Table {
     flying.bytes.resize(wire::encode_headers(packet, flying.bytes));
     flying.bytes.resize(flying.bytes.size() + (data ? std::min<std::uint32_t>(packet.reth.dma_length, 256) : 0) +
                         wire::kIcrcBytes);
+    if (packet.bth.joined && wire::is_data(packet.bth.opcode)) append_ack(packet, flying.bytes);
     seal(flying);
     hand_over(flying);
+  }
+
+  static void append_ack(wire::Packet packet, std::vector<std::uint8_t>& bytes) {
+    packet.bth.opcode = wire::Opcode::kAck;
+    std::array<std::uint8_t, kHeaderBytesMax> headers{};
+    bytes.insert(bytes.end(), headers.begin(), headers.begin() + wire::encode_headers(packet, headers));
+    bytes.resize(bytes.size() + wire::kIcrcBytes);
   }
 
   static std::uint16_t context_of(std::uint32_t qp) { return static_cast<std::uint16_t>(qp ^ (qp >> 8)); }
@@ -361,8 +372,15 @@ class Table {
     return flying;
   }
 
+  // Both packets of a joined datagram.
   static void seal(Flying& flying) {
-    std::vector<std::uint8_t>& bytes = flying.bytes;
+    const std::span<std::uint8_t> bytes(flying.bytes);
+    const std::size_t first = wire::first_packet_bytes(bytes);
+    seal(flying, bytes.first(first));
+    seal(flying, bytes.subspan(first));
+  }
+
+  static void seal(const Flying& flying, std::span<std::uint8_t> bytes) {
     if (bytes.size() < wire::kBthBytes + wire::kIcrcBytes) return;
     const wire::Flow flow{flying.head.source, address_of(host_of(flying.to), flying.head.port),
                           flying.head.fields.source_port, udp_of(flying.to)};
@@ -382,8 +400,13 @@ class Table {
     Engine& engine = *engine_[nic];
     if (engine.next_timer() <= now_) engine.handle_timer(now_);
     for (int i = 0; i < kPollsMax && flying_.size() < kFlyingMax; ++i) {
-      if (!engine.poll_transmit(now_, (PortMask{1} << kPorts) - 1, 4, burst_)) break;
-      for (std::uint32_t p = 0; p < burst_.count; ++p) fly(nic, burst_.packets[p]);
+      constexpr PortMask kAll = (PortMask{1} << kPorts) - 1;
+      if (!engine.poll_transmit(now_, kAll, 4, burst_, Outgoing::kDataWithAcks) &&
+          !engine.poll_transmit(now_, kAll, 4, burst_))
+        break;
+      const std::span<const TxPacket> packets(burst_.packets.data(), burst_.count);
+      if (burst_.joined) fly(nic, packets);
+      for (std::uint32_t p = 0; !burst_.joined && p < burst_.count; ++p) fly(nic, packets.subspan(p, 1));
     }
     Completion completions[16];
     while (engine.poll_completions(cq_[nic], completions) > 0) {
@@ -396,7 +419,8 @@ class Table {
     }
   }
 
-  void fly(std::size_t nic, const TxPacket& packet) {
+  // Packets of one datagram.
+  void fly(std::size_t nic, std::span<const TxPacket> packets) {
     Flying flying;
     const auto target = [&](std::size_t other) {
       return burst_.destination == address_of(host_of(other), burst_.port) && burst_.destination_port == udp_of(other);
@@ -408,11 +432,13 @@ class Table {
     flying.head.fields = burst_.fields;
     flying.head.traffic_class = burst_.traffic_class;
     flying.head.ecn = burst_.ecn;
-    flying.bytes.assign(packet.headers.begin(), packet.headers.begin() + packet.header_bytes);
-    if (packet.payload != nullptr) {
-      flying.bytes.insert(flying.bytes.end(), packet.payload, packet.payload + packet.payload_bytes);
+    for (const TxPacket& packet : packets) {
+      flying.bytes.insert(flying.bytes.end(), packet.headers.begin(), packet.headers.begin() + packet.header_bytes);
+      if (packet.payload != nullptr) {
+        flying.bytes.insert(flying.bytes.end(), packet.payload, packet.payload + packet.payload_bytes);
+      }
+      flying.bytes.insert(flying.bytes.end(), packet.trailer.begin(), packet.trailer.begin() + packet.trailer_bytes);
     }
-    flying.bytes.insert(flying.bytes.end(), packet.trailer.begin(), packet.trailer.begin() + packet.trailer_bytes);
     flying_.push_back(std::move(flying));
   }
 

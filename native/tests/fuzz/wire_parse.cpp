@@ -31,6 +31,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const Extent extent = (data[0] & 1U) != 0 ? Extent::kTrimmed : Extent::kWhole;
   const std::vector<std::uint8_t> datagram(data + 1, data + size);
+  const std::size_t first = openmrc::wire::first_packet_bytes(datagram);
+  MRC_ASSERT(first <= datagram.size() && (first > 0 || datagram.empty()));
+  MRC_ASSERT(first == datagram.size() || first + openmrc::wire::kAckBytes == datagram.size());
   Packet packet;
   if (openmrc::wire::parse(datagram, extent, packet) != ParseError::kNone) return 0;
   MRC_ASSERT(std::size_t{packet.header_bytes} + packet.payload_bytes <= datagram.size());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "engine/wire/icrc.hpp"
 #include "tests/sim/verdict.hpp"
@@ -24,6 +25,12 @@ EngineConfig config_of(const Scenario& scenario, int end) {
   config.endpoint_retry = 2 * kPsPerMs;
   config.reverse_probe_interval = 5 * kPsPerMs;
   return config;
+}
+
+void append(const TxPacket& packet, std::vector<std::uint8_t>& bytes) {
+  bytes.insert(bytes.end(), packet.headers.begin(), packet.headers.begin() + packet.header_bytes);
+  if (packet.payload_bytes > 0) bytes.insert(bytes.end(), packet.payload, packet.payload + packet.payload_bytes);
+  bytes.insert(bytes.end(), packet.trailer.begin(), packet.trailer.begin() + packet.trailer_bytes);
 }
 
 }  // namespace
@@ -74,13 +81,23 @@ void Endpoint::check_denied(const TxBurst& burst, const TxPacket& packet) const 
   SIM_REQUIRE(!denied_.contains({burst.qp, burst.ev}), "opcode %02x on denied EV %u", packet.headers[0], burst.ev);
 }
 
-void Endpoint::pump(TimePs now, const OnPacket& on_packet) {
+// As in the driver of a program that replies: data first, with an ACK that is due.
+bool Endpoint::next_burst(TimePs local, PortMask free) {
+  const std::uint32_t limit = scenario_.burst_max;
+  if (scenario_.acks_with_data[static_cast<std::size_t>(end_)] &&
+      engine_->poll_transmit(local, free, limit, burst_, Outgoing::kDataWithAcks))
+    return true;
+  return engine_->poll_transmit(local, free, limit, burst_);
+}
+
+void Endpoint::pump(TimePs now, const OnDatagram& on_datagram) {
   std::uint64_t at_this_instant = 0;
   while (true) {
     const PortMask free = free_ports(now);
     if (free == 0) return;
-    if (!engine_->poll_transmit(clock_.local(now), free, scenario_.burst_max, burst_)) return;
+    if (!next_burst(clock_.local(now), free)) return;
     check_burst(burst_, free);
+    std::vector<std::uint8_t> datagram;
     at_this_instant += burst_.count;
     if (at_this_instant > kPacketsPerInstantMax) fail(Verdict::kLiveness, "poll_transmit never ends");
     for (std::uint32_t i = 0; i < burst_.count; ++i) {
@@ -90,18 +107,14 @@ void Endpoint::pump(TimePs now, const OnPacket& on_packet) {
       ++port_packets_[burst_.port];
       const auto opcode = static_cast<wire::Opcode>(packet.headers[0]);
       if (wire::is_data(opcode) || wire::is_rc_data(opcode)) ++data_packets_sent_;
-      std::vector<std::uint8_t> bytes(packet.datagram_bytes());
-      std::copy_n(packet.headers.data(), packet.header_bytes, bytes.data());
-      if (packet.payload_bytes > 0)
-        std::copy_n(packet.payload, packet.payload_bytes, bytes.data() + packet.header_bytes);
-      std::copy_n(packet.trailer.data(), packet.trailer_bytes,
-                  bytes.data() + packet.header_bytes + packet.payload_bytes);
+      append(packet, datagram);
       trace_.add(static_cast<std::uint64_t>(now));
       trace_.add((std::uint64_t{burst_.ev} << 32) | (std::uint64_t{burst_.port} << 16) |
                  static_cast<std::uint64_t>(burst_.traffic_class));
       trace_.add_bytes(packet.headers.data(), packet.header_bytes);
       trace_.add_bytes(packet.trailer.data(), packet.trailer_bytes);
-      on_packet(burst_, packet, std::move(bytes));
+      if (!burst_.joined) on_datagram(burst_, packet, std::exchange(datagram, {}));
+      if (burst_.joined && i == 1) on_datagram(burst_, burst_.packets[0], std::exchange(datagram, {}));
       if (scenario_.nic_rate_bps != 0) {
         const std::uint64_t bits = (std::uint64_t{packet.datagram_bytes()} + 48) * 8;
         TimePs& busy = port_busy_until_[burst_.port];
@@ -124,7 +137,10 @@ void Endpoint::receive(TimePs now, const Datagram& datagram) {
   rx.traffic_class = datagram.traffic_class;
   rx.ecn = datagram.ecn;
   rx.bytes = datagram.bytes;
-  ++port_received_[datagram.plane];
+  const std::size_t first = wire::first_packet_bytes(rx.bytes);
+  const bool joined = !is_trimmed(rx.traffic_class) && first < rx.bytes.size();
+  port_received_[datagram.plane] +=
+      joined && static_cast<wire::Opcode>(rx.bytes[first]) == wire::Opcode::kAck ? 2U : 1U;
   engine_->handle_datagram(clock_.local(now), rx);
 }
 

@@ -54,7 +54,8 @@ class TraceHash {
 
 class Endpoint {
  public:
-  using OnPacket = std::function<void(const TxBurst&, const TxPacket&, std::vector<std::uint8_t>&&)>;
+  // The bytes are those of the packet, and of the ACK behind it if the burst is joined.
+  using OnDatagram = std::function<void(const TxBurst&, const TxPacket&, std::vector<std::uint8_t>&&)>;
 
   Endpoint(const Scenario& scenario, int end, TraceHash& trace);
 
@@ -62,8 +63,8 @@ class Endpoint {
   const Engine& engine() const { return *engine_; }
   TimePs local(TimePs global) const { return clock_.local(global); }
 
-  // Drains poll_transmit at `now`; every packet goes to `on_packet`.
-  void pump(TimePs now, const OnPacket& on_packet);
+  // Drains poll_transmit at `now`.
+  void pump(TimePs now, const OnDatagram& on_datagram);
   // Global instant of the engine's next timer, kNever when none.
   TimePs next_timer() const;
   // The next instant at which a busy port becomes free, kNever when none was missed.
@@ -97,6 +98,7 @@ class Endpoint {
   void check_burst(const TxBurst& burst, PortMask free_ports) const;
   void check_denied(const TxBurst& burst, const TxPacket& packet) const;
   PortMask free_ports(TimePs now);
+  bool next_burst(TimePs local, PortMask free);
 
   const Scenario& scenario_;
   int end_;

@@ -110,6 +110,12 @@ void draw_signal(std::uint64_t seed, std::size_t index, QpPlan& plan) {
   plan.rtr.capabilities.sack_transit = plan.rtr.capabilities.plane_sacks && rng.below(4) != 0;
 }
 
+// So does this.
+void draw_drivers(Scenario& scenario) {
+  Rng rng = Rng::for_component(scenario.seed, "drivers");
+  for (bool& acks_with_data : scenario.acks_with_data) acks_with_data = rng.below(2) == 0;
+}
+
 void draw_qp(Draw& draw, const Scenario& scenario, std::uint32_t packets_of_run, QpPlan& plan) {
   constexpr std::uint32_t kMtus[] = {256, 512, 1024, 1024, 2048, 4096, 4096, 8192};
   plan.payload_mtu = draw.permille(200) ? draw.between<std::uint32_t>(64, 2048) * 4 : draw.pick(kMtus);
@@ -253,6 +259,7 @@ Scenario draw_scenario(std::uint64_t seed) {
   scenario.nic_rate_bps = draw.permille(400) ? 0 : draw.between<std::uint64_t>(1, 100) * 4'000'000'000;
   constexpr std::uint32_t kBursts[] = {1, 1, 2, 8, 44, 64};
   scenario.burst_max = draw.pick(kBursts);
+  draw_drivers(scenario);
   for (int end = 0; end < kEnds; ++end) {
     const auto i = static_cast<std::size_t>(end);
     scenario.drift_ppm[i] = draw.permille(400) ? draw.between<std::int64_t>(0, 400) - 200 : 0;

@@ -94,6 +94,7 @@ struct Scenario {
   bool shared_cq = false;
   std::uint64_t nic_rate_bps = 0;  // per port; 0: ports are always free
   std::uint32_t burst_max = 1;
+  std::array<bool, kEnds> acks_with_data{};  // this end's driver sends data first, with the ACKs that are due
   std::array<std::int64_t, kEnds> drift_ppm{};
   std::array<TimePs, kEnds> clock_offset{};
   std::vector<TimePs> clock_rebases;  // when the clocks of both ends are set back by kClockRebase

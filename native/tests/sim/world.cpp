@@ -139,20 +139,28 @@ void World::arrive(const Pending& pending) {
   const Datagram datagram = std::move(datagrams_[pending.index]);
   free_slots_.push_back(pending.index);
   if (!network_.carrier(datagram.plane)) return;
-  wire::Packet packet;
-  if (datagram.pristine && wire::parse(datagram.bytes, wire::Extent::kWhole, packet) == wire::ParseError::kNone) {
-    if (verbosity_ > 1) print_packet("gets", end, datagram.plane, datagram.fields, packet);
-    const bool ack = packet.bth.opcode == wire::Opcode::kAck || packet.bth.opcode == wire::Opcode::kRcAck;
-    Link* link = find_link(end, packet.bth.destination_qp);
-    if (link != nullptr && link->incarnation == datagram.incarnation && link->ready[at(end)]) {
-      if (packet.bth.opcode == wire::Opcode::kSack) link->stream[at(end)]->on_cumulative(now_, packet.seth.cack_psn);
-      // RC: a NAK names the expected packet, and so acknowledges the one before.
-      const bool rc_nak = packet.bth.opcode == wire::Opcode::kRcAck && packet.aeth.syndrome != wire::AethSyndrome::kAck;
-      if (ack) link->stream[at(end)]->on_cumulative(now_, (packet.bth.psn - (rc_nak ? 1U : 0U)) & (kPsnSpace - 1));
-    }
+  if (datagram.pristine) {
+    const std::span<const std::uint8_t> bytes(datagram.bytes);
+    const std::size_t first = wire::first_packet_bytes(bytes);
+    note_acknowledged(end, datagram, bytes.first(first));
+    if (first < bytes.size()) note_acknowledged(end, datagram, bytes.subspan(first));
   }
   ends_[at(end)]->receive(now_, datagram);
   step(end);
+}
+
+// A packet as the peer's engine made it arrives.
+void World::note_acknowledged(int end, const Datagram& datagram, std::span<const std::uint8_t> bytes) {
+  wire::Packet packet;
+  if (wire::parse(bytes, wire::Extent::kWhole, packet) != wire::ParseError::kNone) return;
+  if (verbosity_ > 1) print_packet("gets", end, datagram.plane, datagram.fields, packet);
+  const bool ack = packet.bth.opcode == wire::Opcode::kAck || packet.bth.opcode == wire::Opcode::kRcAck;
+  Link* link = find_link(end, packet.bth.destination_qp);
+  if (link == nullptr || link->incarnation != datagram.incarnation || !link->ready[at(end)]) return;
+  if (packet.bth.opcode == wire::Opcode::kSack) link->stream[at(end)]->on_cumulative(now_, packet.seth.cack_psn);
+  // RC: a NAK names the expected packet, and so acknowledges the one before.
+  const bool rc_nak = packet.bth.opcode == wire::Opcode::kRcAck && packet.aeth.syndrome != wire::AethSyndrome::kAck;
+  if (ack) link->stream[at(end)]->on_cumulative(now_, (packet.bth.psn - (rc_nak ? 1U : 0U)) & (kPsnSpace - 1));
 }
 
 void World::timer(int end) {
@@ -196,7 +204,16 @@ void World::arm(int end) {
 
 void World::transmit(int end, const TxBurst& burst, const TxPacket& tx, std::vector<std::uint8_t>&& bytes) {
   wire::Packet packet;
-  const wire::ParseError error = wire::parse(bytes, wire::Extent::kWhole, packet);
+  const std::span<const std::uint8_t> datagram_bytes(bytes);
+  const std::size_t first = wire::first_packet_bytes(datagram_bytes);
+  if (first < bytes.size()) {
+    SIM_REQUIRE(wire::parse(datagram_bytes.subspan(first), wire::Extent::kWhole, packet) == wire::ParseError::kNone &&
+                    packet.bth.opcode == wire::Opcode::kAck,
+                "no ACK behind a packet that announces one");
+  }
+  SIM_REQUIRE(burst.joined == (first < bytes.size()), "burst joined: %d, datagram: %d", burst.joined,
+              first < bytes.size());
+  const wire::ParseError error = wire::parse(datagram_bytes.first(first), wire::Extent::kWhole, packet);
   SIM_REQUIRE(error == wire::ParseError::kNone, "the engine sent a packet that does not parse: %u",
               static_cast<unsigned>(error));
   if (verbosity_ > 1) print_packet("sends", end, burst.port, burst.fields, packet);

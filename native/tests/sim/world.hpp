@@ -87,6 +87,7 @@ class World {
   void timer(int end);
   void step(int end);  // the driver's part after a call of its engine
   void arm(int end);
+  void note_acknowledged(int end, const Datagram& datagram, std::span<const std::uint8_t> bytes);
   void transmit(int end, const TxBurst& burst, const TxPacket& packet, std::vector<std::uint8_t>&& bytes);
   bool stalled(int end) const { return now_ < stalled_until_[static_cast<std::size_t>(end)]; }
   void print_packet(const char* what, int end, PortId plane, const wire::EvFields& fields,
