@@ -25,6 +25,7 @@ LAYOUT = {
     "bth": (12, {
         "solicited_event": (1, 7, 1), "m": (1, 6, 1), "pad_bytes": (1, 5, 2), "partition_key": (2, 7, 16),
         "destination_qp": (5, 7, 24), "ack_request": (8, 7, 1), "rtx": (8, 5, 1), "ts": (8, 4, 1), "psn": (9, 7, 24),
+        "accepts_joined": (8, 1, 1), "joined": (8, 0, 1),
     }),
     "meth": (4, {"rqmsn": (0, 7, 16), "msn": (2, 7, 16)}),
     "tseth": (4, {"timestamp": (0, 7, 16), "resolution": (2, 7, 1)}),
@@ -146,7 +147,9 @@ def packets(draw):
     if not carries_payload(opcode):
         bth["pad_bytes"] = 0
     if not is_mrc_data(opcode):
-        bth["ts"] = 0
+        bth["ts"] = bth["joined"] = 0
+    if opcode != OP.ACK:
+        bth["accepts_joined"] = 0
     if opcode.name.startswith("RC_"):
         bth["rtx"] = 0
     if not bth["ts"]:
@@ -230,6 +233,7 @@ def test_trimmed_packets_keep_their_leading_headers(drawn, data):
 ERRORS = {
     "too_short", "unknown_opcode", "bad_version", "bad_timestamp_format", "bad_sack_type", "bad_nack_type",
     "bad_nack_reason", "bad_cc_type", "bad_endpoint_op", "bad_syndrome", "bad_pad", "unexpected_payload",
+    "bad_join",
 }  # fmt: skip
 DATAGRAMS = st.one_of(
     st.binary(max_size=120),
