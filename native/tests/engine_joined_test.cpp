@@ -210,7 +210,7 @@ TEST_CASE(engine_joined_datagrams_may_be_damaged_anywhere) {
   }
 }
 
-// What a peer may send to harm: counted under the name of the error.
+// Malformed datagrams are counted under the name of their error.
 TEST_CASE(engine_joined_datagrams_need_an_ack_behind_the_data) {
   Pair pair(options_of());
   pair.connect();
