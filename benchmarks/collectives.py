@@ -4,7 +4,7 @@
 
 Needs root, for network namespaces, except for ranks on one host. A backend that is not installed is left out and
 named. Other programs on the machine cost more than they do elsewhere: all ranks share its processors. Rounds of a
-repeat follow each other in one process.
+repeat follow each other in one process. In the cases without planes every repeat starts all backends anew, by turns.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from _cases import Repeat, every_seed, run_cases
@@ -22,6 +23,7 @@ from _collective_hosts import (
     PLANES,
     Hosts,
     Measured,
+    Round,
     SlowPlanes,
     on_bridge,
     on_this_host,
@@ -106,18 +108,36 @@ def times(values: Values, factor: float) -> Values:
 SMALL = {"all_reduce": "all-reduce of 8 bytes", "barrier": "barrier"}
 
 
-def small_works(repeat: Repeat) -> list[dict[str, Any]]:
-    work = {"bytes": 8, "warm": 50, "rounds": 400}
-    return [one for name in SMALL for one in repeat(every_seed(work | {"name": name}))]
+def small_works() -> list[dict[str, Any]]:
+    return [{"name": name, "bytes": 8, "warm": 50, "rounds": 400} for name in SMALL]
+
+
+Start = Callable[[], Measured | None]
+
+
+def by_turns(repeat: Repeat, starts: dict[str, Start], works: int) -> dict[str, list[list[list[Round]]]]:
+    """For each name and work, its rounds in each repeat; none for a start that failed.
+
+    Every repeat starts new processes, those of each name in turn: a job keeps the placement of its ranks on
+    processors that it got at its start, and that matters more than anything between two rounds.
+    """
+    turns = repeat(lambda _seed: {name: start() or [[] for _ in range(works)] for name, start in starts.items()})
+    return {name: [[turn[name][work] for turn in turns] for work in range(works)] for name in starts}
+
+
+def seconds(rounds: list[list[Round]]) -> Values:
+    """The median round of each repeat."""
+    return [median([it.seconds for it in one]) for one in rounds]
 
 
 def latency(repeat: Repeat) -> Iterator[Row]:
-    works = small_works(repeat)
-    repeats = len(works) // len(SMALL)
+    works = small_works()
     with VethBridge(4, 9000) as bridge:
-        found = {backend: medians(run(on_bridge(bridge), backend, works), len(works)) for backend in here()}
+        hosts = on_bridge(bridge)
+        starts: dict[str, Start] = {backend: partial(run, hosts, backend, works) for backend in here()}
+        found = by_turns(repeat, starts, len(works))
     for number, (name, title) in enumerate(SMALL.items()):
-        part = {backend: values[number * repeats : (number + 1) * repeats] for backend, values in found.items()}
+        part = {backend: seconds(one[number]) for backend, one in found.items()}
         case = f"{title}, 4 ranks, unshaped veth"
         for backend, values in part.items():
             yield row(case, TITLES[backend], times(values, 1e6), "us")
@@ -129,19 +149,18 @@ def latency(repeat: Repeat) -> Iterator[Row]:
 def one_host(repeat: Repeat) -> Iterator[Row]:
     """Ranks that share memory, the same ranks over QPs, and the other backends with their own choice."""
     sizes = {64 << 10: "all-reduce of 64 KiB", 4 * MIB: "all-reduce of 4 MiB", 64 * MIB: "all-reduce of 64 MiB"}
-    works = small_works(repeat)
+    works = small_works()
     for size in sizes:
-        work = {"name": "all_reduce", "bytes": size, "warm": 2, "rounds": max(3, min(100, (32 * MIB) // size))}
-        works += repeat(every_seed(work))
-    titles = [*SMALL.values(), *sizes.values()]
-    repeats = len(works) // len(titles)
-    found = {"openmrc": medians(run(on_this_host(4), "mrc", works), len(works))}
-    apart = run(on_this_host(4), "mrc", works, world={"shared_memory": False})
-    found["openmrc over QPs"] = medians(apart, len(works))
-    found |= {TITLES[one]: medians(run(on_this_host(4), one, works), len(works)) for one in here()[1:]}
-    for number, title in enumerate(titles):
+        rounds = max(3, min(100, (32 * MIB) // size))
+        works.append({"name": "all_reduce", "bytes": size, "warm": 2, "rounds": rounds})
+    hosts = on_this_host(4)
+    starts: dict[str, Start] = {"openmrc": partial(run, hosts, "mrc", works)}
+    starts["openmrc over QPs"] = partial(run, hosts, "mrc", works, world={"shared_memory": False})
+    starts |= {TITLES[one]: partial(run, hosts, one, works) for one in here()[1:]}
+    found = by_turns(repeat, starts, len(works))
+    for number, title in enumerate([*SMALL.values(), *sizes.values()]):
         case = f"{title}, 4 ranks, one host"
-        part = {name: values[number * repeats : (number + 1) * repeats] for name, values in found.items()}
+        part = {name: seconds(one[number]) for name, one in found.items()}
         for name, values in part.items():
             yield row(case, name, times(values, 1e6), "us")
         for name, values in list(part.items())[1:]:
@@ -155,37 +174,36 @@ def bus_gbps(ranks: int, size: int, seconds: Values) -> Values:
     return [None if one is None else bits / one / 1e9 for one in seconds]
 
 
-def processor_rows(case: str, name: str, measured: Measured | None, ranks: int, size: int) -> Iterator[Row]:
+def processor_rows(case: str, name: str, rounds: list[list[Round]], ranks: int, size: int) -> Iterator[Row]:
     """Processor time for each GB that a rank of a ring sends, and of the machine for the data of all ranks."""
-    if measured is None:
+    if not any(rounds):
         return
     sent_bytes = 2 * (ranks - 1) / ranks * size
-    own = [median([seconds_per_gb(it.cpu_s, sent_bytes) for it in one]) for one in measured]
-    machine = [median([seconds_per_gb(it.machine_cpu_s, ranks * sent_bytes) for it in one]) for one in measured]
+    own = [median([seconds_per_gb(it.cpu_s, sent_bytes) for it in one]) for one in rounds]
+    machine = [median([seconds_per_gb(it.machine_cpu_s, ranks * sent_bytes) for it in one]) for one in rounds]
     yield row(case, f"{name}: CPU of a rank", own, "s/GB")
     yield row(case, f"{name}: CPU of the machine", machine, "s/GB")
 
 
 def bandwidth(repeat: Repeat) -> Iterator[Row]:
     size = 64 * MIB
-    work = {"name": "all_reduce", "bytes": size, "warm": 1, "rounds": 3}
-    works = [one for flight in (1, 4) for one in repeat(every_seed(work | {"in_flight": flight}))]
-    repeats = len(works) // 2
+    works = [{"name": "all_reduce", "bytes": size, "warm": 1, "rounds": 3, "in_flight": flight} for flight in (1, 4)]
     for ranks in (2, 4):
         case = f"all-reduce of 64 MiB, {ranks} ranks, unshaped veth"
-        best: dict[str, Values] = {}
         with VethBridge(ranks, 9000) as bridge:
-            for backend in here():
-                changes = JUMBO if backend == "mrc" else {}
-                measured = run(on_bridge(bridge), backend, works, **changes)
-                rates = bus_gbps(ranks, size, medians(measured, len(works)))
-                halves = rates[:repeats], rates[repeats:]
-                parts = (measured[:repeats], measured[repeats:]) if measured else (None, None)
-                for flight, values, part in zip((1, 4), halves, parts, strict=True):
-                    name = f"{TITLES[backend]}, {flight} in flight"
-                    yield row(case, name, values, "Gb/s")
-                    yield from processor_rows(case, name, part, ranks, size)
-                best[backend] = max(halves, key=lambda values: median(values) or 0.0)
+            starts: dict[str, Start] = {
+                backend: partial(run, on_bridge(bridge), backend, works, **(JUMBO if backend == "mrc" else {}))
+                for backend in here()
+            }
+            found = by_turns(repeat, starts, len(works))
+        best: dict[str, Values] = {}
+        for backend, measured in found.items():
+            rates = [bus_gbps(ranks, size, seconds(rounds)) for rounds in measured]
+            for work, rounds, values in zip(works, measured, rates, strict=True):
+                name = f"{TITLES[backend]}, {work['in_flight']} in flight"
+                yield row(case, name, values, "Gb/s")
+                yield from processor_rows(case, name, rounds, ranks, size)
+            best[backend] = max(rates, key=lambda values: median(values) or 0.0)
         for other in here()[1:]:
             yield row(case, f"of {TITLES[other]}, both at best", each(best["mrc"], best[other], over), "x", ">= 1")
 
@@ -211,7 +229,7 @@ def planes(repeat: Repeat) -> Iterator[Row]:
             name = f"{TITLES[backend]}, {interfaces} interface{'s' * (interfaces > 1)}, {flight} in flight"
             found[name] = bus_gbps(4, size, seconds)
             yield row(case, name, found[name], "Gb/s")
-            yield from processor_rows(case, name, measured[1:] if measured else None, 4, size)
+            yield from processor_rows(case, name, measured[1:] if measured else [], 4, size)
         limit = planes.limit_gbps
     own, *others = found.values()
     yield row(case, "openmrc of the planes less headers", times(own, 1 / limit), "", ">= 0.95")
