@@ -249,6 +249,26 @@ TEST_CASE(nic_port_carries_bursts_of_few_bytes) {
   });
 }
 
+TEST_CASE(nic_port_carries_joined_packets_in_one_datagram) {
+  for_each_port([](const Kind& kind) {
+    Ends ends(kind);
+    for (const std::size_t bytes : {8U, 900U}) {
+      const Payload payload(bytes);
+      const auto burst = burst_to(ends, 2, payload.bytes);
+      burst->joined = true;
+      burst->packets[1].payload_bytes = 0;
+      ends.sink.all.clear();
+      CHECK(ends.ports[0]->send(*burst, 0) == 2);
+      CHECK(ends.receive() == 1 && ends.sink.all.size() == 1);
+      const std::vector<std::uint8_t>& found = ends.sink.all[0].bytes;
+      CHECK(found.size() == 16 + bytes + 4 + 16 + 4);
+      CHECK(std::memcmp(found.data() + 16, payload.bytes.data(), bytes) == 0);
+      CHECK(found[16 + bytes + 4] == 1);
+    }
+    CHECK(ends.ports[0]->stats().sent_datagrams == 2);
+  });
+}
+
 TEST_CASE(nic_port_loses_what_nobody_receives_and_goes_on) {
   for_each_port([](const Kind& kind) {
     Ends ends(kind);
