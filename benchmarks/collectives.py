@@ -205,7 +205,7 @@ def bandwidth(repeat: Repeat) -> Iterator[Row]:
                 yield from processor_rows(case, name, rounds, ranks, size)
             best[backend] = max(rates, key=lambda values: median(values) or 0.0)
         for other in here()[1:]:
-            yield row(case, f"of {TITLES[other]}, both at best", each(best["mrc"], best[other], over), "x", ">= 1")
+            yield row(case, f"of {TITLES[other]}, both at best", each(best["mrc"], best[other], over), "x", ">= 1.3")
 
 
 def planes(repeat: Repeat) -> Iterator[Row]:
@@ -299,10 +299,13 @@ def black_hole(repeat: Repeat) -> Iterator[Row]:
         size, case = 4 * MIB, f"all-reduces of 4 MiB, {plane}"
         after = DONE_S - FAULT_S - OUTAGE_S
         for backend in here():
-            rounds, at = outage(planes, backend, size, OUTAGE_ROUNDS[backend])
+            own = backend == "mrc"
+            work = every_seed((backend, size, OUTAGE_ROUNDS[backend]))
+            found = [outage(planes, *one) for one in (repeat(work) if own else [work(1)])]
             failed = f"{TITLES[backend]}: failed, or not done {after:.0f} s after the outage"
-            yield row(case, failed, [float(rounds is None)], "")
-            yield row(case, f"{TITLES[backend]}: stall, longest round less the median", [stall_ms(rounds, at)], "ms")
+            yield row(case, failed, [float(rounds is None) for rounds, _ in found], "")
+            stall = f"{TITLES[backend]}: stall, longest round less the median"
+            yield row(case, stall, [stall_ms(*one) for one in found], "ms", "<= 50" if own else "")
 
 
 def classes(repeat: Repeat) -> Iterator[Row]:
