@@ -84,6 +84,17 @@ struct Exchange {
   std::array<std::uint64_t, 2> posted{};
 };
 
+// Damages a byte of the first joined datagram that end 1 sends, and sets `damaged`.
+template <typename Place>
+Pair::Filter damage_one(bool& damaged, const Place& place) {
+  return [&damaged, place](int from, const wire::Packet&, Flying& flying) {
+    if (from != 1 || !is_joined(flying) || damaged) return Fate::kPass;
+    damaged = true;
+    flying.bytes[place(flying)] ^= 0x11;
+    return Fate::kPass;
+  };
+}
+
 }  // namespace
 
 // proves X.4.9
@@ -176,12 +187,7 @@ TEST_CASE(engine_joined_packets_are_damaged_one_by_one) {
     Exchange exchange;
     exchange.introduce();
     bool damaged = false;
-    exchange.change = [&](int from, const wire::Packet&, Flying& flying) {
-      if (from != 1 || !is_joined(flying) || damaged) return Fate::kPass;
-      damaged = true;
-      flying.bytes[data ? 40 : flying.bytes.size() - 1] ^= 1;
-      return Fate::kPass;
-    };
+    exchange.change = damage_one(damaged, [data](const Flying& flying) { return data ? 40 : flying.bytes.size() - 1; });
     const std::uint64_t placed = exchange.pair.stats(0).received_packets;
     const std::size_t completed = exchange.pair.sends[0].size();
     exchange.message(1);
@@ -197,12 +203,7 @@ TEST_CASE(engine_joined_datagrams_may_be_damaged_anywhere) {
     Exchange exchange;
     exchange.introduce();
     bool damaged = false;
-    exchange.change = [&](int from, const wire::Packet&, Flying& flying) {
-      if (from != 1 || !is_joined(flying) || damaged) return Fate::kPass;
-      damaged = true;
-      flying.bytes[byte % flying.bytes.size()] ^= 0x11;
-      return Fate::kPass;
-    };
+    exchange.change = damage_one(damaged, [byte](const Flying& flying) { return byte % flying.bytes.size(); });
     exchange.message(1);
     exchange.message(0);
     CHECK(damaged);
