@@ -38,7 +38,7 @@ constexpr TimePs kCredit = kPsPerMs;  // lateness of a sender that pacing makes 
 constexpr std::int64_t kStepOne = 1 << 16;
 // Of the way to the wanted window, the part of one epoch is 1 / this.
 constexpr std::int64_t kWay = 2, kWayDamped = 3;
-constexpr std::uint32_t kHeldEpochsMax = 6;
+constexpr std::uint32_t kHeldEpochsMax = 6;                   // in a row, without growth because of stopped hosts
 constexpr std::int32_t kUndelayed = 2, kUndelayedDamped = 8;  // epochs without a queue before windows grow faster
 
 // Ceilings.
@@ -546,7 +546,7 @@ bool PlaneWindow::holds_growth() {
 void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   const TimePs base = std::max<TimePs>(delay_.unqueued(), 1);
   const TimePs wanted = target();
-  const bool held = holds_growth();
+  const bool held = holds_growth();  // also if nothing may change: it counts epochs
   const std::int64_t ratio = std::clamp(scaled(base + wanted, kStepOne, base + queue), kStepOne / 4, 2 * kStepOne);
   const bool used = 10 * (epoch_in_flight_ + 2 * packet_bytes_) > 7 * window_;
   if (used || ratio < kStepOne) {
@@ -555,8 +555,9 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
     const bool undelayed = queue < std::max(wanted / 4, delay_.noise());
     // A short buffer runs empty between two bursts and shows no queue, although the next burst fills it.
     const bool full = buffer_ > 0 && delay_.peak() > buffer_ / 8 * 5;
-    if (full || held) step = std::min<std::int64_t>(step, 0);
-    if (undelayed && !lossy && !full && !held) {
+    const bool may_grow = !full && !held;
+    if (!may_grow) step = std::min<std::int64_t>(step, 0);
+    if (undelayed && !lossy && may_grow) {
       const std::int32_t beyond = ++undelayed_epochs_ - (damped ? kUndelayedDamped : kUndelayed);
       if (beyond > 0 && beyond % 2 == 1) {
         const std::int64_t least = std::max(scaled(wanted, kStepOne, 2 * base), kStepOne / 200);
