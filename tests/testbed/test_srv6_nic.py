@@ -120,25 +120,16 @@ def peer_of(device: Device) -> Peer:
     return Peer(tuple(port.address for port in device.ports))
 
 
-def test_a_write_crosses_the_switches_without_a_udp_checksum_and_over_all_paths_alike(bed: TestBed, pair: Pair):
-    near = pair.devices[0]
-    assert near.ev_format is EvFormatMode.SRV6
-    before = sent(bed)
-    pair.write()
-    after = sent(bed)
-    after.subtract(before)
-    shares = [after[f"p{p}-t0-0", f"p{p}-t1-{t1}"] for p in range(2) for t1 in range(2)]
-    assert min(shares) > 0.2 * sum(shares), shares
-    sockets = [port.socket for port in near.statistics().ports]
-    assert not any(one.segmentation_offload or one.no_path or one.dropped_datagrams for one in sockets)
-    assert pair.devices[1].statistics().drops.bad_icrc == 0
-
-
-def test_every_ev_takes_the_switches_that_the_plan_says(bed: TestBed, pair: Pair):
-    near, far = pair.devices
-    selectors = Counter(value >> 16 for value, _ in near.evs())
-    assert selectors == dict.fromkeys(bed.layout.paths.selectors(), len(near.evs()) // 2)
-    with namespaces.inside(namespaces_of(bed, 0)):
+def test_every_ev_takes_the_switches_that_the_plan_says(bed: TestBed):
+    # First in this file, before `pair` exists: QPs, even after a write, send acknowledgements and probes on any path.
+    with (
+        device(bed, 0) as near,
+        device(bed, 2) as far,
+        far.known_peer(peer_of(near)),
+        namespaces.inside(namespaces_of(bed, 0)),
+    ):
+        selectors = Counter(value >> 16 for value, _ in near.evs())
+        assert selectors == dict.fromkeys(bed.layout.paths.selectors(), len(near.evs()) // 2)
         for value, port in near.evs():
             path = bed.layout.paths.path(0, 2, port, value >> 16)
             before = sent(bed)
@@ -152,6 +143,20 @@ def test_every_ev_takes_the_switches_that_the_plan_says(bed: TestBed, pair: Pair
             assert forward <= ways
             back = {(peer, node) for node, peer in forward}
             assert ways - forward <= back, "nothing but the answers goes any other way"
+
+
+def test_a_write_crosses_the_switches_without_a_udp_checksum_and_over_all_paths_alike(bed: TestBed, pair: Pair):
+    near = pair.devices[0]
+    assert near.ev_format is EvFormatMode.SRV6
+    before = sent(bed)
+    pair.write()
+    after = sent(bed)
+    after.subtract(before)
+    shares = [after[f"p{p}-t0-0", f"p{p}-t1-{t1}"] for p in range(2) for t1 in range(2)]
+    assert min(shares) > 0.2 * sum(shares), shares
+    sockets = [port.socket for port in near.statistics().ports]
+    assert not any(one.segmentation_offload or one.no_path or one.dropped_datagrams for one in sockets)
+    assert pair.devices[1].statistics().drops.bad_icrc == 0
 
 
 def test_the_wire_has_what_is_left_of_the_path_the_ev_in_label_and_source_port_and_no_checksum(
