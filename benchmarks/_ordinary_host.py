@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from openmrc import Connection, Device, Listener, _native, connect, listen
+from openmrc.connection import QpSettings
 from openmrc.errors import OpenmrcError
 from openmrc.runs.perf import measuring_loops as measure
 from openmrc.runs.processes.child import Pipe, cpu_s, serve
@@ -70,7 +71,9 @@ class Mrc(Host):
         """Listens for `count` connections, each at a port and with memory of its own."""
         for _ in range(count):
             buffer = np.zeros(self._region_bytes, dtype=np.uint8)
-            self._listeners.append((listen(self._device, f"{address}:0", region=buffer), buffer))
+            # These networks stand for ones with wires, where packets have an ICRC.
+            settings = QpSettings(integrity="icrc")
+            self._listeners.append((listen(self._device, f"{address}:0", region=buffer, settings=settings), buffer))
         self.pipe.send({"listening": [listener.address for listener, _ in self._listeners]})
         threading.Thread(target=self._accept, daemon=True).start()
 

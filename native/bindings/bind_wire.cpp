@@ -158,6 +158,7 @@ void bind_data_headers(nb::module_& m) {
       .def_rw("ts", &wire::Bth::ts)
       .def_rw("joined", &wire::Bth::joined)
       .def_rw("accepts_joined", &wire::Bth::accepts_joined)
+      .def_rw("no_icrc", &wire::Bth::no_icrc)
       .def_rw("psn", &wire::Bth::psn);
   nb::class_<wire::Meth>(m, "Meth")
       .def(nb::init<>())

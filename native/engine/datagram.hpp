@@ -23,7 +23,7 @@ struct RxDatagram {
   std::span<const std::uint8_t> bytes;
   std::uint32_t phantom_bytes = 0;  // payload not carried (simulator); needs icrc = false
   TimePs waited = 0;                // from its arrival at the port until now, where the driver knows
-  bool checked = false;             // the driver found the ICRC right
+  bool checked = false;             // the driver found the ICRC right, or none announced
 };
 
 // One datagram to send: gather headers, payload, trailer.
@@ -54,7 +54,8 @@ struct TxBurst {
   wire::EvFields fields;
   std::uint32_t qp = 0;  // 0: endpoint operation
   std::uint32_t count = 0;
-  bool joined = false;  // its two packets form one datagram (X.4.9); only with Outgoing::kDataWithAcks
+  bool has_icrc = true;  // false: both ends agreed on zeros instead (X.4.10)
+  bool joined = false;   // its two packets form one datagram (X.4.9); only with Outgoing::kDataWithAcks
   std::array<TxPacket, kBurstPacketsMax> packets;
 };
 

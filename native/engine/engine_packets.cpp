@@ -22,7 +22,7 @@ bool Engine::parse(const RxDatagram& datagram, wire::Packet& packet) {
   packet.payload_bytes = static_cast<std::uint16_t>(packet.payload_bytes + datagram.phantom_bytes);
   // A.3.8: ICRC; A.6.9: trimmed headers.
   const bool sealed = !trimmed || !(wire::is_data(packet.bth.opcode) || wire::is_rc_data(packet.bth.opcode));
-  if (config_.icrc && sealed && !datagram.checked) {
+  if (config_.icrc && sealed && !datagram.checked && !packet.bth.no_icrc) {
     icrc_.set_flow(datagram.source, config_.ports[datagram.port].local, datagram.fields.source_port, config_.udp_port);
     if (!icrc_.matches(datagram.bytes)) {
       ++drops_.bad_icrc;
@@ -74,6 +74,10 @@ Qp* Engine::deliver(TimePs now, const RxDatagram& datagram) {
   services_.plane_traffic.received(now, datagram.port, datagram.bytes.size() + datagram.phantom_bytes);
   if (!parse(datagram, packet_)) return nullptr;
   if (packet_.bth.destination_qp == kEndpointQp) {
+    if (packet_.bth.no_icrc) {
+      ++drops_.missing_icrc;
+      return nullptr;
+    }
     handle_endpoint(now, datagram, packet_);
     return nullptr;
   }

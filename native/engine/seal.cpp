@@ -7,6 +7,13 @@
 #include "engine/wire/packet.hpp"
 
 namespace openmrc {
+namespace {
+
+bool intact_packet(std::span<const std::uint8_t> packet, wire::FlowIcrc& icrc) {
+  return wire::lacks_icrc(packet) || icrc.matches(packet);
+}
+
+}  // namespace
 
 void seal(TxBurst& burst, const Address& source) {
   wire::FlowIcrc icrc;
@@ -23,13 +30,14 @@ void seal(TxBurst& burst, const Address& source, wire::FlowIcrc& icrc) {
       const std::size_t bytes = before->trailer_bytes;
       std::memcpy(packet.seam.data() + packet.seam.size() - bytes, before->trailer.data(), bytes);
     }
+    before = &packet;
+    if (!burst.has_icrc) continue;  // the trailer is zero
     const auto pad = static_cast<std::uint8_t>(packet.trailer_bytes - wire::kIcrcBytes);
     const std::uint32_t crc =
         icrc({packet.headers.data(), packet.header_bytes}, {packet.payload, packet.payload_bytes}, pad);
     for (std::size_t byte = 0; byte < wire::kIcrcBytes; ++byte) {
       packet.trailer[pad + byte] = static_cast<std::uint8_t>(crc >> (8 * byte));
     }
-    before = &packet;
   }
 }
 
@@ -40,8 +48,8 @@ bool intact(const RxDatagram& train, std::size_t datagram_bytes, const Address& 
   for (std::size_t at = 0; at < train.bytes.size(); at += datagram_bytes) {
     const auto datagram = train.bytes.subspan(at, std::min(datagram_bytes, train.bytes.size() - at));
     const std::size_t first = wire::first_packet_bytes(datagram);
-    if (!icrc.matches(datagram.first(first))) return false;
-    if (first < datagram.size() && !icrc.matches(datagram.subspan(first))) return false;  // X.4.9
+    if (!intact_packet(datagram.first(first), icrc)) return false;
+    if (first < datagram.size() && !intact_packet(datagram.subspan(first), icrc)) return false;  // X.4.9
   }
   return true;
 }

@@ -291,9 +291,9 @@ TEST_CASE(engine_joined_datagrams_may_form_a_train) {
   const auto whole = [&] { return intact(rx, first.bytes.size(), Pair::address(0, first.port), 4791, icrc); };
   CHECK(whole());
   for (std::size_t byte = 5; byte < train.size(); byte += 7) {
-    train[byte] ^= 4;
+    train[byte] ^= 8;
     CHECK(!whole());
-    train[byte] ^= 4;
+    train[byte] ^= 8;
   }
   const std::uint64_t before = pair.engine(0).port_stats(first.port).received_packets;
   pair.engine(0).handle_train(pair.now, rx, first.bytes.size());

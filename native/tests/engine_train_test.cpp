@@ -145,4 +145,65 @@ TEST_CASE(engine_train_that_the_driver_checked_is_not_checked_again) {
   CHECK(pair.stats(1).received_packets == 8);
 }
 
+// proves X.4.10
+TEST_CASE(packets_without_icrc_arrive_where_both_ends_agreed) {
+  PairOptions options;
+  options.capabilities.no_icrc = true;
+  Pair pair(options);
+  pair.connect();
+  Train train = first_burst(pair);
+  for (std::size_t at = 0; at < train.bytes.size(); at += train.step) {
+    const std::size_t end = std::min(at + train.step, train.bytes.size());
+    CHECK(std::all_of(train.bytes.begin() + static_cast<std::ptrdiff_t>(end - 4),
+                      train.bytes.begin() + static_cast<std::ptrdiff_t>(end), [](std::uint8_t b) { return b == 0; }));
+  }
+  wire::FlowIcrc icrc;
+  train.datagram.bytes = train.bytes;
+  CHECK(intact(train.datagram, train.step, Pair::address(1, train.datagram.port), 4791, icrc));
+  train.arrive(pair);
+  CHECK(pair.landed(0, kBytes, kTarget));
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.engine(0).drops().bad_icrc == 0 && pair.engine(0).drops().missing_icrc == 0);
+}
+
+TEST_CASE(packets_without_icrc_are_dropped_where_none_was_agreed) {
+  Pair pair;
+  pair.connect();
+  Train train = first_burst(pair);
+  for (std::size_t at = 0; at < train.bytes.size(); at += train.step) train.bytes[at + 8] |= 4;
+  train.arrive(pair);
+  CHECK(pair.engine(1).drops().missing_icrc == 8 && pair.engine(1).drops().bad_icrc == 0);
+  CHECK(pair.stats(1).received_packets == 0);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.landed(0, kBytes, kTarget));
+}
+
+TEST_CASE(packets_with_an_icrc_are_checked_also_where_none_is_required) {
+  PairOptions options;
+  options.capabilities.no_icrc = true;
+  Pair pair(options);
+  pair.connect();
+  Train train = first_burst(pair);
+  train.bytes[2 * train.step + 8] &= 0xFB;  // its ICRC is zero, and wrong
+  wire::FlowIcrc icrc;
+  train.datagram.bytes = train.bytes;
+  CHECK(!intact(train.datagram, train.step, Pair::address(1, train.datagram.port), 4791, icrc));
+  train.arrive(pair);
+  CHECK(pair.engine(1).drops().bad_icrc == 1 && pair.stats(1).received_packets == 7);
+  CHECK(pair.run_until_sends(0, 1));
+  CHECK(pair.landed(0, kBytes, kTarget));
+}
+
+TEST_CASE(endpoint_operations_always_have_an_icrc) {
+  Pair pair;
+  pair.connect();
+  Train train = first_burst(pair);
+  train.bytes.resize(train.step);
+  train.bytes[5] = train.bytes[6] = 0;
+  train.bytes[7] = static_cast<std::uint8_t>(kEndpointQp);
+  train.bytes[8] |= 4;
+  train.arrive(pair);
+  CHECK(pair.engine(1).drops().missing_icrc == 1);
+}
+
 }  // namespace openmrc::test

@@ -92,12 +92,12 @@ TEST_CASE(probes_of_an_urgent_qp_do_not_hold_a_stream) {
   Stream stream(planes({4, plane(250, 256)}, 8192));
   PlainNetwork& network = stream.network;
   const std::size_t number = network.connect(0, 1, true);
-  network.run_until(kPsPerSecond / 2);
-  network.link(0, 0).link.dead = network.link(1, 0).link.dead = true;
   network.run_until(kPsPerSecond);
   PlainNetwork::Flow& flow = network.flows[number];
   flow.message_bytes = flow.left_bytes = 1 << 20;
   network.post(flow);
+  network.run_until(network.now + 2 * kPsPerMs);
+  network.link(0, 0).link.dead = network.link(1, 0).link.dead = true;
   network.run_until(3 * kPsPerSecond / 2);
   CHECK(flow.done > 0);
   const std::uint64_t probes = network.stats(flow).probes_sent;

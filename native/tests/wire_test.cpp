@@ -319,7 +319,7 @@ TEST_CASE(wire_reserved_bits_are_ignored) {
   Packet after;
   CHECK(wire::parse(bytes, Extent::kWhole, before) == ParseError::kNone);
   bytes[4] = 0xFF;   // resv8a: FECN, BECN and reserved
-  bytes[8] |= 0x4E;  // R and bits 3 to 1; bit 0 is joined
+  bytes[8] |= 0x4A;  // R and bits 3 and 1; the others have a meaning
   CHECK(wire::parse(bytes, Extent::kWhole, after) == ParseError::kNone);
   CHECK(test::same_headers(before, after));
 }

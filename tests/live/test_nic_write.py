@@ -171,6 +171,21 @@ def test_payload_mtu_is_what_both_agreed(devices, payload_mtu):
         assert client.statistics().sent_packets >= 100_000 // payload_mtu
 
 
+# proves X.4.10
+@pytest.mark.parametrize("transport", ["mrc", "rc"])
+@pytest.mark.parametrize("integrity", ["auto", "icrc"])
+def test_packets_within_a_kernel_have_an_icrc_only_on_request(devices, transport, integrity):
+    target = bytearray(100_000)
+    client, server = pair(*devices, target, QpSettings(transport=transport, integrity=integrity))
+    with client, server:
+        client.write(pattern(100_000)).wait(20)
+        assert target == pattern(100_000)
+        assert client.agreed["icrc"] is server.agreed["icrc"] is (integrity == "icrc")
+    for device in devices:
+        drops = device.statistics().drops
+        assert drops.missing_icrc == drops.bad_icrc == 0
+
+
 def test_writes_from_an_event_loop_run_side_by_side(devices):
     target = bytearray(1 << 20)
     client, server = pair(*devices, target)

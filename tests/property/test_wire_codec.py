@@ -25,7 +25,7 @@ LAYOUT = {
     "bth": (12, {
         "solicited_event": (1, 7, 1), "m": (1, 6, 1), "pad_bytes": (1, 5, 2), "partition_key": (2, 7, 16),
         "destination_qp": (5, 7, 24), "ack_request": (8, 7, 1), "rtx": (8, 5, 1), "ts": (8, 4, 1), "psn": (9, 7, 24),
-        "accepts_joined": (8, 1, 1), "joined": (8, 0, 1),
+        "no_icrc": (8, 2, 1), "accepts_joined": (8, 1, 1), "joined": (8, 0, 1),
     }),
     "meth": (4, {"rqmsn": (0, 7, 16), "msn": (2, 7, 16)}),
     "tseth": (4, {"timestamp": (0, 7, 16), "resolution": (2, 7, 1)}),

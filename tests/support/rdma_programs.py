@@ -122,7 +122,7 @@ def run_case(program: list[str], case: str, *devices: str, qp: str = "pair") -> 
     """Runs one case of a test program, which ends well or prints the expectation that failed."""
     command = wrapped([*program, case], *devices, qp=qp)
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    assert (done.returncode, done.stdout) == (0, "as expected\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "as expected\n"), f"{done.returncode}: {done.stdout}{done.stderr}"
 
 
 def listens(pid: int, tcp_port: int) -> bool:

@@ -320,6 +320,15 @@ def test_corruption_is_for_the_icrc_to_find(bench):
         assert [bits.bit_count() for bits in differing] == [1]
 
 
+def test_corrupt_packets_without_an_icrc_are_dropped(bench):
+    bench.configure(effects=PortEffects(corrupt_ppb=10**9))
+    sent = bytearray(_write(1))
+    sent[8] |= 4  # no_icrc
+    bench.send([bytes(sent)] * 20)
+    assert bench.received() == []
+    assert bench.counted().corrupted == 20
+
+
 def test_a_rate_cut_leaves_the_queue_and_counts_in_bytes(bench):
     bench.configure(effects=PortEffects(rate_ppm=20_000))
     bench.send(_numbered(100))

@@ -6,11 +6,13 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from openmrc.collectives import hosts
 from openmrc.collectives.hosts import hosts_of_ranks, identify_host
+from openmrc.linux import boot
 
 
 def test_a_name_divides_this_machine_and_nothing_else():
@@ -40,9 +42,9 @@ def test_a_network_namespace_is_a_host():
     assert there[3] != here[3]
 
 
-@pytest.mark.parametrize("name", ["_BOOT_ID", "_PROCESSES", "_NETWORK"])
-def test_a_host_without_these_files_has_no_identity(monkeypatch: pytest.MonkeyPatch, name: str):
-    monkeypatch.setattr(hosts, name, Path("/proc/nothing"))
+@pytest.mark.parametrize(("module", "name"), [(boot, "_BOOT_ID"), (hosts, "_PROCESSES"), (hosts, "_NETWORK")])
+def test_a_host_without_these_files_has_no_identity(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str):
+    monkeypatch.setattr(module, name, Path("/proc/nothing"))
     assert identify_host("") is None
 
 

@@ -9,11 +9,13 @@ namespace openmrc::bindings {
 
 inline constexpr Choice kQpSettingsFieldsTransport[] = {{0, "auto"}, {0, "mrc"}, {0, "rc"}};
 inline constexpr Choice kQpSettingsFieldsSignal[] = {{0, "auto"}, {0, "marks"}, {0, "delay"}, {0, "discover"}};
+inline constexpr Choice kQpSettingsFieldsIntegrity[] = {{0, "auto"}, {0, "icrc"}};
 inline constexpr FieldRule kQpSettingsFieldsFields[] = {
     {.name = "transport", .kind = FieldKind::kText, .choices = kQpSettingsFieldsTransport},
     {.name = "ev_selector", .kind = FieldKind::kText, .names = &ev_selector_names},
     {.name = "controller", .kind = FieldKind::kText, .names = &controller_names},
     {.name = "signal", .kind = FieldKind::kText, .choices = kQpSettingsFieldsSignal},
+    {.name = "integrity", .kind = FieldKind::kText, .choices = kQpSettingsFieldsIntegrity},
     {.name = "payload_mtu", .kind = FieldKind::kInteger, .nullable = true, .min = 256, .max = 8192, .multiple_of = 4},
     {.name = "mpr_units", .kind = FieldKind::kInteger, .nullable = true, .min = 1, .max = 255},
     {.name = "sack_bytes", .kind = FieldKind::kInteger, .nullable = true, .min = 1, .max = 1'048'576},

@@ -128,6 +128,7 @@ inline nb::dict to_dict(const PortStats& of) {
 inline nb::dict to_dict(const DropStats& of) {
   nb::dict out;
   out["bad_icrc"] = of.bad_icrc;
+  out["missing_icrc"] = of.missing_icrc;
   out["wrong_partition_key"] = of.wrong_partition_key;
   out["unknown_qp"] = of.unknown_qp;
   out["wrong_source"] = of.wrong_source;

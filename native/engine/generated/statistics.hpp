@@ -205,6 +205,8 @@ struct DropStats {
   std::array<std::uint64_t, static_cast<std::size_t>(ParseError::kCount)> parse_errors = {};
   // Wrong checksum.
   std::uint64_t bad_icrc = 0;
+  // Without an ICRC, to a QP that requires one.
+  std::uint64_t missing_icrc = 0;
   // Another partition key.
   std::uint64_t wrong_partition_key = 0;
   // To a QP that does not exist.

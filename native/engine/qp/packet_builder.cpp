@@ -20,6 +20,7 @@ BurstBuilder::BurstBuilder(TxBurst& burst, const EngineConfig& config, const Add
   burst.fields = wire::fields_of_ev(ev, config.ev_format);
   burst.qp = qp;
   burst.count = 0;
+  burst.has_icrc = true;
   burst.joined = false;
 }
 
@@ -55,9 +56,10 @@ void BurstBuilder::add_data(wire::DataHeaders& headers, const std::uint8_t* payl
 
 BurstBuilder burst_to_peer(TxBurst& burst, const QpContext& context, PortId port, std::uint32_t ev,
                            TrafficClass traffic_class) {
-  return {
-      burst,      context.services.config, context.peer->ports[port], context.peer->udp_port, port, ev, traffic_class,
-      context.qpn};
+  BurstBuilder builder(burst, context.services.config, context.peer->ports[port], context.peer->udp_port, port, ev,
+                       traffic_class, context.qpn);
+  burst.has_icrc = !context.capabilities.no_icrc;
+  return builder;
 }
 
 wire::Bth bth_to_peer(const QpContext& context, wire::Opcode opcode, std::uint32_t psn) {
@@ -66,6 +68,7 @@ wire::Bth bth_to_peer(const QpContext& context, wire::Opcode opcode, std::uint32
   bth.partition_key = context.services.config.partition_key;
   bth.destination_qp = context.destination_qp;
   bth.psn = psn;
+  bth.no_icrc = context.capabilities.no_icrc;
   return bth;
 }
 

@@ -195,6 +195,10 @@ void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packe
     ++drops.wrong_source;  // A.15.2
     return;
   }
+  if (packet.bth.no_icrc && !context_.capabilities.no_icrc) {
+    ++drops.missing_icrc;  // X.4.10
+    return;
+  }
   const wire::Opcode opcode = packet.bth.opcode;
   if (wire::is_rc(opcode) != (context_.init.transport == Transport::kRc)) {
     ++drops.wrong_transport;  // A.1.4

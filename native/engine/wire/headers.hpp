@@ -75,6 +75,7 @@ struct Bth {
   std::uint32_t psn = 0;        // 24 bits
   bool joined = false;          // MRC data: an ACK follows in the datagram
   bool accepts_joined = false;  // MRC ACK: its sender accepts such datagrams
+  bool no_icrc = false;         // zeros in place of the ICRC, as both ends agreed
 
   friend bool operator==(const Bth&, const Bth&) = default;
 };

@@ -30,13 +30,14 @@ inline void put(const Bth& bth, std::uint8_t* out) {
   store_be32(out, (static_cast<std::uint32_t>(bth.opcode) << 24) | bit(bth.solicited_event, 23) | bit(bth.m, 22) |
                       ((bth.pad_bytes & 3U) << 20) | bth.partition_key);
   store_be32(out + 4, bth.destination_qp & kMask24);
-  store_be32(out + 8, bit(bth.ack_request, 31) | bit(bth.rtx, 29) | bit(bth.ts, 28) |
+  store_be32(out + 8, bit(bth.ack_request, 31) | bit(bth.rtx, 29) | bit(bth.ts, 28) | bit(bth.no_icrc, 26) |
                           bit(bth.accepts_joined && bth.opcode == Opcode::kAck, 25) |
                           bit(bth.joined && is_data(bth.opcode), 24) | (bth.psn & kMask24));
 }
 
 // Bits of an encoded BTH.
 inline bool is_joined(const std::uint8_t* bth) { return (bth[8] & 1U) != 0; }
+inline bool lacks_icrc(const std::uint8_t* bth) { return (bth[8] & 4U) != 0; }
 inline void set_joined(std::uint8_t* bth) { bth[8] |= 1U; }
 inline bool is_repeated(const std::uint8_t* bth) { return (bth[8] & 0x20U) != 0; }
 
@@ -52,6 +53,7 @@ inline ParseError get(const std::uint8_t* in, Bth& bth) {
   bth.ack_request = (last >> 31) != 0;
   bth.rtx = ((last >> 29) & 1U) != 0;
   bth.ts = ((last >> 28) & 1U) != 0;
+  bth.no_icrc = ((last >> 26) & 1U) != 0;
   bth.accepts_joined = ((last >> 25) & 1U) != 0 && bth.opcode == Opcode::kAck;
   bth.joined = ((last >> 24) & 1U) != 0 && is_data(bth.opcode);
   bth.psn = last & kMask24;

@@ -254,6 +254,10 @@ std::size_t first_packet_bytes(std::span<const std::uint8_t> datagram) {
   return joined ? datagram.size() - kAckBytes : datagram.size();
 }
 
+bool lacks_icrc(std::span<const std::uint8_t> packet) {
+  return packet.size() >= kBthBytes && layout::lacks_icrc(packet.data());
+}
+
 bool announce_ack(std::span<std::uint8_t> headers) {
   MRC_ASSERT(headers.size() >= kBthBytes);
   if (!is_data(static_cast<Opcode>(headers[0])) || layout::is_repeated(headers.data())) return false;

@@ -83,6 +83,8 @@ inline constexpr std::size_t kAckBytes = kBthBytes + kAethBytes + kIcrcBytes;
 // Length of the first packet of a datagram: all of it, unless the packet announces an ACK behind it (X.4.9), which then
 // occupies the last kAckBytes. The result is above 0 unless the datagram is empty.
 std::size_t first_packet_bytes(std::span<const std::uint8_t> datagram);
+// True for a packet with zeros in place of the ICRC (X.4.10).
+bool lacks_icrc(std::span<const std::uint8_t> packet);
 // Makes the encoded headers of a packet announce an ACK behind it. False, without effect: it is no MRC data, or repeated.
 bool announce_ack(std::span<std::uint8_t> headers);
 

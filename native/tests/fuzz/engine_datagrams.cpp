@@ -326,6 +326,7 @@ class Table {
     packet.bth.ts = (flags & 2) != 0;
     packet.bth.joined = (flags & 3) == 3;
     packet.bth.accepts_joined = (flags & 2) != 0;
+    packet.bth.no_icrc = flags % 7 == 6;
     packet.seth.source_context = packet.neth.source_context = packet.peth.source_context = context_of(other);
     packet.seth.destination_context = packet.neth.destination_context = packet.peth.destination_context =
         context_of(own);

@@ -208,6 +208,18 @@ void draw_faults(Draw& draw, Scenario& scenario) {
   for (int i = 0; i < count; ++i) scenario.faults.push_back(draw_fault(draw, scenario, draw.pick_of(kinds)));
 }
 
+// Uses generators of its own, too. Nothing detects damage to packets without an ICRC.
+void draw_integrity(Scenario& scenario) {
+  const auto damages = [](const Fault& fault) {
+    return fault.kind == FaultKind::kCorrupt || fault.kind == FaultKind::kGarbage;
+  };
+  if (std::ranges::any_of(scenario.faults, damages)) return;
+  for (std::size_t index = 0; index < scenario.qps.size(); ++index) {
+    Rng rng = Rng::for_component(scenario.seed, "integrity", index);
+    scenario.qps[index].rtr.capabilities.no_icrc = rng.below(4) == 0;
+  }
+}
+
 void draw_healing(Draw& draw, Scenario& scenario) {
   const std::uint32_t all_planes = (1U << scenario.planes) - 1;
   scenario.healed_planes = draw.between<std::uint32_t>(1, all_planes);
@@ -285,6 +297,7 @@ Scenario draw_scenario(std::uint64_t seed) {
   }
   Draw fault_draw(seed, "faults");
   draw_faults(fault_draw, scenario);
+  draw_integrity(scenario);
   draw_healing(fault_draw, scenario);
   TimePs longest_timeout = 0;
   for (const QpPlan& plan : scenario.qps) {

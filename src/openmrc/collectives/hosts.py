@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from openmrc.collectives.sites import Sites
+from openmrc.linux.boot import boot_id
 
 __all__ = ["Host", "hosts_of_ranks", "identify_host"]
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PROCESSES = Path("/proc/self/ns/pid")
 _NETWORK = Path("/proc/self/ns/net")
 
@@ -29,7 +29,7 @@ def identify_host(name: str) -> Host | None:
     """
     try:
         namespaces = _PROCESSES.stat().st_ino, _NETWORK.stat().st_ino
-        return name, _BOOT_ID.read_text().strip(), *namespaces, os.getuid()
+        return name, boot_id(), *namespaces, os.getuid()
     except OSError:
         return None
 

@@ -153,7 +153,7 @@ class QpLink(Watched):
         self.region = region
         self.peer_name = peer_name
         self.agreed = agreed
-        """Negotiated values: payload_mtu, base_rtt_ns, rate_bps, max_window_bytes."""
+        """Negotiated values: payload_mtu, base_rtt_ns, rate_bps, max_window_bytes, icrc (packets carry one)."""
         self._domain = domain
         self._owns_region = owns_region
         self._attach(sock)

@@ -45,6 +45,11 @@ class QpSettingsFields(Record):
     where a path file or `trimming` describes a fabric made for MRC, or where `controller` is not `nscc`, `discover`
     elsewhere. Auto, marks, delay or discover.
     """
+    integrity: str = "auto"
+    """Check of each packet: `icrc` (a CRC-32 computed by openmrc, as in RoCEv2), or `auto`: none of its own between
+    ends that run on the same kernel and whose ports all reach each other without a path file or another advertised
+    address, so that UDP's checksum, which TCP would rely on as well, remains; `icrc` elsewhere. Auto or icrc.
+    """
     payload_mtu: int | None = None
     """Payload of a full packet. None: as the path MTU allows, at most 4,096 where `signal` is `marks`, 8,192 elsewhere
     and in EV format SRV6. More than 4,096, and any multiple of 4, is an extension that both ends must have. 256 to

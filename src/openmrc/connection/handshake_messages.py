@@ -23,6 +23,7 @@ from openmrc.errors import HandshakeError
 from openmrc.units import RATE_BPS_RANGE
 from openmrc.verbs import Device, MemoryRegion, PathSignal, Peer
 
+from .same_kernel import kernel_for
 from .settings import PAYLOAD_MTU_MAX, QpSettings
 
 __all__ = [
@@ -135,7 +136,11 @@ class Message(_Strict):
 
 
 class Description(Message):
-    """Abilities and addresses of one side."""
+    """Abilities and addresses of one side.
+
+    Args:
+        kernel: Identity of its kernel, if packets from the same kernel need no ICRC.
+    """
 
     transports: Annotated[tuple[Literal["mrc", "rc"], ...], Field(min_length=1, max_length=2)]
     ports: Annotated[tuple[PortAddress, ...], Field(min_length=1, max_length=_PORTS_MAX)]
@@ -149,6 +154,7 @@ class Description(Message):
     receive_buffer_bytes: Annotated[int, _within(0, 1 << 40)]
     region: RegionOffer | None = None
     member: Member | None = None
+    kernel: Annotated[str, Field(max_length=64)] | None = None
 
 
 class Hello(Description):
@@ -273,6 +279,7 @@ def describe(
         "receive_buffer_bytes": device.receive_buffer_bytes,
         "region": offered,
         "member": member,
+        "kernel": kernel_for(device, settings),
     }
 
 

@@ -33,6 +33,7 @@ from . import settings as rules
 from .channel import Channel
 from .connection import Connection, QpLink, RemoteRegion, queues_for
 from .handshake_messages import PLANE_SACKS, SACK_TRANSIT, Description, QpEnd, peer_of
+from .same_kernel import kernel_for
 from .settings import QpSettings
 
 __all__ = ["Agreed", "End", "offered_region"]
@@ -157,6 +158,7 @@ class End:
             "base_rtt_ns": agreed.base_rtt_ns,
             "rate_bps": agreed.rate_bps,
             "max_window_bytes": cc.max_cwnd_bytes,
+            "icrc": not self._same_kernel(theirs),
             "send_wr_max": self.settings.send_wr_max,
         }
         links: list[QpLink] = []
@@ -251,6 +253,7 @@ class End:
             wimm_max_dest=settings.recv_wr_max,
             plane_sacks=PLANE_SACKS in theirs.capabilities,
             sack_transit=SACK_TRANSIT in theirs.capabilities,
+            no_icrc=self._same_kernel(theirs),
             sack_bytes=settings.sack_bytes or self._sack_bytes(theirs, agreed),
         )
         to_rts = ToRts(
@@ -265,6 +268,9 @@ class End:
         )
         for step in (to_init, to_rtr, to_rts):
             qp.modify(step)
+
+    def _same_kernel(self, theirs: Description) -> bool:
+        return theirs.kernel is not None and theirs.kernel == kernel_for(self.device, self.settings)
 
     def _sack_bytes(self, theirs: Description, agreed: Agreed) -> int:
         if PLANE_SACKS in theirs.capabilities:  # the peer's sender requests SACKs as needed

@@ -17,15 +17,10 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from openmrc.fabric import Fabric
+from openmrc.linux.boot import boot_id as current_boot_id
 from openmrc.testbed.errors import TestBedError
 
 __all__ = ["State", "folder", "forget", "load", "names", "new_state", "save", "started"]
-
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-def _boot_id() -> str:
-    return _BOOT_ID.read_text().strip()
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,7 @@ class State:
     data_plane_missing: str = ""
     offload: bool = False
     made_s: float = field(default_factory=time.time)
-    boot_id: str = field(default_factory=_boot_id)
+    boot_id: str = field(default_factory=current_boot_id)
 
     def load_fabric(self) -> Fabric:
         """The fabric of the test bed."""
@@ -129,7 +124,7 @@ def load(name: str) -> State | None:
     except (OSError, ValueError, TypeError) as error:
         path = folder() / f"{name}.json"
         raise TestBedError(f"{path} cannot be read: {error}", "remove the file and what it names") from error
-    if state.boot_id != _boot_id():
+    if state.boot_id != current_boot_id():
         forget(name)
         return None
     return state

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.errors import ConfigError
+from openmrc.linux.boot import boot_id
 from openmrc.variables import HOST, SHARED_MEMORY
 
 __all__ = ["Neighbours", "meet", "sharing"]
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/net")
 
 
@@ -43,7 +43,7 @@ def meet(meeting: Rendezvous, rank: int, size: int) -> Neighbours:
     Raises:
         PeerError, TimeoutError: as `Rendezvous.gather`.
     """
-    own = json.dumps([_BOOT_ID.read_text().strip(), _NAMESPACE.stat().st_ino])
+    own = json.dumps([boot_id(), _NAMESPACE.stat().st_ino])
     meeting.publish("host", own)
     found = meeting.gather("host", [other for other in range(size) if other != rank]) | {rank: own}
     hosts = [found[other] for other in range(size)]

@@ -242,6 +242,8 @@ class DropStatistics:
     """Malformed, by `ParseError`."""
     bad_icrc: int
     """Wrong checksum."""
+    missing_icrc: int
+    """Without an ICRC, to a QP that requires one."""
     wrong_partition_key: int
     """Another partition key."""
     unknown_qp: int

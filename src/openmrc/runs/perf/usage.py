@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from openmrc import Device
 from openmrc.errors import HandshakeError
+from openmrc.linux.boot import hashed_boot_id
 from openmrc.runs.processes.child import cpu_s
 from openmrc.runs.processes.device_counters import DeviceCounters
 from openmrc.runs.processes.processor_time import machine_cpu_s, seconds_per_gb
 
 __all__ = ["EndUsage", "Usage", "row_members"]
-
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ class Usage:
     @classmethod
     def of(cls, device: Device) -> Self:
         """Now."""
-        return cls(cpu_s(), machine_cpu_s(), _machine(), DeviceCounters.of(device))
+        return cls(cpu_s(), machine_cpu_s(), hashed_boot_id(), DeviceCounters.of(device))
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
@@ -107,10 +104,3 @@ def row_members(
         peer = replace(peer, machine_cpu_s=None)  # the same machine, counted once
     theirs = EndUsage() if peer is None else peer.per_byte(count_bytes)
     return asdict(own.per_byte(count_bytes)) | {f"peer_{name}": value for name, value in asdict(theirs).items()}
-
-
-def _machine() -> str | None:
-    try:
-        return hashlib.sha256(_BOOT_ID.read_bytes()).hexdigest()[:16]
-    except OSError:
-        return None

@@ -22,6 +22,10 @@
 
 #define ECN_CE 3
 
+// A byte of the BTH, and a bit in it (X.4.10).
+#define BTH_FLAGS 8
+#define BTH_NO_ICRC 4
+
 struct view {
   u32 inner;          // offset of the IP header right before the transport's; the outer one is at ETHERNET_BYTES
   u32 transport;      // offset of the UDP header; 0 if there is none
@@ -163,11 +167,14 @@ INLINE int cut(struct __sk_buff *skb, const struct view *view, u32 ip_bytes, u8 
 }
 
 // Flips a bit of the datagram and keeps its UDP checksum right, so that only the ICRC can tell. What is no datagram has
-// a checksum of its own at the receiver, which would drop it; so it is dropped here: returns 0.
+// a checksum of its own at the receiver, which would drop it; so it is dropped here: returns 0. So is a datagram that
+// announces in its BTH that it has no ICRC: only its UDP checksum would detect the change.
 INLINE int corrupt(struct __sk_buff *skb, const struct view *view, u32 random) {
   if (view->transport == 0) return 0;
   const u32 first = view->transport + UDP_BYTES;
   if (skb->len < first + 2) return 0;
+  u8 flags = 0;
+  if (skb_load_bytes(skb, first + BTH_FLAGS, &flags, sizeof(flags)) == 0 && (flags & BTH_NO_ICRC)) return 0;
   const u32 at = first + ((random >> 4) % (skb->len - first - 1) & ~1U);
   u16 word, old;
   if (skb_load_bytes(skb, at, &word, sizeof(word)) < 0) return 0;

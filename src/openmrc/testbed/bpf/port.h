@@ -47,7 +47,7 @@ enum counter {
   DROPPED_CONTROL,
   DROPPED_BLACKHOLE,  // lost on the wire, as the next
   DROPPED_LOSS,
-  DROPPED_CHANGE,  // could not be cut or corrupted in the kernel's buffer, which then loses it
+  DROPPED_CHANGE,  // could not be cut in the kernel's buffer, which then loses it, or would be corrupt without an ICRC
   QUEUE_PEAK,      // bytes that waited before a data packet, at most
   COUNTERS
 };
