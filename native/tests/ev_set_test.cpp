@@ -283,6 +283,7 @@ TEST_CASE(ev_probe_schedule_and_success_count) {
   CHECK(f.set.next_probe(6 * kPsPerMs) == 0);
   CHECK(f.set.next_probe(6 * kPsPerMs) == kNoEv);
   CHECK(f.set.next_probe_time() == 7 * kPsPerMs);
+  f.feed(2, EvFeedback::kDelivered);  // the peer is there
   CHECK(f.set.next_probe(20 * kPsPerMs) == 1);
   CHECK(f.set.next_probe(20 * kPsPerMs) == 0);
   CHECK(f.set.next_probe(20 * kPsPerMs) == kNoEv);
@@ -315,6 +316,7 @@ TEST_CASE(ev_unanswered_probes_are_limited) {
     f.now = f.set.next_probe_time();
     CHECK(f.now == round * 10 * kPsPerMs);
     CHECK(probe_all() == kProbesUnansweredMax);
+    f.feed(0, EvFeedback::kDelivered);  // data sent before still arrives
   }
   std::sort(probed.begin(), probed.end());
   CHECK(std::unique(probed.begin(), probed.end()) == probed.end());  // each had its turn
@@ -328,6 +330,39 @@ TEST_CASE(ev_unanswered_probes_are_limited) {
     probe_all();
   }
   CHECK(probed.size() >= 60);
+}
+
+// proves X.6.2
+TEST_CASE(ev_probes_of_a_silent_peer_become_rare) {
+  EvSetFixture f(universe_of(1, 64), {.active_per_port = 64, .min_active = 0, .probe_successes = 1});
+  for (EvIndex ev = 0; ev < 64; ++ev) f.feed(ev, EvFeedback::kTimeout);
+  EvIndex last = kNoEv;
+  const auto probe_all = [&] {
+    std::size_t count = 0;
+    const auto next = [&] { return f.set.next_probe(f.now, ~PortMask{0}, kPsPerMs); };
+    for (EvIndex ev = next(); ev != kNoEv; ev = next(), ++count) last = ev;
+    return count;
+  };
+  f.now = f.set.next_probe_time();
+  CHECK(probe_all() == kProbesUnansweredMax);
+  for (const TimePs wait : {10, 20, 40, 80, 160, 160, 160}) {
+    CHECK(f.set.next_probe_time() == f.now + wait * kPsPerMs);
+    f.now += wait * kPsPerMs;
+    CHECK(probe_all() == 1);
+  }
+
+  f.now += 5 * kPsPerMs;
+  f.set.on_probe_answer(f.now, last, false);  // the first answer restores the pace
+  CHECK(f.set.next_probe_time() <= f.now);
+  CHECK(probe_all() == kProbesUnansweredMax);
+
+  // On a path that is long, two round trips without anything are silence.
+  f.now += 40 * kPsPerMs;
+  CHECK(f.set.next_probe(f.now, ~PortMask{0}, 30 * kPsPerMs) != kNoEv);
+  CHECK(f.set.next_probe(f.now, ~PortMask{0}, 30 * kPsPerMs) != kNoEv);
+  f.now += 20 * kPsPerMs;
+  CHECK(f.set.next_probe(f.now, ~PortMask{0}, 30 * kPsPerMs) != kNoEv);
+  CHECK(f.set.next_probe(f.now, ~PortMask{0}, 30 * kPsPerMs) == kNoEv);
 }
 
 // proves A.11.12

@@ -134,6 +134,39 @@ TEST_CASE(a_silent_plane_costs_its_share_and_no_pause) {
   CHECK(network.stats(stream.flow()).timeouts == 0);
 }
 
+// Posts a small message, and waits for its completion.
+void exchange(PlainNetwork& network, PlainNetwork::Flow& flow) {
+  const std::uint64_t completed = flow.completed_bytes;
+  flow.message_bytes = flow.left_bytes = 64;
+  network.post(flow);
+  network.run_until(network.now + 20 * kPsPerMs);
+  CHECK(flow.completed_bytes == completed + 64);
+}
+
+// proves X.4.11
+TEST_CASE(a_plane_that_one_qp_finds_silent_is_left_by_others_with_nothing_in_flight) {
+  for (const bool everywhere : {true, false}) {
+    PlainOptions options = planes({4, plane(500, 256)});
+    options.hosts = 3;
+    PlainNetwork network(options);
+    const std::size_t stream = network.connect(0, 1), small = network.connect(0, 2);
+    network.post(network.flows[stream]);
+    network.flows[small].outstanding_max = 1;
+    for (int i = 0; i < 20; ++i) exchange(network, network.flows[small]);
+    for (const int host : {0, 1, 2}) network.link(host, 0).link.dead = everywhere || host == 1;
+    network.run_until(network.now + 200 * kPsPerMs);
+    CHECK(network.plane(network.flows[stream], 0).silent);
+    CHECK(!network.plane(network.flows[small], 0).silent);
+
+    const std::uint64_t before = network.plane(network.flows[small], 0).sent_packets;
+    for (int i = 0; i < 20; ++i) exchange(network, network.flows[small]);
+    CHECK(network.stats(network.flows[small]).retransmitted_packets == 0);
+    CHECK(network.stats(network.flows[small]).timeouts == 0);
+    // A plane that works for this peer is used again after the answer to a probe.
+    CHECK((network.plane(network.flows[small], 0).sent_packets > before) == !everywhere);
+  }
+}
+
 // Planes are probed many times before such a timer expires.
 TEST_CASE(dead_paths_are_left_although_the_retry_timer_is_long) {
   PlainOptions options = planes({2, plane(500, 256)});

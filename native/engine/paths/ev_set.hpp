@@ -82,7 +82,8 @@ class EvSet {
   void on_feedback(TimePs now, EvIndex ev, EvFeedback feedback);
 
   // Next EV due for a probe: ASSUMED_BAD, or held by min_active, on a port that is up and free. kNoEv: none now.
-  EvIndex next_probe(TimePs now, PortMask free_ports = ~PortMask{0});
+  // `round_trip`: smoothed, 0 if unknown; answers take as long.
+  EvIndex next_probe(TimePs now, PortMask free_ports = ~PortMask{0}, TimePs round_trip = 0);
   TimePs next_probe_time() const { return next_probe_time_; }
   void on_probe_answer(TimePs now, EvIndex ev, bool marked);
   void on_probe_timeout(TimePs now, EvIndex ev);  // an unanswered probe restarts the count of successes
@@ -131,6 +132,7 @@ class EvSet {
  private:
   static constexpr std::uint16_t kNoSlot = 0xFFFF;
   static constexpr std::uint32_t kDeferredMax = 4;
+  static constexpr std::uint8_t kSilentRoundsMax = 4;
 
   struct Entry {
     Ev ev;
@@ -193,6 +195,10 @@ class EvSet {
   void arm_probe(TimePs due, EvIndex index);
   void disarm_probe(EvIndex index);
   void refresh_probe_time();
+  void begin_probe_round(TimePs now, TimePs round_trip);
+  TimePs probe_round() const;
+  std::uint32_t probes_unanswered_max() const;
+  void note_heard(TimePs now);
 
   std::vector<Entry> entries_;
   std::vector<Slot> slots_;
@@ -207,6 +213,8 @@ class EvSet {
   TimePs next_probe_time_ = kNever;
   TimePs probes_since_ = 0;
   std::uint32_t probes_unanswered_ = 0;  // of the probes sent since then
+  TimePs heard_at_ = 0;                  // a packet has arrived, or a probe was answered
+  std::uint8_t silent_rounds_ = 0;       // in a row
   std::uint32_t qp_;
   std::uint32_t active_count_ = 0;
   std::uint32_t marked_count_ = 0;  // active and SKIP

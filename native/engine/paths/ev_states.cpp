@@ -40,10 +40,12 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
   const EvState state = entries_[ev].state;
   switch (feedback) {
     case EvFeedback::kDelivered:
+      note_heard(now);
       release(ev);
       return;
     case EvFeedback::kSkipOnce:
     case EvFeedback::kTrimmed:
+      note_heard(now);
       release(ev);
       if (state == EvState::kGood) set_state(now, ev, EvState::kSkip, cause_of(feedback));  // A.11.4
       return;
@@ -65,14 +67,10 @@ void EvSet::on_feedback(TimePs now, EvIndex ev, EvFeedback feedback) {
   }
 }
 
-EvIndex EvSet::next_probe(TimePs now, PortMask free_ports) {
+EvIndex EvSet::next_probe(TimePs now, PortMask free_ports, TimePs round_trip) {
   if (now < next_probe_time_) return kNoEv;
-  // X.6.2: a limit per interval.
-  if (now >= probes_since_ + config_.probe_interval) {
-    probes_since_ = now;
-    probes_unanswered_ = 0;
-  }
-  if (probes_unanswered_ == kProbesUnansweredMax) return kNoEv;
+  if (now >= probes_since_ + probe_round()) begin_probe_round(now, round_trip);
+  if (probes_unanswered_ >= probes_unanswered_max()) return kNoEv;
   for (auto timer = probes_.begin(); timer != probes_.end() && timer->due <= now; ++timer) {
     const EvIndex ev = timer->ev;
     if ((usable_ports_ & free_ports & bit_of(entries_[ev].ev.port)) == 0) continue;
@@ -88,6 +86,7 @@ EvIndex EvSet::next_probe(TimePs now, PortMask free_ports) {
 void EvSet::on_probe_answer(TimePs now, EvIndex ev, bool marked) {
   MRC_ASSERT(ev < entries_.size());
   if (probes_unanswered_ > 0) --probes_unanswered_;
+  note_heard(now);
   refresh_probe_time();
   Entry& entry = entries_[ev];
   release(ev);
@@ -280,16 +279,40 @@ void EvSet::refresh_probe_time() {
   next_probe_time_ = kNever;
   for (const ProbeTimer& timer : probes_) {
     if ((usable_ports_ & bit_of(entries_[timer.ev].ev.port)) == 0) continue;
-    const bool held = probes_unanswered_ == kProbesUnansweredMax;
-    next_probe_time_ = held ? std::max(timer.due, probes_since_ + config_.probe_interval) : timer.due;
+    const bool held = probes_unanswered_ >= probes_unanswered_max();
+    next_probe_time_ = held ? std::max(timer.due, probes_since_ + probe_round()) : timer.due;
     return;
   }
+}
+
+// X.6.2: a limit per round. If nothing comes back, many QPs may be asking at once, and what they ask may be all that
+// either end has time for.
+void EvSet::begin_probe_round(TimePs now, TimePs round_trip) {
+  const TimePs longest = config_.probe_interval << kSilentRoundsMax;
+  const TimePs patience = round_trip == 0 ? longest / 2 : std::clamp(2 * round_trip, config_.probe_interval, longest);
+  const bool silent = probes_unanswered_ > 0 && now - heard_at_ >= patience;
+  silent_rounds_ = silent ? std::min<std::uint8_t>(silent_rounds_ + 1, kSilentRoundsMax) : 0;
+  probes_unanswered_ = 0;
+  probes_since_ = now;
+}
+
+TimePs EvSet::probe_round() const { return config_.probe_interval << silent_rounds_; }
+
+std::uint32_t EvSet::probes_unanswered_max() const { return silent_rounds_ == 0 ? kProbesUnansweredMax : 1; }
+
+void EvSet::note_heard(TimePs now) {
+  heard_at_ = now;
+  if (silent_rounds_ == 0) [[likely]]
+    return;
+  silent_rounds_ = 0;
+  refresh_probe_time();
 }
 
 void EvSet::rebase(TimePs by) {
   for (ProbeTimer& timer : probes_) timer.due = rebased(timer.due, by);
   for (TimePs& since : skip_since_) since = rebased(since, by);
   probes_since_ = rebased(probes_since_, by);
+  heard_at_ = rebased(heard_at_, by);
   refresh_probe_time();
   selector_->rebase(by);
 }

@@ -1,4 +1,5 @@
-// QPs of one host that have data in flight on the same plane, counted: their windows together fill one queue.
+// Facts that QPs of one host tell each other about a plane: how many of them have data in flight on it, as their windows
+// together fill one queue, and whether any of them finds it silent.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +13,25 @@ namespace openmrc {
 
 class PlaneSharers {
  public:
-  void join(PortId plane) { ++qps_[plane]; }
-  void leave(PortId plane) { --qps_[plane]; }
+  void join(PortId plane) { ++planes_[plane].qps; }
+  void leave(PortId plane) { --planes_[plane].qps; }
   // At least one: a QP that asks is about to send.
-  std::uint32_t on(PortId plane) const { return std::max(qps_[plane], 1U); }
+  std::uint32_t on(PortId plane) const { return std::max(planes_[plane].qps, 1U); }
+
+  void fell_silent(PortId plane) {
+    ++planes_[plane].silent;
+    ++planes_[plane].falls;
+  }
+  void ended_silence(PortId plane) { --planes_[plane].silent; }
+  bool silent(PortId plane) const { return planes_[plane].silent > 0; }
+  // Increases with each QP that finds the plane silent.
+  std::uint32_t falls(PortId plane) const { return planes_[plane].falls; }
 
  private:
-  std::array<std::uint32_t, kPortCountMax> qps_{};
+  struct Plane {
+    std::uint32_t qps = 0, silent = 0, falls = 0;
+  };
+  std::array<Plane, kPortCountMax> planes_{};
 };
 
 }  // namespace openmrc

@@ -315,7 +315,7 @@ BuildResult MrcRequester::build_probe(TimePs now, PortMask free_ports, TxBurst& 
   } else if (context_.ev_set->next_probe_time() <= now) {
     // Also while a question about the state waits for a usable path, since a probe may revive one.
     do {
-      probe.ev = context_.ev_set->next_probe(now, free_ports);
+      probe.ev = context_.ev_set->next_probe(now, free_ports, rtt_.smoothed());
       if (probe.ev == kNoEv) {
         // All due probes may still be in flight; the next one then depends on time again.
         path_probe_due_ = context_.ev_set->next_probe_time() <= now;

@@ -1,5 +1,7 @@
 #include "engine/qp/plane_set.hpp"
 
+#include <bit>
+
 #include "engine/base/assert.hpp"
 #include "engine/planes/ratio.hpp"
 #include "engine/qp/timestamp.hpp"
@@ -40,6 +42,11 @@ PlaneSet::PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::ui
     plane.window.start(packet_bytes, buffer_bytes);
     plane.heard = plane.sent = now;
   }
+}
+
+PlaneSet::~PlaneSet() {
+  end_work();
+  for (Plane& plane : planes_) end_silence(plane);
 }
 
 void PlaneSet::rebase(TimePs by) {
@@ -109,21 +116,32 @@ std::int64_t PlaneSet::rate_of_plane(const Plane& plane) const {
 
 // True if the packet arrives before quicker planes would have delivered everything posted. If it came later, the end of
 // a message would wait for it, and a full window behind it would stop the other planes.
-bool PlaneSet::worth_it(const Plane& plane, const Request& request, std::int64_t bytes) const {
+bool PlaneSet::worth_it(const Plane& plane, const Request& request, PortMask allowed, std::int64_t bytes) const {
   const TimePs own = latency(plane);
   if (own == 0) return true;
   std::int64_t quicker_rate = 0;
   TimePs quicker_latency = 0;
   for (PortId other = 0; other < planes_.size(); ++other) {
     const Plane& rival = planes_[other];
-    if ((request.usable & bit_of(other)) == 0 || rival.silent || latency(rival) == 0 || 2 * latency(rival) > own)
-      continue;
+    if ((allowed & bit_of(other)) == 0 || latency(rival) == 0 || 2 * latency(rival) > own) continue;
     quicker_rate += rate_of_plane(rival);
     quicker_latency = std::max(quicker_latency, latency(rival));
   }
   if (quicker_rate == 0) return true;
   const TimePs needed = own + time_for(bytes, rate_of_plane(plane));
   return needed <= std::max(time_for(request.posted_bytes, quicker_rate), quicker_latency);
+}
+
+// X.4.11: planes that other QPs of this host find silent, and over which nothing of ours has arrived since. A QP with
+// data in flight relies on its own evidence. None if there are no other planes.
+PortMask PlaneSet::suspects(PortMask usable) const {
+  PortMask suspects = 0;
+  for (PortId id = 0; id < planes_.size(); ++id) {
+    const Plane& plane = planes_[id];
+    const bool told = sharers_.silent(id) && plane.falls != sharers_.falls(id);
+    if (told && !plane.silent && plane.in_flight_bytes == 0) suspects |= usable & bit_of(id);
+  }
+  return (usable & not_silent() & ~suspects) == 0 ? 0 : suspects;
 }
 
 PlaneSet::Choice PlaneSet::choose(TimePs now, const Request& request) {
@@ -134,17 +152,22 @@ PlaneSet::Choice PlaneSet::choose(TimePs now, const Request& request) {
   } else if (repair_since_ == kNever) {
     repair_since_ = now;
   }
+  const PortMask suspected = suspects(request.usable);
+  for (PortMask left = suspected; left != 0; left &= left - 1) {
+    const Plane& plane = planes_[static_cast<std::size_t>(std::countr_zero(left))];
+    if (plane.probe_at <= now || plane.probe_at == kNever) probe_due_ |= left & (~left + 1);
+  }
+  const PortMask allowed = request.usable & not_silent() & ~suspected;
   TimePs quickest = kNever;
   for (PortId id = 0; id < planes_.size(); ++id) {
     const Plane& plane = planes_[id];
-    if ((request.usable & bit_of(id)) != 0 && !plane.silent && latency(plane) > 0)
-      quickest = std::min(quickest, latency(plane));
+    if ((allowed & bit_of(id)) != 0 && latency(plane) > 0) quickest = std::min(quickest, latency(plane));
   }
   TimePs best = kNever;
   const bool same = alike();
   for (PortId id = 0; id < planes_.size(); ++id) {
     Plane& plane = planes_[id];
-    if ((request.usable & bit_of(id)) == 0 || plane.silent) continue;
+    if ((allowed & bit_of(id)) == 0) continue;
     note_surroundings(plane, same);
     const std::int64_t left = room(plane, now, request.controller_window);
     if (!ready(plane, left, request)) continue;
@@ -159,7 +182,7 @@ PlaneSet::Choice PlaneSet::choose(TimePs now, const Request& request) {
     }
     const std::int64_t burst = plane.marking ? left : std::min(left, plane.window.burst_bytes());
     const std::int64_t bytes = std::max<std::int64_t>(burst, request.first_bytes);
-    if (!worth_it(plane, request, std::min(bytes, request.backlog_bytes))) continue;
+    if (!worth_it(plane, request, allowed, std::min(bytes, request.backlog_bytes))) continue;
     if ((request.free & bit_of(id)) == 0) {
       choice.busy = true;
       continue;
@@ -255,8 +278,13 @@ void PlaneSet::acknowledged(TimePs now, Psn psn, const SendRecord& record, PortI
   if (plane.marking) marking_acked_ += record.nominal_bytes;
   // For a repeated packet the first copy may have arrived; the state of this copy is then unknown.
   if (!certain && record.transmissions > 1 && now - record.sent < plane.window.delay().base()) return;
-  plane.heard = heard_ = now;
+  note_arrival(now, plane);
   if (before(plane.delivered_order, sent.order + 1)) plane.delivered_order = sent.order + 1;
+}
+
+void PlaneSet::note_arrival(TimePs now, Plane& plane) {
+  plane.heard = heard_ = now;
+  plane.falls = sharers_.falls(id_of(plane));
 }
 
 void PlaneSet::mistaken(TimePs now, PortId id, TimePs elapsed) {
@@ -436,8 +464,14 @@ void PlaneSet::arm_probe(TimePs now, Plane& plane) {
   probe_due_ &= ~bit_of(id_of(plane));
 }
 
+void PlaneSet::end_silence(Plane& plane) {
+  if (plane.silent) sharers_.ended_silence(id_of(plane));
+  plane.silent = false;
+}
+
 void PlaneSet::fall_silent(TimePs now, Plane& plane, const SendWindow& window, std::vector<Psn>& lost) {
   plane.silent = true;
+  sharers_.fell_silent(id_of(plane));
   plane.probe_at = now;
   plane.probe_gap = kProbeGapMin;
   for (; !plane.flight.empty(); plane.flight.pop_front()) give_up(plane, plane.flight.front(), window, lost);
@@ -512,11 +546,11 @@ bool PlaneSet::answered(TimePs now, PortId id, std::uint32_t order, TimePs rtt, 
   Plane& plane = planes_[id];
   if (plane.asked_idle && rtt > 0) plane.window.set_idle(now, rtt, via);
   plane.idle_questions = 0;
-  plane.heard = heard_ = now;
+  note_arrival(now, plane);
   if (before(plane.delivered_order, order + 1)) plane.delivered_order = order + 1;
   plane.touched = true;
   const bool was_silent = plane.silent;
-  plane.silent = false;
+  end_silence(plane);
   if (was_silent) plane.window.restart(now, plane.next_order);
   arm_probe(now, plane);
   return was_silent;
@@ -528,12 +562,12 @@ void PlaneSet::set_usable(TimePs now, PortMask usable) {
   for (PortId id = 0; id < planes_.size(); ++id) {
     Plane& plane = planes_[id];
     if ((back & bit_of(id)) != 0) {
-      plane.silent = false;
+      end_silence(plane);
       plane.heard = now;
       plane.window.restart(now, plane.next_order);
     }
     if ((usable & bit_of(id)) != 0) continue;
-    plane.silent = false;
+    end_silence(plane);
     plane.probe_at = kNever;
     plane.idle_questions = 0;
     probe_due_ &= ~bit_of(id);

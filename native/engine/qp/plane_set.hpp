@@ -25,7 +25,7 @@ class PlaneSet {
   // `discover`: planes that turn out to mark are left to the QP's congestion controller (X.4.2).
   PlaneSet(TimePs now, std::uint32_t plane_count, bool discover, std::uint32_t packet_bytes, std::int64_t buffer_bytes,
            PlaneSharers& sharers, const PlaneTraffic& traffic);
-  ~PlaneSet() { end_work(); }
+  ~PlaneSet();
   PlaneSet(const PlaneSet&) = delete;
   PlaneSet& operator=(const PlaneSet&) = delete;
 
@@ -145,6 +145,7 @@ class PlaneSet {
     bool touched = false;
     bool shares = false;  // counted among the QPs with data on this plane
     bool silent = false;
+    std::uint32_t falls = 0;  // of the plane at other QPs, when something of ours last arrived over it
     // True if the plane's switches mark.
     bool marking = false;
     std::uint32_t samples = 0, marks = 0, marked_rounds = 0, unmarked_rounds = 0, round_order = 0;
@@ -156,13 +157,16 @@ class PlaneSet {
   void join_flight(Plane& plane, std::uint32_t bytes);
   void left_flight(Plane& plane, std::uint32_t bytes);
   void leave_sharers(Plane& plane);
+  void end_silence(Plane& plane);
+  void note_arrival(TimePs now, Plane& plane);
+  PortMask suspects(PortMask usable) const;
   void note_surroundings(Plane& plane, bool alike);
   bool alike() const;
   Sent& sent_of(Psn psn) { return sent_[psn & (sent_.size() - 1)]; }
   const Sent& sent_of(Psn psn) const { return sent_[psn & (sent_.size() - 1)]; }
   std::int64_t room(const Plane& plane, TimePs now, std::uint64_t controller_window) const;
   bool ready(const Plane& plane, std::int64_t room, const Request& request) const;
-  bool worth_it(const Plane& plane, const Request& request, std::int64_t bytes) const;
+  bool worth_it(const Plane& plane, const Request& request, PortMask allowed, std::int64_t bytes) const;
   std::int64_t rate_of_plane(const Plane& plane) const;
   TimePs latency(const Plane& plane) const { return plane.window.delay().smoothed_forward(); }
   void settle(TimePs now, Plane& plane);
