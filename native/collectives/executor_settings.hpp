@@ -14,7 +14,7 @@ struct ExecutorSettings {
   std::uint32_t recv_depth = 512;
   // A waiting thread drives the device until nothing has come for so long. For an operation without large messages
   // it looks again and again at first, and lets others run in between; else it sleeps until something comes.
-  nic::TimeNs spin = 2 * nic::kNsPerMs, poll = 0;
+  nic::TimeNs spin = 50 * nic::kNsPerMs, poll = 0;
   DomainId domain = 0;  // of the QPs, and of all memory that peers write to
 };
 

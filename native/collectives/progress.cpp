@@ -23,7 +23,8 @@ constexpr int kNapMs = 100, kShortNapMs = 1, kStreakNapMs = 4;
 // While each call is waited for at once, the I/O threads stand back for this long: each look of theirs takes a processor
 // from a rank. Less than half of the time after which peers that hear nothing send again.
 constexpr TimeNs kStreak = 4 * nic::kNsPerMs;
-constexpr TimeNs kNap = 200 * nic::kNsPerUs;  // longest sleep of a waiting thread between two looks
+// Longest sleep of a waiting thread between two looks, when something has just come and when little does.
+constexpr TimeNs kNapMin = 200 * nic::kNsPerUs, kNapMax = nic::kNsPerMs;
 // An operation that has waited so long compares its call with those of the ranks that it waits for.
 constexpr std::int64_t kLongWaitNs = 50'000'000;
 // With larger messages the time on the way counts, not who wakes when.
@@ -120,39 +121,48 @@ OpState Progress::await(std::unique_lock<std::mutex>& guard, const std::shared_p
   if (forecast_.waits_expected() && operations.running() == 1 && !operations.all_near()) transports_.attend(kStreak);
   ++spinners_;
   stop_watching();
-  spin(guard, *op, begun, timeout_ns);
+  // Callers that notice Ctrl-C wait in parts: one in which nothing comes continues the part before.
+  const bool goes_on = idle_.op == op->id && idle_.left == op->left;
+  const TimeNs idle_since = spin(guard, *op, begun, goes_on ? idle_.since : begun, timeout_ns);
+  idle_ = {op->id, op->left, idle_since};
   --spinners_;
   watch();
   if (op->state != OpState::kRunning) return op->state;
   if (spinners_ == 0) transports_.rest();
   const auto over = [&op, this] { return op->state != OpState::kRunning || stop_; };
   const std::int64_t spent_ns = now_ns() - begun;
-  const std::int64_t left_ns = timeout_ns < 0 ? kLongWaitNs + 1 : std::max<std::int64_t>(timeout_ns - spent_ns, 0);
-  const std::chrono::nanoseconds first(std::min(left_ns, kLongWaitNs));
-  if (ended_.wait_for(guard, first, over) || left_ns <= kLongWaitNs) return op->state;
+  const std::int64_t left_ns = timeout_ns < 0 ? INT64_MAX : std::max<std::int64_t>(timeout_ns - spent_ns, 0);
+  const std::int64_t first_ns = std::min(left_ns, std::max<std::int64_t>(kLongWaitNs - spent_ns, 0));
+  if (ended_.wait_for(guard, std::chrono::nanoseconds(first_ns), over) || left_ns <= first_ns) return op->state;
   runner_.compare_calls(*op);
   if (timeout_ns < 0) {
     ended_.wait(guard, over);
   } else {
-    ended_.wait_for(guard, std::chrono::nanoseconds(left_ns - kLongWaitNs), over);
+    ended_.wait_for(guard, std::chrono::nanoseconds(left_ns - first_ns), over);
   }
   return op->state;
 }
 
-// Until the operation has ended, nothing has come for the time to spin, or the timeout is over.
-void Progress::spin(std::unique_lock<std::mutex>& guard, const Operation& op, TimeNs begun, std::int64_t timeout_ns) {
-  TimeNs idle_since = begun, now = begun;
+// Until the operation has ended, nothing has come for the time to spin, or the timeout is over. Returns the time since
+// when nothing has come.
+TimeNs Progress::spin(std::unique_lock<std::mutex>& guard, Operation& op, TimeNs begun, TimeNs idle_since,
+                      std::int64_t timeout_ns) {
+  TimeNs now = begun;
   const Plan& plan = op.next_plan == nullptr ? *op.plan : *op.next_plan;
   const bool small = !plan.receives_more_than(kPolledBytesMax) && !plan.sends_more_than(kPolledBytesMax);
   while (op.state == OpState::kRunning && !stop_) {
     const TimeNs idle = now - idle_since;
-    if (idle > spin_ || (timeout_ns >= 0 && now - begun > timeout_ns)) return;
+    if (idle > spin_ || (timeout_ns >= 0 && now - begun > timeout_ns)) break;
     const bool polls = (small || op.near) && idle < poll_;
-    const bool something = polls && runner_.operations().all_near() ? poll_local(guard) : poll_all(guard, polls);
-    if (op.state != OpState::kRunning) return;
+    const bool something = polls && runner_.operations().all_near()
+                               ? poll_local(guard)
+                               : poll_all(guard, polls, std::clamp(idle / 4, kNapMin, kNapMax));
+    if (op.state != OpState::kRunning) break;
     now = now_ns();
     if (something) idle_since = now;
+    if (now - begun >= kLongWaitNs) runner_.compare_calls(op);  // whatever comes, of other operations too
   }
+  return idle_since;
 }
 
 // One look. The I/O thread looks after the device meanwhile. True: something came.
@@ -164,13 +174,13 @@ bool Progress::poll_local(std::unique_lock<std::mutex>& guard) {
   return false;
 }
 
-// One look at all transports, or asleep until something comes. True: something came.
-bool Progress::poll_all(std::unique_lock<std::mutex>& guard, bool polls) {
+// One look at all transports, or asleep until something comes, for `nap` at most. True: something came.
+bool Progress::poll_all(std::unique_lock<std::mutex>& guard, bool polls, TimeNs nap) {
   const bool near = runner_.operations().all_near();
   const bool sleeps = !polls && !runner_.arm(Sleeper::kWaiter);
   const std::uint64_t taken = transports_.local_messages();
   guard.unlock();
-  const std::uint32_t datagrams = sleeps ? transports_.await(kNap, near) : transports_.progress();
+  const std::uint32_t datagrams = sleeps ? transports_.await(nap, near) : transports_.progress();
   if (polls && datagrams == 0) std::this_thread::yield();  // whom we wait for may need this processor
   guard.lock();
   if (sleeps) transports_.disarm(Sleeper::kWaiter);

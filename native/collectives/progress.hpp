@@ -46,9 +46,10 @@ class Progress {
   void stop_watching();
   void watch_later();
   void wake();
-  void spin(std::unique_lock<std::mutex>& guard, const Operation& op, nic::TimeNs begun, std::int64_t timeout_ns);
+  nic::TimeNs spin(std::unique_lock<std::mutex>& guard, Operation& op, nic::TimeNs begun, nic::TimeNs idle_since,
+                   std::int64_t timeout_ns);
   bool poll_local(std::unique_lock<std::mutex>& guard);
-  bool poll_all(std::unique_lock<std::mutex>& guard, bool polls);
+  bool poll_all(std::unique_lock<std::mutex>& guard, bool polls, nic::TimeNs nap);
 
   const nic::TimeNs spin_, poll_;
   std::mutex& mutex_;
@@ -56,6 +57,13 @@ class Progress {
   Transports& transports_;
   PlanRunner& runner_;
   WaitForecast forecast_;
+  // The latest wait: its operation, the steps that were left of it, and since when nothing had come.
+  struct Idle {
+    OpId op = 0;
+    std::uint32_t left = 0;
+    nic::TimeNs since = 0;
+  };
+  Idle idle_;
   std::uint32_t spinners_ = 0;  // threads that wait and drive the device
   bool watches_ = false;        // the thread, since nobody spins
   std::atomic<bool> stop_{false};

@@ -40,7 +40,7 @@ _LANES = {name: number for number, name in enumerate(TRAFFIC_CLASSES)}
 RANKS_MAX = 1024
 _SEND_DEPTH = 1024
 _RECV_DEPTH = 512
-_SPIN_US = 2000
+_SPIN_US = 50_000
 _POLL_US = 200
 T = TypeVar("T")
 _U64 = Annotated[int, Field(ge=0, lt=1 << 64)]
