@@ -176,7 +176,7 @@ def _run(hosts: Hosts, spec: dict[str, Any], started: Started | None, environmen
                 RANK,
                 [json.dumps(told)],
                 [*prefix, *ENVIRONMENT, *environment],
-                own_session=bool(hosts.namespaces),  # a session for each host, as mpirun has it
+                own_session=False,  # as with mpirun, which starts all ranks in its own
             )
             for rank, (told, prefix) in enumerate(zip(own, prefixes, strict=True))
         ]

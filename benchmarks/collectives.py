@@ -46,11 +46,6 @@ from openmrc.runs.training.training_record import TrainRun
 MIB = 1 << 20
 TITLES = {"mrc": "openmrc", "gloo": "Gloo", "mpi": "Open MPI"}
 MISSING = {one.name: why for one in CONTENDERS if one.name in TITLES and (why := one.missing()) is not None}
-JUMBO = {"qp": {"payload_mtu": 8192}, "device": {"burst_packets": 7}}
-# Bursts of the length that a shaped link accepts at once, and some milliseconds of all planes in flight: veth
-# interfaces report 10 Gb/s, regardless of the planes.
-STREAM = {"qp": {"payload_mtu": 8192, "max_window_bytes": 512 << 10}, "device": {"burst_packets": 3}}
-
 FAULT_S, OUTAGE_S = 1.5, 5.0
 FAULT = f"plane 0 blackhole at {FAULT_S * 1e3:.0f}ms for {OUTAGE_S:.0f}s"  # the plane that TCP uses
 # TCP doubles the time between retries, so it may resume only after another outage; some rounds are left then.
@@ -191,10 +186,8 @@ def bandwidth(repeat: Repeat) -> Iterator[Row]:
     for ranks in (2, 4):
         case = f"all-reduce of 64 MiB, {ranks} ranks, unshaped veth"
         with VethBridge(ranks, 9000) as bridge:
-            starts: dict[str, Start] = {
-                backend: partial(run, on_bridge(bridge), backend, works, **(JUMBO if backend == "mrc" else {}))
-                for backend in here()
-            }
+            hosts = on_bridge(bridge)
+            starts: dict[str, Start] = {backend: partial(run, hosts, backend, works) for backend in here()}
             found = by_turns(repeat, starts, len(works))
         best: dict[str, Values] = {}
         for backend, measured in found.items():
@@ -223,8 +216,7 @@ def planes(repeat: Repeat) -> Iterator[Row]:
                 continue
             work = {"name": "all_reduce", "bytes": size, "warm": 0, "rounds": 1, "in_flight": flight}
             works = [work, *repeat(every_seed(work))]
-            changes = STREAM if backend == "mrc" else {}
-            measured = run(planes.hosts(interfaces), backend, works, **changes)
+            measured = run(planes.hosts(interfaces), backend, works)
             seconds = medians(measured, len(works))[1:]
             name = f"{TITLES[backend]}, {interfaces} interface{'s' * (interfaces > 1)}, {flight} in flight"
             found[name] = bus_gbps(4, size, seconds)
@@ -248,14 +240,12 @@ def outage(planes: SlowPlanes, backend: str, size: int, rounds: int) -> tuple[li
         planes.environment.strike((FAULT,))
         return LIMIT_S if backend == "mrc" else DONE_S
 
-    changes = STREAM if backend == "mrc" else {}
     try:
         measured = run(
             planes.hosts(PLANES if backend == "mrc" else 1),
             backend,
             [work | {"rounds": 2}, work],
             started=start,
-            **changes,
         )
     finally:
         planes.environment.repair()
@@ -315,7 +305,7 @@ def classes(repeat: Repeat) -> Iterator[Row]:
     works = repeat(every_seed(alone)) + repeat(every_seed(busy))
     repeats = len(works) // 2
     with slow_planes() as planes:
-        measured = run(planes.hosts(), "mrc", works, **STREAM)
+        measured = run(planes.hosts(), "mrc", works)
     rounds = [[]] * len(works) if measured is None else [[it.seconds for it in one] for one in measured]
     quiet = [median(one) for one in rounds[:repeats]]
     critical = [median(one[:CRITICAL_ROUNDS]) for one in rounds[repeats:]]
