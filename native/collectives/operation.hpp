@@ -54,6 +54,7 @@ struct Operation {
   bool begun = false;                     // only then it has a plan, and a receive its key
   bool near = false;                      // begun, and needs only ranks with shared memory
   bool compared = false;                  // with the calls of the ranks it waits for, after a long wait
+  std::vector<std::uint16_t> untold;      // ranks that then had no room for its call
   std::shared_ptr<const Plan> next_plan;  // plan of an operation that waits for earlier ones, unless it is a receive
   std::uint32_t earlier = 0;              // number of operations to wait for before it begins
   std::vector<OpId> followers;            // that wait for this one

@@ -55,14 +55,18 @@ bool PlanRunner::agrees(const Operation& op, RemoteRank& rank, const MessageHead
   return false;
 }
 
+// Each rank is told once; one without room for the message at a later call, as it must not hide what another one does.
 void PlanRunner::compare_calls(Operation& op) {
-  if (!op.begun || op.compared || op.plan->config().call.kind == 0) return;
-  op.compared = true;
-  for (const std::unique_ptr<RemoteRank>& rank : ranks_) {
-    if (rank->failed || !op.needs(rank->number)) continue;
-    const MessageHead head{.key = op.key, .kind = MessageHead::kCall, .call = op.plan->config().call};
-    if (!put(*rank, op.lane, &op, head, nullptr)) op.compared = false;  // at the next wait
+  if (!op.begun || op.plan->config().call.kind == 0) return;
+  if (!op.compared) {
+    op.compared = true;
+    for (const std::unique_ptr<RemoteRank>& rank : ranks_) op.untold.push_back(rank->number);
   }
+  const MessageHead head{.key = op.key, .kind = MessageHead::kCall, .call = op.plan->config().call};
+  std::erase_if(op.untold, [&](std::uint16_t number) {
+    RemoteRank& rank = *ranks_[number];
+    return rank.failed || !op.needs(number) || put(rank, op.lane, &op, head, nullptr);
+  });
 }
 
 void PlanRunner::take(Operation& op, RemoteRank& rank, const MessageHead& head, const std::uint8_t* data) {

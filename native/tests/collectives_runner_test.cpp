@@ -180,6 +180,28 @@ TEST_CASE(collectives_runner_fails_the_operations_of_a_rank_that_is_lost_or_brea
   CHECK(rank.state(rank.submit(StepKind::kReceive, 1, 9, third)) == OpState::kFailed);
 }
 
+TEST_CASE(collectives_runner_tells_its_call_once_to_each_rank_it_waits_for) {
+  Alone rank;
+  rank.runner.use(2, *rank.local);
+  PlanConfig config;
+  config.ranks = 3;
+  config.buffer_bytes = {2};
+  config.steps = {{.kind = StepKind::kReceive, .peer = 1, .bytes = 1},
+                  {.kind = StepKind::kReceive, .peer = 2, .into_offset = 1, .bytes = 1}};
+  config.call.kind = 1;
+  std::vector<std::uint8_t> into(2);
+  const std::array<Memory, 1> buffers{Memory{into.data(), into.size()}};
+  const OpId id = rank.runner.submit(std::make_shared<const Plan>(std::move(config)), 7, 0, buffers);
+  Operation& op = *rank.runner.operations().find(id);
+  rank.remote->room = 0;
+  for (int look = 0; look < 3; ++look) rank.runner.compare_calls(op);
+  CHECK(rank.remote->messages_sent.empty() && rank.local->messages_sent.size() == 1);
+  CHECK(rank.local->messages_sent[0].head.kind == MessageHead::kCall && rank.local->messages_sent[0].head.call.kind == 1);
+  rank.remote->room = 9;
+  for (int look = 0; look < 3; ++look) rank.runner.compare_calls(op);
+  CHECK(rank.remote->messages_sent.size() == 1 && rank.local->messages_sent.size() == 1);
+}
+
 TEST_CASE(collectives_runner_fails_an_operation_whose_memory_the_device_does_not_take) {
   Alone rank;
   rank.remote->keys_left = 0;

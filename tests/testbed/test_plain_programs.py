@@ -13,7 +13,7 @@ from openmrc.testbed.plain import PlainBed, PlainNetwork
 
 PLANES = 2
 SIZE_BYTES = 64 << 10
-COUNT = 400
+COUNT = 1600  # many more than are posted at once
 SMALL_BYTES, LARGE_BYTES = 1024 + 86, 1428 + 86  # of frames with a path MTU of 1,024 and with the MTU's whole room
 
 pytestmark = needs("ib_write_bw", "ib_send_bw", "ib_read_bw")
