@@ -114,6 +114,7 @@ void Engine::account_changes() const {
   for (Qp* qp : changed_) {
     qp->change_noted = false;
     count(*qp, qp->under_way());
+    count_backlog(*qp, !qp->urgent() && qp->has_backlog());
     arm(*qp);
   }
   changed_.clear();
@@ -137,6 +138,12 @@ void Engine::count(Qp& qp, UnderWay under_way) const {
   add(qp.counted, ~0U);
   add(under_way, 1);
   qp.counted = under_way;
+}
+
+void Engine::count_backlog(Qp& qp, bool backlog) const {
+  if (qp.backlog_counted == backlog) return;
+  backlogs_ += backlog ? 1 : ~0U;
+  qp.backlog_counted = backlog;
 }
 
 // --- queues for the driver

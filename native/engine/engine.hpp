@@ -177,6 +177,7 @@ class Engine final {
   bool build_data(TimePs now, PortMask free_ports, std::uint32_t limit, TxBurst& burst);
   bool build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask free_ports, std::uint32_t burst_max,
                   TxBurst& burst);
+  void note_urgent(TimePs now);
   void end_urgent_time(TimePs now);
 
   // --- QPs
@@ -192,6 +193,7 @@ class Engine final {
   void account_changes() const;
   void arm(Qp& qp) const;
   void count(Qp& qp, UnderWay under_way) const;
+  void count_backlog(Qp& qp, bool backlog) const;
   void unlist(Qp& qp);
   void leave_peer(Qp& qp);
   void share_receives(Qp& qp);
@@ -225,6 +227,7 @@ class Engine final {
   mutable std::vector<Qp*> changed_;
   mutable std::priority_queue<TimerEntry, std::vector<TimerEntry>, std::greater<>> timers_;
   mutable std::uint32_t streams_ = 0, ends_ = 0;  // QPs by the kind of their work
+  mutable std::uint32_t backlogs_ = 0;            // ordinary QPs with one
   std::deque<EndpointResult> endpoint_results_;
   QpTotals retired_;  // of QPs that are no more
   Rng qpn_rng_;

@@ -170,6 +170,7 @@ Status Engine::move_to_error(TimePs now, std::uint32_t qp) {
 
 void Engine::unlist(Qp& qp) {
   count(qp, UnderWay::kNothing);
+  count_backlog(qp, false);
   control_ready_.erase(&qp);
   data_ready_.erase(&qp);
   urgent_ready_.erase(&qp);

@@ -88,7 +88,7 @@ Qp* Engine::deliver(TimePs now, const RxDatagram& datagram) {
   }
   qp->handle_packet(now, datagram, packet_, drops_);
   const wire::Opcode opcode = packet_.bth.opcode;
-  if (qp->urgent() && (wire::is_data(opcode) || wire::is_rc_data(opcode))) urgent_.note(now);
+  if (qp->urgent() && (wire::is_data(opcode) || wire::is_rc_data(opcode))) note_urgent(now);
   if (services_.peer_ports_changed != nullptr) {
     peer_ports_changed(now, *services_.peer_ports_changed);
     services_.peer_ports_changed = nullptr;
@@ -163,7 +163,7 @@ bool Engine::build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask
     if (result != BuildResult::kBuilt) continue;
     note_change(*qp);
     // Also an idle QP sends probes of dead paths, which are not urgent.
-    if (qp->urgent() && !control && qp->under_way() != UnderWay::kNothing) urgent_.note(now);
+    if (qp->urgent() && !control && qp->under_way() != UnderWay::kNothing) note_urgent(now);
     return true;
   }
   return false;
@@ -174,6 +174,12 @@ bool Engine::build_control(TimePs now, PortMask free_ports, std::uint32_t limit,
   if (endpoint_.response_overdue(now) && endpoint_.build_response(now, free_ports, up, burst)) return true;
   return endpoint_.build_request(now, free_ports, up, burst) ||
          build_from(control_ready_, &Qp::control_listed, now, free_ports, limit, burst);
+}
+
+// A message that begins after a short urgent one must not wait for nothing.
+void Engine::note_urgent(TimePs now) {
+  account_changes();
+  if (backlogs_ > 0) urgent_.note(now);
 }
 
 void Engine::end_urgent_time(TimePs now) {

@@ -13,7 +13,7 @@ namespace openmrc {
 
 class UrgentTime {
  public:
-  // An urgent QP has sent or received data.
+  // An urgent QP has sent or received data, while ordinary data waits to be sent.
   void note(TimePs now) {
     account(now);
     if (saved_ < kQuiet) resting_ = true;

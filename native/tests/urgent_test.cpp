@@ -105,6 +105,27 @@ TEST_CASE(probes_of_an_urgent_qp_do_not_hold_a_stream) {
   CHECK(network.stats(network.flows[number]).probes_sent > probes);
 }
 
+// As an operation after a barrier.
+// proves X.9.1
+TEST_CASE(a_message_that_begins_after_an_urgent_one_does_not_wait) {
+  PlainNetwork network(planes({4, plane(1000, 256)}, 8192));
+  const std::size_t urgent = network.connect(0, 1, true), ordinary = network.connect(0, 1);
+  const auto time_of = [&network](std::size_t number, std::uint64_t bytes) {
+    PlainNetwork::Flow& flow = network.flows[number];
+    flow.message_bytes = flow.left_bytes = bytes;
+    const TimePs posted = network.now;
+    network.post(flow);
+    while (flow.done < posted) network.run_until(network.now + 10 * kPsPerUs);
+    return flow.done - posted;
+  };
+  network.run_until(100 * kPsPerMs);
+  for (const std::uint64_t bytes : {8, 1 << 20}) {
+    const TimePs alone = time_of(ordinary, bytes);
+    time_of(urgent, 8);
+    CHECK(time_of(ordinary, bytes) <= alone + kPsPerMs);
+  }
+}
+
 // proves X.9.2
 TEST_CASE(a_stream_goes_on_beside_an_urgent_qp_that_never_rests) {
   Stream stream(planes({4, plane(250, 256)}, 8192));

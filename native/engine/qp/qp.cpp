@@ -256,6 +256,11 @@ void Qp::resume(TimePs now) {
 UnderWay Qp::under_way() const {
   return context_.state == QpState::kRts ? requester_->under_way() : UnderWay::kNothing;
 }
+// More unsent data than a short message.
+bool Qp::has_backlog() const {
+  constexpr std::uint64_t kShortMessagePackets = 16;
+  return context_.state == QpState::kRts && requester_->unsent_packets() > kShortMessagePackets;
+}
 
 void Qp::rebase(TimePs by) {
   timer_entry = rebased(timer_entry, by);

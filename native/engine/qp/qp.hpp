@@ -32,6 +32,7 @@ class Qp {
   TimePs next_timer() const;
   void resume(TimePs now);
   UnderWay under_way() const;
+  bool has_backlog() const;
   void rebase(TimePs by);
   BuildResult build_control(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
   BuildResult build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
@@ -57,6 +58,7 @@ class Qp {
   bool change_noted = false;
   TimePs timer_entry = kNever;
   UnderWay counted = UnderWay::kNothing;
+  bool backlog_counted = false;
 
  private:
   void announce(TimePs now) const;
