@@ -19,10 +19,10 @@ namespace {
 using nic::now_ns;
 using nic::TimeNs;
 
-constexpr int kNapMs = 100, kShortNapMs = 1, kStreakNapMs = 4;
-// While each call is waited for at once, the I/O threads stand back for this long: each look of theirs takes a processor
-// from a rank. Less than half of the time after which peers that hear nothing send again.
+// While each call is waited for at once, the helpers stand back for this long: each look of theirs takes a processor from
+// a rank. Less than half of the time after which peers that hear nothing send again.
 constexpr TimeNs kStreak = 4 * nic::kNsPerMs;
+constexpr int kNapMs = 100, kStreakNapMs = kStreak / nic::kNsPerMs;
 // Longest sleep of a waiting thread between two looks, when something has just come and when little does.
 constexpr TimeNs kNapMin = 200 * nic::kNsPerUs, kNapMax = nic::kNsPerMs;
 // An operation that has waited so long compares its call with those of the ranks that it waits for.
@@ -81,9 +81,7 @@ void Progress::run() {
     forecast_.doubt(now_ns(), operations.made(), spinners_ == 0 && operations.running() > 0);
     if (spinners_ == 0 && operations.running() > 0 && !forecast_.waits_expected()) runner_.drive();
     watch_later();
-    nap_ms = !forecast_.waits_expected() ? kNapMs
-             : nap_ms > kStreakNapMs     ? kShortNapMs
-                                         : std::min(2 * nap_ms, kStreakNapMs);
+    nap_ms = forecast_.waits_expected() && !transports_.attended() ? kStreakNapMs : kNapMs;
   }
 }
 

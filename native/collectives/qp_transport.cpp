@@ -27,6 +27,7 @@ QpTransport::QpTransport(std::shared_ptr<nic::Device> device, CqId cq, const Exe
       device_(std::move(device)),
       cq_(cq),
       cq_fd_(device_->cq_fd(cq)),
+      takeover_(device_->cq_takeover(cq)),
       settings_(settings),
       mailbox_(settings.ranks, settings.lanes),
       outbox_(settings.ranks, settings.lanes),
@@ -283,7 +284,12 @@ std::uint32_t QpTransport::progress() { return device_->progress(); }
 
 std::uint32_t QpTransport::await(nic::TimeNs longest, int also) { return device_->await_progress(longest, also); }
 
-void QpTransport::attend(nic::TimeNs span) { device_->begin_polling(span); }
+void QpTransport::attend(nic::TimeNs span) {
+  takeover_->store(true, std::memory_order_relaxed);
+  device_->begin_polling(span);
+}
+
+bool QpTransport::attended() const { return device_->polled(); }
 
 void QpTransport::rest() { device_->rest_polling(); }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -49,6 +50,7 @@ class QpTransport final : public Transport {
   std::uint32_t progress() override;
   std::uint32_t await(nic::TimeNs longest, int also) override;
   void attend(nic::TimeNs span) override;
+  bool attended() const override;
   void rest() override;
   void stop(std::uint16_t rank) override;
   bool flushed() const override;
@@ -93,6 +95,7 @@ class QpTransport final : public Transport {
   std::shared_ptr<nic::Device> device_;
   CqId cq_;
   int cq_fd_;
+  std::shared_ptr<std::atomic<bool>> takeover_;
   ExecutorSettings settings_;
   Mailbox mailbox_, outbox_;
   std::vector<std::uint32_t> mailbox_keys_;  // by rank

@@ -111,8 +111,11 @@ class Transport {
   virtual std::uint32_t progress() { return 0; }
   // The same, asleep until something comes or the descriptor `also` is readable; -1: none.
   virtual std::uint32_t await(nic::TimeNs longest, int also) = 0;
-  virtual void attend(nic::TimeNs /*span*/) {}  // progress() follows, with breaks up to half of this
-  virtual void rest() {}                        // no progress() for now
+  // Calls of progress() follow, with breaks up to half of `span`. When they end, the descriptor of the thread becomes
+  // readable.
+  virtual void attend(nic::TimeNs /*span*/) {}
+  virtual bool attended() const { return false; }  // they have not ended
+  virtual void rest() {}                           // no progress() for now
 
   // --- the end
 

@@ -44,6 +44,7 @@ class Transports {
   // Asleep until something comes, at most `longest`. `local`: over the local transport; nothing else is waited for.
   std::uint32_t await(nic::TimeNs longest, bool local);
   void attend(nic::TimeNs span) { remote_->attend(span); }
+  bool attended() const { return remote_->attended(); }
   void rest() { remote_->rest(); }
 
   bool flushed() const { return remote_->flushed() && (!uses_local_ || local_->flushed()); }

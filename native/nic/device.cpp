@@ -282,8 +282,10 @@ void Device::leave_to_parent() {
   closed_.store(true);
   for (const std::unique_ptr<Lane>& lane : lanes_) lane->port().close();
   cq_wakers_.clear();
+  takeover_wakers_.clear();
   event_waker_.fd.reset();
   epoll_.reset();
+  takeover_.reset();
   links_ = InterfaceWatch{};
   for (const std::unique_ptr<IoThread>& io : io_) {
     io->epoll.reset();

@@ -34,6 +34,7 @@
 #include "nic/io_thread.hpp"
 #include "nic/lane.hpp"
 #include "nic/port.hpp"
+#include "nic/takeover_timer.hpp"
 #include "nic/waits.hpp"
 
 namespace openmrc::nic {
@@ -169,6 +170,10 @@ class Device {
   void answer_before_exit();
   // Announces calls of progress() with breaks shorter than half of `grace`: the I/O threads stand back.
   void begin_polling(TimeNs grace = kBusyGrace);
+  bool polled() const { return busy_until_.load(std::memory_order_relaxed) > now_ns(); }
+  // Set it, and the descriptor of the CQ becomes readable, once, when an I/O thread works again after polling threads.
+  // Valid beyond the CQ; nullptr: no such CQ.
+  std::shared_ptr<std::atomic<bool>> cq_takeover(CqId cq);
   // Ends the calls of progress(): the I/O threads take over at once.
   void rest_polling();
   // Packets of peers' WRITEs and SENDs placed in memory so far, and when the latest of them was. Without a lock, so the
@@ -197,6 +202,7 @@ class Device {
     bool armed = false;
     // Something exists that nobody has fetched. Written under the lock, read by polling threads without it.
     std::atomic<bool> pending{false};
+    std::atomic<bool> at_takeover{false};
     void signal(Waits& waits);
   };
 
@@ -245,12 +251,14 @@ class Device {
 
   void run(IoThread& io);
   void turn(IoThread& io, Readable readable);
-  void rest(IoThread& io, TimeNs span);
+  void rest(IoThread& io, TimeNs span, int timer = -1);
   Readable everything() const { return {all_ports_, all_ports_}; }
   Readable sleep(const FileDescriptor& epoll, const FileDescriptor* wake, TimeNs span);
   PortMask ports_of(const IoThread& io) const;
   void measure(IoThread& io, TimeNs now);
   void begin_polling(TimeNs now, TimeNs grace);
+  void expect_polls(TimeNs until);
+  void stand_back(IoThread& io, TimeNs now, TimeNs busy_until);
   std::uint32_t poll(Readable readable, TimeNs now, TimeNs answer_within);
   bool quiet(const Received& received, TimeNs now, TimeNs answer_within) const;
   // Time at which deferred acknowledgements have to leave; kNeverNs: there are none.
@@ -335,6 +343,7 @@ class Device {
   TimeNs next_link_check_ = 0;  // of the first I/O thread
   std::array<TimeNs, kPortCountMax> fault_reported_{};
   std::map<CqId, std::shared_ptr<Waker>> cq_wakers_;
+  std::vector<std::shared_ptr<Waker>> takeover_wakers_;
   std::unordered_map<std::uint32_t, std::span<const std::uint8_t>> regions_;  // by key
   std::array<Event, 64> polled_events_;  // reused: constructing it at every call cost a tenth of a short message
   BoundedQueue<TimedEvent> events_{1U << 16};
@@ -351,6 +360,7 @@ class Device {
   TimeNs endpoint_look_ = 0;  // latest read of the sockets for endpoint operations
   FileDescriptor epoll_;      // for await_progress(); separate, so that it takes no wake-ups from the I/O threads
   std::atomic<TimeNs> busy_until_{0};
+  TakeoverTimer takeover_;
   std::atomic<TimeNs> placed_at_{0};
   std::atomic<std::uint64_t> placed_packets_{0};
 

@@ -44,7 +44,9 @@ Status Device::create_cq(std::uint32_t capacity, CqId& cq) {
 Status Device::destroy_cq(CqId cq) {
   const std::unique_lock guard(lock_);
   const Status status = engine_->destroy_cq(cq);
-  if (status == Status::kOk) cq_wakers_.erase(cq);
+  if (status != Status::kOk) return status;
+  std::erase(takeover_wakers_, cq_wakers_[cq]);
+  cq_wakers_.erase(cq);
   return status;
 }
 
@@ -66,6 +68,14 @@ std::shared_ptr<const std::atomic<bool>> Device::cq_filled(CqId cq) {
   const auto found = cq_wakers_.find(cq);
   if (found == cq_wakers_.end()) return nullptr;
   return {found->second, &found->second->pending};
+}
+
+std::shared_ptr<std::atomic<bool>> Device::cq_takeover(CqId cq) {
+  const std::unique_lock guard(lock_);
+  const auto found = cq_wakers_.find(cq);
+  if (found == cq_wakers_.end()) return nullptr;
+  takeover_wakers_.push_back(found->second);
+  return {found->second, &found->second->at_takeover};
 }
 
 std::size_t Device::wait_cq(CqId cq, std::span<Completion> out, std::int64_t timeout_ns) {

@@ -102,7 +102,7 @@ void Device::run(IoThread& io) {
     const TimeNs now = now_ns();
     const TimeNs busy_until = busy_until_.load(std::memory_order_relaxed);
     if (busy_until > now || ports_of(io) == 0) {
-      rest(io, busy_until > now ? busy_until - now : kSleepMax);
+      stand_back(io, now, busy_until);
       io.load.slept(now_ns() - now);
       readable = {ports_of(io), ports_of(io)};
       continue;
@@ -151,10 +151,20 @@ void Device::measure(IoThread& io, TimeNs now) {
   if (io.index < threads_) assign_ports(scaling_.update(now, io.index, load, moved_bytes));
 }
 
-// While another thread polls, or the ports belong to other threads, this one sleeps until that changes, except to
-// handle interfaces that appear or vanish.
-void Device::rest(IoThread& io, TimeNs span) {
-  std::array<pollfd, 2> wait{{{io.wake.get(), POLLIN, 0}, {io.index == 0 ? links_.fd() : -1, POLLIN, 0}}};
+// While another thread polls, or the ports belong to other threads.
+void Device::stand_back(IoThread& io, TimeNs now, TimeNs busy_until) {
+  const bool polled = busy_until > now;
+  const bool timed = io.index == 0 && polled && waits_.set(takeover_, busy_until);
+  TimeNs span = polled && !timed ? busy_until - now : kSleepMax;
+  if (io.index == 0 && attached_ != all_ports_) span = std::min(span, kLinkLook);
+  rest(io, span, timed ? takeover_.fd() : -1);
+  if (timed) waits_.clear(takeover_);
+}
+
+// Sleeps, except to handle interfaces that appear or vanish. `timer`: a descriptor that ends the sleep, too; -1: none.
+void Device::rest(IoThread& io, TimeNs span, int timer) {
+  std::array<pollfd, 3> wait{
+      {{io.wake.get(), POLLIN, 0}, {io.index == 0 ? links_.fd() : -1, POLLIN, 0}, {timer, POLLIN, 0}}};
   if (waits_.poll_coarsely(wait, span) < 0) return;
   if (wait[0].revents != 0) waits_.clear(io.wake);
   if (wait[1].revents != 0 && links_.drain()) link_notice_.store(true);
@@ -196,6 +206,9 @@ void Device::turn(IoThread& io, Readable readable) {
   io.refused = received.refused;
   Guard guard(lock_);
   ++stats_.turns;
+  for (const std::shared_ptr<Waker>& waker : takeover_wakers_) {
+    if (waker->at_takeover.exchange(false, std::memory_order_relaxed)) waits_.ring(waker->fd);
+  }
   run_timer(enter());
   io.more = flush(guard, kBurstsPerTurn, Outgoing::kEverything);
   collect();
@@ -214,9 +227,13 @@ void Device::turn(IoThread& io, Readable readable) {
 void Device::begin_polling(TimeNs grace) { begin_polling(now_ns(), grace); }
 
 void Device::begin_polling(TimeNs now, TimeNs grace) {
-  if (busy_until_.load(std::memory_order_relaxed) < now + grace / 2) {
-    busy_until_.store(now + grace, std::memory_order_relaxed);
-  }
+  if (busy_until_.load(std::memory_order_relaxed) < now + grace / 2) expect_polls(now + grace);
+}
+
+// The timer first: an I/O thread that sees the new time sets it for no earlier one.
+void Device::expect_polls(TimeNs until) {
+  waits_.set(takeover_, until);
+  busy_until_.store(until, std::memory_order_relaxed);
 }
 
 void Device::rest_polling() {
@@ -233,7 +250,7 @@ std::uint32_t Device::progress(TimeNs answer_within, TimeNs now) {
 std::uint32_t Device::await_progress(TimeNs longest, int also, TimeNs answer_within) {
   const TimeNs asked = now_ns();
   const TimeNs rested = asked + longest + kBusyGrace / 2;
-  if (busy_until_.load(std::memory_order_relaxed) < rested) busy_until_.store(rested, std::memory_order_relaxed);
+  if (busy_until_.load(std::memory_order_relaxed) < rested) expect_polls(rested + kBusyGrace / 2);
   TimeNs until = asked + longest;
   {
     const Guard guard(lock_);

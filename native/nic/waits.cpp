@@ -64,6 +64,16 @@ void Waits::clear(const FileDescriptor& eventfd) {
   count(eventfd_reads_);
 }
 
+bool Waits::set(TakeoverTimer& timer, TimeNs at) {
+  count(timer_calls_);
+  return timer.set(at);
+}
+
+void Waits::clear(TakeoverTimer& timer) {
+  count(timer_calls_);
+  timer.clear();
+}
+
 void Waits::yield() {
   std::this_thread::yield();
   count(yields_);
@@ -71,7 +81,8 @@ void Waits::yield() {
 
 WaitStats Waits::stats() const {
   const auto value = [](const Counter& counter) { return counter.load(std::memory_order_relaxed); };
-  return {value(wait_calls_), value(wakeups_), value(eventfd_writes_), value(eventfd_reads_), value(yields_)};
+  return {value(wait_calls_),    value(wakeups_),     value(eventfd_writes_),
+          value(eventfd_reads_), value(timer_calls_), value(yields_)};
 }
 
 }  // namespace openmrc::nic

@@ -12,6 +12,7 @@
 #include "nic/clock.hpp"
 #include "nic/file_descriptor.hpp"
 #include "nic/generated/statistics.hpp"
+#include "nic/takeover_timer.hpp"
 
 namespace openmrc::nic {
 
@@ -26,6 +27,8 @@ class Waits {
 
   void ring(const FileDescriptor& eventfd);
   void clear(const FileDescriptor& eventfd);
+  bool set(TakeoverTimer& timer, TimeNs at);
+  void clear(TakeoverTimer& timer);
   void yield();
 
   WaitStats stats() const;
@@ -35,7 +38,7 @@ class Waits {
   static void count(Counter& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
   int counted(int ready, bool may_sleep);
 
-  Counter wait_calls_{0}, wakeups_{0}, eventfd_writes_{0}, eventfd_reads_{0}, yields_{0};
+  Counter wait_calls_{0}, wakeups_{0}, eventfd_writes_{0}, eventfd_reads_{0}, timer_calls_{0}, yields_{0};
 };
 
 }  // namespace openmrc::nic

@@ -196,7 +196,8 @@ TEST_CASE(collectives_runner_tells_its_call_once_to_each_rank_it_waits_for) {
   rank.remote->room = 0;
   for (int look = 0; look < 3; ++look) rank.runner.compare_calls(op);
   CHECK(rank.remote->messages_sent.empty() && rank.local->messages_sent.size() == 1);
-  CHECK(rank.local->messages_sent[0].head.kind == MessageHead::kCall && rank.local->messages_sent[0].head.call.kind == 1);
+  CHECK(rank.local->messages_sent[0].head.kind == MessageHead::kCall &&
+        rank.local->messages_sent[0].head.call.kind == 1);
   rank.remote->room = 9;
   for (int look = 0; look < 3; ++look) rank.runner.compare_calls(op);
   CHECK(rank.remote->messages_sent.size() == 1 && rank.local->messages_sent.size() == 1);

@@ -1,4 +1,6 @@
 // Two devices in one process over loopback, so that sanitizers observe threads, sockets and memory.
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -212,6 +214,27 @@ TEST_CASE(nic_a_call_for_the_io_thread_is_taken_by_no_other) {
     for (int i = 0; i < 300 && device.stats().turns == before; ++i) std::this_thread::sleep_for(10ms);
     CHECK(device.stats().turns > before);
   }
+}
+
+TEST_CASE(nic_io_threads_tell_when_they_take_over_from_polling_threads) {
+  DevicePair pair;
+  nic::Device& device = pair.a.device;
+  const auto told = device.cq_takeover(pair.a.cq);
+  CHECK(device.cq_takeover(pair.a.cq + 100) == nullptr);
+  pollfd readable{device.cq_fd(pair.a.cq), POLLIN, 0};
+  for (int round = 0; round < 3; ++round) {
+    CHECK(pair.b.write(pair.a, 64) == Status::kOk);  // wakes the I/O thread, which finds that another one polls
+    const nic::TimeNs begun = nic::now_ns();
+    while (nic::now_ns() < begun + 5 * nic::kNsPerMs) device.progress();
+    told->store(true);
+    device.progress();
+    CHECK(::poll(&readable, 1, 20'000) == 1 && !told->load());
+    CHECK(!device.arm_cq(pair.a.cq));  // clears the descriptor
+  }
+  CHECK(device.wait_stats().timer_calls > 0);
+  std::array<Completion, 4> done;
+  CHECK(pair.a.write(pair.b, 64) == Status::kOk);
+  CHECK(pair.a.device.wait_cq(pair.a.cq, done, 20'000'000'000) == 1);
 }
 
 TEST_CASE(nic_close_wakes_those_who_wait_and_is_final) {

@@ -72,6 +72,6 @@ def test_usage_travels_as_json_and_other_messages_are_refused():
 def test_lines_for_people_leave_out_an_end_that_is_unknown():
     lines = counter_lines({"client": BUSY.per_mb(2_000_000), "server": None})
     assert lines == [
-        ("calls per MB, client", "25.0", "send 20.0, receive 5.0, wait 0.0, eventfd 0.0"),
+        ("calls per MB, client", "25.0", "send 20.0, receive 5.0, wait 0.0, eventfd 0.0, timer 0.0"),
         ("SACKs per MB", "3.0", "wake-ups per MB: client 2.0"),
     ]

@@ -42,6 +42,7 @@ inline nb::dict to_dict(const nic::WaitStats& of) {
   out["wakeups"] = of.wakeups;
   out["eventfd_writes"] = of.eventfd_writes;
   out["eventfd_reads"] = of.eventfd_reads;
+  out["timer_calls"] = of.timer_calls;
   out["yields"] = of.yields;
   return out;
 }

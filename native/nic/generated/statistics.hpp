@@ -65,6 +65,8 @@ struct WaitStats {
   std::uint64_t eventfd_writes = 0;
   // Of the same.
   std::uint64_t eventfd_reads = 0;
+  // timerfd_settime and reads, for the timer by which an I/O thread takes over from threads that poll.
+  std::uint64_t timer_calls = 0;
   // sched_yield of an I/O thread while another thread wants the device.
   std::uint64_t yields = 0;
 };

@@ -82,6 +82,8 @@ class WaitStatistics:
     """To wake I/O threads, or threads that wait for completions or events."""
     eventfd_reads: int
     """Of the same."""
+    timer_calls: int
+    """timerfd_settime and reads, for the timer by which an I/O thread takes over from threads that poll."""
     yields: int
     """sched_yield of an I/O thread while another thread wants the device."""
 

@@ -10,7 +10,13 @@ from openmrc import Device
 
 __all__ = ["DeviceCounters", "counter_lines"]
 
-_CALLS = {"send": "send_calls", "receive": "receive_calls", "wait": "wait_calls", "eventfd": "eventfd_calls"}
+_CALLS = {
+    "send": "send_calls",
+    "receive": "receive_calls",
+    "wait": "wait_calls",
+    "eventfd": "eventfd_calls",
+    "timer": "timer_calls",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,7 @@ class DeviceCounters:
         wait_calls: epoll and ppoll, including those that return at once.
         wakeups: Waits that could sleep and ended before their timeout.
         eventfd_calls: Writes and reads of eventfds, by which threads wake each other.
+        timer_calls: Of the timer by which an I/O thread takes over from threads that poll.
         sacks_sent: SACKs, of all QPs.
         sacks_received: The same.
         sent_datagrams: Datagrams, control packets and repeated packets included.
@@ -36,6 +43,7 @@ class DeviceCounters:
     wait_calls: int
     wakeups: int
     eventfd_calls: int
+    timer_calls: int
     sacks_sent: int
     sacks_received: int
     sent_datagrams: int
@@ -54,6 +62,7 @@ class DeviceCounters:
             wait_calls=found.waits.wait_calls,
             wakeups=found.waits.wakeups,
             eventfd_calls=found.waits.eventfd_writes + found.waits.eventfd_reads,
+            timer_calls=found.waits.timer_calls,
             sacks_sent=found.qps.sacks_sent,
             sacks_received=found.qps.sacks_received,
             sent_datagrams=sum(one.sent_datagrams for one in sockets),
