@@ -14,6 +14,8 @@
 
 namespace openmrc::collectives {
 
+class ReducingPlacer;
+
 struct Memory {
   std::uint8_t* base = nullptr;
   std::uint64_t bytes = 0;
@@ -47,9 +49,10 @@ struct Operation {
     if (remotes.empty()) remotes.resize(ranks);
     return remotes[rank];
   }
-  Circle* circle = nullptr;   // of the ranks that it exchanges messages with, if they are one
-  std::uint32_t missing = 0;  // places of those whose messages to all have not come
-  bool sent = false;          // to all of them at once, or it was tried
+  std::shared_ptr<const ReducingPlacer> placer;  // of what peers write to scratch memory; nullptr: it is copied there
+  Circle* circle = nullptr;                      // of the ranks that it exchanges messages with, if they are one
+  std::uint32_t missing = 0;                     // places of those whose messages to all have not come
+  bool sent = false;                             // to all of them at once, or it was tried
   OpState state = OpState::kRunning;
   bool begun = false;                     // only then it has a plan, and a receive its key
   bool near = false;                      // begun, and needs only ranks with shared memory

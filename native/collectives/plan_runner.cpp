@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/reducing_placer.hpp"
 #include "engine/base/assert.hpp"
 
 namespace openmrc::collectives {
@@ -115,7 +116,10 @@ bool PlanRunner::enlist_buffers(Operation& op) {
   for (std::size_t i = 0; i < op.buffers.size(); ++i) {
     if (op.buffers[i].bytes == 0) continue;
     const bool peers_write = op.plan->largest_receive_into(i) > kEagerBytesMax;
-    if (!transports_.enlist(op.buffers[i], peers_write, op.keys[i])) return false;
+    std::shared_ptr<ReducingPlacer> placer;
+    if (peers_write && i == op.plan->config().scratch_buffer) placer = ReducingPlacer::of(op, kEagerBytesMax);
+    op.placer = placer == nullptr ? op.placer : placer;
+    if (!transports_.enlist(op.buffers[i], peers_write, op.keys[i], placer)) return false;
   }
   return true;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/plan_runner.hpp"
+#include "collectives/reducing_placer.hpp"
 #include "engine/base/assert.hpp"
 
 namespace openmrc::collectives {
@@ -158,7 +159,10 @@ void PlanRunner::take_written(std::uint16_t number, std::uint32_t op_slot, std::
   if (const std::uint64_t own = op->plan->step(receives[pair_index]).bytes; own != bytes) {
     return protocol_error(rank, message_difference(op->plan->config().call, byte_count(bytes), own));
   }
-  finish(*op, receives[pair_index]);
+  const std::uint32_t index = receives[pair_index];
+  const bool reduced = op->placer != nullptr && op->placer->reduces(index);
+  if (reduced) steps_.count_reduced(bytes);
+  finish_receive(*op, index, reduced);
 }
 
 }  // namespace openmrc::collectives

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 #include "engine/base/assert.hpp"
@@ -41,9 +42,9 @@ QpTransport::QpTransport(std::shared_ptr<nic::Device> device, CqId cq, const Exe
   const std::size_t area = settings.lanes * Mailbox::kAreaBytes;
   for (std::uint16_t rank = 0; rank < settings.ranks; ++rank) {
     peers_[rank].rank = rank;
-    require(enlist({mailbox_.base() + rank * area, area}, /*peers_write=*/true, mailbox_keys_[rank]));
+    require(enlist({mailbox_.base() + rank * area, area}, /*peers_write=*/true, mailbox_keys_[rank], nullptr));
   }
-  require(enlist({outbox_.base(), outbox_.size()}, /*peers_write=*/false, outbox_key_));
+  require(enlist({outbox_.base(), outbox_.size()}, /*peers_write=*/false, outbox_key_, nullptr));
 }
 
 QpTransport::~QpTransport() {
@@ -257,9 +258,12 @@ void QpTransport::post_receives(std::uint32_t owed) {
 
 // --- the device
 
-bool QpTransport::enlist(const Memory& memory, bool peers_write, std::uint32_t& key) {
+bool QpTransport::enlist(const Memory& memory, bool peers_write, std::uint32_t& key,
+                         const std::shared_ptr<Placer>& placer) {
   const std::uint8_t access = peers_write ? kRemoteWrite : kLocalRead;
-  if (device_->register_memory(memory.base, memory.bytes, access, key, settings_.domain) == Status::kOk) return true;
+  const Status status =
+      device_->register_memory(memory.base, memory.bytes, access, key, settings_.domain, std::nullopt, placer);
+  if (status == Status::kOk) return true;
   key = 0;
   return false;
 }

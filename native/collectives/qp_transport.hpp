@@ -41,7 +41,8 @@ class QpTransport final : public Transport {
   Arrivals poll() override;
   void replenish() override;
   void make_room(std::uint16_t rank) override;
-  bool enlist(const Memory& memory, bool peers_write, std::uint32_t& key) override;
+  bool enlist(const Memory& memory, bool peers_write, std::uint32_t& key,
+              const std::shared_ptr<Placer>& placer) override;
   bool delist(std::uint32_t key) override;
   bool arm(Sleeper sleeper) override;
   void disarm(Sleeper sleeper) override;

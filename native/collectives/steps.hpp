@@ -41,6 +41,9 @@ class Steps {
   void reduce_part(Operation& op, std::uint32_t receive, std::uint64_t offset, const std::uint8_t* data,
                    std::uint64_t bytes);
 
+  // Bytes that were combined elsewhere.
+  void count_reduced(std::uint64_t bytes) { reduced_bytes_ += bytes; }
+
   void add_to(ExecutorStats& stats) const;
 
  private:

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "collectives/circle.hpp"
@@ -14,6 +15,7 @@
 #include "collectives/message.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/sleeper.hpp"
+#include "engine/placer.hpp"
 #include "nic/clock.hpp"
 
 namespace openmrc::collectives {
@@ -96,7 +98,11 @@ class Transport {
 
   // --- memory, of a transport in place. False: the device takes no more; still in use.
 
-  virtual bool enlist(const Memory& /*memory*/, bool /*peers_write*/, std::uint32_t& /*key*/) { return true; }
+  // `placer`: takes what peers write; nullptr: it is copied.
+  virtual bool enlist(const Memory& /*memory*/, bool /*peers_write*/, std::uint32_t& /*key*/,
+                      const std::shared_ptr<Placer>& /*placer*/) {
+    return true;
+  }
   virtual bool delist(std::uint32_t /*key*/) { return true; }
 
   // --- sleeping

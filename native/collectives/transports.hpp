@@ -33,8 +33,8 @@ class Transports {
   std::uint64_t local_messages() const { return uses_local_ ? local_->messages() : 0; }
   void retry() { remote_->retry(); }
   void replenish() { remote_->replenish(); }
-  bool enlist(const Memory& memory, bool peers_write, std::uint32_t& key) {
-    return remote_->enlist(memory, peers_write, key);
+  bool enlist(const Memory& memory, bool peers_write, std::uint32_t& key, const std::shared_ptr<Placer>& placer) {
+    return remote_->enlist(memory, peers_write, key, placer);
   }
   bool delist(std::uint32_t key) { return remote_->delist(key); }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/base/address.hpp"
 #include "engine/base/ids.hpp"
 #include "engine/base/keyed_hash.hpp"
 #include "engine/base/time.hpp"
+#include "engine/placer.hpp"
 #include "engine/wire/ev.hpp"
 
 namespace openmrc {
@@ -58,9 +60,10 @@ struct RegionConfig {
   std::uint8_t* base = nullptr;       // nullptr: phantom region, lengths only (simulator)
   std::uint64_t virtual_address = 0;  // address in the terms of lkey/rkey users; usually the address itself
   std::uint64_t length_bytes = 0;
-  std::uint32_t key = 0;    // lkey and rkey; unguessable, drawn by the driver; unique, not 0
-  std::uint8_t access = 0;  // Access bits
-  DomainId domain = 0;      // of the QPs that may use the key, at either end
+  std::uint32_t key = 0;                     // lkey and rkey; unguessable, drawn by the driver; unique, not 0
+  std::uint8_t access = 0;                   // Access bits
+  DomainId domain = 0;                       // of the QPs that may use the key, at either end
+  std::shared_ptr<Placer> placer = nullptr;  // of what peers write; nullptr: it is copied
 };
 
 }  // namespace openmrc

@@ -9,7 +9,8 @@ Status MemoryTable::add(const RegionConfig& config) {
                       .virtual_address = config.virtual_address,
                       .length_bytes = config.length_bytes,
                       .access = config.access,
-                      .domain = config.domain};
+                      .domain = config.domain,
+                      .placer = config.placer};
   if (!regions_.try_emplace(config.key, region).second) return Status::kInvalidArgument;
   ++epoch_;
   return Status::kOk;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 
 #include "engine/config.hpp"
@@ -16,6 +17,7 @@ struct Region {
   std::uint8_t access = 0;
   DomainId domain = 0;
   std::uint32_t posted_sends = 0;  // work requests that have yet to read from it
+  std::shared_ptr<Placer> placer;
 
   bool contains(std::uint64_t address, std::uint64_t length) const {
     return address >= virtual_address && length <= length_bytes && address - virtual_address <= length_bytes - length;

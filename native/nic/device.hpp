@@ -140,9 +140,10 @@ class Device {
   void unlisten_cq(CqId cq);
 
   // Registers memory under a random, unguessable key. Only QPs of `domain` may use it. Work requests address it from
-  // `virtual_address` on, by default by its own address.
+  // `virtual_address` on, by default by its own address. `placer` takes what peers write to it, under the device's lock.
   Status register_memory(std::uint8_t* base, std::uint64_t length_bytes, std::uint8_t access, std::uint32_t& key,
-                         DomainId domain = 0, std::optional<std::uint64_t> virtual_address = {});
+                         DomainId domain = 0, std::optional<std::uint64_t> virtual_address = {},
+                         std::shared_ptr<Placer> placer = nullptr);
   Status deregister_memory(std::uint32_t key);
 
   Status post_send(std::uint32_t qp, const SendWr& wr);

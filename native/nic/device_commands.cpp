@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <utility>
 
 #include "nic/device.hpp"
 
@@ -129,7 +130,8 @@ bool Device::arm(Waker& waker) {
 }
 
 Status Device::register_memory(std::uint8_t* base, std::uint64_t length_bytes, std::uint8_t access, std::uint32_t& key,
-                               DomainId domain, std::optional<std::uint64_t> virtual_address) {
+                               DomainId domain, std::optional<std::uint64_t> virtual_address,
+                               std::shared_ptr<Placer> placer) {
   const std::unique_lock guard(lock_);
   RegionConfig region;
   region.base = base;
@@ -137,6 +139,7 @@ Status Device::register_memory(std::uint8_t* base, std::uint64_t length_bytes, s
   region.length_bytes = length_bytes;
   region.access = access;
   region.domain = domain;
+  region.placer = std::move(placer);
   Status status = Status::kInvalidArgument;
   // A key in use is refused; with 2^32 keys a second draw is rare, and a fourth indicates another error.
   for (int attempt = 0; attempt < 4 && status == Status::kInvalidArgument; ++attempt) {

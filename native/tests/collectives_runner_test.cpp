@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -148,6 +149,63 @@ TEST_CASE(collectives_runner_holds_early_messages_and_makes_room_when_their_oper
   std::vector<std::uint8_t> into(2);
   const OpId op = rank.submit(StepKind::kReceive, 1, 7, into);
   CHECK(rank.state(op) == OpState::kDone && into[0] == 3 && into[1] == 4 && rank.remote->rooms_made == 1);
+}
+
+// A large receive into scratch memory is combined as it arrives, in any order; a small one that way is not.
+TEST_CASE(collectives_runner_reduces_large_messages_where_peers_write_them) {
+  constexpr std::uint64_t kCount = kLarge / 4 + 1, kBytes = 4 * kCount;
+  Alone rank;
+  PlanConfig config;
+  config.ranks = 3;
+  config.buffer_bytes = {kBytes, 64 + kBytes};
+  config.scratch_buffer = 1;
+  config.type = ElementType::kFloat32;
+  config.steps = {{.kind = StepKind::kReceive, .into_buffer = 1, .peer = 1, .into_offset = 64, .bytes = kBytes},
+                  {.kind = StepKind::kReduce, .from_buffer = 1, .from_offset = 64, .bytes = kBytes}};
+  config.waits = {{1, 0}};
+  std::vector<float> own(kCount, 1.0F), theirs(kCount), scratch(16 + kCount, -7.0F);
+  for (std::size_t i = 0; i < kCount; ++i) theirs[i] = static_cast<float>(i);
+  const std::array<Memory, 2> buffers{Memory{reinterpret_cast<std::uint8_t*>(own.data()), kBytes},
+                                      Memory{reinterpret_cast<std::uint8_t*>(scratch.data()), 64 + kBytes}};
+  const OpId op = rank.runner.submit(std::make_shared<const Plan>(std::move(config)), 7, 0, buffers);
+  CHECK(rank.remote->placers.size() == 1);
+  Placer& placer = *rank.remote->placers.front();
+  const std::span<const std::uint8_t> written(reinterpret_cast<const std::uint8_t*>(theirs.data()), kBytes);
+  CHECK(placer.place(64 + 4000, written.subspan(4000)));
+  CHECK(!placer.place(64 + 4002, written.first(4)) && !placer.place(64, written.first(6)));  // part of an element
+  CHECK(!placer.place(64 + kBytes - 4, written.first(8)) && !placer.place(60, written.first(8)));
+  CHECK(placer.place(0, written.first(64)) && scratch[3] == 3.0F);  // in front of the message
+  CHECK(placer.place(64, written.first(4000)));
+  CHECK(rank.state(op) == OpState::kRunning);
+  rank.remote->arrives([&](TransportReceiver& receiver) { receiver.take_written(1, op & 0xFFFF, 0, kBytes); });
+  rank.runner.drive();
+  CHECK(rank.state(op) == OpState::kDone && rank.runner.stats().reduced_bytes == kBytes);
+  for (std::size_t i = 0; i < kCount; ++i) CHECK(own[i] == 1.0F + static_cast<float>(i));
+  CHECK(scratch[16] == -7.0F);
+}
+
+TEST_CASE(collectives_runner_copies_large_messages_that_it_cannot_reduce_on_arrival) {
+  Alone rank;
+  PlanConfig config;
+  config.ranks = 3;
+  config.buffer_bytes = {2 * kLarge, 2 * kLarge};
+  config.scratch_buffer = 1;
+  config.type = ElementType::kUint8;
+  // The reduction waits for a second message.
+  config.steps = {{.kind = StepKind::kReceive, .into_buffer = 1, .peer = 1, .bytes = kLarge},
+                  {.kind = StepKind::kReceive, .into_buffer = 0, .peer = 2, .bytes = kLarge},
+                  {.kind = StepKind::kReduce, .from_buffer = 1, .bytes = kLarge}};
+  config.waits = {{2, 0}, {2, 1}};
+  std::vector<std::uint8_t> own(2 * kLarge), scratch(2 * kLarge);
+  const std::array<Memory, 2> buffers{Memory{own.data(), own.size()}, Memory{scratch.data(), scratch.size()}};
+  PlanConfig wide = config;
+  wide.type = ElementType::kFloat64;  // a payload may end within an element
+  wide.steps.erase(wide.steps.begin() + 1);
+  wide.waits = {{1, 0}};
+  wide.steps[0].bytes = wide.steps[1].bytes = kLarge + 8 - kLarge % 8;
+  rank.runner.submit(std::make_shared<const Plan>(std::move(config)), 7, 0, buffers);
+  rank.runner.submit(std::make_shared<const Plan>(std::move(wide)), 8, 0, buffers);
+  CHECK(rank.remote->keys_in_use > 0 && rank.remote->placers.empty());
 }
 
 TEST_CASE(collectives_runner_tells_the_transport_when_too_much_is_held) {

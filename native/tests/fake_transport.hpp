@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -50,7 +51,8 @@ class FakeTransport final : public Transport {
     return Arrivals::kMore;
   }
   void make_room(std::uint16_t) override { ++rooms_made; }
-  bool enlist(const Memory&, bool peers_write, std::uint32_t& key) override {
+  bool enlist(const Memory&, bool peers_write, std::uint32_t& key, const std::shared_ptr<Placer>& placer) override {
+    if (placer != nullptr) placers.push_back(placer);
     if (keys_left == 0) return false;
     key = peers_write ? 20 + keys_left-- : 10 + keys_left--;
     ++keys_in_use;
@@ -77,6 +79,7 @@ class FakeTransport final : public Transport {
   std::uint32_t keys_left = 8, keys_in_use = 0, rooms_made = 0;
   std::vector<Sent> messages_sent;
   std::vector<LargeMessage> large_sent;
+  std::vector<std::shared_ptr<Placer>> placers;
   std::vector<std::uint16_t> stopped;
   std::vector<Arrival> arrivals;
 };

@@ -20,6 +20,10 @@ class Placement {
     const Region* region = find(reth.rkey);
     if (region == nullptr) return false;
     if (!region->contains(reth.virtual_address, bytes)) return false;
+    if (region->placer != nullptr) {
+      return payload != nullptr &&
+             region->placer->place(reth.virtual_address - region->virtual_address, std::span(payload, bytes));
+    }
     std::uint8_t* target = region->at(reth.virtual_address);
     if (target != nullptr && payload != nullptr) std::memcpy(target, payload, bytes);
     return true;

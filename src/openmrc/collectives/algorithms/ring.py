@@ -82,8 +82,8 @@ def ring_collect(
 ) -> Waits:
     """Combines block p of all ranks in its place in `data` at position p; the first half of an all-reduce.
 
-    Partial results pass through scratch. A complete block may overwrite any other rank's own part of it, which has been
-    sent and has arrived before.
+    Partial results arrive in scratch, and are combined with the own part in its place. A complete block may overwrite
+    any other rank's partial result of it, which has been sent and has arrived before.
 
     Args:
         schedule: Destination of the steps.
@@ -101,19 +101,15 @@ def ring_collect(
     waits = dict(own)
     for hop in range(ring.size - 1):
         for piece in pieces[ring.block(hop + 1)]:
-            source = Place(data, piece.offset) if hop == 0 else scratch + piece.offset
-            into = scratch + piece.offset
-            schedule.send(ring.next, source, into, piece.bytes, waits.get(piece.offset, []))
+            mine, into = Place(data, piece.offset), scratch + piece.offset
+            schedule.send(ring.next, mine, into, piece.bytes, waits.get(piece.offset, []))
         last = hop == ring.size - 2
         for piece in pieces[ring.block(hop + 2)]:
             partial, mine = scratch + piece.offset, Place(data, piece.offset)
             before = [schedule.receive(ring.previous, partial, piece.bytes), *own.get(piece.offset, [])]
-            if last:
-                done = schedule.reduce(mine, partial, piece.bytes, before, theirs_first=True)
-                if divide:
-                    done = schedule.divide(mine, piece.bytes, [done])
-            else:
-                done = schedule.reduce(partial, mine, piece.bytes, before)
+            done = schedule.reduce(mine, partial, piece.bytes, before, theirs_first=True)
+            if last and divide:
+                done = schedule.divide(mine, piece.bytes, [done])
             waits[piece.offset] = [done]
     return waits
 
