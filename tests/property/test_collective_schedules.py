@@ -424,12 +424,29 @@ def test_halving_and_rings_send_no_more_than_they_must(algorithm: str):
 
 
 @pytest.mark.parametrize(
-    ("kind", "algorithm"), [("all_reduce", "ring"), ("reduce", "chain"), ("reduce_scatter", "ring")]
+    ("kind", "algorithm", "element"),
+    [
+        ("all_reduce", "ring", ElementType.FLOAT64),
+        ("reduce", "chain", ElementType.UINT8),
+        ("reduce_scatter", "ring", ElementType.UINT8),
+    ],
 )
-def test_scratch_memory_does_not_grow_with_the_operation(kind: str, algorithm: str):
+def test_scratch_memory_does_not_grow_with_the_operation(kind: str, algorithm: str, element: ElementType):
     def scratch(total: int) -> int:
         sizes = (total, total // 4) if kind == "reduce_scatter" else (total,)
-        return schedule_of(Request(kind, 1, 4, sizes, algorithm=algorithm)).buffer_bytes[-1]
+        return schedule_of(Request(kind, 1, 4, sizes, element, algorithm=algorithm)).buffer_bytes[-1]
 
     assert scratch(400) == 400
     assert scratch(40_000) == 400
+
+
+@pytest.mark.parametrize("total", [400, 40_000])
+def test_rings_of_short_elements_combine_all_that_arrives_in_scratch_memory(total: int):
+    """The executor then never touches that memory, so it may be as large as the operation."""
+    schedule = schedule_of(Request("all_reduce", 1, 4, (total,), ElementType.FLOAT32, algorithm="ring"))
+    assert schedule.buffer_bytes == (total, total)
+    arrivals = [n for n, step in enumerate(schedule.steps) if step.kind is StepKind.RECEIVE and step.into.buffer == 1]
+    users = [step for step in schedule.steps if step.kind is not StepKind.RECEIVE and step.source.buffer == 1]
+    assert [(step.kind, step.waits) for step in users] == [(StepKind.REDUCE, (number,)) for number in arrivals]
+    assert len({step.source for step in users}) == len(users)
+    assert not any(step.into.buffer == 1 for step in schedule.steps if step.kind is StepKind.REDUCE)

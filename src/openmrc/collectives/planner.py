@@ -56,6 +56,7 @@ MIDDLE_BYTES = 1 << 20
 HALVING_RANKS_MIN = 4
 WHOLE_BYTES_MAX = 64 << 20  # larger reductions go segment by segment, to limit scratch memory
 SEGMENT_BYTES = 32 << 20
+COMBINED_BYTES_MAX = 4  # of elements that no packet cuts in two
 # The first one is for large buffers.
 ALGORITHMS = {
     "all_reduce": ("ring", "direct", "doubling", "halving", "hierarchical"),
@@ -174,7 +175,8 @@ def _all_reduce(request: Request, algorithm: str) -> Schedule:
     ranks, element, divide = request.ranks, request.element.bytes, request.op is ReduceOp.AVG
     segments = _segments(Block(0, total), total, element)
     need = _all_reduce_scratch(request, algorithm, segments[0].bytes)
-    schedule = Schedule(request.rank, ranks, (total, need * min(len(segments), IN_FLIGHT)))
+    areas = len(segments) if _combines_on_arrival(request, algorithm) else min(len(segments), IN_FLIGHT)
+    schedule = Schedule(request.rank, ranks, (total, need * areas))
     ring = Ring(range(ranks), request.rank)
 
     def write(segment: Block, slot: int) -> None:
@@ -192,8 +194,14 @@ def _all_reduce(request: Request, algorithm: str) -> Schedule:
             ready = ring_collect(schedule, ring, 0, scratch + -segment.offset, pieces, divide=divide)
             ring_distribute(schedule, ring, 0, pieces, ready)
 
-    write_segments(schedule, 1, segments, _scaling(schedule, request, write))
+    write_segments(schedule, 1, segments, _scaling(schedule, request, write), areas)
     return schedule
+
+
+def _combines_on_arrival(request: Request, algorithm: str) -> bool:
+    """Whether the executor never touches the scratch memory of an all-reduce, which then takes addresses alone."""
+    scales = request.op is ReduceOp.PREMUL_SUM
+    return algorithm == "ring" and not scales and request.element.bytes <= COMBINED_BYTES_MAX
 
 
 def _all_reduce_scratch(request: Request, algorithm: str, length: int) -> int:

@@ -29,7 +29,11 @@ class _Freed:
 
 
 def write_segments(
-    schedule: Schedule, scratch: int, segments: Sequence[Block], write: Callable[[Block, int], None]
+    schedule: Schedule,
+    scratch: int,
+    segments: Sequence[Block],
+    write: Callable[[Block, int], None],
+    areas: int = IN_FLIGHT,
 ) -> None:
     """Writes the steps of all segments, with dependencies that separate their use of scratch memory.
 
@@ -37,15 +41,16 @@ def write_segments(
         schedule: Destination of the steps.
         scratch: Number of the scratch buffer, at all ranks.
         segments: Of the operation, the same number at all ranks.
-        write: Adds the steps of a segment, which uses the given part of scratch memory.
+        write: Adds the steps of a segment, which uses the area of scratch memory with the given number.
+        areas: Of scratch memory; segments wait for each other if they are more.
     """
     freed: list[_Freed] = []
     for number, segment in enumerate(segments):
         first = len(schedule.steps)
-        write(segment, number % IN_FLIGHT)
-        if number >= IN_FLIGHT:
-            _hold(schedule, first, scratch, freed[number - IN_FLIGHT])
-        if number + IN_FLIGHT < len(segments):
+        write(segment, number % areas)
+        if number >= areas:
+            _hold(schedule, first, scratch, freed[number - areas])
+        if number + areas < len(segments):
             freed.append(_free(schedule, first, scratch))
 
 
