@@ -281,6 +281,7 @@ void Device::leave_to_parent() {
   lock_.lose();
   closed_.store(true);
   for (const std::unique_ptr<Lane>& lane : lanes_) lane->port().close();
+  for (const auto& [cq, waker] : cq_wakers_) waker->fd.reset();  // others may hold it
   cq_wakers_.clear();
   takeover_wakers_.clear();
   event_waker_.fd.reset();

@@ -44,7 +44,7 @@ def reductions(group: Group) -> list[str]:
             count = 1021
             parts = [numbers(rank, count, dtype) for rank in range(group.size)]
             expected = ufunc.reduce(parts, dtype=dtype)
-            for algorithm in ("ring", "direct", "doubling", "halving"):
+            for algorithm in ("ring", "direct", "doubling", "halving", "tree"):
                 mine = parts[group.rank].copy()
                 group.all_reduce(mine, op, algorithm=algorithm).wait(30)
                 if not np.array_equal(mine, expected):

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.live
 
 RANKS = 3
-ALGORITHMS = ("ring", "direct", "doubling", "halving", "hierarchical")
+ALGORITHMS = ("ring", "direct", "doubling", "halving", "hierarchical", "tree")
 COUNTED = ("drop_blackhole", "drop_loss", "corrupted", "duplicated", "reordered")
 HARM = ("all loss 1%", "all corrupt 1%", "all duplicate 2%", "all reorder 2% 2ms")
 

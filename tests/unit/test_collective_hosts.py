@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from openmrc.collectives import hosts
-from openmrc.collectives.hosts import hosts_of_ranks, identify_host
+from openmrc.collectives.hosts import any_crowded, hosts_of_ranks, identify_host, identify_machine
 from openmrc.linux import boot
 
 
@@ -60,3 +60,15 @@ def test_ranks_with_the_same_identity_are_on_one_host_and_those_without_one_alon
         (4,),
     )
     assert hosts_of_ranks({0: None}) == ((0,),)
+
+
+def test_a_machine_is_crowded_by_more_ranks_than_processors(monkeypatch: pytest.MonkeyPatch):
+    assert not any_crowded([("a", 2), ("a", 2), ("b", 1), None, None])
+    assert any_crowded([("a", 2), ("b", 1), ("a", 2), ("a", 2)])
+    own = identify_machine()
+    assert own is not None
+    assert own == identify_machine()
+    boot.hashed_boot_id.cache_clear()
+    monkeypatch.setattr(boot, "_BOOT_ID", Path("/proc/nothing"))
+    assert identify_machine() is None
+    boot.hashed_boot_id.cache_clear()

@@ -6,6 +6,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openmrc._native import collectives as native
@@ -56,7 +57,9 @@ class Group:
         self.rank, self.size = members.index(world.rank), len(members)
         self.sites = sites_of_group(world.sites, members)
         """Members of each site or host, in the group's numbers; empty: all on one site, or each on its own."""
-        self._one_host = any(set(members) <= set(host) for host in world.hosts)
+        one_host = any(set(members) <= set(host) for host in world.hosts)
+        where = self.rank, self.size
+        self._where = Request("", *where, (), sites=self.sites, one_host=one_host, crowded=world.crowded)
         base = _key_base((name, members))
         self._calls = native.Calls(world.executor, name, base, View, failure_of, lateness_of)
         self._lock = threading.Lock()
@@ -73,7 +76,7 @@ class Group:
             kind: Such as "all_reduce".
             nbytes: Size of its `buffer`, in bytes.
         """
-        return choose(Request(kind, self.rank, self.size, (nbytes,), sites=self.sites, one_host=self._one_host))
+        return choose(replace(self._where, kind=kind, buffer_bytes=(nbytes,)))
 
     # --- collectives
 
@@ -92,7 +95,8 @@ class Group:
             buffer: In place; the same size and type at all ranks.
             op: Operation on elements, applied in an order that depends on ranks alone.
             factor: For PREMUL_SUM: factor of this rank's elements.
-            algorithm: "ring", "doubling", "halving", "hierarchical", or "auto": by size and sites.
+            algorithm: "ring", "direct", "doubling", "halving", "hierarchical", "tree", or "auto": by size, sites, and
+                processors.
             traffic_class: "bulk", or "critical": its messages do not queue behind bulk traffic. Affects times only.
 
         Raises:
@@ -296,9 +300,17 @@ class Group:
             self._plans.move_to_end(wanted)
             return planned
         kind, sizes, element, op, root, algorithm, parts, factor = wanted
-        own = self.rank, self.size
-        near = self.sites, self._one_host
-        request = Request(kind, *own, sizes, element, op, root, algorithm, parts, float(factor), *near)
+        request = replace(
+            self._where,
+            kind=kind,
+            buffer_bytes=sizes,
+            element=element,
+            op=op,
+            root=root,
+            algorithm=algorithm,
+            parts=parts,
+            factor=float(factor),
+        )
         plan = schedules.plan_of(request, self.members, self.world.size)
         needed = plan.buffer_bytes
         planned = _Planned(plan, choose(request), needed[-1] if len(needed) > len(sizes) else None)

@@ -1,21 +1,24 @@
-"""Identity of a host, and the ranks of each host."""
+"""Identity of a host, the ranks of each host, and machines with more ranks than processors."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from openmrc.collectives.sites import Sites
-from openmrc.linux.boot import boot_id
+from openmrc.linux.boot import boot_id, hashed_boot_id
 
-__all__ = ["Host", "hosts_of_ranks", "identify_host"]
+__all__ = ["Host", "Machine", "any_crowded", "hosts_of_ranks", "identify_host", "identify_machine"]
 
 _PROCESSES = Path("/proc/self/ns/pid")
 _NETWORK = Path("/proc/self/ns/net")
 
 Host = tuple[str, str, int, int, int]
+Machine = tuple[str, int]
+"""A hash of the boot identifier, and the number of processors."""
 
 
 def identify_host(name: str) -> Host | None:
@@ -45,3 +48,19 @@ def hosts_of_ranks(found: Mapping[int, Sequence[Any] | None]) -> Sites:
         host = found[rank]
         hosts.setdefault(rank if host is None else tuple(host), []).append(rank)
     return tuple(tuple(ranks) for ranks in hosts.values())
+
+
+def identify_machine() -> Machine | None:
+    """The machine, which several hosts may share, as containers do; None: unknown."""
+    kernel, processors = hashed_boot_id(), os.cpu_count()
+    return None if kernel is None or processors is None else (kernel, processors)
+
+
+def any_crowded(machines: Iterable[Machine | None]) -> bool:
+    """True if a machine has more ranks than processors, so that the total of all their work counts.
+
+    Args:
+        machines: Result of `identify_machine` at each rank.
+    """
+    ranks = Counter(machine for machine in machines if machine is not None)
+    return any(count > processors for (_, processors), count in ranks.items())

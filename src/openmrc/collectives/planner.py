@@ -36,6 +36,8 @@ from openmrc.collectives.algorithms.segments import IN_FLIGHT, scaled_first, wri
 from openmrc.collectives.algorithms.tree import (
     chain_broadcast,
     chain_reduce,
+    tree_all_reduce,
+    tree_barrier,
     tree_broadcast,
     tree_reduce,
     tree_rounds,
@@ -59,7 +61,7 @@ SEGMENT_BYTES = 32 << 20
 COMBINED_BYTES_MAX = 4  # of elements that no packet cuts in two
 # The first one is for large buffers.
 ALGORITHMS = {
-    "all_reduce": ("ring", "direct", "doubling", "halving", "hierarchical"),
+    "all_reduce": ("ring", "direct", "doubling", "halving", "hierarchical", "tree"),
     "reduce_scatter": ("ring", "hierarchical"),
     "all_gather": ("ring", "direct", "hierarchical"),
     "broadcast": ("chain", "tree"),
@@ -73,7 +75,7 @@ class Request:
     """One rank's call of a collective, reduced to the inputs of the schedule. Sizes in bytes, by buffer.
 
     `sites`: the ranks of each site; every rank is in one of them. Empty: irrelevant. `one_host`: all ranks are on one
-    host, and share memory there.
+    host, and share memory there. `crowded`: some machine has more ranks than processors.
     """
 
     kind: str
@@ -88,6 +90,7 @@ class Request:
     factor: float = 1.0
     sites: tuple[tuple[int, ...], ...] = ()
     one_host: bool = False
+    crowded: bool = False
 
 
 def choose(request: Request) -> str:
@@ -112,6 +115,8 @@ def choose(request: Request) -> str:
     size = request.buffer_bytes[0]
     if _in_one_round(request) and size <= ONE_ROUND_BYTES and request.kind == "all_reduce":
         return "direct"
+    if size <= LITTLE_BYTES and request.kind == "all_reduce" and request.crowded and not request.one_host:
+        return "tree"
     if size <= LITTLE_BYTES:
         return _FOR_LITTLE.get(request.kind, known[0])
     if len(request.sites) > 1 and "hierarchical" in known:
@@ -185,6 +190,8 @@ def _all_reduce(request: Request, algorithm: str) -> Schedule:
             direct_all_reduce(schedule, Place(0, segment.offset), scratch, segment.bytes, divide=divide)
         elif algorithm == "doubling":
             doubling_all_reduce(schedule, Place(0, segment.offset), scratch, segment.bytes, divide=divide)
+        elif algorithm == "tree":
+            tree_all_reduce(schedule, Place(0, segment.offset), scratch, segment.bytes, divide=divide)
         elif algorithm == "halving":
             halving_all_reduce(schedule, 0, scratch, segment, chunk, element, divide=divide)
         elif algorithm == "hierarchical":
@@ -199,7 +206,7 @@ def _all_reduce(request: Request, algorithm: str) -> Schedule:
 
 
 def _combines_on_arrival(request: Request, algorithm: str) -> bool:
-    """Whether the executor never touches the scratch memory of an all-reduce, which then takes addresses alone."""
+    """True if the executor never touches the scratch memory of an all-reduce, which then takes addresses alone."""
     scales = request.op is ReduceOp.PREMUL_SUM
     return algorithm == "ring" and not scales and request.element.bytes <= COMBINED_BYTES_MAX
 
@@ -209,6 +216,8 @@ def _all_reduce_scratch(request: Request, algorithm: str, length: int) -> int:
         return length * request.ranks
     if algorithm == "doubling":
         return length * doubling_rounds(request.ranks)
+    if algorithm == "tree":
+        return length * tree_rounds(request.ranks)
     if algorithm == "halving":
         return halving_scratch_bytes(length, request.ranks, request.element.bytes)
     if algorithm == "hierarchical":
@@ -285,7 +294,7 @@ def _broadcast(request: Request, algorithm: str) -> Schedule:
     (total,) = request.buffer_bytes
     schedule = Schedule(request.rank, request.ranks, (total,))
     if algorithm == "tree":
-        tree_broadcast(schedule, 0, total, request.root)
+        tree_broadcast(schedule, Place(0), total, request.root)
     else:
         chain_broadcast(schedule, 0, total, request.root, CHUNK_BYTES)
     return schedule
@@ -349,6 +358,8 @@ def _barrier(request: Request, _algorithm: str) -> Schedule:
     schedule = Schedule(request.rank, request.ranks, (0,), fence=True)
     if _in_one_round(request):
         direct_barrier(schedule)
+    elif request.crowded and not request.one_host:
+        tree_barrier(schedule)
     else:
         dissemination_barrier(schedule)
     return schedule

@@ -21,7 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from openmrc._native import collectives as native
 from openmrc.collectives.exit_status import ProcessHandle, open_process, status_text
 from openmrc.collectives.group import Group
-from openmrc.collectives.hosts import Host, hosts_of_ranks, identify_host
+from openmrc.collectives.hosts import (
+    Host,
+    Machine,
+    any_crowded,
+    hosts_of_ranks,
+    identify_host,
+    identify_machine,
+)
 from openmrc.collectives.port_counts import differing_ports
 from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.collectives.sites import sites_of_world
@@ -61,6 +68,7 @@ class _Card(BaseModel):
     token: Annotated[str, Field(max_length=64)]
     ports: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(min_length=1, max_length=16)]
     host: Host | None
+    machine: Machine | None
 
 
 class World:
@@ -321,7 +329,11 @@ class World:
             domain=self._domain,
         ) as mesh:
             card = _Card(
-                address=mesh.card.address, token=mesh.card.token, ports=self._ports[self.rank], host=self._host
+                address=mesh.card.address,
+                token=mesh.card.token,
+                ports=self._ports[self.rank],
+                host=self._host,
+                machine=identify_machine(),
             )
             meeting.publish("card", card.model_dump_json())
             cards = self._gather(meeting, "card", others, _Card)
@@ -334,6 +346,8 @@ class World:
                 links = mesh.connect(peers, meeting.left_s, meeting.check)
         self._links = {(rank, lane): link for rank, lanes in links.items() for lane, link in enumerate(lanes)}
         hosts = hosts_of_ranks({self.rank: self._host} | {rank: card.host for rank, card in cards.items()})
+        self.crowded = any_crowded([card.machine, *(other.machine for other in cards.values())])
+        """Some machine has more ranks than processors."""
         own_host = next(ranks for ranks in hosts if self.rank in ranks)
         self.hosts = hosts
         if len(own_host) > 1:

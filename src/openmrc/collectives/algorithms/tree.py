@@ -1,16 +1,25 @@
 """Trees and chains with a root: broadcast and reduce. Binomial trees for small buffers, chains of chunks for large.
 
-Ranks are counted from the root: relative rank 0 is the root.
+Ranks are counted from the root: relative rank 0 is the root. Up a tree and down again, a barrier or an all-reduce takes
+more rounds than by doubling, but fewer messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from openmrc.collectives.algorithms.blocks import Block, chunks_of
 from openmrc.collectives.schedule import Place, Schedule
 
-__all__ = ["chain_broadcast", "chain_reduce", "tree_broadcast", "tree_reduce", "tree_rounds"]
+__all__ = [
+    "chain_broadcast",
+    "chain_reduce",
+    "tree_all_reduce",
+    "tree_barrier",
+    "tree_broadcast",
+    "tree_reduce",
+    "tree_rounds",
+]
 
 
 def tree_rounds(ranks: int) -> int:
@@ -18,11 +27,11 @@ def tree_rounds(ranks: int) -> int:
     return max((ranks - 1).bit_length(), 1)
 
 
-def tree_broadcast(schedule: Schedule, data: int, length: int, root: int) -> None:
-    """The root's buffer to all: in every round, each rank that has it sends it to one more."""
-    ranks, place = schedule.ranks, Place(data)
+def tree_broadcast(schedule: Schedule, place: Place, length: int, root: int, ready: Sequence[int] = ()) -> None:
+    """The root's buffer to all, once it is `ready`: in every round, each rank that has it sends it to one more."""
+    ranks = schedule.ranks
     relative = (schedule.rank - root) % ranks
-    have: list[int] = []
+    have = list(ready)
     if relative:
         parent = relative & (relative - 1)
         have = [schedule.receive((parent + root) % ranks, place, length)]
@@ -37,9 +46,12 @@ def tree_broadcast(schedule: Schedule, data: int, length: int, root: int) -> Non
 
 def tree_reduce(
     schedule: Schedule, place: Place, scratch: Place, length: int, root: int, *, divide: bool = False
-) -> None:
+) -> list[int]:
     """The result in the root's `place`; the buffers of the others are overwritten. Needs scratch of
     `tree_rounds(ranks)` times `length`.
+
+    Returns:
+        The steps after which the root has the result; none elsewhere.
     """
     ranks = schedule.ranks
     relative = (schedule.rank - root) % ranks
@@ -49,12 +61,30 @@ def tree_reduce(
         area = scratch + number * length
         if relative & bit:
             schedule.send((relative - bit + root) % ranks, place, area, length, done)
-            return
+            return []
         if relative + bit < ranks:
             arrived = schedule.receive((relative + bit + root) % ranks, area, length)
             done = [schedule.reduce(place, area, length, [arrived, *done])]
-    if divide:
-        schedule.divide(place, length, done)
+    return [schedule.divide(place, length, done)] if divide else done
+
+
+def tree_all_reduce(schedule: Schedule, place: Place, scratch: Place, length: int, *, divide: bool = False) -> None:
+    """In place, by rank 0; needs scratch as `tree_reduce`."""
+    tree_broadcast(schedule, place, length, 0, tree_reduce(schedule, place, scratch, length, 0, divide=divide))
+
+
+def tree_barrier(schedule: Schedule) -> None:
+    """Each rank hears of those below it and tells the one above; once rank 0 has heard of all, it tells them."""
+    ranks, rank, nothing = schedule.ranks, schedule.rank, Place(0)
+    heard: list[int] = []
+    for bit in (1 << number for number in range(tree_rounds(ranks))):
+        if rank & bit:
+            schedule.send(rank - bit, nothing, nothing, 0, heard)
+            heard = []
+            break
+        if rank + bit < ranks:
+            heard.append(schedule.receive(rank + bit, nothing, 0))
+    tree_broadcast(schedule, nothing, 0, 0, heard)
 
 
 def chain_broadcast(schedule: Schedule, data: int, length: int, root: int, chunk_bytes: int) -> None:
