@@ -81,7 +81,8 @@ def test_a_rank_that_dies_without_tcp_is_named_after_the_timeout(tmp_path: Path)
         reductions(world, 20)
         if world.rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        return failure(world, lambda: world.group.barrier().wait(60))
+        # Both survivors wait for rank 1 itself; in a tree one would wait for the other.
+        return failure(world, lambda: world.group.all_reduce(np.zeros(2), algorithm="direct").wait(60))
 
     with Ranks(3, tmp_path, body, world=lambda _: {"timeout_s": 6.0}) as ranks:
         for rank, words, missing in ranks.answers([0, 2]).values():

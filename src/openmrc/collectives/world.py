@@ -68,7 +68,7 @@ class _Card(BaseModel):
     token: Annotated[str, Field(max_length=64)]
     ports: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(min_length=1, max_length=16)]
     host: Host | None
-    machine: Machine | None
+    machine: Machine | None = None
 
 
 class World:
