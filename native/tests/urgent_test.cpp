@@ -119,7 +119,7 @@ TEST_CASE(a_message_that_begins_after_an_urgent_one_does_not_wait) {
     return flow.done - posted;
   };
   network.run_until(100 * kPsPerMs);
-  for (const std::uint64_t bytes : {8, 1 << 20}) {
+  for (const std::uint64_t bytes : {std::uint64_t{8}, std::uint64_t{1} << 20}) {
     const TimePs alone = time_of(ordinary, bytes);
     time_of(urgent, 8);
     CHECK(time_of(ordinary, bytes) <= alone + kPsPerMs);
