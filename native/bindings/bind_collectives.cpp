@@ -9,6 +9,7 @@
 
 #include "bindings/bindings.hpp"
 #include "collectives/device_executor.hpp"
+#include "collectives/reducing_placer.hpp"
 
 namespace openmrc::bindings {
 namespace {
@@ -229,6 +230,7 @@ void bind_collectives(nb::module_& parent) {
       nb::cast(std::vector<std::string>(collectives::kCallAlgorithms.begin(), collectives::kCallAlgorithms.end())));
   m.attr("SEQUENCE_BITS") = collectives::kSequenceBits;
   m.attr("EAGER_BYTES_MAX") = collectives::kEagerBytesMax;
+  m.attr("COMBINED_BYTES_MAX") = collectives::kCombinedBytesMax;  // of an element
   m.attr("CREDIT_RECEIVES") = collectives::kCreditReceives;
   m.attr("MAILBOX_BYTES") = collectives::Mailbox::kAreaBytes;  // per rank and lane
 

@@ -117,8 +117,8 @@ bool PlanRunner::enlist_buffers(Operation& op) {
     if (op.buffers[i].bytes == 0) continue;
     const bool peers_write = op.plan->largest_receive_into(i) > kEagerBytesMax;
     std::shared_ptr<ReducingPlacer> placer;
-    if (peers_write && i == op.plan->config().scratch_buffer) placer = ReducingPlacer::of(op, kEagerBytesMax);
-    op.placer = placer == nullptr ? op.placer : placer;
+    if (peers_write && i == op.plan->config().scratch_buffer)
+      op.placer = placer = ReducingPlacer::of(op, kEagerBytesMax);
     if (!transports_.enlist(op.buffers[i], peers_write, op.keys[i], placer)) return false;
   }
   return true;

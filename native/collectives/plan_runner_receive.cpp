@@ -56,7 +56,8 @@ bool PlanRunner::agrees(const Operation& op, RemoteRank& rank, const MessageHead
   return false;
 }
 
-// Each rank is told once; one without room for the message at a later call, as it must not hide what another one does.
+// Sends the call once to each rank that the operation waits for. A rank without room for it gets it at a later look, and
+// does not keep it from the others.
 void PlanRunner::compare_calls(Operation& op) {
   if (!op.begun || op.plan->config().call.kind == 0) return;
   if (!op.compared) {

@@ -4,18 +4,12 @@
 #include <cstring>
 
 namespace openmrc::collectives {
-namespace {
-
-// Payloads are multiples of it, so that no element of this size is cut in two.
-constexpr std::size_t kElementBytesMax = 4;
-
-}  // namespace
 
 std::shared_ptr<ReducingPlacer> ReducingPlacer::of(const Operation& op, std::uint64_t longer_than) {
   const Plan& plan = *op.plan;
   const PlanConfig& config = plan.config();
   const std::size_t element = collectives::element_bytes(config.type);
-  if (element > kElementBytesMax) return nullptr;
+  if (element > kCombinedBytesMax) return nullptr;
   auto placer = std::make_shared<ReducingPlacer>();
   for (std::uint32_t i = 0; i < plan.step_count(); ++i) {
     // As with Steps::reduces_now(), except that nothing has arrived yet.

@@ -2,6 +2,7 @@
 // processor's cache then; a copy to scratch memory, from which a reduction reads them later, costs two more passes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -11,6 +12,9 @@
 #include "engine/placer.hpp"
 
 namespace openmrc::collectives {
+
+// Largest element that can be combined on arrival: payloads are multiples of this size, so that they cut none in two.
+inline constexpr std::size_t kCombinedBytesMax = 4;
 
 class ReducingPlacer final : public Placer {
  public:

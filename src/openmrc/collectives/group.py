@@ -58,8 +58,8 @@ class Group:
         self.sites = sites_of_group(world.sites, members)
         """Members of each site or host, in the group's numbers; empty: all on one site, or each on its own."""
         one_host = any(set(members) <= set(host) for host in world.hosts)
-        where = self.rank, self.size
-        self._where = Request("", *where, (), sites=self.sites, one_host=one_host, crowded=world.crowded)
+        # Common to all its requests.
+        self._where = Request("", self.rank, self.size, (), sites=self.sites, one_host=one_host, crowded=world.crowded)
         base = _key_base((name, members))
         self._calls = native.Calls(world.executor, name, base, View, failure_of, lateness_of)
         self._lock = threading.Lock()

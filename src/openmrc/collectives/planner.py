@@ -58,7 +58,6 @@ MIDDLE_BYTES = 1 << 20
 HALVING_RANKS_MIN = 4
 WHOLE_BYTES_MAX = 64 << 20  # larger reductions go segment by segment, to limit scratch memory
 SEGMENT_BYTES = 32 << 20
-COMBINED_BYTES_MAX = 4  # of elements that no packet cuts in two
 # The first one is for large buffers.
 ALGORITHMS = {
     "all_reduce": ("ring", "direct", "doubling", "halving", "hierarchical", "tree"),
@@ -115,7 +114,7 @@ def choose(request: Request) -> str:
     size = request.buffer_bytes[0]
     if _in_one_round(request) and size <= ONE_ROUND_BYTES and request.kind == "all_reduce":
         return "direct"
-    if size <= LITTLE_BYTES and request.kind == "all_reduce" and request.crowded and not request.one_host:
+    if size <= LITTLE_BYTES and request.kind == "all_reduce" and _saves_messages(request):
         return "tree"
     if size <= LITTLE_BYTES:
         return _FOR_LITTLE.get(request.kind, known[0])
@@ -130,6 +129,10 @@ def choose(request: Request) -> str:
 
 def _in_one_round(request: Request) -> bool:
     return request.one_host and request.ranks <= ONE_ROUND_RANKS
+
+
+def _saves_messages(request: Request) -> bool:
+    return request.crowded and not request.one_host
 
 
 def plan_of(request: Request, members: Sequence[int], world: int) -> native.Plan:
@@ -208,7 +211,7 @@ def _all_reduce(request: Request, algorithm: str) -> Schedule:
 def _combines_on_arrival(request: Request, algorithm: str) -> bool:
     """True if the executor never touches the scratch memory of an all-reduce, which then takes addresses alone."""
     scales = request.op is ReduceOp.PREMUL_SUM
-    return algorithm == "ring" and not scales and request.element.bytes <= COMBINED_BYTES_MAX
+    return algorithm == "ring" and not scales and request.element.bytes <= native.COMBINED_BYTES_MAX
 
 
 def _all_reduce_scratch(request: Request, algorithm: str, length: int) -> int:
@@ -358,7 +361,7 @@ def _barrier(request: Request, _algorithm: str) -> Schedule:
     schedule = Schedule(request.rank, request.ranks, (0,), fence=True)
     if _in_one_round(request):
         direct_barrier(schedule)
-    elif request.crowded and not request.one_host:
+    elif _saves_messages(request):
         tree_barrier(schedule)
     else:
         dissemination_barrier(schedule)

@@ -74,7 +74,7 @@ def tree_all_reduce(schedule: Schedule, place: Place, scratch: Place, length: in
 
 
 def tree_barrier(schedule: Schedule) -> None:
-    """Each rank hears of those below it and tells the one above; once rank 0 has heard of all, it tells them."""
+    """Each rank notifies the one above it once all below have notified it; then rank 0 releases all, down the tree."""
     ranks, rank, nothing = schedule.ranks, schedule.rank, Place(0)
     heard: list[int] = []
     for bit in (1 << number for number in range(tree_rounds(ranks))):
