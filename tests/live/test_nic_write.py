@@ -17,7 +17,7 @@ from own_ports import UDP_PORT, with_own_devices
 import openmrc
 from openmrc.connection import Connection, QpSettings
 from openmrc.errors import ConfigError, InvalidArgumentError, WorkError
-from openmrc.verbs import Access, Device, Transport
+from openmrc.verbs import Access, Device, QpState, QueuePair, Transport
 
 pytestmark = pytest.mark.live
 
@@ -73,6 +73,24 @@ def test_many_writes_and_immediates_keep_their_order(devices):
         assert [one.immediate for one in received] == list(range(200))
         assert {one.bytes for one in received} == {256}
         assert target[: 200 * 256] == pattern(1 << 16)[: 200 * 256]
+
+
+def test_an_immediate_is_delivered_although_the_qp_fails_when_its_receive_is_replaced(devices, monkeypatch):
+    """As when the peer closes after its last write, and its goodbye is read between the two."""
+    target = bytearray(64)
+    client, server = pair(*devices, target)
+    with client, server:
+        client.write(bytearray(b"last words"), imm=42).wait(20)
+        post_recv = QueuePair.post_recv
+
+        def post_after_failure(qp: QueuePair) -> None:
+            qp.modify(QpState.ERR)
+            post_recv(qp)
+
+        monkeypatch.setattr(QueuePair, "post_recv", post_after_failure)
+        assert server.recv_imm(20) == (42, 10)
+        with pytest.raises(WorkError, match="WR_FLUSH_ERR"):
+            server.recv_imm(20)
 
 
 def test_both_ports_carry_data(devices):
