@@ -185,6 +185,8 @@ void bind_executor(nb::module_& m) {
             return static_cast<unsigned>(self.wait(op, timeout_ns));
           },
           Release())
+      .def("ended", &DeviceExecutor::ended, Release())
+      .def("await_end", &DeviceExecutor::await_end, Release(), nb::arg("seen"), nb::arg("timeout_ns"))
       .def(
           "user_of",
           [](DeviceExecutor& self, std::uint64_t address, std::uint64_t bytes, bool writes) {

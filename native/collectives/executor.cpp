@@ -74,6 +74,17 @@ OpState Executor::wait(OpId id, std::int64_t timeout_ns) {
   return op == nullptr ? OpState::kUnknown : progress_.await(guard, op, timeout_ns);
 }
 
+std::uint64_t Executor::ended() {
+  const auto guard = enter();
+  return runner_.operations().ended();
+}
+
+std::uint64_t Executor::await_end(std::uint64_t seen, std::int64_t timeout_ns) {
+  auto guard = enter();
+  progress_.await_end(guard, seen, timeout_ns);
+  return runner_.operations().ended();
+}
+
 OpState Executor::finish(OpId id, std::int64_t timeout_ns, bool& released) {
   auto guard = enter();
   std::shared_ptr<Operation> op = runner_.operations().share(id);

@@ -57,7 +57,11 @@ class Executor {
   bool delayed(OpId op);
   // kRunning: the time is over. Negative: for ever.
   OpState wait(OpId op, std::int64_t timeout_ns);
-  // The same, and release() where it is done. `released`: what that says.
+  // Operations that have ended since the beginning, with or without success.
+  std::uint64_t ended();
+  // Waits until more than `seen` have ended, and returns how many. No more than `seen`: the time is over.
+  std::uint64_t await_end(std::uint64_t seen, std::int64_t timeout_ns);
+  // As wait(), and release() where it is done. `released`: what that says.
   OpState finish(OpId op, std::int64_t timeout_ns, bool& released);
   // Neither closed nor left to the process that this one was forked from.
   bool usable() const { return !ownership_.lost() && !progress_.stopped(); }

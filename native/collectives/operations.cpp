@@ -128,6 +128,14 @@ void Operations::forget(Operation& op) {
   }
 }
 
+std::shared_ptr<Operation> Operations::first_running() const {
+  const Operation* first = nullptr;
+  for_running([&](const Operation& op) {
+    if (first == nullptr || op.id >> 16 < first->id >> 16) first = &op;
+  });
+  return first == nullptr ? nullptr : by_slot_[first->slot];
+}
+
 Operation* Operations::by_key(std::uint64_t key) const {
   const auto found = slots_by_key_.find(key);
   return found == slots_by_key_.end() ? nullptr : by_slot_[found->second].get();

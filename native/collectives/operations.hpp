@@ -43,12 +43,15 @@ class Operations {
     }
   }
 
+  // The running operation that was made first; nullptr: none.
+  std::shared_ptr<Operation> first_running() const;
   // The oldest running operation in this lane that has begun; 0: none.
   OpId oldest(std::uint8_t lane) const { return begun_[lane].empty() ? 0 : *begun_[lane].begin(); }
   bool dead(std::uint64_t key) const { return dead_keys_.contains(key); }
   std::uint32_t running() const { return running_; }
   bool all_near() const { return near_ == running_; }
   std::uint64_t made() const { return made_; }
+  std::uint64_t ended() const { return made_ - running_; }
 
  private:
   static std::uint32_t slot_of(OpId id) { return static_cast<std::uint32_t>(id & 0xFFFFU); }

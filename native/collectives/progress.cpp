@@ -112,53 +112,68 @@ void Progress::wake() {
 
 OpState Progress::await(std::unique_lock<std::mutex>& guard, const std::shared_ptr<Operation>& op,
                         std::int64_t timeout_ns) {
-  if (op->state != OpState::kRunning) return op->state;
-  const TimeNs begun = now_ns();
-  if (forecast_.waited(begun)) wake();  // the thread's naps are short from now on
+  const Wait wait{.op = op, .timeout_ns = timeout_ns, .begun = now_ns()};
+  if (!over(wait)) await(guard, wait);
+  return op->state;
+}
+
+void Progress::await_end(std::unique_lock<std::mutex>& guard, std::uint64_t seen, std::int64_t timeout_ns) {
+  const Operations& operations = runner_.operations();
+  const Wait wait{operations.first_running(), seen, timeout_ns, now_ns()};
+  if (operations.ended() > seen || stop_) return;
+  if (wait.op != nullptr) return await(guard, wait);
+  ended_.wait_for(guard, std::chrono::nanoseconds(timeout_ns), [&] { return operations.ended() > seen || stop_; });
+}
+
+bool Progress::over(const Wait& wait) const {
+  return wait.op->state != OpState::kRunning || runner_.operations().ended() > wait.seen || stop_;
+}
+
+void Progress::await(std::unique_lock<std::mutex>& guard, const Wait& wait) {
+  const Operation& op = *wait.op;
+  if (forecast_.waited(wait.begun)) wake();  // the thread's naps are short from now on
   const Operations& operations = runner_.operations();
   if (forecast_.waits_expected() && operations.running() == 1 && !operations.all_near()) transports_.attend(kStreak);
   ++spinners_;
   stop_watching();
   // Callers that notice Ctrl-C wait in parts: one in which nothing comes continues the part before.
-  const bool goes_on = idle_.op == op->id && idle_.left == op->left;
-  const TimeNs idle_since = spin(guard, *op, begun, goes_on ? idle_.since : begun, timeout_ns);
-  idle_ = {op->id, op->left, idle_since};
+  const bool goes_on = idle_.op == op.id && idle_.left == op.left;
+  const TimeNs idle_since = spin(guard, wait, goes_on ? idle_.since : wait.begun);
+  idle_ = {op.id, op.left, idle_since};
   --spinners_;
   watch();
-  if (op->state != OpState::kRunning) return op->state;
+  if (over(wait)) return;
   if (spinners_ == 0) transports_.rest();
-  const auto over = [&op, this] { return op->state != OpState::kRunning || stop_; };
-  const std::int64_t spent_ns = now_ns() - begun;
-  const std::int64_t left_ns = timeout_ns < 0 ? INT64_MAX : std::max<std::int64_t>(timeout_ns - spent_ns, 0);
+  const auto done = [&] { return over(wait); };
+  const std::int64_t spent_ns = now_ns() - wait.begun;
+  const std::int64_t left_ns = wait.timeout_ns < 0 ? INT64_MAX : std::max<std::int64_t>(wait.timeout_ns - spent_ns, 0);
   const std::int64_t first_ns = std::min(left_ns, std::max<std::int64_t>(kLongWaitNs - spent_ns, 0));
-  if (ended_.wait_for(guard, std::chrono::nanoseconds(first_ns), over) || left_ns <= first_ns) return op->state;
-  runner_.compare_calls(*op);
-  if (timeout_ns < 0) {
-    ended_.wait(guard, over);
+  if (ended_.wait_for(guard, std::chrono::nanoseconds(first_ns), done) || left_ns <= first_ns) return;
+  runner_.compare_calls(*wait.op);
+  if (wait.timeout_ns < 0) {
+    ended_.wait(guard, done);
   } else {
-    ended_.wait_for(guard, std::chrono::nanoseconds(left_ns - first_ns), over);
+    ended_.wait_for(guard, std::chrono::nanoseconds(left_ns - first_ns), done);
   }
-  return op->state;
 }
 
-// Until the operation has ended, nothing has come for the time to spin, or the timeout is over. Returns the time since
-// when nothing has come.
-TimeNs Progress::spin(std::unique_lock<std::mutex>& guard, Operation& op, TimeNs begun, TimeNs idle_since,
-                      std::int64_t timeout_ns) {
-  TimeNs now = begun;
+// Until the wait is over, or nothing has come for the time to spin. Returns the time since when nothing has come.
+TimeNs Progress::spin(std::unique_lock<std::mutex>& guard, const Wait& wait, TimeNs idle_since) {
+  TimeNs now = wait.begun;
+  Operation& op = *wait.op;
   const Plan& plan = op.next_plan == nullptr ? *op.plan : *op.next_plan;
   const bool small = !plan.receives_more_than(kPolledBytesMax) && !plan.sends_more_than(kPolledBytesMax);
-  while (op.state == OpState::kRunning && !stop_) {
+  while (!over(wait)) {
     const TimeNs idle = now - idle_since;
-    if (idle > spin_ || (timeout_ns >= 0 && now - begun > timeout_ns)) break;
+    if (idle > spin_ || (wait.timeout_ns >= 0 && now - wait.begun > wait.timeout_ns)) break;
     const bool polls = (small || op.near) && idle < poll_;
     const bool something = polls && runner_.operations().all_near()
                                ? poll_local(guard)
                                : poll_all(guard, polls, std::clamp(idle / 4, kNapMin, kNapMax));
-    if (op.state != OpState::kRunning) break;
+    if (over(wait)) break;
     now = now_ns();
     if (something) idle_since = now;
-    if (now - begun >= kLongWaitNs) runner_.compare_calls(op);  // whatever comes, of other operations too
+    if (now - wait.begun >= kLongWaitNs) runner_.compare_calls(op);  // whatever comes, of other operations too
   }
   return idle_since;
 }

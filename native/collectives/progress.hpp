@@ -31,6 +31,8 @@ class Progress {
   void submitted() { watch_later(); }
   // kRunning: the time is over. Negative: for ever.
   OpState await(std::unique_lock<std::mutex>& guard, const std::shared_ptr<Operation>& op, std::int64_t timeout_ns);
+  // Until more operations than `seen` have ended, or the time is over.
+  void await_end(std::unique_lock<std::mutex>& guard, std::uint64_t seen, std::int64_t timeout_ns);
   // The thread and those that wait go home.
   void stop();
   void leave_to_parent();  // in a forked child
@@ -46,8 +48,16 @@ class Progress {
   void stop_watching();
   void watch_later();
   void wake();
-  nic::TimeNs spin(std::unique_lock<std::mutex>& guard, Operation& op, nic::TimeNs begun, nic::TimeNs idle_since,
-                   std::int64_t timeout_ns);
+  // A wait for one operation, or for the end of any.
+  struct Wait {
+    std::shared_ptr<Operation> op;    // of several, the first
+    std::uint64_t seen = UINT64_MAX;  // over when more have ended
+    std::int64_t timeout_ns = 0;      // negative: for ever
+    nic::TimeNs begun = 0;
+  };
+  bool over(const Wait& wait) const;
+  void await(std::unique_lock<std::mutex>& guard, const Wait& wait);
+  nic::TimeNs spin(std::unique_lock<std::mutex>& guard, const Wait& wait, nic::TimeNs idle_since);
   bool poll_local(std::unique_lock<std::mutex>& guard);
   bool poll_all(std::unique_lock<std::mutex>& guard, bool polls, nic::TimeNs nap);
 

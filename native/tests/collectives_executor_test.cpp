@@ -205,6 +205,26 @@ TEST_CASE(collectives_executor_goes_on_while_nobody_waits) {
   CHECK(from == into);
 }
 
+TEST_CASE(collectives_executor_waits_for_the_end_of_any_operation) {
+  World world(2);
+  std::vector<std::uint8_t> first(40'000), second(40'000), from = pattern(40'000);
+  const OpId waits = submit(world[1], messages(2, 0, StepKind::kReceive, 1, 40'000), 1, first);
+  CHECK(world[1].ended() == 0 && world[1].await_end(0, 1'000'000) == 0);
+  const OpId comes = submit(world[1], messages(2, 0, StepKind::kReceive, 1, 40'000), 2, second);
+  const OpId sent = submit(world[0], messages(2, 1, StepKind::kSend, 1, 40'000), 2, from);
+  CHECK(world[1].await_end(0, kPatienceNs) == 1);
+  CHECK(world[1].state(comes) == OpState::kDone && second == from);
+  CHECK(world[1].state(waits) == OpState::kRunning);
+  CHECK(world[0].await_end(0, kPatienceNs) == 1 && world[0].state(sent) == OpState::kDone);
+  CHECK(world[0].await_end(1, 1'000'000) == 1);  // nothing runs
+  CHECK(world[1].release(comes));                // an end still counts when the operation is forgotten
+  CHECK(world[1].await_end(0, kPatienceNs) == 1);
+  std::thread waiter([&] { CHECK(world[1].await_end(1, kPatienceNs) == 2); });
+  world[1].fail_peer(0, "it is gone");
+  waiter.join();
+  CHECK(world[1].state(waits) == OpState::kFailed);
+}
+
 TEST_CASE(collectives_executor_names_the_peer_that_failed) {
   World world(3);
   std::vector<std::uint8_t> first(100'000), second(100'000), third(10);

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import signal
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -166,6 +167,23 @@ def large_root() -> list[Any]:
     return ended(lambda: dist.broadcast(large, 0), lambda: dist.broadcast(large, 1))
 
 
+def future_of_large_root() -> list[Any]:
+    """The same, where nobody waits for the operations themselves."""
+    from openmrc.torch import ProcessGroupError
+
+    large = torch.ones(1_000_000)
+    work = dist.broadcast(large, dist.get_rank(), async_op=True)
+    failed = threading.Event()
+    work.get_future().add_done_callback(lambda _: failed.set())
+    if not failed.wait(20):
+        return [None, "no end"]
+    try:
+        work.wait()
+    except ProcessGroupError as error:
+        return [error.rank, str(error)]
+    return [None, "no error"]
+
+
 def message() -> list[Any]:
     """A small send completes before the mismatch of its receive can be detected."""
     return ended(lambda: dist.send(torch.ones(10), 1), lambda: dist.recv(torch.ones(7), 0))
@@ -199,6 +217,7 @@ def large_pieces() -> list[Any]:
         ("reduction", {0: "reduction (max, here sum)", 1: "reduction (sum, here max)"}),
         ("waiting_roots", {0: "root (1, here 0)", 1: "root (0, here 1)"}),
         ("large_root", {0: "root (1, here 0)", 1: "root (0, here 1)"}),
+        ("future_of_large_root", {0: "root (1, here 0)", 1: "root (0, here 1)"}),
         ("message", {1: "size (40 bytes, here 28 bytes)"}),
         ("small_pieces", {1: "size of a message (24 bytes, here 28 bytes)"}),
         ("large_pieces", {1: "size of a message (240000 bytes, here 280000 bytes)"}),

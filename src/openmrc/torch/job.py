@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from openmrc._native import collectives as native
 from openmrc.collectives import Group, World
 from openmrc.collectives.rendezvous import Rendezvous
 from openmrc.torch import nic as nics
@@ -20,7 +21,7 @@ from openmrc.variables import unknown_variables
 __all__ = ["Completer", "Job", "Pending"]
 
 _LOG = logging.getLogger("openmrc.torch")
-_SLICE_S = 0.001
+_SLICE_NS = 100_000_000  # deadlines and the death of ranks are noticed between slices
 _IDLE_S = 10.0
 _CLOSE_S = 5.0
 
@@ -29,7 +30,7 @@ class Pending(Protocol):
     """Interface of an operation for the completer."""
 
     def advance(self, wait_s: float) -> bool:
-        """Waits at most this long; True once the operation is over."""
+        """Finishes what has ended, and waits at most this long; True once the operation is over."""
 
     def expire(self) -> bool:
         """Ends the operation if its time is over; True once it is over."""
@@ -44,9 +45,13 @@ class Completer:
     One thread at a time, the leader, drives the running operations. It passes the lead to an idle thread or a new one
     before it runs callbacks: a callback may wait for another operation and must not prevent its end. Threads that stay
     idle end.
+
+    Args:
+        executor: Of the collectives that the operations consist of.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, executor: native.Executor) -> None:
+        self._executor = executor
         self._pending: list[Pending] = []
         self._ended: deque[Pending] = deque()
         lock = threading.Lock()
@@ -59,6 +64,8 @@ class Completer:
         with self._called:
             self._pending.append(operation)
             self._call()
+        if operation.advance(0):  # the leader may wait for the end of another one
+            self.finish(operation)
 
     def finish(self, operation: Pending) -> None:
         """Notifies `operation`, which is over, on another thread than the caller's."""
@@ -119,12 +126,14 @@ class Completer:
         """Drives all operations until some are over; releases the lead then."""
         ended: list[Pending] = []
         while not ended:
+            seen = self._executor.ended()  # before the look at those added, so that the end of none is missed
             with self._called:
                 now = list(self._pending)
             if not now:
                 break
-            # Mostly they end in order. One that waits for another rank must not delay the rest.
-            ended = [one for place, one in enumerate(now) if one.advance(0 if place else _SLICE_S) or one.expire()]
+            ended = [one for one in now if one.advance(0) or one.expire()]
+            if not ended:
+                self._executor.await_end(seen, _SLICE_NS)
         with self._called:
             # Some may be in `_ended` already: a thread that waited for them was faster.
             ended = [one for one in ended if one in self._pending]
@@ -177,7 +186,7 @@ class Job:
         except BaseException:
             nics.release(self._nic)
             raise
-        self.completer = Completer()
+        self.completer = Completer(self.world.executor)
         self.ordering = Ordering(self.world)
         self.failed = False
         """True after a failed operation: the end of this rank is then no success, and the others are informed."""

@@ -98,7 +98,10 @@ class Operation:
 
     def poll(self) -> bool:
         """True once it is over, with or without success."""
-        return self.advance(0)
+        over = self.advance(0)
+        if over and self._watcher is not None:
+            self._job.completer.finish(self)
+        return over
 
     def wait(self, limit_s: float) -> None:
         """Returns when it is done and the results are in place.
