@@ -57,8 +57,9 @@ TimePs PlaneDelay::above_transit_base(Transit transit) const {
   return above < -transit.range / 2 ? above + transit.range : above;
 }
 
-// Share of a round trip's delay that lies on the forward path.
-TimePs PlaneDelay::queue_of(TimePs rtt, Transit transit) {
+// Share of a round trip's delay that lies on the forward path. Transit times repeat: of the values that fit into the
+// delay, the one next to the sample before it, or the largest if that sample is too long ago.
+TimePs PlaneDelay::queue_of(TimePs now, TimePs rtt, Transit transit) {
   const TimePs delay = std::max<TimePs>(rtt - base(), 0);
   if (transit.range == 0) return delay;
   // Our own first packets cause the delay of the first sample, rather than others on the return path. On a long path
@@ -68,9 +69,15 @@ TimePs PlaneDelay::queue_of(TimePs rtt, Transit transit) {
   if (queue < 0) queue += transit.range;
   const bool below = queue > delay && transit.range - queue < queue - delay;
   if (below) queue -= transit.range;
-  if (queue < delay) queue += (delay - queue) / transit.range * transit.range;
+  if (queue < delay) {
+    const TimePs most = (delay - queue) / transit.range;
+    const TimePs next = std::max<TimePs>(queue_ + transit.range / 2 - queue, 0) / transit.range;
+    queue += (now - queue_seen_ < transit.range ? std::min(next, most) : most) * transit.range;
+  }
   const TimePs bounded = std::clamp<TimePs>(queue, 0, delay);
   transit_base_ = (transit_base_ + queue - bounded) % transit.range;
+  queue_ = bounded;
+  queue_seen_ = now;
   return bounded;
 }
 
@@ -104,7 +111,7 @@ bool PlaneDelay::add(TimePs now, TimePs rtt, Transit transit, std::uint32_t pack
     if (now - idle_since_ > kIdleLife) idle_ = kNever;
   }
   base_ = std::min(base_, rtt);
-  const TimePs queue = queue_of(rtt, transit);
+  const TimePs queue = queue_of(now, rtt, transit);
   add_rest(rtt - queue);
   queues_[count_++ % kRecent] = queue;
   epoch_least_ = std::min(epoch_least_, queue);
@@ -143,6 +150,7 @@ void PlaneDelay::begin_epoch() {
 void PlaneDelay::rebase(TimePs by) {
   base_since_ = rebased(base_since_, by);
   large_seen_ = rebased(large_seen_, by);
+  queue_seen_ = rebased(queue_seen_, by);
   idle_since_ = rebased(idle_since_, by);
 }
 

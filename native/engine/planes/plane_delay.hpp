@@ -71,7 +71,7 @@ class PlaneDelay {
 
   bool usual_way(TimePs now, TimePs rtt, Transit transit, PortId via);
   void add_rest(TimePs rest);
-  TimePs queue_of(TimePs rtt, Transit transit);
+  TimePs queue_of(TimePs now, TimePs rtt, Transit transit);
   TimePs above_transit_base(Transit transit) const;
   bool comparable(TimePs now, std::uint32_t packet_bytes);
 
@@ -79,7 +79,8 @@ class PlaneDelay {
   std::uint64_t count_ = 0;
   TimePs base_ = kNever, base_before_ = kNever, base_since_ = 0;
   TimePs smoothed_ = 0, deviation_ = 0, unqueued_ = 0, return_deviation_ = 0;
-  TimePs transit_base_ = kNever;  // transit without a queue
+  TimePs transit_base_ = kNever;              // transit without a queue
+  TimePs queue_ = 0, queue_seen_ = kLongAgo;  // on the forward path, by the latest transit time
   TimePs noise_ = 50 * kPsPerUs;
   TimePs epoch_least_ = kNever, epoch_high_ = 0, epoch_high_before_ = 0;
   TimePs epoch_peak_ = 0, epoch_peak_before_ = 0;
