@@ -107,8 +107,12 @@ TEST_CASE(reverse_probes_wait_for_a_path_that_is_longer_than_their_interval) {
   }
 }
 
-TEST_CASE(a_stream_that_joins_a_long_path_gets_a_share) {
-  PlainOptions options = sites(30 * kPsPerMs);
+// Jain's index of two streams over a path of 60 ms, the second of which joins 1.6 s after the first, in these seconds.
+double fairness(std::int64_t rate_mbps, std::int64_t fifo_kb, TimePs from, TimePs to) {
+  PlainLink link = plane(rate_mbps, fifo_kb, 30 * kPsPerMs);
+  PlainOptions options = planes({4, link});
+  options.mpr_units = 255;
+  options.sack_bytes = 65'536;
   options.hosts = 3;
   PlainNetwork network(options);
   for (int host = 0; host < 2; ++host) {
@@ -116,13 +120,21 @@ TEST_CASE(a_stream_that_joins_a_long_path_gets_a_share) {
     network.flows[flow].outstanding_max = 128;
     network.at_time((1 + host * 8) * 200 * kPsPerMs, [&network, flow] { network.post(network.flows[flow]); });
   }
-  network.run_until(7 * kPsPerSecond);
+  network.run_until(from);
   const std::uint64_t first = network.flows[0].completed_bytes, second = network.flows[1].completed_bytes;
-  network.run_until(9 * kPsPerSecond);
+  network.run_until(to);
   const double a = static_cast<double>(network.flows[0].completed_bytes - first);
   const double b = static_cast<double>(network.flows[1].completed_bytes - second);
-  CHECK((a + b) * (a + b) / (2 * (a * a + b * b)) >= 0.85);  // Jain's index
-  CHECK((a + b) * 8 * (1408 + 122.0) / 1408 >= 0.95 * 2 * static_cast<double>(network.sum_bps()));
+  const double seconds = static_cast<double>((to - from) / kPsPerMs) / 1e3;
+  CHECK((a + b) * 8 * (1408 + 122.0) / 1408 >= 0.95 * seconds * static_cast<double>(network.sum_bps()));
+  return (a + b) * (a + b) / (2 * (a * a + b * b));
+}
+
+TEST_CASE(a_stream_that_joins_a_long_path_gets_half_of_it_in_seconds) {
+  CHECK(fairness(250, 512, 4 * kPsPerSecond, 7 * kPsPerSecond) >= 0.95);
+  CHECK(fairness(250, 512, 8 * kPsPerSecond, 10 * kPsPerSecond) >= 0.98);
+  CHECK(fairness(100, 512, 8 * kPsPerSecond, 10 * kPsPerSecond) >= 0.95);
+  CHECK(fairness(250, 128, 13 * kPsPerSecond, 15 * kPsPerSecond) >= 0.85);  // a short buffer allows no longer queues
 }
 
 }  // namespace

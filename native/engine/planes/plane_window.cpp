@@ -10,6 +10,8 @@ namespace {
 
 constexpr TimePs kTargetMax = 3'500 * kPsPerUs;
 constexpr TimePs kTargetShare = 16;
+constexpr std::int64_t kUsualRate = 25'000'000;  // bytes per second, at which a stream aims at that share
+constexpr std::int64_t kWeightMax = 3;           // of slower ones, and one over this of faster ones
 constexpr TimePs kTargetMin = 60 * kPsPerUs;
 constexpr std::int64_t kSlowLink = 12'500'000;  // bytes per second; above it serialisation is negligible
 constexpr TimePs kEpoch = 4 * kPsPerMs;
@@ -143,11 +145,16 @@ void PlaneWindow::on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight
 
 // On a long path a short queue hardly moves the window: two streams would take minutes to reach a fair share, and one
 // stream would take seconds to notice that the other has left. The queue is therefore a share of the path's length,
-// within the known size of the buffer.
+// within the known size of the buffer. Streams that aim at the same queue would keep their shares for ever, so that the
+// slower one aims at more.
 TimePs PlaneWindow::target() const {
   if (target_ < kTarget) return short_target();
-  const TimePs share = delay_.base() / kTargetShare;
-  return short_target() + (buffer_ > 0 ? std::min(share, buffer_ / 4) : share);
+  const std::int64_t rate = std::max<std::int64_t>(rate_of(window_, std::max(delay_.smoothed(), kPsPerMs)), 1);
+  const std::int64_t root = square_root(scaled(kRootOne * kRootOne, kUsualRate, rate));
+  const std::int64_t weight = std::clamp(root, kRootOne / kWeightMax, kRootOne * kWeightMax);
+  const TimePs share = scaled(delay_.base() / kTargetShare, weight, kRootOne);
+  if (buffer_ == 0) return short_target() + share;
+  return short_target() + std::min({share, scaled(buffer_ / 4, weight, kRootOne), buffer_ / 2});
 }
 
 TimePs PlaneWindow::short_target() const {
