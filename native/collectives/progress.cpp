@@ -119,9 +119,10 @@ OpState Progress::await(std::unique_lock<std::mutex>& guard, const std::shared_p
 
 void Progress::await_end(std::unique_lock<std::mutex>& guard, std::uint64_t seen, std::int64_t timeout_ns) {
   const Operations& operations = runner_.operations();
-  const Wait wait{operations.first_running(), seen, timeout_ns, now_ns()};
   if (operations.ended() > seen || stop_) return;
-  if (wait.op != nullptr) return await(guard, wait);
+  const Wait wait{operations.first_running(), seen, timeout_ns, now_ns()};
+  // Two threads that drive would both wake for whatever comes.
+  if (wait.op != nullptr && spinners_ == 0) return await(guard, wait);
   ended_.wait_for(guard, std::chrono::nanoseconds(timeout_ns), [&] { return operations.ended() > seen || stop_; });
 }
 

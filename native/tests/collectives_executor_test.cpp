@@ -219,9 +219,10 @@ TEST_CASE(collectives_executor_waits_for_the_end_of_any_operation) {
   CHECK(world[0].await_end(1, 1'000'000) == 1);  // nothing runs
   CHECK(world[1].release(comes));                // an end still counts when the operation is forgotten
   CHECK(world[1].await_end(0, kPatienceNs) == 1);
-  std::thread waiter([&] { CHECK(world[1].await_end(1, kPatienceNs) == 2); });
+  std::thread of_any([&] { CHECK(world[1].await_end(1, kPatienceNs) == 2); });
+  std::thread of_one([&] { CHECK(world[1].wait(waits, kPatienceNs) == OpState::kFailed); });
   world[1].fail_peer(0, "it is gone");
-  waiter.join();
+  of_any.join(), of_one.join();
   CHECK(world[1].state(waits) == OpState::kFailed);
 }
 
