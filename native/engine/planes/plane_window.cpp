@@ -10,8 +10,8 @@ namespace {
 
 constexpr TimePs kTargetMax = 3'500 * kPsPerUs;
 constexpr TimePs kTargetShare = 16;
-constexpr std::int64_t kUsualRate = 25'000'000;  // bytes per second, at which a stream aims at that share
-constexpr std::int64_t kWeightMax = 3;           // of slower ones, and one over this of faster ones
+constexpr std::int64_t kSlowStream = 25'000'000;  // bytes per second; below it a stream aims at more than that share
+constexpr std::int64_t kWeightMax = 3;
 constexpr TimePs kTargetMin = 60 * kPsPerUs;
 constexpr std::int64_t kSlowLink = 12'500'000;  // bytes per second; above it serialisation is negligible
 constexpr TimePs kEpoch = 4 * kPsPerMs;
@@ -149,9 +149,12 @@ void PlaneWindow::on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight
 // slower one aims at more.
 TimePs PlaneWindow::target() const {
   if (target_ < kTarget) return short_target();
-  const std::int64_t rate = std::max<std::int64_t>(rate_of(window_, std::max(delay_.smoothed(), kPsPerMs)), 1);
-  const std::int64_t root = square_root(scaled(kRootOne * kRootOne, kUsualRate, rate));
-  const std::int64_t weight = std::clamp(root, kRootOne / kWeightMax, kRootOne * kWeightMax);
+  std::int64_t weight = kRootOne;
+  if (delay_.long_path()) {
+    const std::int64_t rate = std::max<std::int64_t>(rate_of(window_, std::max(delay_.smoothed(), delay_.base())), 1);
+    const std::int64_t root = square_root(scaled(kRootOne * kRootOne, kSlowStream, rate));
+    weight = std::clamp(root, kRootOne, kRootOne * kWeightMax);
+  }
   const TimePs share = scaled(delay_.base() / kTargetShare, weight, kRootOne);
   if (buffer_ == 0) return short_target() + share;
   return short_target() + std::min({share, scaled(buffer_ / 4, weight, kRootOne), buffer_ / 2});
