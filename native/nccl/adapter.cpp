@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "nccl/line_placer.hpp"
 #include "nccl/log.hpp"
 #include "verbs/connection_values.hpp"
 #include "verbs/device_settings.hpp"
@@ -104,9 +105,9 @@ std::uint32_t Adapter::payload_room(const PeerConfig& peer) {
   for (std::size_t plane = 0; plane < peer.ports.size(); ++plane) {
     const std::uint32_t mtu = device_->path_mtu(static_cast<PortId>(plane), peer.ports[plane], peer.udp_port);
     const std::uint32_t taken = (peer.ports[plane].family == AddressFamily::kIpv4 ? 28U : 48U) + kTransportBytes;
-    room = std::min(room, mtu > taken + kPayloadMtuMin ? (mtu - taken) & ~3U : kPayloadMtuMin);
+    room = std::min(room, std::max(kPayloadMtuMin, mtu > taken ? mtu - taken : 0));
   }
-  return room;
+  return room - room % std::uint32_t{kLineBytes};
 }
 
 void Adapter::connect_qp(const EndDescription& own, const EndDescription& theirs, std::uint32_t payload) {

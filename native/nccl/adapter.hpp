@@ -26,7 +26,7 @@ class Adapter {
   DomainId next_domain() { return ++domains_; }
   // Ports and abilities of this side; the caller adds what belongs to a QP.
   EndDescription description() const;
-  // Payload of a full packet on the way to a peer. Throws nic::NicError if there is no route.
+  // Payload of a full packet on the way to a peer: whole lines (line_placer.hpp). Throws nic::NicError if there is no route.
   std::uint32_t payload_room(const PeerConfig& peer);
 
   // Takes a QP to RTS. Throws Failure.

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 #include <utility>
 
+#include "nccl/line_placer.hpp"
 #include "nccl/live.hpp"
 
 namespace openmrc::nccl {
@@ -16,6 +18,7 @@ constexpr std::uint32_t kSendsMax = 1024;  // WRITEs: messages, and chunks of lo
 constexpr std::uint32_t kReceivesMax = kSlots * kGroupMax;
 constexpr std::uint32_t kCompletionsMax = kSendsMax + kReceivesMax;
 static_assert(kMessageSizeMax / kChunkBytes < kSendsMax);
+static_assert(kPayloadMtuMin % kLineBytes == 0 && kPayloadMtuMax % kLineBytes == 0 && kChunkBytes % kLineBytes == 0);
 
 // As `openmrc.connection` watches its peers.
 constexpr nic::TimeNs kLook = nic::kNsPerMs;
@@ -117,7 +120,11 @@ Region* Comm::register_memory(void* data, std::size_t size_bytes, std::uint8_t a
   region->base = static_cast<std::uint8_t*>(data);
   region->size_bytes = size_bytes;
   const std::lock_guard guard(mutex_);
-  const Status status = adapter_->device().register_memory(region->base, size_bytes, access, region->key, domain_);
+  const auto placer = (access & kRemoteWrite) != 0
+                          ? std::make_shared<LinePlacer>(region->base, needs_lines_in_order(std::getenv("NCCL_PROTO")))
+                          : nullptr;
+  const Status status =
+      adapter_->device().register_memory(region->base, size_bytes, access, region->key, domain_, {}, placer);
   if (status != Status::kOk) refuse("memory of " + std::to_string(size_bytes) + " bytes cannot be registered", status);
   regions_.insert(region.get());
   add_live(region.get(), Kind::kRegion);

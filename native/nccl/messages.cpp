@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "nccl/line_placer.hpp"
+
 namespace openmrc::nccl {
 namespace {
 
@@ -112,8 +114,8 @@ bool read_end(Reader& in, EndDescription& end) {
   in.number(family_number);
   const bool numbers = end.qp >= kQpNumberMin && end.qp < kPsnSpace && end.psn < kPsnSpace &&
                        end.payload_room >= kPayloadMtuMin && end.payload_room <= kPayloadMtuMax &&
-                       end.payload_room % 4 == 0 && end.receive_buffer_bytes <= 1ULL << 40 && flags <= kExtensions &&
-                       end.ports.udp_port != 0;
+                       end.payload_room % kLineBytes == 0 && end.receive_buffer_bytes <= 1ULL << 40 &&
+                       flags <= kExtensions && end.ports.udp_port != 0;
   if (!numbers || ports == 0 || ports > kPortCountMax || !read_family(family_number, family)) return false;
   end.extensions = flags == kExtensions;
   end.ports.ports.resize(ports);

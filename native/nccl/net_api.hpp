@@ -1,6 +1,6 @@
 // NCCL's interface for network plugins, versions 8 to 11: names and layouts of NVIDIA/nccl, plugins/net.
 //
-// NCCL looks for the symbols ncclNet_v11, ncclNet_v10 and so on, each a table of functions.
+// NCCL looks for the symbols ncclNetPlugin_v11, ncclNetPlugin_v10 and so on, each a table of functions.
 #pragma once
 
 #include <cstddef>

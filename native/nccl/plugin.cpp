@@ -302,14 +302,6 @@ ncclResult_t close_listen(void* comm) {
   });
 }
 
-ncclResult_t device_memory(void*, void*, void**) {
-  return guarded([] { refuse("getDeviceMr: the plugin has no code for devices"); });
-}
-
-ncclResult_t receive_consumed(void*, int, void*) {
-  return guarded([] { refuse("irecvConsumed: the plugin has no code for devices"); });
-}
-
 ncclResult_t make_virtual(int* dev, ncclNetVDeviceProps_t* wanted) {
   return guarded([&] {
     need(dev != nullptr && wanted != nullptr, "makeVDevice: no devices, or no place for the number");
@@ -327,94 +319,95 @@ ncclResult_t set_attributes(void* context, ncclNetAttr_t*) {
 
 #define OPENMRC_EXPORT __attribute__((visibility("default")))
 
-// Not constant: NCCL takes the tables by pointers to mutable ones.
+// Not constant: NCCL takes the tables by pointers to mutable ones. It calls irecvConsumed on every receive of a plugin
+// that has it, with or without code for devices.
 namespace own = openmrc::nccl;
 
 extern "C" {
 
-OPENMRC_EXPORT ncclNet_v8_t ncclNet_v8 = {own::kName,
-                                          own::init,
-                                          own::devices,
-                                          own::properties_v8,
-                                          own::listen,
-                                          own::connect,
-                                          own::accept,
-                                          own::register_memory,
-                                          own::register_dma_buffer,
-                                          own::deregister_memory,
-                                          own::send_v8,
-                                          own::receive_v8,
-                                          own::flush,
-                                          own::test,
-                                          own::close_send,
-                                          own::close_receive,
-                                          own::close_listen,
-                                          own::device_memory,
-                                          own::receive_consumed};
+OPENMRC_EXPORT ncclNet_v8_t ncclNetPlugin_v8 = {own::kName,
+                                                own::init,
+                                                own::devices,
+                                                own::properties_v8,
+                                                own::listen,
+                                                own::connect,
+                                                own::accept,
+                                                own::register_memory,
+                                                own::register_dma_buffer,
+                                                own::deregister_memory,
+                                                own::send_v8,
+                                                own::receive_v8,
+                                                own::flush,
+                                                own::test,
+                                                own::close_send,
+                                                own::close_receive,
+                                                own::close_listen,
+                                                nullptr,   // getDeviceMr
+                                                nullptr};  // irecvConsumed
 
-OPENMRC_EXPORT ncclNet_v9_t ncclNet_v9 = {own::kName,
-                                          own::init,
-                                          own::devices,
-                                          own::properties_v9,
-                                          own::listen,
-                                          own::connect,
-                                          own::accept,
-                                          own::register_memory,
-                                          own::register_dma_buffer,
-                                          own::deregister_memory,
-                                          own::send,
-                                          own::receive,
-                                          own::flush,
-                                          own::test,
-                                          own::close_send,
-                                          own::close_receive,
-                                          own::close_listen,
-                                          own::device_memory,
-                                          own::receive_consumed,
-                                          own::make_virtual};
+OPENMRC_EXPORT ncclNet_v9_t ncclNetPlugin_v9 = {own::kName,
+                                                own::init,
+                                                own::devices,
+                                                own::properties_v9,
+                                                own::listen,
+                                                own::connect,
+                                                own::accept,
+                                                own::register_memory,
+                                                own::register_dma_buffer,
+                                                own::deregister_memory,
+                                                own::send,
+                                                own::receive,
+                                                own::flush,
+                                                own::test,
+                                                own::close_send,
+                                                own::close_receive,
+                                                own::close_listen,
+                                                nullptr,  // getDeviceMr
+                                                nullptr,  // irecvConsumed
+                                                own::make_virtual};
 
-OPENMRC_EXPORT ncclNet_v10_t ncclNet_v10 = {own::kName,
-                                            own::init_v10,
-                                            own::devices,
-                                            own::properties_v9,
-                                            own::listen,
-                                            own::connect_v10,
-                                            own::accept,
-                                            own::register_memory,
-                                            own::register_dma_buffer,
-                                            own::deregister_memory,
-                                            own::send_v10,
-                                            own::receive_v10,
-                                            own::flush,
-                                            own::test,
-                                            own::close_send,
-                                            own::close_receive,
-                                            own::close_listen,
-                                            own::device_memory,
-                                            own::receive_consumed,
-                                            own::make_virtual};
+OPENMRC_EXPORT ncclNet_v10_t ncclNetPlugin_v10 = {own::kName,
+                                                  own::init_v10,
+                                                  own::devices,
+                                                  own::properties_v9,
+                                                  own::listen,
+                                                  own::connect_v10,
+                                                  own::accept,
+                                                  own::register_memory,
+                                                  own::register_dma_buffer,
+                                                  own::deregister_memory,
+                                                  own::send_v10,
+                                                  own::receive_v10,
+                                                  own::flush,
+                                                  own::test,
+                                                  own::close_send,
+                                                  own::close_receive,
+                                                  own::close_listen,
+                                                  nullptr,  // getDeviceMr
+                                                  nullptr,  // irecvConsumed
+                                                  own::make_virtual};
 
-OPENMRC_EXPORT ncclNet_v11_t ncclNet_v11 = {own::kName,
-                                            own::init_v11,
-                                            own::devices,
-                                            own::properties_v11,
-                                            own::listen_v11,
-                                            own::connect_v11,
-                                            own::accept,
-                                            own::register_memory,
-                                            own::register_dma_buffer,
-                                            own::deregister_memory,
-                                            own::send_v10,
-                                            own::receive_v10,
-                                            own::flush,
-                                            own::test,
-                                            own::close_send,
-                                            own::close_receive,
-                                            own::close_listen,
-                                            own::device_memory,
-                                            own::receive_consumed,
-                                            own::make_virtual,
-                                            own::finalize,
-                                            own::set_attributes};
+OPENMRC_EXPORT ncclNet_v11_t ncclNetPlugin_v11 = {own::kName,
+                                                  own::init_v11,
+                                                  own::devices,
+                                                  own::properties_v11,
+                                                  own::listen_v11,
+                                                  own::connect_v11,
+                                                  own::accept,
+                                                  own::register_memory,
+                                                  own::register_dma_buffer,
+                                                  own::deregister_memory,
+                                                  own::send_v10,
+                                                  own::receive_v10,
+                                                  own::flush,
+                                                  own::test,
+                                                  own::close_send,
+                                                  own::close_receive,
+                                                  own::close_listen,
+                                                  nullptr,  // getDeviceMr
+                                                  nullptr,  // irecvConsumed
+                                                  own::make_virtual,
+                                                  own::finalize,
+                                                  own::set_attributes};
 
 }  // extern "C"

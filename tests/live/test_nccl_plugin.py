@@ -157,6 +157,18 @@ def test_every_operation_ends_when_the_host_falls_silent(harness: Path, tmp_path
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("mtu", [1500, 9000])
+def test_flags_do_not_arrive_before_their_data(ranks: Ranks, mtu: int) -> None:
+    """The packets of a message arrive in another order than they were sent, and GPUs read while they do."""
+    if not namespaces_allowed():
+        pytest.skip("network namespaces need root")
+    with VethPlanes(4, mtu) as planes:
+        started = [ranks.start("flags", rank, planes.ports(rank), 12, *planes.prefix(rank)) for rank in (0, 1)]
+        results = ended(started)
+    assert passed(results), results
+
+
+@pytest.mark.root
 @pytest.mark.parametrize("newest", [8, 11])
 def test_properties_are_those_of_the_interfaces(ranks: Ranks, newest: int) -> None:
     if not namespaces_allowed():

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "tests/nccl/fault_cases.hpp"
+#include "tests/nccl/flag_cases.hpp"
 #include "tests/nccl/fork_cases.hpp"
 #include "tests/nccl/ranks.hpp"
 
@@ -420,6 +421,7 @@ int main(int count, char** words) {
                                                            {"gibibyte", run_gibibyte},
                                                            {"beyond", run_beyond},
                                                            {"groups", run_groups},
+                                                           {"flags", flags::run},
                                                            {"connections", run_connections},
                                                            {"too_long", run_too_long},
                                                            {"killed", run_killed},

@@ -66,6 +66,8 @@ struct Net {
 
 template <typename Table>
 void take_common(Net& net, Table* table) {
+  // NCCL calls irecvConsumed for every receive, and getDeviceMr for memory, where they exist: for code on devices.
+  expect(table->getDeviceMr == nullptr && table->irecvConsumed == nullptr, "no functions for code on devices");
   net.name = table->name;
   net.devices = table->devices;
   net.accept = [table](void* listening, void** comm) {
@@ -172,7 +174,7 @@ inline void take(Net& net, ncclNet_v11_t* table) {
 
 template <typename Table>
 bool find(Net& net, void* library, int version) {
-  auto* table = static_cast<Table*>(dlsym(library, ("ncclNet_v" + std::to_string(version)).c_str()));
+  auto* table = static_cast<Table*>(dlsym(library, ("ncclNetPlugin_v" + std::to_string(version)).c_str()));
   if (table == nullptr) return false;
   net.version = version;
   take(net, table);
