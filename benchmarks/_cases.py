@@ -31,6 +31,7 @@ def run_cases(
     *,
     as_root: Collection[str] = (),
     left_out: Iterable[str] = (),
+    missing: str | None = None,
     repeats: int,
 ) -> int:
     """Runs the cases selected on the command line and prints their rows; returns the exit code, 1 if a case failed.
@@ -41,6 +42,7 @@ def run_cases(
         cases: Each gets `repeat`, which calls a function once for every seed from 1 on.
         as_root: Cases that need network namespaces, left out if none can be created.
         left_out: Further measurements that this machine does not support, each with the reason.
+        missing: The reason why this machine supports none of the cases, if so.
         repeats: Default number of runs per figure.
     """
     parser = argparse.ArgumentParser(description=description)
@@ -52,6 +54,8 @@ def run_cases(
         parser.error("--repeats: at least 1")
     console = Console(width=None if sys.stdout.isatty() else 150)
     wanted = options.only or list(cases)
+    if missing is not None:
+        left_out, wanted = [*left_out, *(f"{case}: {missing}" for case in wanted)], []
     for words in left_out:
         console.print(f"[yellow]left out: {words}[/]")
     rooted = [case for case in wanted if case in as_root]

@@ -1,4 +1,4 @@
-"""Hosts of the collectives benchmark, a rank on each or all on one, and the start of ranks."""
+"""Hosts of the benchmarks of collectives, a rank on each or all on one, and the start of ranks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from openmrc.runs.environment import TestBedEnvironment
 from openmrc.runs.processes.supervisor import Child, ChildError, Family
 from openmrc.runs.processes.veth_pairs import VethBridge
 from openmrc.runs.training.environments import own_test_bed, training_fabric
+from openmrc.testbed.plain import PlainBed
 
 RANK = "_collective_rank"
 RANKS = 4
@@ -73,6 +74,19 @@ def on_bridge(bridge: VethBridge) -> Hosts:
         interfaces=[bridge.interface],
         connecting=bridge.interface,
         ports=[[address] for address in bridge.addresses],
+    )
+
+
+def on_plain_bed(bed: PlainBed, interfaces: int) -> Hosts:
+    """The hosts of an ordinary network, with this number of interfaces for the TCP backends."""
+    ranks = range(len(bed.hosts))
+    return Hosts(
+        namespaces=bed.hosts,
+        prefixes=[bed.prefix(rank) for rank in ranks],
+        addresses=[bed.addresses(rank)[0] for rank in ranks],
+        interfaces=[f"eth{plane}" for plane in range(interfaces)],
+        connecting="eth0",
+        ports=[bed.addresses(rank) for rank in ranks],
     )
 
 

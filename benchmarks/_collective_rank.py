@@ -1,4 +1,4 @@
-"""One rank of the collectives benchmark, with the backend in its argument: openmrc, Gloo or Open MPI.
+"""One rank of a benchmark of collectives, with the backend in its argument: openmrc, Gloo, Open MPI or NCCL.
 
     python -m _collective_rank JSON
 
@@ -26,6 +26,7 @@ import numpy as np
 
 from openmrc.runs.processes.child import Pipe, adopt, cpu_s
 from openmrc.runs.processes.processor_time import MachineTime
+from openmrc.variables import PORTS
 
 Once = Callable[[], None]
 STORE_PORT = 29401
@@ -134,6 +135,97 @@ class Gloo:
         self.dist.destroy_process_group()
 
 
+class Nccl:
+    """PyTorch's default for GPUs, over the network in "nccl_net"; ranks share GPUs if there are fewer."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        # NCCL refuses a GPU that two ranks of a host use, and takes namespaces for one host.
+        os.environ["NCCL_HOSTID"] = f"openmrc-{spec['rank']}"
+        os.environ["NCCL_NET"] = spec["nccl_net"]
+        os.environ["NCCL_SOCKET_IFNAME"] = "=" + ",".join(spec["interfaces"])
+        os.environ[PORTS] = ",".join(spec["ports"])
+        from datetime import timedelta
+
+        import torch
+        import torch.distributed as dist
+
+        self.torch, self.dist, self.rank, self.ranks = torch, dist, spec["rank"], spec["ranks"]
+        self.device = torch.device("cuda", spec["rank"] % torch.cuda.device_count())
+        torch.cuda.set_device(self.device)
+        dist.init_process_group(
+            "nccl",
+            init_method=f"tcp://{spec['root']}:{STORE_PORT}",
+            rank=spec["rank"],
+            world_size=spec["ranks"],
+            timeout=timedelta(seconds=60),
+            device_id=self.device,
+        )
+
+    def once(self, work: dict[str, Any], parts: list[Any]) -> Once:
+        if work["name"] == "contents":
+            return lambda: check_contents(self.torch, self.device, work["bytes"] // 4)
+        tensors = [self.torch.from_numpy(part).to(self.device) for part in parts]
+
+        def several() -> None:
+            for work in [self.dist.all_reduce(tensor, async_op=True) for tensor in tensors]:
+                work.wait()
+            self.torch.cuda.synchronize()
+
+        return several
+
+    def meet(self) -> None:
+        self.dist.barrier()
+        self.torch.cuda.synchronize()
+
+    def close(self) -> None:
+        self.meet()
+        self.dist.destroy_process_group()
+
+
+def check_contents(torch: Any, device: Any, elements: int) -> None:
+    """Every collective and a message to the next rank, each with `elements` for a rank and a random content.
+
+    Each rank draws the contents of all, so that it can compute what it has to get.
+    """
+    dist = torch.distributed
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    drawn = torch.Generator().manual_seed(elements)
+    every = torch.randint(-1000, 1000, (ranks, ranks * elements), generator=drawn, dtype=torch.int32).to(device)
+    own, total = every[rank], every.sum(0, dtype=torch.int32)
+
+    def like(count: int) -> Any:
+        return torch.full((count,), 7777, dtype=torch.int32, device=device)
+
+    reduced = own.clone()
+    dist.all_reduce(reduced)
+    gathered = like(ranks * elements)
+    dist.all_gather_into_tensor(gathered, own[:elements])
+    scattered = like(elements)
+    dist.reduce_scatter_tensor(scattered, own.clone())
+    exchanged = like(ranks * elements)
+    dist.all_to_all_single(exchanged, own.clone())
+    broadcast = own.clone()
+    dist.broadcast(broadcast, ranks - 1)
+    received, before, behind = like(elements), (rank - 1) % ranks, (rank + 1) % ranks
+    ring = [dist.P2POp(dist.isend, own[:elements].clone(), behind), dist.P2POp(dist.irecv, received, before)]
+    for work in dist.batch_isend_irecv(ring):
+        work.wait()
+    part = slice(rank * elements, (rank + 1) * elements)
+    expected = {
+        "all-reduce": (reduced, total),
+        "all-gather": (gathered, every[:, :elements].reshape(-1)),
+        "reduce-scatter": (scattered, total[part]),
+        "all-to-all": (exchanged, every[:, part].reshape(-1)),
+        "broadcast": (broadcast, every[ranks - 1]),
+        "message to the next rank": (received, every[before, :elements]),
+    }
+    for name, (found, right) in expected.items():
+        if not torch.equal(found, right):
+            wrong = (found != right).nonzero().reshape(-1)
+            where = f"{len(wrong)} of {len(right)} elements, from {int(wrong[0])} on"
+            raise ValueError(f"{name} of {elements * 4} bytes a rank: wrong contents on rank {rank}: {where}")
+
+
 class Mpi:
     """Open MPI by its C interface; `mpirun` starts the ranks."""
 
@@ -172,7 +264,7 @@ class Mpi:
         self.mpi.MPI_Finalize()
 
 
-BACKENDS: dict[str, Callable[[dict[str, Any]], Any]] = {"mrc": Mrc, "gloo": Gloo, "mpi": Mpi}
+BACKENDS: dict[str, Callable[[dict[str, Any]], Any]] = {"mrc": Mrc, "gloo": Gloo, "mpi": Mpi, "nccl": Nccl}
 
 
 def timed(once: Once) -> list[float | None]:
@@ -217,11 +309,8 @@ def beside(backend: Any, rounds: list[Once], total_bytes: int, seed: int) -> lis
     return found
 
 
-def main() -> None:
-    spec = json.loads(sys.argv[1])
-    if spec["backend"] != "mpi":
-        adopt()  # mpirun has children of its own
-    pipe = Pipe()
+def run(spec: dict[str, Any], pipe: Pipe) -> list[list[list[float | None]]]:
+    """Results of `measure` for each work."""
     backend = BACKENDS[spec["backend"]](spec)
     gc.disable()
     results = []
@@ -230,6 +319,19 @@ def main() -> None:
             pipe.send({"work": number})
         results.append(measure(backend, work, number))
     backend.close()
+    return results
+
+
+def main() -> None:
+    spec = json.loads(sys.argv[1])
+    if spec["backend"] != "mpi":
+        adopt()  # mpirun has children of its own
+    pipe = Pipe()
+    try:
+        results = run(spec, pipe)
+    except Exception as error:
+        pipe.send({"error": f"{type(error).__name__}: {error}"})  # stderr may end in what a library says at the end
+        raise
     if spec["rank"] == 0:
         pipe.send({"measured": results})
     elif spec["backend"] != "mpi":

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from _collective_hosts import RANKS, Hosts, Round, run_ranks
+from _collective_hosts import RANKS, Round, on_plain_bed, run_ranks
 from _ordinary_runs import MRC_HEADER_BYTES
 from rich.console import Console
 
@@ -102,15 +102,7 @@ def _run(
             bed.enable_mptcp_from_clients()
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             environment = [f"LD_PRELOAD={_mptcp_library(folder)}"]
-        ranks = range(RANKS)
-        hosts = Hosts(
-            namespaces=bed.hosts,
-            prefixes=[bed.prefix(rank) for rank in ranks],
-            addresses=[bed.addresses(rank)[0] for rank in ranks],
-            interfaces=[f"eth{plane}" for plane in range(interfaces)],
-            connecting="eth0",
-            ports=[bed.addresses(rank) for rank in ranks],
-        )
+        hosts = on_plain_bed(bed, interfaces)
         (rounds,) = run_ranks(hosts, backend, [work | {"in_flight": in_flight}], environment=environment, **changes)
     return rounds
 
