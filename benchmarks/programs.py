@@ -106,14 +106,16 @@ def nccl(repeat: Repeat) -> Iterator[Row]:
         for name, what in NCCL_CASES.items():
             (found,) = in_turn(repeat, lambda name=name: harness.succeeds(hosts, name))  # type: ignore[misc]
             yield row(case, f"{what}, contents checked: exit status", found, "", "== 0")
-        ours, apart, perf_ours = in_turn(
+        ours, apart, ring, perf_ours = in_turn(
             repeat,
             lambda: harness.gbps(hosts),
             lambda: harness.gbps(hosts, "bandwidth_apart"),
+            lambda: harness.gbps(hosts, "ring"),
             lambda: perf_write_gbps(hosts, NCCL_BYTES, NCCL_DEPTH),
         )
     yield row(case, "messages of 4 MiB", ours, "Gb/s")
     yield row(case, "messages of 4 MiB, each in memory of its own", apart, "Gb/s")
+    yield row(case, "messages of 512 KiB both ways, as in a ring of two, each way", ring, "Gb/s")
     yield row(case, "openmrc perf write, 4 MiB", perf_ours, "Gb/s")
     yield row(case, "messages of 4 MiB, of openmrc perf write", over(ours, perf_ours), "", ">= 0.9")
 

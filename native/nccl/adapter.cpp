@@ -83,7 +83,6 @@ void Adapter::open() {
     settings.udp_port = udp_port_ = static_cast<std::uint16_t>(kFirstUdpPort + offset);
     try {
       device_ = std::make_unique<nic::Device>(settings);
-      polling_ = std::make_unique<verbs::Polling>(*device_);
       return;
     } catch (const nic::NicError& error) {
       if (error.code() != EADDRINUSE || offset + 1 == kUdpPorts) throw;

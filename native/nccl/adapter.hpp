@@ -11,7 +11,6 @@
 #include "nccl/net_api.hpp"
 #include "nic/device.hpp"
 #include "verbs/device_description.hpp"
-#include "verbs/polling.hpp"
 
 namespace openmrc::nccl {
 
@@ -21,7 +20,6 @@ class Adapter {
   explicit Adapter(verbs::DeviceDescription description);
 
   nic::Device& device() { return *device_; }
-  verbs::Polling& polling() { return *polling_; }
   const verbs::PlaneDescription& first_plane() const { return described_.planes.front(); }
   DomainId next_domain() { return ++domains_; }
   // Ports and abilities of this side; the caller adds what belongs to a QP.
@@ -37,7 +35,6 @@ class Adapter {
 
   verbs::DeviceDescription described_;
   std::unique_ptr<nic::Device> device_;
-  std::unique_ptr<verbs::Polling> polling_;
   std::atomic<DomainId> domains_{0};
   std::uint16_t udp_port_ = 0;
   std::uint64_t receive_buffer_bytes_ = 0;

@@ -20,6 +20,9 @@ constexpr std::uint32_t kCompletionsMax = kSendsMax + kReceivesMax;
 static_assert(kMessageSizeMax / kChunkBytes < kSendsMax);
 static_assert(kPayloadMtuMin % kLineBytes == 0 && kPayloadMtuMax % kLineBytes == 0 && kChunkBytes % kLineBytes == 0);
 
+// Acknowledgements leave at once: NCCL may not call again for long, and its next message rarely is an answer.
+constexpr nic::TimeNs kAnswerWithin = 0;
+
 // As `openmrc.connection` watches its peers.
 constexpr nic::TimeNs kLook = nic::kNsPerMs;
 constexpr nic::TimeNs kQuiet = nic::kNsPerSecond;
@@ -212,14 +215,12 @@ void Comm::post_receives(std::uint32_t count) {
 
 // --- completions
 
+// NCCL's thread comes back at once and must not be blocked, so it runs the NIC itself, and the I/O threads stand back.
+// Two threads that dispute a device spend more time in waits for its lock than a second processor saves.
 void Comm::poll() {
-  verbs::Polling& polling = adapter_->polling();
-  polling.note_call();
-  if (drain() || (polling.run_if_idle() && drain())) {
-    polling.note_found();
-  } else if (failed_ == ncclSuccess) {
-    watch();
-  }
+  bool found = drain();
+  if (!found && adapter_->device().progress(kAnswerWithin) > 0) found = drain();
+  if (!found && failed_ == ncclSuccess) watch();
 }
 
 bool Comm::drain() {

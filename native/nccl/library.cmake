@@ -2,7 +2,7 @@ set(nccl_sources ${CMAKE_CURRENT_SOURCE_DIR}/native/nccl)
 file(GLOB nccl_files CONFIGURE_DEPENDS ${nccl_sources}/*.cpp)
 # Parts of the verbs library that need no header of libibverbs.
 set(nccl_shared "")
-foreach(part device_description device_settings json live_objects path_file polling)
+foreach(part device_description device_settings json live_objects path_file)
   list(APPEND nccl_shared native/verbs/${part}.cpp)
 endforeach()
 

@@ -12,6 +12,7 @@
 #include "tests/nccl/flag_cases.hpp"
 #include "tests/nccl/fork_cases.hpp"
 #include "tests/nccl/ranks.hpp"
+#include "tests/nccl/ring_case.hpp"
 
 namespace {
 
@@ -432,6 +433,7 @@ int main(int count, char** words) {
                                                            {"misuse", run_misuse},
                                                            {"bandwidth", run_bandwidth},
                                                            {"bandwidth_apart", run_bandwidth_apart},
+                                                           {"ring", ring::run},
                                                            {"properties", run_properties},
                                                            {"most", run_most},
                                                            {"silenced", run_silenced},
