@@ -90,7 +90,8 @@ Device::Device(const Settings& settings)
 Device::Device(const Settings& settings, const PortFactory& make_port)
     : settings_(settings), scaling_(io_threads_max(settings_)) {
   MRC_ASSERT(!settings_.ports.empty() && settings_.ports.size() <= kPortCountMax);
-  const std::unique_lock guard(lock_);  // a fork waits until the device is complete
+  const std::unique_lock turns(turns_);  // the first lock that a fork takes: it waits until the device is complete
+  const std::unique_lock guard(lock_);
   std::uint32_t next_source_port = settings_.first_source_port;
   for (std::size_t i = 0; i < settings_.ports.size(); ++i) {
     lanes_.push_back(std::make_unique<Lane>(make_port(static_cast<PortId>(i), settings_, next_source_port),
@@ -262,10 +263,12 @@ void Device::handle_fork(ForkStage stage) {
   if (stage == ForkStage::kBefore) {
     turns_.lock();
     polling_.lock();
+    forking_lanes_ = lanes_.size();
     for (const std::unique_ptr<Lane>& lane : lanes_) lane->receiving().lock();
     for (const std::unique_ptr<Lane>& lane : lanes_) lane->sending().lock();
     return lock_.lock();
   }
+  MRC_ASSERT(lanes_.size() == forking_lanes_);
   if (stage == ForkStage::kInChild) leave_to_parent();
   lock_.unlock();
   for (const std::unique_ptr<Lane>& lane : lanes_) lane->sending().unlock();

@@ -371,6 +371,7 @@ class Device {
   std::atomic<bool> stop_{false};
   std::atomic<bool> closed_{false};
   std::mutex close_mutex_;
+  std::size_t forking_lanes_ = 0;  // whose locks a fork holds
   ForkHook fork_hook_{ForkOrder::kDevice, [this](ForkStage stage) { handle_fork(stage); }};
 };
 

@@ -4,11 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <new>
 
 #include "tests/check.hpp"
@@ -27,6 +29,7 @@ struct Progress {
   std::atomic<std::size_t> next_case = 0;
   std::atomic<int> run = 0;
   std::atomic<int> failures = 0;
+  std::array<std::atomic<const char*>, kJobsMax> running{};  // the case of each process
 };
 
 bool parse(int argc, char** argv, Options& options) {
@@ -40,11 +43,12 @@ bool parse(int argc, char** argv, Options& options) {
   return options.jobs >= 1 && options.jobs <= kJobsMax;
 }
 
-void run_cases(const char* text, Progress& progress) {
+void run_cases(const char* text, Progress& progress, int job) {
   const auto& cases = openmrc::test::cases();
   for (std::size_t i = progress.next_case++; i < cases.size(); i = progress.next_case++) {
     if (std::strstr(cases[i].name, text) == nullptr) continue;
     const int before = openmrc::test::failures();
+    progress.running[static_cast<std::size_t>(job)] = cases[i].name;
     cases[i].run();
     ++progress.run;
     if (openmrc::test::failures() != before) std::fprintf(stderr, "FAILED %s\n", cases[i].name);
@@ -52,18 +56,26 @@ void run_cases(const char* text, Progress& progress) {
   progress.failures += openmrc::test::failures();
 }
 
-// True if all processes ran to the end; a crashed one has printed its reason.
+// True if all processes ran to the end. Prints the case, the last one, of each that did not.
 bool run_in_processes(const Options& options, Progress& progress) {
+  std::map<pid_t, int> jobs;
   for (int i = 0; i < options.jobs; ++i) {
     const pid_t child = ::fork();
     if (child < 0) std::abort();
     if (child == 0) {
-      run_cases(options.text, progress);
+      run_cases(options.text, progress, i);
       std::exit(0);  // not _exit: a sanitizer checks for leaks here
     }
+    jobs[child] = i;
   }
   bool all = true;
-  for (int status = 0; ::wait(&status) > 0;) all = all && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  int status = 0;
+  for (pid_t child = ::wait(&status); child > 0; child = ::wait(&status)) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    all = false;
+    const char* name = progress.running[static_cast<std::size_t>(jobs[child])];
+    std::fprintf(stderr, "CRASHED with wait status %d in %s\n", status, name == nullptr ? "no case" : name);
+  }
   return all;
 }
 
@@ -80,7 +92,7 @@ int main(int argc, char** argv) {
   auto& progress = *new (memory) Progress;
   bool ended = true;
   if (options.jobs == 1) {
-    run_cases(options.text, progress);
+    run_cases(options.text, progress, 0);
   } else {
     ended = run_in_processes(options, progress);
   }

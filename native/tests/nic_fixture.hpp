@@ -28,10 +28,8 @@ inline nic::Settings settings_for(std::initializer_list<const char*> addresses) 
 }
 
 struct End {
-  explicit End(const nic::Settings& settings) : device(settings), memory(1U << 20) { open(); }
-  End(const nic::Settings& settings, const nic::PortFactory& factory) : device(settings, factory), memory(1U << 20) {
-    open();
-  }
+  explicit End(const nic::Settings& settings) : device(settings) { open(); }
+  End(const nic::Settings& settings, const nic::PortFactory& factory) : device(settings, factory) { open(); }
 
   void open() {
     CHECK(device.create_cq(64, cq) == Status::kOk);
@@ -80,8 +78,8 @@ struct End {
     return device.post_send(qp, wr);
   }
 
+  std::vector<std::uint8_t> memory = std::vector<std::uint8_t>(1U << 20);  // outlives the device, which writes into it
   nic::Device device;
-  std::vector<std::uint8_t> memory;
   CqId cq = 0;
   std::uint32_t key = 0, qp = 0;
 };

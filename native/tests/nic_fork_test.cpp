@@ -4,11 +4,13 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
 
 #include "nic/fork.hpp"
+#include "nic/socket_port.hpp"
 #include "tests/nic_fixture.hpp"
 
 namespace {
@@ -82,4 +84,22 @@ TEST_CASE(fork_02_a_child_may_be_forked_whatever_other_threads_do) {
   over = true;
   busy.join();
   opener.join();
+}
+
+// The ports of a device that is being opened are not all there yet when another thread forks.
+TEST_CASE(fork_03_a_fork_waits_until_a_device_is_open) {
+  std::atomic<bool> opening{false};
+  const nic::PortFactory slow = [&](PortId id, const nic::Settings& settings, std::uint32_t& next_source_port) {
+    if (id == 1) {
+      opening = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return std::make_unique<nic::SocketPort>(id, settings, next_source_port);
+  };
+  std::unique_ptr<nic::Device> device;
+  std::thread opener([&] { device = std::make_unique<nic::Device>(settings_for({"127.0.0.86", "127.0.0.87"}), slow); });
+  while (!opening) std::this_thread::yield();
+  CHECK(in_child([] { return true; }) == 0);
+  opener.join();
+  CHECK(!device->closed());
 }

@@ -28,10 +28,11 @@ constexpr std::uint32_t kDefaultMtu = 1500;
 static_assert(full_payload(4096, kWideBit, kWideBit | 6) == 8192 && full_payload(4096, kWideBit, 6) == 4096);
 static_assert(full_payload(4096, 6, kWideBit) == 4096 && full_payload(2048, kWideBit, kWideBit) == 2048);
 
+// Programs may poll memory for flags beside their data: packets do not cut a word of 8 bytes, which is visible whole.
 std::uint32_t room_in(std::uint32_t mtu_bytes, AddressFamily family) {
   const std::uint32_t network = family == AddressFamily::kIpv4 ? 28 : 48;
   const std::uint32_t taken = network + kTransportBytes;
-  return mtu_bytes > taken + kPayloadMtuMin ? std::min((mtu_bytes - taken) & ~3U, kPayloadMtuMax) : kPayloadMtuMin;
+  return mtu_bytes > taken + kPayloadMtuMin ? std::min((mtu_bytes - taken) & ~7U, kPayloadMtuMax) : kPayloadMtuMin;
 }
 
 std::uint32_t mtu_of(const std::string& interface) {
