@@ -63,7 +63,7 @@ class Harness:
         return 0.0
 
     def gbps(self, hosts: Hosts, case: str = "bandwidth") -> float:
-        """Rate of a case that measures one, in Gb/s: by default of messages of 4 MiB, eight at a time; raises as `run`."""
+        """Rate that a case measures, in Gb/s; by default of messages of 4 MiB, eight at a time; raises as `run`."""
         return float(json.loads(self.run(hosts, case))["gbit_s"])
 
 

@@ -224,13 +224,12 @@ void Comm::poll() {
 }
 
 bool Comm::drain() {
-  std::array<Completion, 32> batch;
   bool found = false;
   while (true) {
-    const std::size_t count = adapter_->device().poll_cq(cq_, batch);
-    for (std::size_t i = 0; i < count; ++i) handle(batch[i]);
+    const std::size_t count = adapter_->device().poll_cq(cq_, batch_);
+    for (std::size_t i = 0; i < count; ++i) handle(batch_[i]);
     found = found || count > 0;
-    if (count < batch.size()) return found;
+    if (count < batch_.size()) return found;
   }
 }
 

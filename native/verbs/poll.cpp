@@ -53,7 +53,7 @@ bool translate(Cq& cq, const Completion& from, ibv_wc& to) {
 }
 
 std::size_t poll_engine(Cq& cq, std::size_t count_max, ibv_wc* to) {
-  std::array<Completion, kBatch> done;
+  thread_local std::array<Completion, kBatch> done;  // not on the stack, where each call would clear all of it
   std::size_t count = 0;
   while (count < count_max) {
     const std::size_t wanted = std::min(count_max - count, kBatch);

@@ -29,7 +29,8 @@ void Polling::note_found() {
   empty_.store(0, std::memory_order_relaxed);
   idle_since_.store(0, std::memory_order_relaxed);
   const bool spins = spins_.load(std::memory_order_relaxed) >= kSpinsMin;
-  const bool trusted = spins ? await_write() : prompt_.load(std::memory_order_relaxed) >= kPromptMin;
+  if (spins && await_write()) return;  // as expected: nothing to judge, which saves two looks at the clock
+  const bool trusted = !spins && prompt_.load(std::memory_order_relaxed) >= kPromptMin;
   if (!trusted && running_.exchange(false, std::memory_order_relaxed)) device_.rest_polling();
   placed_when_found_.store(device_.placed_packets(), std::memory_order_relaxed);
   found_.store(nic::now_ns(), std::memory_order_relaxed);

@@ -159,14 +159,17 @@ int send_batch(Qp& qp, ibv_send_wr*& wr) {
     wr = wr->next;
     return 0;
   }
+  // Not on the stack: clearing all of it takes as long as a part of a short message's way.
   thread_local std::array<std::array<Sge, kSgeMax>, kBatch> sges;
-  std::array<SendWr, kBatch> batch;
+  thread_local std::array<SendWr, kBatch> batch;
   std::size_t count = 0;
   int error = 0;
   for (ibv_send_wr* next = wr; next != nullptr && count < kBatch && uses_rc(qp, *next) == rc; next = next->next) {
     const std::uint64_t sequence = qp.sends_end + count;
-    error = has_room(qp, sequence) ? check(qp, *next) : ENOMEM;
+    if (next != wr) error = check(qp, *next);
+    if (error == 0 && !has_room(qp, sequence)) error = ENOMEM;
     if (error != 0) break;
+    batch[count] = {};
     convert(qp, *next, sequence, sges[count], batch[count]);
     ++count;
   }
