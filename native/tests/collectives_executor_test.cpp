@@ -83,12 +83,12 @@ struct ToZero {
   }
   void wait_for_early(std::uint64_t count) {
     const nic::TimeNs deadline = nic::now_ns() + 20 * nic::kNsPerSecond;
-    std::vector<std::uint8_t> none(3);
-    const OpId waiting = submit(world[0], messages(3, 1, StepKind::kReceive, 1, 3), next_dummy, none);
+    std::vector<std::uint8_t> into(3), from(3);
+    const OpId waiting = submit(world[0], messages(3, 1, StepKind::kReceive, 1, 3), next_dummy, into);
     while (nic::now_ns() < deadline && world[0].stats().early_messages < count) {
       world[0].wait(waiting, 1'000'000);
     }
-    const OpId last = submit(world[1], messages(3, 0, StepKind::kSend, 1, 3), next_dummy++, none);
+    const OpId last = submit(world[1], messages(3, 0, StepKind::kSend, 1, 3), next_dummy++, from);
     CHECK(world[0].wait(waiting, kPatienceNs) == OpState::kDone);
     CHECK(world[1].wait(last, kPatienceNs) == OpState::kDone);
   }
