@@ -22,20 +22,21 @@ int better_processor(std::span<const int> processors, std::size_t own, std::span
 
 int RankPlacement::current() { return ::sched_getcpu(); }
 
-void RankPlacement::improve(std::span<const int> processors, std::size_t own) {
+bool RankPlacement::improve(std::span<const int> processors, std::size_t own) {
   cpu_set_t before;
-  if (::sched_getaffinity(0, sizeof before, &before) != 0) return;  // more processors than the set has room for
+  if (::sched_getaffinity(0, sizeof before, &before) != 0) return false;  // more processors than the set has room for
   std::vector<int> allowed;
   for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
     if (CPU_ISSET(processor, &before)) allowed.push_back(processor);
   }
   const int target = better_processor(processors, own, allowed);
-  if (target < 0) return;
-  interval_ = std::min(2 * interval_, kIntervalMax);
+  if (target < 0) return false;
   cpu_set_t only;
   CPU_ZERO(&only);
   CPU_SET(target, &only);
-  if (::sched_setaffinity(0, sizeof only, &only) == 0) ::sched_setaffinity(0, sizeof before, &before);
+  if (::sched_setaffinity(0, sizeof only, &only) != 0) return false;
+  ::sched_setaffinity(0, sizeof before, &before);
+  return true;
 }
 
 }  // namespace openmrc::collectives

@@ -2,9 +2,12 @@
 // moves one: ranks that begin on one processor share it for long, beside idle ones.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include "nic/clock.hpp"
 
 namespace openmrc::collectives {
 
@@ -16,16 +19,25 @@ class RankPlacement {
  public:
   // The processor of the calling thread.
   static int current();
-  // True for some calls only, as looking at all ranks takes longer than an operation; rarer after each move, so that a
-  // kernel that knows better prevails.
+  // True for some calls only, as looking at all ranks takes longer than an operation.
   bool due() { return ++calls_ % interval_ == 0; }
-  // Moves the calling thread, without binding it, if another processor is better.
-  void improve(std::span<const int> processors, std::size_t own);
+  // The same for operations that last longer than a look.
+  bool due(nic::TimeNs now) {
+    if (now < next_) return false;
+    next_ = now + kLook;
+    return true;
+  }
+  // Moves the calling thread, without binding it, if another processor is better. True: moved.
+  bool improve(std::span<const int> processors, std::size_t own);
+  // After a move during small operations, so that a kernel that knows better prevails.
+  void look_less_often() { interval_ = std::min(2 * interval_, kIntervalMax); }
 
  private:
   static constexpr std::uint32_t kIntervalMin = 32, kIntervalMax = 1U << 16;
+  static constexpr nic::TimeNs kLook = 4 * nic::kNsPerMs;
 
   std::uint32_t calls_ = 0, interval_ = kIntervalMin;
+  nic::TimeNs next_ = 0;
 };
 
 }  // namespace openmrc::collectives

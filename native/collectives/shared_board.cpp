@@ -11,9 +11,23 @@ namespace {
 
 std::atomic_ref<std::uint64_t> shared(std::uint64_t& word) { return std::atomic_ref<std::uint64_t>(word); }
 
-std::span<BoardArea> areas_of(std::uint8_t* board) { return {reinterpret_cast<BoardArea*>(board), kBoardAreas}; }
+constexpr std::uint64_t kProcessorsMax = 1U << 16;
+
+std::uint64_t& processor_in(std::uint8_t* board) { return reinterpret_cast<BoardHead*>(board)->processor; }
+std::span<BoardArea> areas_of(std::uint8_t* board) {
+  return {reinterpret_cast<BoardArea*>(board + sizeof(BoardHead)), kBoardAreas};
+}
 
 }  // namespace
+
+void report_processor(std::uint8_t* board, int processor) {
+  shared(processor_in(board)).store(static_cast<std::uint64_t>(processor) + 1, std::memory_order_relaxed);
+}
+
+int processor_of(std::uint8_t* board) {
+  const std::uint64_t found = shared(processor_in(board)).load(std::memory_order_relaxed);
+  return found < kProcessorsMax ? static_cast<int>(found) - 1 : -1;
+}
 
 BoardArea* own_area(std::uint8_t* board, std::uint64_t group) {
   MRC_ASSERT(group != 0);

@@ -23,12 +23,20 @@ inline constexpr std::size_t kBoardCells = 8;
 
 struct BoardArea {
   alignas(64) std::uint64_t group = 0;  // 0: unused
-  std::uint64_t processor = 0;          // of the owner at its last message, from 1 on; 0: not known
   // By member of the group: the number of messages that the owner has taken from that member's area, from the first on.
   alignas(64) std::array<std::uint64_t, kCircleRanksMax> taken{};
   std::array<Cell, kBoardCells> cells{};
 };
-inline constexpr std::size_t kBoardBytes = kBoardAreas * sizeof(BoardArea);
+// In front of the areas.
+struct BoardHead {
+  alignas(64) std::uint64_t processor = 0;  // of the owner at its last message, from 1 on; 0: not known
+};
+inline constexpr std::size_t kBoardBytes = sizeof(BoardHead) + kBoardAreas * sizeof(BoardArea);
+
+// For the others.
+void report_processor(std::uint8_t* board, int processor);
+// As its owner reports it; -1: not known.
+int processor_of(std::uint8_t* board);
 
 // The area of a group in the own board, made if there is none; nullptr: all are in use.
 BoardArea* own_area(std::uint8_t* board, std::uint64_t group);

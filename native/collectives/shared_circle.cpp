@@ -2,17 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <utility>
 
 #include "engine/base/assert.hpp"
 
 namespace openmrc::collectives {
-namespace {
-
-constexpr std::uint64_t kProcessorsMax = 1U << 16;
-
-}  // namespace
-
 SharedTransport::BoardCircle::BoardCircle(SharedTransport& transport, std::uint64_t group,
                                           std::span<const std::uint16_t> others)
     : transport_(transport), group_(group), writer_(nullptr) {
@@ -35,33 +28,10 @@ bool SharedTransport::BoardCircle::is_of(std::span<const std::uint16_t> others) 
 
 bool SharedTransport::BoardCircle::put(std::uint8_t lane, const MessageHead& head, const void* data) {
   if (own_ == nullptr || head.bytes > kCellBytesMax || !find_room()) return false;
-  place();
+  transport_.place(/*large=*/false);  // before it: the others find this rank where it will be
   writer_.put(head, data);
   for (const Member& member : members_) member.peer->link->wake(lane);
   return true;
-}
-
-// Before the message: the others wait for it, and find this rank where it will be.
-void SharedTransport::BoardCircle::place() {
-  const auto report = [this] {
-    const int now = RankPlacement::current();
-    if (std::exchange(processor_, now) == now || now < 0) return;
-    const auto number = static_cast<std::uint64_t>(now) + 1;
-    std::atomic_ref<std::uint64_t>(own_->processor).store(number, std::memory_order_relaxed);
-  };
-  report();
-  if (!placement_.due()) return;
-  std::vector<int> processors;
-  for (Member& member : members_) {
-    std::uint64_t found = 0;
-    if (member.area != nullptr && !member.peer->failed) {
-      found = std::atomic_ref<std::uint64_t>(member.area->processor).load(std::memory_order_relaxed);
-    }
-    processors.push_back(found < kProcessorsMax ? static_cast<int>(found) - 1 : -1);
-  }
-  processors.insert(processors.begin() + static_cast<std::ptrdiff_t>(own_number_), processor_);
-  placement_.improve(processors, own_number_);
-  report();
 }
 
 // A member that has not reached its first operation in this group has no area.

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "collectives/rank_placement.hpp"
 #include "collectives/shared_board.hpp"
 #include "collectives/shared_transport.hpp"
 
@@ -28,7 +27,6 @@ class SharedTransport::BoardCircle final : public Circle {
 
   bool take(std::size_t number, std::uint64_t key, std::uint32_t& missing);
   bool find_room();
-  void place();
 
   SharedTransport& transport_;
   std::uint64_t group_;
@@ -36,8 +34,6 @@ class SharedTransport::BoardCircle final : public Circle {
   std::size_t own_number_ = 0;   // among the members with the own rank
   BoardArea* own_ = nullptr;     // nullptr: messages cannot go to all at once
   BoardWriter writer_;
-  int processor_ = -1;  // as the own area reports it
-  RankPlacement placement_;
 };
 
 }  // namespace openmrc::collectives

@@ -12,8 +12,8 @@
 
 namespace openmrc::collectives {
 
-inline constexpr std::size_t kRingBytes = 512U << 10;
-inline constexpr std::size_t kPartBytesMax = 64U << 10;  // of a message that travels in several parts
+inline constexpr std::size_t kRingBytes = 256U << 10;
+inline constexpr std::size_t kPartBytesMax = 32U << 10;  // of a message that travels in several parts
 inline constexpr std::size_t kRecordAlignment = 64;
 
 // First bytes of a record. `left`: for a part, number of bytes of its message after it.

@@ -3,9 +3,11 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "collectives/shared_circle.hpp"
 #include "engine/base/assert.hpp"
+#include "nic/clock.hpp"
 #include "nic/error.hpp"
 
 namespace openmrc::collectives {
@@ -90,6 +92,26 @@ Circle* SharedTransport::circle(std::uint64_t group, std::span<const std::uint16
   return circle.get();
 }
 
+void SharedTransport::place(bool large) {
+  if (!board_.valid()) return;
+  const auto report = [this] {
+    const int now = RankPlacement::current();
+    if (now >= 0 && std::exchange(processor_, now) != now) report_processor(board_.base(), now);
+  };
+  report();
+  if (!(large ? placement_.due(nic::now_ns()) : placement_.due())) return;
+  std::vector<int> processors;
+  for (Peer& peer : peers_) {
+    if (peer.rank == rank_) {
+      processors.push_back(processor_);
+    } else {
+      processors.push_back(peer.used && !peer.failed && peer.board.valid() ? processor_of(peer.board.base()) : -1);
+    }
+  }
+  if (placement_.improve(processors, rank_) && !large) placement_.look_less_often();
+  report();
+}
+
 // As much as the ring has room for; the rest goes when there is more.
 Transport::Sending SharedTransport::send(std::uint16_t rank, std::uint8_t lane, const LargeMessage& message) {
   Peer& peer = peers_[rank];
@@ -97,6 +119,7 @@ Transport::Sending SharedTransport::send(std::uint16_t rank, std::uint8_t lane, 
   Leaving& leaving = peer.leaving[lane];
   // One that was given up leaves nothing to go on with.
   if (leaving.op != message.op || leaving.step != message.step) leaving = {.op = message.op, .step = message.step};
+  if (leaving.bytes == 0) place(/*large=*/true);
   RingHead part{message.head, 0};
   part.message.kind = MessageHead::kPart;
   part.message.op_slot = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/executor_settings.hpp"
+#include "collectives/rank_placement.hpp"
 #include "collectives/shared_link.hpp"
 #include "collectives/transport.hpp"
 
@@ -64,6 +65,8 @@ class SharedTransport final : public Transport {
   class BoardCircle;
 
   void make_board();
+  // Tells the others where the calling thread runs, and moves it now and then; `large`: for a message in parts.
+  void place(bool large);
   void take(std::size_t cells);
   void take_lane(Peer& peer, std::uint8_t lane, std::size_t cells);
   void take_cells(Peer& peer, std::uint8_t lane, std::size_t cells);
@@ -78,7 +81,9 @@ class SharedTransport final : public Transport {
   SharedMemory board_;      // made with the first offer; invalid: the system refuses it
   ProcessFile board_file_;  // while peers may open it
   std::map<std::uint64_t, std::unique_ptr<BoardCircle>> circles_;  // by group
-  std::uint64_t bytes_ = 0;                                        // that have come in
+  int processor_ = -1;                                             // as the own board reports it
+  RankPlacement placement_;
+  std::uint64_t bytes_ = 0;  // that have come in
 };
 
 }  // namespace openmrc::collectives

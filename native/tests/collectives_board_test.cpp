@@ -1,6 +1,7 @@
 // Messages to all ranks of a group: boards and their readers, executors that use them, and a peer that lies.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -254,6 +255,32 @@ TEST_CASE(collectives_board_does_not_wait_for_a_failed_rank) {
   CHECK(host[0].release(one.op));
   host[1].fail_peer(2, "it is gone");
   CHECK(host[1].wait(other.op, kPatienceNs) == OpState::kFailed && host[1].release(other.op));
+}
+
+TEST_CASE(boards_tell_the_processor_of_their_owner) {
+  alignas(64) static std::array<std::uint8_t, kBoardBytes> board{};
+  CHECK(processor_of(board.data()) == -1);
+  report_processor(board.data(), 0);
+  CHECK(processor_of(board.data()) == 0);
+  report_processor(board.data(), 255);
+  CHECK(processor_of(board.data()) == 255);
+  std::fill(board.begin(), board.end(), std::uint8_t{0xFF});  // the owner may write anything
+  CHECK(processor_of(board.data()) == -1);
+}
+
+// Large operations look every few milliseconds, small ones every so many calls, and less often after a move.
+TEST_CASE(ranks_look_for_processors_by_time_in_large_operations) {
+  RankPlacement large;
+  CHECK(large.due(1'000'000'000) && !large.due(1'003'999'999) && large.due(1'004'000'000));
+  RankPlacement small;
+  const auto calls_until_due = [&] {
+    int calls = 1;
+    while (!small.due()) ++calls;
+    return calls;
+  };
+  CHECK(calls_until_due() == 32 && calls_until_due() == 32);
+  small.look_less_often();
+  CHECK(calls_until_due() == 64);
 }
 
 TEST_CASE(ranks_move_to_processors_with_two_ranks_fewer) {
