@@ -20,6 +20,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -92,25 +93,29 @@ class Mrc:
         self.device.close()
 
 
+def join(dist: Any, backend: str, spec: dict[str, Any], **options: Any) -> None:
+    """Makes PyTorch's default process group of all ranks."""
+    dist.init_process_group(
+        backend,
+        init_method=f"tcp://{spec['root']}:{STORE_PORT}",
+        rank=spec["rank"],
+        world_size=spec["ranks"],
+        timeout=timedelta(seconds=60),
+        **options,
+    )
+
+
 class Gloo:
     """PyTorch's default for CPU tensors."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
         os.environ["GLOO_SOCKET_IFNAME"] = ",".join(spec["interfaces"])
-        from datetime import timedelta
-
         import torch
         import torch.distributed as dist
 
         torch.set_num_threads(1)
         self.torch, self.dist = torch, dist
-        dist.init_process_group(
-            "gloo",
-            init_method=f"tcp://{spec['root']}:{STORE_PORT}",
-            rank=spec["rank"],
-            world_size=spec["ranks"],
-            timeout=timedelta(seconds=60),
-        )
+        join(dist, "gloo", spec)
 
     def once(self, work: dict[str, Any], parts: list[Any]) -> Once:
         dist = self.dist
@@ -144,22 +149,13 @@ class Nccl:
         os.environ["NCCL_NET"] = spec["nccl_net"]
         os.environ["NCCL_SOCKET_IFNAME"] = "=" + ",".join(spec["interfaces"])
         os.environ[PORTS] = ",".join(spec["ports"])
-        from datetime import timedelta
-
         import torch
         import torch.distributed as dist
 
-        self.torch, self.dist, self.rank, self.ranks = torch, dist, spec["rank"], spec["ranks"]
+        self.torch, self.dist = torch, dist
         self.device = torch.device("cuda", spec["rank"] % torch.cuda.device_count())
         torch.cuda.set_device(self.device)
-        dist.init_process_group(
-            "nccl",
-            init_method=f"tcp://{spec['root']}:{STORE_PORT}",
-            rank=spec["rank"],
-            world_size=spec["ranks"],
-            timeout=timedelta(seconds=60),
-            device_id=self.device,
-        )
+        join(dist, "nccl", spec, device_id=self.device)
 
     def once(self, work: dict[str, Any], parts: list[Any]) -> Once:
         if work["name"] == "contents":
