@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +42,14 @@ class Round(NamedTuple):
 
 
 Measured = list[list[Round]]
+
+
+def stall_ms(rounds: list[tuple[float, float]] | None, struck_s: float) -> float | None:
+    """The longest round since the start of the outage, less the median."""
+    if not rounds:
+        return None
+    longest = max((took for at, took in rounds if at + took > struck_s), default=None)
+    return None if longest is None else (longest - statistics.median(took for _, took in rounds)) * 1e3
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@
 The argument has "backend", "rank", "ranks", "store" (a folder, for rendezvous), "works", and the backend's settings. A
 work is {"name", "bytes", "in_flight", "warm", "rounds"}: `rounds` times, after `warm` uncounted rounds, `in_flight`
 operations with `bytes` in total. With "classes" in place of "rounds" it is a round in each of these traffic classes,
-and with "beside" all of them during an all-gather of that size: a round that began later has no seconds.
+and with "beside" all of them during an all-gather of that size: a round that began later has no seconds. NCCL
+also has the work "contents", which checks every operation.
 
 Rank 0 sends {"work": number} at the start of the work with this number, from 1 on, and in the end {"measured": [begin,
 seconds, processor seconds] of each round of each work}; other ranks send {"left": rank}, except those of Open MPI,

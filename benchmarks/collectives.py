@@ -29,6 +29,7 @@ from _collective_hosts import (
     on_this_host,
     run_ranks,
     slow_planes,
+    stall_ms,
 )
 from rich.console import Console
 
@@ -250,14 +251,6 @@ def outage(planes: SlowPlanes, backend: str, size: int, rounds: int) -> tuple[li
     finally:
         planes.environment.repair()
     return (None if measured is None else [(at, took) for at, took, *_ in measured[-1] if took is not None]), struck_s
-
-
-def stall_ms(rounds: list[tuple[float, float]] | None, struck_s: float) -> float | None:
-    """The longest round since the start of the outage, less the median."""
-    if not rounds:
-        return None
-    longest = max((took for at, took in rounds if at + took > struck_s), default=None)
-    return None if longest is None else (longest - statistics.median(took for _, took in rounds)) * 1e3
 
 
 def struck(rounds: list[tuple[float, float]] | None, struck_s: float) -> tuple[float | None, float | None]:

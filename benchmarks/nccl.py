@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from _cases import Case, Repeat, every_seed, run_cases
-from _collective_hosts import LIMIT_S, Hosts, Measured, Round, on_bridge, on_plain_bed, run_ranks
+from _collective_hosts import Hosts, Measured, Round, on_bridge, on_plain_bed, run_ranks, stall_ms
 from _ordinary_runs import MRC_HEADER_BYTES
 
 from openmrc.programs import nccl_plugin_path
@@ -31,7 +30,7 @@ from openmrc.testbed.plain import PlainBed, PlainNetwork
 MBIT, KIB, MIB = 1_000_000, 1 << 10, 1 << 20
 WHOLE_BYTES, PART_BYTES = 64 * MIB, 4 * MIB
 CONTENTS_BYTES = (4, 4 * 1021, 64 * KIB, 4 * MIB)  # of each rank
-FAULT_S, OUTAGE_S = 1.5, 5.0
+FAULT_S = 1.5
 PATIENCE_S = 20.0  # from the outage on
 OUTAGE_ROUNDS = 150
 SOCKETS = "NCCL's sockets"
@@ -43,25 +42,14 @@ def planes_of(*mbit: int, hosts: int = 2) -> PlainNetwork:
     return PlainNetwork.of_rates(rates, hosts=hosts, fifo_bytes=256 * KIB, mtu_bytes=1500)
 
 
-def measure(
-    hosts: Hosts, net: str, works: list[dict[str, Any]], started: Callable[[], float] | None = None
-) -> Measured:
-    """Rounds of each work over the network of this name in NCCL.
-
-    Raises:
-        ChildError: a rank failed, or all took too long.
-    """
+def tried(hosts: Hosts, net: str, works: list[dict[str, Any]], started: Callable[[], float] | None = None) -> Measured:
+    """Rounds of each work over the network of this name in NCCL; none, and a printed line, if it failed."""
     environment = []
     if net == "openmrc":
         folders = [str(nccl_plugin_path().parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
         environment = ["NCCL_NET_PLUGIN=openmrc", f"LD_LIBRARY_PATH={':'.join(folders)}"]
-    return run_ranks(hosts, "nccl", works, started, environment, nccl_net=net)
-
-
-def tried(hosts: Hosts, net: str, works: list[dict[str, Any]], started: Callable[[], float] | None = None) -> Measured:
-    """As `measure`; no works, and a printed line, if it failed."""
     try:
-        return measure(hosts, net, works, started)
+        return run_ranks(hosts, "nccl", works, started, environment, nccl_net=net)
     except ChildError as error:
         print(f"{net} failed: {error}", file=sys.stderr)
         return []
@@ -129,19 +117,12 @@ def unshaped(repeat: Repeat) -> Iterator[Row]:
         yield from rates("NCCL all-reduce of 64 MiB, 2 ranks, unshaped veth", ways, repeat)
 
 
-def stall_ms(rounds: list[Round], struck_s: float) -> float | None:
-    """The longest round since the start of the outage, less the median."""
-    took = [one.seconds for one in rounds if one.seconds]
-    since = [one.seconds for one in rounds if one.seconds and one.begun_s + one.seconds > struck_s]
-    return (max(since) - statistics.median(took)) * 1e3 if since else None
-
-
 def dead_plane(repeat: Repeat) -> Iterator[Row]:
     """A plane that is not the one of the set-up falls silent for good; sockets run once, since they take long."""
     case = "NCCL all-reduces of 4 MiB, 2 ranks, one plane of four silent"
     work = {"name": "all_reduce", "bytes": PART_BYTES, "warm": 0, "rounds": OUTAGE_ROUNDS}
 
-    def once(net: str) -> tuple[list[Round], float]:
+    def once(net: str) -> tuple[list[tuple[float, float]], float]:
         struck_s = 0.0
 
         def silence() -> float:
@@ -149,11 +130,11 @@ def dead_plane(repeat: Repeat) -> Iterator[Row]:
             time.sleep(FAULT_S)
             struck_s = time.monotonic()
             bed.silence(1)
-            return PATIENCE_S if net == "Socket" else LIMIT_S
+            return PATIENCE_S
 
         with PlainBed(planes_of(250, 250, 250, 250), offloads=True) as bed:
             found = tried(on_plain_bed(bed, 4), net, [work | {"rounds": 5}, work], silence)
-        return (found[1] if found else []), struck_s
+        return [(one.begun_s, one.seconds) for one in (found[1] if found else []) if one.seconds], struck_s
 
     for net, runs in (("openmrc", repeat(lambda _seed: once("openmrc"))), ("Socket", [once("Socket")])):
         ours = net == "openmrc"

@@ -6,6 +6,7 @@
 #include "engine/base/assert.hpp"
 
 namespace openmrc::collectives {
+
 SharedTransport::BoardCircle::BoardCircle(SharedTransport& transport, std::uint64_t group,
                                           std::span<const std::uint16_t> others)
     : transport_(transport), group_(group), writer_(nullptr) {

@@ -107,7 +107,7 @@ class Comm {
   std::uint64_t their_slots_ = 0;
   std::uint32_t their_key_ = 0;
   CqId cq_ = 0;
-  std::array<Completion, 32> batch_;  // not on the stack, where each poll would clear all of it
+  std::array<Completion, 32> batch_;  // on the stack each poll would clear it; a poll within handle() throws
   bool torn_down_ = false;
   DomainId domain_ = 0;
   std::uint8_t access_ = 0;

@@ -13,6 +13,7 @@ from veth_planes import VethPlanes
 from waiting import until
 
 from openmrc.runs.processes.veth_pairs import VethPair, namespaces_allowed
+from openmrc.testbed.plain import PlainBed, PlainNetwork
 
 pytestmark = pytest.mark.live
 HANDLE_BYTES = 128
@@ -158,12 +159,18 @@ def test_every_operation_ends_when_the_host_falls_silent(harness: Path, tmp_path
 
 @pytest.mark.root
 @pytest.mark.parametrize("mtu", [1500, 9000])
-def test_flags_do_not_arrive_before_their_data(ranks: Ranks, mtu: int) -> None:
-    """The packets of a message arrive in another order than they were sent, and GPUs read while they do."""
+@pytest.mark.parametrize(("case", "protocol"), [("flags", "LL128"), ("flags_ll", "")])
+def test_flags_do_not_arrive_before_their_data(ranks: Ranks, mtu: int, case: str, protocol: str) -> None:
+    """Lost packets, and those of other planes, arrive in another order than they were sent, and GPUs read meanwhile."""
     if not namespaces_allowed():
         pytest.skip("network namespaces need root")
-    with VethPlanes(4, mtu) as planes:
-        started = [ranks.start("flags", rank, planes.ports(rank), 12, *planes.prefix(rank)) for rank in (0, 1)]
+    network = PlainNetwork.of_rates((1_000_000_000,) * 4, fifo_bytes=256 << 10, mtu_bytes=mtu)
+    with PlainBed(network, offloads=True) as bed:
+        for plane in range(4):
+            bed.lose(plane, 0.02)
+        nccl = ("env", f"NCCL_PROTO={protocol}")
+        ports = [",".join(bed.addresses(rank)) for rank in (0, 1)]
+        started = [ranks.start(case, rank, ports[rank], 12, *bed.prefix(rank), *nccl) for rank in (0, 1)]
         results = ended(started)
     assert passed(results), results
 

@@ -15,11 +15,10 @@ class VethPlanes(VethPair):
 
     Args:
         planes: Their number, 10 at most.
-        mtu: Of all interfaces, in bytes.
     """
 
-    def __init__(self, planes: int, mtu: int = 9000) -> None:
-        super().__init__(mtu=mtu)
+    def __init__(self, planes: int) -> None:
+        super().__init__(mtu=9000)
         self.interfaces = [self.interface, *(f"plane{number}" for number in range(1, planes))]
 
     def __enter__(self) -> Self:
