@@ -44,7 +44,7 @@ namespace openmrc::nic {
 class DeviceLock {
  public:
   void lock() {
-    check();
+    if (try_lock()) return;
     waiting_.fetch_add(1, std::memory_order_relaxed);
     mutex_.lock();
     waiting_.fetch_sub(1, std::memory_order_relaxed);

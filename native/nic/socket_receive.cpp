@@ -12,6 +12,7 @@
 #include "nic/clock.hpp"
 #include "nic/socket_address.hpp"
 #include "nic/socket_port.hpp"
+#include "nic/uncancelled.hpp"
 
 namespace openmrc::nic {
 namespace {
@@ -69,11 +70,12 @@ Control read_control(msghdr& header, RxDatagram& datagram) {
 // Uses recvmsg for a single message: cheaper, which matters to a polling thread at every read.
 int SocketPort::receive_batch(int fd, std::span<mmsghdr> messages) {
   if (messages.size() > 1 && receives_batches_) {
-    const int count = ::recvmmsg(fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_DONTWAIT, nullptr);
+    const int count =
+        uncancelled::receive_messages(fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_DONTWAIT);
     if (count >= 0 || (errno != EPERM && errno != ENOSYS)) return count;
     receives_batches_ = false;  // a sandbox without recvmmsg
   }
-  const ssize_t bytes = ::recvmsg(fd, &messages[0].msg_hdr, MSG_DONTWAIT);
+  const ssize_t bytes = uncancelled::receive_message(fd, &messages[0].msg_hdr, MSG_DONTWAIT);
   if (bytes < 0) return -1;
   messages[0].msg_len = static_cast<unsigned>(bytes);
   return 1;

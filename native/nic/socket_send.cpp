@@ -13,6 +13,7 @@
 #include "engine/wire/packet.hpp"
 #include "nic/socket_address.hpp"
 #include "nic/socket_port.hpp"
+#include "nic/uncancelled.hpp"
 
 namespace openmrc::nic {
 namespace {
@@ -165,7 +166,7 @@ SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<con
   message.msg_iovlen = part_count;
 
   ++sent_.send_calls;
-  if (::sendmsg(route.fd(), &message, MSG_NOSIGNAL) < 0) return refused(errno, packets.size(), true);
+  if (uncancelled::send_message(route.fd(), &message, MSG_NOSIGNAL) < 0) return refused(errno, packets.size(), true);
   note_success();
   ++sent_.segmented_sends;
   sent_.sent_datagrams += packets.size();
@@ -208,7 +209,8 @@ bool SocketPort::send_lone(const Route& route, std::span<std::uint8_t> datagram)
   const bool plain = socket_has_class_of(route);
   if (plain) {
     const SocketAddress& to = route.destination;
-    if (::sendto(route.fd(), datagram.data(), datagram.size(), MSG_NOSIGNAL, to.get(), to.length) >= 0) return true;
+    if (uncancelled::send_to(route.fd(), datagram.data(), datagram.size(), MSG_NOSIGNAL, to.get(), to.length) >= 0)
+      return true;
     if (errno != EPERM && errno != ENOSYS) return false;
   }
   iovec part{datagram.data(), datagram.size()};
@@ -217,7 +219,7 @@ bool SocketPort::send_lone(const Route& route, std::span<std::uint8_t> datagram)
   route.fill(message, control.data());
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  if (::sendmsg(route.fd(), &message, MSG_NOSIGNAL) < 0) return false;
+  if (uncancelled::send_message(route.fd(), &message, MSG_NOSIGNAL) < 0) return false;
   if (plain) sends_plain_ = false;  // a sandbox without sendto, not a filter that drops our packets
   return true;
 }
@@ -265,10 +267,11 @@ SocketPort::Outcome SocketPort::send_singly(const Route& route, std::span<const 
 
 int SocketPort::send_batch(const Route& route, std::span<mmsghdr> messages) {
   if (messages.size() > 1 && sends_batches_) {
-    const int taken = ::sendmmsg(route.fd(), messages.data(), static_cast<unsigned>(messages.size()), MSG_NOSIGNAL);
+    const int taken =
+        uncancelled::send_messages(route.fd(), messages.data(), static_cast<unsigned>(messages.size()), MSG_NOSIGNAL);
     if (taken >= 0 || (errno != EPERM && errno != ENOSYS)) return taken;
   }
-  if (::sendmsg(route.fd(), &messages[0].msg_hdr, MSG_NOSIGNAL) < 0) return -1;
+  if (uncancelled::send_message(route.fd(), &messages[0].msg_hdr, MSG_NOSIGNAL) < 0) return -1;
   if (messages.size() > 1) sends_batches_ = false;  // a sandbox without sendmmsg, not a filter that drops our packets
   return 1;
 }

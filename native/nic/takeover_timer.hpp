@@ -3,13 +3,13 @@
 #pragma once
 
 #include <sys/timerfd.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <ctime>
 
 #include "nic/clock.hpp"
 #include "nic/file_descriptor.hpp"
+#include "nic/uncancelled.hpp"
 
 namespace openmrc::nic {
 
@@ -25,7 +25,7 @@ class TakeoverTimer {
   }
   void clear() {
     std::uint64_t expirations = 0;
-    [[maybe_unused]] const ssize_t bytes = ::read(fd_.get(), &expirations, sizeof expirations);
+    [[maybe_unused]] const ssize_t bytes = uncancelled::read(fd_.get(), expirations);
   }
   void reset() { fd_.reset(); }
 

@@ -7,6 +7,9 @@
 #include <ctime>
 #include <thread>
 
+#include "nic/no_cancellation.hpp"
+#include "nic/uncancelled.hpp"
+
 namespace openmrc::nic {
 namespace {
 
@@ -25,6 +28,7 @@ int wait_events(int epoll, std::span<epoll_event> events, TimeNs span) {
     if (answer >= 0 || errno == EINTR) return static_cast<int>(answer);
     precise.store(false, std::memory_order_relaxed);
   }
+  const NoCancellation within;
   return ::epoll_wait(epoll, events.data(), count, to_ms(span));
 }
 
@@ -38,12 +42,14 @@ int Waits::counted(int ready, bool may_sleep) {
 }
 
 int Waits::poll(std::span<pollfd> fds, std::optional<TimeNs> span) {
+  const NoCancellation within;
   const timespec timeout = to_timespec(span.value_or(0));
   const int ready = ::ppoll(fds.data(), fds.size(), span ? &timeout : nullptr, nullptr);
   return counted(ready, span != 0);
 }
 
 int Waits::poll_coarsely(std::span<pollfd> fds, TimeNs span) {
+  const NoCancellation within;
   return counted(::poll(fds.data(), fds.size(), to_ms(span)), span != 0);
 }
 
@@ -52,15 +58,14 @@ int Waits::poll(const FileDescriptor& epoll, std::span<epoll_event> events, Time
 }
 
 void Waits::ring(const FileDescriptor& eventfd) {
-  const std::uint64_t one = 1;
   // A full counter means that the descriptor is readable already, as intended.
-  [[maybe_unused]] const ssize_t written = ::write(eventfd.get(), &one, sizeof one);
+  [[maybe_unused]] const ssize_t written = uncancelled::write(eventfd.get(), 1);
   count(eventfd_writes_);
 }
 
 void Waits::clear(const FileDescriptor& eventfd) {
   std::uint64_t rings = 0;
-  [[maybe_unused]] const ssize_t bytes = ::read(eventfd.get(), &rings, sizeof rings);
+  [[maybe_unused]] const ssize_t bytes = uncancelled::read(eventfd.get(), rings);
   count(eventfd_reads_);
 }
 

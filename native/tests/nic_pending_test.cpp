@@ -1,6 +1,7 @@
 // A port whose socket is full: the retained bursts, and the memory they refer to. Loopback's buffers never fill up, so
 // the test replaces the kernel.
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdarg>
 #include <cstdint>
 #include <vector>
 
@@ -45,24 +47,24 @@ bool complete(End& end, std::size_t count) {
 
 }  // namespace
 
-// These replace the C library's functions in this program.
-extern "C" ssize_t sendto(int fd, const void* data, std::size_t bytes, int flags, const sockaddr* to,
-                          socklen_t length) {
-  ++sendto_calls;
-  const int refusal = is_full(fd) ? EAGAIN : sendto_refusal.load();
+// Replaces the C library's function in this program.
+extern "C" long syscall(long number, ...) {
+  using Function = long (*)(long, ...);
+  static const auto original = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "syscall"));
+  std::array<long, 6> words{};
+  va_list list;
+  va_start(list, number);
+  for (long& word : words) word = va_arg(list, long);
+  va_end(list);
+  const bool sendto = number == SYS_sendto;
+  if (sendto) ++sendto_calls;
+  int refusal = sendto ? sendto_refusal.load() : 0;
+  if ((sendto || number == SYS_sendmsg) && is_full(static_cast<int>(words[0]))) refusal = EAGAIN;
   if (refusal != 0) {
     errno = refusal;
     return -1;
   }
-  return ::syscall(SYS_sendto, fd, data, bytes, flags, to, length);
-}
-
-extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
-  if (is_full(fd)) {
-    errno = EAGAIN;
-    return -1;
-  }
-  return ::syscall(SYS_sendmsg, fd, message, flags);
+  return original(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
 TEST_CASE(nic_small_packets_take_sendto_where_it_is_permitted) {

@@ -31,10 +31,10 @@ inline int errno_of(Status status) {
   return EINVAL;
 }
 
-// Result of `call`, an errno; exceptions become one.
+// Result of `call`, an errno; exceptions become one. The call must be no point of cancellation, as the whole data path
+// of the NIC is.
 template <typename Call>
-int guarded(Call&& call) noexcept {
-  const nic::NoCancellation uncancelled;
+int guarded_data_path(Call&& call) noexcept {
   try {
     return std::forward<Call>(call)();
   } catch (const nic::NicError& error) {
@@ -48,6 +48,12 @@ int guarded(Call&& call) noexcept {
   } catch (...) {
     return EIO;
   }
+}
+
+template <typename Call>
+int guarded(Call&& call) noexcept {
+  const nic::NoCancellation uncancelled;
+  return guarded_data_path(std::forward<Call>(call));
 }
 
 // The object that `make` stores, or nullptr with errno set.

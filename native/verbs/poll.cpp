@@ -120,7 +120,7 @@ void drop_completions(Cq& cq, const Qp& qp) {
 int poll_cq(ibv_cq* api, int count_max, ibv_wc* completions) {
   if (count_max <= 0 || completions == nullptr) return count_max == 0 ? 0 : -EINVAL;
   std::size_t count = 0;
-  const int error = guarded([&] {
+  const int error = guarded_data_path([&] {
     Cq& cq = Cq::of(api);
     cq.nic().device().check_process();
     Polling& polling = cq.nic().polling();

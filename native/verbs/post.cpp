@@ -229,7 +229,7 @@ void fail_all_lanes(Qp& qp) {
 
 int post_send(ibv_qp* api, ibv_send_wr* first, ibv_send_wr** bad) {
   ibv_send_wr* wr = first;
-  const int error = guarded([&] {
+  const int error = guarded_data_path([&] {
     Qp& qp = Qp::of(api);
     qp.nic().device().check_process();
     qp.nic().polling().note_post();
@@ -266,7 +266,7 @@ int post_together(Qp& qp, ibv_send_wr* first, std::size_t count) {
 
 int post_recv(ibv_qp* api, ibv_recv_wr* first, ibv_recv_wr** bad) {
   ibv_recv_wr* wr = first;
-  const int error = guarded([&] {
+  const int error = guarded_data_path([&] {
     Qp& qp = Qp::of(api);
     if (qp.init.srq != nullptr) return EINVAL;
     std::array<Sge, kSgeMax> sges;
