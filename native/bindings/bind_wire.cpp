@@ -134,7 +134,8 @@ void bind_enums(nb::module_& m) {
       .value("UNEXP_EVENT", wire::NackReason::kUnexpectedEvent);
   nb::enum_<wire::EndpointOp>(m, "EndpointOp", nb::is_arithmetic())
       .value("PORT_STATUS_UPDATE", wire::EndpointOp::kPortStatusUpdate)
-      .value("EV_PROBE", wire::EndpointOp::kEvProbe);
+      .value("EV_PROBE", wire::EndpointOp::kEvProbe)
+      .value("KERNEL_CHECK", wire::EndpointOp::kKernelCheck);
   nb::enum_<wire::AethSyndrome>(m, "AethSyndrome", nb::is_arithmetic())
       .value("ACK", wire::AethSyndrome::kAck)
       .value("RNR_NAK", wire::AethSyndrome::kRnrNak)

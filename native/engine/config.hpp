@@ -24,6 +24,8 @@ struct EngineConfig {
   std::uint64_t seed = 0;
   // Of numbers that strangers must not guess: QP numbers and nonces. Zero: they follow from the seed.
   HashKey secret;
+  // The same for all NICs on one kernel, and for no others. Zero: unknown, or something else may lie on the way to peers.
+  HashKey kernel;
   std::vector<PortConfig> ports;  // 1 .. kPortCountMax
   std::uint16_t partition_key = 0xFFFF;
   std::uint16_t udp_port = 4791;

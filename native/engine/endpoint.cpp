@@ -91,6 +91,26 @@ void EndpointOperations::send_port_status(TimePs now, PortMask ports_up) {
   });
 }
 
+// X.4.12: repeated like a port status.
+void EndpointOperations::check_kernel(TimePs now, std::uint32_t qp, PeerId peer, std::uint32_t nonce) {
+  Request request;
+  request.wire_id = next_wire_id_++;
+  request.op = wire::EndpointOp::kKernelCheck;
+  request.asker = {.qp = qp, .nonce = nonce};
+  request.peer = peer;
+  request.nonce = nonce;
+  request.ports = kernel_proof(kKernelAskHash, nonce);
+  request.deadline = now + config_.endpoint_retry;
+  request.attempts_left = config_.endpoint_retries;
+  add(request);
+}
+
+// Never 0.
+std::uint32_t EndpointOperations::kernel_proof(std::uint64_t purpose, std::uint32_t nonce) const {
+  const auto proof = static_cast<std::uint32_t>(keyed_hash(config_.kernel, {purpose, nonce}));
+  return proof == 0 ? 1 : proof;
+}
+
 void EndpointOperations::check_ports(TimePs now) {
   if (port_check_at_ != kNever || config_.port_check_interval == kNever) return;
   port_check_at_ = now + config_.port_check_interval;
@@ -128,11 +148,13 @@ Peer* EndpointOperations::handle_request(TimePs now, const RxDatagram& datagram,
                                          PortMask ports_up) {
   const std::uint16_t udp_port = packet.erth.udp_port == 0 ? config_.udp_port : packet.erth.udp_port;
   Peer* peer = peers_.by_address(datagram.port, datagram.source, udp_port);
-  const bool status = packet.erth.op == wire::EndpointOp::kPortStatusUpdate;
-  if (peer == nullptr && (status || !config_.answer_strangers)) {  // X.2.3
+  const wire::EndpointOp op = packet.erth.op;
+  if (peer == nullptr && (op != wire::EndpointOp::kEvProbe || !config_.answer_strangers)) {  // X.2.3
     ++unknown_peer_;
-  } else if (status) {
+  } else if (op == wire::EndpointOp::kPortStatusUpdate) {
     return take_port_status(now, *peer, datagram, packet, ports_up);
+  } else if (op == wire::EndpointOp::kKernelCheck) {
+    answer_kernel_check(now, *peer, datagram, packet);
   } else if (peer != nullptr) {
     queue_response(now,
                    {.budget = peer->answers, .interval = config_.answer_interval_peer, .burst = kAnswersAtOncePeer},
@@ -144,8 +166,8 @@ Peer* EndpointOperations::handle_request(TimePs now, const RxDatagram& datagram,
   return nullptr;
 }
 
-void EndpointOperations::queue_response(TimePs now, Ration own, const RxDatagram& datagram,
-                                        const wire::Packet& packet) {
+void EndpointOperations::queue_response(TimePs now, Ration own, const RxDatagram& datagram, const wire::Packet& packet,
+                                        std::uint32_t proof) {
   // X.2.4: rate limits.
   const bool allowed =
       own.budget.has(now, own.interval, own.burst) && answers_.has(now, config_.answer_interval, kAnswersAtOnce);
@@ -161,6 +183,7 @@ void EndpointOperations::queue_response(TimePs now, Ration own, const RxDatagram
   response.port = datagram.port;
   response.wire_id = static_cast<std::uint16_t>(packet.bth.psn);
   response.eeth.op = packet.erth.op;
+  response.eeth.port_status_mask = proof;
   response.eeth.entropy = wire::ev_of_fields(datagram.fields, config_.ev_format);
   response.eeth.nonce = packet.erth.nonce;
   response.eeth.timestamp = packet.erth.timestamp;
@@ -200,6 +223,22 @@ Peer* EndpointOperations::take_port_status(TimePs now, Peer& peer, const RxDatag
   return &peer;
 }
 
+// X.4.12. The peer omits its ICRCs when it has the answer, so that they are accepted from now on.
+void EndpointOperations::answer_kernel_check(TimePs now, Peer& peer, const RxDatagram& datagram,
+                                             const wire::Packet& packet) {
+  const std::uint32_t nonce = packet.erth.nonce;
+  const auto asked = std::find_if(peer.users.begin(), peer.users.end(),
+                                  [nonce](const QpContext* user) { return user->nonce_in == nonce; });
+  if (asked == peer.users.end()) {
+    ++wrong_nonce_;
+    return;
+  }
+  const bool same = (*asked)->may_check_kernel() && packet.erth.port_status_mask == kernel_proof(kKernelAskHash, nonce);
+  if (same) (*asked)->accepts_no_icrc = true;
+  queue_response(now, {.budget = peer.answers, .interval = config_.answer_interval_peer, .burst = kAnswersAtOncePeer},
+                 datagram, packet, same ? kernel_proof(kKernelAnswerHash, nonce) : 0);
+}
+
 Peer* EndpointOperations::handle_response(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
   const auto id = static_cast<std::uint16_t>(packet.bth.psn);
   // X.2.5: result to the originator.
@@ -217,6 +256,8 @@ Peer* EndpointOperations::handle_response(TimePs now, const RxDatagram& datagram
   EndpointResult answer = unanswered(*found);
   answer.answered = true;
   answer.marked = packet.eeth.marked;
+  answer.same_kernel = found->op == wire::EndpointOp::kKernelCheck &&
+                       packet.eeth.port_status_mask == kernel_proof(kKernelAnswerHash, found->nonce);
   answer.rtt = now - found->sent;  // A.10.3
   if (packet.eeth.service_time_removed) {
     const auto held = static_cast<std::uint16_t>(packet.eeth.timestamp - timestamp_at(found->sent, kResolution));
@@ -245,8 +286,8 @@ EndpointResult EndpointOperations::unanswered(const Request& request) const {
 }
 
 void EndpointOperations::finish(const Request& request, const EndpointResult& answer) {
-  const bool awaited = request.op == wire::EndpointOp::kEvProbe && !request.asker.port_check;
-  if (awaited) results_.push_back({request.asker, answer});
+  const bool probe = request.op == wire::EndpointOp::kEvProbe && !request.asker.port_check;
+  if (probe || answer.same_kernel) results_.push_back({request.asker, answer});
 }
 
 void EndpointOperations::rebase(TimePs by) {
@@ -273,13 +314,11 @@ void EndpointOperations::handle_timer(TimePs now, PortMask ports_up) {
   if (port_check_at_ <= now) probe_down_ports(now, ports_up);
   if (next_deadline_ > now) return;
   for (Request& request : requests_) {
-    if (request.deadline > now || request.op != wire::EndpointOp::kPortStatusUpdate || request.attempts_left == 0) {
-      continue;
-    }
+    if (request.deadline > now || request.attempts_left == 0) continue;
     --request.attempts_left;
     if (!request.unsent) ++unsent_;
     request.unsent = true;
-    request.ports = ports_up;
+    if (request.op == wire::EndpointOp::kPortStatusUpdate) request.ports = ports_up;
     request.deadline = now + config_.endpoint_retry;
   }
   const auto expired = std::stable_partition(requests_.begin(), requests_.end(),
@@ -315,20 +354,24 @@ bool EndpointOperations::build_response(TimePs now, PortMask free_ports, PortMas
   return true;
 }
 
-// Chooses a port that is up at both ends, another one at each attempt, and any connection as originator, since a given
-// one may have ended at the peer. False: none is possible now.
-bool EndpointOperations::place_status(Request& request, const Peer& peer, PortMask possible) const {
+// Chooses a port that is up at both ends, another one at each attempt. False: none is possible now.
+bool EndpointOperations::place(Request& request, const Peer& peer, PortMask possible) const {
   if (possible == 0) return false;
+  PortId port = static_cast<PortId>(request.attempts_left % peer.ports.size());
+  while ((possible >> port & 1) == 0) port = static_cast<PortId>((port + 1U) % peer.ports.size());
+  request.ev = {own_ev(config_.ports[port], request.wire_id), port};
+  return true;
+}
+
+// Any connection is the originator, since a given one may have ended at the peer.
+bool EndpointOperations::place_status(Request& request, const Peer& peer, PortMask possible) const {
   std::vector<const QpContext*> connected;
   for (const QpContext* user : peer.users) {
     if (user->state == QpState::kRts) connected.push_back(user);
   }
   if (connected.empty()) return false;
   request.nonce = connected[request.attempts_left % connected.size()]->nonce_out;
-  PortId port = static_cast<PortId>(request.attempts_left % peer.ports.size());
-  while ((possible >> port & 1) == 0) port = static_cast<PortId>((port + 1U) % peer.ports.size());
-  request.ev = {own_ev(config_.ports[port], request.wire_id), port};
-  return true;
+  return place(request, peer, possible);
 }
 
 bool EndpointOperations::build_request(TimePs now, PortMask free_ports, PortMask ports_up, TxBurst& burst) {
@@ -337,12 +380,14 @@ bool EndpointOperations::build_request(TimePs now, PortMask free_ports, PortMask
     if (!request.unsent) continue;
     const Peer* peer = peers_.find(request.peer);
     MRC_ASSERT(peer != nullptr);
+    const bool probe = request.op == wire::EndpointOp::kEvProbe;
     const bool status = request.op == wire::EndpointOp::kPortStatusUpdate;
-    if (status && !place_status(request, *peer, ports_up & peer->ports_up & free_ports)) continue;
+    const PortMask possible = ports_up & peer->ports_up & free_ports;
+    if (!probe && !(status ? place_status(request, *peer, possible) : place(request, *peer, possible))) continue;
     const Ev path = request.ev;
     if (path.port >= peer->ports.size() || ((free_ports & ports_up) >> path.port & 1) == 0) continue;
     BurstBuilder builder(burst, config_, peer->ports[path.port], peer->udp_port, path.port, path.value,
-                         status ? TrafficClass::kControl : TrafficClass::kNoTrim, 0);
+                         probe ? TrafficClass::kNoTrim : TrafficClass::kControl, 0);
     wire::Packet packet;
     packet.bth = endpoint_bth(config_, wire::Opcode::kEndpointRequest, request.wire_id);
     packet.erth = {request.op, config_.udp_port, request.ports, request.nonce, timestamp_at(now, kResolution),

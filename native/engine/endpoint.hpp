@@ -1,4 +1,5 @@
-// Endpoint operations: EV probes and port status updates between NICs, without a QP (A.12, A.13).
+// Endpoint operations: EV probes, port status updates and checks of kernels between NICs, without a QP (A.12, A.13,
+// X.4.12).
 //
 // Such packets can come from anyone, with any source address. An EV probe is answered, at a bounded rate, if a known
 // peer has its address and UDP port; a port status counts if it carries the nonce of a connection with its sender; a
@@ -26,6 +27,7 @@ struct EndpointResult {
   PeerId peer = 0;
   std::uint32_t ev = 0;
   bool answered = false;  // false: timed out
+  bool same_kernel = false;
   bool marked = false;
   bool service_time_removed = false;
   TimePs rtt = 0;
@@ -42,6 +44,7 @@ class EndpointOperations final : public PathProber {
     std::uint32_t qp = 0;  // 0: the application, unless `port_check`
     std::uint16_t request_id = 0;
     bool port_check = false;
+    std::uint32_t nonce = 0;  // of the connection, for a check of the kernel
   };
   struct Result {
     Asker asker;
@@ -60,6 +63,8 @@ class EndpointOperations final : public PathProber {
                      std::uint32_t padding_bytes) override {
     return send_ev_probe(now, {.qp = qp, .request_id = id}, peer, ev, timeout, padding_bytes);
   }
+  // A result follows if it is the same.
+  void check_kernel(TimePs now, std::uint32_t qp, PeerId peer, std::uint32_t nonce) override;
   // Reports the state of the local ports to every connected peer; repeated over the remaining ports until answered. A
   // peer that has never answered gets a single datagram, because its address is unverified.
   void send_port_status(TimePs now, PortMask ports_up);
@@ -121,9 +126,13 @@ class EndpointOperations final : public PathProber {
 
   void add(const Request& request);
   bool place_status(Request& request, const Peer& peer, PortMask possible) const;
-  void queue_response(TimePs now, Ration own, const RxDatagram& datagram, const wire::Packet& packet);
+  bool place(Request& request, const Peer& peer, PortMask possible) const;
+  void queue_response(TimePs now, Ration own, const RxDatagram& datagram, const wire::Packet& packet,
+                      std::uint32_t proof = 0);
   Peer* take_port_status(TimePs now, Peer& peer, const RxDatagram& datagram, const wire::Packet& packet,
                          PortMask ports_up);
+  void answer_kernel_check(TimePs now, Peer& peer, const RxDatagram& datagram, const wire::Packet& packet);
+  std::uint32_t kernel_proof(std::uint64_t purpose, std::uint32_t nonce) const;
   void probe_down_ports(TimePs now, PortMask ports_up);
   void finish(const Request& request, const EndpointResult& answer);
   EndpointResult unanswered(const Request& request) const;

@@ -117,7 +117,12 @@ void Engine::drain_reverse_probes(TimePs now) {
       continue;
     }
     Qp* qp = find(result.asker.qp);
-    if (qp == nullptr || qp->context().ev_set == nullptr) continue;
+    if (qp == nullptr) continue;
+    if (result.answer.op == wire::EndpointOp::kKernelCheck) {
+      qp->on_same_kernel(result.asker.nonce);
+      continue;
+    }
+    if (qp->context().ev_set == nullptr) continue;
     if (result.asker.request_id != 0) {
       qp->handle_payload_probe(now, result.answer);
       touch(*qp);

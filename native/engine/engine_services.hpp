@@ -24,6 +24,8 @@ class PathProber {
   // With a padding; `id`, not 0, returns with the result. False: none will follow.
   virtual bool probe_payload(TimePs now, std::uint32_t qp, std::uint16_t id, PeerId peer, const Ev& ev, TimePs timeout,
                              std::uint32_t padding_bytes) = 0;
+  // Asks the peer's QP whether it is on the same kernel (X.4.12). `nonce`: of the connection in this direction.
+  virtual void check_kernel(TimePs now, std::uint32_t qp, PeerId peer, std::uint32_t nonce) = 0;
 
  protected:
   ~PathProber() = default;

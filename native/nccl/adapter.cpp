@@ -50,7 +50,7 @@ QpToRtr rtr_of(const EndDescription& theirs, std::uint32_t payload, bool extensi
   rtr.payload_mtu = payload;
   rtr.mpr_units = extensions ? kWindowUnitsPlanes : kWindowUnitsMarks;
   rtr.wimm_max_dest = kImmediatesMax;
-  rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = extensions;
+  rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = rtr.capabilities.kernel_check = extensions;
   rtr.sack_bytes = extensions ? kSackBytesPlanes : std::max(4096U, payload * 4);
   return rtr;
 }

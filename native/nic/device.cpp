@@ -12,6 +12,7 @@
 
 #include "engine/base/assert.hpp"
 #include "engine/generated/event_records.hpp"
+#include "nic/kernel.hpp"
 #include "nic/poll_source.hpp"
 #include "nic/socket_port.hpp"
 #include "nic/start_thread.hpp"
@@ -44,10 +45,18 @@ HashKey draw_secret() {
   return secret;
 }
 
+// Something that replaces addresses may also damage packets, and lie on another machine.
+bool is_relayed(const Settings& settings) {
+  const auto differs = [](const PortSettings& port) { return port.advertise != port.local; };
+  return settings.ev_format == wire::EvFormat::kSrv6 ||
+         std::any_of(settings.ports.begin(), settings.ports.end(), differs);
+}
+
 EngineConfig engine_config(const Settings& settings, std::span<const std::unique_ptr<Lane>> lanes) {
   EngineConfig config;
   config.seed = settings.seed;
   config.secret = draw_secret();
+  if (!is_relayed(settings)) config.kernel = kernel_key();
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     PortConfig port{settings.ports[i].advertise, true, {}};
     for (const Ev& ev : lanes[i]->port().evs()) port.evs.push_back(ev.value);

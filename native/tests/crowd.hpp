@@ -104,6 +104,7 @@ class Crowd {
     rtr.peer = peer;
     rtr.destination_qp = other;
     rtr.rq_psn = peer_psn;
+    rtr.capabilities = capabilities;
     CHECK(engine(nic).modify_qp(now, qp, rtr) == Status::kOk);
     QpToRts rts;
     rts.sq_psn = psn;
@@ -199,6 +200,7 @@ class Crowd {
     return packet;
   }
 
+  QpCapabilities capabilities;  // of QPs that are connected next
   std::vector<Nic> nics;
   std::deque<Datagram> flying;
   TimePs now = kPsPerMs;

@@ -229,10 +229,10 @@ TEST_CASE(wire_bad_endpoint_operations_are_refused) {
   for (std::uint8_t op = 0; op < 4; ++op) {
     auto request = valid(Opcode::kEndpointRequest);
     request[12 + 1] = op;
-    CHECK(error_of(request) == (op < 2 ? ParseError::kNone : ParseError::kBadEndpointOp));
+    CHECK(error_of(request) == (op < 3 ? ParseError::kNone : ParseError::kBadEndpointOp));
     auto response = valid(Opcode::kEndpointResponse);
     response[12 + 1] = static_cast<std::uint8_t>(op << 2);
-    CHECK(error_of(response) == (op < 2 ? ParseError::kNone : ParseError::kBadEndpointOp));
+    CHECK(error_of(response) == (op < 3 ? ParseError::kNone : ParseError::kBadEndpointOp));
   }
 }
 

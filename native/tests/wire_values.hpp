@@ -132,8 +132,8 @@ inline wire::Packet draw_packet(wire::Opcode opcode, const std::function<std::ui
                 u24()};
   p.neth = {kReasons[next() % kReasons.size()], u8(), u32(), u16(), u16(), u24(), u16()};
   p.peth = {u8(), u16(), u16(), u16(), u16(), resolution()};
-  p.erth = {static_cast<wire::EndpointOp>(next() & 1U), u16(), u32(), u32(), u16(), resolution()};
-  p.eeth = {static_cast<wire::EndpointOp>(next() & 1U), u32(), u32(), u32(), u16(), flag(), flag()};
+  p.erth = {static_cast<wire::EndpointOp>(next() % 3), u16(), u32(), u32(), u16(), resolution()};
+  p.eeth = {static_cast<wire::EndpointOp>(next() % 3), u32(), u32(), u32(), u16(), flag(), flag()};
   p.aeth = {kSyndromes[next() % kSyndromes.size()], u24()};
   p.atomic = {next(), u32(), next(), next()};
   p.atomic_ack = {next()};

@@ -104,7 +104,7 @@ int to_rtr(Qp& qp, const ibv_qp_attr& wanted) {
   rtr.capabilities.service_time = qp.mrc_numbers.service_time;
   rtr.rc_rnr_timer = wanted.min_rnr_timer;
   rtr.rc_reads_max_dest = std::clamp<std::uint8_t>(wanted.max_dest_rd_atomic, 1, kReadsMax);
-  rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = !published;
+  rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = rtr.capabilities.kernel_check = !published;
   rtr.sack_bytes = published ? std::max(4096U, path_mtu * 4) : kSackBytesPlanes;
   nic::Device& device = nic.device();
   const Status added = device.command([&](Engine& engine, TimePs) { return engine.add_peer(peer, rtr.peer); });

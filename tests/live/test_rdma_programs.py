@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
+from own_ports import LOOPBACK
 from rdma_programs import LIMIT_S, compiled, needs, run_case, run_pair, wrapped
 
 from openmrc.runs.processes.veth_pairs import VethPair, namespaces_allowed
@@ -177,3 +180,36 @@ def test_mixed_work_keeps_its_order(tmp_path: Path, qp: str):
     program = compiled(Path(__file__).with_name("verbs_order.c"), tmp_path / "verbs_order")
     done = subprocess.run(wrapped(program, qp=qp), capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (done.returncode, done.stdout) == (0, "in order\n")
+
+
+def packets_without_icrc(own: str, words: list[str], qp: str) -> tuple[int, int]:
+    """Packets with the mark `no_icrc` in a run on loopback at this address, and all packets."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800)) as capture:
+        capture.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 20)
+        capture.bind(("lo", 0x0800))
+        ended = run_pair(words, ports=own, qp=qp)
+        assert ended.passed, ended.output
+        address, marked, seen = socket.inet_aton(own), 0, 0
+        capture.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while packet := capture.recv(2048):
+                if packet[9] != socket.IPPROTO_UDP or packet[12:16] != address:
+                    continue
+                seen += 1
+                marked += packet[28 + 8] >> 2 & 1
+    return marked, seen
+
+
+# proves X.4.12
+@pytest.mark.root
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("qp", ["pair", "rc"])
+def test_programs_on_one_kernel_omit_the_icrc_unless_mrc_is_as_published(qp: str, monkeypatch: pytest.MonkeyPatch):
+    words = ["ib_write_lat", "-n", "500", "-d", "mrc0", "-F"]
+    marked, seen = packets_without_icrc(f"{LOOPBACK}.41", words, qp)
+    assert seen > 1000
+    assert marked > seen // 2
+    monkeypatch.setenv("OPENMRC_SIGNAL", "marks")
+    marked, seen = packets_without_icrc(f"{LOOPBACK}.41", words, qp)
+    assert seen > 1000
+    assert marked == 0

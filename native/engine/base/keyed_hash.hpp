@@ -9,6 +9,7 @@ namespace openmrc {
 
 // Purpose of a hash, as its first word: outputs for different purposes are independent of each other.
 inline constexpr std::uint64_t kQpNumberHash = 1, kProbeNonceHash = 2, kConnectionNonceHash = 3;
+inline constexpr std::uint64_t kKernelHash = 4, kKernelAskHash = 5, kKernelAnswerHash = 6;
 
 struct HashKey {
   std::uint64_t low = 0, high = 0;

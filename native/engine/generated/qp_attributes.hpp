@@ -78,6 +78,10 @@ struct QpCapabilities {
   // Packets have zeros in place of the ICRC, in both directions. Only where both ends have the attribute and their
   // own kernel carries all packets between them, so that only memory and UDP's checksum could change one.
   bool no_icrc = false;
+  // The QP asks the peer's whether both run on one kernel, and answers the same question; packets then have zeros in
+  // place of the ICRC. Off on devices with a path file or another advertised address, which something else than the
+  // kernel may lie behind. For ends without a handshake that could agree on `no_icrc`.
+  bool kernel_check = false;
 };
 
 // INIT to RTR: settings for receiving.

@@ -48,10 +48,12 @@ struct QpContext {
   QpState state = QpState::kReset;
   QpErrorCause error = QpErrorCause::kNone;
   QpCapabilities capabilities;
-  bool peer_accepts_joined = false;             // MRC only: the peer's latest ACK says so
-  PathSignal path_signal = PathSignal::kMarks;  // MRC only
-  std::uint64_t plane_buffer_bytes = 0;         // MRC only: size of the peer's socket buffer; 0: unknown
-  bool fabric_trims = false;                    // MRC only: congestion trims packets, so that NACKs report these losses
+  bool omits_icrc = false, accepts_no_icrc = false;  // of our packets, and of the peer's
+  bool checks_kernel = false;                        // at the peer's next packet
+  bool peer_accepts_joined = false;                  // MRC only: the peer's latest ACK says so
+  PathSignal path_signal = PathSignal::kMarks;       // MRC only
+  std::uint64_t plane_buffer_bytes = 0;              // MRC only: size of the peer's socket buffer; 0: unknown
+  bool fabric_trims = false;  // MRC only: congestion trims packets, so that NACKs report these losses
   QpStats stats;
   TimePs heard = 0;  // arrival of the latest packet of the peer's QP; initially the time at which the QP got its peer
   TimePs answered = kLongAgo;  // sending time of the latest answered question of the application
@@ -81,6 +83,9 @@ struct QpContext {
     if (shared_receives == nullptr || !shared_receives->queue.take_limit()) return;
     services.events.emit(srq_limit_event(heard, shared_receives->id, shared_receives->queue.size()));
   }
+
+  // X.4.12
+  bool may_check_kernel() const { return capabilities.kernel_check && services.config.kernel != HashKey{}; }
 
   PortMask usable_ports() const { return services.local_ports_up & (peer == nullptr ? 0 : peer->ports_up); }
 };

@@ -58,7 +58,7 @@ BurstBuilder burst_to_peer(TxBurst& burst, const QpContext& context, PortId port
                            TrafficClass traffic_class) {
   BurstBuilder builder(burst, context.services.config, context.peer->ports[port], context.peer->udp_port, port, ev,
                        traffic_class, context.qpn);
-  burst.has_icrc = !context.capabilities.no_icrc;
+  burst.has_icrc = !context.omits_icrc;
   return builder;
 }
 
@@ -68,7 +68,7 @@ wire::Bth bth_to_peer(const QpContext& context, wire::Opcode opcode, std::uint32
   bth.partition_key = context.services.config.partition_key;
   bth.destination_qp = context.destination_qp;
   bth.psn = psn;
-  bth.no_icrc = context.capabilities.no_icrc;
+  bth.no_icrc = context.omits_icrc;
   return bth;
 }
 

@@ -106,6 +106,7 @@ Status Qp::to_rtr(TimePs now, const QpToRtr& attributes, Peer* peer) {
   context_.payload_accepted = attributes.payload_mtu_max > 0 ? kPayloadMtuMax : attributes.payload_mtu;
   context_.payload.start(attributes.payload_mtu, attributes.payload_mtu_max);
   context_.capabilities = attributes.capabilities;
+  context_.omits_icrc = context_.accepts_no_icrc = attributes.capabilities.no_icrc;
   context_.peer_accepts_joined = false;
   responder_->start(now, attributes);
   context_.state = QpState::kRtr;
@@ -118,6 +119,7 @@ Status Qp::to_rts(TimePs now, const QpToRts& attributes) {
   if (!in_range(attributes)) return Status::kInvalidArgument;
   context_.nonce_out = QpContext::connection_nonce(context_.qpn, context_.destination_qp, attributes.sq_psn);
   requester_->start(now, attributes);
+  context_.checks_kernel = context_.may_check_kernel() && !context_.omits_icrc;
   context_.state = QpState::kRts;
   announce(now);
   return Status::kOk;
@@ -195,7 +197,7 @@ void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packe
     ++drops.wrong_source;  // A.15.2
     return;
   }
-  if (packet.bth.no_icrc && !context_.capabilities.no_icrc) {
+  if (packet.bth.no_icrc && !context_.accepts_no_icrc) {
     ++drops.missing_icrc;  // X.4.10
     return;
   }
@@ -205,6 +207,7 @@ void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packe
     return;
   }
   context_.heard = now;
+  check_kernel(now);
   if (wire::is_data(opcode) || wire::is_rc_request(opcode) || opcode == wire::Opcode::kProbe) {
     if (context_.state != QpState::kError || responder_->refusing()) receive(now, datagram, packet);
   } else if (context_.state == QpState::kRts) {
@@ -213,6 +216,17 @@ void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packe
     ++drops.qp_not_ready;
   }
   settle(now);
+}
+
+// X.4.12: once the peer's QP has sent a packet, it can answer.
+void Qp::check_kernel(TimePs now) {
+  if (!context_.checks_kernel || context_.state != QpState::kRts) return;
+  context_.checks_kernel = false;
+  context_.services.prober.check_kernel(now, context_.qpn, context_.peer->id, context_.nonce_out);
+}
+
+void Qp::on_same_kernel(std::uint32_t nonce) {
+  if (context_.state == QpState::kRts && context_.nonce_out == nonce) context_.omits_icrc = true;
 }
 
 void Qp::receive(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {

@@ -29,6 +29,8 @@ class Qp {
   void handle_payload_probe(TimePs now, const EndpointResult& result);
   void handle_timer(TimePs now);
   void handle_ports(TimePs now);
+  // The peer has answered a check for the connection with this nonce.
+  void on_same_kernel(std::uint32_t nonce);
   TimePs next_timer() const;
   void resume(TimePs now);
   UnderWay under_way() const;
@@ -64,6 +66,7 @@ class Qp {
   void announce(TimePs now) const;
   void settle(TimePs now);
   void receive(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
+  void check_kernel(TimePs now);
   void flush_receives();
   bool sends() const { return context_.state == QpState::kRts && (urgent() || !context_.services.ordinary_data_waits); }
 

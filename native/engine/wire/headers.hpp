@@ -171,13 +171,13 @@ struct Peth {
   friend bool operator==(const Peth&, const Peth&) = default;
 };
 
-enum class EndpointOp : std::uint8_t { kPortStatusUpdate = 0, kEvProbe = 1 };
+enum class EndpointOp : std::uint8_t { kPortStatusUpdate = 0, kEvProbe = 1, kKernelCheck = 2 };
 
 struct Erth {
   EndpointOp op{};
   std::uint16_t udp_port = 0;          // port on which the sender receives; 0: the receiver's own
-  std::uint32_t port_status_mask = 0;  // bit = 1: reachable
-  std::uint32_t nonce = 0;             // of the connection that authenticates a status, or drawn for this probe
+  std::uint32_t port_status_mask = 0;  // bit = 1: reachable; of a kernel check: the sender's proof
+  std::uint32_t nonce = 0;             // of the connection that a status or check belongs to, or drawn for this probe
   std::uint16_t timestamp = 0;
   TimestampResolution resolution = TimestampResolution::k128Ns;
 
@@ -186,10 +186,10 @@ struct Erth {
 
 struct Eeth {
   EndpointOp op{};
-  std::uint32_t port_status_mask = 0;
-  std::uint32_t entropy = 0;    // of the request, as received
-  std::uint32_t nonce = 0;      // of the request
-  std::uint16_t timestamp = 0;  // echoed, moved forward by the responder's service time
+  std::uint32_t port_status_mask = 0;  // of a kernel check: the responder's proof, 0: it is on another kernel
+  std::uint32_t entropy = 0;           // of the request, as received
+  std::uint32_t nonce = 0;             // of the request
+  std::uint16_t timestamp = 0;         // echoed, moved forward by the responder's service time
   bool service_time_removed = false;
   bool marked = false;  // the request arrived with ECN CE
 

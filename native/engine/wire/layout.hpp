@@ -230,7 +230,7 @@ inline void put(const Erth& erth, std::uint8_t* out) {
 
 inline ParseError get(const std::uint8_t* in, Erth& erth) {
   const std::uint32_t op = in[1] & 3U;
-  if (op > static_cast<std::uint32_t>(EndpointOp::kEvProbe)) return ParseError::kBadEndpointOp;
+  if (op > static_cast<std::uint32_t>(EndpointOp::kKernelCheck)) return ParseError::kBadEndpointOp;
   erth.op = static_cast<EndpointOp>(op);
   erth.udp_port = load_be16(in + 2);
   erth.port_status_mask = load_be32(in + 4);
@@ -251,7 +251,7 @@ inline void put(const Eeth& eeth, std::uint8_t* out) {
 
 inline ParseError get(const std::uint8_t* in, Eeth& eeth) {
   const std::uint32_t op = (in[1] >> 2) & 3U;
-  if (op > static_cast<std::uint32_t>(EndpointOp::kEvProbe)) return ParseError::kBadEndpointOp;
+  if (op > static_cast<std::uint32_t>(EndpointOp::kKernelCheck)) return ParseError::kBadEndpointOp;
   eeth.op = static_cast<EndpointOp>(op);
   eeth.service_time_removed = ((in[3] >> 1) & 1U) != 0;
   eeth.marked = (in[3] & 1U) != 0;

@@ -335,8 +335,7 @@ class Table {
     packet.seth.sack_offset = static_cast<std::int16_t>(script.byte() - 128);
     packet.neth.reason = (flags & 4) != 0 ? wire::NackReason::kUnexpectedEvent : wire::NackReason::kTrimmed;
     packet.aeth = {(flags & 8) != 0 ? wire::AethSyndrome::kNakRemoteAccess : wire::AethSyndrome::kAck, flags & 7U};
-    packet.erth.op = packet.eeth.op =
-        (flags & 16) != 0 ? wire::EndpointOp::kEvProbe : wire::EndpointOp::kPortStatusUpdate;
+    packet.erth.op = packet.eeth.op = static_cast<wire::EndpointOp>(flags / 16 % 3);
     packet.erth.udp_port = udp_of(kEnds[link][(flags & 32) != 0 ? end : 1 - end]);
     packet.erth.port_status_mask = packet.seth.port_status;
     packet.erth.nonce = packet.eeth.nonce =

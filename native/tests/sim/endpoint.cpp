@@ -16,6 +16,7 @@ constexpr std::uint64_t kPacketsPerInstantMax = 300'000;
 EngineConfig config_of(const Scenario& scenario, int end) {
   EngineConfig config;
   config.seed = scenario.seed * 2 + static_cast<std::uint64_t>(end);
+  config.kernel = {1, 2};
   // Any EV can be sent from here, as in a simulator without sockets.
   for (PortId port = 0; port < scenario.planes; ++port) {
     config.ports.push_back({address_of(scenario, end, port), true, {}});

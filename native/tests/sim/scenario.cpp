@@ -216,7 +216,9 @@ void draw_integrity(Scenario& scenario) {
   if (std::ranges::any_of(scenario.faults, damages)) return;
   for (std::size_t index = 0; index < scenario.qps.size(); ++index) {
     Rng rng = Rng::for_component(scenario.seed, "integrity", index);
-    scenario.qps[index].rtr.capabilities.no_icrc = rng.below(4) == 0;
+    QpCapabilities& capabilities = scenario.qps[index].rtr.capabilities;
+    capabilities.no_icrc = rng.below(4) == 0;
+    capabilities.kernel_check = rng.below(2) == 0;
   }
 }
 

@@ -101,6 +101,8 @@ class EndpointOp(enum.IntEnum):
 
     EV_PROBE = 1
 
+    KERNEL_CHECK = 2
+
 class AethSyndrome(enum.IntEnum):
     ACK = 31
 

@@ -169,6 +169,11 @@ class ToRtr(Record):
     """Packets have zeros in place of the ICRC, in both directions. Only where both ends have the attribute and their
     own kernel carries all packets between them, so that only memory and UDP's checksum could change one.
     """
+    kernel_check: bool = False
+    """The QP asks the peer's whether both run on one kernel, and answers the same question; packets then have zeros in
+    place of the ICRC. Off on devices with a path file or another advertised address, which something else than the
+    kernel may lie behind. For ends without a handshake that could agree on `no_icrc`.
+    """
     sack_bytes: int = 4096
     """A SACK is sent after this many bytes at the latest; every packet counts as at least 1,024. 1 to 1,048,576."""
     nack_out_of_window: bool = True
