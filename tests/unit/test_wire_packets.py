@@ -103,7 +103,7 @@ def test_icrc_ignores_fields_that_switches_change():
         ("dd" + "00" * 35, False, "bad_nack_reason"),
         ("d1" + "00" * 11 + "20" + "00" * 7, False, "bad_syndrome"),
         ("de" + "00" * 31, False, "bad_timestamp_format"),
-        ("d8" + "00" * 12 + "02" + "00" * 18, False, "bad_endpoint_op"),
+        ("d8" + "00" * 12 + "03" + "00" * 18, False, "bad_endpoint_op"),
         ("ca" + "00" * 15, True, None),
         ("ca" + "00" * 14, True, "too_short"),
     ],
