@@ -148,9 +148,13 @@ void Engine::count_backlog(Qp& qp, bool backlog) const {
 
 // --- queues for the driver
 
-std::size_t Engine::poll_completions(CqId cq, std::span<Completion> out) {
+CompletionQueue* Engine::find_cq(CqId cq) {
   const auto found = cqs_.find(cq);
-  return found == cqs_.end() ? 0 : found->second->poll(out);
+  return found == cqs_.end() ? nullptr : found->second.get();
+}
+std::size_t Engine::poll_completions(CqId cq, std::span<Completion> out) {
+  CompletionQueue* found = find_cq(cq);
+  return found == nullptr ? 0 : found->poll(out);
 }
 bool Engine::poll_signaled_cq(CqId& cq) {
   if (signaled_cqs_.empty()) return false;

@@ -123,6 +123,8 @@ class Engine final {
   bool poll_transmit(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst,
                      Outgoing what = Outgoing::kEverything);
   std::size_t poll_completions(CqId cq, std::span<Completion> out);
+  // For frequent polls, until the CQ is destroyed; nullptr: no such CQ.
+  CompletionQueue* find_cq(CqId cq);
   bool poll_signaled_cq(CqId& cq);  // CQs that got completions since last asked
   std::size_t poll_events(std::span<Event> out);
   bool poll_endpoint_result(EndpointResult& result);

@@ -126,9 +126,22 @@ class Device {
   Status create_cq(std::uint32_t capacity, CqId& cq);
   Status destroy_cq(CqId cq);
   std::size_t poll_cq(CqId cq, std::span<Completion> out);
-  // False while poll_cq() would find nothing: for polling threads, without a lock. Valid beyond the CQ; nullptr: no such
-  // CQ.
-  std::shared_ptr<const std::atomic<bool>> cq_filled(CqId cq);
+  // An eventfd that signals once each time it is armed, for waiters of a CQ or of events. Everything but the descriptor is
+  // under the lock.
+  struct Waker {
+    FileDescriptor fd;
+    bool armed = false;
+    // Something exists that nobody has fetched. Written under the lock, read by polling threads without it.
+    std::atomic<bool> pending{false};
+    std::atomic<bool> at_takeover{false};
+    CompletionQueue* queue = nullptr;  // of a CQ, until it is destroyed
+    void signal(Waits& waits);
+  };
+  // For frequent polls: a CQ that need not be looked up. Valid beyond the CQ; nullptr: no such CQ.
+  std::shared_ptr<Waker> cq_handle(CqId cq);
+  std::size_t poll_cq(Waker& cq, std::span<Completion> out);
+  // False while poll_cq() would find nothing: for polling threads, without a lock.
+  static bool filled(const Waker& cq) { return cq.pending.load(std::memory_order_acquire); }
   // Waits for completions, at most `timeout_ns` (negative: for ever). Returns early, with 0, on a signal.
   std::size_t wait_cq(CqId cq, std::span<Completion> out, std::int64_t timeout_ns);
   // eventfd that becomes readable at the next completion after arm_cq(); -1: no such CQ. True from arm_cq():
@@ -197,16 +210,6 @@ class Device {
   const Settings& settings() const { return settings_; }
 
  private:
-  // An eventfd that signals once each time it is armed. Everything but the descriptor is under the lock.
-  struct Waker {
-    FileDescriptor fd;
-    bool armed = false;
-    // Something exists that nobody has fetched. Written under the lock, read by polling threads without it.
-    std::atomic<bool> pending{false};
-    std::atomic<bool> at_takeover{false};
-    void signal(Waits& waits);
-  };
-
   // Ports by socket that may be readable.
   struct Readable {
     PortMask data = 0, endpoint = 0;
@@ -314,7 +317,7 @@ class Device {
   void note_placed();
   void wake_for_timers(bool more);
   void collect();  // completions and events: wakes their waiters
-  std::size_t take_completions(CqId cq, std::span<Completion> out, Waker& waker);
+  static std::size_t take_completions(Waker& waker, std::span<Completion> out);
   bool arm(Waker& waker);
 
   Settings settings_;

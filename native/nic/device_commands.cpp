@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/completion_queue.hpp"
 #include "nic/device.hpp"
 
 namespace openmrc::nic {
@@ -38,7 +39,9 @@ Status Device::create_cq(std::uint32_t capacity, CqId& cq) {
   if (!waker->fd.valid()) throw NicError(errno, "cannot create an eventfd");
   const std::unique_lock guard(lock_);
   const Status status = engine_->create_cq(capacity, cq);
-  if (status == Status::kOk) cq_wakers_[cq] = std::move(waker);
+  if (status != Status::kOk) return status;
+  waker->queue = engine_->find_cq(cq);
+  cq_wakers_[cq] = std::move(waker);
   return status;
 }
 
@@ -46,13 +49,15 @@ Status Device::destroy_cq(CqId cq) {
   const std::unique_lock guard(lock_);
   const Status status = engine_->destroy_cq(cq);
   if (status != Status::kOk) return status;
+  cq_wakers_[cq]->queue = nullptr;
   std::erase(takeover_wakers_, cq_wakers_[cq]);
   cq_wakers_.erase(cq);
   return status;
 }
 
-std::size_t Device::take_completions(CqId cq, std::span<Completion> out, Waker& waker) {
-  const std::size_t count = engine_->poll_completions(cq, out);
+std::size_t Device::take_completions(Waker& waker, std::span<Completion> out) {
+  if (waker.queue == nullptr) return 0;
+  const std::size_t count = waker.queue->poll(out);
   if (count < out.size()) waker.pending.store(false, std::memory_order_release);
   return count;
 }
@@ -60,15 +65,18 @@ std::size_t Device::take_completions(CqId cq, std::span<Completion> out, Waker& 
 std::size_t Device::poll_cq(CqId cq, std::span<Completion> out) {
   const std::unique_lock guard(lock_);
   const auto found = cq_wakers_.find(cq);
-  if (found == cq_wakers_.end()) return 0;
-  return take_completions(cq, out, *found->second);
+  return found == cq_wakers_.end() ? 0 : take_completions(*found->second, out);
 }
 
-std::shared_ptr<const std::atomic<bool>> Device::cq_filled(CqId cq) {
+std::size_t Device::poll_cq(Waker& cq, std::span<Completion> out) {
+  const std::unique_lock guard(lock_);
+  return take_completions(cq, out);
+}
+
+std::shared_ptr<Device::Waker> Device::cq_handle(CqId cq) {
   const std::unique_lock guard(lock_);
   const auto found = cq_wakers_.find(cq);
-  if (found == cq_wakers_.end()) return nullptr;
-  return {found->second, &found->second->pending};
+  return found == cq_wakers_.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<std::atomic<bool>> Device::cq_takeover(CqId cq) {
@@ -86,7 +94,7 @@ std::size_t Device::wait_cq(CqId cq, std::span<Completion> out, std::int64_t tim
     const auto found = cq_wakers_.find(cq);
     if (found == cq_wakers_.end()) return 0;
     waker = found->second;
-    const std::size_t count = take_completions(cq, out, *waker);
+    const std::size_t count = take_completions(*waker, out);
     if (count > 0 || closed()) return count;
     waker->armed = true;
   }

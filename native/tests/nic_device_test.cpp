@@ -47,18 +47,29 @@ TEST_CASE(nic_write_reaches_the_peers_memory_by_the_io_threads) {
 
 TEST_CASE(nic_cq_is_filled_until_a_poll_empties_it) {
   DevicePair pair;
-  const auto filled = pair.a.device.cq_filled(pair.a.cq);
-  CHECK(pair.a.device.cq_filled(pair.a.cq + 100) == nullptr);
-  CHECK(!filled->load());
+  const auto cq = pair.a.device.cq_handle(pair.a.cq);
+  CHECK(pair.a.device.cq_handle(pair.a.cq + 100) == nullptr);
+  const auto filled = [&cq] { return nic::Device::filled(*cq); };
+  CHECK(!filled());
   for (int i = 0; i < 3; ++i) CHECK(pair.a.write(pair.b, 64) == Status::kOk);
   std::array<Completion, 2> done;
   std::size_t completed = 0;
   const nic::TimeNs deadline = nic::now_ns() + 20 * nic::kNsPerSecond;
   while (completed < 3 && nic::now_ns() < deadline) {
-    if (filled->load()) completed += pair.a.device.poll_cq(pair.a.cq, done);
+    if (filled()) completed += pair.a.device.poll_cq(*cq, done);
   }
   CHECK(completed == 3);
-  CHECK(pair.a.device.poll_cq(pair.a.cq, done) == 0 && !filled->load());
+  CHECK(pair.a.device.poll_cq(*cq, done) == 0 && !filled());
+}
+
+TEST_CASE(nic_handle_of_a_destroyed_cq_finds_nothing) {
+  DevicePair pair;
+  CqId cq = 0;
+  CHECK(pair.a.device.create_cq(8, cq) == Status::kOk);
+  const auto handle = pair.a.device.cq_handle(cq);
+  CHECK(pair.a.device.destroy_cq(cq) == Status::kOk);
+  std::array<Completion, 2> done;
+  CHECK(pair.a.device.poll_cq(*handle, done) == 0 && pair.a.device.poll_cq(cq, done) == 0);
 }
 
 TEST_CASE(nic_write_reaches_the_peers_memory_while_both_ends_poll) {

@@ -20,8 +20,8 @@ int create_cq(ibv_context* context, int entries, void* user, ibv_comp_channel* c
   // The engine also completes work whose completion the program has not asked for, for which `entries` has no room.
   const Status status = device.create_cq(static_cast<std::uint32_t>(entries + kCqeMax), cq->id);
   if (status != Status::kOk) return errno_of(status);
-  cq->filled = device.cq_filled(cq->id);
-  if (cq->filled == nullptr) return ENODEV;  // the device has been closed meanwhile
+  cq->polled = device.cq_handle(cq->id);
+  if (cq->polled == nullptr) return ENODEV;  // the device has been closed meanwhile
   cq->api.context = context;
   cq->api.channel = channel;
   cq->api.cq_context = user;

@@ -86,16 +86,19 @@ struct CompletionReader;
 struct Cq {
   ibv_cq_ex api;
   CqId id;
-  std::atomic<int> users;                           // QPs
-  std::shared_ptr<const std::atomic<bool>> filled;  // in the engine; read before `stored`
+  std::atomic<int> users;                      // QPs
+  std::shared_ptr<nic::Device::Waker> polled;  // in the NIC; read before `stored`
   std::atomic<bool> stored;  // there may be completions in `ready` or `late`, or on the way from the engine to `ready`
   std::mutex mutex;
+  std::array<Completion, 32> taken;            // of one poll: on its stack each call would clear them
   std::unordered_map<std::uint32_t, Qp*> qps;  // by each number that a QP has in the engine
-  std::deque<ibv_wc> ready;                    // fetched from the engine on behalf of held work
-  std::uint32_t events;                        // taken by ibv_get_cq_event; under the channel's mutex, as `closing`
-  bool closing;                                // being destroyed: no more events are taken
-  std::mutex late_mutex;                       // taken last; covers what follows
-  std::deque<ibv_wc> late;  // made here, behind everything of the engine: flushed work that it never saw
+  std::uint32_t latest_lane;                   // of `qps`, of the latest completion; 0: none
+  Qp* latest_qp;
+  std::deque<ibv_wc> ready;  // fetched from the engine on behalf of held work
+  std::uint32_t events;      // taken by ibv_get_cq_event; under the channel's mutex, as `closing`
+  bool closing;              // being destroyed: no more events are taken
+  std::mutex late_mutex;     // taken last; covers what follows
+  std::deque<ibv_wc> late;   // made here, behind everything of the engine: flushed work that it never saw
   bool armed;
   std::shared_ptr<CompletionReader> reader;  // of an extended CQ
 

@@ -35,31 +35,35 @@ void translate_receive(const Completion& from, ibv_wc& to) {
 
 // False: nothing for the program. A completion of a QP that is gone is dropped.
 bool translate(Cq& cq, const Completion& from, ibv_wc& to) {
-  const auto qp = cq.qps.find(from.qp);
-  if (qp == cq.qps.end()) return false;
+  Qp* qp = cq.latest_qp;
+  if (cq.latest_lane != from.qp) {
+    const auto found = cq.qps.find(from.qp);
+    if (found == cq.qps.end()) return false;
+    cq.latest_lane = from.qp;
+    cq.latest_qp = qp = found->second;
+  }
   to = {};
   to.status = static_cast<ibv_wc_status>(from.status);
-  to.qp_num = qp->second->number();
+  to.qp_num = qp->number();
   to.byte_len = static_cast<std::uint32_t>(from.bytes);
   const bool received =
       from.opcode == WcOpcode::kRecvWriteImm || from.opcode == WcOpcode::kRecv || from.opcode == WcOpcode::kRecvImm;
-  if (!received) return translate_send(*qp->second, from, to);
+  if (!received) return translate_send(*qp, from, to);
   translate_receive(from, to);
-  if (from.status != WcStatus::kSuccess && qp->second->is_pair()) {
-    const std::lock_guard guard(qp->second->mutex);
-    fail_all_lanes(*qp->second);
+  if (from.status != WcStatus::kSuccess && qp->is_pair()) {
+    const std::lock_guard guard(qp->mutex);
+    fail_all_lanes(*qp);
   }
   return true;
 }
 
 std::size_t poll_engine(Cq& cq, std::size_t count_max, ibv_wc* to) {
-  thread_local std::array<Completion, kBatch> done;  // not on the stack, where each call would clear all of it
   std::size_t count = 0;
   while (count < count_max) {
-    const std::size_t wanted = std::min(count_max - count, kBatch);
-    const std::size_t got = cq.nic().device().poll_cq(cq.id, std::span(done).first(wanted));
+    const std::size_t wanted = std::min(count_max - count, cq.taken.size());
+    const std::size_t got = cq.nic().device().poll_cq(*cq.polled, std::span(cq.taken).first(wanted));
     for (std::size_t i = 0; i < got; ++i) {
-      if (translate(cq, done[i], to[count])) ++count;
+      if (translate(cq, cq.taken[i], to[count])) ++count;
     }
     if (got < wanted) break;
   }
@@ -74,7 +78,7 @@ std::size_t take(std::deque<ibv_wc>& from, std::size_t count_max, ibv_wc* to) {
 
 // An empty CQ costs no lock: a program that waits polls again and again.
 bool may_have_completions(const Cq& cq) {
-  return cq.filled->load(std::memory_order_acquire) || cq.stored.load(std::memory_order_acquire);
+  return nic::Device::filled(*cq.polled) || cq.stored.load(std::memory_order_acquire);
 }
 
 std::size_t poll_once(Cq& cq, std::size_t count_max, ibv_wc* to) {

@@ -87,6 +87,7 @@ void detach(ibv_cq* api, const Qp& qp) {
   Cq& cq = Cq::of(api);
   const std::lock_guard guard(cq.mutex);
   drop_completions(cq, qp);
+  cq.latest_lane = 0;
   std::erase_if(cq.qps, [&](const auto& one) { return one.second == &qp; });
   --cq.users;
 }
