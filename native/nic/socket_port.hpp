@@ -70,7 +70,7 @@ class SocketPort final : public Port {
   Received receive_refused();
   Received hand_over(std::span<mmsghdr> messages, ReceiveBuffers& buffers, TrainSink& sink);
   bool open_message(mmsghdr& message, Train& train, Received& found);
-  void note_size(std::size_t bytes);
+  void begin_stamps();
   TimeNs waited(TimeNs stamp) const;
   void note_fault(int error);
   void note_success() { faulty_.store(false, std::memory_order_relaxed); }
@@ -101,8 +101,6 @@ class SocketPort final : public Port {
   bool receives_batches_ = true;   // recvmmsg: the same
   std::uint8_t single_looks_ = 2;  // single-message reads before reads of batches
   bool stamps_ = false;            // the kernel timestamps arrivals
-  bool coalesces_ = false;         // and joins those of one flow
-  std::uint32_t short_looks_ = 0;  // reads in a row that found few bytes
   TimeNs looked_ = 0;              // time of the latest read that returned messages
   TimeNs emptied_ = 0;             // time of the latest read that emptied the socket
   SocketStats received_;

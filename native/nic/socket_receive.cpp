@@ -22,7 +22,6 @@ constexpr std::size_t kCoalescedBytes = 65'536;
 constexpr std::size_t kSingleMessages = 32;
 constexpr std::size_t kSingleBytes = 16'384;
 constexpr std::size_t kShortBytes = 1024;
-constexpr std::uint32_t kShortLooks = 1024;
 // Limit for endpoint operations at each port: five times the engine's limit of responses per peer.
 constexpr std::size_t kEndpointMessages = 32;
 constexpr TimeNs kEndpointInterval = 40 * kNsPerUs;
@@ -89,20 +88,11 @@ Received SocketPort::receive_refused() {
   return {.refused = true};
 }
 
-// The kernel's timestamps and its joining of datagrams, which it reports for each message, add to the latency of short
-// ones. They begin with the first larger message; the second ends when none has come for a while.
-void SocketPort::note_size(std::size_t bytes) {
-  const bool is_short = bytes <= kShortBytes;
-  short_looks_ = is_short ? short_looks_ + 1 : 0;
-  if (!is_short && !stamps_) {
-    constexpr int kOn = 1;
-    stamps_ = true;  // also after a refusal by a sandbox, so that it is tried once
-    ::setsockopt(receive_socket_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &kOn, sizeof kOn);
-  }
-  if (!received_.receive_offload || coalesces_ == !is_short || (is_short && short_looks_ < kShortLooks)) return;
-  const int on = is_short ? 0 : 1;
-  coalesces_ = !is_short;
-  ::setsockopt(receive_socket_.get(), SOL_UDP, UDP_GRO, &on, sizeof on);
+// Called at the first larger message: the kernel's timestamps add to the latency of short ones.
+void SocketPort::begin_stamps() {
+  constexpr int kOn = 1;
+  stamps_ = true;  // also after a refusal by a sandbox, so that it is tried once
+  ::setsockopt(receive_socket_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &kOn, sizeof kOn);
 }
 
 // Time for which a datagram has been in the socket. The real-time clock may be set meanwhile, so at most the time since
@@ -161,7 +151,7 @@ Received SocketPort::receive(ReceiveBuffers& buffers, TrainSink& sink) {
   if (received < 0) return receive_refused();
   Received found = hand_over(messages.first(static_cast<std::size_t>(received)), buffers, sink);
   if (received < static_cast<int>(messages.size())) emptied_ = looked_;
-  note_size(found.bytes);
+  if (!stamps_ && found.bytes > kShortBytes) begin_stamps();
   if (single_looks_ > 0) single_looks_ = found.bytes > kShortBytes ? 0 : static_cast<std::uint8_t>(single_looks_ - 1);
   // A batch of only truncated datagrams is still a reason to read again.
   found.datagrams = std::max(found.datagrams, static_cast<std::uint32_t>(received));
