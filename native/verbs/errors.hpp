@@ -31,8 +31,8 @@ inline int errno_of(Status status) {
   return EINVAL;
 }
 
-// Result of `call`, an errno; exceptions become one. The call must be no point of cancellation, as the whole data path
-// of the NIC is.
+// Result of `call`, an errno; exceptions become one. The call may contain no point of cancellation; the NIC's data path
+// has none.
 template <typename Call>
 int guarded_data_path(Call&& call) noexcept {
   try {
