@@ -365,6 +365,7 @@ bool EndpointOperations::place(Request& request, const Peer& peer, PortMask poss
 
 // Any connection is the originator, since a given one may have ended at the peer.
 bool EndpointOperations::place_status(Request& request, const Peer& peer, PortMask possible) const {
+  if (possible == 0) return false;
   std::vector<const QpContext*> connected;
   for (const QpContext* user : peer.users) {
     if (user->state == QpState::kRts) connected.push_back(user);
