@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import resource
@@ -17,7 +18,8 @@ from own_ports import UDP_PORT
 import openmrc
 from openmrc import Device, QpSettings
 from openmrc.connection import Connection, Listener
-from openmrc.connection.acceptor import PENDING_MAX
+from openmrc.connection.acceptor import PENDING_MAX, Door
+from openmrc.connection.channel import listening_socket
 from openmrc.connection.handshake_messages import LINE_BYTES_MAX, VERSION
 from openmrc.errors import DeviceError, HandshakeError, InvalidStateError
 
@@ -310,6 +312,18 @@ def test_ports_that_are_all_down_are_named_by_the_side_that_has_them(devices: tu
         openmrc.connect(a, listener.address)
 
 
+async def test_a_client_whose_handshake_has_not_begun_is_refused_at_the_end() -> None:
+    with contextlib.closing(listening_socket("127.0.0.1:0")) as ours:
+        door = Door(ours, lambda _channel, _hello: asyncio.sleep(0), lambda: None)
+        with socket.create_connection(ours.getsockname(), timeout=20) as client:
+            door.open()
+            door._take()  # the loop would begin the handshake in its next round
+            await door.end()
+            with client.makefile() as lines:
+                assert "does not accept connections any more" in json.loads(lines.readline())["error"]
+                assert not lines.readline()
+
+
 def test_accept_ends_when_the_listener_is_closed(devices: tuple[Device, Device]) -> None:
     listener = openmrc.listen(devices[1], "127.0.0.1:0")
     with accepting(listener) as found:
@@ -317,7 +331,6 @@ def test_accept_ends_when_the_listener_is_closed(devices: tuple[Device, Device])
     assert isinstance(found[0], InvalidStateError)
 
 
-@pytest.mark.asyncio
 async def test_blocking_calls_work_inside_a_running_loop(devices: tuple[Device, Device]) -> None:
     with openmrc.listen(devices[1], "127.0.0.1:0") as listener:
         with accepting(listener) as found, openmrc.connect(devices[0], listener.address) as client:

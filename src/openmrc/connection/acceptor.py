@@ -7,6 +7,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from openmrc.config.host_port import host_port
 from openmrc.errors import DeviceError, OpenmrcError
@@ -92,7 +93,9 @@ class Door:
                 sock.close()
                 continue
             channel = Channel(sock, name, time.monotonic() + HANDSHAKE_S)
-            self._pending[asyncio.get_running_loop().create_task(self._serve(channel))] = False
+            task = asyncio.get_running_loop().create_task(self._serve(channel))
+            task.add_done_callback(partial(self._refuse_cancelled, channel))
+            self._pending[task] = False
 
     def _make_room(self) -> bool:
         if len(self._pending) < self._pending_max:
@@ -116,9 +119,6 @@ class Door:
             self._reject(channel.peer_name, str(error))
             channel.refuse(str(error))
         except asyncio.CancelledError:
-            if self._end_reason is None:
-                self._reject(channel.peer_name, "it sent no data, and another client needed its slot")
-            channel.refuse(self._end_reason or "too many clients are connected, and this one sent no data")
             raise
         except BaseException:
             channel.socket.close()
@@ -126,6 +126,14 @@ class Door:
         finally:
             self._pending.pop(task, None)
             self._changed()
+
+    def _refuse_cancelled(self, channel: Channel, task: asyncio.Task[None]) -> None:
+        # Not in the task itself: none of its lines runs if it is cancelled before its first step.
+        if not task.cancelled():
+            return
+        if self._end_reason is None:
+            self._reject(channel.peer_name, "it sent no data, and another client needed its slot")
+        channel.refuse(self._end_reason or "too many clients are connected, and this one sent no data")
 
     def _reject(self, name: str, why: str) -> None:
         self.rejected_count += 1

@@ -198,16 +198,20 @@ class Mesh:
                     check()
             await asyncio.gather(*tasks)
         except BaseException:
-            for links in self._links.values():
+            await self._end_handshakes(tasks)
+            for links in self._links.values():  # also of handshakes that were completed meanwhile
                 for link in links:
                     link.close()
             raise
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await self._door.end(None if self._failure is None else str(self._failure))
+        await self._end_handshakes(tasks)
         return self._links
+
+    async def _end_handshakes(self, dialling: Sequence[asyncio.Task[None]]) -> None:
+        for task in dialling:
+            task.cancel()
+        await asyncio.gather(*dialling, return_exceptions=True)
+        assert self._door is not None
+        await self._door.end(None if self._failure is None else str(self._failure))
 
     async def _dial(self, rank: int, peer: MeshPeer, trips: RoundTrips) -> None:
         self.attempts += 1
