@@ -298,6 +298,29 @@ TEST_CASE(a_probe_is_answered_with_its_id_from_the_oldest_gap_on) {
   CHECK(answers.sacks.back().seth.sack_offset == 1 && answers.sacks.back().seth.bitmap == ~1ULL);
 }
 
+// Regression: what the answer had no room for followed in SACKs that named a packet, but echoed the probe's timestamp.
+TEST_CASE(sacks_that_follow_the_answer_to_a_probe_echo_a_packet) {
+  Pair pair(without_byte_trigger());
+  pair.connect();
+  const Answers answers(pair);
+  for (std::uint32_t offset = 1; offset < 200; ++offset) {
+    wire::Packet packet = small_write(pair, offset);
+    packet.tseth.timestamp = static_cast<std::uint16_t>(1000 + offset);
+    pair.deliver(pair.forge(0, packet, filled(1)));
+  }
+  wire::Packet asked = probe(pair, 77);
+  asked.peth.timestamp = 5;
+  pair.deliver(pair.forge(0, asked));
+  pair.pump();
+  CHECK(answers.sacks.size() == 4);  // of 64 packets each
+  for (const wire::Packet& sack : answers.sacks) {
+    const bool answer = &sack == &answers.sacks.front();
+    CHECK(sack.seth.probe_response == answer);
+    CHECK(sack.cc_state.timestamp == (answer ? 5 : 1199));
+    CHECK(answer || sack.seth.ack_psn_offset == 200);
+  }
+}
+
 // proves A.3.9
 TEST_CASE(acknowledgements_and_probes_of_other_contexts_are_ignored) {
   Pair pair;

@@ -101,6 +101,7 @@ class MrcResponder final : public Responder {
   void tell_overdue_planes(TimePs now);
   void queue_sack(const PendingSack& sack);
   void take_stock(PendingSack& sack);
+  const PendingSack& latest_data(PortId port) const;
   void follow_up();
   void queue_nack(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, Psn psn, wire::NackReason reason);
   void arm_reverse_probe(TimePs now);

@@ -1,6 +1,7 @@
 // Output of the receiving half: SACKs, NACKs, transport ACKs and NAKs, and probes of its reverse paths.
 #include <algorithm>
 
+#include "engine/base/assert.hpp"
 #include "engine/qp/mrc_responder.hpp"
 #include "engine/qp/packet_builder.hpp"
 #include "engine/qp/timestamp.hpp"
@@ -145,12 +146,22 @@ void MrcResponder::take_stock(PendingSack& sack) {
   untold_.clear_range(sack.base, known);
 }
 
+// A SACK echoes the timestamp of the packet that it names. After a probe's answer that is not the probe.
+const MrcResponder::PendingSack& MrcResponder::latest_data(PortId port) const {
+  if (arrivals_.empty()) return latest_;
+  if (arrivals_[port].latest.trigger != 0) return arrivals_[port].latest;
+  const auto other = std::find_if(arrivals_.begin(), arrivals_.end(),
+                                  [](const PlaneArrivals& plane) { return plane.latest.trigger != 0; });
+  MRC_ASSERT(other != arrivals_.end());
+  return other->latest;
+}
+
 // Called after the pending SACK was built: one SACK may not cover arrivals that are far apart.
 void MrcResponder::follow_up() {
   const Psn end = max_received_ + 1;
   pending_sack_ = cack_ + 1 < end && untold_.find_first(cack_ + 1, end) < end;
+  if (pending_sack_ && pending_.probe) pending_ = latest_data(pending_.port);
   pending_.mark = wire::SackMark::kNone;
-  pending_.probe = false;
 }
 
 void MrcResponder::queue_nack(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, Psn psn,
