@@ -282,6 +282,40 @@ TEST_CASE(an_all_to_all_loses_few_packets) {
   CHECK(static_cast<double>(resent) <= 0.01 * static_cast<double>(sent));
 }
 
+// Reports of planes that are alike overtake each other, too.
+TEST_CASE(losses_that_were_none_leave_no_trace) {
+  constexpr std::uint32_t kCount = 60, kLate = 10;
+  constexpr TimePs kRound = kPsPerMs;
+  PlaneSharers sharers;
+  PlaneTraffic traffic;
+  PlaneSet set(0, 2, /*discover=*/false, 1500, 0, sharers, traffic);
+  const TimePs target = set.stats(0).target_delay;
+  SendWindow window;
+  window.start(1);
+  for (Psn psn = 1; psn <= kCount; ++psn) {
+    window.append().nominal_bytes = 1500;
+    window.sent(psn, 0, 0);
+    set.sent(0, 0, 1, psn, 1500, 1, /*repeated=*/false);
+  }
+  std::vector<Psn> lost;
+  for (TimePs now = kRound; now <= 4 * kRound; now += kRound) {
+    for (Psn psn = kLate + 1; psn <= kCount; ++psn) {
+      set.acknowledged(now, psn, window.record(psn), 0, /*certain=*/true);
+      if (window.record(psn).state == SendState::kInFlight) window.leave_flight(psn, SendState::kAcked);
+      set.sampled(0, kRound, {}, psn, 0, /*marked=*/false);
+    }
+    set.end_feedback(now, window, lost);
+  }
+  CHECK(lost.size() == kLate);
+  CHECK(set.stats(0).target_delay < target);
+  for (const Psn psn : lost) {
+    window.leave_flight(psn, SendState::kLost);
+    set.acknowledged(5 * kRound, psn, window.record(psn), 0, /*certain=*/true);
+  }
+  set.end_feedback(5 * kRound, window, lost);
+  CHECK(set.stats(0).target_delay >= target);
+}
+
 // A QP that gave up its work no longer counts among those with data on a plane: the others have the target of one QP.
 TEST_CASE(a_failed_qp_leaves_the_planes_to_the_others) {
   PlaneSharers sharers;

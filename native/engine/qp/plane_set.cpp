@@ -288,15 +288,15 @@ void PlaneSet::note_arrival(TimePs now, Plane& plane) {
 }
 
 void PlaneSet::mistaken(TimePs now, PortId id, TimePs elapsed) {
-  if (alike()) return;  // reports of planes that are alike overtake each other by their queues alone
   Plane& plane = planes_[id];
+  ++plane.feedback.mistaken_packets;
+  plane.touched = true;
+  if (alike()) return;  // reports of planes that are alike overtake each other by their queues alone
   const PlaneDelay& delay = plane.window.delay();
   const TimePs late = std::min(elapsed - std::max(delay.base(), delay.smoothed()), kLateMax);
   if (now - plane.late_since > kLateLife) plane.late = 0;
   plane.late = std::max(plane.late, late);
   plane.late_since = now;
-  ++plane.feedback.mistaken_packets;
-  plane.touched = true;
 }
 
 // Timestamps wrap around sooner than a packet returns over a long path. The sending time resolves the wraps, unless an
