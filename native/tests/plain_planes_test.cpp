@@ -33,6 +33,13 @@ TEST_CASE(equal_planes_are_filled_without_losses_and_with_short_queues) {
   }
 }
 
+// Windows of ten packets that left as one burst met their own queue, and the plane was empty in between.
+TEST_CASE(planes_of_slow_ethernet_are_filled) {
+  for (const std::int64_t mbps : {50, 100, 125, 150, 200}) {
+    for (const std::size_t count : {1U, 2U, 4U}) CHECK(run(planes({count, plane(mbps, 256)})).share >= 0.99);
+  }
+}
+
 TEST_CASE(jumbo_frames_fill_planes_with_short_queues) {
   const Result result = run(planes({4, plane(500, 256)}, 8192));
   CHECK(result.share >= 0.97);
@@ -345,12 +352,12 @@ TEST_CASE(bursts_grow_again_after_the_start) {
   CHECK(sum / 4 >= 0.97);
 }
 
-// A stream has long bursts, which cost less processor time. Where data also comes from the peer, whole windows that
-// leave at once would alternate with pauses.
-TEST_CASE(bursts_are_parts_of_a_window_where_data_flows_both_ways) {
+// A stream has long bursts, which cost less processor time. Whole windows that leave at once would alternate with
+// pauses.
+TEST_CASE(bursts_are_parts_of_a_window) {
   Stream stream(planes({4, plane(250, 256)}));
   stream.network.run_until(2 * kPsPerSecond);
-  for (PortId port = 0; port < 4; ++port) CHECK(stream.network.plane(stream.flow(), port).burst_bytes >= 25'000);
+  for (PortId port = 0; port < 4; ++port) CHECK(stream.network.plane(stream.flow(), port).burst_bytes >= 15'000);
   stream.network.post(stream.network.flows[stream.network.connect(1, 0)]);
   stream.network.run_until(5 * kPsPerSecond);
   for (PortId port = 0; port < 4; ++port) {

@@ -33,6 +33,7 @@ constexpr std::int64_t kWindowPacketsMin = 2;
 constexpr std::uint32_t kRequestsMin = 4;
 constexpr std::int64_t kEpochPacketsMin = kEpochSamples + 1;
 constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel segments
+constexpr std::int64_t kWindowParts = 2;
 constexpr TimePs kBurstTime = 600 * kPsPerUs;
 constexpr TimePs kBurstTimeLong = 1'200 * kPsPerUs;
 constexpr TimePs kBurstTrialMax = 30 * kPsPerSecond;
@@ -172,12 +173,13 @@ TimePs PlaneWindow::short_target() const {
 }
 
 // A burst costs its sender and receiver hardly more than a packet, so slow planes get bursts of a certain duration,
-// unless a buffer has turned out to be short. Where acknowledgements meet data they return in clumps, and windows that
-// leave as one burst would alternate with pauses.
+// unless a buffer has turned out to be short. Windows that leave as one burst would alternate with pauses: such a burst
+// meets its own queue, which looks the same however long the plane was empty before. Where acknowledgements meet data
+// they return in clumps, too.
 void PlaneWindow::size_burst() {
   const TimePs usual = long_bursts_ ? kBurstTimeLong : kBurstTime;
   const TimePs span = short_buffer() ? short_target() / 2 : std::max(short_target() / 2, usual);
-  const std::int64_t parts = meets_data() ? bursts() : 1;
+  const std::int64_t parts = meets_data() ? bursts() : kWindowParts;
   const std::int64_t wanted = std::min(bytes_in(pace_, span), window_ / parts);
   burst_bytes_ =
       std::max(std::min({std::max(wanted, 2 * packet_bytes_), burst_cap_bytes_, kBurstBytesMax}), packet_bytes_);
