@@ -150,6 +150,8 @@ class Engine final {
   std::uint32_t sends_outstanding(std::uint32_t qp) const;  // posted, not completed
   // Packets of peers' WRITEs and SENDs that have been placed in memory, in all QPs together.
   std::uint64_t placed_packets() const { return services_.placed_packets; }
+  // True if the latest datagram left its QP with part of a message, whose sender tolerates late acknowledgements.
+  bool message_open() const { return services_.message_open; }
   PortMask ports_up() const;
   PortMask peer_ports_up(PeerId peer) const;
   std::size_t peer_count() const;

@@ -38,6 +38,7 @@ bool Engine::parse(const RxDatagram& datagram, wire::Packet& packet) {
 }
 
 void Engine::handle_datagram(TimePs now, const RxDatagram& datagram) {
+  services_.message_open = false;
   const std::size_t first =
       is_trimmed(datagram.traffic_class) ? datagram.bytes.size() : wire::first_packet_bytes(datagram.bytes);
   if (first == datagram.bytes.size()) {

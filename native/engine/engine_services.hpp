@@ -40,6 +40,7 @@ struct EngineServices {
   PortMask local_ports_up = 0;
   bool ordinary_data_waits = false;    // for urgent QPs
   std::uint64_t placed_packets = 0;    // of WRITEs and SENDs of peers, in all QPs
+  bool message_open = false;           // see Engine::message_open()
   Peer* peer_ports_changed = nullptr;  // set by a QP on such a change; the engine informs the peer's other QPs
   PlaneSharers plane_sharers{};        // of planes that do not mark
   PlaneTraffic plane_traffic{};

@@ -38,26 +38,35 @@ bool is_bulk(const Received& received) { return received.datagrams > kBulkDatagr
 
 }  // namespace
 
-// Checks trains, and passes them to the engine. With `answer` the engine's resulting packets are planned, too.
+// Checks trains, and passes them to the engine.
 class Device::Arrivals final : public TrainSink {
  public:
-  Arrivals(Device& device, Receiver& receiver, bool answer) : device_(device), receiver_(receiver), answer_(answer) {}
+  Arrivals(Device& device, Receiver& receiver) : device_(device), receiver_(receiver) {}
 
   void take(std::span<Train> trains) override {
     for (Train& train : trains) check(train);
     const Guard guard(device_.lock_);
     for (Train& train : trains) hand_over(train);
     device_.note_placed();
-    if (!answer_) device_.defer_answers(trains.size());
+    device_.collect();
+    taken_trains_ += trains.size();
+  }
+  // Plans the data that the arrivals allow. Only after the last port has been read: the reports of one plane must not
+  // wait for data that those of another one have allowed.
+  void reply() {
+    if (taken_trains_ == 0) return;
+    const Guard guard(device_.lock_);
+    device_.defer_answers(taken_trains_);
     std::uint32_t bursts_max = kBurstsPerTurn;
-    device_.plan(answer_ ? Outgoing::kEverything : Outgoing::kDataOnly, bursts_max, device_.engine_now());
+    device_.plan(Outgoing::kDataOnly, bursts_max, device_.engine_now());
     if (bursts_max == 0) device_.looked_.store(0, std::memory_order_relaxed);  // there is more to send
     device_.collect();
   }
   Receiver& receiver() { return receiver_; }
-  bool answers() const { return answer_; }
   // Wait of the latest larger train until it reached the engine; kNeverNs: none arrived.
   TimeNs waited() const { return waited_; }
+  // True if that train was not the end of a message.
+  bool message_open() const { return message_open_; }
 
  private:
   // A train with a damaged datagram is checked again by the engine, datagram by datagram. For trimmed packets only the
@@ -82,12 +91,14 @@ class Device::Arrivals final : public TrainSink {
     } else {
       device_.engine_->handle_train(now, datagram, train.datagram_bytes);
     }
+    if (train.arrived != 0) message_open_ = device_.engine_->message_open();
   }
 
   Device& device_;
   Receiver& receiver_;
-  bool answer_;
+  std::size_t taken_trains_ = 0;
   TimeNs waited_ = kNeverNs;
+  bool message_open_ = false;
 };
 
 // --- I/O threads
@@ -201,7 +212,7 @@ void Device::turn(IoThread& io, Readable readable) {
     retry_blocked();
     readable.endpoint |= resting_;
   }
-  Arrivals arrivals(*this, io.receiver, /*answer=*/true);
+  Arrivals arrivals(*this, io.receiver);
   const Received received = receive(readable, arrivals);
   io.refused = received.refused;
   Guard guard(lock_);
@@ -214,7 +225,8 @@ void Device::turn(IoThread& io, Readable readable) {
   collect();
   if (received.refused) note_faults();
   const TimePs patience = engine_->patience();
-  const Moderation::Look look{now_ns(), received.datagrams, received.bytes, arrivals.waited()};
+  const Moderation::Look look{now_ns(),          received.datagrams,      received.bytes,
+                              arrivals.waited(), arrivals.message_open(), received.more};
   io.pause = io.moderation.pause(look, patience == kNever ? kNeverNs : patience / kPsPerNs);
   stats_.pauses += io.pause > 0 ? 1 : 0;
   io.deadline = first ? next_timer() : kNeverNs;
@@ -291,8 +303,9 @@ std::uint32_t Device::poll(Readable readable, TimeNs now, TimeNs answer_within) 
       readable.endpoint |= resting_;
     }
     const bool retried = retry_blocked();
-    Arrivals arrivals(*this, poll_receiver_, /*answer=*/false);
+    Arrivals arrivals(*this, poll_receiver_);
     received = receive(readable, arrivals);
+    arrivals.reply();
     if (poll_refused_ != received.refused) poll_refused_ = received.refused;
     polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (!retried && quiet(received, now, answer_within)) {
@@ -354,9 +367,9 @@ Received Device::receive(Readable readable, Arrivals& arrivals) {
     if (((readable.data | readable.endpoint) >> id & 1U) == 0) continue;
     const Received received = receive_from(id, readable, arrivals);
     all.refused = all.refused || received.refused;
+    all.more = all.more || received.more;
     all.datagrams += received.datagrams;
     all.bytes += received.bytes;
-    if (arrivals.answers() && received.datagrams > 0) send_out();
   }
   if (++first >= lanes_.size()) first = 0;
   return all;

@@ -24,8 +24,9 @@ TimeNs Moderation::pause(const Look& look, TimeNs patience) {
   } else if (patience != kNeverNs) {
     wanted = std::min(patience, kPauseMax);
   }
-  if (wanted < kPauseMin) wanted = 0;
+  if (wanted < kPauseMin || look.more) wanted = 0;
   paused_ = data ? wanted : 0;
+  open_ = data && look.message_open;
   return wanted;
 }
 
@@ -50,14 +51,16 @@ TimeNs Moderation::for_data(const Look& look) {
   return std::min(kPauseMax, kPauseBytes * (look.now - since_) / bytes_);
 }
 
-// A pause that outlasted the arrival of the last data was at the end of a message, and delayed it. Without arrival
-// times from the kernel, far less data than the rate promised is the indication.
+// A pause that outlasted the arrival of the last data delayed the end of a message. Without arrival times from the
+// kernel, far less data than the rate promised is the indication. In the middle of a message the sender has paused, too.
 void Moderation::judge(const Look& look) {
   if (paused_ == 0) return;
   const TimeNs span = std::max<TimeNs>(look.now - since_, 1);
   const TimeNs interval = span / std::max<TimeNs>(datagrams_, 1);
   const bool idle = look.waited != kNeverNs && look.waited > std::max(paused_ / 2, 2 * interval);
-  if (idle || 2 * static_cast<TimeNs>(look.bytes) < bytes_ * paused_ / span) {
+  const bool failed = idle || 2 * static_cast<TimeNs>(look.bytes) < bytes_ * paused_ / span;
+  if (failed && open_ && look.message_open) return;
+  if (failed) {
     looks_ = 0;
     looks_first_ = std::min(2 * looks_first_, kLooksMax);
   } else {

@@ -18,7 +18,9 @@ class Moderation {
     TimeNs now = 0;
     std::uint32_t datagrams = 0;
     std::uint64_t bytes = 0;
-    TimeNs waited = kNeverNs;  // wait of the latest data in its socket; 0: unknown; kNeverNs: no data
+    TimeNs waited = kNeverNs;   // wait of the latest data in its socket; 0: unknown; kNeverNs: no data
+    bool message_open = false;  // the latest data was not the end of a message
+    bool more = false;          // the read reached a limit: there may be more
   };
 
   // Length of the pause after a read; 0: none. `patience`: time for which acknowledgements may stay unread; 0 while the
@@ -37,6 +39,7 @@ class Moderation {
   std::uint32_t looks_ = 0;
   std::uint32_t looks_first_ = kLooksMin;  // reads before the first pause
   TimeNs paused_ = 0;                      // pause before this read, for data
+  bool open_ = false;                      // it began in the middle of a message
 };
 
 }  // namespace openmrc::nic

@@ -40,6 +40,7 @@ struct Received {
   std::uint32_t datagrams = 0;
   std::uint64_t bytes = 0;
   bool refused = false;  // although datagrams may be pending: an immediate retry is useless
+  bool more = false;     // the read reached its limit: more may be pending
 };
 
 class Port {

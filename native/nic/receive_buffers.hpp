@@ -24,12 +24,12 @@ struct Train {
 class ReceiveBuffers {
  public:
   static constexpr std::size_t kMessagesMax = 32;
-  static constexpr std::size_t kArenaBytes = 512U << 10;
+  static constexpr std::size_t kMessageBytesMax = 64U << 10;
 
   // Divides the arena into messages of `bytes` each, and resets the kernel's output fields.
   std::span<mmsghdr> prepare(std::size_t count, std::size_t bytes) {
     for (std::size_t i = 0; i < count; ++i) {
-      parts_[i] = {arena_.get() + i * bytes, bytes};
+      parts_[i] = {arena_.get() + i * (bytes + kStaggerBytes), bytes};
       msghdr& header = messages_[i].msg_hdr;
       header.msg_name = &names_[i];
       header.msg_namelen = sizeof names_[i];
@@ -45,6 +45,9 @@ class ReceiveBuffers {
 
  private:
   static constexpr std::size_t kControlBytes = 128;
+  // Without it the beginnings of all messages would share the same few sets of the processor's caches.
+  static constexpr std::size_t kStaggerBytes = 1536;
+  static constexpr std::size_t kArenaBytes = kMessagesMax * (kMessageBytesMax + kStaggerBytes);
   struct alignas(cmsghdr) Control : std::array<char, kControlBytes> {};
 
   std::array<mmsghdr, kMessagesMax> messages_{};
@@ -52,7 +55,7 @@ class ReceiveBuffers {
   std::array<sockaddr_storage, kMessagesMax> names_{};
   std::array<Control, kMessagesMax> controls_{};
   std::array<Train, kMessagesMax> trains_{};
-  // Not zeroed: most devices never use most of it, and zeroing would touch half a MiB at opening.
+  // Not zeroed: most devices never use most of it, and zeroing would touch all of it at opening.
   std::unique_ptr<std::uint8_t[]> arena_ = std::make_unique_for_overwrite<std::uint8_t[]>(kArenaBytes);
 };
 

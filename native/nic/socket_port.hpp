@@ -101,6 +101,7 @@ class SocketPort final : public Port {
   bool receives_batches_ = true;   // recvmmsg: the same
   std::uint8_t single_looks_ = 2;  // single-message reads before reads of batches
   bool stamps_ = false;            // the kernel timestamps arrivals
+  bool coalesced_ = false;         // it coalesced datagrams of the latest read
   TimeNs looked_ = 0;              // time of the latest read that returned messages
   TimeNs emptied_ = 0;             // time of the latest read that emptied the socket
   SocketStats received_;

@@ -17,7 +17,7 @@
 namespace openmrc::nic {
 namespace {
 
-constexpr std::size_t kCoalescedMessages = 8;
+constexpr std::size_t kCoalescedMessages = 8;  // while the kernel coalesces datagrams
 constexpr std::size_t kCoalescedBytes = 65'536;
 constexpr std::size_t kSingleMessages = 32;
 constexpr std::size_t kSingleBytes = 16'384;
@@ -28,8 +28,7 @@ constexpr TimeNs kEndpointInterval = 40 * kNsPerUs;
 constexpr TimeNs kEndpointsAtOnce = 4096;
 constexpr TimeNs kEndpointRest = kNsPerMs;
 
-static_assert(kCoalescedMessages * kCoalescedBytes <= ReceiveBuffers::kArenaBytes);
-static_assert(kSingleMessages * kSingleBytes <= ReceiveBuffers::kArenaBytes);
+static_assert(kCoalescedBytes <= ReceiveBuffers::kMessageBytesMax);
 static_assert(kSingleMessages <= ReceiveBuffers::kMessagesMax && kEndpointMessages <= kSingleMessages);
 static_assert(kSingleBytes >= kPayloadMtuMax + 256, "a whole packet has to fit");
 
@@ -123,7 +122,10 @@ bool SocketPort::open_message(mmsghdr& message, Train& train, Received& found) {
   const bool alone = control.segment_bytes == 0 || control.segment_bytes >= bytes;
   train.datagram_bytes = alone ? std::max<std::size_t>(bytes, 1) : control.segment_bytes;
   found.datagrams += alone ? 1U : static_cast<std::uint32_t>((bytes + train.datagram_bytes - 1) / train.datagram_bytes);
-  if (!alone) ++received_.coalesced_receives;
+  if (!alone) {
+    ++received_.coalesced_receives;
+    coalesced_ = true;
+  }
   return true;
 }
 
@@ -132,6 +134,7 @@ Received SocketPort::hand_over(std::span<mmsghdr> messages, ReceiveBuffers& buff
   std::size_t count = 0;
   Received found;
   looked_ = now_ns();
+  coalesced_ = false;
   for (mmsghdr& message : messages) count += open_message(message, trains[count], found) ? 1 : 0;
   if (count > 0) sink.take(std::span(trains).first(count));
   received_.received_datagrams += found.datagrams;
@@ -143,14 +146,18 @@ Received SocketPort::receive(ReceiveBuffers& buffers, TrainSink& sink) {
   // After a quiet period one message is probably all that is pending, and a short one the last for now: avoid the cost
   // of a batch read.
   const std::size_t bytes_max = received_.receive_offload ? kCoalescedBytes : kSingleBytes;
-  const std::size_t count_max = received_.receive_offload ? kCoalescedMessages : kSingleMessages;
+  const std::size_t count_max = coalesced_ ? kCoalescedMessages : kSingleMessages;
   const std::span<mmsghdr> messages = buffers.prepare(single_looks_ > 0 ? 1 : count_max, bytes_max);
   ++received_.receive_calls;
   const int received = receive_batch(receive_socket_.get(), messages);
   if (received <= 0) single_looks_ = 2;
   if (received < 0) return receive_refused();
   Received found = hand_over(messages.first(static_cast<std::size_t>(received)), buffers, sink);
-  if (received < static_cast<int>(messages.size())) emptied_ = looked_;
+  if (received < static_cast<int>(messages.size())) {
+    emptied_ = looked_;
+  } else {
+    found.more = messages.size() > 1;
+  }
   if (!stamps_ && found.bytes > kShortBytes) begin_stamps();
   if (single_looks_ > 0) single_looks_ = found.bytes > kShortBytes ? 0 : static_cast<std::uint8_t>(single_looks_ - 1);
   // A batch of only truncated datagrams is still a reason to read again.

@@ -33,7 +33,8 @@ Outcome receive(Moderation& moderation, int messages, TimeNs packets, TimeNs int
       const TimeNs there = std::min(packets, (now - began) / interval);
       const auto count = static_cast<std::uint32_t>(there - read);
       const TimeNs waited = now - (began + there * interval);
-      const TimeNs pause = moderation.pause({now, count, std::uint64_t{count} * kPacket, waited}, kNeverNs);
+      const TimeNs pause =
+          moderation.pause({now, count, std::uint64_t{count} * kPacket, waited, there < packets, false}, kNeverNs);
       read = there;
       ++outcome.looks;
       outcome.pauses += pause > 0 ? 1 : 0;
@@ -68,15 +69,38 @@ TEST_CASE(nic_moderation_learns_that_messages_end) {
   }
 }
 
+// A sender that pauses in the middle of a message is no end of it.
+TEST_CASE(nic_moderation_goes_on_while_a_message_does) {
+  for (const bool open : {false, true}) {
+    Moderation moderation;
+    int pauses = 0;
+    for (TimeNs i = 1; i <= 1000; ++i) {  // bursts of 40 packets, each read 300 us after its last packet
+      const Moderation::Look look{i * kNsPerMs, 40, 40 * kPacket, 300 * kNsPerUs, open, false};
+      pauses += moderation.pause(look, kNeverNs) > 0 ? 1 : 0;
+    }
+    CHECK(open ? pauses > 900 : pauses < 100);
+  }
+}
+
+TEST_CASE(nic_moderation_empties_a_socket_before_it_pauses) {
+  Moderation moderation;
+  for (TimeNs i = 1; i <= 1000; ++i) {
+    const bool more = i % 2 == 0;
+    const Moderation::Look look{i * 300 * kNsPerUs, 32, 32 * kPacket, 0, true, more};
+    const TimeNs pause = moderation.pause(look, kNeverNs);
+    CHECK(more ? pause == 0 : i < 100 || pause > 0);
+  }
+}
+
 TEST_CASE(nic_moderation_takes_a_lone_short_message_at_once) {
   Moderation moderation;
   CHECK(receive(moderation, 100, 8, 30 * kNsPerUs, 2 * kNsPerMs).late == 0);
-  CHECK(moderation.pause({kNsPerMs, 1, 64, 0}, kNeverNs) == 0);
+  CHECK(moderation.pause({kNsPerMs, 1, 64, 0, false, false}, kNeverNs) == 0);
 }
 
 TEST_CASE(nic_moderation_leaves_acknowledgements_as_long_as_the_sender_allows) {
   Moderation moderation;
-  const Moderation::Look look{kNsPerMs, 1, 60, kNeverNs};
+  const Moderation::Look look{kNsPerMs, 1, 60, kNeverNs, false, false};
   CHECK(moderation.pause(look, 150 * kNsPerUs) == 150 * kNsPerUs);
   CHECK(moderation.pause(look, 0) == 0);
   CHECK(moderation.pause(look, 10 * kNsPerUs) == 0);  // too short to be useful

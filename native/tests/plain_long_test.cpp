@@ -108,12 +108,13 @@ TEST_CASE(reverse_probes_wait_for_a_path_that_is_longer_than_their_interval) {
 }
 
 // Jain's index of two streams over a path of 60 ms, the second of which joins 1.6 s after the first, in these seconds.
-double fairness(std::int64_t rate_mbps, std::int64_t fifo_kb, TimePs from, TimePs to) {
+double fairness(std::int64_t rate_mbps, std::int64_t fifo_kb, TimePs from, TimePs to, std::uint64_t seed = 1) {
   PlainLink link = plane(rate_mbps, fifo_kb, 30 * kPsPerMs);
   PlainOptions options = planes({4, link});
   options.mpr_units = 255;
   options.sack_bytes = 65'536;
   options.hosts = 3;
+  options.seed = seed;
   PlainNetwork network(options);
   for (int host = 0; host < 2; ++host) {
     const std::size_t flow = network.connect(host, 2);
@@ -134,7 +135,11 @@ TEST_CASE(a_stream_that_joins_a_long_path_gets_half_of_it_in_seconds) {
   CHECK(fairness(250, 512, 4 * kPsPerSecond, 7 * kPsPerSecond) >= 0.95);
   CHECK(fairness(250, 512, 8 * kPsPerSecond, 10 * kPsPerSecond) >= 0.98);
   CHECK(fairness(100, 512, 8 * kPsPerSecond, 10 * kPsPerSecond) >= 0.95);
-  CHECK(fairness(250, 128, 13 * kPsPerSecond, 15 * kPsPerSecond) >= 0.85);  // a short buffer allows no longer queues
+  // A short buffer allows no longer queues, and the shares of a moment depend on chance.
+  double sum = 0;
+  for (const std::uint64_t seed : {1U, 2U, 3U, 4U})
+    sum += fairness(250, 128, 13 * kPsPerSecond, 15 * kPsPerSecond, seed);
+  CHECK(sum / 4 >= 0.85);
 }
 
 }  // namespace

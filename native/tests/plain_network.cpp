@@ -196,8 +196,11 @@ void PlainNetwork::look_after(int host) {
     packet.rx.bytes = {packet.bytes.data(), packet.size};
     packet.rx.waited = options.stamps ? now - packet.arrived : 0;
     look.bytes += packet.size + packet.rx.phantom_bytes;
-    if (packet.rx.phantom_bytes > 0) look.waited = packet.rx.waited / kPsPerNs;
     own.engine->handle_datagram(clock(host), packet.rx);
+    if (packet.rx.phantom_bytes > 0) {
+      look.waited = packet.rx.waited / kPsPerNs;
+      look.message_open = own.engine->message_open();
+    }
     free_.push_back(slot);
   }
   own.inbox.clear();

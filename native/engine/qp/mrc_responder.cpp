@@ -10,6 +10,7 @@ namespace {
 
 // Every packet counts at least this much towards the byte trigger (A.5.3).
 constexpr std::uint32_t kTriggerBytesMin = 1024;
+constexpr TimePs kMarksLife = 100 * kPsPerMs;
 
 }  // namespace
 
@@ -19,7 +20,7 @@ void MrcResponder::start(TimePs, const QpToRtr& attributes) {
   received_ = BitRing(window_psns_);
   last_ = BitRing(window_psns_);
   untold_ = BitRing(window_psns_);
-  cack_ = max_received_ = first_psn(attributes.rq_psn) - 1;
+  cack_ = max_received_ = latest_end_ = first_psn(attributes.rq_psn) - 1;
   wimm_max_ = attributes.wimm_max_dest;
   sack_bytes_ = attributes.sack_bytes;
   nack_out_of_window_ = attributes.nack_out_of_window;
@@ -70,11 +71,14 @@ void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wir
     return;
   }
   const bool marked = datagram.ecn == Ecn::kCe;
+  if (marked) marked_ = now;
   const auto nominal = nominal_bytes(static_cast<std::uint32_t>(packet.header_bytes) + packet.payload_bytes +
                                      packet.bth.pad_bytes + static_cast<std::uint32_t>(wire::kIcrcBytes));
   if (!duplicate) rcvd_bytes_ += nominal;  // A.5.10
   ++unreported_packets_;
   advance();
+  // A controller that reacts to marks takes a late acknowledgement for congestion.
+  context_.services.message_open = (ooo_ > 0 || latest_end_ != cack_) && now - marked_ > kMarksLife;
   // In place: a copy right after many short stores would wait for all of them.
   PendingSack& sack = arrivals_.empty() ? latest_ : arrivals_[datagram.port].latest;
   sack.arrived = now;
@@ -161,7 +165,10 @@ bool MrcResponder::accept(const wire::Packet& packet, const RxDatagram& datagram
   ++context_.services.placed_packets;
   received_.set(psn);
   untold_.set(psn);
-  if (last) last_.set(psn);
+  if (last) {
+    last_.set(psn);
+    latest_end_ = std::max(latest_end_, psn);
+  }
   ++ooo_;
   max_received_ = std::max(max_received_, psn);
   return true;

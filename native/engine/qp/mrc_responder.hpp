@@ -122,11 +122,13 @@ class MrcResponder final : public Responder {
   std::vector<PendingNack> nacks_;
   std::vector<PlaneArrivals> arrivals_;  // by plane; empty: counted together
   TimePs next_plane_sack_ = kNever;
+  TimePs marked_ = kLongAgo;  // arrival of the latest packet with a mark
   PendingSack pending_;
   PendingSack latest_;  // latest arrival, if planes are not reported one by one
   Refusal refusal_;
   Psn cack_ = 0;
   Psn max_received_ = 0;
+  Psn latest_end_ = 0;           // the highest last packet of a message
   std::uint64_t completed_ = 0;  // messages, in order
   std::uint64_t rcvd_bytes_ = 0;
   std::int64_t transit_reference_ = 0;  // latest value of any plane

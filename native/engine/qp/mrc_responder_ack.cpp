@@ -188,6 +188,7 @@ TimePs MrcResponder::next_timer() const { return std::min(next_reverse_probe_, n
 void MrcResponder::rebase(TimePs by) {
   next_reverse_probe_ = rebased(next_reverse_probe_, by);
   next_plane_sack_ = rebased(next_plane_sack_, by);
+  marked_ = rebased(marked_, by);
   for (PlaneArrivals& plane : arrivals_) {
     plane.due = rebased(plane.due, by);
     plane.heard = rebased(plane.heard, by);

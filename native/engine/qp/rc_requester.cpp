@@ -284,6 +284,7 @@ bool RcRequester::place_result(const Wqe& wqe, Psn psn, const RxDatagram& datagr
     return false;
   }
   context_.stats.placed_bytes += wanted;
+  context_.services.message_open = offset + wanted < wqe.wr.length_bytes;
   return true;
 }
 

@@ -104,6 +104,7 @@ bool RcResponder::accept(const RxDatagram& datagram, const wire::Packet& packet)
   ++context_.services.placed_packets;
   in_message_ = !wire::is_last(packet.bth.opcode);
   in_send_ = send;
+  context_.services.message_open = in_message_;
   if (in_message_) return true;
   if ((send || wire::has_immediate(packet.bth.opcode)) && !complete_receive(packet)) return false;
   ++completed_;
