@@ -10,7 +10,7 @@ namespace {
 
 // Every packet counts at least this much towards the byte trigger (A.5.3).
 constexpr std::uint32_t kTriggerBytesMin = 1024;
-constexpr TimePs kMarksLife = 100 * kPsPerMs;
+constexpr TimePs kMarksLife = 100 * kPsPerMs;  // without marks for that long: no controller reacts to them
 
 }  // namespace
 
