@@ -24,11 +24,12 @@ def test_torchrun_ends_with_the_message_and_without_the_way_through_torch(reposi
     environment = {**os.environ, "OPENMRC_PORTS": "nosuch0"}
     done = subprocess.run([*launcher, script], capture_output=True, text=True, timeout=110, env=environment)
     assert done.returncode == 1
-    ranks, _, launcher_text = done.stderr.partition("failed (exitcode: 1)")
+    ranks, log_line, launcher_text = done.stderr.partition("failed (exitcode: ")
+    assert log_line
     assert "distributed_c10d.py" not in ranks
     assert "src/openmrc" not in ranks
     assert "dist.init_process_group(options.backend)" in ranks
-    assert ranks.count(MESSAGE) == 2
+    assert ranks.count(MESSAGE) in (1, 2)  # torchrun terminates the other rank once it sees that one failed
     assert MESSAGE in "\n".join(launcher_text.splitlines()[-4:])
 
 
