@@ -126,7 +126,7 @@ FileDescriptor SocketPort::open_receive_socket() {
                    errno == EADDRINUSE ? "another device already receives on " + where : "cannot receive on " + where);
   }
   set_receive_options(fd);
-  received_.receive_offload = device_.receive_offload && !is_srv6() && set_option(fd, SOL_UDP, UDP_GRO, 1);
+  received_.receive_offload = device_.receive_offload && !is_srv6() && set_option(fd, SOL_UDP, UDP_GRO, 0);
   received_.receive_buffer_bytes = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, device_.socket_buffer_bytes);
   return opened;
 }
@@ -226,7 +226,7 @@ int SocketPort::rebind() {
       error = std::all_of(transmit.begin(), transmit.end(), valid) ? 0 : EADDRINUSE;
       if (error == 0) {
         receive_socket_ = std::move(receive);
-        stamps_ = false;
+        stamps_ = joins_ = false;
         endpoint_socket_ = std::move(endpoint);
         transmit_sockets_ = std::move(transmit);
         return 0;

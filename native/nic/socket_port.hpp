@@ -70,11 +70,16 @@ class SocketPort final : public Port {
   Received receive_refused();
   Received hand_over(std::span<mmsghdr> messages, ReceiveBuffers& buffers, TrainSink& sink);
   bool open_message(mmsghdr& message, Train& train, Received& found);
-  void begin_stamps();
+  void note_size(std::size_t bytes);
   TimeNs waited(TimeNs stamp) const;
   void note_fault(int error);
   void note_success() { faulty_.store(false, std::memory_order_relaxed); }
+  void note_sent(std::uint64_t bytes) {
+    if (bytes > kShortBytes) sent_large_.store(true, std::memory_order_relaxed);
+  }
   TransmitSocket& socket_of(std::uint16_t source_port);
+
+  static constexpr std::size_t kShortBytes = 1024;  // of a read or a burst, up to which latency matters most
 
   PortId id_;
   const Settings& device_;
@@ -94,6 +99,7 @@ class SocketPort final : public Port {
   bool sends_batches_ = true;  // sendmmsg: a sandbox may forbid it
   bool sends_plain_ = true;    // sendto, from sockets whose traffic class may be set: the same
   SocketStats sent_;
+  std::atomic<bool> sent_large_{false};  // since the receiving half looked
 
   // The receiving half.
   FileDescriptor receive_socket_, endpoint_socket_;
@@ -102,6 +108,8 @@ class SocketPort final : public Port {
   std::uint8_t single_looks_ = 2;  // single-message reads before reads of batches
   bool stamps_ = false;            // the kernel timestamps arrivals
   bool coalesced_ = false;         // it coalesced datagrams of the latest read
+  bool joins_ = false;             // and may do so
+  std::uint32_t short_looks_ = 0;  // reads in a row that found few bytes, while few were sent
   TimeNs looked_ = 0;              // time of the latest read that returned messages
   TimeNs emptied_ = 0;             // time of the latest read that emptied the socket
   SocketStats received_;

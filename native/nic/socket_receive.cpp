@@ -21,7 +21,7 @@ constexpr std::size_t kCoalescedMessages = 8;  // while the kernel coalesces dat
 constexpr std::size_t kCoalescedBytes = 65'536;
 constexpr std::size_t kSingleMessages = 32;
 constexpr std::size_t kSingleBytes = 16'384;
-constexpr std::size_t kShortBytes = 1024;
+constexpr std::uint32_t kShortLooks = 1024;
 // Limit for endpoint operations at each port: five times the engine's limit of responses per peer.
 constexpr std::size_t kEndpointMessages = 32;
 constexpr TimeNs kEndpointInterval = 40 * kNsPerUs;
@@ -87,11 +87,22 @@ Received SocketPort::receive_refused() {
   return {.refused = true};
 }
 
-// Called at the first larger message: the kernel's timestamps add to the latency of short ones.
-void SocketPort::begin_stamps() {
+// The kernel's timestamps and its joining of datagrams, which it reports for each message, add to the latency of short
+// ones. They begin with the first larger message; the second ends when this end has received and sent none for a while.
+void SocketPort::note_size(std::size_t bytes) {
   constexpr int kOn = 1;
-  stamps_ = true;  // also after a refusal by a sandbox, so that it is tried once
-  ::setsockopt(receive_socket_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &kOn, sizeof kOn);
+  if (!stamps_ && bytes > kShortBytes) {
+    stamps_ = true;  // also after a refusal by a sandbox, so that it is tried once
+    ::setsockopt(receive_socket_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &kOn, sizeof kOn);
+  }
+  const bool streams = sent_large_.load(std::memory_order_relaxed);
+  if (streams) sent_large_.store(false, std::memory_order_relaxed);
+  short_looks_ = streams || bytes > kShortBytes ? 0 : short_looks_ + 1;
+  const bool wanted = received_.receive_offload && (short_looks_ == 0 || (joins_ && short_looks_ < kShortLooks));
+  if (wanted == joins_) return;
+  joins_ = wanted;
+  const int on = wanted ? 1 : 0;
+  ::setsockopt(receive_socket_.get(), SOL_UDP, UDP_GRO, &on, sizeof on);
 }
 
 // Time for which a datagram has been in the socket. The real-time clock may be set meanwhile, so at most the time since
@@ -158,7 +169,7 @@ Received SocketPort::receive(ReceiveBuffers& buffers, TrainSink& sink) {
   } else {
     found.more = messages.size() > 1;
   }
-  if (!stamps_ && found.bytes > kShortBytes) begin_stamps();
+  note_size(found.bytes);
   if (single_looks_ > 0) single_looks_ = found.bytes > kShortBytes ? 0 : static_cast<std::uint8_t>(single_looks_ - 1);
   // A batch of only truncated datagrams is still a reason to read again.
   found.datagrams = std::max(found.datagrams, static_cast<std::uint32_t>(received));

@@ -171,6 +171,7 @@ SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<con
   ++sent_.segmented_sends;
   sent_.sent_datagrams += packets.size();
   sent_.sent_bytes += bytes;
+  note_sent(bytes);
   return Outcome::kSent;
 }
 
@@ -261,7 +262,10 @@ SocketPort::Outcome SocketPort::send_singly(const Route& route, std::span<const 
   note_success();
   sent = static_cast<std::uint32_t>(taken);
   sent_.sent_datagrams += sent;
-  for (const TxPacket& packet : packets.first(sent)) sent_.sent_bytes += packet.datagram_bytes();
+  std::uint64_t bytes = 0;
+  for (const TxPacket& packet : packets.first(sent)) bytes += packet.datagram_bytes();
+  sent_.sent_bytes += bytes;
+  note_sent(bytes);
   return Outcome::kSent;
 }
 
