@@ -97,7 +97,7 @@ void Engine::touch(Qp& qp) {
     qp.control_listed = true;
     control_ready_.push_back(&qp);
   }
-  if (!qp.data_listed) {
+  if (!qp.data_listed && qp.may_build_data()) {
     qp.data_listed = true;
     (qp.urgent() ? urgent_ready_ : data_ready_).push_back(&qp);
   }

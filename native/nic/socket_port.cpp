@@ -180,7 +180,9 @@ SocketPort::TransmitSocket SocketPort::open_transmit_socket(std::uint32_t& sourc
     set_option(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);  // so that a label of 0 stays 0
   }
   if (is_srv6()) leave_out_checksum(fd, UDP_NO_CHECK6_TX, settings_);
-  return {std::move(opened)};
+  TransmitSocket socket;
+  socket.fd = std::move(opened);
+  return socket;
 }
 
 void SocketPort::open_transmit_sockets(std::uint32_t& next_source_port) {
@@ -288,6 +290,8 @@ std::uint32_t SocketPort::path_mtu(const Address& peer, std::uint16_t udp_port) 
 }
 
 SocketPort::TransmitSocket& SocketPort::socket_of(std::uint16_t source_port) {
+  const std::size_t near = static_cast<std::size_t>(source_port) - source_ports_.front();  // usually they are consecutive
+  if (near < source_ports_.size() && source_ports_[near] == source_port) return transmit_sockets_[near];
   const auto found = std::lower_bound(source_ports_.begin(), source_ports_.end(), source_port);
   // Responses to endpoint operations may carry an EV of another host: any socket serves for those.
   if (found == source_ports_.end() || *found != source_port) return transmit_sockets_.front();

@@ -129,6 +129,7 @@ bool SocketPort::open_message(mmsghdr& message, Train& train, Received& found) {
   const Control control = read_control(message.msg_hdr, datagram);
   const std::size_t bytes = datagram.bytes.size();
   found.bytes += bytes;
+  train.read = looked_;
   train.arrived = bytes > kShortBytes ? looked_ - waited(control.stamp) : 0;
   const bool alone = control.segment_bytes == 0 || control.segment_bytes >= bytes;
   train.datagram_bytes = alone ? std::max<std::size_t>(bytes, 1) : control.segment_bytes;

@@ -22,6 +22,8 @@ constexpr std::size_t kPartsPerPacket = 3;            // headers, payload, trail
 constexpr std::uint32_t kSegmentedBytesMax = 65'400;  // one UDP datagram before segmentation by the kernel
 constexpr std::size_t kFlatBytesMax = 512;
 constexpr std::size_t kJoinedBytesMax = kJoinedDataBytesMax + wire::kAckBytes;
+// Bursts in a row to one peer before a socket is connected to it, which makes sending cheaper.
+constexpr std::uint8_t kBurstsUntilConnected = 16;
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint16_t));
 
 std::size_t gather(const TxPacket& packet, iovec* parts) {
@@ -59,6 +61,10 @@ std::size_t join(std::span<iovec> parts, std::span<std::uint8_t, kFlatBytesMax> 
   return 1;
 }
 
+int traffic_class_byte(const TxBurst& burst) {
+  return (dscp_of(burst.traffic_class) << 2) | static_cast<int>(burst.ecn);
+}
+
 void add_control(msghdr& message, std::size_t& used, int level, int type, const void* data, std::size_t bytes) {
   auto* header = reinterpret_cast<cmsghdr*>(static_cast<char*>(message.msg_control) + used);
   header->cmsg_level = level;
@@ -76,13 +82,17 @@ struct SocketPort::Route {
   SocketAddress destination;
   int traffic_class;  // DSCP and ECN
   bool ipv4;
+  bool connected;    // the socket, to this destination
+  bool may_report;   // an earlier datagram, in the next call
 
   int fd() const { return socket.fd.get(); }
   int level() const { return ipv4 ? IPPROTO_IP : IPPROTO_IPV6; }
   int option() const { return ipv4 ? IP_TOS : IPV6_TCLASS; }
   void address(msghdr& message, char* control) const {
-    message.msg_name = const_cast<sockaddr_storage*>(&destination.storage);
-    message.msg_namelen = destination.length;
+    if (!connected) {
+      message.msg_name = const_cast<sockaddr_storage*>(&destination.storage);
+      message.msg_namelen = destination.length;
+    }
     message.msg_control = control;
   }
   void fill(msghdr& message, char* control) const {
@@ -92,8 +102,29 @@ struct SocketPort::Route {
   }
 };
 
+// True if the socket is connected to the burst's destination: it is once it has sent a number of bursts there in a row.
+// The kernel then looks up no route, and draws the identification of IPv4 headers from no shared counter.
+bool SocketPort::is_connected(TransmitSocket& socket, const TxBurst& burst) {
+  if (socket.peer_port != burst.destination_port || socket.peer != burst.destination) {
+    socket.peer = burst.destination;
+    socket.peer_port = burst.destination_port;
+    socket.bursts = 0;
+  }
+  if (socket.bursts == kBurstsUntilConnected) return true;
+  if (ev_format_ != wire::EvFormat::kUdp || !connects_ || ++socket.bursts < kBurstsUntilConnected) return false;
+  const SocketAddress peer = to_socket_address(burst.destination, burst.destination_port, scope_);
+  const bool connected = ::connect(socket.fd.get(), peer.get(), peer.length) == 0;
+  if (connected) socket.connected = true;
+  if (!connected) socket.bursts = 0;
+  if (!connected && (errno == EPERM || errno == ENOSYS)) connects_ = false;  // a sandbox
+  return connected;
+}
+
 std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
   MRC_ASSERT(burst.count <= kBurstPacketsMax && first < burst.count);
+  TransmitSocket& socket = socket_of(burst.fields.source_port);
+  const bool connected = is_connected(socket, burst);
+  if (connected && send_at_once(socket, burst)) return burst.count;
   Address destination;
   if (!find_path(burst.destination, burst.fields.flow_label, destination)) {
     sent_.no_path += burst.count - first;
@@ -101,10 +132,12 @@ std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
     return burst.count;
   }
   const std::uint32_t label = ev_format_ == wire::EvFormat::kUdp ? 0 : burst.fields.flow_label;
-  const Route route{.socket = socket_of(burst.fields.source_port),
-                    .destination = to_socket_address(destination, burst.destination_port, scope_, label),
-                    .traffic_class = (dscp_of(burst.traffic_class) << 2) | static_cast<int>(burst.ecn),
-                    .ipv4 = burst.destination.family == AddressFamily::kIpv4};
+  Route route{.socket = socket,
+              .destination = to_socket_address(destination, burst.destination_port, scope_, label),
+              .traffic_class = traffic_class_byte(burst),
+              .ipv4 = burst.destination.family == AddressFamily::kIpv4,
+              .connected = connected,
+              .may_report = socket.connected};
 
   if (burst.joined) return send_joined(route, burst);
   bool segment = sent_.segmentation_offload;
@@ -118,6 +151,7 @@ std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
     const Outcome outcome = segmented                              ? send_segmented(route, packets)
                             : count == 1 && bytes <= kFlatBytesMax ? send_small(route, packets.front(), sent)
                                                                    : send_singly(route, packets, sent);
+    if (outcome == Outcome::kAgain) continue;
     if (outcome == Outcome::kFallback) {
       segment = false;
       continue;
@@ -133,7 +167,7 @@ std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
   return first;
 }
 
-SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<const TxPacket> packets) {
+SocketPort::Outcome SocketPort::send_segmented(Route& route, std::span<const TxPacket> packets) {
   std::array<iovec, 2 * kBurstPacketsMax + 1> parts;
   std::size_t part_count = 0;
   std::uint64_t bytes = 0;
@@ -166,42 +200,57 @@ SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<con
   message.msg_iovlen = part_count;
 
   ++sent_.send_calls;
-  if (uncancelled::send_message(route.fd(), &message, MSG_NOSIGNAL) < 0) return refused(errno, packets.size(), true);
-  note_success();
+  if (uncancelled::send_message(route.fd(), &message, MSG_NOSIGNAL) < 0) return refused(route, errno, packets.size(), true);
   ++sent_.segmented_sends;
-  sent_.sent_datagrams += packets.size();
-  sent_.sent_bytes += bytes;
-  note_sent(bytes);
+  note_sent(packets.size(), bytes);
   return Outcome::kSent;
 }
 
+// The shortest way for a lone small datagram, such as an acknowledgement or a short WRITE, for which the latency
+// matters: from a connected socket that has its traffic class. False: not sent.
+bool SocketPort::send_at_once(TransmitSocket& socket, const TxBurst& burst) {
+  if ((burst.count > 1 && !burst.joined) || !sends_plain_) return false;
+  if (socket.traffic_class != traffic_class_byte(burst)) return false;
+  std::size_t bytes = 0;
+  for (const TxPacket& packet : std::span(burst.packets).first(burst.count)) bytes += packet.datagram_bytes();
+  std::array<std::uint8_t, kFlatBytesMax> flat;
+  if (bytes > flat.size()) return false;
+  bytes = 0;
+  for (const TxPacket& packet : std::span(burst.packets).first(burst.count)) {
+    bytes += flatten(packet, std::span(flat).subspan(bytes));
+  }
+  ++sent_.send_calls;
+  if (uncancelled::send_to(socket.fd.get(), flat.data(), bytes, MSG_NOSIGNAL, nullptr, 0) < 0) return false;
+  socket.latest_traffic_class = socket.traffic_class;
+  note_sent(1, bytes);
+  return true;
+}
+
 // X.4.9: one datagram of two packets.
-std::uint32_t SocketPort::send_joined(const Route& route, const TxBurst& burst) {
+std::uint32_t SocketPort::send_joined(Route& route, const TxBurst& burst) {
   MRC_ASSERT(burst.count == 2);
   std::array<std::uint8_t, kJoinedBytesMax> flat;
   MRC_ASSERT(burst.packets[0].datagram_bytes() + burst.packets[1].datagram_bytes() <= flat.size());
   std::size_t bytes = flatten(burst.packets[0], flat);
   bytes += flatten(burst.packets[1], std::span(flat).subspan(bytes));
-  const Outcome outcome = send_flat(route, std::span(flat).first(bytes));
+  Outcome outcome = send_flat(route, std::span(flat).first(bytes));
+  if (outcome == Outcome::kAgain) outcome = send_flat(route, std::span(flat).first(bytes));
   if (outcome == Outcome::kSent) return burst.count;
   blocked_fd_ = outcome == Outcome::kBlocked ? route.fd() : -1;
   return 0;
 }
 
-// A lone small datagram, such as an acknowledgement or a short WRITE, for which the latency matters.
-SocketPort::Outcome SocketPort::send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent) {
+SocketPort::Outcome SocketPort::send_small(Route& route, const TxPacket& packet, std::uint32_t& sent) {
   std::array<std::uint8_t, kFlatBytesMax> flat;
   const Outcome outcome = send_flat(route, std::span(flat).first(flatten(packet, flat)));
   sent = outcome == Outcome::kSent ? 1 : 0;
   return outcome;
 }
 
-SocketPort::Outcome SocketPort::send_flat(const Route& route, std::span<std::uint8_t> datagram) {
+SocketPort::Outcome SocketPort::send_flat(Route& route, std::span<std::uint8_t> datagram) {
   ++sent_.send_calls;
-  if (!send_lone(route, datagram)) return refused(errno, 1, false);
-  note_success();
-  ++sent_.sent_datagrams;
-  sent_.sent_bytes += datagram.size();
+  if (!send_lone(route, datagram)) return refused(route, errno, 1, false);
+  note_sent(1, datagram.size());
   return Outcome::kSent;
 }
 
@@ -239,7 +288,7 @@ bool SocketPort::socket_has_class_of(const Route& route) {
   return sends_plain_;
 }
 
-SocketPort::Outcome SocketPort::send_singly(const Route& route, std::span<const TxPacket> packets,
+SocketPort::Outcome SocketPort::send_singly(Route& route, std::span<const TxPacket> packets,
                                             std::uint32_t& sent) {
   std::array<iovec, kBurstPacketsMax * kPartsPerPacket> parts;
   std::array<mmsghdr, kBurstPacketsMax> messages;
@@ -255,17 +304,14 @@ SocketPort::Outcome SocketPort::send_singly(const Route& route, std::span<const 
   ++sent_.send_calls;
   const int taken = send_batch(route, std::span(messages).first(packets.size()));
   if (taken < 0) {
-    const Outcome outcome = refused(errno, 1, false);
+    const Outcome outcome = refused(route, errno, 1, false);
     sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: skip it
     return outcome;
   }
-  note_success();
   sent = static_cast<std::uint32_t>(taken);
-  sent_.sent_datagrams += sent;
   std::uint64_t bytes = 0;
   for (const TxPacket& packet : packets.first(sent)) bytes += packet.datagram_bytes();
-  sent_.sent_bytes += bytes;
-  note_sent(bytes);
+  note_sent(sent, bytes);
   return Outcome::kSent;
 }
 
@@ -280,6 +326,13 @@ int SocketPort::send_batch(const Route& route, std::span<mmsghdr> messages) {
   return 1;
 }
 
+void SocketPort::note_sent(std::size_t datagrams, std::uint64_t bytes) {
+  faulty_.store(false, std::memory_order_relaxed);
+  sent_.sent_datagrams += datagrams;
+  sent_.sent_bytes += bytes;
+  if (bytes > kShortBytes) sent_large_.store(true, std::memory_order_relaxed);
+}
+
 void SocketPort::note_fault(int error) {
   if (!faulty_.exchange(true)) fault_ = error;
   refusal_ = error;
@@ -287,7 +340,7 @@ void SocketPort::note_fault(int error) {
 
 // Handles a refusal by the kernel. A dead link, a missing route or an ICMP error is a lost packet, as on any wire, left
 // to the engine's recovery and path states.
-SocketPort::Outcome SocketPort::refused(int error, std::size_t datagrams, bool segmented) {
+SocketPort::Outcome SocketPort::refused(Route& route, int error, std::size_t datagrams, bool segmented) {
   if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) {
     ++sent_.would_block;
     return Outcome::kBlocked;
@@ -296,6 +349,10 @@ SocketPort::Outcome SocketPort::refused(int error, std::size_t datagrams, bool s
     ++sent_.would_block;
     note_fault(error);
     return Outcome::kShort;
+  }
+  if (std::exchange(route.may_report, false)) {
+    route.connected = false;
+    return Outcome::kAgain;
   }
   // A vanished source address has the same errno: only packets sent one by one distinguish the two.
   if (segmented && (error == EIO || error == EINVAL || error == EOPNOTSUPP || error == ENOPROTOOPT)) {
