@@ -271,9 +271,7 @@ std::vector<QpFootprint> qp_footprint() {
   return {{"Qp and context", sizeof(Qp)},
           {"MRC requester", sizeof(MrcRequester)},
           {"MRC responder", sizeof(MrcResponder)},
-          {"congestion control", sizeof(Nscc)},
-          {"receive queue, first block", 512 + 8 * sizeof(void*)},
-          {"send queue, first block", 512 + 8 * sizeof(void*)}};
+          {"congestion control", sizeof(Nscc)}};
 }
 
 }  // namespace openmrc
