@@ -442,7 +442,7 @@ void Device::plan(Outgoing what, std::uint32_t& bursts_max, TimePs now) {
     // A lane that is full now may gain room before this check; then this thread has to continue.
     const PortMask full = full_ports();
     if (full != 0 || starved_.load(std::memory_order_relaxed) != 0) starved_.exchange(full);
-    if ((free_ports() & full) == 0) return;
+    if (full == 0 || (free_ports() & full) == 0) return;
   }
 }
 
