@@ -39,17 +39,23 @@ class SocketPort final : public Port {
 
  private:
   struct Route;  // parameters shared by all datagrams of one burst
+  // A second socket with the same source port, for lone small datagrams to a steady peer: cheaper, as the kernel looks up
+  // no route. It numbers the IPv4 headers of such a socket, and the ICRC covers that number, which nobody can know.
+  struct ConnectedSocket {
+    FileDescriptor fd;
+    int traffic_class = -1;         // of the socket
+    int latest_traffic_class = -1;  // of the latest such datagram
+    Address peer;                   // the same
+    std::uint16_t peer_port = 0;    // the same
+    std::uint8_t in_a_row = 0;      // datagrams to this peer, up to the number for which the socket is connected to it
+  };
   struct TransmitSocket {
     FileDescriptor fd;
     int traffic_class = -1;         // of the socket itself, for datagrams without a control message; -1: not set
     int latest_traffic_class = -1;  // of the latest lone small datagram
-    Address peer;                   // of the latest burst
-    std::uint16_t peer_port = 0;    // the same
-    std::uint8_t bursts = 0;        // in a row to this peer, up to the number for which the socket is connected to it
-    bool connected = false;         // to some peer: a call may report an ICMP message about an earlier datagram
+    ConnectedSocket connected;
   };
-  // kShort: of memory. kAgain: the kernel may have reported an earlier datagram.
-  enum class Outcome : std::uint8_t { kSent, kBlocked, kShort, kFallback, kAgain };
+  enum class Outcome : std::uint8_t { kSent, kBlocked, kShort, kFallback };  // kShort: of memory
 
   bool is_srv6() const { return ev_format_ == wire::EvFormat::kSrv6; }
   FileDescriptor open_receive_socket();
@@ -62,15 +68,16 @@ class SocketPort final : public Port {
   std::uint32_t source_ports_for(std::uint32_t evs) const;
   std::uint32_t make_ev(std::uint32_t index) const;
   bool find_path(const Address& peer, std::uint16_t selector, Address& destination) const;
-  bool is_connected(TransmitSocket& socket, const TxBurst& burst);
-  bool send_at_once(TransmitSocket& socket, const TxBurst& burst);
-  Outcome send_segmented(Route& route, std::span<const TxPacket> packets);
-  Outcome send_small(Route& route, const TxPacket& packet, std::uint32_t& sent);
-  std::uint32_t send_joined(Route& route, const TxBurst& burst);
-  Outcome send_flat(Route& route, std::span<std::uint8_t> datagram);
-  Outcome send_singly(Route& route, std::span<const TxPacket> packets, std::uint32_t& sent);
-  Outcome refused(Route& route, int error, std::size_t datagrams, bool segmented);
-  void note_sent(std::size_t datagrams, std::uint64_t bytes);
+  FileDescriptor open_second_socket(const TransmitSocket& transmit, std::uint16_t source_port) const;
+  bool connect(TransmitSocket& transmit, const TxBurst& burst);
+  bool is_connected(TransmitSocket& transmit, const TxBurst& burst);
+  bool send_connected(TransmitSocket& transmit, const TxBurst& burst);
+  Outcome send_segmented(const Route& route, std::span<const TxPacket> packets);
+  Outcome send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent);
+  std::uint32_t send_joined(const Route& route, const TxBurst& burst);
+  Outcome send_flat(const Route& route, std::span<std::uint8_t> datagram);
+  Outcome send_singly(const Route& route, std::span<const TxPacket> packets, std::uint32_t& sent);
+  Outcome refused(int error, std::size_t datagrams, bool segmented);
   int send_batch(const Route& route, std::span<mmsghdr> messages);
   bool send_lone(const Route& route, std::span<std::uint8_t> datagram);
   bool socket_has_class_of(const Route& route);
@@ -81,6 +88,7 @@ class SocketPort final : public Port {
   void note_size(std::size_t bytes);
   TimeNs waited(TimeNs stamp) const;
   void note_fault(int error);
+  void note_sent(std::size_t datagrams, std::uint64_t bytes);
   TransmitSocket& socket_of(std::uint16_t source_port);
 
   static constexpr std::size_t kShortBytes = 1024;  // of a read or a burst, up to which latency matters most
@@ -102,7 +110,6 @@ class SocketPort final : public Port {
   int blocked_fd_ = -1;
   bool sends_batches_ = true;  // sendmmsg: a sandbox may forbid it
   bool sends_plain_ = true;    // sendto, from sockets whose traffic class may be set: the same
-  bool connects_ = true;       // connect: the same
   SocketStats sent_;
   std::atomic<bool> sent_large_{false};  // since the receiving half looked
 

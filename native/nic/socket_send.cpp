@@ -22,8 +22,7 @@ constexpr std::size_t kPartsPerPacket = 3;            // headers, payload, trail
 constexpr std::uint32_t kSegmentedBytesMax = 65'400;  // one UDP datagram before segmentation by the kernel
 constexpr std::size_t kFlatBytesMax = 512;
 constexpr std::size_t kJoinedBytesMax = kJoinedDataBytesMax + wire::kAckBytes;
-// Bursts in a row to one peer before a socket is connected to it, which makes sending cheaper.
-constexpr std::uint8_t kBurstsUntilConnected = 16;
+constexpr std::uint8_t kRowUntilConnected = 16;  // lone datagrams to one peer before a socket is connected to it
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint16_t));
 
 std::size_t gather(const TxPacket& packet, iovec* parts) {
@@ -82,17 +81,13 @@ struct SocketPort::Route {
   SocketAddress destination;
   int traffic_class;  // DSCP and ECN
   bool ipv4;
-  bool connected;    // the socket, to this destination
-  bool may_report;   // an earlier datagram, in the next call
 
   int fd() const { return socket.fd.get(); }
   int level() const { return ipv4 ? IPPROTO_IP : IPPROTO_IPV6; }
   int option() const { return ipv4 ? IP_TOS : IPV6_TCLASS; }
   void address(msghdr& message, char* control) const {
-    if (!connected) {
-      message.msg_name = const_cast<sockaddr_storage*>(&destination.storage);
-      message.msg_namelen = destination.length;
-    }
+    message.msg_name = const_cast<sockaddr_storage*>(&destination.storage);
+    message.msg_namelen = destination.length;
     message.msg_control = control;
   }
   void fill(msghdr& message, char* control) const {
@@ -102,29 +97,47 @@ struct SocketPort::Route {
   }
 };
 
-// True if the socket is connected to the burst's destination: it is once it has sent a number of bursts there in a row.
-// The kernel then looks up no route, and draws the identification of IPv4 headers from no shared counter.
-bool SocketPort::is_connected(TransmitSocket& socket, const TxBurst& burst) {
+// True if the connected socket can send the burst as it is.
+bool SocketPort::is_connected(TransmitSocket& transmit, const TxBurst& burst) {
+  ConnectedSocket& socket = transmit.connected;
   if (socket.peer_port != burst.destination_port || socket.peer != burst.destination) {
     socket.peer = burst.destination;
     socket.peer_port = burst.destination_port;
-    socket.bursts = 0;
+    socket.in_a_row = 0;
   }
-  if (socket.bursts == kBurstsUntilConnected) return true;
-  if (ev_format_ != wire::EvFormat::kUdp || !connects_ || ++socket.bursts < kBurstsUntilConnected) return false;
-  const SocketAddress peer = to_socket_address(burst.destination, burst.destination_port, scope_);
-  const bool connected = ::connect(socket.fd.get(), peer.get(), peer.length) == 0;
-  if (connected) socket.connected = true;
-  if (!connected) socket.bursts = 0;
-  if (!connected && (errno == EPERM || errno == ENOSYS)) connects_ = false;  // a sandbox
+  const int traffic_class = traffic_class_byte(burst);
+  const int latest = std::exchange(socket.latest_traffic_class, traffic_class);
+  if (socket.in_a_row == kRowUntilConnected && socket.traffic_class == traffic_class) return true;
+  if (latest != traffic_class) return false;
+  if (socket.in_a_row < kRowUntilConnected && ++socket.in_a_row < kRowUntilConnected) return false;
+  const bool connected = connect(transmit, burst);
+  if (!connected) socket.in_a_row = 0;
   return connected;
+}
+
+// The shortest way for a lone small datagram, such as an acknowledgement or a short WRITE, for which the latency
+// matters. False: not sent. An error may belong to an earlier datagram, of which the kernel tells connected sockets.
+bool SocketPort::send_connected(TransmitSocket& transmit, const TxBurst& burst) {
+  const bool lone = burst.count == 1 || burst.joined;
+  const bool numbered = burst.destination.family == AddressFamily::kIpv4;
+  if (!lone || (numbered && burst.has_icrc) || ev_format_ != wire::EvFormat::kUdp) return false;
+  const std::span<const TxPacket> packets(burst.packets.data(), burst.count);
+  std::size_t bytes = 0;
+  for (const TxPacket& packet : packets) bytes += packet.datagram_bytes();
+  std::array<std::uint8_t, kFlatBytesMax> flat;
+  if (bytes > flat.size() || !is_connected(transmit, burst)) return false;
+  bytes = 0;
+  for (const TxPacket& packet : packets) bytes += flatten(packet, std::span(flat).subspan(bytes));
+  ++sent_.send_calls;
+  if (uncancelled::send_to(transmit.connected.fd.get(), flat.data(), bytes, MSG_NOSIGNAL, nullptr, 0) < 0) return false;
+  note_sent(1, bytes);
+  return true;
 }
 
 std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
   MRC_ASSERT(burst.count <= kBurstPacketsMax && first < burst.count);
   TransmitSocket& socket = socket_of(burst.fields.source_port);
-  const bool connected = is_connected(socket, burst);
-  if (connected && send_at_once(socket, burst)) return burst.count;
+  if (send_connected(socket, burst)) return burst.count;
   Address destination;
   if (!find_path(burst.destination, burst.fields.flow_label, destination)) {
     sent_.no_path += burst.count - first;
@@ -132,12 +145,10 @@ std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
     return burst.count;
   }
   const std::uint32_t label = ev_format_ == wire::EvFormat::kUdp ? 0 : burst.fields.flow_label;
-  Route route{.socket = socket,
-              .destination = to_socket_address(destination, burst.destination_port, scope_, label),
-              .traffic_class = traffic_class_byte(burst),
-              .ipv4 = burst.destination.family == AddressFamily::kIpv4,
-              .connected = connected,
-              .may_report = socket.connected};
+  const Route route{.socket = socket,
+                    .destination = to_socket_address(destination, burst.destination_port, scope_, label),
+                    .traffic_class = traffic_class_byte(burst),
+                    .ipv4 = burst.destination.family == AddressFamily::kIpv4};
 
   if (burst.joined) return send_joined(route, burst);
   bool segment = sent_.segmentation_offload;
@@ -151,7 +162,6 @@ std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
     const Outcome outcome = segmented                              ? send_segmented(route, packets)
                             : count == 1 && bytes <= kFlatBytesMax ? send_small(route, packets.front(), sent)
                                                                    : send_singly(route, packets, sent);
-    if (outcome == Outcome::kAgain) continue;
     if (outcome == Outcome::kFallback) {
       segment = false;
       continue;
@@ -167,7 +177,7 @@ std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
   return first;
 }
 
-SocketPort::Outcome SocketPort::send_segmented(Route& route, std::span<const TxPacket> packets) {
+SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<const TxPacket> packets) {
   std::array<iovec, 2 * kBurstPacketsMax + 1> parts;
   std::size_t part_count = 0;
   std::uint64_t bytes = 0;
@@ -200,56 +210,36 @@ SocketPort::Outcome SocketPort::send_segmented(Route& route, std::span<const TxP
   message.msg_iovlen = part_count;
 
   ++sent_.send_calls;
-  if (uncancelled::send_message(route.fd(), &message, MSG_NOSIGNAL) < 0) return refused(route, errno, packets.size(), true);
+  if (uncancelled::send_message(route.fd(), &message, MSG_NOSIGNAL) < 0) return refused(errno, packets.size(), true);
   ++sent_.segmented_sends;
   note_sent(packets.size(), bytes);
   return Outcome::kSent;
 }
 
-// The shortest way for a lone small datagram, such as an acknowledgement or a short WRITE, for which the latency
-// matters: from a connected socket that has its traffic class. False: not sent.
-bool SocketPort::send_at_once(TransmitSocket& socket, const TxBurst& burst) {
-  if ((burst.count > 1 && !burst.joined) || !sends_plain_) return false;
-  if (socket.traffic_class != traffic_class_byte(burst)) return false;
-  std::size_t bytes = 0;
-  for (const TxPacket& packet : std::span(burst.packets).first(burst.count)) bytes += packet.datagram_bytes();
-  std::array<std::uint8_t, kFlatBytesMax> flat;
-  if (bytes > flat.size()) return false;
-  bytes = 0;
-  for (const TxPacket& packet : std::span(burst.packets).first(burst.count)) {
-    bytes += flatten(packet, std::span(flat).subspan(bytes));
-  }
-  ++sent_.send_calls;
-  if (uncancelled::send_to(socket.fd.get(), flat.data(), bytes, MSG_NOSIGNAL, nullptr, 0) < 0) return false;
-  socket.latest_traffic_class = socket.traffic_class;
-  note_sent(1, bytes);
-  return true;
-}
-
 // X.4.9: one datagram of two packets.
-std::uint32_t SocketPort::send_joined(Route& route, const TxBurst& burst) {
+std::uint32_t SocketPort::send_joined(const Route& route, const TxBurst& burst) {
   MRC_ASSERT(burst.count == 2);
   std::array<std::uint8_t, kJoinedBytesMax> flat;
   MRC_ASSERT(burst.packets[0].datagram_bytes() + burst.packets[1].datagram_bytes() <= flat.size());
   std::size_t bytes = flatten(burst.packets[0], flat);
   bytes += flatten(burst.packets[1], std::span(flat).subspan(bytes));
-  Outcome outcome = send_flat(route, std::span(flat).first(bytes));
-  if (outcome == Outcome::kAgain) outcome = send_flat(route, std::span(flat).first(bytes));
+  const Outcome outcome = send_flat(route, std::span(flat).first(bytes));
   if (outcome == Outcome::kSent) return burst.count;
   blocked_fd_ = outcome == Outcome::kBlocked ? route.fd() : -1;
   return 0;
 }
 
-SocketPort::Outcome SocketPort::send_small(Route& route, const TxPacket& packet, std::uint32_t& sent) {
+// A lone small datagram, such as an acknowledgement or a short WRITE, for which the latency matters.
+SocketPort::Outcome SocketPort::send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent) {
   std::array<std::uint8_t, kFlatBytesMax> flat;
   const Outcome outcome = send_flat(route, std::span(flat).first(flatten(packet, flat)));
   sent = outcome == Outcome::kSent ? 1 : 0;
   return outcome;
 }
 
-SocketPort::Outcome SocketPort::send_flat(Route& route, std::span<std::uint8_t> datagram) {
+SocketPort::Outcome SocketPort::send_flat(const Route& route, std::span<std::uint8_t> datagram) {
   ++sent_.send_calls;
-  if (!send_lone(route, datagram)) return refused(route, errno, 1, false);
+  if (!send_lone(route, datagram)) return refused(errno, 1, false);
   note_sent(1, datagram.size());
   return Outcome::kSent;
 }
@@ -288,7 +278,7 @@ bool SocketPort::socket_has_class_of(const Route& route) {
   return sends_plain_;
 }
 
-SocketPort::Outcome SocketPort::send_singly(Route& route, std::span<const TxPacket> packets,
+SocketPort::Outcome SocketPort::send_singly(const Route& route, std::span<const TxPacket> packets,
                                             std::uint32_t& sent) {
   std::array<iovec, kBurstPacketsMax * kPartsPerPacket> parts;
   std::array<mmsghdr, kBurstPacketsMax> messages;
@@ -304,7 +294,7 @@ SocketPort::Outcome SocketPort::send_singly(Route& route, std::span<const TxPack
   ++sent_.send_calls;
   const int taken = send_batch(route, std::span(messages).first(packets.size()));
   if (taken < 0) {
-    const Outcome outcome = refused(route, errno, 1, false);
+    const Outcome outcome = refused(errno, 1, false);
     sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: skip it
     return outcome;
   }
@@ -340,7 +330,7 @@ void SocketPort::note_fault(int error) {
 
 // Handles a refusal by the kernel. A dead link, a missing route or an ICMP error is a lost packet, as on any wire, left
 // to the engine's recovery and path states.
-SocketPort::Outcome SocketPort::refused(Route& route, int error, std::size_t datagrams, bool segmented) {
+SocketPort::Outcome SocketPort::refused(int error, std::size_t datagrams, bool segmented) {
   if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) {
     ++sent_.would_block;
     return Outcome::kBlocked;
@@ -349,10 +339,6 @@ SocketPort::Outcome SocketPort::refused(Route& route, int error, std::size_t dat
     ++sent_.would_block;
     note_fault(error);
     return Outcome::kShort;
-  }
-  if (std::exchange(route.may_report, false)) {
-    route.connected = false;
-    return Outcome::kAgain;
   }
   // A vanished source address has the same errno: only packets sent one by one distinguish the two.
   if (segmented && (error == EIO || error == EINVAL || error == EOPNOTSUPP || error == ENOPROTOOPT)) {
