@@ -17,6 +17,7 @@
 #include "engine/base/assert.hpp"
 #include "nic/error.hpp"
 #include "nic/socket_address.hpp"
+#include "nic/uncancelled.hpp"
 
 namespace openmrc::nic {
 namespace {
@@ -213,7 +214,7 @@ bool SocketPort::connect(TransmitSocket& transmit, const TxBurst& burst) {
   const SocketAddress peer = to_socket_address(burst.destination, burst.destination_port, scope_);
   const int traffic_class = socket.latest_traffic_class;
   socket.traffic_class = traffic_class;
-  return ::connect(fd, peer.get(), peer.length) == 0 &&
+  return uncancelled::connect(fd, peer.get(), peer.length) == 0 &&
          set_option(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_TOS : IPV6_TCLASS, traffic_class);
 }
 
