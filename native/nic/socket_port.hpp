@@ -39,8 +39,9 @@ class SocketPort final : public Port {
 
  private:
   struct Route;  // parameters shared by all datagrams of one burst
-  // A second socket with the same source port, for lone small datagrams to a steady peer: cheaper, as the kernel looks up
-  // no route. It numbers the IPv4 headers of such a socket, and the ICRC covers that number, which nobody can know.
+  // A second socket with the same source port, for lone small datagrams to a steady peer on the same kernel: cheaper, as
+  // the kernel looks up no route. But it numbers IPv4 headers, which the ICRC covers, and draws another IPv6 flow label,
+  // so that the EV would lead over another path.
   struct ConnectedSocket {
     FileDescriptor fd;
     int traffic_class = -1;         // of the socket

@@ -119,8 +119,7 @@ bool SocketPort::is_connected(TransmitSocket& transmit, const TxBurst& burst) {
 // matters. False: not sent. An error may belong to an earlier datagram, of which the kernel tells connected sockets.
 bool SocketPort::send_connected(TransmitSocket& transmit, const TxBurst& burst) {
   const bool lone = burst.count == 1 || burst.joined;
-  const bool numbered = burst.destination.family == AddressFamily::kIpv4;
-  if (!lone || (numbered && burst.has_icrc) || ev_format_ != wire::EvFormat::kUdp) return false;
+  if (!lone || burst.has_icrc || ev_format_ != wire::EvFormat::kUdp) return false;
   const std::span<const TxPacket> packets(burst.packets.data(), burst.count);
   std::size_t bytes = 0;
   for (const TxPacket& packet : packets) bytes += packet.datagram_bytes();
