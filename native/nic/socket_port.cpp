@@ -127,7 +127,7 @@ FileDescriptor SocketPort::open_receive_socket() {
                    errno == EADDRINUSE ? "another device already receives on " + where : "cannot receive on " + where);
   }
   set_receive_options(fd);
-  received_.receive_offload = device_.receive_offload && !is_srv6() && set_option(fd, SOL_UDP, UDP_GRO, 0);
+  received_.receive_offload = device_.receive_offload && !is_srv6() && set_option(fd, SOL_UDP, UDP_GRO, 1);
   received_.receive_buffer_bytes = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, device_.socket_buffer_bytes);
   return opened;
 }
@@ -201,21 +201,23 @@ FileDescriptor SocketPort::open_second_socket(const TransmitSocket& transmit, st
 }
 
 // Opens the second socket, if need be, and connects it. False: for example, descriptors are used up.
-bool SocketPort::connect(TransmitSocket& transmit, const TxBurst& burst) {
+bool SocketPort::connect(TransmitSocket& transmit, std::uint16_t source_port) {
   ConnectedSocket& socket = transmit.connected;
+  socket.target = {};
   try {
-    if (!socket.fd.valid()) socket.fd = open_second_socket(transmit, burst.fields.source_port);
+    if (!socket.fd.valid()) socket.fd = open_second_socket(transmit, source_port);
   } catch (const NicError&) {
     return false;
   }
   if (!socket.fd.valid()) return false;
   const int fd = socket.fd.get();
-  const bool ipv4 = burst.destination.family == AddressFamily::kIpv4;
-  const SocketAddress peer = to_socket_address(burst.destination, burst.destination_port, scope_);
-  const int traffic_class = socket.latest_traffic_class;
-  socket.traffic_class = traffic_class;
-  return uncancelled::connect(fd, peer.get(), peer.length) == 0 &&
-         set_option(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_TOS : IPV6_TCLASS, traffic_class);
+  const bool ipv4 = socket.latest.peer.family == AddressFamily::kIpv4;
+  const SocketAddress peer = to_socket_address(socket.latest.peer, socket.latest.peer_port, scope_);
+  const bool connected =
+      uncancelled::connect(fd, peer.get(), peer.length) == 0 &&
+      set_option(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_TOS : IPV6_TCLASS, socket.latest.traffic_class);
+  if (connected) socket.target = socket.latest;
+  return connected;
 }
 
 void SocketPort::open_transmit_sockets(std::uint32_t& next_source_port) {
@@ -261,7 +263,8 @@ int SocketPort::rebind() {
       error = std::all_of(transmit.begin(), transmit.end(), valid) ? 0 : EADDRINUSE;
       if (error == 0) {
         receive_socket_ = std::move(receive);
-        stamps_ = joins_ = false;
+        stamps_ = false;
+        joins_ = true;
         endpoint_socket_ = std::move(endpoint);
         transmit_sockets_ = std::move(transmit);
         return 0;

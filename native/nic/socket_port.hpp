@@ -43,12 +43,16 @@ class SocketPort final : public Port {
   // the kernel looks up no route. But it numbers IPv4 headers, which the ICRC covers, and draws another IPv6 flow label,
   // so that the EV would lead over another path.
   struct ConnectedSocket {
+    struct Target {
+      Address peer;
+      std::uint16_t peer_port = 0;  // 0: none
+      int traffic_class = 0;
+      bool operator==(const Target&) const = default;
+    };
     FileDescriptor fd;
-    int traffic_class = -1;         // of the socket
-    int latest_traffic_class = -1;  // of the latest such datagram
-    Address peer;                   // the same
-    std::uint16_t peer_port = 0;    // the same
-    std::uint8_t in_a_row = 0;      // datagrams to this peer, up to the number for which the socket is connected to it
+    Target target;               // of the socket
+    Target latest;               // of the latest such datagram that was for something else
+    std::uint8_t in_a_row = 0;  // number of those
   };
   struct TransmitSocket {
     FileDescriptor fd;
@@ -70,7 +74,7 @@ class SocketPort final : public Port {
   std::uint32_t make_ev(std::uint32_t index) const;
   bool find_path(const Address& peer, std::uint16_t selector, Address& destination) const;
   FileDescriptor open_second_socket(const TransmitSocket& transmit, std::uint16_t source_port) const;
-  bool connect(TransmitSocket& transmit, const TxBurst& burst);
+  bool connect(TransmitSocket& transmit, std::uint16_t source_port);
   bool is_connected(TransmitSocket& transmit, const TxBurst& burst);
   bool send_connected(TransmitSocket& transmit, const TxBurst& burst);
   Outcome send_segmented(const Route& route, std::span<const TxPacket> packets);
@@ -112,7 +116,7 @@ class SocketPort final : public Port {
   bool sends_batches_ = true;  // sendmmsg: a sandbox may forbid it
   bool sends_plain_ = true;    // sendto, from sockets whose traffic class may be set: the same
   SocketStats sent_;
-  std::atomic<bool> sent_large_{false};  // since the receiving half looked
+  std::atomic<bool> sent_large_{false};  // or several datagrams at once, since the receiving half looked
 
   // The receiving half.
   FileDescriptor receive_socket_, endpoint_socket_;
@@ -121,7 +125,7 @@ class SocketPort final : public Port {
   std::uint8_t single_looks_ = 2;  // single-message reads before reads of batches
   bool stamps_ = false;            // the kernel timestamps arrivals
   bool coalesced_ = false;         // it coalesced datagrams of the latest read
-  bool joins_ = false;             // and may do so
+  bool joins_ = true;              // and may do so
   std::uint32_t short_looks_ = 0;  // reads in a row that found few bytes, while few were sent
   TimeNs looked_ = 0;              // time of the latest read that returned messages
   TimeNs emptied_ = 0;             // time of the latest read that emptied the socket

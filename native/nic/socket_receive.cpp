@@ -88,7 +88,8 @@ Received SocketPort::receive_refused() {
 }
 
 // The kernel's timestamps and its joining of datagrams, which it reports for each message, add to the latency of short
-// ones. They begin with the first larger message; the second ends when this end has received and sent none for a while.
+// ones. The first begins with the first larger message. The second ends when for a while this end has neither received
+// nor sent one, nor several datagrams at once, such as data and its acknowledgement.
 void SocketPort::note_size(std::size_t bytes) {
   constexpr int kOn = 1;
   if (!stamps_ && bytes > kShortBytes) {
@@ -97,7 +98,7 @@ void SocketPort::note_size(std::size_t bytes) {
   }
   const bool streams = sent_large_.load(std::memory_order_relaxed);
   if (streams) sent_large_.store(false, std::memory_order_relaxed);
-  short_looks_ = streams || bytes > kShortBytes ? 0 : short_looks_ + 1;
+  short_looks_ = streams || coalesced_ || bytes > kShortBytes ? 0 : short_looks_ + 1;
   const bool wanted = received_.receive_offload && (short_looks_ == 0 || (joins_ && short_looks_ < kShortLooks));
   if (wanted == joins_) return;
   joins_ = wanted;

@@ -22,7 +22,7 @@ constexpr std::size_t kPartsPerPacket = 3;            // headers, payload, trail
 constexpr std::uint32_t kSegmentedBytesMax = 65'400;  // one UDP datagram before segmentation by the kernel
 constexpr std::size_t kFlatBytesMax = 512;
 constexpr std::size_t kJoinedBytesMax = kJoinedDataBytesMax + wire::kAckBytes;
-constexpr std::uint8_t kRowUntilConnected = 16;  // lone datagrams to one peer before a socket is connected to it
+constexpr std::uint8_t kRowUntilConnected = 16;  // lone datagrams alike before a socket is connected for them
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint16_t));
 
 std::size_t gather(const TxPacket& packet, iovec* parts) {
@@ -97,22 +97,19 @@ struct SocketPort::Route {
   }
 };
 
-// True if the connected socket can send the burst as it is.
+// True if the connected socket can send the burst as it is. Connecting takes longer than sending: data and
+// acknowledgements that alternate on an EV leave the socket as it is.
 bool SocketPort::is_connected(TransmitSocket& transmit, const TxBurst& burst) {
   ConnectedSocket& socket = transmit.connected;
-  if (socket.peer_port != burst.destination_port || socket.peer != burst.destination) {
-    socket.peer = burst.destination;
-    socket.peer_port = burst.destination_port;
+  const ConnectedSocket::Target wanted{burst.destination, burst.destination_port, traffic_class_byte(burst)};
+  if (socket.target == wanted) return true;
+  if (socket.latest != wanted) {
+    socket.latest = wanted;
     socket.in_a_row = 0;
   }
-  const int traffic_class = traffic_class_byte(burst);
-  const int latest = std::exchange(socket.latest_traffic_class, traffic_class);
-  if (socket.in_a_row == kRowUntilConnected && socket.traffic_class == traffic_class) return true;
-  if (latest != traffic_class) return false;
-  if (socket.in_a_row < kRowUntilConnected && ++socket.in_a_row < kRowUntilConnected) return false;
-  const bool connected = connect(transmit, burst);
-  if (!connected) socket.in_a_row = 0;
-  return connected;
+  if (++socket.in_a_row < kRowUntilConnected) return false;
+  socket.in_a_row = 0;
+  return connect(transmit, burst.fields.source_port);
 }
 
 // The shortest way for a lone small datagram, such as an acknowledgement or a short WRITE, for which the latency
@@ -212,6 +209,7 @@ SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<con
   if (uncancelled::send_message(route.fd(), &message, MSG_NOSIGNAL) < 0) return refused(errno, packets.size(), true);
   ++sent_.segmented_sends;
   note_sent(packets.size(), bytes);
+  sent_large_.store(true, std::memory_order_relaxed);
   return Outcome::kSent;
 }
 
