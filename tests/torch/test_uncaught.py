@@ -29,7 +29,9 @@ def test_torchrun_ends_with_the_message_and_without_the_way_through_torch(reposi
     assert "distributed_c10d.py" not in ranks
     assert "src/openmrc" not in ranks
     assert "dist.init_process_group(options.backend)" in ranks
-    assert ranks.count(MESSAGE) in (1, 2)  # torchrun terminates the other rank once it sees that one failed
+    # torchrun terminates the other rank once it sees that one failed: perhaps before its message.
+    by_itself = launcher_text.count("exitcode  : 1 (pid")
+    assert max(by_itself, 1) <= ranks.count(MESSAGE) <= 2
     assert MESSAGE in "\n".join(launcher_text.splitlines()[-4:])
 
 
