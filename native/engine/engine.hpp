@@ -169,7 +169,8 @@ class Engine final {
   };
 
   // --- received datagrams
-  Qp* deliver(TimePs now, const RxDatagram& datagram);
+  Qp* deliver(TimePs now, const RxDatagram& datagram, bool& taken);
+  std::uint32_t handle_run(TimePs now, const RxDatagram& train, std::size_t datagram_bytes);
   bool parse(const RxDatagram& datagram, wire::Packet& packet);
   void handle_endpoint(TimePs now, const RxDatagram& datagram, const wire::Packet& packet);
   void drain_reverse_probes(TimePs now);

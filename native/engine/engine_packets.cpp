@@ -6,6 +6,7 @@
 #include "engine/generated/event_records.hpp"
 #include "engine/qp/qp.hpp"
 #include "engine/seal.hpp"
+#include "engine/wire/run_headers.hpp"
 
 namespace openmrc {
 
@@ -39,35 +40,67 @@ bool Engine::parse(const RxDatagram& datagram, wire::Packet& packet) {
 
 void Engine::handle_datagram(TimePs now, const RxDatagram& datagram) {
   services_.message_open = false;
+  bool taken = false;
   const std::size_t first =
       is_trimmed(datagram.traffic_class) ? datagram.bytes.size() : wire::first_packet_bytes(datagram.bytes);
   if (first == datagram.bytes.size()) {
-    if (Qp* qp = deliver(now, datagram); qp != nullptr) touch(*qp);
+    if (Qp* qp = deliver(now, datagram, taken); qp != nullptr) touch(*qp);
     return;
   }
   // X.4.9: each packet has its own ICRC, so one may be damaged and the other not.
   RxDatagram part = datagram;
   part.bytes = datagram.bytes.first(first);
-  if (Qp* qp = deliver(now, part); qp != nullptr) touch(*qp);
+  if (Qp* qp = deliver(now, part, taken); qp != nullptr) touch(*qp);
   part.bytes = datagram.bytes.subspan(first);
   if (part.bytes[0] != static_cast<std::uint8_t>(wire::Opcode::kAck)) {
     ++drops_.parse_errors[static_cast<std::size_t>(wire::ParseError::kBadJoin)];
     return;
   }
-  if (Qp* qp = deliver(now, part); qp != nullptr) touch(*qp);
+  if (Qp* qp = deliver(now, part, taken); qp != nullptr) touch(*qp);
 }
 
 void Engine::handle_train(TimePs now, const RxDatagram& train, std::size_t datagram_bytes) {
   MRC_ASSERT(datagram_bytes > 0);
+  const bool whole = !is_trimmed(train.traffic_class) && train.phantom_bytes == 0;
   RxDatagram datagram = train;
-  for (std::size_t offset = 0; offset < train.bytes.size(); offset += datagram_bytes) {
-    datagram.bytes = train.bytes.subspan(offset, std::min(datagram_bytes, train.bytes.size() - offset));
+  for (std::size_t offset = 0; offset < train.bytes.size();) {
+    datagram.bytes = train.bytes.subspan(offset);
+    if (whole && datagram.bytes.size() >= 2 * datagram_bytes && wire::RunHeaders::may_begin(datagram.bytes)) {
+      offset += handle_run(now, datagram, datagram_bytes) * datagram_bytes;
+      continue;
+    }
+    datagram.bytes = datagram.bytes.first(std::min(datagram_bytes, datagram.bytes.size()));
     handle_datagram(now, datagram);
+    offset += datagram_bytes;
   }
 }
 
-// Passes a datagram to its QP, which is returned; nullptr: no such QP.
-Qp* Engine::deliver(TimePs now, const RxDatagram& datagram) {
+// Handles the first datagram of a train, from the middle of a message, and those behind it that belong to the same run.
+// Returns their number.
+std::uint32_t Engine::handle_run(TimePs now, const RxDatagram& train, std::size_t datagram_bytes) {
+  services_.message_open = false;
+  RxDatagram datagram = train;
+  datagram.bytes = train.bytes.first(datagram_bytes);
+  bool taken = false;
+  Qp* qp = deliver(now, datagram, taken);
+  if (qp == nullptr) return 1;
+  std::uint32_t more = 0;
+  if (taken && (train.checked || packet_.bth.no_icrc || !config_.icrc)) {
+    const wire::RunHeaders run(datagram.bytes, packet_.payload_bytes);
+    const auto most = static_cast<std::uint32_t>(train.bytes.size() / datagram_bytes) - 1;
+    while (more < most && run.continued(more + 1, train.bytes.data() + (more + 1) * datagram_bytes)) ++more;
+  }
+  if (more > 0) more = qp->handle_run(now, train, packet_, more, datagram_bytes);
+  PortStats& stats = port_stats_[train.port];
+  stats.received_packets += more;
+  stats.received_bytes += more * datagram_bytes;
+  if (more > 0) services_.plane_traffic.received(now, train.port, more * datagram_bytes);
+  touch(*qp);
+  return 1 + more;
+}
+
+// Passes a datagram to its QP, which is returned; nullptr: no such QP. `taken`: the QP did not drop it.
+Qp* Engine::deliver(TimePs now, const RxDatagram& datagram, bool& taken) {
   MRC_ASSERT(datagram.port < config_.ports.size());
   PortStats& stats = port_stats_[datagram.port];
   ++stats.received_packets;
@@ -87,7 +120,7 @@ Qp* Engine::deliver(TimePs now, const RxDatagram& datagram) {
     ++drops_.unknown_qp;
     return nullptr;
   }
-  qp->handle_packet(now, datagram, packet_, drops_);
+  taken = qp->handle_packet(now, datagram, packet_, drops_);
   const wire::Opcode opcode = packet_.bth.opcode;
   if (qp->urgent() && (wire::is_data(opcode) || wire::is_rc_data(opcode))) note_urgent(now);
   if (services_.peer_ports_changed != nullptr) {

@@ -434,6 +434,26 @@ TEST_CASE(sacks_per_plane_are_counted_by_plane_and_come_after_a_millisecond) {
   }
 }
 
+// proves X.4.5
+TEST_CASE(sacks_per_plane_that_wait_are_one_unless_a_packet_is_missing) {
+  for (const bool missing : {true, false}) {
+    PairOptions options;
+    options.planes = 1;
+    options.sack_bytes = 16 * 1024;
+    options.capabilities.plane_sacks = true;
+    Pair pair(options);
+    pair.connect();
+    const Answers answers(pair);
+    for (std::uint32_t offset = 0; offset < 160; ++offset) {
+      if (missing && offset == 20) continue;
+      pair.deliver(pair.forge(0, small_write(pair, offset), filled(1)));
+    }
+    pair.pump();
+    CHECK(missing ? answers.sacks.size() > 2 : answers.sacks.size() == 1);
+    CHECK(answers.sacks.back().seth.cack_psn == pair.options.psn[0] + (missing ? 19 : 159));
+  }
+}
+
 // proves X.4.6
 TEST_CASE(sacks_per_plane_carry_the_transit_time_of_their_trigger) {
   for (const bool transit : {true, false}) {

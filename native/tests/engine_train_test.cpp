@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/base/rng.hpp"
 #include "engine/seal.hpp"
 #include "tests/pair.hpp"
 
@@ -23,11 +24,7 @@ struct Train {
   std::size_t step = 0;
 };
 
-// The first burst of a WRITE from end 0.
-Train first_burst(Pair& pair) {
-  CHECK(pair.write(0, 1, kBytes, kTarget) == Status::kOk);
-  TxBurst burst;
-  CHECK(pair.engine(0).poll_transmit(pair.now, 1, kBurstPacketsMax, burst));
+Train train_of(const TxBurst& burst) {
   Train train;
   for (std::uint32_t i = 0; i < burst.count; ++i) {
     const TxPacket& packet = burst.packets[i];
@@ -44,7 +41,122 @@ Train first_burst(Pair& pair) {
   return train;
 }
 
+// The first burst of a WRITE from end 0.
+Train first_burst(Pair& pair) {
+  CHECK(pair.write(0, 1, kBytes, kTarget) == Status::kOk);
+  TxBurst burst;
+  CHECK(pair.engine(0).poll_transmit(pair.now, 1, kBurstPacketsMax, burst));
+  return train_of(burst);
+}
+
+// Planes that are controlled one by one, whose packets the engine handles run by run where it can.
+PairOptions planes() {
+  PairOptions options;
+  options.path_signal = PathSignal::kDelay;
+  options.capabilities.plane_sacks = options.capabilities.sack_transit = options.capabilities.no_icrc = true;
+  options.burst_max = kBurstPacketsMax;
+  options.mpr_units = 32;
+  return options;
+}
+
+// What a network and a kernel may do to it.
+void disturb(Train& train, Rng& rng) {
+  const std::size_t count = train.bytes.size() / train.step;
+  const auto at = static_cast<std::ptrdiff_t>(rng.below(count) * train.step);
+  const auto step = static_cast<std::ptrdiff_t>(train.step);
+  switch (rng.below(8)) {
+    case 0:  // lost
+      train.bytes.erase(train.bytes.begin() + at, train.bytes.begin() + at + step);
+      break;
+    case 1: {  // twice
+      const std::vector<std::uint8_t> copy(train.bytes.begin() + at, train.bytes.begin() + at + step);
+      train.bytes.insert(train.bytes.begin() + at, copy.begin(), copy.end());
+      break;
+    }
+    case 2: {  // overtaken
+      const auto other = static_cast<std::ptrdiff_t>(rng.below(count) * train.step);
+      std::swap_ranges(train.bytes.begin() + at, train.bytes.begin() + at + step, train.bytes.begin() + other);
+      break;
+    }
+    case 3:  // damaged in its headers
+      train.bytes[static_cast<std::size_t>(at) + rng.below(36)] ^= static_cast<std::uint8_t>(1U << rng.below(8));
+      break;
+    case 4:
+      train.datagram.ecn = Ecn::kCe;
+      break;
+    default:
+      break;
+  }
+}
+
+// Passes the acknowledgements of end 1 to end 0. Returns their bytes, and what end 1 has counted.
+std::vector<std::uint8_t> acknowledgements(Pair& pair) {
+  constexpr int end = 1;
+  std::vector<std::uint8_t> bytes;
+  TxBurst burst;
+  while (pair.engine(end).poll_transmit(pair.now, ~PortMask{0}, 1, burst)) {
+    Train train = train_of(burst);
+    bytes.insert(bytes.end(), train.bytes.begin(), train.bytes.end());
+    bytes.push_back(burst.port);
+    train.datagram.source = Pair::address(end, burst.port);
+    train.datagram.bytes = train.bytes;
+    pair.engine(0).handle_datagram(pair.now, train.datagram);
+  }
+  const QpStats stats = pair.stats(end);
+  for (const std::uint64_t value :
+       {stats.received_packets, stats.received_bytes, stats.duplicate_packets, stats.placed_bytes,
+        stats.received_messages, stats.out_of_window_packets, stats.refused_packets, stats.sacks_sent, stats.acks_sent,
+        stats.nacks_sent, pair.engine(end).placed_packets(), std::uint64_t{pair.engine(end).message_open()},
+        pair.engine(end).port_stats(0).received_bytes, pair.engine(end).drops().wrong_source}) {
+    for (unsigned shift = 0; shift < 64; shift += 8) bytes.push_back(static_cast<std::uint8_t>(value >> shift));
+  }
+  return bytes;
+}
+
 }  // namespace
+
+TEST_CASE(engine_train_has_the_same_effect_as_its_datagrams_one_by_one) {
+  std::uint64_t packets = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Rng rng(seed);
+    Pair together(planes()), apart(planes());
+    together.connect();
+    apart.connect();
+    std::vector<Train> late;
+    bool alive = true;
+    for (int turn = 0; turn < 60 && alive; ++turn) {
+      if (rng.below(3) == 0) {
+        const std::uint64_t bytes = 1 + rng.below(60'000), target = 300'000 + rng.below(100'000);
+        together.write(0, 1, bytes, target);
+        apart.write(0, 1, bytes, target);
+      }
+      TxBurst burst, same;
+      const bool sends = together.engine(0).poll_transmit(together.now, 15, kBurstPacketsMax, burst);
+      CHECK(apart.engine(0).poll_transmit(apart.now, 15, kBurstPacketsMax, same) == sends);
+      if (sends) late.push_back(train_of(burst));
+      if (!late.empty() && rng.below(4) > 0) {
+        const auto next = late.begin() + static_cast<std::ptrdiff_t>(rng.below(late.size()));
+        Train train = *next;
+        late.erase(next);
+        disturb(train, rng);
+        if (!train.bytes.empty()) train.arrive(together);
+        for (std::size_t at = 0; at < train.bytes.size(); at += train.step) {
+          RxDatagram datagram = train.datagram;
+          datagram.bytes = std::span(train.bytes).subspan(at, std::min(train.step, train.bytes.size() - at));
+          apart.engine(1).handle_datagram(apart.now, datagram);
+        }
+      }
+      if (rng.below(2) == 0) alive = acknowledgements(together) == acknowledgements(apart);
+      CHECK(alive);
+      together.now += 3 * kPsPerUs;
+      apart.now = together.now;
+    }
+    CHECK(together.memory[1] == apart.memory[1]);
+    packets += together.stats(1).received_packets;
+    CHECK(acknowledgements(together) == acknowledgements(apart));
+  }
+  CHECK(packets > 20'000);
+}
 
 TEST_CASE(engine_train_places_every_datagram_and_the_shorter_last_one) {
   Pair pair;

@@ -37,9 +37,9 @@ TEST_CASE(an_acknowledgement_of_a_packet_that_is_no_longer_on_record_gives_no_ro
   PlaneSharers sharers;
   PlaneTraffic traffic;
   PlaneSet set(kNow, 2, /*discover=*/true, kBytes, 1 << 20, sharers, traffic);
-  for (Psn psn = 1; psn <= 40; ++psn) set.sent(kNow, 0, 1, psn, kBytes, 0, /*repeated=*/false);
+  for (Psn psn = 1; psn <= 40; ++psn) set.sent(kNow, 0, 1, {.psn = psn, .bytes = kBytes});
   CHECK(set.round_trip(kNow + kPsPerMs, 0, 20, kPsPerMs, kRange) == kPsPerMs);
-  for (Psn psn = 41; psn <= 200; ++psn) set.sent(kNow, 0, 30, psn, kBytes, 0, /*repeated=*/false);
+  for (Psn psn = 41; psn <= 200; ++psn) set.sent(kNow, 0, 30, {.psn = psn, .bytes = kBytes});
   CHECK(set.round_trip(kNow + kPsPerMs, 0, 35, kPsPerMs, kRange) == kPsPerMs);
   CHECK(set.round_trip(kNow + kPsPerMs, 0, 20, kPsPerMs, kRange) == 0);
 }

@@ -302,7 +302,7 @@ TEST_CASE(losses_that_were_none_leave_no_trace) {
   for (Psn psn = 1; psn <= kCount; ++psn) {
     window.append().nominal_bytes = 1500;
     window.sent(psn, 0, 0);
-    set.sent(0, 0, 1, psn, 1500, 1, /*repeated=*/false);
+    set.sent(0, 0, 1, {.psn = psn, .bytes = 1500});
   }
   std::vector<Psn> lost;
   for (TimePs now = kRound; now <= 4 * kRound; now += kRound) {
@@ -329,13 +329,13 @@ TEST_CASE(a_failed_qp_leaves_the_planes_to_the_others) {
   PlaneTraffic traffic;
   PlaneSet one(0, 1, /*discover=*/false, 1500, 0, sharers, traffic);
   auto two = std::make_unique<PlaneSet>(0, 1, /*discover=*/false, 1500, 0, sharers, traffic);
-  one.sent(0, 0, 0, 0, 1500, 1, /*repeated=*/false);
-  two->sent(0, 0, 0, 0, 1500, 1, /*repeated=*/false);
+  one.sent(0, 0, 0, {.psn = 0, .bytes = 1500});
+  two->sent(0, 0, 0, {.psn = 0, .bytes = 1500});
   CHECK(sharers.on(0) == 2);
   one.end_work();
   CHECK(sharers.on(0) == 1);
   two = nullptr;
-  one.sent(0, 0, 0, 1, 1500, 1, /*repeated=*/false);
+  one.sent(0, 0, 0, {.psn = 1, .bytes = 1500});
   CHECK(sharers.on(0) == 1);
 }
 

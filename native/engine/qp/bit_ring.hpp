@@ -40,6 +40,17 @@ class BitRing {
     return std::min(run, limit);
   }
 
+  // Sets [psn, psn + count).
+  void set_range(Psn psn, std::uint32_t count) {
+    while (count > 0) {
+      const unsigned offset = static_cast<unsigned>(psn & 63);
+      const std::uint32_t here = std::min<std::uint32_t>(count, 64 - offset);
+      word(psn) |= (here == 64 ? ~0ULL : ((1ULL << here) - 1)) << offset;
+      psn += here;
+      count -= here;
+    }
+  }
+
   // Clears [psn, psn + count) and returns how many bits were set.
   std::uint32_t clear_range(Psn psn, std::uint32_t count) {
     std::uint32_t cleared = 0;

@@ -101,6 +101,13 @@ class Responder {
 
   virtual void start(TimePs now, const QpToRtr& attributes) = 0;
   virtual void handle_data(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) = 0;
+  // The same for `count` packets that follow `first` in PSN and address, and behind it in `train`, each datagram of
+  // `datagram_bytes`. `first` was handled by the call before. Returns how many were taken; the rest has to be handled
+  // packet by packet.
+  virtual std::uint32_t handle_run(TimePs /*now*/, const RxDatagram& /*train*/, const wire::Packet& /*first*/,
+                                   std::uint32_t /*count*/, std::size_t /*datagram_bytes*/) {
+    return 0;
+  }
   virtual void handle_timer(TimePs now) = 0;
   virtual TimePs next_timer() const = 0;
   virtual void rebase(TimePs by) = 0;  // see Engine::handle_clock_rebase

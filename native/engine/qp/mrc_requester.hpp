@@ -106,6 +106,8 @@ class MrcRequester final : public Requester {
 
   // Planes under per-plane control (mrc_requester_planes.cpp); requires planes_.
   BuildResult build_on_plane(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
+  std::uint32_t extend_run(TimePs now, BurstBuilder& builder, const TxBurst& burst, const PlaneSet::Departure& latest,
+                           EvIndex ev);
   BuildResult build_plane_probe(TimePs now, PortMask free_ports, TxBurst& burst);
   bool next_for_plane(Psn from, Psn& psn);
   bool wants_plane_ack(PortId plane, Psn psn, std::int64_t burst_bytes);

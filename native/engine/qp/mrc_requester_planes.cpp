@@ -77,6 +77,32 @@ bool MrcRequester::wants_plane_ack(PortId plane, Psn psn, std::int64_t burst_byt
   return planes_->wants_ack(plane, burst_bytes) || psn + 1 >= queue_.end_psn();
 }
 
+// Most packets of a stream differ from the one before in PSN and address only. Adds those that follow the latest packet,
+// except for the last one of the burst, and returns their number.
+std::uint32_t MrcRequester::extend_run(TimePs now, BurstBuilder& builder, const TxBurst& burst,
+                                       const PlaneSet::Departure& latest, EvIndex ev) {
+  const Wqe& wqe = queue_.at(latest.psn);
+  const Psn next = latest.psn + 1;
+  const PortId plane = context_.ev_set->ev(ev).port;
+  const TxPacket& packet = burst.packets[burst.count - 1];
+  if (!wire::RunHeaders::may_begin({packet.headers.data(), packet.header_bytes}) || planes_->marking(plane)) return 0;
+  // The last packet of the burst is judged by the caller; that of a message with immediate data is longer.
+  const Psn inner_end = wqe.end_psn() - (wqe.wr.opcode == WrOpcode::kWriteImm ? 2 : 1);
+  const Psn last = std::min({inner_end, window_end() - 1, latest.psn + (latest.planned - burst.count)});
+  if (last <= next) return 0;
+  const auto count = static_cast<std::uint32_t>(last - next);
+  const wire::RunHeaders run(packet.headers, packet.payload_bytes);
+  std::uint64_t offset = (next - wqe.first_psn) * wqe.payload_mtu;
+  for (std::uint32_t i = 1; i <= count; ++i, offset += wqe.payload_mtu) builder.add_to_run(run, i, wqe.payload(offset));
+  window_.append_sent(count, latest.bytes, now, ev);
+  planes_->sent(
+      now, plane, window_.first(),
+      {.psn = next, .count = count, .bytes = latest.bytes, .position = latest.position + 1, .planned = latest.planned});
+  context_.stats.sent_packets += count;
+  context_.stats.sent_bytes += std::uint64_t{count} * wqe.payload_mtu;
+  return count;
+}
+
 BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
   Psn psn = 0;
   if (!next_for_plane(window_.first(), psn)) return BuildResult::kNothing;
@@ -111,7 +137,8 @@ BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::u
   while (true) {
     const std::uint32_t size = open_record(psn);
     bytes += size;
-    const auto quarter = static_cast<std::uint8_t>(planned < 4 ? 1 : burst.count * 4 / planned);
+    const PlaneSet::Departure packet{
+        .psn = psn, .bytes = size, .position = burst.count, .planned = planned, .repeated = repair};
     Psn next = 0;
     // One class and one size per burst: only the last packet may be shorter.
     const bool more =
@@ -120,9 +147,11 @@ BuildResult MrcRequester::build_on_plane(TimePs now, PortMask free_ports, std::u
         (repair ? window_.record(next).nominal_bytes : packet_nominal_bytes(queue_.at(next), next)) <= size;
     const bool ends = !more && wants_plane_ack(path.port, psn, bytes);
     add_data(now, builder, queue_.at(psn), psn, ev, ends);
-    planes_->sent(now, path.port, window_.first(), psn, size, quarter, repair);
+    planes_->sent(now, path.port, window_.first(), packet);
     if (!more) break;
-    psn = next;
+    const std::uint32_t run = repair ? 0 : extend_run(now, builder, burst, packet, ev);
+    bytes += run * size;
+    psn = next + run;
   }
   planes_->burst_sent(now, path.port, bytes);
   return BuildResult::kBuilt;

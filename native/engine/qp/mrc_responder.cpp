@@ -98,6 +98,61 @@ void MrcResponder::handle_data(TimePs now, const RxDatagram& datagram, const wir
   arm_reverse_probe(now);
 }
 
+// The first packet has passed all checks that depend on the headers which the packets of a run share.
+std::uint32_t MrcResponder::handle_run(TimePs now, const RxDatagram& train, const wire::Packet& first,
+                                       std::uint32_t count, std::size_t datagram_bytes) {
+  if (arrivals_.empty() || train.ecn == Ecn::kCe || refused_ || refusal_.cause != QpErrorCause::kNone) return 0;
+  PlaneArrivals& plane = arrivals_[train.port];
+  const Psn psn = plane.latest.trigger + 1;
+  // Otherwise the first packet was dropped, or is an old one.
+  if (wire_psn(psn - 1) != first.bth.psn || plane.latest.arrived != now || psn <= cack_) return 0;
+  const Psn beyond = std::min(psn + count, cack_ + window_psns_max_);
+  if (beyond <= psn) return 0;
+  count = place_run(train, first, static_cast<std::uint32_t>(received_.find_first(psn, beyond) - psn), datagram_bytes);
+  context_.stats.received_bytes += std::uint64_t{count} * first.payload_bytes;
+  const auto nominal = nominal_bytes(static_cast<std::uint32_t>(datagram_bytes));
+  const std::uint32_t counted = std::max(nominal, kTriggerBytesMin);
+  rcvd_bytes_ += std::uint64_t{count} * nominal;
+  for (std::uint32_t left = count; left > 0;) {
+    const std::uint32_t missing = sack_bytes_ - std::min(plane.bytes, sack_bytes_ - 1);  // until the next SACK
+    const std::uint32_t part = std::min(left, (missing + counted - 1) / counted);
+    take_run(plane, part);
+    note_arrival(plane.latest, part * counted, /*at_once=*/false);
+    left -= part;
+  }
+  context_.services.message_open = (ooo_ > 0 || latest_end_ != cack_) && now - marked_ > kMarksLife;
+  arm_reverse_probe(now);
+  return count;
+}
+
+std::uint32_t MrcResponder::place_run(const RxDatagram& train, const wire::Packet& first, std::uint32_t count,
+                                      std::size_t datagram_bytes) {
+  wire::Reth reth = first.reth;
+  const std::uint8_t* payload = train.bytes.data() + first.header_bytes;
+  std::uint32_t placed = 0;
+  for (; placed < count; ++placed) {
+    reth.virtual_address += first.payload_bytes;
+    payload += datagram_bytes;
+    if (!placement_.place(reth, payload, first.payload_bytes)) break;
+  }
+  context_.stats.placed_bytes += std::uint64_t{placed} * first.payload_bytes;
+  context_.services.placed_packets += placed;
+  return placed;
+}
+
+void MrcResponder::take_run(PlaneArrivals& plane, std::uint32_t count) {
+  const Psn psn = plane.latest.trigger + 1;
+  received_.set_range(psn, count);
+  untold_.set_range(psn, count);
+  ooo_ += count;
+  plane.latest.trigger += count;
+  max_received_ = std::max(max_received_, plane.latest.trigger);
+  context_.stats.received_packets += count;
+  unreported_packets_ += count;
+  inbound_since_probe_ += count;
+  advance();
+}
+
 void MrcResponder::handle_probe(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) {
   const wire::Peth& peth = packet.peth;
   if (peth.source_context != context_.remote_context() || peth.destination_context != context_.local_context()) {

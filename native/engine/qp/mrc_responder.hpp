@@ -18,6 +18,8 @@ class MrcResponder final : public Responder {
 
   void start(TimePs now, const QpToRtr& attributes) override;
   void handle_data(TimePs now, const RxDatagram& datagram, const wire::Packet& packet) override;
+  std::uint32_t handle_run(TimePs now, const RxDatagram& train, const wire::Packet& first, std::uint32_t count,
+                           std::size_t datagram_bytes) override;
   void handle_timer(TimePs now) override;
   TimePs next_timer() const override;
   void rebase(TimePs by) override;
@@ -91,6 +93,9 @@ class MrcResponder final : public Responder {
   void handle_trimmed(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, Psn psn);
   bool is_duplicate(Psn psn) const { return psn <= cack_ || received_.test(psn); }
   bool accept(const wire::Packet& packet, const RxDatagram& datagram, Psn psn);
+  std::uint32_t place_run(const RxDatagram& train, const wire::Packet& first, std::uint32_t count,
+                          std::size_t datagram_bytes);
+  void take_run(PlaneArrivals& plane, std::uint32_t count);
   bool keep_immediate(const wire::Packet& packet, Psn psn);
   void advance();
   void deliver_immediate();

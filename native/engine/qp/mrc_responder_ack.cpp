@@ -116,8 +116,11 @@ void MrcResponder::queue_sack(const PendingSack& sack) {
   if (pending_sack_) {
     const bool one_plane = arrivals_.empty() || pending_.port == sack.port;
     // A.5.5: mark.
+    // Without a gap, the cumulative acknowledgement says it all.
+    const bool complete = !arrivals_.empty() && max_received_ == cack_;
     const bool mergeable = pending_.mark == wire::SackMark::kNone && sack.mark == wire::SackMark::kNone &&
-                           !pending_.probe && !sack.probe && unreported_packets_ < kUnreportedMax && one_plane;
+                           !pending_.probe && !sack.probe && one_plane &&
+                           (unreported_packets_ < kUnreportedMax || complete);
     if (!mergeable) {
       take_stock(pending_);
       if (sacks_.size() < kSacksMax) sacks_.push_back(pending_);

@@ -54,6 +54,18 @@ void BurstBuilder::add_data(wire::DataHeaders& headers, const std::uint8_t* payl
   out.header_bytes = static_cast<std::uint16_t>(wire::encode_data_headers(headers, out.headers));
 }
 
+void BurstBuilder::add_to_run(const wire::RunHeaders& run, std::uint32_t index, const std::uint8_t* payload) {
+  MRC_ASSERT(burst_.count > 0 && burst_.count < kBurstPacketsMax);
+  const TxPacket& before = burst_.packets[burst_.count - 1];
+  TxPacket& out = burst_.packets[burst_.count++];
+  out.payload = payload;
+  out.header_bytes = before.header_bytes;
+  out.payload_bytes = before.payload_bytes;
+  out.trailer_bytes = before.trailer_bytes;
+  out.trailer.fill(0);
+  run.write(index, out.headers.data());
+}
+
 BurstBuilder burst_to_peer(TxBurst& burst, const QpContext& context, PortId port, std::uint32_t ev,
                            TrafficClass traffic_class) {
   BurstBuilder builder(burst, context.services.config, context.peer->ports[port], context.peer->udp_port, port, ev,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/qp/context.hpp"
+#include "engine/wire/run_headers.hpp"
 
 namespace openmrc {
 
@@ -24,6 +25,8 @@ class BurstBuilder {
   void add_copied(wire::Packet& packet, const std::uint8_t* payload, std::uint32_t payload_bytes);
   // Appends one data packet.
   void add_data(wire::DataHeaders& headers, const std::uint8_t* payload, std::uint32_t payload_bytes);
+  // Appends the packet that is `index` behind the first one of a run, which the latest packet belongs to.
+  void add_to_run(const wire::RunHeaders& run, std::uint32_t index, const std::uint8_t* payload);
 
  private:
   TxPacket& open(wire::Bth& bth, const std::uint8_t* payload, std::uint32_t payload_bytes);

@@ -208,22 +208,27 @@ void PlaneSet::reserve(Psn first, Psn psn) {
   sent_ = std::move(larger);
 }
 
-void PlaneSet::sent(TimePs now, PortId id, Psn first, Psn psn, std::uint32_t bytes, std::uint8_t quarter,
-                    bool repeated) {
-  reserve(first, psn);
+void PlaneSet::sent(TimePs now, PortId id, Psn first, const Departure& packets) {
+  const Psn beyond = packets.psn + packets.count;
+  reserve(first, beyond - 1);
   Plane& plane = planes_[id];
   if (plane.in_flight_bytes == 0) plane.heard = std::max(plane.heard, now);
-  sent_of(psn) = {.time = now,
-                  .order = plane.next_order,
-                  .bytes = static_cast<std::uint16_t>(bytes),
-                  .plane = id,
-                  .quarter = quarter,
-                  .repeated = repeated};
-  end_ = std::max(end_, psn + 1);
-  plane.flight.push_back({psn, plane.next_order++});
+  std::uint32_t position = packets.position;
+  for (Psn psn = packets.psn; psn < beyond; ++psn, ++position) {
+    sent_of(psn) = {
+        .time = now,
+        .order = plane.next_order,
+        .bytes = static_cast<std::uint16_t>(packets.bytes),
+        .plane = id,
+        .quarter = packets.planned < 4 ? std::uint8_t{1} : static_cast<std::uint8_t>(position * 4 / packets.planned),
+        .repeated = packets.repeated};
+    plane.flight.push_back({psn, plane.next_order++});
+  }
+  end_ = std::max(end_, beyond);
+  const std::uint32_t bytes = packets.count * packets.bytes;
   join_flight(plane, bytes);
   plane.sent = now;
-  ++plane.counters.sent_packets;
+  plane.counters.sent_packets += packets.count;
   plane.counters.sent_bytes += bytes;
   if (next_check_ == kNever || resting_) {
     next_check_ = now + kCheckInterval;

@@ -51,9 +51,17 @@ class PlaneSet {
     std::int64_t bytes = 0;  // limit on the bytes to send on it
   };
   Choice choose(TimePs now, const Request& request);
-  // Records one packet, in quarter `quarter` (0..3) of its burst; and the whole burst, for pacing. The window of PSNs
-  // begins at `first`.
-  void sent(TimePs now, PortId plane, Psn first, Psn psn, std::uint32_t bytes, std::uint8_t quarter, bool repeated);
+  // Packets of consecutive PSNs in one burst.
+  struct Departure {
+    Psn psn = 0;
+    std::uint32_t count = 1;
+    std::uint32_t bytes = 0;     // of each
+    std::uint32_t position = 0;  // of the first one in the burst
+    std::uint32_t planned = 1;   // packets of the burst
+    bool repeated = false;
+  };
+  // Records packets; and the whole burst, for pacing. The window of PSNs begins at `first`.
+  void sent(TimePs now, PortId plane, Psn first, const Departure& packets);
   void burst_sent(TimePs now, PortId plane, std::int64_t bytes);
   // After a time in which nothing might be sent: neither the silence nor the short queues of that time say anything.
   void resume(TimePs now);

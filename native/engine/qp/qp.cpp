@@ -186,25 +186,25 @@ Status Qp::post_recv(std::uint64_t wr_id, std::span<const Sge> sges) {
 
 // --- what happens to it
 
-void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, DropStats& drops) {
+bool Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, DropStats& drops) {
   // A QP that failed before RTR has no peer yet.
   if (context_.state == QpState::kReset || context_.state == QpState::kInit || context_.peer == nullptr) {
     ++drops.qp_not_ready;
-    return;
+    return false;
   }
   const auto& ports = context_.peer->ports;
   if (datagram.port >= ports.size() || datagram.source != ports[datagram.port]) {
     ++drops.wrong_source;  // A.15.2
-    return;
+    return false;
   }
   if (packet.bth.no_icrc && !context_.accepts_no_icrc) {
     ++drops.missing_icrc;  // X.4.10
-    return;
+    return false;
   }
   const wire::Opcode opcode = packet.bth.opcode;
   if (wire::is_rc(opcode) != (context_.init.transport == Transport::kRc)) {
     ++drops.wrong_transport;  // A.1.4
-    return;
+    return false;
   }
   context_.heard = now;
   check_kernel(now);
@@ -216,6 +216,15 @@ void Qp::handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packe
     ++drops.qp_not_ready;
   }
   settle(now);
+  return true;
+}
+
+std::uint32_t Qp::handle_run(TimePs now, const RxDatagram& train, const wire::Packet& first, std::uint32_t count,
+                             std::size_t datagram_bytes) {
+  if (context_.state == QpState::kError) return 0;
+  const std::uint32_t taken = responder_->handle_run(now, train, first, count, datagram_bytes);
+  settle(now);
+  return taken;
 }
 
 // X.4.12: once the peer's QP has sent a packet, it can answer.

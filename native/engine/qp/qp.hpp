@@ -25,7 +25,11 @@ class Qp {
   Status post_recv(std::uint64_t wr_id, std::span<const Sge> sges);
   Status ask_peer();
 
-  void handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, DropStats& drops);
+  // False: dropped, since it does not belong to this connection.
+  bool handle_packet(TimePs now, const RxDatagram& datagram, const wire::Packet& packet, DropStats& drops);
+  // Handles packets behind the one just handled, see Responder::handle_run.
+  std::uint32_t handle_run(TimePs now, const RxDatagram& train, const wire::Packet& first, std::uint32_t count,
+                           std::size_t datagram_bytes);
   void handle_payload_probe(TimePs now, const EndpointResult& result);
   void handle_timer(TimePs now);
   void handle_ports(TimePs now);

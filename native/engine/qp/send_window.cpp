@@ -60,6 +60,28 @@ void SendWindow::sent(Psn psn, TimePs now, EvIndex ev) {
   in_flight_bytes_ += entry.nominal_bytes;
 }
 
+void SendWindow::append_sent(std::uint32_t count, std::uint32_t nominal_bytes, TimePs now, EvIndex ev) {
+  if (count == 0) return;
+  while (end_ + count - first_ > ring_.size()) grow();
+  const auto slot_of = [this](Psn psn) { return static_cast<std::uint16_t>(psn & mask()); };
+  (tail_ == kNone ? head_ : ring_[tail_].next) = slot_of(end_);
+  for (const Psn beyond = end_ + count; end_ < beyond; ++end_) {
+    SendRecord& entry = ring_[end_ & mask()];
+    entry = SendRecord{};
+    entry.sent = now;
+    entry.nominal_bytes = nominal_bytes;
+    entry.previous = tail_;
+    entry.next = slot_of(end_ + 1);
+    entry.ev = ev;
+    entry.state = SendState::kInFlight;
+    entry.transmissions = 1;
+    tail_ = slot_of(end_);
+  }
+  ring_[tail_].next = kNone;
+  in_flight_ += count;
+  in_flight_bytes_ += std::uint64_t{count} * nominal_bytes;
+}
+
 void SendWindow::leave_flight(Psn psn, SendState state) {
   SendRecord& entry = record(psn);
   if (entry.state == SendState::kInFlight) {

@@ -49,6 +49,8 @@ class SendWindow {
   SendRecord& append();
   // Puts the record at the end of the sending order, in flight.
   void sent(Psn psn, TimePs now, EvIndex ev);
+  // Both for the next `count` new PSNs, each of `nominal_bytes`.
+  void append_sent(std::uint32_t count, std::uint32_t nominal_bytes, TimePs now, EvIndex ev);
   // Takes it out of flight: acknowledged or lost.
   void leave_flight(Psn psn, SendState state);
   // Moves the lower edge; everything below must be acknowledged.

@@ -40,6 +40,10 @@ inline bool is_joined(const std::uint8_t* bth) { return (bth[8] & 1U) != 0; }
 inline bool lacks_icrc(const std::uint8_t* bth) { return (bth[8] & 4U) != 0; }
 inline void set_joined(std::uint8_t* bth) { bth[8] |= 1U; }
 inline bool is_repeated(const std::uint8_t* bth) { return (bth[8] & 0x20U) != 0; }
+inline bool has_timestamp(const std::uint8_t* bth) { return (bth[8] & 0x10U) != 0; }
+inline bool requests_ack(const std::uint8_t* bth) { return (bth[8] & 0x80U) != 0; }
+// Its last word: flags, then the PSN.
+inline constexpr std::size_t kPsnWordAt = 8;
 
 inline ParseError get(const std::uint8_t* in, Bth& bth) {
   const std::uint32_t first = load_be32(in);
