@@ -59,7 +59,7 @@ PairOptions planes() {
   return options;
 }
 
-// What a network and a kernel may do to it.
+// A fault as networks and kernels cause it, or none.
 void disturb(Train& train, Rng& rng) {
   const std::size_t count = train.bytes.size() / train.step;
   const auto at = static_cast<std::ptrdiff_t>(rng.below(count) * train.step);
