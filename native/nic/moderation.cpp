@@ -8,7 +8,9 @@ namespace {
 constexpr TimeNs kPauseMax = 400 * kNsPerUs;
 constexpr TimeNs kPauseHurried = 200 * kNsPerUs;  // while the application waits for an acknowledgement
 constexpr TimeNs kPauseMin = 40 * kNsPerUs;       // a shorter one costs as much as it saves
-constexpr TimeNs kPauseBytes = 65'536;            // at a high rate, a pause ends after this amount
+// At a high rate a pause ends after the first amount, but where processors are the limit it is worth waiting for more.
+constexpr TimeNs kPauseBytes = 65'536, kPauseBytesMax = 262'144;
+constexpr TimeNs kPauseQuick = 100 * kNsPerUs;
 constexpr TimeNs kGap = kNsPerMs;                 // beyond the pause: ends a stream
 constexpr TimeNs kSpan = 20 * kNsPerMs;           // span of a rate measurement
 constexpr std::uint64_t kDataBytes = 1024;        // smaller reads hold acknowledgements and the like
@@ -48,7 +50,8 @@ TimeNs Moderation::for_data(const Look& look) {
     datagrams_ /= 2;
   }
   if (looks_ <= looks_first_ || bytes_ == 0) return 0;
-  return std::min(kPauseMax, kPauseBytes * (look.now - since_) / bytes_);
+  const auto time_for = [&](TimeNs bytes) { return bytes * (look.now - since_) / bytes_; };
+  return std::min(kPauseMax, std::max(time_for(kPauseBytes), std::min(time_for(kPauseBytesMax), kPauseQuick)));
 }
 
 // A pause that outlasted the arrival of the last data delayed the end of a message. Without arrival times from the
@@ -58,7 +61,8 @@ void Moderation::judge(const Look& look) {
   const TimeNs span = std::max<TimeNs>(look.now - since_, 1);
   const TimeNs interval = span / std::max<TimeNs>(datagrams_, 1);
   const bool idle = look.waited != kNeverNs && look.waited > std::max(paused_ / 2, 2 * interval);
-  const bool failed = idle || 2 * static_cast<TimeNs>(look.bytes) < bytes_ * paused_ / span;
+  // A read that stopped at its limit has not come to the last data.
+  const bool failed = !look.more && (idle || 2 * static_cast<TimeNs>(look.bytes) < bytes_ * paused_ / span);
   if (failed && open_ && look.message_open) return;
   if (failed) {
     looks_ = 0;

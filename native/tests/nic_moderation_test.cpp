@@ -10,6 +10,7 @@ namespace {
 using namespace openmrc;
 using nic::kNeverNs;
 using nic::kNsPerMs;
+using nic::kNsPerSecond;
 using nic::kNsPerUs;
 using nic::Moderation;
 using nic::TimeNs;
@@ -57,7 +58,22 @@ TEST_CASE(nic_moderation_gathers_a_stream) {
 
 TEST_CASE(nic_moderation_keeps_up_with_what_is_fast) {
   Moderation moderation;
-  CHECK(receive(moderation, 1, 80'000, 600, 0).pauses == 0);  // 20 Gb/s
+  const Outcome fast = receive(moderation, 1, 80'000, 600, 0);  // 20 Gb/s
+  CHECK(fast.pauses > 0 && fast.longest <= 110 * kNsPerUs);
+  CHECK(receive(moderation, 1, 80'000, 200, 0).pauses == 0);  // 60 Gb/s
+}
+
+// As after a pause that lasted for longer than planned: what was read arrived long ago, but more waits behind it.
+TEST_CASE(nic_moderation_does_not_take_the_limit_of_a_read_for_the_end) {
+  for (const bool more : {false, true}) {
+    Moderation moderation;
+    int pauses = 0;
+    for (TimeNs now = kNsPerMs; now < kNsPerSecond; now += kNsPerMs) {
+      pauses += moderation.pause({now, 300, 300 * kPacket, 0, false, false}, kNeverNs) > 0 ? 1 : 0;
+      moderation.pause({now + 500 * kNsPerUs, 300, 300 * kPacket, 400 * kNsPerUs, false, more}, kNeverNs);
+    }
+    CHECK(more ? pauses > 900 : pauses < 100);
+  }
 }
 
 TEST_CASE(nic_moderation_learns_that_messages_end) {
