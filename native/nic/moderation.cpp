@@ -11,9 +11,9 @@ constexpr TimeNs kPauseMin = 40 * kNsPerUs;       // a shorter one costs as much
 // At a high rate a pause ends after the first amount, but where processors are the limit it is worth waiting for more.
 constexpr TimeNs kPauseBytes = 65'536, kPauseBytesMax = 262'144;
 constexpr TimeNs kPauseQuick = 100 * kNsPerUs;
-constexpr TimeNs kGap = kNsPerMs;                 // beyond the pause: ends a stream
-constexpr TimeNs kSpan = 20 * kNsPerMs;           // span of a rate measurement
-constexpr std::uint64_t kDataBytes = 1024;        // smaller reads hold acknowledgements and the like
+constexpr TimeNs kGap = kNsPerMs;           // beyond the pause: ends a stream
+constexpr TimeNs kSpan = 20 * kNsPerMs;     // span of a rate measurement
+constexpr std::uint64_t kDataBytes = 1024;  // smaller reads hold acknowledgements and the like
 constexpr std::uint32_t kLooksMax = 4096;
 
 }  // namespace
