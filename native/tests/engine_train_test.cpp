@@ -79,7 +79,8 @@ void disturb(Train& train, Rng& rng) {
       break;
     }
     case 3:  // damaged in its headers
-      train.bytes[static_cast<std::size_t>(at) + rng.below(36)] ^= static_cast<std::uint8_t>(1U << rng.below(8));
+      train.bytes[static_cast<std::size_t>(at) + rng.below(std::min<std::size_t>(train.step, 36))] ^=
+          static_cast<std::uint8_t>(1U << rng.below(8));
       break;
     case 4:
       train.datagram.ecn = Ecn::kCe;
