@@ -118,7 +118,7 @@ std::vector<std::uint8_t> acknowledgements(Pair& pair) {
 
 TEST_CASE(engine_train_has_the_same_effect_as_its_datagrams_one_by_one) {
   std::uint64_t packets = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
     Rng rng(seed);
     Pair together(planes()), apart(planes());
     together.connect();
@@ -156,7 +156,7 @@ TEST_CASE(engine_train_has_the_same_effect_as_its_datagrams_one_by_one) {
     packets += together.stats(1).received_packets;
     CHECK(acknowledgements(together) == acknowledgements(apart));
   }
-  CHECK(packets > 20'000);
+  CHECK(packets > 10'000);
 }
 
 TEST_CASE(engine_train_places_every_datagram_and_the_shorter_last_one) {
