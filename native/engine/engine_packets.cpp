@@ -90,11 +90,13 @@ std::uint32_t Engine::handle_run(TimePs now, const RxDatagram& train, std::size_
     const auto most = static_cast<std::uint32_t>(train.bytes.size() / datagram_bytes) - 1;
     while (more < most && run.continued(more + 1, train.bytes.data() + (more + 1) * datagram_bytes)) ++more;
   }
-  if (more > 0) more = qp->handle_run(now, train, packet_, more, datagram_bytes);
-  PortStats& stats = port_stats_[train.port];
-  stats.received_packets += more;
-  stats.received_bytes += more * datagram_bytes;
-  if (more > 0) services_.plane_traffic.received(now, train.port, more * datagram_bytes);
+  if (more > 0) {
+    more = qp->handle_run(now, train, packet_, more, datagram_bytes);
+    PortStats& stats = port_stats_[train.port];
+    stats.received_packets += more;
+    stats.received_bytes += more * datagram_bytes;
+    services_.plane_traffic.received(now, train.port, more * datagram_bytes);
+  }
   touch(*qp);
   return 1 + more;
 }

@@ -8,7 +8,8 @@ namespace {
 constexpr TimeNs kPauseMax = 400 * kNsPerUs;
 constexpr TimeNs kPauseHurried = 200 * kNsPerUs;  // while the application waits for an acknowledgement
 constexpr TimeNs kPauseMin = 40 * kNsPerUs;       // a shorter one costs as much as it saves
-// At a high rate a pause ends after the first amount, but where processors are the limit it is worth waiting for more.
+// At a high rate a pause ends after the first amount; if that comes sooner than kPauseQuick, then or after the second
+// amount. A stream at such rates is limited by processors, and each wake-up costs both ends.
 constexpr TimeNs kPauseBytes = 65'536, kPauseBytesMax = 262'144;
 constexpr TimeNs kPauseQuick = 100 * kNsPerUs;
 constexpr TimeNs kGap = kNsPerMs;           // beyond the pause: ends a stream

@@ -75,7 +75,9 @@ void disturb(Train& train, Rng& rng) {
     }
     case 2: {  // overtaken
       const auto other = static_cast<std::ptrdiff_t>(rng.below(count) * train.step);
-      std::swap_ranges(train.bytes.begin() + at, train.bytes.begin() + at + step, train.bytes.begin() + other);
+      if (other != at) {
+        std::swap_ranges(train.bytes.begin() + at, train.bytes.begin() + at + step, train.bytes.begin() + other);
+      }
       break;
     }
     case 3:  // damaged in its headers

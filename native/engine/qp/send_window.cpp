@@ -61,7 +61,7 @@ void SendWindow::sent(Psn psn, TimePs now, EvIndex ev) {
 }
 
 void SendWindow::append_sent(std::uint32_t count, std::uint32_t nominal_bytes, TimePs now, EvIndex ev) {
-  if (count == 0) return;
+  MRC_ASSERT(count > 0);
   while (end_ + count - first_ > ring_.size()) grow();
   const auto slot_of = [this](Psn psn) { return static_cast<std::uint16_t>(psn & mask()); };
   (tail_ == kNone ? head_ : ring_[tail_].next) = slot_of(end_);
