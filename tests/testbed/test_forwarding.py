@@ -187,6 +187,31 @@ def test_no_route_changes_anywhere_while_a_switch_is_silently_dead(needs_data_pl
         assert monitors[seen].recv(1 << 16), "the monitor sees a route that goes"
 
 
+def test_a_test_bed_is_up_once_all_its_addresses_are_usable(bed_name: str, monkeypatch: pytest.MonkeyPatch):
+    """An address whose uniqueness the kernel still probes stands for one whose turn has not come yet."""
+    from openmrc.testbed import addresses
+
+    namespace = f"{bed_name}-addresses"
+    namespaces.create(namespace)
+    for change in (
+        "link add name one type veth peer name two",
+        "link set one up",
+        "link set two up",
+        "address add fd00::1/64 dev one nodad",
+        "address add fd00::2/64 dev one",
+    ):
+        subprocess.run(["ip", "-n", namespace, *change.split()], check=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(addresses, "_LIMIT_S", 0.0)
+        with pytest.raises(TestBedError, match=f"{namespace}: address (fe80::.*|fd00::2) does not become usable"):
+            addresses.await_addresses([namespace])
+    addresses.await_addresses([namespace])
+    with namespaces.inside(namespace):
+        made = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    with made:
+        made.bind(("fd00::2", PORT))
+
+
 def changes(monitor: socket.socket) -> Iterator[bytes]:
     """Changes received so far."""
     with contextlib.suppress(BlockingIOError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from openmrc.errors import ConfigError
 from openmrc.fabric.cabling import Node
 from openmrc.testbed import messages, namespaces
+from openmrc.testbed.addresses import await_addresses
 from openmrc.testbed.dataplane import DataPlane, PortSettings
 from openmrc.testbed.errors import TestBedError
 from openmrc.testbed.layout import MANAGEMENT, Interface, Layout
@@ -24,7 +25,6 @@ _FRAME_BYTES = SWITCH_MTU + 14
 _BURST_S = 200e-6  # a machine with few cores occasionally serves a link this late
 _RATE_BPS_MAX = 8 * (2**32 - 1)  # tbf's 32-bit field of bytes a second
 _OFFLOAD_SEGMENTS_MAX = 64  # Linux's own limit for UDP
-_LOOPBACK_INDEX = 1
 _MANAGEMENT_INDEX = 2
 _BRIDGE = "bridge0"
 _OWN_USID = "usid0"  # a bridge without ports; on a cable's interface the uSID would vanish when that is set down
@@ -96,6 +96,7 @@ def build(layout: Layout, plane: DataPlane | None, progress: Progress, *, offloa
             if node.kind != "host" and not messages.shifts(link):
                 raise TestBedError("this kernel has SRv6, but cannot shift uSIDs (next-csid)", SRV6_HINT)
         progress("nodes", number, len(nodes))
+    await_addresses(names)
 
 
 def remove(names: list[str]) -> None:
@@ -110,7 +111,7 @@ def configuration(layout: Layout, node: Node, *, again: bool = False) -> list[Me
     `again`: only the part that the kernel removes from an interface that is set down.
     """
     interfaces = layout.interfaces(node)
-    changes = [messages.link_up(_LOOPBACK_INDEX)]
+    changes = [messages.link_up(messages.LOOPBACK_INDEX)]
     for interface in interfaces:
         changes += _interface_changes(layout, interface)
     if node.kind == "host":

@@ -29,6 +29,7 @@ from openmrc.testbed.netlink_batches import ADD, REPLACE, Message, Netlink
 from openmrc.testbed.routes import Route, Rule
 
 __all__ = [
+    "LOOPBACK_INDEX",
     "OWN_USID_INDEX",
     "address",
     "bridge",
@@ -44,6 +45,7 @@ __all__ = [
     "veth",
 ]
 
+LOOPBACK_INDEX = 1
 OWN_USID_INDEX = 3  # the interface with a switch's own uSID
 _FIRST_INDEX = 10  # interface index: number plus this, so that no lookup is needed
 _IFF_UP = 1
