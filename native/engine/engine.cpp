@@ -97,7 +97,7 @@ void Engine::touch(Qp& qp) {
     qp.control_listed = true;
     control_ready_.push_back(&qp);
   }
-  if (!qp.data_listed) {
+  if (!qp.data_listed && qp.may_build_data()) {
     qp.data_listed = true;
     (qp.urgent() ? urgent_ready_ : data_ready_).push_back(&qp);
   }
@@ -271,9 +271,7 @@ std::vector<QpFootprint> qp_footprint() {
   return {{"Qp and context", sizeof(Qp)},
           {"MRC requester", sizeof(MrcRequester)},
           {"MRC responder", sizeof(MrcResponder)},
-          {"congestion control", sizeof(Nscc)},
-          {"receive queue, first block", 512 + 8 * sizeof(void*)},
-          {"send queue, first block", 512 + 8 * sizeof(void*)}};
+          {"congestion control", sizeof(Nscc)}};
 }
 
 }  // namespace openmrc

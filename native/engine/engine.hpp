@@ -122,6 +122,10 @@ class Engine final {
   // Next burst for a port in `free_ports`, of at most `burst_max` packets. False: nothing to send now.
   bool poll_transmit(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst,
                      Outgoing what = Outgoing::kEverything);
+  // False if poll_transmit() would find no data.
+  bool may_have_data() const { return !data_ready_.empty() || !urgent_ready_.empty() || services_.ordinary_data_waits; }
+  // False if poll_signaled_cq(), poll_events() and poll_endpoint_result() would find nothing.
+  bool has_reports() const { return !signaled_cqs_.empty() || !events_.empty() || !endpoint_results_.empty(); }
   std::size_t poll_completions(CqId cq, std::span<Completion> out);
   // For frequent polls, until the CQ is destroyed; nullptr: no such CQ.
   CompletionQueue* find_cq(CqId cq);

@@ -200,7 +200,9 @@ bool Engine::build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask
       note_change(*qp);  // due packets that could not be built may depend on time again
       continue;
     }
-    list.push_back(qp);
+    const bool more = control || result != BuildResult::kBuilt || qp->may_build_data();
+    if (more) list.push_back(qp);
+    if (!more) qp->*listed = false;
     if (result != BuildResult::kBuilt) continue;
     note_change(*qp);
     // Also an idle QP sends probes of dead paths, which are not urgent.

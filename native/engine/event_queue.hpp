@@ -18,6 +18,7 @@ class EventQueue final : public EventSink {
   void rebase(TimePs by) {
     queue_.for_each([by](Event& event) { event.time = rebased(event.time, by); });
   }
+  bool empty() const { return queue_.empty(); }
   std::uint64_t dropped() const { return queue_.dropped(); }
 
  private:

@@ -46,17 +46,20 @@ class Device::Arrivals final : public TrainSink {
   void take(std::span<Train> trains) override {
     for (Train& train : trains) check(train);
     const Guard guard(device_.lock_);
-    for (Train& train : trains) hand_over(train);
+    // Of the same moment as the read, if that found one short datagram.
+    const bool at_once = trains.size() == 1 && trains.front().arrived == 0;
+    for (Train& train : trains) hand_over(train, at_once ? train.read : now_ns());
     device_.note_placed();
     device_.collect();
-    taken_trains_ += trains.size();
+    device_.defer_answers(trains.size());
+    device_.quiet_until_.store(0, std::memory_order_relaxed);
+    may_reply_ = device_.engine_->may_have_data();
   }
   // Plans the data that the arrivals allow. Only after the last port has been read: the reports of one plane must not
   // wait for data that those of another one have allowed.
   void reply() {
-    if (taken_trains_ == 0) return;
+    if (!may_reply_) return;
     const Guard guard(device_.lock_);
-    device_.defer_answers(taken_trains_);
     std::uint32_t bursts_max = kBurstsPerTurn;
     device_.plan(Outgoing::kDataOnly, bursts_max, device_.engine_now());
     if (bursts_max == 0) device_.looked_.store(0, std::memory_order_relaxed);  // there is more to send
@@ -79,9 +82,9 @@ class Device::Arrivals final : public TrainSink {
                               settings.udp_port, receiver_.icrc);
   }
 
-  void hand_over(Train& train) {
+  void hand_over(Train& train, TimeNs at) {
     RxDatagram& datagram = train.datagram;
-    const TimePs now = device_.enter();
+    const TimePs now = device_.enter(at);
     if (train.arrived != 0) {
       datagram.waited = std::max<TimePs>(now - device_.clock_.engine_time(train.arrived), 0);
       waited_ = datagram.waited / kPsPerNs;
@@ -96,7 +99,7 @@ class Device::Arrivals final : public TrainSink {
 
   Device& device_;
   Receiver& receiver_;
-  std::size_t taken_trains_ = 0;
+  bool may_reply_ = false;
   TimeNs waited_ = kNeverNs;
   bool message_open_ = false;
 };
@@ -426,9 +429,11 @@ PortMask Device::full_ports() const {
 
 void Device::plan(Outgoing what, std::uint32_t& bursts_max, TimePs now) {
   quiet_until_.store(0, std::memory_order_relaxed);
+  const bool only_data = what != Outgoing::kEverything;
   while (bursts_max > 0) {
     const PortMask free = free_ports();
-    if (free != 0 && engine_->poll_transmit(now, free, settings_.burst_packets, *spare_, what)) {
+    const bool look = free != 0 && (!only_data || engine_->may_have_data());
+    if (look && engine_->poll_transmit(now, free, settings_.burst_packets, *spare_, what)) {
       const PortId port = spare_->port;
       lanes_[port]->push(spare_);
       --bursts_max;
@@ -437,7 +442,7 @@ void Device::plan(Outgoing what, std::uint32_t& bursts_max, TimePs now) {
     // A lane that is full now may gain room before this check; then this thread has to continue.
     const PortMask full = full_ports();
     if (full != 0 || starved_.load(std::memory_order_relaxed) != 0) starved_.exchange(full);
-    if ((free_ports() & full) == 0) return;
+    if (full == 0 || (free_ports() & full) == 0) return;
   }
 }
 
@@ -586,6 +591,7 @@ bool Device::run_timer(TimePs now) {
 }
 
 void Device::collect() {
+  if (!engine_->has_reports()) return;
   CqId cq = 0;
   while (engine_->poll_signaled_cq(cq)) {
     const auto found = cq_wakers_.find(cq);

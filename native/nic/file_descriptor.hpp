@@ -1,9 +1,9 @@
 // Owner of one file descriptor.
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
+
+#include "nic/uncancelled.hpp"
 
 namespace openmrc::nic {
 
@@ -26,7 +26,7 @@ class FileDescriptor {
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
   void reset() {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0) uncancelled::close(fd_);
     fd_ = -1;
   }
 

@@ -18,7 +18,8 @@ namespace openmrc::nic {
 struct Train {
   RxDatagram datagram;  // holds the bytes of all of them
   std::size_t datagram_bytes = 0;
-  TimeNs arrived = 0;  // by the driver's clock; 0: too short to be timestamped
+  TimeNs read = 0;     // by the driver's clock
+  TimeNs arrived = 0;  // the same; 0: too short to be timestamped
 };
 
 class ReceiveBuffers {

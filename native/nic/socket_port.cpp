@@ -17,6 +17,7 @@
 #include "engine/base/assert.hpp"
 #include "nic/error.hpp"
 #include "nic/socket_address.hpp"
+#include "nic/uncancelled.hpp"
 
 namespace openmrc::nic {
 namespace {
@@ -180,7 +181,43 @@ SocketPort::TransmitSocket SocketPort::open_transmit_socket(std::uint32_t& sourc
     set_option(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);  // so that a label of 0 stays 0
   }
   if (is_srv6()) leave_out_checksum(fd, UDP_NO_CHECK6_TX, settings_);
-  return {std::move(opened)};
+  TransmitSocket socket;
+  socket.fd = std::move(opened);
+  return socket;
+}
+
+// A second socket on the source port of `transmit`, which admits nobody else but for this moment.
+FileDescriptor SocketPort::open_second_socket(const TransmitSocket& transmit, std::uint16_t source_port) const {
+  const int held = transmit.fd.get();
+  FileDescriptor opened = open_socket(settings_);
+  const int fd = opened.get();
+  const bool bound = set_option(held, SOL_SOCKET, SO_REUSEPORT, 1) && set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1) &&
+                     bind_socket(fd, settings_.local, scope_, source_port);
+  set_option(held, SOL_SOCKET, SO_REUSEPORT, 0);
+  if (!bound) return {};
+  grow_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SO_SNDBUF, device_.socket_buffer_bytes);
+  set_option(fd, SOL_SOCKET, SO_RCVBUF, 0);  // never read, either
+  return opened;
+}
+
+// Opens the second socket, if need be, and connects it. False: for example, descriptors are used up.
+bool SocketPort::connect(TransmitSocket& transmit, std::uint16_t source_port) {
+  ConnectedSocket& socket = transmit.connected;
+  socket.target = {};
+  try {
+    if (!socket.fd.valid()) socket.fd = open_second_socket(transmit, source_port);
+  } catch (const NicError&) {
+    return false;
+  }
+  if (!socket.fd.valid()) return false;
+  const int fd = socket.fd.get();
+  const bool ipv4 = socket.latest.peer.family == AddressFamily::kIpv4;
+  const SocketAddress peer = to_socket_address(socket.latest.peer, socket.latest.peer_port, scope_);
+  const bool connected =
+      uncancelled::connect(fd, peer.get(), peer.length) == 0 &&
+      set_option(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_TOS : IPV6_TCLASS, socket.latest.traffic_class);
+  if (connected) socket.target = socket.latest;
+  return connected;
 }
 
 void SocketPort::open_transmit_sockets(std::uint32_t& next_source_port) {
@@ -227,6 +264,7 @@ int SocketPort::rebind() {
       if (error == 0) {
         receive_socket_ = std::move(receive);
         stamps_ = false;
+        joins_ = true;
         endpoint_socket_ = std::move(endpoint);
         transmit_sockets_ = std::move(transmit);
         return 0;
@@ -288,6 +326,9 @@ std::uint32_t SocketPort::path_mtu(const Address& peer, std::uint16_t udp_port) 
 }
 
 SocketPort::TransmitSocket& SocketPort::socket_of(std::uint16_t source_port) {
+  const std::size_t near =
+      static_cast<std::size_t>(source_port) - source_ports_.front();  // usually they are consecutive
+  if (near < source_ports_.size() && source_ports_[near] == source_port) return transmit_sockets_[near];
   const auto found = std::lower_bound(source_ports_.begin(), source_ports_.end(), source_port);
   // Responses to endpoint operations may carry an EV of another host: any socket serves for those.
   if (found == source_ports_.end() || *found != source_port) return transmit_sockets_.front();

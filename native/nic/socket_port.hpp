@@ -39,10 +39,26 @@ class SocketPort final : public Port {
 
  private:
   struct Route;  // parameters shared by all datagrams of one burst
+  // A second socket with the same source port, for lone small datagrams to a steady peer on the same kernel: cheaper, as
+  // the kernel looks up no route. But it numbers IPv4 headers, which the ICRC covers, and draws another IPv6 flow label,
+  // so that the EV would lead over another path.
+  struct ConnectedSocket {
+    struct Target {
+      Address peer;
+      std::uint16_t peer_port = 0;  // 0: none
+      int traffic_class = 0;
+      bool operator==(const Target&) const = default;
+    };
+    FileDescriptor fd;
+    Target target;               // of the socket
+    Target latest;               // of the latest such datagram that was for something else
+    std::uint8_t in_a_row = 0;  // number of those
+  };
   struct TransmitSocket {
     FileDescriptor fd;
     int traffic_class = -1;         // of the socket itself, for datagrams without a control message; -1: not set
     int latest_traffic_class = -1;  // of the latest lone small datagram
+    ConnectedSocket connected;
   };
   enum class Outcome : std::uint8_t { kSent, kBlocked, kShort, kFallback };  // kShort: of memory
 
@@ -57,6 +73,10 @@ class SocketPort final : public Port {
   std::uint32_t source_ports_for(std::uint32_t evs) const;
   std::uint32_t make_ev(std::uint32_t index) const;
   bool find_path(const Address& peer, std::uint16_t selector, Address& destination) const;
+  FileDescriptor open_second_socket(const TransmitSocket& transmit, std::uint16_t source_port) const;
+  bool connect(TransmitSocket& transmit, std::uint16_t source_port);
+  bool is_connected(TransmitSocket& transmit, const TxBurst& burst);
+  bool send_connected(TransmitSocket& transmit, const TxBurst& burst);
   Outcome send_segmented(const Route& route, std::span<const TxPacket> packets);
   Outcome send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent);
   std::uint32_t send_joined(const Route& route, const TxBurst& burst);
@@ -70,11 +90,13 @@ class SocketPort final : public Port {
   Received receive_refused();
   Received hand_over(std::span<mmsghdr> messages, ReceiveBuffers& buffers, TrainSink& sink);
   bool open_message(mmsghdr& message, Train& train, Received& found);
-  void begin_stamps();
+  void note_size(std::size_t bytes);
   TimeNs waited(TimeNs stamp) const;
   void note_fault(int error);
-  void note_success() { faulty_.store(false, std::memory_order_relaxed); }
+  void note_sent(std::size_t datagrams, std::uint64_t bytes);
   TransmitSocket& socket_of(std::uint16_t source_port);
+
+  static constexpr std::size_t kShortBytes = 1024;  // of a read or a burst, up to which latency matters most
 
   PortId id_;
   const Settings& device_;
@@ -94,6 +116,7 @@ class SocketPort final : public Port {
   bool sends_batches_ = true;  // sendmmsg: a sandbox may forbid it
   bool sends_plain_ = true;    // sendto, from sockets whose traffic class may be set: the same
   SocketStats sent_;
+  std::atomic<bool> sent_large_{false};  // or several datagrams at once, since the receiving half looked
 
   // The receiving half.
   FileDescriptor receive_socket_, endpoint_socket_;
@@ -102,6 +125,8 @@ class SocketPort final : public Port {
   std::uint8_t single_looks_ = 2;  // single-message reads before reads of batches
   bool stamps_ = false;            // the kernel timestamps arrivals
   bool coalesced_ = false;         // it coalesced datagrams of the latest read
+  bool joins_ = true;              // and may do so
+  std::uint32_t short_looks_ = 0;  // reads in a row that found few bytes, while few were sent
   TimeNs looked_ = 0;              // time of the latest read that returned messages
   TimeNs emptied_ = 0;             // time of the latest read that emptied the socket
   SocketStats received_;

@@ -21,7 +21,7 @@ constexpr std::size_t kCoalescedMessages = 8;  // while the kernel coalesces dat
 constexpr std::size_t kCoalescedBytes = 65'536;
 constexpr std::size_t kSingleMessages = 32;
 constexpr std::size_t kSingleBytes = 16'384;
-constexpr std::size_t kShortBytes = 1024;
+constexpr std::uint32_t kShortLooks = 1024;
 // Limit for endpoint operations at each port: five times the engine's limit of responses per peer.
 constexpr std::size_t kEndpointMessages = 32;
 constexpr TimeNs kEndpointInterval = 40 * kNsPerUs;
@@ -87,11 +87,23 @@ Received SocketPort::receive_refused() {
   return {.refused = true};
 }
 
-// Called at the first larger message: the kernel's timestamps add to the latency of short ones.
-void SocketPort::begin_stamps() {
+// The kernel's timestamps and its joining of datagrams, which it reports for each message, add to the latency of short
+// ones. The first begins with the first larger message. The second ends when for a while this end has neither received
+// nor sent one, nor several datagrams at once, such as data and its acknowledgement.
+void SocketPort::note_size(std::size_t bytes) {
   constexpr int kOn = 1;
-  stamps_ = true;  // also after a refusal by a sandbox, so that it is tried once
-  ::setsockopt(receive_socket_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &kOn, sizeof kOn);
+  if (!stamps_ && bytes > kShortBytes) {
+    stamps_ = true;  // also after a refusal by a sandbox, so that it is tried once
+    ::setsockopt(receive_socket_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &kOn, sizeof kOn);
+  }
+  const bool streams = sent_large_.load(std::memory_order_relaxed);
+  if (streams) sent_large_.store(false, std::memory_order_relaxed);
+  short_looks_ = streams || coalesced_ || bytes > kShortBytes ? 0 : short_looks_ + 1;
+  const bool wanted = received_.receive_offload && (short_looks_ == 0 || (joins_ && short_looks_ < kShortLooks));
+  if (wanted == joins_) return;
+  joins_ = wanted;
+  const int on = wanted ? 1 : 0;
+  ::setsockopt(receive_socket_.get(), SOL_UDP, UDP_GRO, &on, sizeof on);
 }
 
 // Time for which a datagram has been in the socket. The real-time clock may be set meanwhile, so at most the time since
@@ -118,6 +130,7 @@ bool SocketPort::open_message(mmsghdr& message, Train& train, Received& found) {
   const Control control = read_control(message.msg_hdr, datagram);
   const std::size_t bytes = datagram.bytes.size();
   found.bytes += bytes;
+  train.read = looked_;
   train.arrived = bytes > kShortBytes ? looked_ - waited(control.stamp) : 0;
   const bool alone = control.segment_bytes == 0 || control.segment_bytes >= bytes;
   train.datagram_bytes = alone ? std::max<std::size_t>(bytes, 1) : control.segment_bytes;
@@ -158,7 +171,7 @@ Received SocketPort::receive(ReceiveBuffers& buffers, TrainSink& sink) {
   } else {
     found.more = messages.size() > 1;
   }
-  if (!stamps_ && found.bytes > kShortBytes) begin_stamps();
+  note_size(found.bytes);
   if (single_looks_ > 0) single_looks_ = found.bytes > kShortBytes ? 0 : static_cast<std::uint8_t>(single_looks_ - 1);
   // A batch of only truncated datagrams is still a reason to read again.
   found.datagrams = std::max(found.datagrams, static_cast<std::uint32_t>(received));

@@ -22,6 +22,7 @@ constexpr std::size_t kPartsPerPacket = 3;            // headers, payload, trail
 constexpr std::uint32_t kSegmentedBytesMax = 65'400;  // one UDP datagram before segmentation by the kernel
 constexpr std::size_t kFlatBytesMax = 512;
 constexpr std::size_t kJoinedBytesMax = kJoinedDataBytesMax + wire::kAckBytes;
+constexpr std::uint8_t kRowUntilConnected = 16;  // lone datagrams alike before a socket is connected for them
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint16_t));
 
 std::size_t gather(const TxPacket& packet, iovec* parts) {
@@ -59,6 +60,10 @@ std::size_t join(std::span<iovec> parts, std::span<std::uint8_t, kFlatBytesMax> 
   return 1;
 }
 
+int traffic_class_byte(const TxBurst& burst) {
+  return (dscp_of(burst.traffic_class) << 2) | static_cast<int>(burst.ecn);
+}
+
 void add_control(msghdr& message, std::size_t& used, int level, int type, const void* data, std::size_t bytes) {
   auto* header = reinterpret_cast<cmsghdr*>(static_cast<char*>(message.msg_control) + used);
   header->cmsg_level = level;
@@ -92,8 +97,43 @@ struct SocketPort::Route {
   }
 };
 
+// True if the connected socket can send the burst as it is. Connecting takes longer than sending: data and
+// acknowledgements that alternate on an EV leave the socket as it is.
+bool SocketPort::is_connected(TransmitSocket& transmit, const TxBurst& burst) {
+  ConnectedSocket& socket = transmit.connected;
+  const ConnectedSocket::Target wanted{burst.destination, burst.destination_port, traffic_class_byte(burst)};
+  if (socket.target == wanted) return true;
+  if (socket.latest != wanted) {
+    socket.latest = wanted;
+    socket.in_a_row = 0;
+  }
+  if (++socket.in_a_row < kRowUntilConnected) return false;
+  socket.in_a_row = 0;
+  return connect(transmit, burst.fields.source_port);
+}
+
+// The shortest way for a lone small datagram, such as an acknowledgement or a short WRITE, for which the latency
+// matters. False: not sent. An error may belong to an earlier datagram, of which the kernel tells connected sockets.
+bool SocketPort::send_connected(TransmitSocket& transmit, const TxBurst& burst) {
+  const bool lone = burst.count == 1 || burst.joined;
+  if (!lone || burst.has_icrc || ev_format_ != wire::EvFormat::kUdp) return false;
+  const std::span<const TxPacket> packets(burst.packets.data(), burst.count);
+  std::size_t bytes = 0;
+  for (const TxPacket& packet : packets) bytes += packet.datagram_bytes();
+  std::array<std::uint8_t, kFlatBytesMax> flat;
+  if (bytes > flat.size() || !is_connected(transmit, burst)) return false;
+  bytes = 0;
+  for (const TxPacket& packet : packets) bytes += flatten(packet, std::span(flat).subspan(bytes));
+  ++sent_.send_calls;
+  if (uncancelled::send_to(transmit.connected.fd.get(), flat.data(), bytes, MSG_NOSIGNAL, nullptr, 0) < 0) return false;
+  note_sent(1, bytes);
+  return true;
+}
+
 std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
   MRC_ASSERT(burst.count <= kBurstPacketsMax && first < burst.count);
+  TransmitSocket& socket = socket_of(burst.fields.source_port);
+  if (send_connected(socket, burst)) return burst.count;
   Address destination;
   if (!find_path(burst.destination, burst.fields.flow_label, destination)) {
     sent_.no_path += burst.count - first;
@@ -101,9 +141,9 @@ std::uint32_t SocketPort::send(const TxBurst& burst, std::uint32_t first) {
     return burst.count;
   }
   const std::uint32_t label = ev_format_ == wire::EvFormat::kUdp ? 0 : burst.fields.flow_label;
-  const Route route{.socket = socket_of(burst.fields.source_port),
+  const Route route{.socket = socket,
                     .destination = to_socket_address(destination, burst.destination_port, scope_, label),
-                    .traffic_class = (dscp_of(burst.traffic_class) << 2) | static_cast<int>(burst.ecn),
+                    .traffic_class = traffic_class_byte(burst),
                     .ipv4 = burst.destination.family == AddressFamily::kIpv4};
 
   if (burst.joined) return send_joined(route, burst);
@@ -167,10 +207,9 @@ SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<con
 
   ++sent_.send_calls;
   if (uncancelled::send_message(route.fd(), &message, MSG_NOSIGNAL) < 0) return refused(errno, packets.size(), true);
-  note_success();
   ++sent_.segmented_sends;
-  sent_.sent_datagrams += packets.size();
-  sent_.sent_bytes += bytes;
+  note_sent(packets.size(), bytes);
+  sent_large_.store(true, std::memory_order_relaxed);
   return Outcome::kSent;
 }
 
@@ -198,9 +237,7 @@ SocketPort::Outcome SocketPort::send_small(const Route& route, const TxPacket& p
 SocketPort::Outcome SocketPort::send_flat(const Route& route, std::span<std::uint8_t> datagram) {
   ++sent_.send_calls;
   if (!send_lone(route, datagram)) return refused(errno, 1, false);
-  note_success();
-  ++sent_.sent_datagrams;
-  sent_.sent_bytes += datagram.size();
+  note_sent(1, datagram.size());
   return Outcome::kSent;
 }
 
@@ -258,10 +295,10 @@ SocketPort::Outcome SocketPort::send_singly(const Route& route, std::span<const 
     sent = outcome == Outcome::kSent ? 1 : 0;  // dropped: skip it
     return outcome;
   }
-  note_success();
   sent = static_cast<std::uint32_t>(taken);
-  sent_.sent_datagrams += sent;
-  for (const TxPacket& packet : packets.first(sent)) sent_.sent_bytes += packet.datagram_bytes();
+  std::uint64_t bytes = 0;
+  for (const TxPacket& packet : packets.first(sent)) bytes += packet.datagram_bytes();
+  note_sent(sent, bytes);
   return Outcome::kSent;
 }
 
@@ -274,6 +311,13 @@ int SocketPort::send_batch(const Route& route, std::span<mmsghdr> messages) {
   if (uncancelled::send_message(route.fd(), &messages[0].msg_hdr, MSG_NOSIGNAL) < 0) return -1;
   if (messages.size() > 1) sends_batches_ = false;  // a sandbox without sendmmsg, not a filter that drops our packets
   return 1;
+}
+
+void SocketPort::note_sent(std::size_t datagrams, std::uint64_t bytes) {
+  faulty_.store(false, std::memory_order_relaxed);
+  sent_.sent_datagrams += datagrams;
+  sent_.sent_bytes += bytes;
+  if (bytes > kShortBytes) sent_large_.store(true, std::memory_order_relaxed);
 }
 
 void SocketPort::note_fault(int error) {

@@ -32,6 +32,12 @@ inline int receive_messages(int fd, mmsghdr* messages, unsigned count, int flags
   return static_cast<int>(::syscall(SYS_recvmmsg, fd, messages, count, flags, nullptr));
 }
 
+inline int connect(int fd, const sockaddr* to, socklen_t length) {
+  return static_cast<int>(::syscall(SYS_connect, fd, to, length));
+}
+
+inline void close(int fd) { ::syscall(SYS_close, fd); }
+
 // Of an eventfd or a timerfd.
 inline ssize_t read(int fd, std::uint64_t& value) { return ::syscall(SYS_read, fd, &value, sizeof value); }
 

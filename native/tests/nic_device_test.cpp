@@ -87,6 +87,24 @@ TEST_CASE(nic_write_reaches_the_peers_memory_while_both_ends_poll) {
   CHECK(std::equal(pair.a.memory.begin(), pair.a.memory.begin() + 64, pair.b.memory.begin()));
 }
 
+// The kernel's joining of datagrams ends while only short ones come, and begins again with the next larger one.
+TEST_CASE(nic_datagrams_are_joined_before_and_after_many_short_ones) {
+  DevicePair pair;
+  std::array<Completion, 4> done;
+  const auto complete = [&](std::uint64_t bytes) {
+    CHECK(pair.a.write(pair.b, bytes) == Status::kOk);
+    CHECK(pair.a.device.wait_cq(pair.a.cq, done, 20'000'000'000) == 1 && done[0].status == WcStatus::kSuccess);
+  };
+  for (int time = 0; time < 2; ++time) {
+    const auto joined = [&] { return pair.b.device.socket_stats()[0].coalesced_receives; };
+    const std::uint64_t before = joined();
+    for (int i = 0; i < 100 && joined() == before; ++i) complete(pair.a.memory.size());
+    CHECK(joined() > before || !pair.b.device.socket_stats()[0].receive_offload);
+    CHECK(pair.a.memory == pair.b.memory);
+    for (int i = 0; i < 1500; ++i) complete(64);
+  }
+}
+
 TEST_CASE(nic_srv6_goes_through_all_selectors_with_each_source_port) {
   Device device(srv6_settings(1));
   const std::vector<Ev> evs = device.evs();

@@ -44,7 +44,7 @@ struct End {
     CHECK(device.command([&](Engine& engine, TimePs) { return engine.create_qp(attributes, qp); }) == Status::kOk);
   }
 
-  void connect(const End& peer, std::uint32_t send_psn, std::uint32_t receive_psn) {
+  void connect(const End& peer, std::uint32_t send_psn, std::uint32_t receive_psn, bool icrc = true) {
     const auto move = [&](const auto& attributes) {
       return device.command([&](Engine& engine, TimePs now) { return engine.modify_qp(now, qp, attributes); });
     };
@@ -58,6 +58,7 @@ struct End {
     QpToRtr rtr;
     rtr.destination_qp = peer.qp;
     rtr.rq_psn = receive_psn;
+    rtr.capabilities.no_icrc = !icrc;
     CHECK(device.command([&](Engine& engine, TimePs) { return engine.add_peer(config, rtr.peer); }) == Status::kOk);
     QpToRts rts;
     rts.sq_psn = send_psn;

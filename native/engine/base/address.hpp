@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 namespace openmrc {
@@ -13,7 +14,10 @@ struct Address {
   std::array<std::uint8_t, 16> bytes{};
   AddressFamily family = AddressFamily::kNone;
 
-  friend bool operator==(const Address&, const Address&) = default;
+  friend bool operator==(const Address& a, const Address& b) {
+    using Words = std::array<std::uint64_t, 2>;  // in registers, not by a call of memcmp
+    return std::bit_cast<Words>(a.bytes) == std::bit_cast<Words>(b.bytes) && a.family == b.family;
+  }
 };
 
 using PortId = std::uint8_t;     // 0-based port (= plane) of a NIC

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "engine/base/assert.hpp"
@@ -29,19 +31,26 @@ class Ring {
   T& back() { return (*this)[size_ - 1]; }
   const T& back() const { return (*this)[size_ - 1]; }
 
-  void push_back(const T& value) {
+  void push_back(T value) {
     if (size_ == slots_.size()) grow();
-    slots_[(first_ + size_) & (slots_.size() - 1)] = value;
+    slots_[(first_ + size_) & (slots_.size() - 1)] = std::move(value);
     ++size_;
   }
 
   void pop_front() {
     MRC_ASSERT(size_ > 0);
+    if constexpr (!std::is_trivially_destructible_v<T>) slots_[first_] = T{};
     first_ = (first_ + 1) & (slots_.size() - 1);
     --size_;
   }
 
-  void clear() { size_ = 0; }
+  void clear() {
+    if constexpr (std::is_trivially_destructible_v<T>) {
+      size_ = 0;
+    } else {
+      while (size_ > 0) pop_front();
+    }
+  }
 
   // Removes every element equal to `value`.
   void erase(const T& value) {
@@ -59,7 +68,7 @@ class Ring {
 
   void grow() {
     std::vector<T> larger(slots_.empty() ? kFirstSlots : 2 * slots_.size());
-    for (std::size_t i = 0; i < size_; ++i) larger[i] = slots_[(first_ + i) & (slots_.size() - 1)];
+    for (std::size_t i = 0; i < size_; ++i) larger[i] = std::move(slots_[(first_ + i) & (slots_.size() - 1)]);
     slots_.swap(larger);
     first_ = 0;
   }

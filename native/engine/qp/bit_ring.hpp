@@ -30,6 +30,7 @@ class BitRing {
 
   // Length of the run of set bits that starts at `psn`, at most `limit`.
   std::uint32_t run_of_ones(Psn psn, std::uint32_t limit) const {
+    if (limit == 1) return test(psn) ? 1 : 0;  // most packets arrive in order
     std::uint32_t run = 0;
     while (run < limit) {
       const unsigned offset = static_cast<unsigned>((psn + run) & 63);
@@ -54,6 +55,11 @@ class BitRing {
   // Clears [psn, psn + count) and returns how many bits were set.
   std::uint32_t clear_range(Psn psn, std::uint32_t count) {
     std::uint32_t cleared = 0;
+    if (count == 1) {
+      cleared = test(psn) ? 1 : 0;
+      clear(psn);
+      return cleared;
+    }
     while (count > 0) {
       const unsigned offset = static_cast<unsigned>(psn & 63);
       const std::uint32_t here = std::min<std::uint32_t>(count, 64 - offset);

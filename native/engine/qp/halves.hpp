@@ -58,6 +58,8 @@ class Requester {
   virtual void resume(TimePs now) = 0;
   virtual void rebase(TimePs by) = 0;  // see Engine::handle_clock_rebase
   virtual BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) = 0;
+  // False if build() would find nothing.
+  virtual bool may_build() const { return true; }
   // Packets of posted work that have not been sent yet.
   virtual std::uint64_t unsent_packets() const = 0;
   virtual std::uint64_t in_flight_packets() const = 0;

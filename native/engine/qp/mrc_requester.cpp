@@ -406,6 +406,11 @@ BuildResult MrcRequester::build_retransmission(TimePs now, PortMask free_ports, 
   return BuildResult::kBuilt;
 }
 
+bool MrcRequester::may_build() const {
+  return window_.end() < queue_.end_psn() || window_.lost() > 0 || asked_ || state_probe_due_ || path_probe_due_ ||
+         (planes_ != nullptr && planes_->probe_due());
+}
+
 bool MrcRequester::new_data_ready() const {
   const Psn psn = window_.end();
   if (psn >= queue_.end_psn() || psn >= window_end()) return false;

@@ -28,6 +28,7 @@ class MrcRequester final : public Requester {
   void resume(TimePs now) override;
   void rebase(TimePs by) override;
   BuildResult build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) override;
+  bool may_build() const override;
   void handle_ports(TimePs now) override;
   bool ask_peer() override {
     asked_ = true;

@@ -313,6 +313,12 @@ BuildResult Qp::build_control(TimePs now, PortMask free_ports, std::uint32_t bur
   return responder_->build(now, free_ports, burst_max, burst);
 }
 
+// Conservative: true also if what waits cannot leave yet.
+bool Qp::may_build_data() const {
+  if (context_.peer != nullptr && responder_->answering()) return true;
+  return context_.state == QpState::kRts && requester_->may_build();
+}
+
 // Answers to the peer take turns with requests: a peer that always reads must not starve the work posted here.
 BuildResult Qp::build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
   const bool request_first = answered_ && context_.state == QpState::kRts;

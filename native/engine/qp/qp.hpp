@@ -42,6 +42,7 @@ class Qp {
   void rebase(TimePs by);
   BuildResult build_control(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
   BuildResult build_data(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst);
+  bool may_build_data() const;  // false if build_data() would find nothing
 
   // Adds an ACK that is due behind a packet of data.
   void add_ack(TxBurst& burst) {

@@ -187,10 +187,13 @@ const Wqe& SendQueue::at(Psn psn) const {
     latest_ = completed_ + wqes_.size() - 1;
     return wqes_.back();
   }
-  const auto after = std::upper_bound(wqes_.begin(), wqes_.end(), psn,
-                                      [](Psn wanted, const Wqe& wqe) { return wanted < wqe.first_psn; });
-  latest_ = completed_ + static_cast<std::uint64_t>(after - wqes_.begin()) - 1;
-  return *(after - 1);
+  std::size_t index = 0;
+  for (std::size_t beyond = wqes_.size(); beyond - index > 1;) {
+    const std::size_t middle = index + (beyond - index) / 2;
+    (wqes_[middle].first_psn > psn ? beyond : index) = middle;
+  }
+  latest_ = completed_ + index;
+  return wqes_[index];
 }
 
 void SendQueue::complete_front() {
@@ -214,7 +217,7 @@ void SendQueue::fail_all(WcStatus status) {
 }
 
 void SendQueue::discard_all() {
-  for (const Wqe& wqe : wqes_) release(wqe);
+  for (std::size_t i = 0; i < wqes_.size(); ++i) release(wqes_[i]);
   wqes_.clear();
   for (const std::unique_ptr<Gather>& gather : failed_) release(*gather);
   failed_.clear();

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
+#include "engine/base/ring.hpp"
 #include "engine/qp/context.hpp"
 #include "engine/qp/psn.hpp"
 #include "engine/qp/receive_queue.hpp"
@@ -65,7 +65,7 @@ class SendQueue {
   Psn end_psn() const { return next_psn_; }               // one past the last posted PSN
   std::uint64_t completed() const { return completed_; }  // messages completed since RTS
 
-  // The message that `psn` belongs to.
+  // The message that `psn` belongs to. Valid until the next post.
   const Wqe& at(Psn psn) const;
   const Wqe& front() const { return wqes_.front(); }
   const Wqe& back() const { return wqes_.back(); }
@@ -90,7 +90,7 @@ class SendQueue {
   void finish(WcStatus status);
 
   QpContext& context_;
-  std::deque<Wqe> wqes_;
+  Ring<Wqe> wqes_;
   std::vector<std::unique_ptr<Gather>> failed_;  // staged bytes of failed messages
   mutable std::uint64_t latest_ = 0;  // index of the message that at() returned last: usually the next call's, too
   Psn next_psn_ = kPsnOrigin;

@@ -57,7 +57,7 @@ struct Settings {
   // UDP_SEGMENT where the kernel has it; the device falls back by itself when the kernel refuses. Not in mode SRV6:
   // no UDP checksum, no offload.
   bool segmentation_offload = true;
-  // UDP_GRO where the kernel has it; not in mode SRV6.
+  // UDP_GRO where the kernel has it, while larger messages come; not in mode SRV6.
   bool receive_offload = true;
   // Wanted for each socket; without privileges the kernel grants less:
   // `statistics().ports[i].socket.receive_buffer_bytes`.

@@ -54,7 +54,7 @@ class DeviceSettings(Record):
     no UDP checksum, no offload.
     """
     receive_offload: bool = True
-    """UDP_GRO where the kernel has it; not in mode SRV6."""
+    """UDP_GRO where the kernel has it, while larger messages come; not in mode SRV6."""
     socket_buffer_bytes: int = 16_777_216
     """Wanted for each socket; without privileges the kernel grants less:
     `statistics().ports[i].socket.receive_buffer_bytes`. 4,096 to 1,073,741,824.
