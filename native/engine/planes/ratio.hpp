@@ -10,6 +10,8 @@ namespace openmrc {
 __extension__ using Int128 = __int128;
 
 constexpr std::int64_t scaled(std::int64_t value, std::int64_t numerator, std::int64_t denominator) {
+  std::int64_t product = 0;
+  if (!__builtin_mul_overflow(value, numerator, &product)) return product / denominator;  // without a library call
   return static_cast<std::int64_t>(Int128{value} * numerator / denominator);
 }
 

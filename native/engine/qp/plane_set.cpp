@@ -114,24 +114,6 @@ std::int64_t PlaneSet::rate_of_plane(const Plane& plane) const {
   return std::max<std::int64_t>({plane.window.rate(), plane.window.pace() / 2, 1});
 }
 
-// True if the packet arrives before quicker planes would have delivered everything posted. If it came later, the end of
-// a message would wait for it, and a full window behind it would stop the other planes.
-bool PlaneSet::worth_it(const Plane& plane, const Request& request, PortMask allowed, std::int64_t bytes) const {
-  const TimePs own = latency(plane);
-  if (own == 0) return true;
-  std::int64_t quicker_rate = 0;
-  TimePs quicker_latency = 0;
-  for (PortId other = 0; other < planes_.size(); ++other) {
-    const Plane& rival = planes_[other];
-    if ((allowed & bit_of(other)) == 0 || latency(rival) == 0 || 2 * latency(rival) > own) continue;
-    quicker_rate += rate_of_plane(rival);
-    quicker_latency = std::max(quicker_latency, latency(rival));
-  }
-  if (quicker_rate == 0) return true;
-  const TimePs needed = own + time_for(bytes, rate_of_plane(plane));
-  return needed <= std::max(time_for(request.posted_bytes, quicker_rate), quicker_latency);
-}
-
 // X.4.11: planes that other QPs of this host find silent, and over which nothing of ours has arrived since. A QP with
 // data in flight relies on its own evidence. None if there are no other planes.
 PortMask PlaneSet::suspects(PortMask usable) const {
@@ -142,6 +124,34 @@ PortMask PlaneSet::suspects(PortMask usable) const {
     if (told && !plane.silent && plane.in_flight_bytes == 0) suspects |= usable & bit_of(id);
   }
   return (usable & not_silent() & ~suspects) == 0 ? 0 : suspects;
+}
+
+// True if the packet arrives before quicker planes would have delivered everything posted. If it came later, the end of
+// a message would wait for it, and a full window behind it would stop the other planes.
+bool PlaneSet::worth_it(PortId id, const Request& request, const Latencies& latencies, std::int64_t bytes) const {
+  const TimePs own = latencies.of[id];
+  if (own == 0 || latencies.quickest == kNever || 2 * latencies.quickest > own) return true;
+  std::int64_t quicker_rate = 0;
+  TimePs quicker_latency = 0;
+  for (PortId other = 0; other < planes_.size(); ++other) {
+    const TimePs rival = latencies.of[other];
+    if (rival == 0 || 2 * rival > own) continue;
+    quicker_rate += rate_of_plane(planes_[other]);
+    quicker_latency = std::max(quicker_latency, rival);
+  }
+  const TimePs needed = own + time_for(bytes, rate_of_plane(planes_[id]));
+  return needed <= std::max(time_for(request.posted_bytes, quicker_rate), quicker_latency);
+}
+
+PlaneSet::Latencies PlaneSet::latencies(PortMask allowed) const {
+  Latencies found;
+  for (; allowed != 0; allowed &= allowed - 1) {
+    const auto id = static_cast<std::size_t>(std::countr_zero(allowed));
+    if (id >= planes_.size()) break;
+    found.of[id] = planes_[id].window.delay().smoothed_forward();
+    if (found.of[id] > 0) found.quickest = std::min(found.quickest, found.of[id]);
+  }
+  return found;
 }
 
 PlaneSet::Choice PlaneSet::choose(TimePs now, const Request& request) {
@@ -158,11 +168,8 @@ PlaneSet::Choice PlaneSet::choose(TimePs now, const Request& request) {
     if (plane.probe_at <= now || plane.probe_at == kNever) probe_due_ |= left & (~left + 1);
   }
   const PortMask allowed = request.usable & not_silent() & ~suspected;
-  TimePs quickest = kNever;
-  for (PortId id = 0; id < planes_.size(); ++id) {
-    const Plane& plane = planes_[id];
-    if ((allowed & bit_of(id)) != 0 && latency(plane) > 0) quickest = std::min(quickest, latency(plane));
-  }
+  const Latencies latency = latencies(allowed);
+  const TimePs quickest = latency.quickest;
   TimePs best = kNever;
   const bool same = alike();
   for (PortId id = 0; id < planes_.size(); ++id) {
@@ -175,21 +182,22 @@ PlaneSet::Choice PlaneSet::choose(TimePs now, const Request& request) {
       wake_ = std::min(wake_, plane.window.next_send());
       continue;
     }
-    const bool slow_for_repair = request.repair && quickest != kNever && latency(plane) > 2 * quickest + kLatencySlack;
+    const bool slow_for_repair = request.repair && quickest != kNever && latency.of[id] > 2 * quickest + kLatencySlack;
     if (slow_for_repair && now - repair_since_ < 2 * quickest + kLatencySlack) {
       wake_ = std::min(wake_, repair_since_ + 2 * quickest + kLatencySlack);
       continue;
     }
     const std::int64_t burst = plane.marking ? left : std::min(left, plane.window.burst_bytes());
     const std::int64_t bytes = std::max<std::int64_t>(burst, request.first_bytes);
-    if (!worth_it(plane, request, allowed, std::min(bytes, request.backlog_bytes))) continue;
+    if (!worth_it(id, request, latency, std::min(bytes, request.backlog_bytes))) continue;
     if ((request.free & bit_of(id)) == 0) {
       choice.busy = true;
       continue;
     }
     // Among equally quick planes, the one whose turn came first.
     const TimePs turn = plane.marking ? plane.sent : plane.window.next_send();
-    const TimePs eta = latency(plane) / 2 + std::max<TimePs>(turn - now, -latency(plane) / 2 - kPsPerMs);
+    const TimePs half = latency.of[id] / 2;
+    const TimePs eta = half + std::max<TimePs>(turn - now, -half - kPsPerMs);
     if (choice.found && eta >= best) continue;
     best = eta;
     choice.found = true;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -161,6 +162,12 @@ class PlaneSet {
     PlaneStats counters;
   };
 
+  // Smoothed forward delays of the planes of one choice.
+  struct Latencies {
+    std::array<TimePs, kPortCountMax> of{};  // 0: not sampled yet, or not allowed
+    TimePs quickest = kNever;
+  };
+
   PortId id_of(const Plane& plane) const { return static_cast<PortId>(&plane - planes_.data()); }
   void join_flight(Plane& plane, std::uint32_t bytes);
   void left_flight(Plane& plane, std::uint32_t bytes);
@@ -174,9 +181,9 @@ class PlaneSet {
   const Sent& sent_of(Psn psn) const { return sent_[psn & (sent_.size() - 1)]; }
   std::int64_t room(const Plane& plane, TimePs now, std::uint64_t controller_window) const;
   bool ready(const Plane& plane, std::int64_t room, const Request& request) const;
-  bool worth_it(const Plane& plane, const Request& request, PortMask allowed, std::int64_t bytes) const;
+  Latencies latencies(PortMask allowed) const;
+  bool worth_it(PortId id, const Request& request, const Latencies& latencies, std::int64_t bytes) const;
   std::int64_t rate_of_plane(const Plane& plane) const;
-  TimePs latency(const Plane& plane) const { return plane.window.delay().smoothed_forward(); }
   void settle(TimePs now, Plane& plane);
   TimePs spread() const;
   TimePs slack(TimePs now, const Plane& plane) const;
