@@ -67,27 +67,28 @@ void convert(Qp& qp, const ibv_send_wr& from, std::uint64_t sequence, std::span<
   posted.wr_id = from.wr_id;
   posted.opcode = operation.completed;
   posted.signaled = qp.init.sq_sig_all != 0 || (from.send_flags & IBV_SEND_SIGNALED) != 0;
-  to.wr_id = sequence;
-  to.opcode = operation.opcode;
-  to.immediate = __builtin_bswap32(from.imm_data);
-  to.remote_address = is_atomic(from) ? from.wr.atomic.remote_addr : from.wr.rdma.remote_addr;
-  to.rkey = is_atomic(from) ? from.wr.atomic.rkey : from.wr.rdma.rkey;
-  if (is_atomic(from)) {
-    const bool swap = from.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-    to.compare = from.wr.atomic.compare_add;
-    to.swap_add = swap ? from.wr.atomic.swap : from.wr.atomic.compare_add;
-  }
-  to.fence = (from.send_flags & IBV_SEND_FENCE) != 0;
-  // With two lanes every completion is needed, to know when one is empty.
-  to.signaled = posted.signaled || qp.is_pair();
-  to.solicited = (from.send_flags & IBV_SEND_SOLICITED) != 0;
-  to.inline_data = (from.send_flags & IBV_SEND_INLINE) != 0;
   std::size_t count = 0;
   for (int i = 0; i < from.num_sge; ++i) {
     const ibv_sge& sge = from.sg_list[i];
     if (sge.length > 0) sges[count++] = {.address = sge.addr, .length_bytes = sge.length, .lkey = sge.lkey};
   }
-  to.sges = sges.first(count);
+  const bool atomic = is_atomic(from);
+  const bool swap = from.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+  to = {.wr_id = sequence,
+        .opcode = operation.opcode,
+        .remote_address = atomic ? from.wr.atomic.remote_addr : from.wr.rdma.remote_addr,
+        .rkey = atomic ? from.wr.atomic.rkey : from.wr.rdma.rkey,
+        .immediate = __builtin_bswap32(from.imm_data),
+        .compare = atomic ? from.wr.atomic.compare_add : 0,
+        .swap_add = !atomic ? 0
+                    : swap  ? from.wr.atomic.swap
+                            : from.wr.atomic.compare_add,
+        // With two lanes every completion is needed, to know when one is empty.
+        .signaled = posted.signaled || qp.is_pair(),
+        .fence = (from.send_flags & IBV_SEND_FENCE) != 0,
+        .solicited = (from.send_flags & IBV_SEND_SOLICITED) != 0,
+        .inline_data = (from.send_flags & IBV_SEND_INLINE) != 0,
+        .sges = sges.first(count)};
 }
 
 void complete_with(Qp& qp, std::uint64_t wr_id, ibv_wc_opcode opcode, ibv_cq* cq, ibv_wc_status status) {
@@ -169,7 +170,6 @@ int send_batch(Qp& qp, ibv_send_wr*& wr) {
     if (next != wr) error = check(qp, *next);
     if (error == 0 && !has_room(qp, sequence)) error = ENOMEM;
     if (error != 0) break;
-    batch[count] = {};
     convert(qp, *next, sequence, sges[count], batch[count]);
     ++count;
   }

@@ -31,15 +31,17 @@ class Ring {
   T& back() { return (*this)[size_ - 1]; }
   const T& back() const { return (*this)[size_ - 1]; }
 
-  void push_back(T value) {
+  template <typename Value = T>
+  void push_back(Value&& value) {
     if (size_ == slots_.size()) grow();
-    slots_[(first_ + size_) & (slots_.size() - 1)] = std::move(value);
+    slots_[(first_ + size_) & (slots_.size() - 1)] = std::forward<Value>(value);
     ++size_;
   }
 
   void pop_front() {
     MRC_ASSERT(size_ > 0);
-    if constexpr (!std::is_trivially_destructible_v<T>) slots_[first_] = T{};
+    if constexpr (!std::is_trivially_destructible_v<T>) [[maybe_unused]]
+      const T gone(std::move(slots_[first_]));
     first_ = (first_ + 1) & (slots_.size() - 1);
     --size_;
   }

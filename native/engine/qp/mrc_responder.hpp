@@ -114,7 +114,7 @@ class MrcResponder final : public Responder {
   wire::Packet sack_packet(TimePs now, const PendingSack& sack) const;
   wire::Packet nack_packet(TimePs now, const PendingNack& nack) const;
   wire::Packet next_sack(TimePs now);
-  wire::Packet ack_packet();
+  wire::AckHeaders ack_headers();
   static std::uint16_t transit_of(const PendingSack& sack);
   std::uint16_t echo(TimePs now, TimePs arrived, std::uint16_t timestamp, wire::TimestampResolution resolution) const;
 

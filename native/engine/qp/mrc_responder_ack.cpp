@@ -293,15 +293,15 @@ wire::Packet MrcResponder::next_sack(TimePs now) {
   return packet;
 }
 
-wire::Packet MrcResponder::ack_packet() {
-  wire::Packet packet;
-  packet.bth = bth_to_peer(context_, wire::Opcode::kAck, wire_psn(cack_));
-  packet.bth.accepts_joined = true;  // X.4.9
+wire::AckHeaders MrcResponder::ack_headers() {
+  wire::AckHeaders ack;
+  ack.bth = bth_to_peer(context_, wire::Opcode::kAck, wire_psn(cack_));
+  ack.bth.accepts_joined = true;  // X.4.9
   const wire::AethSyndrome syndrome = refused_ ? refusal_.syndrome : wire::AethSyndrome::kAck;
-  packet.aeth = {syndrome, static_cast<std::uint32_t>(completed_ & 0xFFFFFFU)};
+  ack.aeth = {syndrome, static_cast<std::uint32_t>(completed_ & 0xFFFFFFU)};
   ack_due_ = false;
   ++context_.stats.acks_sent;
-  return packet;
+  return ack;
 }
 
 // X.4.8. On planes that do not mark, all packets of a plane take one queue. Published MRC sends control packets in a class of
@@ -311,8 +311,8 @@ void MrcResponder::add_ack(TxBurst& burst) {
   if (!ack_due_ || !alone || context_.path_signal == PathSignal::kMarks) return;
   // X.4.9. A repeated packet leaves alone: joined ones may be what the path does not carry.
   burst.joined = context_.peer_accepts_joined && wire::announce_ack(burst.packets[0].headers);
-  wire::Packet packet = ack_packet();
-  BurstBuilder(burst).add(packet, nullptr, 0);
+  wire::AckHeaders ack = ack_headers();
+  BurstBuilder(burst).add_ack(ack);
 }
 
 BuildResult MrcResponder::build(TimePs now, PortMask free_ports, std::uint32_t burst_max, TxBurst& burst) {
@@ -343,8 +343,8 @@ BuildResult MrcResponder::build(TimePs now, PortMask free_ports, std::uint32_t b
   }
   // Small messages cause one of each, and the shorter second packet of a burst costs next to nothing.
   if (ack_due_ && (!sack || burst_max > 1)) {
-    wire::Packet packet = ack_packet();
-    builder.add(packet, nullptr, 0);
+    wire::AckHeaders ack = ack_headers();
+    builder.add_ack(ack);
   }
   return BuildResult::kBuilt;
 }

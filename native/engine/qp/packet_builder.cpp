@@ -54,6 +54,11 @@ void BurstBuilder::add_data(wire::DataHeaders& headers, const std::uint8_t* payl
   out.header_bytes = static_cast<std::uint16_t>(wire::encode_data_headers(headers, out.headers));
 }
 
+void BurstBuilder::add_ack(wire::AckHeaders& headers) {
+  TxPacket& out = open(headers.bth, nullptr, 0);
+  out.header_bytes = static_cast<std::uint16_t>(wire::encode_ack_headers(headers, out.headers));
+}
+
 void BurstBuilder::add_to_run(const wire::RunHeaders& run, std::uint32_t index, const std::uint8_t* payload) {
   MRC_ASSERT(burst_.count > 0 && burst_.count < kBurstPacketsMax);
   const TxPacket& before = burst_.packets[burst_.count - 1];

@@ -25,6 +25,8 @@ class BurstBuilder {
   void add_copied(wire::Packet& packet, const std::uint8_t* payload, std::uint32_t payload_bytes);
   // Appends one data packet.
   void add_data(wire::DataHeaders& headers, const std::uint8_t* payload, std::uint32_t payload_bytes);
+  // Appends one ACK.
+  void add_ack(wire::AckHeaders& headers);
   // Appends the packet that is `index` behind the first one of a run, which the latest packet belongs to.
   void add_to_run(const wire::RunHeaders& run, std::uint32_t index, const std::uint8_t* payload);
 

@@ -204,10 +204,10 @@ BuildResult RcResponder::build(TimePs, PortMask free_ports, std::uint32_t, TxBur
 
 // A NAK acknowledges everything before it, too.
 void RcResponder::add_report(BurstBuilder& builder) {
-  wire::Packet packet;
-  packet.bth = bth_to_peer(context_, wire::Opcode::kRcAck, wire_psn(nak_due_ ? expected_ : expected_ - 1));
-  packet.aeth = {nak_due_ ? syndrome_ : wire::AethSyndrome::kAck, completed_ & 0xFFFFFFU, context_.rc_rnr_timer};
-  builder.add(packet, nullptr, 0);
+  wire::AckHeaders ack;
+  ack.bth = bth_to_peer(context_, wire::Opcode::kRcAck, wire_psn(nak_due_ ? expected_ : expected_ - 1));
+  ack.aeth = {nak_due_ ? syndrome_ : wire::AethSyndrome::kAck, completed_ & 0xFFFFFFU, context_.rc_rnr_timer};
+  builder.add_ack(ack);
   ack_due_ = nak_due_ = false;
   ++context_.stats.acks_sent;
 }

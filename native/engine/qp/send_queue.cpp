@@ -39,13 +39,12 @@ Status SendQueue::prepare(const SendWr& wr, Wqe& wqe) {
   // A.1.1: MRC has no other operations.
   if (context_.init.transport == Transport::kMrc && wr.opcode > WrOpcode::kWriteImm) return Status::kInvalidArgument;
   if (wr.opcode > WrOpcode::kFetchAdd) return Status::kInvalidArgument;
-  wqe.wr = wr;
   wqe.payload_mtu = context_.payload.payload();
   return bind(wr, wqe);
 }
 
 Status SendQueue::check(const SendWr& wr) {
-  Wqe wqe;
+  Wqe wqe{.wr = wr};
   const Status status = prepare(wr, wqe);
   if (status == Status::kOk) release(wqe);
   return status;
@@ -53,7 +52,7 @@ Status SendQueue::check(const SendWr& wr) {
 
 Status SendQueue::post(const SendWr& wr) {
   if (wqes_.size() >= context_.init.send_wr_max) return Status::kQueueFull;
-  Wqe wqe;
+  Wqe wqe{.wr = wr};
   const Status status = prepare(wr, wqe);
   if (status != Status::kOk) return status;
   const std::uint64_t mtu = wqe.payload_mtu;

@@ -30,12 +30,12 @@ struct Gather {
 
 // A posted message, or a READ or atomic.
 struct Wqe {
-  SendWr wr;                             // without the list of SGEs, but with the length of all
-  const std::uint8_t* local = nullptr;   // nullptr: phantom region, no bytes, or gathered
-  Region* region = nullptr;              // holds its posted_sends; nullptr for a message of 0 bytes, or gathered
-  std::unique_ptr<Gather> gather;        // nullptr: in one piece
-  std::unique_ptr<TakenReceive> result;  // of a READ or atomic: memory that it fills
-  Psn fence_psn = 0;                     // everything below has to be acknowledged before it starts
+  SendWr wr;                               // without the list of SGEs, but with the length of all
+  const std::uint8_t* local = nullptr;     // nullptr: phantom region, no bytes, or gathered
+  Region* region = nullptr;                // holds its posted_sends; nullptr for a message of 0 bytes, or gathered
+  std::unique_ptr<Gather> gather{};        // nullptr: in one piece
+  std::unique_ptr<TakenReceive> result{};  // of a READ or atomic: memory that it fills
+  Psn fence_psn = 0;                       // everything below has to be acknowledged before it starts
   Psn first_psn = 0;
   std::uint32_t packet_count = 1;
   std::uint32_t payload_mtu = 0;  // of its full packets, also when they are repeated

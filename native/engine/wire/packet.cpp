@@ -216,8 +216,6 @@ Bth settled_bth(const Packet& packet, Kind kind) {
 
 void put_control_headers(const Packet& packet, Kind kind, std::uint8_t* out) {
   switch (kind) {
-    case Kind::kAck:
-      return put(packet.aeth, out);
     case Kind::kRcReadResponse:
       if (packet.bth.opcode != Opcode::kRcReadResponseMiddle) put(packet.aeth, out);
       return;
@@ -242,6 +240,7 @@ void put_control_headers(const Packet& packet, Kind kind, std::uint8_t* out) {
     case Kind::kUnknown:
     case Kind::kData:
     case Kind::kRcData:
+    case Kind::kAck:
       break;
   }
 }
@@ -287,6 +286,7 @@ std::size_t encode_headers(const Packet& packet, std::span<std::uint8_t> out) {
   const Stack stack = kStacks[static_cast<std::uint8_t>(packet.bth.opcode)];
   MRC_ASSERT(stack.kind != Kind::kUnknown);
   if (stack.kind == Kind::kData || stack.kind == Kind::kRcData) return encode_data_headers(packet, out);
+  if (stack.kind == Kind::kAck) return encode_ack_headers({packet.bth, packet.aeth}, out);
   MRC_ASSERT(out.size() >= kHeaderBytesMax);
   put(settled_bth(packet, stack.kind), out.data());
   put_control_headers(packet, stack.kind, out.data() + kBthBytes);
@@ -321,6 +321,17 @@ std::size_t encode_data_headers(const DataHeaders& headers, std::span<std::uint8
     at += kImmDtBytes;
   }
   return static_cast<std::size_t>(at - start);
+}
+
+std::size_t encode_ack_headers(const AckHeaders& headers, std::span<std::uint8_t> out) {
+  MRC_ASSERT(kStacks[static_cast<std::uint8_t>(headers.bth.opcode)].kind == Kind::kAck);
+  MRC_ASSERT(out.size() >= kHeaderBytesMax);
+  Bth bth = headers.bth;
+  bth.ts = false;
+  if (is_rc(bth.opcode)) bth.rtx = false;
+  put(bth, out.data());
+  put(headers.aeth, out.data() + kBthBytes);
+  return kBthBytes + kAethBytes;
 }
 
 }  // namespace openmrc::wire

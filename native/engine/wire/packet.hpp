@@ -24,6 +24,12 @@ struct DataHeaders {
   ImmDt immdt;
 };
 
+// Headers of ACKs, MRC's and RC's.
+struct AckHeaders {
+  Bth bth;
+  Aeth aeth;
+};
+
 // Only the members of the opcode's stack are valid; `bth.ts` says whether `tseth` is.
 struct Packet : DataHeaders {
   Seth seth;
@@ -99,5 +105,7 @@ bool is_known(Opcode opcode);
 std::size_t encode_headers(const Packet& packet, std::span<std::uint8_t> out);
 // The same for the opcodes of data packets.
 std::size_t encode_data_headers(const DataHeaders& headers, std::span<std::uint8_t> out);
+// The same for the opcodes of ACKs.
+std::size_t encode_ack_headers(const AckHeaders& headers, std::span<std::uint8_t> out);
 
 }  // namespace openmrc::wire
