@@ -50,8 +50,8 @@ class SocketPort final : public Port {
       bool operator==(const Target&) const = default;
     };
     FileDescriptor fd;
-    Target target;               // of the socket
-    Target latest;               // of the latest such datagram that was for something else
+    Target target;              // of the socket
+    Target latest;              // of the latest such datagram that was for something else
     std::uint8_t in_a_row = 0;  // number of those
   };
   struct TransmitSocket {
@@ -116,7 +116,7 @@ class SocketPort final : public Port {
   bool sends_batches_ = true;  // sendmmsg: a sandbox may forbid it
   bool sends_plain_ = true;    // sendto, from sockets whose traffic class may be set: the same
   SocketStats sent_;
-  std::atomic<bool> sent_large_{false};  // or several datagrams at once, since the receiving half looked
+  std::atomic<bool> sent_large_{false};  // or data and its ACK at once, since the receiving half looked
 
   // The receiving half.
   FileDescriptor receive_socket_, endpoint_socket_;
@@ -126,7 +126,7 @@ class SocketPort final : public Port {
   bool stamps_ = false;            // the kernel timestamps arrivals
   bool coalesced_ = false;         // it coalesced datagrams of the latest read
   bool joins_ = true;              // and may do so
-  std::uint32_t short_looks_ = 0;  // reads in a row that found few bytes, while few were sent
+  std::uint32_t short_looks_ = 0;  // reads that found few bytes while few were sent; less those of joined datagrams
   TimeNs looked_ = 0;              // time of the latest read that returned messages
   TimeNs emptied_ = 0;             // time of the latest read that emptied the socket
   SocketStats received_;

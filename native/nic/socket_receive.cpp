@@ -22,6 +22,7 @@ constexpr std::size_t kCoalescedBytes = 65'536;
 constexpr std::size_t kSingleMessages = 32;
 constexpr std::size_t kSingleBytes = 16'384;
 constexpr std::uint32_t kShortLooks = 1024;
+constexpr std::uint32_t kLooksPerJoined = 16;  // lone short datagrams for each joined read, above which joining costs
 // Limit for endpoint operations at each port: five times the engine's limit of responses per peer.
 constexpr std::size_t kEndpointMessages = 32;
 constexpr TimeNs kEndpointInterval = 40 * kNsPerUs;
@@ -89,7 +90,7 @@ Received SocketPort::receive_refused() {
 
 // The kernel's timestamps and its joining of datagrams, which it reports for each message, add to the latency of short
 // ones. The first begins with the first larger message. The second ends when for a while this end has neither received
-// nor sent one, nor several datagrams at once, such as data and its acknowledgement.
+// nor sent one, and has seldom received several datagrams at once, such as data and its acknowledgement.
 void SocketPort::note_size(std::size_t bytes) {
   constexpr int kOn = 1;
   if (!stamps_ && bytes > kShortBytes) {
@@ -98,7 +99,13 @@ void SocketPort::note_size(std::size_t bytes) {
   }
   const bool streams = sent_large_.load(std::memory_order_relaxed);
   if (streams) sent_large_.store(false, std::memory_order_relaxed);
-  short_looks_ = streams || coalesced_ || bytes > kShortBytes ? 0 : short_looks_ + 1;
+  if (streams || bytes > kShortBytes) {
+    short_looks_ = 0;
+  } else if (coalesced_) {
+    short_looks_ -= std::min(short_looks_, kLooksPerJoined);
+  } else {
+    ++short_looks_;
+  }
   const bool wanted = received_.receive_offload && (short_looks_ == 0 || (joins_ && short_looks_ < kShortLooks));
   if (wanted == joins_) return;
   joins_ = wanted;

@@ -209,7 +209,8 @@ SocketPort::Outcome SocketPort::send_segmented(const Route& route, std::span<con
   if (uncancelled::send_message(route.fd(), &message, MSG_NOSIGNAL) < 0) return refused(errno, packets.size(), true);
   ++sent_.segmented_sends;
   note_sent(packets.size(), bytes);
-  sent_large_.store(true, std::memory_order_relaxed);
+  // Data and its acknowledgement: replies probably come in such pairs, too.
+  if (packets.front().payload_bytes > 0) sent_large_.store(true, std::memory_order_relaxed);
   return Outcome::kSent;
 }
 

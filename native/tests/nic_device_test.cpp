@@ -1,11 +1,14 @@
 // Two devices in one process over loopback, so that sanitizers observe threads, sockets and memory.
+#include <netinet/udp.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -32,6 +35,22 @@ nic::Settings srv6_settings(int number) {
   settings.ports[0].selectors = {0, 7, 65535};
   settings.paths = nic::PathRules({{settings.ports[0].local, 128, settings.ports[0].local, {}}});
   return settings;
+}
+
+// True if the kernel joins datagrams of a socket that is bound to the device's first port.
+bool joins(const Device& device) {
+  const nic::SocketAddress local = nic::to_socket_address(device.settings().ports[0].local, device.settings().udp_port);
+  for (int fd = 3; fd < 1024; ++fd) {
+    nic::SocketAddress own;
+    int on = 0;
+    socklen_t bytes = sizeof on;
+    own.length = sizeof own.storage;
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&own.storage), &own.length) != 0 || own.length != local.length)
+      continue;
+    if (std::memcmp(&own.storage, &local.storage, local.length) != 0) continue;
+    if (::getsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, &bytes) == 0 && on != 0) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -87,9 +106,11 @@ TEST_CASE(nic_write_reaches_the_peers_memory_while_both_ends_poll) {
   CHECK(std::equal(pair.a.memory.begin(), pair.a.memory.begin() + 64, pair.b.memory.begin()));
 }
 
-// The kernel's joining of datagrams ends while only short ones come, and begins again with the next larger one.
+// The kernel's joining of datagrams ends while only short ones come, and begins again with the next larger one. Now and
+// then a short one brings its acknowledgements as a second datagram, which is no reason to continue.
 TEST_CASE(nic_datagrams_are_joined_before_and_after_many_short_ones) {
   DevicePair pair;
+  const bool supported = pair.b.device.socket_stats()[0].receive_offload;
   std::array<Completion, 4> done;
   const auto complete = [&](std::uint64_t bytes) {
     CHECK(pair.a.write(pair.b, bytes) == Status::kOk);
@@ -99,9 +120,11 @@ TEST_CASE(nic_datagrams_are_joined_before_and_after_many_short_ones) {
     const auto joined = [&] { return pair.b.device.socket_stats()[0].coalesced_receives; };
     const std::uint64_t before = joined();
     for (int i = 0; i < 100 && joined() == before; ++i) complete(pair.a.memory.size());
-    CHECK(joined() > before || !pair.b.device.socket_stats()[0].receive_offload);
+    CHECK(joined() > before || !supported);
     CHECK(pair.a.memory == pair.b.memory);
-    for (int i = 0; i < 1500; ++i) complete(64);
+    CHECK(joins(pair.b.device) == supported);
+    for (int i = 0; i < 20'000 && joins(pair.b.device); ++i) complete(64);
+    CHECK(!joins(pair.b.device));
   }
 }
 
