@@ -40,8 +40,9 @@ class Ring {
 
   void pop_front() {
     MRC_ASSERT(size_ > 0);
-    if constexpr (!std::is_trivially_destructible_v<T>) [[maybe_unused]]
-      const T gone(std::move(slots_[first_]));
+    if constexpr (!std::is_trivially_destructible_v<T>) {
+      [[maybe_unused]] const T gone(std::move(slots_[first_]));  // frees what the element holds
+    }
     first_ = (first_ + 1) & (slots_.size() - 1);
     --size_;
   }
