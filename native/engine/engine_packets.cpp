@@ -201,8 +201,8 @@ bool Engine::build_from(Ring<Qp*>& list, bool Qp::* listed, TimePs now, PortMask
       continue;
     }
     const bool more = control || result != BuildResult::kBuilt || qp->may_build_data();
+    qp->*listed = more;
     if (more) list.push_back(qp);
-    if (!more) qp->*listed = false;
     if (result != BuildResult::kBuilt) continue;
     note_change(*qp);
     // Also an idle QP sends probes of dead paths, which are not urgent.

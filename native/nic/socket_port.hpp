@@ -75,7 +75,7 @@ class SocketPort final : public Port {
   bool find_path(const Address& peer, std::uint16_t selector, Address& destination) const;
   FileDescriptor open_second_socket(const TransmitSocket& transmit, std::uint16_t source_port) const;
   bool connect(TransmitSocket& transmit, std::uint16_t source_port);
-  bool is_connected(TransmitSocket& transmit, const TxBurst& burst);
+  bool prepare_connected(TransmitSocket& transmit, const TxBurst& burst);
   bool send_connected(TransmitSocket& transmit, const TxBurst& burst);
   Outcome send_segmented(const Route& route, std::span<const TxPacket> packets);
   Outcome send_small(const Route& route, const TxPacket& packet, std::uint32_t& sent);

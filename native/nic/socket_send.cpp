@@ -97,9 +97,9 @@ struct SocketPort::Route {
   }
 };
 
-// True if the connected socket can send the burst as it is. Connecting takes longer than sending: data and
+// True if the connected socket can send the burst, connected anew if need be. Connecting takes longer than sending: data and
 // acknowledgements that alternate on an EV leave the socket as it is.
-bool SocketPort::is_connected(TransmitSocket& transmit, const TxBurst& burst) {
+bool SocketPort::prepare_connected(TransmitSocket& transmit, const TxBurst& burst) {
   ConnectedSocket& socket = transmit.connected;
   const ConnectedSocket::Target wanted{burst.destination, burst.destination_port, traffic_class_byte(burst)};
   if (socket.target == wanted) return true;
@@ -121,7 +121,7 @@ bool SocketPort::send_connected(TransmitSocket& transmit, const TxBurst& burst) 
   std::size_t bytes = 0;
   for (const TxPacket& packet : packets) bytes += packet.datagram_bytes();
   std::array<std::uint8_t, kFlatBytesMax> flat;
-  if (bytes > flat.size() || !is_connected(transmit, burst)) return false;
+  if (bytes > flat.size() || !prepare_connected(transmit, burst)) return false;
   bytes = 0;
   for (const TxPacket& packet : packets) bytes += flatten(packet, std::span(flat).subspan(bytes));
   ++sent_.send_calls;

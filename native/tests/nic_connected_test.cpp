@@ -73,8 +73,8 @@ TEST_CASE(nic_a_socket_connected_to_one_peer_reaches_others) {
   CHECK(connected_sockets() == 4);
 }
 
-// The kernel tells a connected socket that nobody receives there, at a call that has nothing to do with it. Such a
-// report must neither cost a packet nor count as a fault of the port.
+// The kernel reports to a connected socket that nobody receives its datagrams, as the error of a later call. The report
+// must neither cost the datagram of that call nor count as a fault of the port.
 TEST_CASE(nic_a_peer_that_is_gone_is_no_fault_of_a_connected_socket) {
   End a(settings_for({"127.0.0.81"}));
   {

@@ -106,8 +106,7 @@ TEST_CASE(nic_write_reaches_the_peers_memory_while_both_ends_poll) {
   CHECK(std::equal(pair.a.memory.begin(), pair.a.memory.begin() + 64, pair.b.memory.begin()));
 }
 
-// The kernel's joining of datagrams ends while only short ones come, and begins again with the next larger one. Now and
-// then a short one brings its acknowledgements as a second datagram, which is no reason to continue.
+// The kernel's joining of datagrams ends while only short ones come, and begins again with the next larger one.
 TEST_CASE(nic_datagrams_are_joined_before_and_after_many_short_ones) {
   DevicePair pair;
   const bool supported = pair.b.device.socket_stats()[0].receive_offload;

@@ -33,7 +33,7 @@ class RunHeaders {
 
   // Writes the headers of the packet that is `index` behind the first one: kBytes.
   void write(std::uint32_t index, std::uint8_t* out) const {
-    // In parts of the size of registers: for 36 bytes at once GCC takes `rep movs`, which is slower than all the rest.
+    // In parts of the size of registers: for 36 bytes at once GCC takes `rep movs`, which is slow to start.
     static_assert(kBytes == 32 + sizeof(std::uint32_t));
     std::memcpy(out, first_.data(), 32);
     std::memcpy(out + 32, first_.data() + 32, sizeof(std::uint32_t));

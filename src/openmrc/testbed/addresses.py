@@ -21,7 +21,6 @@ __all__ = ["await_addresses"]
 _LIMIT_S = 30.0
 _PAUSE_S = 0.002
 _ADDRESS_HEADERS_BYTES = 24  # of netlink, then of RTM_NEWADDR
-_ROUTE_HEADERS_BYTES = 28  # of netlink, then of RTM_NEWROUTE
 _ROUTE_TYPE_AT, _RTN_LOCAL = 23, 2
 _IFA_ADDRESS, _RTA_DST = 1, 1
 
@@ -52,7 +51,7 @@ def _unrouted(link: Netlink) -> Counter[bytes]:
     address["family"] = route["family"] = socket.AF_INET6
     own = Counter(attributes(found, _ADDRESS_HEADERS_BYTES)[_IFA_ADDRESS] for found in link.dump(RTM_GETADDR, address))
     routed = Counter(
-        attributes(found, _ROUTE_HEADERS_BYTES)[_RTA_DST]
+        attributes(found, messages.ROUTE_HEADERS_BYTES)[_RTA_DST]
         for found in link.dump(RTM_GETROUTE, route)
         if found[_ROUTE_TYPE_AT] == _RTN_LOCAL
     )

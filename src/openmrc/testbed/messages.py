@@ -31,6 +31,7 @@ from openmrc.testbed.routes import Route, Rule
 __all__ = [
     "LOOPBACK_INDEX",
     "OWN_USID_INDEX",
+    "ROUTE_HEADERS_BYTES",
     "address",
     "bridge",
     "index_of",
@@ -57,7 +58,7 @@ _RTN = {"unicast": 1, "end": 1, "unreachable": 7}
 _SEG6_LOCAL = 7  # LWTUNNEL_ENCAP_SEG6_LOCAL
 _SEG6_LOCAL_FLAVORS = 11
 _NESTED = 0x8000
-_ROUTE_HEADERS_BYTES = 28  # of netlink, then of RTM_NEWROUTE
+ROUTE_HEADERS_BYTES = 28  # of netlink, then of RTM_NEWROUTE
 _RTA_ENCAP = 22
 _LINK_LOCAL_BITS = 64
 _ETHERNET_HEADER_BYTES = 14
@@ -212,7 +213,7 @@ def route(value: Route, indexes: dict[str, int]) -> Message:
 def shifts(link: Netlink) -> bool:
     """True if a namespace has a uSID that shifts; kernels without support ignore the request silently."""
     for data in link.dump(RTM_GETROUTE, _filled(rtmsg(), family=socket.AF_INET6)):
-        fields = attributes(data, _ROUTE_HEADERS_BYTES)
+        fields = attributes(data, ROUTE_HEADERS_BYTES)
         if _SEG6_LOCAL_FLAVORS in attributes(fields.get(_RTA_ENCAP, b""), 0):
             return True
     return False
