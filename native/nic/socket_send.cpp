@@ -97,8 +97,8 @@ struct SocketPort::Route {
   }
 };
 
-// True if the connected socket can send the burst, connected anew if need be. Connecting takes longer than sending: data and
-// acknowledgements that alternate on an EV leave the socket as it is.
+// True if the connected socket can send the burst, connected anew if need be. Connecting takes longer than sending:
+// data and acknowledgements that alternate on an EV leave the socket as it is.
 bool SocketPort::prepare_connected(TransmitSocket& transmit, const TxBurst& burst) {
   ConnectedSocket& socket = transmit.connected;
   const ConnectedSocket::Target wanted{burst.destination, burst.destination_port, traffic_class_byte(burst)};
