@@ -44,6 +44,25 @@ TEST_CASE(an_acknowledgement_of_a_packet_that_is_no_longer_on_record_gives_no_ro
   CHECK(set.round_trip(kNow + kPsPerMs, 0, 20, kPsPerMs, kRange) == 0);
 }
 
+// Regression: with 95 ms, while 60 were usual, it had the round trip of 29.5 ms, which held the window of its plane down
+// for seconds as the idle one.
+TEST_CASE(a_repeated_packet_that_took_unusually_long_gives_no_round_trip) {
+  constexpr TimePs kNow = 700 * kPsPerSecond, kRange = 65'536 * kPsPerUs, kUsual = 60 * kPsPerMs;
+  constexpr std::uint32_t kBytes = 1500;
+  PlaneSharers sharers;
+  PlaneTraffic traffic;
+  PlaneSet set(kNow, 2, /*discover=*/true, kBytes, 1 << 20, sharers, traffic);
+  SendWindow window;
+  std::vector<Psn> lost;
+  set.sent(kNow, 0, 1, {.psn = 1, .bytes = kBytes});
+  set.sampled(0, kUsual, {}, 1, 0, /*marked=*/false);
+  set.end_feedback(kNow + kUsual, window, lost);
+  set.sent(kNow + kUsual, 0, 1, {.psn = 2, .bytes = kBytes, .repeated = true});
+  const auto told = [&](TimePs rtt) { return set.round_trip(kNow + kUsual + rtt, 0, 2, rtt % kRange, kRange); };
+  for (const TimePs rtt : {kUsual, kUsual + 5 * kPsPerMs, kUsual + 30 * kPsPerMs}) CHECK(told(rtt) == rtt);
+  CHECK(told(kUsual + 35 * kPsPerMs) == 0);
+}
+
 // proves X.4.7
 TEST_CASE(a_round_trip_is_told_beyond_the_range_of_timestamps) {
   constexpr TimePs kRange = 65'536 * kPsPerUs;
@@ -104,6 +123,37 @@ TEST_CASE(reverse_probes_wait_for_a_path_that_is_longer_than_their_interval) {
   for (PortId port = 0; port < 4; ++port) {
     const TimePs base = stream.network.plane(stream.flow(), port).base_rtt;
     CHECK(base <= 60 * kPsPerMs + 500 * kPsPerUs);
+  }
+}
+
+// Two streams that pause between their works and overfill the path when they go on.
+//
+// Regression: the receiver took a queue of more than 33 ms after a short silence for a shorter path, and sent its SACKs
+// over other planes. Each change of their way hides the idle round trip for a while.
+TEST_CASE(long_queues_between_sites_do_not_change_the_idle_round_trips) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    PlainOptions options = planes({4, plane(100, 512, 30 * kPsPerMs)}, 8192);
+    options.mpr_units = 255;
+    options.sack_bytes = 65'536;
+    options.hosts = 3;
+    options.seed = seed;
+    PlainNetwork network(options);
+    for (int host = 0; host < 2; ++host) network.flows[network.connect(host, 2)].outstanding_max = 64;
+    for (int second = 0; second < 16; ++second) {
+      if (second % 4 == 0) {
+        for (PlainNetwork::Flow& flow : network.flows) {
+          flow.left_bytes = std::uint64_t{64} << 20;
+          network.post(flow);
+        }
+      }
+      network.run_until(network.now + kPsPerSecond);
+      for (const PlainNetwork::Flow& flow : network.flows) {
+        for (PortId port = 0; port < 4; ++port) {
+          const TimePs base = network.plane(flow, port).base_rtt;
+          CHECK(base >= 60 * kPsPerMs && base <= 64 * kPsPerMs);
+        }
+      }
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/planes/plane_transit.hpp"
 #include "engine/qp/bit_ring.hpp"
 #include "engine/qp/halves.hpp"
 #include "engine/qp/placement.hpp"
@@ -58,14 +59,9 @@ class MrcResponder final : public Responder {
   // Arrivals on one plane since its last SACK, if planes are reported one by one.
   struct PlaneArrivals {
     std::uint32_t bytes = 0;
-    // Arrival less sending, in the sender's units and on clocks that differ by a constant: the latest value, and the
-    // minimum of ten to twenty seconds. Timestamps wrap around sooner than a long queue empties, so each value is
-    // resolved near the one before.
-    std::int64_t transit_latest = 0, transit = 0, transit_now = 0;
-    TimePs transit_since = 0;
+    PlaneTransit transit;
     PortId answer_over = 0;  // plane that its SACKs take
     TimePs way_chosen = kLongAgo;
-    TimePs heard = kLongAgo;
     TimePs due = kNever;
     PendingSack latest;
   };
@@ -136,7 +132,7 @@ class MrcResponder final : public Responder {
   Psn latest_end_ = 0;           // the highest last packet of a message
   std::uint64_t completed_ = 0;  // messages, in order
   std::uint64_t rcvd_bytes_ = 0;
-  std::int64_t transit_reference_ = 0;  // latest value of any plane
+  std::int64_t transit_reference_ = 0;  // latest one of any plane
   TimePs next_reverse_probe_ = kNever;
   std::uint32_t window_psns_ = 0;
   std::uint32_t window_psns_max_ = 0;

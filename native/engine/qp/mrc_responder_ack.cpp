@@ -18,7 +18,6 @@ constexpr TimePs kPlaneSackDelayMax = 4 * kPsPerMs;
 constexpr TimePs kTransitGain = kPsPerMs;
 constexpr TimePs kQuickHeard = 10 * kPsPerMs;
 constexpr TimePs kWayLife = 200 * kPsPerMs;
-constexpr TimePs kTransitLife = 10 * kPsPerSecond;
 constexpr std::size_t kSacksMax = 64;
 constexpr std::size_t kNacksMax = 256;
 
@@ -61,31 +60,19 @@ void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bo
 // not agree, since planes are compared with each other.
 void MrcResponder::note_transit(const PendingSack& sack) {
   PlaneArrivals& own = arrivals_[sack.port];
-  const std::int64_t near = sack.arrived - own.heard > kTransitLife  ? transit_reference_
-                            : sack.arrived - own.heard > kQuickHeard ? own.transit
-                                                                     : own.transit_latest;
-  const std::int64_t transit = near + static_cast<std::int16_t>(transit_of(sack) - static_cast<std::uint16_t>(near));
-  // The minimum over a period: queues come and go, and would make SACKs change their path all the time.
-  if (sack.arrived - own.heard > kTransitLife) {
-    own.transit = own.transit_now = transit;
-    own.transit_since = sack.arrived;
-  } else if (sack.arrived - own.transit_since > kTransitLife) {
-    own.transit = own.transit_now;
-    own.transit_now = transit;
-    own.transit_since = sack.arrived;
-  }
-  own.transit_latest = transit_reference_ = transit;
-  own.transit_now = std::min(own.transit_now, transit);
-  own.transit = std::min(own.transit, transit);
-  own.heard = sack.arrived;
+  own.transit.add(sack.arrived, timestamp_unit(sack.resolution), transit_of(sack), transit_reference_);
+  transit_reference_ = own.transit.latest();
+  // The least of a period: queues come and go, and would make SACKs change their path all the time.
+  const TimePs recently = sack.arrived - kQuickHeard;
   PortId quickest = sack.port;
   for (PortId port = 0; port < arrivals_.size(); ++port) {
-    const PlaneArrivals& other = arrivals_[port];
-    if (other.heard >= sack.arrived - kQuickHeard && other.transit < arrivals_[quickest].transit) quickest = port;
+    const PlaneTransit& other = arrivals_[port].transit;
+    if (other.heard_since(recently) && other.least() < arrivals_[quickest].transit.least()) quickest = port;
   }
-  const std::int64_t gain = own.transit - arrivals_[quickest].transit;
-  const bool current_heard = arrivals_[own.answer_over].heard >= sack.arrived - kQuickHeard;
-  const std::int64_t lead = arrivals_[own.answer_over].transit - arrivals_[quickest].transit;
+  const PlaneTransit& current = arrivals_[own.answer_over].transit;
+  const bool current_heard = current.heard_since(recently);
+  const std::int64_t gain = own.transit.least() - arrivals_[quickest].transit.least();
+  const std::int64_t lead = current.least() - arrivals_[quickest].transit.least();
   const std::int64_t enough = kTransitGain / timestamp_unit(sack.resolution);
   // Round trips with different return paths are not comparable, so the path changes rarely, and only for a clear gain.
   PortId better = own.answer_over;
@@ -194,8 +181,7 @@ void MrcResponder::rebase(TimePs by) {
   marked_ = rebased(marked_, by);
   for (PlaneArrivals& plane : arrivals_) {
     plane.due = rebased(plane.due, by);
-    plane.heard = rebased(plane.heard, by);
-    plane.transit_since = rebased(plane.transit_since, by);
+    plane.transit.rebase(by);
     plane.way_chosen = rebased(plane.way_chosen, by);
     plane.latest.arrived = rebased(plane.latest.arrived, by);
   }

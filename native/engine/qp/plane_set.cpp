@@ -313,12 +313,15 @@ void PlaneSet::mistaken(TimePs now, PortId id, TimePs elapsed) {
 }
 
 // Timestamps wrap around sooner than a packet returns over a long path. The sending time resolves the wraps, unless an
-// earlier copy may have arrived, or the record has been reused: then the round trip is near the others of the plane.
+// earlier copy may have arrived, or the record has been reused: then the round trip is near the others of the plane, or
+// unknown, as one below the idle time was a much longer one.
 TimePs PlaneSet::round_trip(TimePs now, PortId id, Psn psn, TimePs echoed, TimePs range) const {
   const bool kept = psn < end_ && end_ - psn <= sent_.size() && sent_of(psn).plane == id;
   if (kept && !sent_of(psn).repeated) return latest_round_trip(now - sent_of(psn).time, echoed, range);
-  const TimePs usual = planes_[id].window.delay().smoothed();
-  return usual == 0 ? 0 : latest_round_trip(usual + range / 2, echoed, range);
+  const PlaneDelay& delay = planes_[id].window.delay();
+  if (!delay.sampled()) return 0;
+  const TimePs nearest = latest_round_trip(delay.smoothed() + range / 2, echoed, range);
+  return nearest < delay.base() ? 0 : nearest;
 }
 
 void PlaneSet::sampled(PortId id, TimePs rtt, Transit transit, Psn psn, PortId via, bool marked) {
