@@ -72,6 +72,7 @@ std::size_t PlainNetwork::connect(int from, int to, bool urgent) {
   flow.from = from;
   flow.to = to;
   flow.qp = qp[0];
+  flow.peer_qp = qp[1];
   flow.last_progress = now;
   flows.push_back(flow);
   wake(from, now);
@@ -89,6 +90,19 @@ void PlainNetwork::post(Flow& flow) {
     ++flow.outstanding;
   }
   wake(flow.from, now);
+}
+
+void PlainNetwork::send(std::size_t flow, std::uint64_t bytes, std::uint32_t number) {
+  Flow& own = flows[flow];
+  CHECK(engine(own.to).post_recv(own.peer_qp, 0) == Status::kOk);
+  SendWr wr;
+  wr.opcode = WrOpcode::kWriteImm;
+  wr.immediate = number;
+  wr.lkey = wr.rkey = kKey;
+  wr.length_bytes = bytes;
+  CHECK(engine(own.from).post_send(clock(own.from), own.qp, wr) == Status::kOk);
+  ++own.outstanding;
+  wake(own.from, now);
 }
 
 TimePs PlainNetwork::lateness() {
@@ -114,6 +128,13 @@ void PlainNetwork::collect(int host) {
   std::array<Completion, 64> completions;
   while (const std::size_t count = own.engine->poll_completions(own.cq, completions)) {
     for (std::size_t i = 0; i < count; ++i) {
+      if (completions[i].opcode == WcOpcode::kRecvWriteImm) {
+        const auto of = std::find_if(flows.begin(), flows.end(), [&](const Flow& one) {
+          return one.to == host && one.peer_qp == completions[i].qp;
+        });
+        arrived(static_cast<std::size_t>(of - flows.begin()), completions[i].immediate);
+        continue;
+      }
       const auto flow = std::find_if(flows.begin(), flows.end(),
                                      [&](const Flow& one) { return one.from == host && one.qp == completions[i].qp; });
       if (flow == flows.end()) continue;
@@ -137,26 +158,37 @@ void PlainNetwork::collect(int host) {
   }
 }
 
-void PlainNetwork::launch(int from, const TxBurst& burst, const TxPacket& tx) {
-  const int to = burst.destination.bytes[3] - 1;
-  LinkState& state = links_[at(to)][burst.port];
-  const std::uint32_t size = tx.datagram_bytes() + kFrameBytes;
+// False: dropped.
+bool PlainNetwork::enqueue(LinkState& state, std::uint32_t frame_bytes) {
   ++state.packets;
   const TimePs start = std::max(now, state.free_at);
   const TimePs waiting = start - now;
   const std::int64_t queued = waiting / 1'000'000 * state.link.rate_bps / 8'000'000;
-  if (state.link.dead || dead_evs.contains(burst.ev) || queued + size > state.link.fifo_bytes) {
+  if (state.link.dead || queued + frame_bytes > state.link.fifo_bytes) {
     ++state.dropped;
-    return;
+    return false;
   }
   state.queued_sum += waiting;
   state.queued_max = std::max(state.queued_max, waiting);
-  state.free_at = start + static_cast<TimePs>(std::int64_t{size} * 8'000'000 / (state.link.rate_bps / 1'000'000));
-  if (rng_.below(1'000'000) < state.link.loss_ppm) {
+  state.queued_bytes = queued;
+  state.free_at =
+      start + static_cast<TimePs>(std::int64_t{frame_bytes} * 8'000'000 / (state.link.rate_bps / 1'000'000));
+  if (rng_.below(1'000'000) >= state.link.loss_ppm) return true;
+  ++state.dropped;
+  return false;
+}
+
+void PlainNetwork::launch(int from, const TxBurst& burst, const TxPacket& tx) {
+  const int to = burst.destination.bytes[3] - 1;
+  const bool between = !site_links_.empty() && options.site_of_host[at(from)] != options.site_of_host[at(to)];
+  LinkState& state = between ? site_links_[options.site_of_host[at(to)]][burst.port] : links_[at(to)][burst.port];
+  const std::uint32_t frame_bytes = tx.datagram_bytes() + kFrameBytes;
+  if (dead_evs.contains(burst.ev)) {
+    ++state.packets;
     ++state.dropped;
     return;
   }
-  state.arrived_bytes += tx.payload_bytes;
+  if (!enqueue(state, frame_bytes)) return;
   std::int32_t slot = 0;
   if (free_.empty()) {
     slot = static_cast<std::int32_t>(packets_.size());
@@ -174,10 +206,33 @@ void PlainNetwork::launch(int from, const TxBurst& burst, const TxPacket& tx) {
   packet.rx.source = address(from, burst.port);
   packet.rx.fields = burst.fields;
   packet.rx.traffic_class = burst.traffic_class;
-  const bool marked = state.link.marks && burst.ecn == Ecn::kEct0 && 4 * queued > state.link.fifo_bytes;
+  const bool marked = state.link.marks && burst.ecn == Ecn::kEct0 && 4 * state.queued_bytes > state.link.fifo_bytes;
   packet.rx.ecn = marked ? Ecn::kCe : burst.ecn;
   packet.rx.phantom_bytes = tx.payload_bytes;
+  packet.frame_bytes = frame_bytes;
+  packet.between_sites = between;
+  if (!between) state.arrived_bytes += tx.payload_bytes;
   queue_.push({state.free_at + state.link.delay, number_++, to, slot});
+}
+
+// At the host, or at the switch of its site, behind which the link to the host follows.
+void PlainNetwork::arrive(int host, std::int32_t slot) {
+  Packet& packet = packets_[static_cast<std::size_t>(slot)];
+  if (packet.between_sites) {
+    packet.between_sites = false;
+    LinkState& last = links_[at(host)][packet.rx.port];
+    if (enqueue(last, packet.frame_bytes)) {
+      last.arrived_bytes += packet.rx.phantom_bytes;
+      queue_.push({last.free_at + last.link.delay, number_++, host, slot});
+    } else {
+      free_.push_back(slot);
+    }
+    return;
+  }
+  Host& own = hosts_[at(host)];
+  own.inbox.push_back(slot);
+  packet.arrived = now;
+  wake(host, std::max(now, own.rests_until) + lateness());
 }
 
 void PlainNetwork::transmit(int host) {
@@ -233,10 +288,7 @@ void PlainNetwork::run_until(TimePs end) {
     queue_.pop();
     now = std::max(now, entry.time);
     if (entry.packet >= 0) {
-      Host& host = hosts_[at(entry.host)];
-      host.inbox.push_back(entry.packet);
-      packets_[static_cast<std::size_t>(entry.packet)].arrived = now;
-      wake(entry.host, std::max(now, host.rests_until) + lateness());
+      arrive(entry.host, entry.packet);
     } else if (Host& host = hosts_[at(entry.host)]; host.awake_at == entry.time) {
       if (now >= host.stopped_until) {
         look_after(entry.host);

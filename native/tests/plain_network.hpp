@@ -45,13 +45,16 @@ struct PlainOptions {
   bool stamps = true;  // hosts know the arrival times of packets
   bool pauses = true;  // hosts pause before reads as a device's I/O thread does
   std::uint64_t seed = 1;
+  // Sites: that of each host, and the planes' links towards every site. None: all hosts are on the same switches.
+  std::vector<std::size_t> site_of_host;
+  std::vector<PlainLink> between_sites;
 };
 
 class PlainNetwork {
  public:
   struct Flow {
     int from = 0, to = 0;
-    std::uint32_t qp = 0;
+    std::uint32_t qp = 0, peer_qp = 0;
     std::uint64_t message_bytes = 256 * 1024;
     std::uint32_t outstanding = 0, outstanding_max = 16;
     std::uint64_t left_bytes = UINT64_MAX;  // to be posted
@@ -64,15 +67,22 @@ class PlainNetwork {
     TimePs free_at = 0;
     std::uint64_t packets = 0, dropped = 0;
     std::uint64_t arrived_bytes = 0;
+    std::int64_t queued_bytes = 0;  // ahead of the latest packet
     TimePs queued_sum = 0, queued_max = 0;
   };
 
   explicit PlainNetwork(const PlainOptions& given) : options(given), rng_(Rng::for_component(given.seed, "plain", 0)) {
     for (int host = 0; host < options.hosts; ++host) add_host(host);
+    for (const std::size_t site : options.site_of_host) site_links_.resize(std::max(site_links_.size(), site + 1));
+    for (std::vector<LinkState>& links : site_links_) {
+      for (const PlainLink& plane : options.between_sites) links.push_back({.link = plane});
+    }
   }
 
   std::size_t connect(int from, int to, bool urgent = false);
   void post(Flow& flow);
+  // One message with a number, which `arrived` gets at its end.
+  void send(std::size_t flow, std::uint64_t bytes, std::uint32_t number);
   void run_until(TimePs end);
   LinkState& link(int to, PortId plane) { return links_[at(to)][plane]; }
   Engine& engine(int host) { return *hosts_[at(host)].engine; }
@@ -99,6 +109,7 @@ class PlainNetwork {
   TimePs now = kPsPerMs;
   std::vector<Flow> flows;
   std::vector<Event> events;
+  std::function<void(std::size_t flow, std::uint32_t number)> arrived;
   std::set<std::uint32_t> dead_evs;  // lose all packets, in both directions
 
  private:
@@ -114,7 +125,8 @@ class PlainNetwork {
   struct Packet {
     RxDatagram rx;
     std::array<std::uint8_t, kHeaderBytesMax + 8> bytes;
-    std::uint32_t size = 0;
+    std::uint32_t size = 0, frame_bytes = 0;
+    bool between_sites = false;  // on the way to the site of its host
     TimePs arrived = 0;
   };
   struct Entry {
@@ -136,6 +148,8 @@ class PlainNetwork {
   void add_host(int host);
   void transmit(int host);
   void launch(int from, const TxBurst& burst, const TxPacket& tx);
+  bool enqueue(LinkState& state, std::uint32_t frame_bytes);
+  void arrive(int host, std::int32_t slot);
   void wake(int host, TimePs time);
   void look_after(int host);
   void collect(int host);
@@ -149,7 +163,7 @@ class PlainNetwork {
   }
 
   std::vector<Host> hosts_;
-  std::vector<std::vector<LinkState>> links_;
+  std::vector<std::vector<LinkState>> links_, site_links_;  // by host or site, and by plane
   std::vector<Packet> packets_;
   std::vector<std::int32_t> free_;
   std::priority_queue<Entry> queue_;
