@@ -13,7 +13,7 @@ namespace openmrc {
 
 class PlaneTransit {
  public:
-  // Adds the transit time of a packet. `unit`: of the timestamps. `near`: a transit time of another plane, which
+  // Adds the transit time of a packet. `unit`: of the timestamps. `near`: the latest transit time of any plane, which
   // resolves the first one and that after a long silence.
   void add(TimePs now, TimePs unit, std::uint16_t lower, std::int64_t near) {
     const TimePs silence = now - heard_;
