@@ -16,69 +16,63 @@ class Arrivals {
     transit.add(now, kUnit, static_cast<std::uint16_t>(kIdle + queue_us), near);
     near = transit.latest();
   }
+  // A packet that meets this queue some time after the one before is told to be this much later than the first one.
+  void follow(TimePs after, std::int64_t queue_us) {
+    now += after;
+    add(queue_us);
+    CHECK(transit.latest() == idle + queue_us);
+    CHECK(transit.least() == idle);
+  }
+
   PlaneTransit transit;
   TimePs now = kPsPerSecond;
   std::int64_t near = 0;
+  std::int64_t idle = 0;
 };
+
+Arrivals begun() {
+  Arrivals plane;
+  plane.add(0);
+  plane.idle = plane.transit.latest();
+  return plane;
+}
 
 // Regression: a queue of more than half the range of the timestamps after a silence of 10 ms looked like a shorter path.
 // Planes that were alike then had transit times 65 ms apart, and SACKs took turns on them.
 TEST_CASE(a_long_queue_after_a_short_silence_is_no_shorter_path) {
   for (const TimePs silence : {kPsPerMs, 15 * kPsPerMs, 100 * kPsPerMs, kPsPerSecond}) {
-    Arrivals plane;
-    plane.add(0);
-    const std::int64_t idle = plane.transit.least();
-    for (const std::int64_t queue_us : {40'000, 45'000, 2'000, 44'000}) {
-      plane.now += silence + 43 * kPsPerMs;
-      plane.add(queue_us);
-      CHECK(plane.transit.latest() == idle + queue_us);
-    }
-    CHECK(plane.transit.least() == idle);
+    Arrivals plane = begun();
+    for (const std::int64_t queue_us : {40'000, 45'000, 2'000, 44'000}) plane.follow(silence + 43 * kPsPerMs, queue_us);
   }
 }
 
 TEST_CASE(a_queue_is_followed_beyond_the_range_of_timestamps) {
-  Arrivals plane;
-  plane.add(0);
-  const std::int64_t idle = plane.transit.least();
-  for (std::int64_t queue_us = 0; queue_us <= 200'000; queue_us += 40'000) {
-    plane.now += kPsPerMs;
-    plane.add(queue_us);
-    CHECK(plane.transit.latest() == idle + queue_us);
-  }
-  for (std::int64_t queue_us = 200'000; queue_us >= 0; queue_us -= 10'000) {
-    plane.now += 10 * kPsPerMs;
-    plane.add(queue_us);
-    CHECK(plane.transit.latest() == idle + queue_us);
-  }
-  CHECK(plane.transit.least() == idle);
+  Arrivals plane = begun();
+  for (std::int64_t queue_us = 0; queue_us <= 200'000; queue_us += 40'000) plane.follow(kPsPerMs, queue_us);
+  for (std::int64_t queue_us = 200'000; queue_us >= 0; queue_us -= 10'000) plane.follow(10 * kPsPerMs, queue_us);
 }
 
 TEST_CASE(the_least_transit_time_is_forgotten_after_twenty_seconds) {
-  Arrivals plane;
-  plane.add(0);
-  const std::int64_t idle = plane.transit.least();
+  Arrivals plane = begun();
   for (int second = 0; second < 9; ++second) {
     plane.now += kPsPerSecond;
     plane.add(8'000);
   }
-  CHECK(plane.transit.least() == idle);
+  CHECK(plane.transit.least() == plane.idle);
   for (int second = 0; second < 14; ++second) {
     plane.now += kPsPerSecond;
     plane.add(8'000);
   }
-  CHECK(plane.transit.least() == idle + 8'000);
+  CHECK(plane.transit.least() == plane.idle + 8'000);
 }
 
 TEST_CASE(after_a_long_silence_a_transit_time_is_near_those_of_other_planes) {
-  Arrivals plane;
-  plane.add(0);
-  const std::int64_t idle = plane.transit.least();
+  Arrivals plane = begun();
   plane.now += 20 * kPsPerSecond;
   CHECK(!plane.transit.heard_since(plane.now - kPsPerSecond));
-  plane.near = idle - 10'000;  // clocks drift
+  plane.near = plane.idle - 10'000;  // clocks drift
   plane.add(-20'000);
-  CHECK(plane.transit.least() == idle - 20'000);
+  CHECK(plane.transit.least() == plane.idle - 20'000);
   CHECK(plane.transit.heard_since(plane.now));
 }
 
