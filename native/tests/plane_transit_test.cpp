@@ -16,7 +16,7 @@ class Arrivals {
     transit.add(now, kUnit, static_cast<std::uint16_t>(kIdle + queue_us), near);
     near = transit.latest();
   }
-  // A packet that meets this queue some time after the one before is told to be this much later than the first one.
+  // Adds a packet some time after the one before, and checks that exactly its queue sets it apart from the first one.
   void follow(TimePs after, std::int64_t queue_us) {
     now += after;
     add(queue_us);
@@ -40,9 +40,10 @@ Arrivals begun() {
 // Regression: a queue of more than half the range of the timestamps after a silence of 10 ms looked like a shorter path.
 // Planes that were alike then had transit times 65 ms apart, and SACKs took turns on them.
 TEST_CASE(a_long_queue_after_a_short_silence_is_no_shorter_path) {
-  for (const TimePs silence : {kPsPerMs, 15 * kPsPerMs, 100 * kPsPerMs, kPsPerSecond}) {
+  constexpr TimePs kShrinks = 43 * kPsPerMs;  // time that the queue takes from 45 to 2 ms
+  for (const TimePs more : {kPsPerMs, 15 * kPsPerMs, 100 * kPsPerMs, kPsPerSecond}) {
     Arrivals plane = begun();
-    for (const std::int64_t queue_us : {40'000, 45'000, 2'000, 44'000}) plane.follow(silence + 43 * kPsPerMs, queue_us);
+    for (const std::int64_t queue_us : {40'000, 45'000, 2'000, 44'000}) plane.follow(kShrinks + more, queue_us);
   }
 }
 
