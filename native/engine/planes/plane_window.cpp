@@ -17,6 +17,7 @@ constexpr std::int64_t kSlowLink = 12'500'000;  // bytes per second; above it se
 constexpr TimePs kEpoch = 4 * kPsPerMs;
 constexpr std::uint32_t kEpochSamples = 3;  // minimum for the judgement of an epoch
 constexpr TimePs kNoise = 300 * kPsPerUs;   // a queue below this is indistinguishable from jitter
+constexpr TimePs kVisibleMax = 5 * kPsPerMs;
 constexpr std::uint32_t kBlockPackets = 400;
 constexpr std::uint32_t kManyLost = 8;
 constexpr std::int64_t kManyLostPpm = 50'000;
@@ -40,7 +41,7 @@ constexpr TimePs kBurstTrialMax = 30 * kPsPerSecond;
 constexpr TimePs kCredit = kPsPerMs;  // lateness of a sender that pacing makes up for
 constexpr std::int64_t kStepOne = 1 << 16;
 // Of the way to the wanted window, the part of one epoch is 1 / this.
-constexpr std::int64_t kWay = 2, kWayDamped = 3;
+constexpr std::int64_t kWay = 2, kWayDamped = 4;
 constexpr std::uint32_t kHeldEpochsMax = 6;                   // in a row, without growth because of stopped hosts
 constexpr std::int32_t kUndelayed = 2, kUndelayedDamped = 8;  // epochs without a queue before windows grow faster
 
@@ -136,11 +137,13 @@ void PlaneWindow::rebase(TimePs by) {
   }
 }
 
-// A sender that wakes late sends the missed amount, in bursts no longer than the plane is known to hold.
+// A sender that wakes late sends the missed amount, in bursts no longer than the plane is known to hold, and in all no
+// more than half of what a short buffer holds.
 void PlaneWindow::on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight_bytes) {
   epoch_in_flight_ = std::max(epoch_in_flight_, in_flight_bytes);
   if (pace_ == 0) return;
-  const std::int64_t credit = std::max(bytes, std::min(bytes_in(pace_, kCredit), burst_cap_bytes_));
+  const TimePs late = short_buffer() && buffer_ > 0 ? std::min(kCredit, buffer_ / 2) : kCredit;
+  const std::int64_t credit = std::max(bytes, std::min(bytes_in(pace_, late), burst_cap_bytes_));
   next_send_ = std::max(next_send_, now - time_for(credit, pace_)) + time_for(bytes, pace_);
 }
 
@@ -170,6 +173,13 @@ TimePs PlaneWindow::short_target() const {
   const TimePs wanted = std::max(target_, scaled(target_ + swing, kRootOne, sharers_root_));
   if (target_ >= kTarget) return std::min(kTargetMax, wanted);
   return std::min(kTargetMax, std::max(target_, std::min(wanted, overflow_ / 3)));
+}
+
+// A queue below this is indistinguishable from jitter, or from the two packets of a short burst, which a slow plane sends
+// one after the other.
+TimePs PlaneWindow::visible() const {
+  const std::int64_t rate = std::max<std::int64_t>({delivered_rate_, last_rate_, rate_before_, 1});
+  return std::max(kNoise, std::min(time_for(2 * packet_bytes_, rate), kVisibleMax));
 }
 
 // A burst costs its sender and receiver hardly more than a packet, so slow planes get bursts of a certain duration,
@@ -456,7 +466,7 @@ void PlaneWindow::end_pulse_lossy(TimePs now, std::int64_t rate) {
 // Slows down and observes the losses. If they continue after several reductions, this QP does not cause them.
 void PlaneWindow::test_response(TimePs now, std::int64_t share_ppm, std::int64_t rate) {
   const TimePs high = delay_.high();
-  const bool over = high > std::max(target() + target() / 2, kNoise) || share_ppm > kRandomPpmMax;
+  const bool over = high > std::max(target() + target() / 2, visible()) || share_ppm > kRandomPpmMax;
   if (responses_++ == 0) {
     saved_target_ = target_;
     saved_overflow_ = overflow_;
@@ -474,7 +484,7 @@ void PlaneWindow::test_response(TimePs now, std::int64_t share_ppm, std::int64_t
     ceiling_ = saved_ceiling_;
     window_ = std::max(window_, saved_window_);
     responses_ = 0;
-  } else if (high >= kNoise) {
+  } else if (high >= visible()) {
     shrink_target(over, rate);
   } else {
     lower_ceiling(now, share_ppm, rate);
@@ -513,7 +523,7 @@ void PlaneWindow::lower_ceiling(TimePs now, std::int64_t share_ppm, std::int64_t
 
 // False: the queue has become visible in the round trip, so the window can follow it.
 bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
-  if (2 * delay_.high() > 3 * kNoise && queue > kNoise) {
+  if (2 * delay_.high() > 3 * visible() && queue > visible()) {
     ceiling_ = 0;
     return false;
   }
@@ -528,7 +538,7 @@ bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
   if (pulse_end_ > 0 && now > pulse_verdict_ && block_.lost <= expected) {
     // A pulse that was not filled, for lack of data or processor time, proves nothing.
     const std::int64_t filled = std::max({last_rate_, rate_before_, delivered_rate_});
-    if (queue < kNoise && filled > ceiling_ - ceiling_ / 10) {
+    if (queue < visible() && filled > ceiling_ - ceiling_ / 10) {
       ceiling_ += scaled(ceiling_, pulse_gain_ppm_ * 7 / 10, kPpm);
       pulse_interval_ = kPulseInterval;
       ceiling_since_ = now - pulse_interval_;
@@ -564,7 +574,7 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   if (used || ratio < kStepOne) {
     const bool damped = meets_data();
     std::int64_t step = (ratio - kStepOne) / (damped ? kWayDamped : kWay);
-    const bool undelayed = queue < std::max(wanted / 4, delay_.noise());
+    const bool undelayed = queue < std::max({wanted / 4, delay_.noise(), std::min(visible() / 2, base / 64)});
     // A short buffer runs empty between two bursts and shows no queue, although the next burst fills it.
     const bool full = buffer_ > 0 && delay_.peak() > buffer_ / 8 * 5;
     const bool may_grow = !full && !held;

@@ -106,6 +106,7 @@ class PlaneWindow {
   std::uint32_t start_samples() const;
   TimePs start_queue() const;
   TimePs short_target() const;  // of a path with a negligible length
+  TimePs visible() const;
   bool bursts_too_long() const { return lost_late_ > 3 * lost_early_ + 3; }
   void note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress);
   void note_start_losses(TimePs now, const PlaneProgress& progress);
