@@ -77,5 +77,18 @@ TEST_CASE(after_a_long_silence_a_transit_time_is_near_those_of_other_planes) {
   CHECK(plane.transit.heard_since(plane.now));
 }
 
+TEST_CASE(a_transit_time_takes_the_multiple_that_is_next_to_what_is_known_otherwise) {
+  constexpr std::int64_t kRange = 1 << 16;
+  for (const std::int64_t multiple : {-2, -1, 0, 1, 3}) {
+    for (const std::int64_t off : {-30'000, 0, 30'000}) {
+      Arrivals plane = begun();
+      plane.transit.resolve(plane.idle + multiple * kRange + off);
+      CHECK(plane.transit.least() == plane.idle + multiple * kRange);
+      plane.idle += multiple * kRange;
+      plane.follow(kPsPerMs, 10'000);  // later ones follow
+    }
+  }
+}
+
 }  // namespace
 }  // namespace openmrc::test

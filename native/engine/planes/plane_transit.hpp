@@ -34,6 +34,15 @@ class PlaneTransit {
     heard_ = now;
   }
 
+  // Takes the multiple of the range that is next to what is known otherwise about the least transit time.
+  void resolve(std::int64_t expected) {
+    const std::int64_t off = expected - least();
+    const std::int64_t shift = (off + (off > 0 ? kRange : -kRange) / 2) / kRange * kRange;
+    latest_ += shift;
+    least_ += shift;
+    least_before_ += shift;
+  }
+
   std::int64_t latest() const { return latest_; }
   // Of ten to twenty seconds.
   std::int64_t least() const { return std::min(least_, least_before_); }

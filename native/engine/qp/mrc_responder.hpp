@@ -99,6 +99,7 @@ class MrcResponder final : public Responder {
   void refuse_if_reached();
   void note_arrival(const PendingSack& sack, std::uint32_t bytes, bool at_once);
   void note_transit(const PendingSack& sack);
+  void resolve_transits(TimePs now);
   void tell_overdue_planes(TimePs now);
   void queue_sack(const PendingSack& sack);
   void take_stock(PendingSack& sack);

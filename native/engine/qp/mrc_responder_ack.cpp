@@ -64,13 +64,16 @@ void MrcResponder::note_transit(const PendingSack& sack) {
   transit_reference_ = own.transit.latest();
   // The least of a period: queues come and go, and would make SACKs change their path all the time.
   const TimePs recently = sack.arrived - kQuickHeard;
+  const PlaneTraffic& traffic = context_.services.plane_traffic;
   PortId quickest = sack.port;
   for (PortId port = 0; port < arrivals_.size(); ++port) {
     const PlaneTransit& other = arrivals_[port].transit;
-    if (other.heard_since(recently) && other.least() < arrivals_[quickest].transit.least()) quickest = port;
+    if (!other.heard_since(recently) || other.least() >= arrivals_[quickest].transit.least()) continue;
+    if (traffic.bears_acknowledgements(port, port == own.answer_over)) quickest = port;
   }
   const PlaneTransit& current = arrivals_[own.answer_over].transit;
-  const bool current_heard = current.heard_since(recently);
+  const bool current_fits = own.answer_over == sack.port || traffic.bears_acknowledgements(own.answer_over, true);
+  const bool keeps = current_fits && current.heard_since(recently);
   const std::int64_t gain = own.transit.least() - arrivals_[quickest].transit.least();
   const std::int64_t lead = current.least() - arrivals_[quickest].transit.least();
   const std::int64_t enough = kTransitGain / timestamp_unit(sack.resolution);
@@ -78,10 +81,10 @@ void MrcResponder::note_transit(const PendingSack& sack) {
   PortId better = own.answer_over;
   if (gain <= enough / 2) {
     better = sack.port;
-  } else if (gain > enough && (own.answer_over == sack.port || !current_heard || lead > enough)) {
+  } else if (!keeps || lead > enough) {
     better = quickest;
   }
-  if (better == own.answer_over || (current_heard && sack.arrived - own.way_chosen < kWayLife)) return;
+  if (better == own.answer_over || (keeps && sack.arrived - own.way_chosen < kWayLife)) return;
   own.answer_over = better;
   own.way_chosen = sack.arrived;
 }
@@ -201,13 +204,37 @@ void MrcResponder::handle_timer(TimePs now) {
   const PortMask usable = context_.usable_ports();
   const TimePs patience = std::max(interval, 3 * context_.cc->stats().base_rtt);
   for (PortId port = 0; port < context_.peer->ports.size(); ++port) {
-    if ((usable >> port & 1) == 0 || context_.reverse.confirmed(port) > now - interval) continue;
+    if ((usable >> port & 1) == 0) continue;
+    const bool measured = arrivals_.empty() || context_.reverse.round_trip(now, port) > 0;  // see resolve_transits
+    if (measured && context_.reverse.confirmed(port) > now - interval) continue;
     const Ev ev = context_.reverse.draw(*context_.ev_set, port);
     if (ev.port != port) continue;
     context_.services.prober.probe_reverse_path(now, context_.qpn, context_.peer->id, ev,
                                                 context_.reverse.patience(port, patience));
   }
+  resolve_transits(now);
   next_reverse_probe_ = now + interval;
+}
+
+// Transit times repeat, so that those of planes of very different lengths may seem close, or in the wrong order. Round
+// trips of probes tell how far they are apart.
+void MrcResponder::resolve_transits(TimePs now) {
+  const auto ports = static_cast<PortId>(arrivals_.size());
+  const TimePs recently = now - kQuickHeard;
+  PortId nearest = ports;
+  for (PortId port = 0; port < ports; ++port) {
+    const TimePs round_trip = context_.reverse.round_trip(now, port);
+    if (round_trip == 0 || !arrivals_[port].transit.heard_since(recently)) continue;
+    if (nearest == ports || round_trip < context_.reverse.round_trip(now, nearest)) nearest = port;
+  }
+  if (nearest == ports) return;
+  const TimePs unit = timestamp_unit(arrivals_[nearest].latest.resolution);
+  for (PortId port = 0; port < ports; ++port) {
+    const TimePs round_trip = context_.reverse.round_trip(now, port);
+    if (round_trip == 0 || !arrivals_[port].transit.heard_since(recently)) continue;
+    const TimePs longer = (round_trip - context_.reverse.round_trip(now, nearest)) / 2;
+    arrivals_[port].transit.resolve(arrivals_[nearest].transit.least() + longer / unit);
+  }
 }
 
 // --- packets

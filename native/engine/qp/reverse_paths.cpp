@@ -97,6 +97,8 @@ void ReversePaths::suspect(const EvSet& set, PortId port) {
   planes_[port].good = before.good && planes_[port].count > 0;
   planes_[port].confirmed = before.confirmed;
   planes_[port].patience = before.patience;
+  planes_[port].round_trip = before.round_trip;
+  planes_[port].measured = before.measured;
 }
 
 void ReversePaths::confirm(TimePs now, const EvSet& set, EvIndex index) {
@@ -134,6 +136,10 @@ void ReversePaths::on_probe_result(TimePs now, const EvSet& set, const Ev& ev, T
   const EvIndex index = set.find(ev.value);
   Plane& plane = planes_[ev.port];
   plane.patience = rtt > 0 ? 3 * rtt : std::clamp(2 * plane.patience, kPatienceFirst, kPatienceMax);
+  if (rtt > 0 && (rtt <= plane.round_trip || now - plane.measured >= kRoundTripLife)) {
+    plane.round_trip = rtt;
+    plane.measured = now;
+  }
   if (rtt > 0 && index != kNoEv) {
     confirm(now, set, index);
   } else if (plane.count > 0) {

@@ -41,7 +41,15 @@ class ReversePaths {
   // Time for which the next probe of `port` waits for its answer; at least `least`, as the path may be longer.
   TimePs patience(PortId port, TimePs least) const { return std::max(least, planes_[port].patience); }
   void rebase(TimePs by) {
-    for (Plane& plane : planes_) plane.confirmed = rebased(plane.confirmed, by);
+    for (Plane& plane : planes_) {
+      plane.confirmed = rebased(plane.confirmed, by);
+      plane.measured = rebased(plane.measured, by);
+    }
+  }
+  // Round trip of a probe, the least of ten seconds; 0: not known, or out of date.
+  TimePs round_trip(TimePs now, PortId port) const {
+    const Plane& plane = planes_[port];
+    return now - plane.measured < kRoundTripLife ? plane.round_trip : 0;
   }
   // Time at which an EV of this plane last proved to work.
   TimePs confirmed(PortId port) const { return planes_[port].confirmed; }
@@ -49,11 +57,13 @@ class ReversePaths {
  private:
   static constexpr std::uint8_t kEvsPerPort = 4;
   static constexpr TimePs kPatienceFirst = 100 * kPsPerMs, kPatienceMax = kPsPerSecond;
+  static constexpr TimePs kRoundTripLife = 10 * kPsPerSecond;
 
   struct Plane {
     std::array<std::uint32_t, kEvsPerPort> evs{};
     TimePs confirmed = INT64_MIN;
     TimePs patience = 0;
+    TimePs round_trip = 0, measured = kLongAgo;
     std::uint8_t count = 0;  // 0: no EV uses this port
     std::uint8_t turn = 0;   // index of the EV that carries the next packet
     std::uint8_t oldest = 0;
