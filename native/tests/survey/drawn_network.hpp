@@ -1,0 +1,28 @@
+// Ordinary networks and traffic drawn from a seed: planes of any rate, length, buffer and random loss.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/plain_network.hpp"
+
+namespace openmrc::survey {
+
+struct DrawnNetwork {
+  test::PlainOptions options;
+  std::vector<std::pair<int, int>> streams;  // from, to
+  std::string traffic;
+  int receivers = 1;
+
+  // Payload that may arrive, in bytes per second, without lost packets.
+  double limit() const;
+  // Each plane as rate / buffer / round trip / random loss.
+  std::string description() const;
+};
+
+// One to six planes, together at most 2 Gb/s; the same for the same seed.
+DrawnNetwork draw(std::uint64_t seed);
+
+}  // namespace openmrc::survey

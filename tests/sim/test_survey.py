@@ -1,0 +1,41 @@
+"""Survey of drawn networks: shape of its output, equal output for equal seeds, shares."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def survey(native_tests: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    program = native_tests / "openmrc_survey"
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=600)
+
+
+def test_drawn_networks_are_filled(native_tests: Path) -> None:
+    """Most drawn networks are filled almost completely, and none is left to a large part."""
+    done = survey(native_tests, "--seeds", "0..12")
+    assert done.returncode == 0, done.stderr
+    *networks, summary = done.stdout.splitlines()
+    shares = [float(line.split()[0]) for line in networks]
+    assert [int(re.findall(r"seed (\d+):", line)[0]) for line in networks] == list(range(12))
+    assert summary.startswith("12 networks: mean ")
+    assert min(shares) > 0.8
+    assert sum(min(share, 1.0) for share in shares) / len(shares) > 0.95
+
+
+def test_a_seed_gives_the_same_line_every_time(native_tests: Path) -> None:
+    """The whole output of a seed is reproducible."""
+    assert survey(native_tests, "--seeds", "1..2").stdout == survey(native_tests, "--seeds", "1..2").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("--seeds", "3"), ("--seeds", "5..5"), ("--seeds", "a..b"), ("--seed", "1..2")]
+)
+def test_wrong_arguments_are_explained(native_tests: Path, arguments: tuple[str, ...]) -> None:
+    """Exit code 2 and the usage."""
+    done = survey(native_tests, *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("openmrc_survey: usage: ")
