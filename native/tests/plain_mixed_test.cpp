@@ -75,17 +75,4 @@ TEST_CASE(acknowledgements_do_not_stay_on_a_long_plane) {
   CHECK(completed_share(network, 1, kPsPerSecond, 3 * kPsPerSecond) > 0.95);
 }
 
-TEST_CASE(acknowledgements_of_all_planes_do_not_fill_a_slow_one) {
-  PlainOptions options = long_enough(planes({plane(8, 67, 300 * kPsPerUs), plane(225, 29, 5 * kPsPerMs),
-                                             plane(43, 1400, 1'750 * kPsPerUs), plane(115, 29, 18 * kPsPerMs)}));
-  options.hosts = 3;
-  PlainNetwork network(options);
-  for (int host = 0; host < 3; ++host) {
-    PlainNetwork::Flow& flow = network.flows[network.connect(host, (host + 1) % 3)];
-    flow.outstanding_max = 32;
-  }
-  for (PlainNetwork::Flow& flow : network.flows) network.post(flow);
-  CHECK(completed_share(network, 3, kPsPerSecond, 4 * kPsPerSecond) > 0.8);
-}
-
 }  // namespace

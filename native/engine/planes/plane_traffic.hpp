@@ -19,13 +19,6 @@ class PlaneTraffic {
   }
   // True if acknowledgements to this host share their way with data.
   bool both_ways(PortId plane) const { return kPart * planes_[plane].received > planes_[plane].sent; }
-  // False for a plane that carries so small a part of what arrives that the acknowledgements of all planes would fill it.
-  // `in_use`: it carries them already, and does so until that is certain.
-  bool bears_acknowledgements(PortId plane, bool in_use) const {
-    std::uint64_t all = 0;
-    for (const Plane& one : planes_) all += one.received;
-    return (in_use ? 2 * kParts : kParts) * planes_[plane].received >= all;
-  }
 
   void rebase(TimePs by) {
     for (Plane& plane : planes_) plane.halved = rebased(plane.halved, by);
@@ -34,7 +27,6 @@ class PlaneTraffic {
  private:
   static constexpr TimePs kHalfLife = 20 * kPsPerMs;
   static constexpr std::uint64_t kPart = 8;
-  static constexpr std::uint64_t kParts = 16;
   static constexpr std::uint64_t kAcknowledgementBytesMax = 256;
 
   struct Plane {

@@ -64,16 +64,13 @@ void MrcResponder::note_transit(const PendingSack& sack) {
   transit_reference_ = own.transit.latest();
   // The least of a period: queues come and go, and would make SACKs change their path all the time.
   const TimePs recently = sack.arrived - kQuickHeard;
-  const PlaneTraffic& traffic = context_.services.plane_traffic;
   PortId quickest = sack.port;
   for (PortId port = 0; port < arrivals_.size(); ++port) {
     const PlaneTransit& other = arrivals_[port].transit;
-    if (!other.heard_since(recently) || other.least() >= arrivals_[quickest].transit.least()) continue;
-    if (traffic.bears_acknowledgements(port, port == own.answer_over)) quickest = port;
+    if (other.heard_since(recently) && other.least() < arrivals_[quickest].transit.least()) quickest = port;
   }
   const PlaneTransit& current = arrivals_[own.answer_over].transit;
-  const bool current_fits = own.answer_over == sack.port || traffic.bears_acknowledgements(own.answer_over, true);
-  const bool keeps = current_fits && current.heard_since(recently);
+  const bool current_heard = current.heard_since(recently);
   const std::int64_t gain = own.transit.least() - arrivals_[quickest].transit.least();
   const std::int64_t lead = current.least() - arrivals_[quickest].transit.least();
   const std::int64_t enough = kTransitGain / timestamp_unit(sack.resolution);
@@ -81,10 +78,10 @@ void MrcResponder::note_transit(const PendingSack& sack) {
   PortId better = own.answer_over;
   if (gain <= enough / 2) {
     better = sack.port;
-  } else if (!keeps || lead > enough) {
+  } else if (!current_heard || lead > enough) {
     better = quickest;
   }
-  if (better == own.answer_over || (keeps && sack.arrived - own.way_chosen < kWayLife)) return;
+  if (better == own.answer_over || (current_heard && sack.arrived - own.way_chosen < kWayLife)) return;
   own.answer_over = better;
   own.way_chosen = sack.arrived;
 }

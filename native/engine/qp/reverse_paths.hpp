@@ -4,7 +4,8 @@
 // all of them. In two-way traffic our own data identifies working EVs: every unmarked SACK puts its EV into the set.
 // While traffic is inbound only, EV probes with random EVs do so: an answered one enters the set, an unanswered one
 // keeps the plane out of use for control packets until another is answered. A sender that repeats packets or asks for
-// our state has not received our answers: its plane's set is drawn anew.
+// our state has not received our answers: its plane's set is drawn anew. If SACKs may leave the plane of their packets,
+// probes also measure the round trip of each plane every ten seconds, in any traffic.
 #pragma once
 
 #include <algorithm>
