@@ -28,17 +28,12 @@ PlainLink lossy(PlainLink link, std::uint32_t ppm) {
 
 // Payload that completed per second from `begin` to `end`, as a share of `receivers` times the planes.
 double completed_share(PlainNetwork& network, int receivers, TimePs begin, TimePs end) {
-  const auto completed = [&network] {
-    std::uint64_t sum = 0;
-    for (const PlainNetwork::Flow& flow : network.flows) sum += flow.completed_bytes;
-    return sum;
-  };
   network.run_until(begin);
-  const std::uint64_t before = completed();
+  const std::uint64_t before = network.completed_bytes();
   network.run_until(end);
   const double payload = network.options.payload_mtu / (network.options.payload_mtu + 122.0);
   const double seconds = static_cast<double>(end - begin) / static_cast<double>(kPsPerSecond);
-  return static_cast<double>(completed() - before) * 8 /
+  return static_cast<double>(network.completed_bytes() - before) * 8 /
          (static_cast<double>(network.sum_bps()) * payload * seconds * receivers);
 }
 

@@ -99,6 +99,12 @@ class PlainNetwork {
   // The host does nothing until then, as one whose processors are busy; what arrives waits.
   void stop(int host, TimePs until) { hosts_[at(host)].stopped_until = until; }
   void at_time(TimePs time, std::function<void()> action) { actions_.push_back({time, std::move(action)}); }
+  // Payload of the completed messages of all flows.
+  std::uint64_t completed_bytes() const {
+    std::uint64_t sum = 0;
+    for (const Flow& flow : flows) sum += flow.completed_bytes;
+    return sum;
+  }
   std::int64_t sum_bps() const {
     std::int64_t sum = 0;
     for (const PlainLink& plane : options.planes) sum += plane.rate_bps;

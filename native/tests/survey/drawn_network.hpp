@@ -18,7 +18,7 @@ struct DrawnNetwork {
 
   // Payload that may arrive, in bytes per second, without lost packets.
   double limit() const;
-  // Each plane as rate / buffer / round trip / random loss.
+  // Traffic, size of packets, and rate, buffer, round trip and random loss of each plane.
   std::string description() const;
 };
 

@@ -46,16 +46,11 @@ double measure(const DrawnNetwork& drawn) {
     flow.outstanding_max = static_cast<std::uint32_t>(std::clamp(messages + 2, 16.0, 250.0));
   }
   for (PlainNetwork::Flow& flow : network.flows) network.post(flow);
-  const auto completed = [&network] {
-    std::uint64_t sum = 0;
-    for (const PlainNetwork::Flow& flow : network.flows) sum += flow.completed_bytes;
-    return sum;
-  };
   const TimePs start = network.now;
   network.run_until(start + kBegin);
-  const std::uint64_t before = completed();
+  const std::uint64_t before = network.completed_bytes();
   network.run_until(start + kEnd);
-  return static_cast<double>(completed() - before) / (seconds(kEnd - kBegin) * drawn.limit());
+  return static_cast<double>(network.completed_bytes() - before) / (seconds(kEnd - kBegin) * drawn.limit());
 }
 
 int usage() {
