@@ -137,6 +137,15 @@ void PlaneDelay::restart() {
   begin_epoch();
 }
 
+// Transit times determine by how much on the forward path. The rest is on the return path, like a queue there.
+void PlaneDelay::lengthen(TimePs now, TimePs by) {
+  base_ = base() + by;
+  base_before_ = idle_ = kNever;
+  base_since_ = now;
+  if (transit_base_ != kNever) transit_base_ += by;
+  restart();
+}
+
 void PlaneDelay::begin_epoch() {
   epoch_high_before_ = epoch_high_;
   epoch_high_ = 0;

@@ -32,6 +32,8 @@ class PlaneDelay {
   void allow(TimePs full_packet) { full_packet_ = full_packet; }
   // Forgets the samples but keeps the idle time.
   void restart();
+  // The path has become longer: this much of what seemed to be a queue is part of the idle time.
+  void lengthen(TimePs now, TimePs by);
   void begin_epoch();
   void rebase(TimePs by);
 
@@ -51,6 +53,7 @@ class PlaneDelay {
   TimePs least_of(std::uint32_t samples) const;
   // Of this epoch; of the last kRecent samples if these cover less than the epoch.
   TimePs epoch_queue() const;
+  TimePs epoch_least() const { return epoch_least_; }  // kNever: no sample
   std::uint32_t epoch_samples() const { return epoch_samples_; }
   // Largest of this epoch and the previous one, over all samples; 0 if transit times are unknown, as busy hosts then
   // look like queues.

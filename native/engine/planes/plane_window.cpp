@@ -1,6 +1,7 @@
 #include "engine/planes/plane_window.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/planes/ratio.hpp"
 #include "engine/planes/square_root.hpp"
@@ -42,8 +43,9 @@ constexpr TimePs kCredit = kPsPerMs;  // lateness of a sender that pacing makes 
 constexpr std::int64_t kStepOne = 1 << 16;
 // Of the way to the wanted window, the part of one epoch is 1 / this.
 constexpr std::int64_t kWay = 2, kWayDamped = 4;
-constexpr std::uint32_t kHeldEpochsMax = 6;                   // in a row, without growth because of stopped hosts
-constexpr std::int32_t kUndelayed = 2, kUndelayedDamped = 8;  // epochs without a queue before windows grow faster
+constexpr std::uint32_t kHeldEpochsMax = 6;                     // in a row, without growth because of stopped hosts
+constexpr std::uint32_t kStandingEpochs = 4, kTestEpochs = 16;  // with a queue that stays
+constexpr std::int32_t kUndelayed = 2, kUndelayedDamped = 8;    // epochs without a queue before windows grow faster
 
 // Ceilings.
 constexpr TimePs kPulse = 5 * kPsPerMs;
@@ -120,6 +122,7 @@ void PlaneWindow::restart(TimePs now, std::uint32_t next_order) {
   pulse_end_ = 0;
   pulse_gain_ppm_ = 0;
   delay_.restart();
+  standing_queue_ = test_least_ = 0;
   epoch_began_ = now;
   epoch_order_ = next_order;
   epoch_acked_ = epoch_lost_ = 0;
@@ -330,6 +333,7 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
   // An empty queue is no sign of free capacity while a drain empties it, or the epoch after refills it.
   const bool drained = drain_end_ > 0 && !delay_.long_path();
   if (drain_end_ > 0) end_drain(now);
+  judge_test(now);
   if (!starting_ && !filling_ && !drained) {
     delivered_rate_ = delivered_rate_ == 0 ? rate : delivered_rate_ + (rate - delivered_rate_) * 3 / 10;
     if (reached(epoch_order_, block_after_)) {
@@ -343,7 +347,10 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
     if (lossy) block_after_ = progress.next_order;
     if (ceiling_ == 0 || !hold_ceiling(now, queue, lossy)) {
       follow_target(queue, lossy, span);
-      drain(now, queue);
+      const bool test = watch_queue(now, queue, lossy);
+      drain(now, queue, test);
+    } else {
+      standing_queue_ = 0;
     }
     bound_window();
     size_burst();
@@ -599,6 +606,53 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   pace_ = std::max<std::int64_t>(headroom(std::max(rate_of(window_, round), carried)), 1);
 }
 
+// A queue of our own shrinks with the window. One that stays while the window falls to a quarter shows that the path has
+// become longer. With less data in flight the target grows, so that the window may come to rest before that, at a lower
+// rate. Then a drain decides. True: one is needed.
+bool PlaneWindow::watch_queue(TimePs now, TimePs queue, bool lossy) {
+  if (lossy || window_ > standing_window_ || queue < standing_queue_ / 4 * 3) standing_queue_ = 0;
+  if (standing_queue_ == 0) {
+    if (lossy || queue <= std::max(target() * 9 / 8, visible())) return false;
+    standing_window_ = window_;
+    standing_rate_ = std::max({delivered_rate_, last_rate_, rate_before_});
+    standing_epochs_ = 0;
+    standing_queue_ = queue;
+  }
+  // A single long one may come from a late host.
+  if (queue > standing_queue_) standing_queue_ += (queue - standing_queue_) / 4;
+  ++standing_epochs_;
+  // The smallest windows of many senders fill a queue that none of them can shorten.
+  const std::int64_t least = kWindowPacketsMin * packet_bytes_;
+  const bool quarter =
+      window_ <= standing_window_ / 4 && 2 * queue > 3 * target() && standing_epochs_ > kStandingEpochs;
+  const bool smallest = window_ <= least && standing_window_ >= 2 * least && standing_epochs_ > kTestEpochs;
+  if (quarter || smallest) {
+    const TimePs by = delay_.least_of(PlaneDelay::kRecent);
+    if (2 * by > standing_queue_) lengthen(now, by);
+    return false;
+  }
+  const bool slower = 3 * std::max(last_rate_, delivered_rate_) < 2 * standing_rate_;
+  return slower && window_ >= 4 * least && standing_epochs_ % kTestEpochs == 0 && test_least_ == 0;
+}
+
+// A drain shortens the queue of several senders by its own sender's share.
+void PlaneWindow::judge_test(TimePs now) {
+  if (test_least_ == 0) return;
+  test_least_ = std::min(test_least_, delay_.epoch_least());
+  if (drain_end_ > 0 || !std::exchange(test_drained_, true)) return;
+  const TimePs least = std::exchange(test_least_, 0);
+  if (standing_queue_ > 0 && least != kNever && least >= standing_queue_ / 8 * 7) lengthen(now, least);
+}
+
+// The longer path may carry the rate of the shorter one.
+void PlaneWindow::lengthen(TimePs now, TimePs by) {
+  delay_.lengthen(now, by);
+  window_ = std::max(window_, bytes_in(standing_rate_, delay_.unqueued() + target()));
+  pace_ = std::max<std::int64_t>(headroom(standing_rate_), 1);
+  undelayed_epochs_ = 0;
+  standing_queue_ = test_least_ = 0;
+}
+
 void PlaneWindow::end_drain(TimePs now) {
   if (now <= drain_end_) return;
   // The old value was too long: measure again.
@@ -606,17 +660,22 @@ void PlaneWindow::end_drain(TimePs now) {
   drain_end_ = 0;
 }
 
-// A queue that never empties hides the idle round trip.
-void PlaneWindow::drain(TimePs now, TimePs queue) {
+// A queue that never empties hides the idle round trip. `test`: of a queue that may be none.
+void PlaneWindow::drain(TimePs now, TimePs queue, bool test) {
   const TimePs base = std::max<TimePs>(delay_.base(), 1);
-  if (now <= drain_due_) return;
+  if (!test && now <= drain_due_) return;
+  if (test) {
+    test_least_ = kNever;
+    test_drained_ = false;
+  }
   drain_due_ = now + kDrainInterval;
   drain_base_ = base;
   drain_end_ = now + delay_.smoothed() + std::max(delay_.smoothed() / 2, kEpoch);
   drain_window_ = kWindowPacketsMin * packet_bytes_;
   if (delay_.long_path()) {
     const TimePs idle = delay_.unqueued();
-    drain_window_ = std::max(scaled(window_ / 4 * 3, idle, idle + queue), drain_window_);
+    const std::int64_t part = test ? window_ / 2 : window_ / 4 * 3;
+    drain_window_ = std::max(scaled(part, idle, idle + queue), drain_window_);
   }
 }
 
