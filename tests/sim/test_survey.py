@@ -26,13 +26,23 @@ def test_drawn_networks_are_filled(native_tests: Path) -> None:
     assert sum(min(share, 1.0) for share in shares) / len(shares) > 0.95
 
 
+def test_planes_that_become_longer_are_filled(native_tests: Path) -> None:
+    """A change of routes is no queue."""
+    done = survey(native_tests, "--seeds", "30..36", "--longer")
+    assert done.returncode == 0, done.stderr
+    shares = [min(float(line.split()[0]), 1.0) for line in done.stdout.splitlines()[:-1]]
+    assert len(shares) == 6
+    assert sum(shares) / len(shares) > 0.9
+
+
 def test_a_seed_gives_the_same_line_every_time(native_tests: Path) -> None:
     """The whole output of a seed is reproducible."""
     assert survey(native_tests, "--seeds", "1..2").stdout == survey(native_tests, "--seeds", "1..2").stdout
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("--seeds", "3"), ("--seeds", "5..5"), ("--seeds", "a..b"), ("--seed", "1..2")]
+    "arguments",
+    [(), ("--seeds", "3"), ("--seeds", "5..5"), ("--seeds", "a..b"), ("--seed", "1..2"), ("--seeds", "1..2", "--long")],
 )
 def test_wrong_arguments_are_explained(native_tests: Path, arguments: tuple[str, ...]) -> None:
     """Exit code 2 and the usage."""

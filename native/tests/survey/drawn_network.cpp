@@ -20,7 +20,7 @@ constexpr double kLossLeast = 100, kLossMost = 20'000;                 // ppm
 
 class Draw {
  public:
-  explicit Draw(std::uint64_t seed) : rng_(Rng::for_component(seed, "survey")) {}
+  explicit Draw(std::uint64_t seed, const char* what = "survey") : rng_(Rng::for_component(seed, what)) {}
   std::size_t below(std::size_t bound) { return static_cast<std::size_t>(rng_.below(bound)); }
   bool one_in(std::size_t count) { return below(count) == 0; }
   // Evenly on a logarithmic scale.
@@ -109,6 +109,15 @@ DrawnNetwork draw(std::uint64_t seed) {
     }
   }
   return network;
+}
+
+std::vector<TimePs> longer_delays(std::uint64_t seed, const DrawnNetwork& network) {
+  Draw draw(seed, "routes");
+  std::vector<TimePs> delays;
+  for (const PlainLink& link : network.options.planes) {
+    delays.push_back(static_cast<TimePs>(static_cast<double>(link.delay) * draw.between(1.3, 3)));
+  }
+  return delays;
 }
 
 double DrawnNetwork::limit() const {

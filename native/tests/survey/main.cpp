@@ -1,6 +1,7 @@
 // openmrc_survey: shares that openmrc fills of ordinary networks drawn from seeds, in virtual time.
 //
-//   openmrc_survey --seeds A..B   one line for each seed of [A, B), then quantiles of the shares
+//   openmrc_survey --seeds A..B            one line for each seed of [A, B), then quantiles of the shares
+//   openmrc_survey --seeds A..B --longer   the same; after two seconds, all planes become 1.3 to 3 times as long
 //
 // A share is the payload that completed in the last six of twelve seconds, of what the planes carry without lost packets.
 // Exit codes: 0, 2 usage.
@@ -21,24 +22,34 @@ using openmrc::survey::DrawnNetwork;
 using openmrc::test::PlainLink;
 using openmrc::test::PlainNetwork;
 
-constexpr TimePs kBegin = 6 * kPsPerSecond, kEnd = 12 * kPsPerSecond;
+constexpr TimePs kChange = 2 * kPsPerSecond, kBegin = 6 * kPsPerSecond, kEnd = 12 * kPsPerSecond;
 
 double seconds(TimePs time) { return static_cast<double>(time) / static_cast<double>(kPsPerSecond); }
 
 // Enough work for a bandwidth-delay product, the queues, and as much again twice for packets held up by repairs.
-double bytes_in_flight(const DrawnNetwork& drawn) {
+double bytes_in_flight(const DrawnNetwork& drawn, const std::vector<TimePs>& delays) {
   double longest_s = 0, bps = 0;
-  for (const PlainLink& link : drawn.options.planes) {
+  for (std::size_t plane = 0; plane < delays.size(); ++plane) {
+    const PlainLink& link = drawn.options.planes[plane];
     const double queue_s = static_cast<double>(link.fifo_bytes) * 8 / static_cast<double>(link.rate_bps);
-    longest_s = std::max(longest_s, seconds(2 * link.delay) + std::min(queue_s, 0.02));
+    longest_s = std::max(longest_s, seconds(2 * delays[plane]) + std::min(queue_s, 0.02));
     bps += static_cast<double>(link.rate_bps);
   }
   return 3 * longest_s * bps / 8;
 }
 
-double measure(const DrawnNetwork& drawn) {
+void set_delays(PlainNetwork& network, const std::vector<TimePs>& delays) {
+  for (int host = 0; host < network.options.hosts; ++host) {
+    for (std::size_t plane = 0; plane < delays.size(); ++plane) {
+      network.link(host, static_cast<openmrc::PortId>(plane)).link.delay = delays[plane];
+    }
+  }
+}
+
+// `delays`: of the planes from the change on.
+double measure(const DrawnNetwork& drawn, const std::vector<TimePs>& delays) {
   PlainNetwork network(drawn.options);
-  const double wanted = bytes_in_flight(drawn);
+  const double wanted = bytes_in_flight(drawn, delays);
   for (const auto& [from, to] : drawn.streams) {
     PlainNetwork::Flow& flow = network.flows[network.connect(from, to)];
     flow.message_bytes = static_cast<std::uint64_t>(std::clamp(wanted / 64, 16'384.0, 4e6));
@@ -47,6 +58,7 @@ double measure(const DrawnNetwork& drawn) {
   }
   for (PlainNetwork::Flow& flow : network.flows) network.post(flow);
   const TimePs start = network.now;
+  network.at_time(start + kChange, [&] { set_delays(network, delays); });
   network.run_until(start + kBegin);
   const std::uint64_t before = network.completed_bytes();
   network.run_until(start + kEnd);
@@ -54,7 +66,7 @@ double measure(const DrawnNetwork& drawn) {
 }
 
 int usage() {
-  std::fprintf(stderr, "openmrc_survey: usage: openmrc_survey --seeds A..B\n");
+  std::fprintf(stderr, "openmrc_survey: usage: openmrc_survey --seeds A..B [--longer]\n");
   return 2;
 }
 
@@ -63,14 +75,18 @@ int usage() {
 int main(int argc, char** argv) {
   std::uint64_t first = 0, end = 0;
   int read = 0;
-  if (argc != 3 || std::strcmp(argv[1], "--seeds") != 0) return usage();
+  const bool longer = argc == 4 && std::strcmp(argv[3], "--longer") == 0;
+  if ((argc != 3 && !longer) || std::strcmp(argv[1], "--seeds") != 0) return usage();
   if (std::sscanf(argv[2], "%" SCNu64 "..%" SCNu64 "%n", &first, &end, &read) != 2 || argv[2][read] != '\0')
     return usage();
   if (end <= first) return usage();
   std::vector<double> shares;
   for (std::uint64_t seed = first; seed < end; ++seed) {
     const DrawnNetwork drawn = openmrc::survey::draw(seed);
-    const double share = measure(drawn);
+    std::vector<TimePs> delays;
+    for (const PlainLink& link : drawn.options.planes) delays.push_back(link.delay);
+    if (longer) delays = openmrc::survey::longer_delays(seed, drawn);
+    const double share = measure(drawn, delays);
     std::printf("%.3f seed %" PRIu64 ": %s\n", share, seed, drawn.description().c_str());
     std::fflush(stdout);
     shares.push_back(std::min(share, 1.0));
