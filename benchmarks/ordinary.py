@@ -194,6 +194,23 @@ def faulty(title: str, case: Case, trials: Trials) -> Iterator[Row]:
     yield from common(title, trials)
 
 
+def rerouted(title: str, case: Case, trials: Trials) -> Iterator[Row]:
+    """Planes that become longer for a while: shares meanwhile, and afterwards."""
+    end_s = FAULT_AT_S + FAULT_S
+    for name, runs in trials.items():
+        ours = name == "openmrc"
+        one_case = f"{title}: {name}"
+        yield row(one_case, "share before", [one.share(1.0, FAULT_AT_S) for one in runs], "")
+        longer = [one.share(FAULT_AT_S + 1.5, end_s) for one in runs]
+        yield row(one_case, "share from 1.5 s after the change", longer, "", ">= 0.95" if ours else "")
+        after = [one.share(end_s + 1.0, end_s + AFTER_S) for one in runs]
+        yield row(one_case, "share from 1 s after the return", after, "", ">= 0.95" if ours else "")
+        gaps = [one.longest_gap_ms(FAULT_AT_S, end_s + AFTER_S) for one in runs]
+        yield row(one_case, "longest gap", gaps, "ms")
+        yield row(one_case, "retransmitted", [one.retransmitted_share() for one in runs], "")
+    yield from common(title, trials)
+
+
 def _left(case: Case) -> float:
     """Remaining share of all rates during the fault: plane 1 is silent, or has a quarter."""
     rates = [plane.rate_bps for plane in case.network.planes]
@@ -217,6 +234,11 @@ def repair(bed: PlainBed) -> None:
     bed.repair(1)
 
 
+def delay_all(bed: PlainBed, delay_us: int) -> None:
+    for plane in range(len(bed.network.planes)):
+        bed.set_delay(plane, delay_us)
+
+
 def lose(share: float, planes: Sequence[int]) -> Callable[[PlainBed], None]:
     def act(bed: PlainBed) -> None:
         for plane in planes:
@@ -235,6 +257,15 @@ def _cases() -> dict[str, Case]:
         tuple(PlainPlane(200 * MBIT, 512 * KIB, 9000, delay) for delay in (100, 2_500, 10_000, 15_000))
     )
     many = replace(plain, depth=64)
+    moderate = PlainNetwork((PlainPlane(100 * MBIT, 512 * KIB, 9000, 4_000),) * 4)
+    longer = Load(
+        seconds=fault_seconds,
+        depth=64,
+        events=(
+            (FAULT_AT_S, partial(delay_all, delay_us=15_000)),
+            (FAULT_AT_S + FAULT_S, partial(delay_all, delay_us=4_000)),
+        ),
+    )
     # Two sites: a bandwidth-delay product of 7.5 MB, and the same again for packets held up by repairs.
     sites = PlainNetwork((PlainPlane(250 * MBIT, 512 * KIB, 9000, 30_000),) * 4)
     posted = replace(plain, depth=128)
@@ -268,6 +299,7 @@ def _cases() -> dict[str, Case]:
         ),
         "delays-256k": Case(delayed, many, steady, ">= 0.90", ""),
         "delays-16m": Case(delayed, replace(plain, message_bytes=16 * MIB, depth=4), steady, ">= 0.90", ""),
+        "longer": Case(moderate, longer, rerouted),
         "long-0": Case(sites, posted, steady, ">= 0.95", ""),
         "long-0.1": Case(sites, replace(posted, events=((0.0, lose(0.001, range(4))),)), steady, ">= 0.85", ""),
         "beside-cubic": Case(of_rates(*(200,) * 4), replace(plain, beside="cubic"), beside),
