@@ -194,7 +194,7 @@ def faulty(title: str, case: Case, trials: Trials) -> Iterator[Row]:
     yield from common(title, trials)
 
 
-def rerouted(title: str, case: Case, trials: Trials) -> Iterator[Row]:
+def rerouted(title: str, _case: Case, trials: Trials) -> Iterator[Row]:
     """Planes that become longer for a while: shares meanwhile, and afterwards."""
     end_s = FAULT_AT_S + FAULT_S
     for name, runs in trials.items():
