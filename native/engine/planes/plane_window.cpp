@@ -43,9 +43,11 @@ constexpr TimePs kCredit = kPsPerMs;  // lateness of a sender that pacing makes 
 constexpr std::int64_t kStepOne = 1 << 16;
 // Of the way to the wanted window, the part of one epoch is 1 / this.
 constexpr std::int64_t kWay = 2, kWayDamped = 4;
-constexpr std::uint32_t kHeldEpochsMax = 6;                     // in a row, without growth because of stopped hosts
-constexpr std::uint32_t kStandingEpochs = 4, kTestEpochs = 16;  // with a queue that stays
-constexpr std::int32_t kUndelayed = 2, kUndelayedDamped = 8;    // epochs without a queue before windows grow faster
+constexpr std::uint32_t kHeldEpochsMax = 6;                 // in a row, without growth because of stopped hosts
+constexpr std::uint32_t kSameEpochs = 6, kTestEpochs = 16;  // with the same queue
+constexpr std::int64_t kSamePart = 16;
+constexpr TimePs kSameMin = 100 * kPsPerUs;
+constexpr std::int32_t kUndelayed = 2, kUndelayedDamped = 8;  // epochs without a queue before windows grow faster
 
 // Ceilings.
 constexpr TimePs kPulse = 5 * kPsPerMs;
@@ -606,42 +608,45 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   pace_ = std::max<std::int64_t>(headroom(std::max(rate_of(window_, round), carried)), 1);
 }
 
-// A queue of our own shrinks with the window. One that stays while the window falls to a quarter shows that the path has
-// become longer. With less data in flight the target grows, so that the window may come to rest before that, at a lower
-// rate. Then a drain decides. True: one is needed.
+// A queue of our own shrinks with the window, and one of other senders moves with theirs. One that stays exactly the same
+// while the window halves shows that the path has become longer. With less data in flight the target grows, so that the
+// window may come to rest before that, at a lower rate. Then a drain decides. True: one is needed.
 bool PlaneWindow::watch_queue(TimePs now, TimePs queue, bool lossy) {
   if (lossy || window_ > standing_window_ || queue < standing_queue_ / 4 * 3) standing_queue_ = 0;
   if (standing_queue_ == 0) {
     if (lossy || queue <= std::max(target() * 9 / 8, visible())) return false;
     standing_window_ = window_;
     standing_rate_ = std::max({delivered_rate_, last_rate_, rate_before_});
-    standing_epochs_ = 0;
     standing_queue_ = queue;
+    same_epochs_ = 0;
   }
   // A single long one may come from a late host.
   if (queue > standing_queue_) standing_queue_ += (queue - standing_queue_) / 4;
-  ++standing_epochs_;
-  // The smallest windows of many senders fill a queue that none of them can shorten.
-  const std::int64_t least = kWindowPacketsMin * packet_bytes_;
-  const bool quarter =
-      window_ <= standing_window_ / 4 && 2 * queue > 3 * target() && standing_epochs_ > kStandingEpochs;
-  const bool smallest = window_ <= least && standing_window_ >= 2 * least && standing_epochs_ > kTestEpochs;
-  if (quarter || smallest) {
-    const TimePs by = delay_.least_of(PlaneDelay::kRecent);
-    if (2 * by > standing_queue_) lengthen(now, by);
+  const TimePs least = std::min(same_least_, queue), most = std::max(same_most_, queue);
+  if (same_epochs_ == 0 || most - least > std::max(least / kSamePart, kSameMin)) {
+    same_epochs_ = 1;
+    same_least_ = same_most_ = queue;
+    same_window_ = window_;
+    return false;
+  }
+  same_least_ = least;
+  same_most_ = most;
+  ++same_epochs_;
+  if (same_epochs_ >= kSameEpochs && window_ <= same_window_ / 2) {
+    lengthen(now, same_least_);
     return false;
   }
   const bool slower = 3 * std::max(last_rate_, delivered_rate_) < 2 * standing_rate_;
-  return slower && window_ >= 4 * least && standing_epochs_ % kTestEpochs == 0 && test_least_ == 0;
+  const bool shrinks = window_ >= 4 * kWindowPacketsMin * packet_bytes_;
+  return slower && shrinks && same_epochs_ % kTestEpochs == 0 && test_least_ == 0;
 }
 
-// A drain shortens the queue of several senders by its own sender's share.
 void PlaneWindow::judge_test(TimePs now) {
   if (test_least_ == 0) return;
   test_least_ = std::min(test_least_, delay_.epoch_least());
   if (drain_end_ > 0 || !std::exchange(test_drained_, true)) return;
   const TimePs least = std::exchange(test_least_, 0);
-  if (standing_queue_ > 0 && least != kNever && least >= standing_queue_ / 8 * 7) lengthen(now, least);
+  if (standing_queue_ > 0 && least != kNever && least >= same_least_ - same_least_ / kSamePart) lengthen(now, least);
 }
 
 // The longer path may carry the rate of the shorter one.

@@ -197,9 +197,11 @@ class PlaneWindow {
   // A queue above the target that stays; window and rate from before.
   TimePs standing_queue_ = 0;  // smoothed; 0: none
   std::int64_t standing_window_ = 0, standing_rate_ = 0;
-  std::uint32_t standing_epochs_ = 0;
-  TimePs test_least_ = 0;      // least queue since the beginning of a drain that tests it; 0: no such drain
-  bool test_drained_ = false;  // the drain has ended; its last samples come in the next epoch
+  TimePs same_least_ = 0, same_most_ = 0;  // of the latest epochs, in which it was the same
+  std::uint32_t same_epochs_ = 0;
+  std::int64_t same_window_ = 0;  // at their beginning
+  TimePs test_least_ = 0;         // least queue since the beginning of a drain that tests it; 0: no such drain
+  bool test_drained_ = false;     // the drain has ended; its last samples come in the next epoch
 
   // Drains: short dips that reveal the idle round trip.
   TimePs drain_due_ = 0, drain_end_ = 0, drain_base_ = 0;
