@@ -608,9 +608,9 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   pace_ = std::max<std::int64_t>(headroom(std::max(rate_of(window_, round), carried)), 1);
 }
 
-// A queue of our own shrinks with the window, and one of other senders moves with theirs. One that stays exactly the same
-// while the window halves shows that the path has become longer. With less data in flight the target grows, so that the
-// window may come to rest before that, at a lower rate. Then a drain decides. True: one is needed.
+// A queue of our own shrinks with the window, and one of other senders moves with theirs. One that stays the same while
+// the window halves shows that the path has become longer. With less data in flight the target grows, so that the window
+// may come to rest before that, at a lower rate. Then a drain decides. True: one is needed.
 bool PlaneWindow::watch_queue(TimePs now, TimePs queue, bool lossy) {
   if (lossy || window_ > standing_window_ || queue < standing_queue_ / 4 * 3) standing_queue_ = 0;
   if (standing_queue_ == 0) {
@@ -641,6 +641,7 @@ bool PlaneWindow::watch_queue(TimePs now, TimePs queue, bool lossy) {
   return slower && shrinks && same_epochs_ % kTestEpochs == 0 && test_least_ == 0;
 }
 
+// A queue that the drain has left as it was is none.
 void PlaneWindow::judge_test(TimePs now) {
   if (test_least_ == 0) return;
   test_least_ = std::min(test_least_, delay_.epoch_least());
