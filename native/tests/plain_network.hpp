@@ -99,6 +99,10 @@ class PlainNetwork {
   // The host does nothing until then, as one whose processors are busy; what arrives waits.
   void stop(int host, TimePs until) { hosts_[at(host)].stopped_until = until; }
   void at_time(TimePs time, std::function<void()> action) { actions_.push_back({time, std::move(action)}); }
+  // From now on, one way, of a plane's links to all hosts.
+  void set_delay(PortId plane, TimePs delay) {
+    for (std::vector<LinkState>& links : links_) links[plane].link.delay = delay;
+  }
   // Payload of the completed messages of all flows.
   std::uint64_t completed_bytes() const {
     std::uint64_t sum = 0;

@@ -38,14 +38,6 @@ double bytes_in_flight(const DrawnNetwork& drawn, const std::vector<TimePs>& del
   return 3 * longest_s * bps / 8;
 }
 
-void set_delays(PlainNetwork& network, const std::vector<TimePs>& delays) {
-  for (int host = 0; host < network.options.hosts; ++host) {
-    for (std::size_t plane = 0; plane < delays.size(); ++plane) {
-      network.link(host, static_cast<openmrc::PortId>(plane)).link.delay = delays[plane];
-    }
-  }
-}
-
 // `delays`: of the planes from the change on.
 double measure(const DrawnNetwork& drawn, const std::vector<TimePs>& delays) {
   PlainNetwork network(drawn.options);
@@ -58,7 +50,11 @@ double measure(const DrawnNetwork& drawn, const std::vector<TimePs>& delays) {
   }
   for (PlainNetwork::Flow& flow : network.flows) network.post(flow);
   const TimePs start = network.now;
-  network.at_time(start + kChange, [&] { set_delays(network, delays); });
+  network.at_time(start + kChange, [&] {
+    for (std::size_t plane = 0; plane < delays.size(); ++plane) {
+      network.set_delay(static_cast<openmrc::PortId>(plane), delays[plane]);
+    }
+  });
   network.run_until(start + kBegin);
   const std::uint64_t before = network.completed_bytes();
   network.run_until(start + kEnd);
