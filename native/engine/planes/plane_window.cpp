@@ -1,7 +1,6 @@
 #include "engine/planes/plane_window.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "engine/planes/ratio.hpp"
 #include "engine/planes/square_root.hpp"
@@ -43,10 +42,7 @@ constexpr TimePs kCredit = kPsPerMs;  // lateness of a sender that pacing makes 
 constexpr std::int64_t kStepOne = 1 << 16;
 // Of the way to the wanted window, the part of one epoch is 1 / this.
 constexpr std::int64_t kWay = 2, kWayDamped = 4;
-constexpr std::uint32_t kHeldEpochsMax = 6;                 // in a row, without growth because of stopped hosts
-constexpr std::uint32_t kSameEpochs = 6, kTestEpochs = 16;  // with the same queue
-constexpr std::int64_t kSamePart = 16;
-constexpr TimePs kSameMin = 100 * kPsPerUs;
+constexpr std::uint32_t kHeldEpochsMax = 6;                   // in a row, without growth because of stopped hosts
 constexpr std::int32_t kUndelayed = 2, kUndelayedDamped = 8;  // epochs without a queue before windows grow faster
 
 // Ceilings.
@@ -124,7 +120,7 @@ void PlaneWindow::restart(TimePs now, std::uint32_t next_order) {
   pulse_end_ = 0;
   pulse_gain_ppm_ = 0;
   delay_.restart();
-  standing_queue_ = test_least_ = 0;
+  standing_.clear();
   epoch_began_ = now;
   epoch_order_ = next_order;
   epoch_acked_ = epoch_lost_ = 0;
@@ -335,7 +331,7 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
   // An empty queue is no sign of free capacity while a drain empties it, or the epoch after refills it.
   const bool drained = drain_end_ > 0 && !delay_.long_path();
   if (drain_end_ > 0) end_drain(now);
-  judge_test(now);
+  if (const TimePs by = standing_.judge_test(delay_.epoch_least(), drain_end_ > 0); by > 0) lengthen(now, by);
   if (!starting_ && !filling_ && !drained) {
     delivered_rate_ = delivered_rate_ == 0 ? rate : delivered_rate_ + (rate - delivered_rate_) * 3 / 10;
     if (reached(epoch_order_, block_after_)) {
@@ -349,10 +345,11 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
     if (lossy) block_after_ = progress.next_order;
     if (ceiling_ == 0 || !hold_ceiling(now, queue, lossy)) {
       follow_target(queue, lossy, span);
-      const bool test = watch_queue(now, queue, lossy);
-      drain(now, queue, test);
+      const StandingQueue::Verdict verdict = watch_queue(queue, lossy);
+      if (verdict == StandingQueue::Verdict::kLonger) lengthen(now, standing_.length());
+      drain(now, queue, verdict == StandingQueue::Verdict::kUndecided);
     } else {
-      standing_queue_ = 0;
+      standing_.forget();
     }
     bound_window();
     size_burst();
@@ -608,55 +605,24 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   pace_ = std::max<std::int64_t>(headroom(std::max(rate_of(window_, round), carried)), 1);
 }
 
-// A queue of our own shrinks with the window, and one of other senders moves with theirs. One that stays the same while
-// the window halves shows that the path has become longer. With less data in flight the target grows, so that the window
-// may come to rest before that, at a lower rate. Then a drain decides. True: one is needed.
-bool PlaneWindow::watch_queue(TimePs now, TimePs queue, bool lossy) {
-  if (lossy || window_ > standing_window_ || queue < standing_queue_ / 4 * 3) standing_queue_ = 0;
-  if (standing_queue_ == 0) {
-    if (lossy || queue <= std::max(target() * 9 / 8, visible())) return false;
-    standing_window_ = window_;
-    standing_rate_ = std::max({delivered_rate_, last_rate_, rate_before_});
-    standing_queue_ = queue;
-    same_epochs_ = 0;
-  }
-  // A single long one may come from a late host.
-  if (queue > standing_queue_) standing_queue_ += (queue - standing_queue_) / 4;
-  const TimePs least = std::min(same_least_, queue), most = std::max(same_most_, queue);
-  if (same_epochs_ == 0 || most - least > std::max(least / kSamePart, kSameMin)) {
-    same_epochs_ = 1;
-    same_least_ = same_most_ = queue;
-    same_window_ = window_;
-    return false;
-  }
-  same_least_ = least;
-  same_most_ = most;
-  ++same_epochs_;
-  if (same_epochs_ >= kSameEpochs && window_ <= same_window_ / 2) {
-    lengthen(now, same_least_);
-    return false;
-  }
-  const bool slower = 3 * std::max(last_rate_, delivered_rate_) < 2 * standing_rate_;
-  const bool shrinks = window_ >= 4 * kWindowPacketsMin * packet_bytes_;
-  return slower && shrinks && same_epochs_ % kTestEpochs == 0 && test_least_ == 0;
-}
-
-// A queue that the drain has left as it was is none.
-void PlaneWindow::judge_test(TimePs now) {
-  if (test_least_ == 0) return;
-  test_least_ = std::min(test_least_, delay_.epoch_least());
-  if (drain_end_ > 0 || !std::exchange(test_drained_, true)) return;
-  const TimePs least = std::exchange(test_least_, 0);
-  if (standing_queue_ > 0 && least != kNever && least >= same_least_ - same_least_ / kSamePart) lengthen(now, least);
+StandingQueue::Verdict PlaneWindow::watch_queue(TimePs queue, bool lossy) {
+  const std::int64_t rate = std::max(last_rate_, delivered_rate_);
+  return standing_.watch({.queue = queue,
+                          .usual = std::max(target() * 9 / 8, visible()),
+                          .window = window_,
+                          .rate = rate,
+                          .carried = std::max(rate, rate_before_),
+                          .lossy = lossy,
+                          .shrinkable = window_ >= 4 * kWindowPacketsMin * packet_bytes_});
 }
 
 // The longer path may carry the rate of the shorter one.
 void PlaneWindow::lengthen(TimePs now, TimePs by) {
   delay_.lengthen(now, by);
-  window_ = std::max(window_, bytes_in(standing_rate_, delay_.unqueued() + target()));
-  pace_ = std::max<std::int64_t>(headroom(standing_rate_), 1);
+  window_ = std::max(window_, bytes_in(standing_.rate_before(), delay_.unqueued() + target()));
+  pace_ = std::max<std::int64_t>(headroom(standing_.rate_before()), 1);
   undelayed_epochs_ = 0;
-  standing_queue_ = test_least_ = 0;
+  standing_.clear();
 }
 
 void PlaneWindow::end_drain(TimePs now) {
@@ -670,10 +636,7 @@ void PlaneWindow::end_drain(TimePs now) {
 void PlaneWindow::drain(TimePs now, TimePs queue, bool test) {
   const TimePs base = std::max<TimePs>(delay_.base(), 1);
   if (!test && now <= drain_due_) return;
-  if (test) {
-    test_least_ = kNever;
-    test_drained_ = false;
-  }
+  if (test) standing_.begin_test();
   drain_due_ = now + kDrainInterval;
   drain_base_ = base;
   drain_end_ = now + delay_.smoothed() + std::max(delay_.smoothed() / 2, kEpoch);

@@ -10,6 +10,7 @@
 
 #include "engine/base/time.hpp"
 #include "engine/planes/plane_delay.hpp"
+#include "engine/planes/standing_queue.hpp"
 
 namespace openmrc {
 
@@ -137,8 +138,7 @@ class PlaneWindow {
   bool hold_ceiling(TimePs now, TimePs queue, bool lossy);
   bool holds_growth();
   void follow_target(TimePs queue, bool lossy, TimePs span);
-  bool watch_queue(TimePs now, TimePs queue, bool lossy);
-  void judge_test(TimePs now);
+  StandingQueue::Verdict watch_queue(TimePs queue, bool lossy);
   void lengthen(TimePs now, TimePs by);
   void drain(TimePs now, TimePs queue, bool test);
   void end_drain(TimePs now);
@@ -194,14 +194,7 @@ class PlaneWindow {
   TimePs pulse_end_ = 0, pulse_verdict_ = 0;  // 0: no pulse
   std::int64_t pulse_gain_ppm_ = 0;
 
-  // A queue above the target that stays; window and rate from before.
-  TimePs standing_queue_ = 0;  // smoothed; 0: none
-  std::int64_t standing_window_ = 0, standing_rate_ = 0;
-  TimePs same_least_ = 0, same_most_ = 0;  // of the latest epochs, in which it was the same
-  std::uint32_t same_epochs_ = 0;
-  std::int64_t same_window_ = 0;  // at their beginning
-  TimePs test_least_ = 0;         // least queue since the beginning of a drain that tests it; 0: no such drain
-  bool test_drained_ = false;     // the drain has ended; its last samples come in the next epoch
+  StandingQueue standing_;
 
   // Drains: short dips that reveal the idle round trip.
   TimePs drain_due_ = 0, drain_end_ = 0, drain_base_ = 0;

@@ -1,0 +1,56 @@
+#include "engine/planes/standing_queue.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace openmrc {
+namespace {
+
+constexpr std::uint32_t kSameEpochs = 6, kTestEpochs = 16;
+// Variation of a queue that counts as the same.
+constexpr TimePs kSamePart = 16, kSameMin = 100 * kPsPerUs;
+
+}  // namespace
+
+StandingQueue::Verdict StandingQueue::watch(const Epoch& epoch) {
+  const TimePs queue = epoch.queue;
+  if (epoch.lossy || epoch.window > window_before_ || queue < standing_ / 4 * 3) standing_ = 0;
+  if (standing_ == 0) {
+    if (epoch.lossy || queue <= epoch.usual) return Verdict::kQueue;
+    window_before_ = epoch.window;
+    rate_before_ = epoch.carried;
+    standing_ = queue;
+    same_epochs_ = 0;
+  }
+  // A single long one may come from a late host.
+  if (queue > standing_) standing_ += (queue - standing_) / 4;
+  const TimePs least = std::min(least_, queue), most = std::max(most_, queue);
+  if (same_epochs_ == 0 || most - least > std::max(least / kSamePart, kSameMin)) {
+    same_epochs_ = 1;
+    least_ = most_ = queue;
+    same_window_ = epoch.window;
+    return Verdict::kQueue;
+  }
+  least_ = least;
+  most_ = most;
+  ++same_epochs_;
+  if (same_epochs_ >= kSameEpochs && epoch.window <= same_window_ / 2) return Verdict::kLonger;
+  const bool slower = 3 * epoch.rate < 2 * rate_before_;
+  const bool due = same_epochs_ % kTestEpochs == 0 && test_least_ == 0;
+  return slower && epoch.shrinkable && due ? Verdict::kUndecided : Verdict::kQueue;
+}
+
+void StandingQueue::begin_test() {
+  test_least_ = kNever;
+  test_drained_ = false;
+}
+
+TimePs StandingQueue::judge_test(TimePs least, bool draining) {
+  if (test_least_ == 0) return 0;
+  test_least_ = std::min(test_least_, least);
+  if (draining || !std::exchange(test_drained_, true)) return 0;
+  const TimePs left = std::exchange(test_least_, 0);
+  return standing_ > 0 && left != kNever && left >= least_ - least_ / kSamePart ? left : 0;
+}
+
+}  // namespace openmrc

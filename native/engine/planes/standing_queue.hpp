@@ -1,0 +1,54 @@
+// A queue that stays although the window shrinks: a plane that has become longer looks like that
+// (docs/decisions/0140-longer-paths.md).
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/time.hpp"
+
+namespace openmrc {
+
+class StandingQueue {
+ public:
+  struct Epoch {
+    TimePs queue = 0;
+    TimePs usual = 0;          // a queue up to this does not stand
+    std::int64_t window = 0;   // bytes
+    std::int64_t rate = 0;     // bytes per second
+    std::int64_t carried = 0;  // the highest of the latest rates
+    bool lossy = false;
+    bool shrinkable = false;  // a drain would shrink the window noticeably
+  };
+  enum class Verdict : std::uint8_t {
+    kQueue,      // as far as is known
+    kLonger,     // the path is longer, by length()
+    kUndecided,  // the window has come to rest at a lower rate: a drain decides
+  };
+
+  // A queue of our own shrinks with the window, and one of other senders moves with theirs. One that stays the same
+  // while the window halves shows that the path has become longer. With less data in flight the usual queue grows, so
+  // that the window may come to rest before that.
+  Verdict watch(const Epoch& epoch);
+  // A drain begins that decides.
+  void begin_test();
+  // Call at the end of each epoch, with its least queue. Length of a queue that the drain has left as it was, which is
+  // none; 0: no verdict, or a queue.
+  TimePs judge_test(TimePs least, bool draining);
+  // Ends the watch, or a test, too.
+  void forget() { standing_ = 0; }
+  void clear() { standing_ = test_least_ = 0; }
+
+  TimePs length() const { return least_; }
+  std::int64_t rate_before() const { return rate_before_; }  // bytes per second
+
+ private:
+  TimePs standing_ = 0;  // smoothed; 0: none
+  std::int64_t window_before_ = 0, rate_before_ = 0;
+  TimePs least_ = 0, most_ = 0;  // of the latest epochs, in which it was the same
+  std::uint32_t same_epochs_ = 0;
+  std::int64_t same_window_ = 0;  // at their beginning
+  TimePs test_least_ = 0;         // since the beginning of the drain; 0: no such drain
+  bool test_drained_ = false;     // the drain has ended; its last samples come in the next epoch
+};
+
+}  // namespace openmrc
