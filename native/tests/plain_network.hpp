@@ -21,6 +21,7 @@ struct PlainLink {
   std::int64_t rate_bps = 1'000'000'000;
   std::int64_t fifo_bytes = 256 * 1024;
   TimePs delay = 100 * kPsPerUs;  // one way
+  TimePs jitter = 0;              // each packet takes up to this much longer, and overtakes others
   std::uint32_t loss_ppm = 0;
   bool marks = false;  // CE above a quarter of the FIFO
   bool dead = false;
@@ -160,6 +161,7 @@ class PlainNetwork {
   void launch(int from, const TxBurst& burst, const TxPacket& tx);
   bool enqueue(LinkState& state, std::uint32_t frame_bytes);
   void arrive(int host, std::int32_t slot);
+  TimePs under_way(const PlainLink& link);
   void wake(int host, TimePs time);
   void look_after(int host);
   void collect(int host);

@@ -35,6 +35,14 @@ def test_planes_that_become_longer_are_filled(native_tests: Path) -> None:
     assert sum(shares) / len(shares) > 0.9
 
 
+def test_packets_with_jitter_fill_planes(native_tests: Path) -> None:
+    """Delays that vary hide short buffers and are no overflow of long ones."""
+    done = survey(native_tests, "--seeds", "7..8", "--jitter")
+    assert done.returncode == 0, done.stderr
+    assert " jitter " in done.stdout
+    assert float(done.stdout.split()[0]) > 0.7
+
+
 def test_a_seed_gives_the_same_line_every_time(native_tests: Path) -> None:
     """The whole output of a seed is reproducible."""
     assert survey(native_tests, "--seeds", "1..2").stdout == survey(native_tests, "--seeds", "1..2").stdout

@@ -121,6 +121,7 @@ void PlaneWindow::restart(TimePs now, std::uint32_t next_order) {
   pulse_gain_ppm_ = 0;
   delay_.restart();
   standing_.clear();
+  jitter_.forget_delays();
   epoch_began_ = now;
   epoch_order_ = next_order;
   epoch_acked_ = epoch_lost_ = 0;
@@ -132,6 +133,7 @@ void PlaneWindow::restart(TimePs now, std::uint32_t next_order) {
 
 void PlaneWindow::rebase(TimePs by) {
   delay_.rebase(by);
+  jitter_.rebase(by);
   for (TimePs* time : {&next_send_, &epoch_began_, &bursts_judged_, &ceiling_since_, &pulse_end_, &pulse_verdict_,
                        &drain_due_, &drain_end_}) {
     *time = rebased(*time, by);
@@ -236,8 +238,11 @@ void PlaneWindow::observe(TimePs now, const PlaneFeedback& feedback) {
 
 void PlaneWindow::note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress) {
   acked_at_once_ += (feedback.acked_bytes - acked_at_once_) / 20;
+  const TimePs base = delay_.base();
   if (!delay_.add(now, feedback.rtt, feedback.transit, feedback.rtt_bytes, feedback.via)) return;
   if (delay_.take_way_changed()) drain_due_ = now;
+  if (delay_.base() > base) jitter_.forget_delays();  // they counted from a shorter idle time
+  jitter_.add(now - feedback.rtt, delay_.least_of(1));
   if (!starting_ || !delay_.has(start_samples())) return;
   const TimePs queue = delay_.least_of(start_samples());
   if (queue > start_queue()) leave_start(now, queue, progress);
@@ -330,6 +335,7 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
   const std::int64_t rate = rate_of(epoch_acked_bytes_, span);
   // An empty queue is no sign of free capacity while a drain empties it, or the epoch after refills it.
   const bool drained = drain_end_ > 0 && !delay_.long_path();
+  note_jitter(drain_end_ > 0);
   if (drain_end_ > 0) end_drain(now);
   if (const TimePs by = standing_.judge_test(delay_.epoch_least(), drain_end_ > 0); by > 0) lengthen(now, by);
   if (!starting_ && !filling_ && !drained) {
@@ -472,7 +478,8 @@ void PlaneWindow::end_pulse_lossy(TimePs now, std::int64_t rate) {
 // Slows down and observes the losses. If they continue after several reductions, this QP does not cause them.
 void PlaneWindow::test_response(TimePs now, std::int64_t share_ppm, std::int64_t rate) {
   const TimePs high = delay_.high();
-  const bool over = high > std::max(target() + target() / 2, visible()) || share_ppm > kRandomPpmMax;
+  const TimePs jitter = jitter_.jitter();
+  const bool over = high > std::max(target() + target() / 2, visible()) + jitter || share_ppm > kRandomPpmMax;
   if (responses_++ == 0) {
     saved_target_ = target_;
     saved_overflow_ = overflow_;
@@ -490,7 +497,7 @@ void PlaneWindow::test_response(TimePs now, std::int64_t share_ppm, std::int64_t
     ceiling_ = saved_ceiling_;
     window_ = std::max(window_, saved_window_);
     responses_ = 0;
-  } else if (high >= visible()) {
+  } else if (high >= distinct()) {
     shrink_target(over, rate);
   } else {
     lower_ceiling(now, share_ppm, rate);
@@ -529,7 +536,7 @@ void PlaneWindow::lower_ceiling(TimePs now, std::int64_t share_ppm, std::int64_t
 
 // False: the queue has become visible in the round trip, so the window can follow it.
 bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
-  if (2 * delay_.high() > 3 * visible() && queue > visible()) {
+  if (2 * delay_.high() > 3 * distinct() && queue > distinct()) {
     ceiling_ = 0;
     return false;
   }
@@ -544,7 +551,7 @@ bool PlaneWindow::hold_ceiling(TimePs now, TimePs queue, bool lossy) {
   if (pulse_end_ > 0 && now > pulse_verdict_ && block_.lost <= expected) {
     // A pulse that was not filled, for lack of data or processor time, proves nothing.
     const std::int64_t filled = std::max({last_rate_, rate_before_, delivered_rate_});
-    if (queue < visible() && filled > ceiling_ - ceiling_ / 10) {
+    if (queue < distinct() && filled > ceiling_ - ceiling_ / 10) {
       ceiling_ += scaled(ceiling_, pulse_gain_ppm_ * 7 / 10, kPpm);
       pulse_interval_ = kPulseInterval;
       ceiling_since_ = now - pulse_interval_;
@@ -568,6 +575,15 @@ bool PlaneWindow::holds_growth() {
   return holds;
 }
 
+// Data that is paced below the plane's rate at a ceiling is not limited by the window.
+void PlaneWindow::note_jitter(bool draining) {
+  const bool filled = !starting_ && !filling_ && !draining && (ceiling_ > 0 || uses_window());
+  jitter_.end_epoch({.usual = target() / 2,
+                     .window = ceiling_ > 0 ? 0 : window_,
+                     .rate = std::max(last_rate_, delivered_rate_),
+                     .paused = !filled});
+}
+
 // FAST's law: moves half of the way each epoch to the window that leaves a queue of `target`; faster while no queue
 // shows. Where data flows both ways, each window lengthens the way of the other side's acknowledgements, and feedback is
 // up to two epochs old: windows that moved as fast would swing against each other.
@@ -576,8 +592,7 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   const TimePs wanted = target();
   const bool held = holds_growth();  // also if nothing may change: it counts epochs
   const std::int64_t ratio = std::clamp(scaled(base + wanted, kStepOne, base + queue), kStepOne / 4, 2 * kStepOne);
-  const bool used = 10 * (epoch_in_flight_ + 2 * packet_bytes_) > 7 * window_;
-  if (used || ratio < kStepOne) {
+  if (uses_window() || ratio < kStepOne) {
     const bool damped = meets_data();
     std::int64_t step = (ratio - kStepOne) / (damped ? kWayDamped : kWay);
     const bool undelayed = queue < std::max({wanted / 4, delay_.noise(), std::min(visible() / 2, base / 64)});
@@ -619,6 +634,7 @@ StandingQueue::Verdict PlaneWindow::watch_queue(TimePs queue, bool lossy) {
 // The longer path may carry the rate of the shorter one.
 void PlaneWindow::lengthen(TimePs now, TimePs by) {
   delay_.lengthen(now, by);
+  jitter_.forget_delays();
   window_ = std::max(window_, bytes_in(standing_.rate_before(), delay_.unqueued() + target()));
   pace_ = std::max<std::int64_t>(headroom(standing_.rate_before()), 1);
   undelayed_epochs_ = 0;

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "engine/base/time.hpp"
+#include "engine/planes/path_jitter.hpp"
 #include "engine/planes/plane_delay.hpp"
 #include "engine/planes/standing_queue.hpp"
 
@@ -108,6 +109,8 @@ class PlaneWindow {
   TimePs start_queue() const;
   TimePs short_target() const;  // of a path with a negligible length
   TimePs visible() const;
+  TimePs distinct() const { return visible() + jitter_.jitter(); }  // a queue, even on a path that varies
+  bool uses_window() const { return 10 * (epoch_in_flight_ + 2 * packet_bytes_) > 7 * window_; }
   bool bursts_too_long() const { return lost_late_ > 3 * lost_early_ + 3; }
   void note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress);
   void note_start_losses(TimePs now, const PlaneProgress& progress);
@@ -137,6 +140,7 @@ class PlaneWindow {
   void lower_ceiling(TimePs now, std::int64_t share_ppm, std::int64_t rate);
   bool hold_ceiling(TimePs now, TimePs queue, bool lossy);
   bool holds_growth();
+  void note_jitter(bool draining);
   void follow_target(TimePs queue, bool lossy, TimePs span);
   StandingQueue::Verdict watch_queue(TimePs queue, bool lossy);
   void lengthen(TimePs now, TimePs by);
@@ -195,6 +199,7 @@ class PlaneWindow {
   std::int64_t pulse_gain_ppm_ = 0;
 
   StandingQueue standing_;
+  PathJitter jitter_;
 
   // Drains: short dips that reveal the idle round trip.
   TimePs drain_due_ = 0, drain_end_ = 0, drain_base_ = 0;

@@ -120,6 +120,11 @@ std::vector<TimePs> longer_delays(std::uint64_t seed, const DrawnNetwork& networ
   return delays;
 }
 
+TimePs packet_jitter(std::uint64_t seed) {
+  Draw draw(seed, "jitter");
+  return static_cast<TimePs>(draw.between(0.05, 5) * kPsPerMs);
+}
+
 double DrawnNetwork::limit() const {
   double sum = 0;
   for (const PlainLink& link : options.planes) sum += static_cast<double>(link.rate_bps) * (1 - link.loss_ppm / 1e6);
@@ -133,6 +138,11 @@ std::string DrawnNetwork::description() const {
     std::snprintf(plane, sizeof plane, "; %.0f Mb/s %.0f kB %.1f ms", static_cast<double>(link.rate_bps) / 1e6,
                   static_cast<double>(link.fifo_bytes) / 1e3, static_cast<double>(2 * link.delay) / 1e9);
     text += plane;
+    if (link.jitter > 0) {
+      char jitter[40];
+      std::snprintf(jitter, sizeof jitter, " jitter %.2f ms", static_cast<double>(link.jitter) / 1e9);
+      text += jitter;
+    }
     if (link.loss_ppm > 0) text += " loss " + std::to_string(link.loss_ppm) + " ppm";
   }
   return text;

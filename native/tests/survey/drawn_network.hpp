@@ -28,4 +28,7 @@ DrawnNetwork draw(std::uint64_t seed);
 // One-way delays of the planes of network `seed` after a change of routes: 1.3 to 3 times as long as before.
 std::vector<TimePs> longer_delays(std::uint64_t seed, const DrawnNetwork& network);
 
+// Jitter of every packet of network `seed`, 0.05 to 5 ms.
+TimePs packet_jitter(std::uint64_t seed);
+
 }  // namespace openmrc::survey
