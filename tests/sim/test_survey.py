@@ -37,10 +37,10 @@ def test_planes_that_become_longer_are_filled(native_tests: Path) -> None:
 
 def test_packets_with_jitter_fill_planes(native_tests: Path) -> None:
     """Delays that vary hide short buffers and are no overflow of long ones."""
-    done = survey(native_tests, "--seeds", "7..8", "--jitter")
+    done = survey(native_tests, "--seeds", "4..5", "--jitter")
     assert done.returncode == 0, done.stderr
     assert " jitter " in done.stdout
-    assert float(done.stdout.split()[0]) > 0.7
+    assert float(done.stdout.split()[0]) > 0.85
 
 
 def test_a_seed_gives_the_same_line_every_time(native_tests: Path) -> None:

@@ -27,7 +27,7 @@ void PathJitter::end_epoch(const Epoch& epoch) {
     sampled_ = false;
   } else {
     const std::int64_t less = std::max({window_before_, window_earlier_, epoch.window}) - epoch.window;
-    const TimePs explained = epoch.usual + time_for(less, std::max<std::int64_t>(epoch.rate, 1));
+    const TimePs explained = epoch.usual + time_for(less, epoch.rate);
     jitter_ = std::max(jitter_ - jitter_ / kDecay, drop_ - explained);
   }
   window_earlier_ = window_before_;

@@ -16,7 +16,7 @@ class PathJitter {
   struct Epoch {
     TimePs usual = 0;         // drops of the delay below this prove nothing
     std::int64_t window = 0;  // bytes; 0: does not limit the sender
-    std::int64_t rate = 0;    // bytes per second
+    std::int64_t rate = 1;    // bytes per second
     bool paused = false;      // the sender may have let the queue run empty
   };
 

@@ -575,12 +575,15 @@ bool PlaneWindow::holds_growth() {
   return holds;
 }
 
-// Data that is paced below the plane's rate at a ceiling is not limited by the window.
+// On slow planes, and where acknowledgements return in clumps, the queue runs empty between the bursts of each QP. Data
+// that is paced below the plane's rate at a ceiling is not limited by the window.
 void PlaneWindow::note_jitter(bool draining) {
   const bool filled = !starting_ && !filling_ && !draining && (ceiling_ > 0 || uses_window());
-  jitter_.end_epoch({.usual = target() / 2,
+  const std::int64_t rate = std::max<std::int64_t>({last_rate_, delivered_rate_, 1});
+  const bool uneven = rate < kSlowLink || both_ways_;
+  jitter_.end_epoch({.usual = std::max(target() / 2, uneven ? time_for(burst_bytes_ * sharers_, rate) : 0),
                      .window = ceiling_ > 0 ? 0 : window_,
-                     .rate = std::max(last_rate_, delivered_rate_),
+                     .rate = rate,
                      .paused = !filled});
 }
 
