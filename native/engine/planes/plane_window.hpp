@@ -109,7 +109,7 @@ class PlaneWindow {
   TimePs start_queue() const;
   TimePs short_target() const;  // of a path with a negligible length
   TimePs visible() const;
-  TimePs distinct() const { return visible() + jitter_.jitter(); }  // a queue, even on a path that varies
+  TimePs distinct() const { return visible() + jitter_.jitter(); }  // `visible` on a path whose delay varies
   bool uses_window() const { return 10 * (epoch_in_flight_ + 2 * packet_bytes_) > 7 * window_; }
   bool bursts_too_long() const { return lost_late_ > 3 * lost_early_ + 3; }
   void note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress);
