@@ -178,7 +178,7 @@ bool PlainNetwork::enqueue(LinkState& state, std::uint32_t frame_bytes) {
   return false;
 }
 
-TimePs PlainNetwork::under_way(const PlainLink& link) {
+TimePs PlainNetwork::one_way_delay(const PlainLink& link) {
   if (link.jitter == 0) return link.delay;
   return link.delay + static_cast<TimePs>(rng_.below(static_cast<std::uint64_t>(link.jitter)));
 }
@@ -217,7 +217,7 @@ void PlainNetwork::launch(int from, const TxBurst& burst, const TxPacket& tx) {
   packet.frame_bytes = frame_bytes;
   packet.between_sites = between;
   if (!between) state.arrived_bytes += tx.payload_bytes;
-  queue_.push({state.free_at + under_way(state.link), number_++, to, slot});
+  queue_.push({state.free_at + one_way_delay(state.link), number_++, to, slot});
 }
 
 // At the host, or at the switch of its site, behind which the link to the host follows.
@@ -228,7 +228,7 @@ void PlainNetwork::arrive(int host, std::int32_t slot) {
     LinkState& last = links_[at(host)][packet.rx.port];
     if (enqueue(last, packet.frame_bytes)) {
       last.arrived_bytes += packet.rx.phantom_bytes;
-      queue_.push({last.free_at + under_way(last.link), number_++, host, slot});
+      queue_.push({last.free_at + one_way_delay(last.link), number_++, host, slot});
     } else {
       free_.push_back(slot);
     }

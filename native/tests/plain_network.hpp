@@ -161,7 +161,7 @@ class PlainNetwork {
   void launch(int from, const TxBurst& burst, const TxPacket& tx);
   bool enqueue(LinkState& state, std::uint32_t frame_bytes);
   void arrive(int host, std::int32_t slot);
-  TimePs under_way(const PlainLink& link);
+  TimePs one_way_delay(const PlainLink& link);
   void wake(int host, TimePs time);
   void look_after(int host);
   void collect(int host);

@@ -335,7 +335,7 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
   const std::int64_t rate = rate_of(epoch_acked_bytes_, span);
   // An empty queue is no sign of free capacity while a drain empties it, or the epoch after refills it.
   const bool drained = drain_end_ > 0 && !delay_.long_path();
-  note_jitter(drain_end_ > 0);
+  note_jitter();
   if (drain_end_ > 0) end_drain(now);
   if (const TimePs by = standing_.judge_test(delay_.epoch_least(), drain_end_ > 0); by > 0) lengthen(now, by);
   if (!starting_ && !filling_ && !drained) {
@@ -478,8 +478,8 @@ void PlaneWindow::end_pulse_lossy(TimePs now, std::int64_t rate) {
 // Slows down and observes the losses. If they continue after several reductions, this QP does not cause them.
 void PlaneWindow::test_response(TimePs now, std::int64_t share_ppm, std::int64_t rate) {
   const TimePs high = delay_.high();
-  const TimePs jitter = jitter_.jitter();
-  const bool over = high > std::max(target() + target() / 2, visible()) + jitter || share_ppm > kRandomPpmMax;
+  const TimePs usual = std::max(target() + target() / 2, visible()) + jitter_.jitter();
+  const bool over = high > usual || share_ppm > kRandomPpmMax;
   if (responses_++ == 0) {
     saved_target_ = target_;
     saved_overflow_ = overflow_;
@@ -577,8 +577,8 @@ bool PlaneWindow::holds_growth() {
 
 // On slow planes, and where acknowledgements return in clumps, the queue runs empty between the bursts of each QP. Data
 // that is paced below the plane's rate at a ceiling is not limited by the window.
-void PlaneWindow::note_jitter(bool draining) {
-  const bool filled = !starting_ && !filling_ && !draining && (ceiling_ > 0 || uses_window());
+void PlaneWindow::note_jitter() {
+  const bool filled = !starting_ && !filling_ && drain_end_ == 0 && (ceiling_ > 0 || uses_window());
   const std::int64_t rate = std::max<std::int64_t>({last_rate_, delivered_rate_, 1});
   const bool uneven = rate < kSlowLink || both_ways_;
   jitter_.end_epoch({.usual = std::max(target() / 2, uneven ? time_for(burst_bytes_ * sharers_, rate) : 0),

@@ -140,7 +140,7 @@ class PlaneWindow {
   void lower_ceiling(TimePs now, std::int64_t share_ppm, std::int64_t rate);
   bool hold_ceiling(TimePs now, TimePs queue, bool lossy);
   bool holds_growth();
-  void note_jitter(bool draining);
+  void note_jitter();
   void follow_target(TimePs queue, bool lossy, TimePs span);
   StandingQueue::Verdict watch_queue(TimePs queue, bool lossy);
   void lengthen(TimePs now, TimePs by);

@@ -81,9 +81,8 @@ int main(int argc, char** argv) {
   std::vector<double> shares;
   for (std::uint64_t seed = first; seed < end; ++seed) {
     DrawnNetwork drawn = openmrc::survey::draw(seed);
-    if (jitter) {
-      for (PlainLink& link : drawn.options.planes) link.jitter = openmrc::survey::packet_jitter(seed);
-    }
+    const TimePs longest_jitter = jitter ? openmrc::survey::packet_jitter(seed) : 0;
+    for (PlainLink& link : drawn.options.planes) link.jitter = longest_jitter;
     std::vector<TimePs> delays;
     for (const PlainLink& link : drawn.options.planes) delays.push_back(link.delay);
     if (longer) delays = openmrc::survey::longer_delays(seed, drawn);
