@@ -468,3 +468,22 @@ def test_rings_of_short_elements_combine_all_that_arrives_in_scratch_memory(tota
     assert [(step.kind, step.waits) for step in users] == [(StepKind.REDUCE, (number,)) for number in arrivals]
     assert len({step.source for step in users}) == len(users)
     assert not any(step.into.buffer == 1 for step in schedule.steps if step.kind is StepKind.REDUCE)
+
+
+@pytest.mark.parametrize("kind", ["all_reduce", "reduce_scatter", "all_gather"])
+@pytest.mark.parametrize(("path_bytes", "turns"), [(0, 4), (128, 4), (129, 5), (10 * 64, 12), (1 << 20, 25)])
+def test_a_rank_of_a_ring_sends_a_few_chunks_ahead_of_what_arrives(
+    monkeypatch: pytest.MonkeyPatch, kind: str, path_bytes: int, turns: int
+):
+    """More on longer paths; 25 chunks are all of its own block."""
+    monkeypatch.setattr("openmrc.collectives.planner.WHOLE_BYTES_MAX", 1 << 20)
+    ranks, block = 4, 25 * 64
+    sizes = {"all_reduce": (4 * block,), "reduce_scatter": (4 * block, block), "all_gather": (block, 4 * block)}[kind]
+    request = Request(kind, 0, ranks, sizes, ElementType.INT32, algorithm="ring", path_bytes=path_bytes)
+    done: set[int] = set()
+    sends = 0
+    for number, step in enumerate(schedule_of(request).steps):
+        if step.kind is not StepKind.RECEIVE and set(step.waits) <= done:
+            done.add(number)
+            sends += step.kind is StepKind.SEND
+    assert sends == turns

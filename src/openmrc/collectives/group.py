@@ -59,7 +59,16 @@ class Group:
         """Members of each site or host, in the group's numbers; empty: all on one site, or each on its own."""
         one_host = any(set(members) <= set(host) for host in world.hosts)
         # Common to all its requests.
-        self._where = Request("", self.rank, self.size, (), sites=self.sites, one_host=one_host, crowded=world.crowded)
+        self._where = Request(
+            "",
+            self.rank,
+            self.size,
+            (),
+            sites=self.sites,
+            one_host=one_host,
+            crowded=world.crowded,
+            path_bytes=world.path_bytes,
+        )
         base = _key_base((name, members))
         self._calls = native.Calls(world.executor, name, base, View, failure_of, lateness_of)
         self._lock = threading.Lock()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from openmrc._native import collectives as native
-from openmrc.collectives.algorithms.blocks import Block, blocks_of, chunks_of, pieces_of
+from openmrc.collectives.algorithms.blocks import Block, blocks_of, chunks_of, pieces_of, rows_of
 from openmrc.collectives.algorithms.direct import (
     direct_all_gather,
     direct_all_reduce,
@@ -26,13 +27,14 @@ from openmrc.collectives.algorithms.hierarchical import (
 )
 from openmrc.collectives.algorithms.ring import (
     Cut,
+    Pieces,
     Ring,
     Waits,
     ring_collect,
     ring_distribute,
     ring_reduce_scatter,
 )
-from openmrc.collectives.algorithms.segments import IN_FLIGHT, scaled_first, write_segments
+from openmrc.collectives.algorithms.segments import IN_FLIGHT, Turns, scaled_first, write_segments
 from openmrc.collectives.algorithms.tree import (
     chain_broadcast,
     chain_reduce,
@@ -49,6 +51,7 @@ from openmrc.errors import ConfigError, did_you_mean
 __all__ = ["ALGORITHMS", "Request", "call_of", "choose", "plan_of", "schedule_of"]
 
 CHUNK_BYTES = 512 << 10
+TURNS_MIN = 4  # of a ring, under way at a time
 LITTLE_BYTES = 32 << 10
 # In shared memory a message costs less than a further round, in which ranks take turns on their processors.
 ONE_ROUND_BYTES = 256
@@ -74,7 +77,8 @@ class Request:
     """One rank's call of a collective, reduced to the inputs of the schedule. Sizes in bytes, by buffer.
 
     `sites`: the ranks of each site; every rank is in one of them. Empty: irrelevant. `one_host`: all ranks are on one
-    host, and share memory there. `crowded`: some machine has more ranks than processors.
+    host, and share memory there. `crowded`: some machine has more ranks than processors. `path_bytes`: on the way to
+    another rank and back, at most.
     """
 
     kind: str
@@ -90,6 +94,7 @@ class Request:
     sites: tuple[tuple[int, ...], ...] = ()
     one_host: bool = False
     crowded: bool = False
+    path_bytes: int = 0
 
 
 def choose(request: Request) -> str:
@@ -185,7 +190,7 @@ def _all_reduce(request: Request, algorithm: str) -> Schedule:
     need = _all_reduce_scratch(request, algorithm, segments[0].bytes)
     areas = len(segments) if _combines_on_arrival(request, algorithm) else min(len(segments), IN_FLIGHT)
     schedule = Schedule(request.rank, ranks, (total, need * areas))
-    ring = Ring(range(ranks), request.rank)
+    ring, turns = _ring_of(request, schedule)
 
     def write(segment: Block, slot: int) -> None:
         scratch, chunk = Place(1, slot * need), _chunk(element)
@@ -200,9 +205,12 @@ def _all_reduce(request: Request, algorithm: str) -> Schedule:
         elif algorithm == "hierarchical":
             site_all_reduce(schedule, request.sites, 0, scratch, segment, chunk, element, divide=divide)
         else:
-            pieces = pieces_of(blocks_of(segment, ranks, element), chunk, element)
-            ready = ring_collect(schedule, ring, 0, scratch + -segment.offset, pieces, divide=divide)
-            ring_distribute(schedule, ring, 0, pieces, ready)
+            for row in rows_of(pieces_of(blocks_of(segment, ranks, element), chunk, element)):
+                turns.write(partial(turn, scratch + -segment.offset, row))
+
+    def turn(scratch: Place, row: Pieces) -> None:
+        ready = ring_collect(schedule, ring, 0, scratch, row, divide=divide)
+        ring_distribute(schedule, ring, 0, row, ready)
 
     write_segments(schedule, 1, segments, _scaling(schedule, request, write), areas)
     return schedule
@@ -254,6 +262,7 @@ def _reduce_scatter(request: Request, algorithm: str) -> Schedule:
         if scales:
             schedule.scale(Place(1), own, [copied])
         return schedule
+    ring, turns = _ring_of(request, schedule)
 
     def write(segment: Block, slot: int) -> None:
         scratch, ready = Place(2, slot * need), Waits()
@@ -261,17 +270,18 @@ def _reduce_scatter(request: Request, algorithm: str) -> Schedule:
         for rank in range(ranks):
             for piece in chunks_of(segment, _chunk(element), element):
                 given = Place(0, rank * own + piece.offset)
-                partial = scratch + (rank * segment.bytes + piece.offset - segment.offset)
-                data = partial + areas if scales else given
+                arriving = scratch + (rank * segment.bytes + piece.offset - segment.offset)
+                data = arriving + areas if scales else given
                 if scales:
                     copied = schedule.copy(data, given, piece.bytes)
                     ready[data.offset] = [schedule.scale(data, piece.bytes, [copied])]
-                cuts[rank].append(Cut(data, partial, Place(1, piece.offset), piece.bytes))
+                cuts[rank].append(Cut(data, arriving, Place(1, piece.offset), piece.bytes))
         if algorithm == "hierarchical":
             beyond = scratch + (areas + copies)
             site_reduce_scatter(schedule, request.sites, cuts, beyond, segment.bytes, ready, divide=divide)
         else:
-            ring_reduce_scatter(schedule, Ring(range(ranks), request.rank), cuts, ready, divide=divide)
+            for row in rows_of(cuts):
+                turns.write(partial(ring_reduce_scatter, schedule, ring, row, ready, divide=divide))
 
     write_segments(schedule, 2, segments, write)
     return schedule
@@ -287,9 +297,11 @@ def _all_gather(request: Request, algorithm: str) -> Schedule:
     elif algorithm == "hierarchical":
         site_all_gather(schedule, request.sites, 1, own, CHUNK_BYTES, [placed])
     else:
+        ring, turns = _ring_of(request, schedule)
         pieces = pieces_of(blocks, CHUNK_BYTES)
         ready = {piece.offset: [placed] for piece in pieces[request.rank]}
-        ring_distribute(schedule, Ring(range(request.ranks), request.rank), 1, pieces, ready)
+        for row in rows_of(pieces):
+            turns.write(partial(ring_distribute, schedule, ring, 1, row, ready))
     return schedule
 
 
@@ -373,6 +385,12 @@ def _segments(part: Block, total_bytes: int, element_bytes: int) -> list[Block]:
     if total_bytes <= WHOLE_BYTES_MAX:
         return [part]
     return blocks_of(part, -(-total_bytes // SEGMENT_BYTES), element_bytes)
+
+
+def _ring_of(request: Request, schedule: Schedule) -> tuple[Ring, Turns]:
+    """The ring of all ranks, with enough turns under way to fill the paths."""
+    depth = max(TURNS_MIN, 2 + -(-request.path_bytes // CHUNK_BYTES))
+    return Ring(range(request.ranks), request.rank), Turns(schedule, depth)
 
 
 def _chunk(element_bytes: int) -> int:

@@ -355,6 +355,9 @@ class World:
         # Derived from data common to all ranks, so that all get the same result; not from the offers that could be
         # opened.
         self.sites = self.sites or (hosts if len(hosts) < self.size else ())
+        paths = [link.agreed["rate_bps"] * link.agreed["base_rtt_ns"] for link in self._links.values()]
+        self.path_bytes = max(paths, default=0) // 8_000_000_000
+        """Data on the way to another rank and back when its paths are full, at most."""
         for (rank, _), link in self._links.items():
             if self._silence_by_timeout:
                 link.silence_max_s = self._timeout_s

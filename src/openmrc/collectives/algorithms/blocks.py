@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-__all__ = ["Block", "Ready", "blocks_of", "chunks_of", "pieces_of"]
+__all__ = ["Block", "Ready", "blocks_of", "chunks_of", "pieces_of", "rows_of"]
+
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,12 @@ def chunks_of(block: Block, chunk_bytes: int, element_bytes: int = 1) -> Iterato
 def pieces_of(blocks: Iterable[Block], chunk_bytes: int, element_bytes: int = 1) -> list[list[Block]]:
     """The chunks of each block."""
     return [list(chunks_of(block, chunk_bytes, element_bytes)) for block in blocks]
+
+
+def rows_of(columns: Sequence[Sequence[Part]]) -> Iterator[list[Sequence[Part]]]:
+    """The first part of every column, then the second one of each, until none is left; a short column ends earlier."""
+    for number in range(max(map(len, columns))):
+        yield [column[number : number + 1] for column in columns]
 
 
 class Ready:

@@ -1,7 +1,8 @@
-"""Operations larger than their limit of scratch memory: one segment after another, two in flight.
+"""Large operations in parts that follow each other: segments that share scratch memory, and turns of a ring.
 
-Scratch memory of a segment is reused by the second one after it. A rank writes into a peer's scratch memory, which the
-peer cannot refuse; therefore the peer announces that it is free, by a message without data.
+Two segments are in flight. Scratch memory of a segment is reused by the second one after it. A rank writes into a
+peer's scratch memory, which the peer cannot refuse; therefore the peer announces that it is free, by a message without
+data.
 """
 
 from __future__ import annotations
@@ -12,12 +13,40 @@ from dataclasses import dataclass, replace
 from openmrc.collectives.algorithms.blocks import Block, chunks_of
 from openmrc.collectives.schedule import Place, Schedule, Step, StepKind
 
-__all__ = ["IN_FLIGHT", "scaled_first", "write_segments"]
+__all__ = ["IN_FLIGHT", "Turns", "scaled_first", "write_segments"]
 
 IN_FLIGHT = 2
 _NOTHING = Place(0)
 _COMPUTES = (StepKind.REDUCE, StepKind.COPY, StepKind.SCALE, StepKind.DIVIDE)
 _READS = (StepKind.SEND, StepKind.REDUCE, StepKind.COPY)
+
+
+class Turns:
+    """Turns of a ring, of which a few are under way at a time: what a rank sends on is still in its caches.
+
+    A rank starts a turn when all of an earlier one has arrived. Ranks may have different depths.
+
+    Args:
+        schedule: Destination of the steps.
+        depth: Turns under way at a time.
+    """
+
+    def __init__(self, schedule: Schedule, depth: int) -> None:
+        self._schedule, self._depth = schedule, depth
+        self._ends: list[int] = []
+
+    def write(self, turn: Callable[[], None]) -> None:
+        """Adds the steps of a turn; its sends that depend on none of them are the ones that wait."""
+        steps, first = self._schedule.steps, len(self._schedule.steps)
+        turn()
+        added = range(first, len(steps))
+        if len(self._ends) >= self._depth:
+            before = self._ends[-self._depth]
+            for number in added:
+                step = steps[number]
+                if step.kind is StepKind.SEND and all(wait < first for wait in step.waits):
+                    steps[number] = replace(step, waits=tuple(sorted({*step.waits, before})))
+        self._ends += [number for number in added if steps[number].kind is StepKind.RECEIVE][-1:]
 
 
 @dataclass(frozen=True, slots=True)
