@@ -35,7 +35,7 @@ class Turns:
         self._schedule, self._depth = schedule, depth
         self._ends: list[int] = []
 
-    def write(self, turn: Callable[[], None]) -> None:
+    def write(self, turn: Callable[[], object]) -> None:
         """Adds the steps of a turn; its sends that depend on none of them are the ones that wait."""
         steps, first = self._schedule.steps, len(self._schedule.steps)
         turn()
