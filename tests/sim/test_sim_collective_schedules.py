@@ -49,6 +49,21 @@ def test_a_collective_is_simulated_as_it_runs(kind: str, algorithm: str, sizes: 
     assert simulated == run
 
 
+def simulated_ps(requests: list[Request], path: Path, duration: str, **fabric: object) -> int:
+    """The time that a collective takes between two sites; every request is a host's."""
+    path.write_text(goal_of([schedule_of(request) for request in requests]))
+    scenario = sim.make_scenario(
+        fabric={"planes": 1, "hosts": len(requests), "hosts_per_t0": len(requests) // 2, "delay": "1us", "sites": 2}
+        | fabric,
+        workload={"name": "goal", "file": str(path)},
+        transports=[{"kind": "mrc"}],
+        duration=duration,
+    )
+    (result,) = sim.run(scenario).transports.values()
+    assert result.summary["verdict"] == "done"
+    return int(result.summary["finish_ps"])
+
+
 def test_between_far_sites_the_hierarchical_schedule_ends_first(tmp_path: Path):
     """The reason for the choice by shape."""
     finish = {}
@@ -57,24 +72,21 @@ def test_between_far_sites_the_hierarchical_schedule_ends_first(tmp_path: Path):
             Request("all_reduce", rank, RANKS, (4 << 20,), ElementType.FLOAT32, algorithm=algorithm, sites=SITES)
             for rank in range(RANKS)
         ]
+        site_link = {"delay": "100us"}
         path = tmp_path / f"{algorithm}.goal"
-        path.write_text(goal_of([schedule_of(request) for request in requests]))
-        scenario = sim.make_scenario(
-            fabric={
-                "planes": 1,
-                "hosts": RANKS,
-                "hosts_per_t0": 4,
-                "t1s": 4,
-                "rate": "100Gbit",
-                "delay": "1us",
-                "sites": 2,
-                "site_link": {"delay": "100us"},
-            },
-            workload={"name": "goal", "file": str(path)},
-            transports=[{"kind": "mrc"}],
-            duration="50ms",
-        )
-        (result,) = sim.run(scenario).transports.values()
-        assert result.summary["verdict"] == "done"
-        finish[algorithm] = result.summary["finish_ps"]
+        finish[algorithm] = simulated_ps(requests, path, "50ms", t1s=4, rate="100Gbit", site_link=site_link)
     assert finish["hierarchical"] < finish["ring"]
+
+
+def test_the_turns_of_a_ring_fill_long_paths(tmp_path: Path):
+    """As many as the paths hold are as good as all at once, and fewer are not."""
+    finish = []
+    for path_bytes in (1 << 40, 7_500_000, 0):
+        requests = [
+            Request("all_reduce", rank, 4, (32 << 20,), ElementType.FLOAT32, algorithm="ring", path_bytes=path_bytes)
+            for rank in range(4)
+        ]
+        path = tmp_path / f"{path_bytes}.goal"
+        finish.append(simulated_ps(requests, path, "5s", t1s=2, rate="1Gbit", site_link={"delay": "15ms"}))
+    assert finish[0] == pytest.approx(finish[1], rel=0.01)
+    assert finish[1] < 0.95 * finish[2]
