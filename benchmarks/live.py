@@ -97,15 +97,20 @@ def loss(repeat: Repeat) -> Iterator[Row]:
 
 
 def against_tcp(repeat: Repeat, case: str, target: str, mtu: int | None, plan: RunPlan) -> Iterator[Row]:
-    results = repeat(lambda seed: bench_live(replace(plan, seed=seed), namespaces_mtu=mtu, compare_tcp=True))
+    results = repeat(
+        lambda seed: bench_live(replace(plan, seed=seed), namespaces_mtu=mtu, compare_tcp=True, compare_udp=True)
+    )
     ratio = values(results, lambda r: r["goodput_gbps"] / r["tcp_goodput_gbps"])
     yield row(case, "of one TCP stream", ratio, "x", target)
     yield row(case, "MRC goodput", values(results, lambda r: r["goodput_gbps"]), "Gb/s")
     yield row(case, "TCP goodput", values(results, lambda r: r["tcp_goodput_gbps"]), "Gb/s")
+    bare = values(results, lambda r: r["goodput_gbps"] / r["udp_goodput_gbps"])
+    yield row(case, "of a bare UDP stream", bare, "x")
+    yield row(case, "bare UDP goodput", values(results, lambda r: r["udp_goodput_gbps"]), "Gb/s")
     cost = values(results, lambda r: r["machine_cpu_seconds_per_gb"] / r["tcp_machine_cpu_seconds_per_gb"])
     yield row(case, "CPU of the machine over TCP's", cost, "x", "" if mtu is None else "<= 1.0")
     for key, what in (("cpu_seconds_per_gb", "both ends"), ("machine_cpu_seconds_per_gb", "the machine")):
-        for prefix, name in (("", "MRC"), ("tcp_", "TCP")):
+        for prefix, name in (("", "MRC"), ("tcp_", "TCP"), ("udp_", "bare UDP")):
             seconds = values(results, itemgetter(prefix + key))
             yield row(case, f"CPU of {what}, {name}", seconds, "s/GB")
     yield row(case, "errors", values(results, errors), "", "== 0")

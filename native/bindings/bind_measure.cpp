@@ -1,10 +1,11 @@
-// The measuring loops of native/nic/measure.hpp. They run without the GIL and stop at Ctrl-C.
+// The measuring loops of native/nic/measure.hpp and udp_stream.hpp. They run without the GIL and stop at Ctrl-C.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
 #include "bindings/nic_objects.hpp"
 #include "nic/measure.hpp"
+#include "nic/udp_stream.hpp"
 
 namespace openmrc::bindings {
 namespace {
@@ -95,6 +96,27 @@ nic::UdpPingPlan udp_plan(const std::string& local, std::uint16_t local_port, co
   return plan;
 }
 
+using MeasureUdp = nic::UdpStreamResult (*)(const nic::UdpStreamPlan& plan, const nic::Interrupted& interrupted);
+
+// A function of one end of a bare UDP stream: (bytes of payload, elapsed ns).
+template <MeasureUdp kMeasure>
+nb::tuple udp_stream(const std::string& local, std::uint16_t local_port, const std::string& remote,
+                     std::uint16_t remote_port, std::uint32_t datagram_bytes, std::uint32_t datagrams,
+                     std::uint64_t region_bytes, std::int64_t duration_ns) {
+  nic::UdpStreamPlan plan;
+  plan.local = address_of(local);
+  plan.remote = address_of(remote);
+  plan.local_port = local_port;
+  plan.remote_port = remote_port;
+  plan.datagram_bytes = datagram_bytes;
+  plan.datagrams = datagrams;
+  plan.region_bytes = region_bytes;
+  plan.duration_ns = duration_ns;
+  if (!plan.valid()) throw nb::value_error("datagrams or region of a UDP stream out of range");
+  const nic::UdpStreamResult result = without_gil([&] { return kMeasure(plan, signal_pending); });
+  return nb::make_tuple(result.bytes, result.elapsed_ns);
+}
+
 }  // namespace
 
 void bind_measure(nb::module_& m) {
@@ -140,6 +162,11 @@ void bind_measure(nb::module_& m) {
       },
       nb::kw_only(), "local"_a, "local_port"_a, "remote"_a, "remote_port"_a, "message_bytes"_a = 64, "iterations"_a,
       "timeout_ns"_a = 5'000'000'000);
+
+  m.def("measure_udp_source", &udp_stream<nic::measure_udp_source>, nb::kw_only(), "local"_a, "local_port"_a,
+        "remote"_a, "remote_port"_a, "datagram_bytes"_a, "datagrams"_a, "region_bytes"_a, "duration_ns"_a);
+  m.def("measure_udp_sink", &udp_stream<nic::measure_udp_sink>, nb::kw_only(), "local"_a, "local_port"_a, "remote"_a,
+        "remote_port"_a, "datagram_bytes"_a, "datagrams"_a, "region_bytes"_a, "duration_ns"_a);
 
   nb::class_<nic::ProgressSampler>(m, "ProgressSampler")
       .def(nb::init<Device&, std::uint32_t, std::int64_t>(), "device"_a, "qp"_a, "interval_ns"_a = 10'000'000,

@@ -37,6 +37,7 @@ REFUSED = [
     ((*BENCH, "--fault", "plane 9 blackhole"), ("plane 9", "plane 0 to 3")),
     ((*BENCH, "--rate", "0", "--loss", "1"), ("rate", "a rate above 0 for runs with faults")),
     ((*BENCH, "--tcp"), ("--tcp", "only with --rate 0")),
+    ((*BENCH, "--udp"), ("--udp", "only with --rate 0")),
     ((*BENCH, "--payload-mtu", "1000"), ("payload_mtu", "1000", "4096")),
     (("bench", "live", "--seconds", "0"), ("seconds", "0", "0.2 to 3600")),
     (("demo", "--seconds", "1"), ("--seconds", "1", "4 to 600")),
@@ -109,16 +110,18 @@ def test_bench_writes_every_key_the_issue_names(tmp_path: Path):
     assert result["counters"]["reader"]["receive_calls_per_mb"] > 0
 
 
-def test_unshaped_bench_compares_with_tcp(tmp_path: Path):
+def test_unshaped_bench_compares_with_tcp_and_udp(tmp_path: Path):
     path = tmp_path / "result.json"
-    done = openmrc("bench", "live", "--planes", "2", "--rate", "0", "--seconds", "1", "--tcp", "--json", str(path))
+    command = ("bench", "live", "--planes", "2", "--rate", "0", "--seconds", "1", "--tcp", "--udp", "--json", str(path))
+    done = openmrc(*command)
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(path.read_text())
     assert result["content_ok"] is True
     assert result["limit_gbps"] == 0
     assert result["goodput_gbps"] > 0
     assert result["tcp_goodput_gbps"] > 0
-    for name in ("cpu", "tcp_cpu", "machine_cpu", "tcp_machine_cpu"):
+    assert result["udp_goodput_gbps"] > 0
+    for name in ("cpu", "tcp_cpu", "udp_cpu", "machine_cpu", "tcp_machine_cpu", "udp_machine_cpu"):
         assert result[f"{name}_seconds_per_gb"] > 0
     counters = result["counters"]
     assert counters["writer"]["sent_bytes_per_mb"] > 1e6, "payload and headers"
@@ -126,6 +129,7 @@ def test_unshaped_bench_compares_with_tcp(tmp_path: Path):
     assert all(end["wait_calls_per_mb"] >= end["wakeups_per_mb"] > 0 for end in counters.values())
     assert "calls per MB, writer" in done.stdout
     assert "one TCP stream" in done.stdout
+    assert "bare UDP stream" in done.stdout
     assert "CPU of the machine" in done.stdout
 
 

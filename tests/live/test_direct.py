@@ -42,10 +42,11 @@ def test_round_trips_of_mrc_and_udp_are_all_there():
 @pytest.mark.root
 @pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("mtu", [1500, 9000])
-def test_over_a_veth_pair_beside_tcp(mtu: int):
-    result = bench_live(PLAN, namespaces_mtu=mtu, compare_tcp=True)
+def test_over_a_veth_pair_beside_tcp_and_udp(mtu: int):
+    result = bench_live(PLAN, namespaces_mtu=mtu, compare_tcp=True, compare_udp=True)
     assert result["content_ok"]
     assert result["tcp_goodput_gbps"] > 0
+    assert result["udp_goodput_gbps"] > 0
     assert result["namespaces_mtu"] == mtu
 
 

@@ -159,6 +159,28 @@ def measure_udp_pong(
     iterations: int,
     timeout_ns: int = 5000000000,
 ) -> int: ...
+def measure_udp_source(
+    *,
+    local: str,
+    local_port: int,
+    remote: str,
+    remote_port: int,
+    datagram_bytes: int,
+    datagrams: int,
+    region_bytes: int,
+    duration_ns: int,
+) -> tuple: ...
+def measure_udp_sink(
+    *,
+    local: str,
+    local_port: int,
+    remote: str,
+    remote_port: int,
+    datagram_bytes: int,
+    datagrams: int,
+    region_bytes: int,
+    duration_ns: int,
+) -> tuple: ...
 
 class ProgressSampler:
     def __init__(self, device: Device, qp: int, interval_ns: int = 10000000) -> None: ...

@@ -43,6 +43,7 @@ def live(
         int | None, typer.Option(help="With --rate 0: use a veth pair of this MTU between two namespaces (root).")
     ] = None,
     tcp: Annotated[bool, typer.Option(help="With --rate 0: also run one TCP stream over the same pair.")] = False,
+    udp: Annotated[bool, typer.Option(help="With --rate 0: also run a bare UDP stream over the same pair.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeat a run with the seed that it printed.")] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", callback=writable_file, help="Write the result to this file; - is stdout.")
@@ -70,7 +71,7 @@ def live(
     console = Console()
     console.print(f"bench live: {transport} over {planes} planes of {rate}, {seconds:g} s, seed {plan.seed}")
     with console.status(f"running for {seconds:g} s"):
-        result = bench_live(plan, namespaces_mtu=namespaces, compare_tcp=tcp)
+        result = bench_live(plan, namespaces_mtu=namespaces, compare_tcp=tcp, compare_udp=udp)
     if json_file is not None:
         write_file("--json", json_file, json.dumps(result, indent=2) + "\n")
     console.print(result_table(result))

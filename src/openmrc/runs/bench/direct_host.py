@@ -7,6 +7,7 @@ stream        write for some seconds                      -> {"streamed": ...}
 watch         sample what arrives until `check`           -> {"watching": true}
 check         compare the memory with what was written    -> {"checked": ...}
 ping, pong, udp_ping, udp_pong                            -> {"pinged": round trips in us} or {"ponged": count}
+udp_source, udp_sink                                      -> {"streamed_udp": ...}
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from openmrc import Connection, Device, Listener, QpSettings, _native, connect, listen
 from openmrc.errors import OpenmrcError
 from openmrc.runs.perf import measuring_loops as measure
+from openmrc.runs.perf.udp_stream import UdpShape, udp_sink, udp_source
 from openmrc.runs.processes.child import Pipe, cpu_s, serve
 from openmrc.runs.processes.device_counters import DeviceCounters
 from openmrc.runs.processes.message_pattern import Bytes, Pattern
@@ -169,6 +171,19 @@ class DirectHost:
         """The other end of `udp_ping`."""
         self._pipe.send({"ready_to_pong": True})
         self._pipe.send({"ponged": measure.udp_pong(local, port, remote, port, iterations=iterations)})
+
+    def do_udp_source(self, local: str, remote: str, port: int, shape: dict[str, int], seconds: float) -> None:
+        """Streams bare UDP."""
+        began_s = cpu_s()
+        udp_source(local, remote, port, UdpShape(**shape), seconds)
+        self._pipe.send({"streamed_udp": {"cpu_s": cpu_s() - began_s}})
+
+    def do_udp_sink(self, local: str, remote: str, port: int, shape: dict[str, int]) -> None:
+        """The other end of `udp_source`."""
+        self._pipe.send({"ready_for_udp": True})
+        began_s = cpu_s()
+        placed, seconds = udp_sink(local, remote, port, UdpShape(**shape))
+        self._pipe.send({"streamed_udp": {"bytes": placed, "seconds": seconds, "cpu_s": cpu_s() - began_s}})
 
     def _fill(self, message_bytes: int, seed: int) -> None:
         pattern = Pattern(message_bytes, seed)

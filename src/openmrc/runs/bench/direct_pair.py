@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict
 from typing import Any
 
 from openmrc.runs.bench.rows import current_commit, describe_machine
 from openmrc.runs.environment import Environment, LoopbackEnvironment, VethPairEnvironment
+from openmrc.runs.perf.udp_stream import UdpShape
 from openmrc.runs.processes.device_counters import DeviceCounters
 from openmrc.runs.processes.processor_time import MachineTime, seconds_per_gb
 from openmrc.runs.processes.supervisor import Child, Family
@@ -26,8 +28,10 @@ def environment_of(planes: int, namespaces_mtu: int | None) -> Environment:
     return LoopbackEnvironment(2, planes) if namespaces_mtu is None else VethPairEnvironment(namespaces_mtu)
 
 
-def run_direct(plan: RunPlan, *, namespaces_mtu: int | None = None, compare_tcp: bool = False) -> dict[str, Any]:
-    """The JSON of an unshaped stream, optionally with one TCP stream over the same addresses.
+def run_direct(
+    plan: RunPlan, *, namespaces_mtu: int | None = None, compare_tcp: bool = False, compare_udp: bool = False
+) -> dict[str, Any]:
+    """The JSON of an unshaped stream, optionally with one TCP stream and a bare UDP stream over the same addresses.
 
     Raises:
         NamespaceError: namespaces were requested and cannot be created.
@@ -40,6 +44,9 @@ def run_direct(plan: RunPlan, *, namespaces_mtu: int | None = None, compare_tcp:
         result = stream(family, writer, reader, plan)
         if compare_tcp:
             result |= tcp_stream(family, between, plan.seconds)
+        if compare_udp:
+            shape = UdpShape.of(namespaces_mtu, plan.message_bytes * SLOTS)
+            result |= udp_stream(family, between, writer, reader, shape, plan.seconds)
         return {**result, "namespaces_mtu": namespaces_mtu}
 
 
@@ -95,6 +102,25 @@ def tcp_stream(family: Family, between: Environment, seconds: float, *, during: 
         "tcp_goodput_gbps": float(result["bytes"] * 8 / result["seconds"] / 1e9),
         "tcp_cpu_seconds_per_gb": seconds_per_gb(result["cpu_s"] + sent["cpu_s"], result["bytes"]),
         "tcp_machine_cpu_seconds_per_gb": spent.per_gb(result["bytes"]),
+    }
+
+
+def udp_stream(
+    family: Family, between: Environment, writer: Child, reader: Child, shape: UdpShape, seconds: float
+) -> dict[str, Any]:
+    """Goodput and processor time of a bare UDP stream between two ends from `open_pair`."""
+    first, second = (attachment.ports[0] for attachment in between.attach((0, 1)))
+    common = {"port": _UDP_PORT, "shape": asdict(shape)}
+    reader.send({"do": "udp_sink", "local": second, "remote": first, **common})
+    family.expect(reader, "ready_for_udp", 20)
+    with MachineTime() as spent:
+        writer.send({"do": "udp_source", "local": first, "remote": second, "seconds": seconds, **common})
+        sent, placed = (family.expect(end, "streamed_udp", seconds + 30)["streamed_udp"] for end in (writer, reader))
+    return {
+        "udp_bytes": placed["bytes"],
+        "udp_goodput_gbps": placed["bytes"] * 8 / placed["seconds"] / 1e9 if placed["seconds"] else 0.0,
+        "udp_cpu_seconds_per_gb": seconds_per_gb(sent["cpu_s"] + placed["cpu_s"], placed["bytes"]),
+        "udp_machine_cpu_seconds_per_gb": spent.per_gb(placed["bytes"]),
     }
 
 

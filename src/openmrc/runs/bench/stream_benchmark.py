@@ -20,7 +20,12 @@ from openmrc.runs.session import RunRecord, execute
 
 
 def bench_live(
-    plan: RunPlan, *, namespaces_mtu: int | None = None, compare_tcp: bool = False, view: View | None = None
+    plan: RunPlan,
+    *,
+    namespaces_mtu: int | None = None,
+    compare_tcp: bool = False,
+    compare_udp: bool = False,
+    view: View | None = None,
 ) -> dict[str, Any]:
     """The result of one measured run, as JSON.
 
@@ -28,6 +33,7 @@ def bench_live(
         plan: The run. Rate 0: no fabric, the two processes are connected directly.
         namespaces_mtu: With rate 0: over a veth pair of this MTU between two network namespaces. Needs root.
         compare_tcp: With rate 0: also one TCP stream over the same addresses, right after.
+        compare_udp: With rate 0: also a bare UDP stream, which places its payload, but repeats nothing.
         view: Display of the run.
 
     Raises:
@@ -36,13 +42,13 @@ def bench_live(
         ChildError: a process failed.
     """
     if plan.rate_bps:
-        if namespaces_mtu is not None or compare_tcp:
-            option = "--tcp" if compare_tcp else "--namespaces"
+        given = {"--tcp": compare_tcp, "--udp": compare_udp, "--namespaces": namespaces_mtu is not None}
+        for option in (option for option, is_given in given.items() if is_given):
             raise ConfigError(option, "given", "only with --rate 0", hint="the emulated fabric is not part of it")
         return shaped_result(plan, execute(plan, view))
     from openmrc.runs.bench.direct_pair import run_direct
 
-    return run_direct(plan, namespaces_mtu=namespaces_mtu, compare_tcp=compare_tcp)
+    return run_direct(plan, namespaces_mtu=namespaces_mtu, compare_tcp=compare_tcp, compare_udp=compare_udp)
 
 
 def shaped_result(plan: RunPlan, record: RunRecord) -> dict[str, Any]:
@@ -131,9 +137,14 @@ def _lines(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     if result.get("tcp_goodput_gbps") is not None:
         ratio = result["goodput_gbps"] / result["tcp_goodput_gbps"]
         lines.append(("one TCP stream", f"{result['tcp_goodput_gbps']:.3f}", f"Gb/s; this is {ratio:.2f} times that"))
-    machine, tcp_machine = (result.get(f"{of}machine_cpu_seconds_per_gb") for of in ("", "tcp_"))
+    if result.get("udp_goodput_gbps"):
+        ratio = result["goodput_gbps"] / result["udp_goodput_gbps"]
+        lines.append(("bare UDP stream", f"{result['udp_goodput_gbps']:.3f}", f"Gb/s; this is {ratio:.2f} times that"))
+    machine = result.get("machine_cpu_seconds_per_gb")
     if machine is not None:
-        beside = "" if tcp_machine is None else f"; one TCP stream {tcp_machine:.2f}"
+        others = (("one TCP stream", "tcp_"), ("bare UDP", "udp_"))
+        costs = ((name, result.get(f"{of}machine_cpu_seconds_per_gb")) for name, of in others)
+        beside = "".join(f"; {name} {cost:.2f}" for name, cost in costs if cost is not None)
         lines.append(("CPU of the machine", f"{machine:.2f}", f"s per GB{beside}"))
     lines += [
         ("retransmitted", f"{result['retransmitted_packets']:,}", "packets"),
