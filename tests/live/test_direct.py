@@ -47,6 +47,7 @@ def test_over_a_veth_pair_beside_tcp_and_udp(mtu: int):
     assert result["content_ok"]
     assert result["tcp_goodput_gbps"] > 0
     assert result["udp_goodput_gbps"] > 0
+    assert result["udp_sent_bytes"] >= result["udp_bytes"] > 0
     assert result["namespaces_mtu"] == mtu
 
 

@@ -175,8 +175,8 @@ class DirectHost:
     def do_udp_source(self, local: str, remote: str, port: int, shape: dict[str, int], seconds: float) -> None:
         """Streams bare UDP."""
         began_s = cpu_s()
-        udp_source(local, remote, port, UdpShape(**shape), seconds)
-        self._pipe.send({"streamed_udp": {"cpu_s": cpu_s() - began_s}})
+        sent = udp_source(local, remote, port, UdpShape(**shape), seconds)
+        self._pipe.send({"streamed_udp": {"bytes": sent, "cpu_s": cpu_s() - began_s}})
 
     def do_udp_sink(self, local: str, remote: str, port: int, shape: dict[str, int]) -> None:
         """The other end of `udp_source`."""

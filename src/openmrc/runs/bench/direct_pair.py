@@ -117,6 +117,7 @@ def udp_stream(
         writer.send({"do": "udp_source", "local": first, "remote": second, "seconds": seconds, **common})
         sent, placed = (family.expect(end, "streamed_udp", seconds + 30)["streamed_udp"] for end in (writer, reader))
     return {
+        "udp_sent_bytes": sent["bytes"],
         "udp_bytes": placed["bytes"],
         "udp_goodput_gbps": placed["bytes"] * 8 / placed["seconds"] / 1e9 if placed["seconds"] else 0.0,
         "udp_cpu_seconds_per_gb": seconds_per_gb(sent["cpu_s"] + placed["cpu_s"], placed["bytes"]),
