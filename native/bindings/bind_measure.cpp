@@ -86,10 +86,7 @@ nic::UdpPingPlan udp_plan(const std::string& local, std::uint16_t local_port, co
                           std::uint16_t remote_port, std::uint32_t message_bytes, std::uint32_t iterations,
                           std::int64_t timeout_ns) {
   nic::UdpPingPlan plan;
-  plan.local = address_of(local);
-  plan.remote = address_of(remote);
-  plan.local_port = local_port;
-  plan.remote_port = remote_port;
+  plan.ends = {address_of(local), address_of(remote), local_port, remote_port};
   plan.message_bytes = message_bytes;
   plan.iterations = iterations;
   plan.timeout_ns = timeout_ns;
@@ -104,10 +101,7 @@ nb::tuple udp_stream(const std::string& local, std::uint16_t local_port, const s
                      std::uint16_t remote_port, std::uint32_t datagram_bytes, std::uint32_t datagrams,
                      std::uint64_t region_bytes, std::int64_t duration_ns) {
   nic::UdpStreamPlan plan;
-  plan.local = address_of(local);
-  plan.remote = address_of(remote);
-  plan.local_port = local_port;
-  plan.remote_port = remote_port;
+  plan.ends = {address_of(local), address_of(remote), local_port, remote_port};
   plan.datagram_bytes = datagram_bytes;
   plan.datagrams = datagrams;
   plan.region_bytes = region_bytes;

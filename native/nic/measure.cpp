@@ -7,30 +7,11 @@
 #include <cstring>
 #include <ctime>
 
-#include "nic/socket_address.hpp"
-
 namespace openmrc::nic {
 namespace {
 
-constexpr std::int64_t kAskInterval = 50'000'000;  // ns between two calls of `interrupted`
 constexpr std::uint32_t kPostBatch = 32;
 constexpr std::uint32_t kLooksPerClock = 16;  // a spinning loop need not read the clock in every iteration
-
-// Limits the rate of `interrupted`, so that a spinning loop can call it in every iteration.
-class Asker {
- public:
-  explicit Asker(const Interrupted& interrupted) : interrupted_(interrupted), next_(now_ns() + kAskInterval) {}
-
-  bool operator()(std::int64_t now) {
-    if (now < next_) return false;
-    next_ = now + kAskInterval;
-    return interrupted_ && interrupted_();
-  }
-
- private:
-  const Interrupted& interrupted_;
-  std::int64_t next_;
-};
 
 class Stream {
  public:
@@ -90,7 +71,7 @@ class Stream {
       device_.progress();
       count = device_.poll_cq(plan_.cq, done);
     } else {
-      count = device_.wait_cq(plan_.cq, done, kAskInterval);
+      count = device_.wait_cq(plan_.cq, done, Asker::kInterval);
     }
     for (const Completion& completion : std::span(done.data(), count)) {
       if (completion.qp != plan_.qp) continue;
@@ -166,16 +147,10 @@ class Rally {
 class UdpSpinner {
  public:
   UdpSpinner(const UdpPingPlan& plan, const Interrupted& interrupted)
-      : plan_(plan), asker_(interrupted), message_(std::max<std::uint32_t>(plan.message_bytes, 8)) {
-    const int family = plan.local.family == AddressFamily::kIpv4 ? AF_INET : AF_INET6;
-    fd_ = FileDescriptor(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    const SocketAddress local = to_socket_address(plan.local, plan.local_port);
-    const SocketAddress remote = to_socket_address(plan.remote, plan.remote_port);
-    if (!fd_.valid() || ::bind(fd_.get(), local.get(), local.length) != 0 ||
-        ::connect(fd_.get(), remote.get(), remote.length) != 0) {
-      throw NicError(errno, "cannot open a UDP socket on " + format_address(plan.local));
-    }
-  }
+      : plan_(plan),
+        asker_(interrupted),
+        message_(std::max<std::uint32_t>(plan.message_bytes, 8)),
+        fd_(plan.ends.open()) {}
 
   void send(std::uint64_t sequence) {
     std::memcpy(message_.data(), &sequence, sizeof sequence);

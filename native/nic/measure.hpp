@@ -5,17 +5,16 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "nic/asker.hpp"
 #include "nic/device.hpp"
+#include "nic/udp_ends.hpp"
 
 namespace openmrc::nic {
-
-using Interrupted = std::function<bool()>;
 
 struct StreamPlan {
   std::uint32_t qp = 0;
@@ -61,8 +60,7 @@ std::uint32_t measure_pong(Device& device, const PingPlan& plan, const Interrupt
 
 // The same over bare UDP sockets, spinning, for comparison. Throws NicError if the sockets cannot be opened.
 struct UdpPingPlan {
-  Address local, remote;
-  std::uint16_t local_port = 0, remote_port = 0;
+  UdpEnds ends;
   std::uint32_t message_bytes = 64;
   std::uint32_t iterations = 0;
   std::int64_t timeout_ns = 0;

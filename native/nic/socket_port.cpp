@@ -17,6 +17,7 @@
 #include "engine/base/assert.hpp"
 #include "nic/error.hpp"
 #include "nic/socket_address.hpp"
+#include "nic/socket_options.hpp"
 #include "nic/uncancelled.hpp"
 
 namespace openmrc::nic {
@@ -25,20 +26,6 @@ namespace {
 constexpr std::uint32_t kSourcePortEnd = 65536;
 constexpr std::uint32_t kStevSourcePorts = 4;             // the flow labels carry most of the entropy
 constexpr std::uint32_t kEndpointBufferBytes = 1U << 20;  // room for some thousand endpoint operations
-
-bool set_option(int fd, int level, int name, int value) {
-  return ::setsockopt(fd, level, name, &value, sizeof value) == 0;
-}
-
-// The privileged form ignores the system's limit; without the privilege the limit applies.
-std::uint32_t grow_buffer(int fd, int forced, int plain, int read_back, std::uint32_t bytes) {
-  const int wanted = static_cast<int>(bytes);
-  if (!set_option(fd, SOL_SOCKET, forced, wanted)) set_option(fd, SOL_SOCKET, plain, wanted);
-  int granted = 0;
-  socklen_t length = sizeof granted;
-  ::getsockopt(fd, SOL_SOCKET, read_back, &granted, &length);
-  return static_cast<std::uint32_t>(granted);
-}
 
 FileDescriptor open_socket(const PortSettings& settings) {
   const bool ipv4 = settings.local.family == AddressFamily::kIpv4;

@@ -14,15 +14,17 @@
 #include <span>
 
 #include "nic/clock.hpp"
+#include "nic/error.hpp"
 #include "nic/file_descriptor.hpp"
 #include "nic/socket_address.hpp"
+#include "nic/socket_options.hpp"
 
 namespace openmrc::nic {
 namespace {
 
 constexpr std::size_t kHeaderBytes = kUdpStreamHeaderBytes;
 constexpr std::size_t kArenaBytes = 64U << 10;
-constexpr int kBufferBytes = 4 << 20;
+constexpr std::uint32_t kBufferBytes = 4 << 20;
 constexpr std::uint64_t kWindowBytesMax = 1 << 20;
 constexpr std::uint64_t kReportBytes = 256 << 10;
 constexpr int kWaitMs = 20;                       // for a report, after which datagrams count as lost
@@ -30,39 +32,19 @@ constexpr TimeNs kStartMax = 20 * kNsPerSecond;   // until the first datagram
 constexpr TimeNs kSilenceMax = kNsPerSecond / 2;  // between datagrams
 constexpr int kEnds = 3;                          // words that the stream is over: one may be lost
 
-bool set_number(int fd, int level, int name, int value) {
-  return ::setsockopt(fd, level, name, &value, sizeof value) == 0;
-}
-
-FileDescriptor open_socket(const UdpStreamPlan& plan) {
-  const int family = plan.local.family == AddressFamily::kIpv4 ? AF_INET : AF_INET6;
-  FileDescriptor fd(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const SocketAddress local = to_socket_address(plan.local, plan.local_port);
-  const SocketAddress remote = to_socket_address(plan.remote, plan.remote_port);
-  if (!fd.valid() || ::bind(fd.get(), local.get(), local.length) != 0 ||
-      ::connect(fd.get(), remote.get(), remote.length) != 0) {
-    throw NicError(errno, "cannot open a UDP socket on " + format_address(plan.local));
-  }
-  for (const auto& [forced, wanted] : {std::pair{SO_RCVBUFFORCE, SO_RCVBUF}, std::pair{SO_SNDBUFFORCE, SO_SNDBUF}}) {
-    if (!set_number(fd.get(), SOL_SOCKET, forced, kBufferBytes)) set_number(fd.get(), SOL_SOCKET, wanted, kBufferBytes);
-  }
-  return fd;
-}
-
-// The kernel charges more for a datagram than its bytes; both ends have the same limits.
-std::uint64_t window_of(int fd) {
-  int granted = 0;
-  socklen_t size = sizeof granted;
-  ::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &size);
-  return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(granted) / 4, kArenaBytes, kWindowBytesMax);
+// Both ends have the same limits, and the kernel charges more for a datagram than its bytes.
+std::uint64_t grow_buffers(int fd) {
+  grow_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SO_SNDBUF, kBufferBytes);
+  const std::uint32_t granted = grow_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, kBufferBytes);
+  return std::clamp<std::uint64_t>(granted / 4, kArenaBytes, kWindowBytesMax);
 }
 
 class Source {
  public:
   Source(const UdpStreamPlan& plan, const Interrupted& interrupted)
-      : plan_(plan), interrupted_(interrupted), fd_(open_socket(plan)), window_(window_of(fd_.get())) {
+      : plan_(plan), asker_(interrupted), fd_(plan.ends.open()), window_(grow_buffers(fd_.get())) {
     const bool segments =
-        plan.datagrams > 1 && set_number(fd_.get(), SOL_UDP, UDP_SEGMENT, static_cast<int>(plan.datagram_bytes));
+        plan.datagrams > 1 && set_option(fd_.get(), SOL_UDP, UDP_SEGMENT, static_cast<int>(plan.datagram_bytes));
     count_ = segments ? plan.datagrams : 1;
   }
 
@@ -73,6 +55,7 @@ class Source {
       await_window();
       send_call();
       now = now_ns();
+      stopped_ = asker_(now);
     }
     for (int i = 0; i < kEnds; ++i) {
       const std::uint8_t end = 0;
@@ -83,9 +66,10 @@ class Source {
 
  private:
   void await_window() {
-    while (sent_ - reported_ > window_ && !stopped_) {
+    while (sent_ - reported_ > window_) {
       std::uint64_t received = 0;
       if (::recv(fd_.get(), &received, sizeof received, 0) == sizeof received) {
+        lost_ = std::min(lost_, sent_ - std::min(received, sent_));  // some were late only
         reported_ = std::max(reported_, received + lost_);
         continue;
       }
@@ -93,7 +77,6 @@ class Source {
       if (::poll(&wait, 1, kWaitMs) != 0) continue;
       lost_ += sent_ - reported_;
       reported_ = sent_;
-      stopped_ = interrupted_ && interrupted_();
     }
   }
 
@@ -115,12 +98,12 @@ class Source {
       pollfd wait{fd_.get(), POLLOUT, 0};
       ::poll(&wait, 1, kWaitMs);
     } else if (errno != ECONNREFUSED) {
-      throw NicError(errno, "cannot send from " + format_address(plan_.local));
+      throw NicError(errno, "cannot send from " + format_address(plan_.ends.local));
     }
   }
 
   const UdpStreamPlan& plan_;
-  const Interrupted& interrupted_;
+  Asker asker_;
   FileDescriptor fd_;
   std::uint64_t window_;
   std::size_t count_ = 1;
@@ -134,8 +117,9 @@ class Source {
 class Sink {
  public:
   Sink(const UdpStreamPlan& plan, const Interrupted& interrupted)
-      : plan_(plan), interrupted_(interrupted), fd_(open_socket(plan)) {
-    set_number(fd_.get(), SOL_UDP, UDP_GRO, 1);
+      : plan_(plan), asker_(interrupted), fd_(plan.ends.open()) {
+    grow_buffers(fd_.get());
+    set_option(fd_.get(), SOL_UDP, UDP_GRO, 1);
   }
 
   UdpStreamResult run() {
@@ -145,13 +129,14 @@ class Sink {
     while (!over) {
       const std::size_t bytes = receive();
       const TimeNs now = now_ns();
-      if (bytes > 1) {
+      const bool stopped = asker_(now);
+      if (bytes > 1 && !stopped) {
         if (first == 0) first = now;
         last = now;
         continue;
       }
       const bool late = first == 0 ? now - opened > kStartMax : now - last > kSilenceMax;
-      over = late || (bytes == 1 && first != 0) || stopped_;
+      over = late || (bytes == 1 && first != 0) || stopped;
     }
     return {.bytes = bytes_, .elapsed_ns = last - first};
   }
@@ -168,7 +153,7 @@ class Sink {
     const ssize_t received = ::recvmsg(fd_.get(), &message, 0);
     if (received <= 0) {
       pollfd wait{fd_.get(), POLLIN, 0};
-      if (::poll(&wait, 1, kWaitMs) == 0) stopped_ = interrupted_ && interrupted_();
+      ::poll(&wait, 1, kWaitMs);
       return 0;
     }
     const auto bytes = static_cast<std::size_t>(received);
@@ -203,12 +188,11 @@ class Sink {
   }
 
   const UdpStreamPlan& plan_;
-  const Interrupted& interrupted_;
+  Asker asker_;
   FileDescriptor fd_;
   std::unique_ptr<std::uint8_t[]> region_ = std::make_unique<std::uint8_t[]>(plan_.region_bytes);
   std::array<std::uint8_t, kArenaBytes> arena_{};
   std::uint64_t offset_ = 0, bytes_ = 0, received_ = 0, reported_ = 0;
-  bool stopped_ = false;
 };
 
 }  // namespace

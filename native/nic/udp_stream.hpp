@@ -1,12 +1,11 @@
 // A stream of bare UDP datagrams, with what every transport over UDP sockets has to do: the kernel's segmentation and
-// joining of datagrams, headers, a copy of payloads to their place, and a window. What it carries is the limit of such
-// transports on a machine.
+// joining of datagrams, headers, a copy of payloads to their place, and a window. One thread at each end.
 #pragma once
 
 #include <cstdint>
 
-#include "engine/base/address.hpp"
-#include "nic/measure.hpp"
+#include "nic/asker.hpp"
+#include "nic/udp_ends.hpp"
 
 namespace openmrc::nic {
 
@@ -15,8 +14,7 @@ inline constexpr std::uint32_t kUdpStreamDatagramsMax = 64;
 inline constexpr std::uint64_t kUdpStreamCallBytesMax = 65'507;
 
 struct UdpStreamPlan {
-  Address local, remote;
-  std::uint16_t local_port = 0, remote_port = 0;
+  UdpEnds ends;
   std::uint32_t datagram_bytes = 0;  // with a header
   std::uint32_t datagrams = 0;       // in one call
   std::uint64_t region_bytes = 0;    // of payload that is sent, and placed, again and again

@@ -18,8 +18,8 @@ using namespace openmrc::test;
 UdpStreamPlan plan_of(const std::string& local, const std::string& remote, std::uint32_t datagram_bytes,
                       std::uint32_t datagrams) {
   UdpStreamPlan plan;
-  CHECK(parse_address(local, plan.local) && parse_address(remote, plan.remote));
-  plan.local_port = plan.remote_port = own_udp_port();
+  CHECK(parse_address(local, plan.ends.local) && parse_address(remote, plan.ends.remote));
+  plan.ends.local_port = plan.ends.remote_port = own_udp_port();
   plan.datagram_bytes = datagram_bytes;
   plan.datagrams = datagrams;
   plan.region_bytes = 1 << 20;

@@ -42,9 +42,10 @@ def bench_live(
         ChildError: a process failed.
     """
     if plan.rate_bps:
-        given = {"--tcp": compare_tcp, "--udp": compare_udp, "--namespaces": namespaces_mtu is not None}
-        for option in (option for option, is_given in given.items() if is_given):
-            raise ConfigError(option, "given", "only with --rate 0", hint="the emulated fabric is not part of it")
+        options = {"--tcp": compare_tcp, "--udp": compare_udp, "--namespaces": namespaces_mtu is not None}
+        given = [option for option, is_given in options.items() if is_given]
+        if given:
+            raise ConfigError(given[0], "given", "only with --rate 0", hint="the emulated fabric is not part of it")
         return shaped_result(plan, execute(plan, view))
     from openmrc.runs.bench.direct_pair import run_direct
 

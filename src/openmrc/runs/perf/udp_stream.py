@@ -1,4 +1,4 @@
-"""A stream of bare UDP datagrams: the limit of any transport over UDP sockets on this machine."""
+"""A stream of bare UDP datagrams: what UDP sockets carry on this machine, with one thread at each end."""
 
 from __future__ import annotations
 
