@@ -161,7 +161,7 @@ void PlainNetwork::collect(int host) {
 // False: dropped.
 bool PlainNetwork::enqueue(LinkState& state, std::uint32_t frame_bytes) {
   ++state.packets;
-  const TimePs start = std::max(now, state.free_at);
+  const TimePs start = std::max(now, state.free_at - state.link.bucket);
   const TimePs waiting = start - now;
   const std::int64_t queued = waiting / 1'000'000 * state.link.rate_bps / 8'000'000;
   if (state.link.dead || queued + frame_bytes > state.link.fifo_bytes) {
@@ -171,8 +171,10 @@ bool PlainNetwork::enqueue(LinkState& state, std::uint32_t frame_bytes) {
   state.queued_sum += waiting;
   state.queued_max = std::max(state.queued_max, waiting);
   state.queued_bytes = queued;
-  state.free_at =
-      start + static_cast<TimePs>(std::int64_t{frame_bytes} * 8'000'000 / (state.link.rate_bps / 1'000'000));
+  const auto serialization =
+      static_cast<TimePs>(std::int64_t{frame_bytes} * 8'000'000 / (state.link.rate_bps / 1'000'000));
+  state.free_at = std::max(now, state.free_at) + serialization;
+  state.departure = state.link.bucket > 0 ? start : state.free_at;
   if (rng_.below(1'000'000) >= state.link.loss_ppm) return true;
   ++state.dropped;
   return false;
@@ -217,7 +219,7 @@ void PlainNetwork::launch(int from, const TxBurst& burst, const TxPacket& tx) {
   packet.frame_bytes = frame_bytes;
   packet.between_sites = between;
   if (!between) state.arrived_bytes += tx.payload_bytes;
-  queue_.push({state.free_at + one_way_delay(state.link), number_++, to, slot});
+  queue_.push({state.departure + one_way_delay(state.link), number_++, to, slot});
 }
 
 // At the host, or at the switch of its site, behind which the link to the host follows.
@@ -228,7 +230,7 @@ void PlainNetwork::arrive(int host, std::int32_t slot) {
     LinkState& last = links_[at(host)][packet.rx.port];
     if (enqueue(last, packet.frame_bytes)) {
       last.arrived_bytes += packet.rx.phantom_bytes;
-      queue_.push({last.free_at + one_way_delay(last.link), number_++, host, slot});
+      queue_.push({last.departure + one_way_delay(last.link), number_++, host, slot});
     } else {
       free_.push_back(slot);
     }

@@ -22,6 +22,7 @@ struct PlainLink {
   std::int64_t fifo_bytes = 256 * 1024;
   TimePs delay = 100 * kPsPerUs;  // one way
   TimePs jitter = 0;              // each packet takes up to this much longer, and overtakes others
+  TimePs bucket = 0;  // time of the bytes that a shaper passes at once after a pause; 0: a port, which paces all
   std::uint32_t loss_ppm = 0;
   bool marks = false;  // CE above a quarter of the FIFO
   bool dead = false;
@@ -65,7 +66,8 @@ class PlainNetwork {
   };
   struct LinkState {
     PlainLink link;
-    TimePs free_at = 0;
+    TimePs free_at = 0;    // when all bytes so far would have left at the rate
+    TimePs departure = 0;  // of the latest packet
     std::uint64_t packets = 0, dropped = 0;
     std::uint64_t arrived_bytes = 0;
     std::int64_t queued_bytes = 0;  // ahead of the latest packet

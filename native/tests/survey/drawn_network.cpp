@@ -125,6 +125,11 @@ TimePs packet_jitter(std::uint64_t seed) {
   return static_cast<TimePs>(draw.between(0.05, 5) * kPsPerMs);
 }
 
+TimePs shaper_bucket(std::uint64_t seed) {
+  Draw draw(seed, "bucket");
+  return static_cast<TimePs>(draw.between(0.1, 100) * kPsPerMs);
+}
+
 double DrawnNetwork::limit() const {
   double sum = 0;
   for (const PlainLink& link : options.planes) sum += static_cast<double>(link.rate_bps) * (1 - link.loss_ppm / 1e6);
@@ -142,6 +147,11 @@ std::string DrawnNetwork::description() const {
       char jitter[40];
       std::snprintf(jitter, sizeof jitter, " jitter %.2f ms", static_cast<double>(link.jitter) / 1e9);
       text += jitter;
+    }
+    if (link.bucket > 0) {
+      char bucket[40];
+      std::snprintf(bucket, sizeof bucket, " bucket %.2f ms", static_cast<double>(link.bucket) / 1e9);
+      text += bucket;
     }
     if (link.loss_ppm > 0) text += " loss " + std::to_string(link.loss_ppm) + " ppm";
   }

@@ -31,4 +31,7 @@ std::vector<TimePs> longer_delays(std::uint64_t seed, const DrawnNetwork& networ
 // Jitter of every packet of network `seed`, 0.05 to 5 ms.
 TimePs packet_jitter(std::uint64_t seed);
 
+// Bucket of the shapers of network `seed`: the time of 0.1 to 100 ms at the rate of the plane.
+TimePs shaper_bucket(std::uint64_t seed);
+
 }  // namespace openmrc::survey

@@ -3,6 +3,7 @@
 //   openmrc_survey --seeds A..B            one line for each seed of [A, B), then quantiles of the shares
 //   openmrc_survey --seeds A..B --longer   the same; after two seconds, all planes become 1.3 to 3 times as long
 //   openmrc_survey --seeds A..B --jitter   the same; every packet takes up to 0.05 to 5 ms longer, at random
+//   openmrc_survey --seeds A..B --buckets  the same; after a pause planes pass 0.1 to 100 ms of their rate at once
 //
 // A share is the payload that completed in the last six of twelve seconds, of what the planes carry without lost packets.
 // Exit codes: 0, 2 usage.
@@ -63,7 +64,7 @@ double measure(const DrawnNetwork& drawn, const std::vector<TimePs>& delays) {
 }
 
 int usage() {
-  std::fprintf(stderr, "openmrc_survey: usage: openmrc_survey --seeds A..B [--longer | --jitter]\n");
+  std::fprintf(stderr, "openmrc_survey: usage: openmrc_survey --seeds A..B [--longer | --jitter | --buckets]\n");
   return 2;
 }
 
@@ -74,7 +75,8 @@ int main(int argc, char** argv) {
   int read = 0;
   const bool longer = argc == 4 && std::strcmp(argv[3], "--longer") == 0;
   const bool jitter = argc == 4 && std::strcmp(argv[3], "--jitter") == 0;
-  if ((argc != 3 && !longer && !jitter) || std::strcmp(argv[1], "--seeds") != 0) return usage();
+  const bool buckets = argc == 4 && std::strcmp(argv[3], "--buckets") == 0;
+  if ((argc != 3 && !longer && !jitter && !buckets) || std::strcmp(argv[1], "--seeds") != 0) return usage();
   if (std::sscanf(argv[2], "%" SCNu64 "..%" SCNu64 "%n", &first, &end, &read) != 2 || argv[2][read] != '\0')
     return usage();
   if (end <= first) return usage();
@@ -82,7 +84,11 @@ int main(int argc, char** argv) {
   for (std::uint64_t seed = first; seed < end; ++seed) {
     DrawnNetwork drawn = openmrc::survey::draw(seed);
     const TimePs longest_jitter = jitter ? openmrc::survey::packet_jitter(seed) : 0;
-    for (PlainLink& link : drawn.options.planes) link.jitter = longest_jitter;
+    const TimePs bucket = buckets ? openmrc::survey::shaper_bucket(seed) : 0;
+    for (PlainLink& link : drawn.options.planes) {
+      link.jitter = longest_jitter;
+      link.bucket = bucket;
+    }
     std::vector<TimePs> delays;
     for (const PlainLink& link : drawn.options.planes) delays.push_back(link.delay);
     if (longer) delays = openmrc::survey::longer_delays(seed, drawn);
