@@ -435,60 +435,6 @@ TEST_CASE(two_streams_on_the_same_planes_share_them) {
   CHECK((a + b) * (a + b) / (2 * (a * a + b * b)) >= 0.8);  // Jain's index
 }
 
-// Every host of a ring sends to the next one: the smallest share of the planes, and the longest mean wait.
-Result run_ring(const PlainOptions& options, TimePs begin, TimePs end) {
-  PlainNetwork network(options);
-  for (int host = 0; host < options.hosts; ++host) {
-    network.post(network.flows[network.connect(host, (host + 1) % options.hosts)]);
-  }
-  network.run_until(begin);
-  for (int host = 0; host < options.hosts; ++host) {
-    for (PortId port = 0; port < options.planes.size(); ++port) {
-      PlainNetwork::LinkState& link = network.link(host, port);
-      link.arrived_bytes = link.packets = 0;
-      link.queued_sum = 0;
-    }
-  }
-  network.run_until(end);
-  Result result;
-  result.share = 2;
-  for (int host = 0; host < options.hosts; ++host) {
-    std::uint64_t arrived = 0;
-    for (PortId port = 0; port < options.planes.size(); ++port) {
-      const PlainNetwork::LinkState& link = network.link(host, port);
-      arrived += link.arrived_bytes;
-      result.queued =
-          std::max(result.queued, link.queued_sum / static_cast<TimePs>(std::max<std::uint64_t>(link.packets, 1)));
-    }
-    const double payload = options.payload_mtu / (options.payload_mtu + 122.0);
-    const double seconds = static_cast<double>(end - begin) / static_cast<double>(kPsPerSecond);
-    const double limit = static_cast<double>(network.sum_bps()) * payload * seconds;
-    result.share = std::min(result.share, static_cast<double>(arrived) * 8 / limit);
-  }
-  return result;
-}
-
-// Acknowledgements wait behind the data of the other direction, which is no reason to slow down.
-TEST_CASE(traffic_in_both_directions_fills_the_planes) {
-  const std::vector<std::int32_t> no_drift, drift{0, 50, -50, 20};
-  for (const std::vector<std::int32_t>& ppm : {no_drift, drift}) {
-    for (const int hosts : {2, 4}) {
-      double sum = 0;
-      for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
-        PlainOptions options = planes({4, plane(250, 256)});
-        options.hosts = hosts;
-        options.drift_ppm = ppm;
-        options.seed = seed;
-        const Result result = run_ring(options, kPsPerSecond, 3 * kPsPerSecond);
-        CHECK(result.share >= (ppm.empty() ? 0.95 : 0.93));
-        CHECK(result.queued <= 3 * kPsPerMs);
-        sum += result.share;
-      }
-      CHECK(sum / 4 >= (ppm.empty() ? 0.955 : 0.94));
-    }
-  }
-}
-
 TEST_CASE(small_messages_alone_cause_no_questions) {
   PlainOptions options = planes({4, plane(500, 256)});
   PlainNetwork network(options);

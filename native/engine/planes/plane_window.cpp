@@ -239,7 +239,9 @@ void PlaneWindow::observe(TimePs now, const PlaneFeedback& feedback) {
 void PlaneWindow::note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress) {
   acked_at_once_ += (feedback.acked_bytes - acked_at_once_) / 20;
   const TimePs base = delay_.base();
+  const TimePs unqueued = delay_.unqueued();
   if (!delay_.add(now, feedback.rtt, feedback.transit, feedback.rtt_bytes, feedback.via)) return;
+  if (meets_data() && sharers_ == 1) follow_return(delay_.unqueued() - unqueued);
   if (delay_.take_way_changed()) drain_due_ = now;
   if (delay_.base() > base) jitter_.forget_delays();  // they counted from a shorter idle time
   jitter_.add(now - feedback.rtt, delay_.least_of(1));
@@ -621,6 +623,15 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
   // A smoothed round trip that shrinks is too long for a while. The plane has carried the delivered rate.
   const std::int64_t carried = meets_data() ? delivered_rate_ : 0;
   pace_ = std::max<std::int64_t>(headroom(std::max(rate_of(window_, round), carried)), 1);
+}
+
+// The queue on the return path changes within a few round trips. Windows that followed it by the law of the epochs would
+// starve their plane while it grows and overfill it while it shrinks, and the queues of a ring would swing. The rate stays
+// the same, so that two directions do not raise each other's windows.
+void PlaneWindow::follow_return(TimePs longer) {
+  const TimePs round = std::max(delay_.unqueued() + target(), delay_.smoothed());
+  window_ = scaled(window_, round, std::max<TimePs>(round - longer, 1));
+  window_ = std::max(window_, kWindowPacketsMin * packet_bytes_);
 }
 
 StandingQueue::Verdict PlaneWindow::watch_queue(TimePs queue, bool lossy) {

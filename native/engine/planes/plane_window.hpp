@@ -142,6 +142,7 @@ class PlaneWindow {
   bool holds_growth();
   void note_jitter();
   void follow_target(TimePs queue, bool lossy, TimePs span);
+  void follow_return(TimePs longer);
   StandingQueue::Verdict watch_queue(TimePs queue, bool lossy);
   void lengthen(TimePs now, TimePs by);
   void drain(TimePs now, TimePs queue, bool test);
