@@ -82,4 +82,22 @@ TEST_CASE(windows_follow_the_queue_on_the_return_path) {
   CHECK(mean_share(planes(three, 8192)) >= 0.96);
 }
 
+// Regression: the queue that a longer path looks like varies with the data of the other direction, counted as a queue of
+// other senders, and 0.39 of the plane was filled.
+TEST_CASE(a_path_that_becomes_longer_with_data_in_both_directions_is_filled_again) {
+  PlainOptions options = planes({plane(146, 161, 2400 * kPsPerUs)});
+  double sum = 0;
+  for (options.seed = 1; options.seed <= 4; ++options.seed) {
+    PlainNetwork network(options);
+    for (const int host : {0, 1}) network.post(network.flows[network.connect(host, 1 - host)]);
+    network.at_time(2 * kPsPerSecond, [&network] { network.set_delay(0, 4800 * kPsPerUs); });
+    network.run_until(5 * kPsPerSecond);
+    const std::uint64_t before = network.completed_bytes();
+    network.run_until(8 * kPsPerSecond);
+    const double limit = 2.0 * 3 / 8 * static_cast<double>(network.sum_bps()) * 1408 / (1408 + 122);
+    sum += static_cast<double>(network.completed_bytes() - before) / limit;
+  }
+  CHECK(sum / 4 >= 0.9);
+}
+
 }  // namespace openmrc::test

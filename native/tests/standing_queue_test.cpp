@@ -44,6 +44,21 @@ TEST_CASE(standing_queue_that_varies_is_a_queue) {
   }
 }
 
+TEST_CASE(standing_queue_may_vary_where_acknowledgements_meet_data) {
+  for (const TimePs most : {9 * kPsPerMs, 11 * kPsPerMs}) {
+    StandingQueue standing;
+    std::int64_t window = 100'000;
+    bool longer = false;
+    for (int i = 0; i < 20 && !longer; ++i, window = window * 8 / 10) {
+      StandingQueue::Epoch one = epoch(i % 2 == 0 ? 8 * kPsPerMs : most, window, 1'000);
+      one.varies = true;
+      longer = standing.watch(one) == Verdict::kLonger;
+    }
+    CHECK(longer == (most == 9 * kPsPerMs));
+    CHECK(!longer || standing.length() == 8 * kPsPerMs);
+  }
+}
+
 TEST_CASE(standing_queue_is_forgotten_after_losses_and_growth) {
   for (const bool lossy : {false, true}) {
     StandingQueue standing;

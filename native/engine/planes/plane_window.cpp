@@ -241,7 +241,7 @@ void PlaneWindow::note_sample(TimePs now, const PlaneFeedback& feedback, const P
   const TimePs base = delay_.base();
   const TimePs unqueued = delay_.unqueued();
   if (!delay_.add(now, feedback.rtt, feedback.transit, feedback.rtt_bytes, feedback.via)) return;
-  if (meets_data() && sharers_ == 1) follow_return(delay_.unqueued() - unqueued);
+  if (follows_return()) follow_return(delay_.unqueued() - unqueued);
   if (delay_.take_way_changed()) drain_due_ = now;
   if (delay_.base() > base) jitter_.forget_delays();  // they counted from a shorter idle time
   jitter_.add(now - feedback.rtt, delay_.least_of(1));
@@ -642,7 +642,8 @@ StandingQueue::Verdict PlaneWindow::watch_queue(TimePs queue, bool lossy) {
                           .rate = rate,
                           .carried = std::max(rate, rate_before_),
                           .lossy = lossy,
-                          .shrinkable = window_ >= 4 * kWindowPacketsMin * packet_bytes_});
+                          .shrinkable = window_ >= 4 * kWindowPacketsMin * packet_bytes_,
+                          .varies = follows_return()});
 }
 
 // The longer path may carry the rate of the shorter one.

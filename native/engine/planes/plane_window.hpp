@@ -120,6 +120,8 @@ class PlaneWindow {
   // Unknown during the start.
   bool short_buffer() const { return starting_ || ceiling_ > 0 || target_ < kTarget; }
   bool meets_data() const { return both_ways_ && !short_buffer(); }
+  // False on a plane that several QPs share: its rate does not follow from one window.
+  bool follows_return() const { return meets_data() && sharers_ == 1; }
   void size_burst();
   void size_slack();
   void bound_window();

@@ -8,9 +8,11 @@ namespace {
 
 constexpr std::uint32_t kSameEpochs = 6, kTestEpochs = 16;
 // Variation of a queue that counts as the same.
-constexpr TimePs kSamePart = 16, kSameMin = 100 * kPsPerUs;
+constexpr TimePs kSamePart = 16, kSamePartVarying = 4, kSameMin = 100 * kPsPerUs;
 
 }  // namespace
+
+TimePs StandingQueue::tolerated() const { return least_ / (varies_ ? kSamePartVarying : kSamePart); }
 
 StandingQueue::Verdict StandingQueue::watch(const Epoch& epoch) {
   const TimePs queue = epoch.queue;
@@ -24,15 +26,15 @@ StandingQueue::Verdict StandingQueue::watch(const Epoch& epoch) {
   }
   // A single long one may come from a late host.
   if (queue > standing_) standing_ += (queue - standing_) / 4;
-  const TimePs least = std::min(least_, queue), most = std::max(most_, queue);
-  if (same_epochs_ == 0 || most - least > std::max(least / kSamePart, kSameMin)) {
+  varies_ = epoch.varies;
+  least_ = std::min(least_, queue);
+  most_ = std::max(most_, queue);
+  if (same_epochs_ == 0 || most_ - least_ > std::max(tolerated(), kSameMin)) {
     same_epochs_ = 1;
     least_ = most_ = queue;
     same_window_ = epoch.window;
     return Verdict::kQueue;
   }
-  least_ = least;
-  most_ = most;
   ++same_epochs_;
   if (same_epochs_ >= kSameEpochs && epoch.window <= same_window_ / 2) return Verdict::kLonger;
   const bool slower = 3 * epoch.rate < 2 * rate_before_;
@@ -50,7 +52,7 @@ TimePs StandingQueue::judge_test(TimePs least, bool draining) {
   test_least_ = std::min(test_least_, least);
   if (draining || !std::exchange(test_drained_, true)) return 0;
   const TimePs left = std::exchange(test_least_, 0);
-  return standing_ > 0 && left != kNever && left >= least_ - least_ / kSamePart ? left : 0;
+  return standing_ > 0 && left != kNever && left >= least_ - tolerated() ? left : 0;
 }
 
 }  // namespace openmrc

@@ -18,6 +18,7 @@ class StandingQueue {
     std::int64_t carried = 0;  // the highest of the latest rates
     bool lossy = false;
     bool shrinkable = false;  // a drain would shrink the window noticeably
+    bool varies = false;      // acknowledgements meet data, so that queues vary more
   };
   enum class Verdict : std::uint8_t {
     kQueue,      // as far as is known
@@ -42,10 +43,13 @@ class StandingQueue {
   std::int64_t rate_before() const { return rate_before_; }  // bytes per second
 
  private:
+  TimePs tolerated() const;  // part of `least_` by which a queue that is the same may vary
+
   TimePs standing_ = 0;  // smoothed; 0: none
   std::int64_t window_before_ = 0, rate_before_ = 0;
   TimePs least_ = 0, most_ = 0;  // of the latest epochs, in which it was the same
   std::uint32_t same_epochs_ = 0;
+  bool varies_ = false;
   std::int64_t same_window_ = 0;  // at their beginning
   TimePs test_least_ = 0;         // since the beginning of the drain; 0: no such drain
   bool test_drained_ = false;     // the drain has ended; its last samples come in the next epoch
