@@ -630,8 +630,7 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
 // the same, so that two directions do not raise each other's windows.
 void PlaneWindow::follow_return(TimePs longer) {
   const TimePs round = std::max(delay_.unqueued() + target(), delay_.smoothed());
-  window_ = scaled(window_, round, std::max<TimePs>(round - longer, 1));
-  window_ = std::max(window_, kWindowPacketsMin * packet_bytes_);
+  window_ = std::max(scaled(window_, round, round - longer), kWindowPacketsMin * packet_bytes_);
 }
 
 StandingQueue::Verdict PlaneWindow::watch_queue(TimePs queue, bool lossy) {

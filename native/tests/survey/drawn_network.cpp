@@ -85,6 +85,14 @@ void draw_traffic(Draw& draw, DrawnNetwork& network) {
   network.options.hosts = kind.hosts;
 }
 
+// Empty for none.
+std::string in_ms(const char* what, TimePs time) {
+  if (time == 0) return {};
+  char text[40];
+  std::snprintf(text, sizeof text, " %s %.2f ms", what, static_cast<double>(time) / 1e9);
+  return text;
+}
+
 }  // namespace
 
 DrawnNetwork draw(std::uint64_t seed) {
@@ -143,16 +151,7 @@ std::string DrawnNetwork::description() const {
     std::snprintf(plane, sizeof plane, "; %.0f Mb/s %.0f kB %.1f ms", static_cast<double>(link.rate_bps) / 1e6,
                   static_cast<double>(link.fifo_bytes) / 1e3, static_cast<double>(2 * link.delay) / 1e9);
     text += plane;
-    if (link.jitter > 0) {
-      char jitter[40];
-      std::snprintf(jitter, sizeof jitter, " jitter %.2f ms", static_cast<double>(link.jitter) / 1e9);
-      text += jitter;
-    }
-    if (link.bucket > 0) {
-      char bucket[40];
-      std::snprintf(bucket, sizeof bucket, " bucket %.2f ms", static_cast<double>(link.bucket) / 1e9);
-      text += bucket;
-    }
+    text += in_ms("jitter", link.jitter) + in_ms("bucket", link.bucket);
     if (link.loss_ppm > 0) text += " loss " + std::to_string(link.loss_ppm) + " ppm";
   }
   return text;

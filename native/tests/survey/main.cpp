@@ -73,9 +73,8 @@ int usage() {
 int main(int argc, char** argv) {
   std::uint64_t first = 0, end = 0;
   int read = 0;
-  const bool longer = argc == 4 && std::strcmp(argv[3], "--longer") == 0;
-  const bool jitter = argc == 4 && std::strcmp(argv[3], "--jitter") == 0;
-  const bool buckets = argc == 4 && std::strcmp(argv[3], "--buckets") == 0;
+  const auto given = [&](const char* option) { return argc == 4 && std::strcmp(argv[3], option) == 0; };
+  const bool longer = given("--longer"), jitter = given("--jitter"), buckets = given("--buckets");
   if ((argc != 3 && !longer && !jitter && !buckets) || std::strcmp(argv[1], "--seeds") != 0) return usage();
   if (std::sscanf(argv[2], "%" SCNu64 "..%" SCNu64 "%n", &first, &end, &read) != 2 || argv[2][read] != '\0')
     return usage();
