@@ -42,8 +42,9 @@ constexpr TimePs kCredit = kPsPerMs;  // lateness of a sender that pacing makes 
 constexpr std::int64_t kStepOne = 1 << 16;
 // Of the way to the wanted window, the part of one epoch is 1 / this.
 constexpr std::int64_t kWay = 2, kWayDamped = 4;
-constexpr std::uint32_t kHeldEpochsMax = 6;                   // in a row, without growth because of stopped hosts
-constexpr std::int32_t kUndelayed = 2, kUndelayedDamped = 8;  // epochs without a queue before windows grow faster
+constexpr std::uint32_t kHeldEpochsMax = 6;  // in a row, without growth because of stopped hosts
+// Epochs without a queue before windows grow faster. On a long path an epoch is a round trip.
+constexpr std::int32_t kUndelayed = 2, kUndelayedDamped = 8, kUndelayedDampedLong = 4;
 
 // Ceilings.
 constexpr TimePs kPulse = 5 * kPsPerMs;
@@ -121,6 +122,7 @@ void PlaneWindow::restart(TimePs now, std::uint32_t next_order) {
   pulse_gain_ppm_ = 0;
   delay_.restart();
   standing_.clear();
+  usual_.forget();
   jitter_.forget_delays();
   epoch_began_ = now;
   epoch_order_ = next_order;
@@ -134,6 +136,7 @@ void PlaneWindow::restart(TimePs now, std::uint32_t next_order) {
 void PlaneWindow::rebase(TimePs by) {
   delay_.rebase(by);
   jitter_.rebase(by);
+  usual_.rebase(by);
   for (TimePs* time : {&next_send_, &epoch_began_, &bursts_judged_, &ceiling_since_, &pulse_end_, &pulse_verdict_,
                        &drain_due_, &drain_end_}) {
     *time = rebased(*time, by);
@@ -145,6 +148,8 @@ void PlaneWindow::rebase(TimePs by) {
 void PlaneWindow::on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight_bytes) {
   epoch_in_flight_ = std::max(epoch_in_flight_, in_flight_bytes);
   if (pace_ == 0) return;
+  const bool resumes = usual_.ends_pause(now, in_flight_bytes <= bytes, delay_.smoothed());
+  if (resumes && delay_.long_path() && !starting_) window_ = usual_.bound(window_);
   const TimePs late = short_buffer() && buffer_ > 0 ? std::min(kCredit, buffer_ / 2) : kCredit;
   const std::int64_t credit = std::max(bytes, std::min(bytes_in(pace_, late), burst_cap_bytes_));
   next_send_ = std::max(next_send_, now - time_for(credit, pace_)) + time_for(bytes, pace_);
@@ -360,6 +365,7 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
       standing_.forget();
     }
     bound_window();
+    usual_.add(window_);
     size_burst();
     size_slack();
   }
@@ -606,7 +612,9 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
     const bool may_grow = !full && !held;
     if (!may_grow) step = std::min<std::int64_t>(step, 0);
     if (undelayed && !lossy && may_grow) {
-      const std::int32_t beyond = ++undelayed_epochs_ - (damped ? kUndelayedDamped : kUndelayed);
+      const bool soon = delay_.long_path() && queue_before_ > base / 8;
+      const std::int32_t usual = soon ? kUndelayedDampedLong : kUndelayedDamped;
+      const std::int32_t beyond = ++undelayed_epochs_ - (damped ? usual : kUndelayed);
       if (beyond > 0 && beyond % 2 == 1) {
         const std::int64_t least = std::max(scaled(wanted, kStepOne, 2 * base), kStepOne / 200);
         const std::int32_t doublings = std::min((beyond + 1) / 2, 10);
@@ -614,6 +622,7 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
       }
     } else if (!undelayed) {
       undelayed_epochs_ = std::min(undelayed_epochs_, 0);
+      queue_before_ = std::max(queue, queue_before_ - queue_before_ / 4);
     }
     window_ += scaled(window_, step, kStepOne);
   }
@@ -652,6 +661,7 @@ void PlaneWindow::lengthen(TimePs now, TimePs by) {
   window_ = std::max(window_, bytes_in(standing_.rate_before(), delay_.unqueued() + target()));
   pace_ = std::max<std::int64_t>(headroom(standing_.rate_before()), 1);
   undelayed_epochs_ = 0;
+  usual_.forget();
   standing_.clear();
 }
 

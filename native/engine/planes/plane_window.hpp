@@ -12,6 +12,7 @@
 #include "engine/planes/path_jitter.hpp"
 #include "engine/planes/plane_delay.hpp"
 #include "engine/planes/standing_queue.hpp"
+#include "engine/planes/usual_window.hpp"
 
 namespace openmrc {
 
@@ -178,6 +179,7 @@ class PlaneWindow {
   std::int64_t epoch_acked_bytes_ = 0, epoch_in_flight_ = 0;
   bool filling_ = false;  // the epoch fills queues that ran empty
   std::int32_t undelayed_epochs_ = 0;
+  TimePs queue_before_ = 0;        // about the longest of the epochs with a queue before these
   std::uint32_t held_epochs_ = 0;  // epochs in a row without growth, because a host had stopped
   bool held_ = false;              // the latest epoch was the first of two
 
@@ -203,6 +205,7 @@ class PlaneWindow {
 
   StandingQueue standing_;
   PathJitter jitter_;
+  UsualWindow usual_;
 
   // Drains: short dips that reveal the idle round trip.
   TimePs drain_due_ = 0, drain_end_ = 0, drain_base_ = 0;
