@@ -1,4 +1,4 @@
-// Streams that share a long path, and pause between their works.
+// Streams that share a long path: they pause between their works, or end.
 #include <cstdint>
 
 #include "tests/plain_stream.hpp"
@@ -7,23 +7,9 @@ namespace {
 
 using namespace openmrc;
 using test::PlainNetwork;
-using test::PlainOptions;
-using test::plane;
-using test::planes;
+using test::two_sites;
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
-
-// Two hosts at each of two sites.
-PlainOptions two_sites(std::uint64_t seed) {
-  PlainOptions options = planes({4, plane(250, 1024)}, 8192);
-  options.mpr_units = 255;
-  options.sack_bytes = 65'536;
-  options.hosts = 4;
-  options.seed = seed;
-  options.site_of_host = {0, 0, 1, 1};
-  options.between_sites = {4, plane(100, 512, 30 * kPsPerMs)};
-  return options;
-}
 
 class Works {
  public:
@@ -65,6 +51,28 @@ TEST_CASE(streams_that_begin_again_together_do_not_overfill_a_long_path) {
     for (int round = 0; round < 4; ++round) works.run(96 * kMiB, 160 * kMiB);
     CHECK(works.retransmitted() - before <= 10);
   }
+}
+
+// With data in both directions, in the second after the others have ended. Regression: windows grew only after eight round
+// trips without a queue, and the share was 0.73.
+TEST_CASE(streams_that_are_left_alone_take_over_a_long_path) {
+  double sum = 0;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    PlainNetwork network(two_sites(seed));
+    for (int host = 0; host < 4; ++host) {
+      PlainNetwork::Flow& flow = network.flows[network.connect(host, (host + 2) % 4)];
+      flow.outstanding_max = 64;
+      network.post(flow);
+    }
+    network.run_until(6 * kPsPerSecond);
+    for (const std::size_t ended : {1U, 3U}) network.flows[ended].left_bytes = 0;
+    while (network.flows[1].outstanding + network.flows[3].outstanding > 0) network.run_until(network.now + kPsPerMs);
+    const std::uint64_t before = network.flows[0].completed_bytes + network.flows[2].completed_bytes;
+    network.run_until(network.now + kPsPerSecond);
+    const std::uint64_t taken = network.flows[0].completed_bytes + network.flows[2].completed_bytes - before;
+    sum += static_cast<double>(taken) * 8 / (2 * 4 * 100e6);
+  }
+  CHECK(sum / 4 >= 0.75);
 }
 
 }  // namespace

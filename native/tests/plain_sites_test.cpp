@@ -11,25 +11,13 @@ namespace {
 using namespace openmrc;
 using test::PlainNetwork;
 using test::PlainOptions;
-using test::plane;
-using test::planes;
+using test::two_sites;
 
 constexpr std::uint64_t kPieceBytes = 512 * 1024;
 constexpr std::uint32_t kPieces = 32;  // of a segment at each rank, half of them to be completed at its site
 constexpr std::uint32_t kSegments = 4;
 constexpr std::uint32_t kInFlight = 2;  // segments
 constexpr std::uint64_t kBytes = 2 * kSegments * kPieces * kPieceBytes;
-
-PlainOptions two_sites(std::uint64_t seed) {
-  PlainOptions options = planes({4, plane(250, 1024)}, 8192);
-  options.mpr_units = 255;
-  options.sack_bytes = 65'536;
-  options.hosts = 4;
-  options.seed = seed;
-  options.site_of_host = {0, 0, 1, 1};
-  options.between_sites = {4, plane(100, 512, 30 * kPsPerMs)};
-  return options;
-}
 
 class AllReduces {
  public:

@@ -29,6 +29,18 @@ inline PlainOptions planes(std::vector<PlainLink> links, std::uint32_t payload_m
   return options;
 }
 
+// Two hosts at each of two sites, with four links of 100 Mb/s and 30 ms between them.
+inline PlainOptions two_sites(std::uint64_t seed) {
+  PlainOptions options = planes({4, plane(250, 1024)}, 8192);
+  options.mpr_units = 255;
+  options.sack_bytes = 65'536;
+  options.hosts = 4;
+  options.seed = seed;
+  options.site_of_host = {0, 0, 1, 1};
+  options.between_sites = {4, plane(100, 512, 30 * kPsPerMs)};
+  return options;
+}
+
 struct Result {
   double share = 0;   // of the sum of the planes, payload alone
   double resent = 0;  // of the packets
