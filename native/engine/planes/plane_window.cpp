@@ -613,8 +613,8 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
     if (!may_grow) step = std::min<std::int64_t>(step, 0);
     if (undelayed && !lossy && may_grow) {
       const bool soon = delay_.long_path() && queue_before_ > base / 8;
-      const std::int32_t usual = soon ? kUndelayedDampedLong : kUndelayedDamped;
-      const std::int32_t beyond = ++undelayed_epochs_ - (damped ? usual : kUndelayed);
+      const std::int32_t epochs = soon ? kUndelayedDampedLong : kUndelayedDamped;
+      const std::int32_t beyond = ++undelayed_epochs_ - (damped ? epochs : kUndelayed);
       if (beyond > 0 && beyond % 2 == 1) {
         const std::int64_t least = std::max(scaled(wanted, kStepOne, 2 * base), kStepOne / 200);
         const std::int32_t doublings = std::min((beyond + 1) / 2, 10);

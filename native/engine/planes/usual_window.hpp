@@ -4,6 +4,7 @@
 // together would overfill the path with the windows that each had while the others paused.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "engine/base/time.hpp"
@@ -28,7 +29,7 @@ class UsualWindow {
     if (epochs_ < kEpochsMin) return window;
     const std::int64_t mean = sum_ / epochs_;
     forget();
-    return window < mean ? window : mean;
+    return std::min(window, mean);
   }
   // After a change of the path.
   void forget() { sum_ = epochs_ = 0; }
