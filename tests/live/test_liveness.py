@@ -42,6 +42,16 @@ def believe_in_all(world: World) -> None:
         time.sleep(0.01)
 
 
+def meet(world: World, folder: Path) -> None:
+    """Returns when all ranks are here. An operation may end before its last messages have left: a rank that dies or
+    stops then keeps them from the others.
+    """
+    signs = FileStore(folder / "signs", 60)
+    signs.set(str(world.rank), "")
+    for rank in range(world.size):
+        signs.get(str(rank))
+
+
 def reductions(world: World, count: int) -> float:
     """Result of many consecutive all-reduces of a one."""
     buffer = np.ones(5_000, np.float32)
@@ -79,6 +89,7 @@ def test_a_rank_that_dies_without_tcp_is_named_after_the_timeout(tmp_path: Path)
         end_tcp(world)
         believe_in_all(world)
         reductions(world, 20)
+        meet(world, tmp_path)
         if world.rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         # Both survivors wait for rank 1 itself; in a tree one would wait for the other.
@@ -115,6 +126,7 @@ def test_all_ranks_name_the_one_that_was_lost_first(tmp_path: Path):
 
     def body(world: World) -> Any:
         reductions(world, 1)
+        meet(world, tmp_path)
         if world.rank == 2:
             os.kill(os.getpid(), signal.SIGSTOP)
         buffer = np.zeros(3)
