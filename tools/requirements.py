@@ -40,7 +40,7 @@ _REFERENCE = re.compile(rf"(?<![\w.])({_ID})(?![\w]|\.\d)")
 _SECTION = re.compile(rf"^### ({_ID}) ", re.MULTILINE)
 _REQUIREMENT = re.compile(rf"^\*\*({_ID}) ([^*]+)\.\*\*", re.MULTILINE)
 _PROVES = re.compile(rf"^\s*(?://|#) proves ({_ID}(?:, {_ID})*)$")
-_TEST = re.compile(r"^\s*(?:TEST_CASE\((\w+)\)|(?:async )?def (test_\w+)\()")
+_TEST = re.compile(r"^\s*(?:(?:LONG_)?TEST_CASE\((\w+)\)|(?:async )?def (test_\w+)\()")
 _BEFORE_TEST = re.compile(r"^\s*(?://|#|@|$)|^[\s\])}]")
 
 

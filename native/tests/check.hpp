@@ -11,6 +11,7 @@ namespace openmrc::test {
 struct Case {
   const char* name;
   void (*run)();
+  bool is_long;
 };
 
 inline std::vector<Case>& cases() {
@@ -24,7 +25,7 @@ inline int& failures() {
 }
 
 struct Registration {
-  Registration(const char* name, void (*run)()) { cases().push_back({name, run}); }
+  Registration(const char* name, void (*run)(), bool is_long) { cases().push_back({name, run, is_long}); }
 };
 
 // For a compound expression, `values` are those of the first comparison, if that one is false.
@@ -40,10 +41,15 @@ inline void report(const std::string& failure) {
 
 }  // namespace openmrc::test
 
-#define TEST_CASE(name)                                                            \
-  static void name();                                                              \
-  static const ::openmrc::test::Registration registration_of_##name(#name, &name); \
+#define OPENMRC_TEST_CASE(name, is_long)                                                    \
+  static void name();                                                                       \
+  static const ::openmrc::test::Registration registration_of_##name(#name, &name, is_long); \
   static void name()
+
+#define TEST_CASE(name) OPENMRC_TEST_CASE(name, false)
+
+// For a mean of many seconds of virtual time in code that shorter cases run, too: it takes a minute under a sanitizer.
+#define LONG_TEST_CASE(name) OPENMRC_TEST_CASE(name, true)
 
 #define CHECK(expression)                                                                                       \
   do {                                                                                                          \

@@ -1,5 +1,5 @@
-// Usage: openmrc_tests [--jobs N] [TEXT]    Runs every TEST_CASE linked in, or those whose name contains TEXT, in N
-// processes that share the cases.
+// Usage: openmrc_tests [--jobs N] [--short] [TEXT]    Runs every TEST_CASE linked in, or those whose name contains TEXT,
+// in N processes that share the cases; with --short no LONG_TEST_CASE.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +21,7 @@ constexpr int kJobsMax = 256;
 
 struct Options {
   int jobs = 1;
+  bool only_short = false;
   const char* text = "";
 };
 
@@ -36,6 +37,8 @@ bool parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--jobs") == 0 && i + 1 < argc) {
       options.jobs = std::atoi(argv[++i]);
+    } else if (std::strcmp(argv[i], "--short") == 0) {
+      options.only_short = true;
     } else {
       options.text = argv[i];
     }
@@ -43,10 +46,10 @@ bool parse(int argc, char** argv, Options& options) {
   return options.jobs >= 1 && options.jobs <= kJobsMax;
 }
 
-void run_cases(const char* text, Progress& progress, int job) {
+void run_cases(const Options& options, Progress& progress, int job) {
   const auto& cases = openmrc::test::cases();
   for (std::size_t i = progress.next_case++; i < cases.size(); i = progress.next_case++) {
-    if (std::strstr(cases[i].name, text) == nullptr) continue;
+    if (std::strstr(cases[i].name, options.text) == nullptr || (options.only_short && cases[i].is_long)) continue;
     const int before = openmrc::test::failures();
     progress.running[static_cast<std::size_t>(job)] = cases[i].name;
     cases[i].run();
@@ -63,7 +66,7 @@ bool run_in_processes(const Options& options, Progress& progress) {
     const pid_t child = ::fork();
     if (child < 0) std::abort();
     if (child == 0) {
-      run_cases(options.text, progress, i);
+      run_cases(options, progress, i);
       std::exit(0);  // not _exit: a sanitizer checks for leaks here
     }
     jobs[child] = i;
@@ -92,7 +95,7 @@ int main(int argc, char** argv) {
   auto& progress = *new (memory) Progress;
   bool ended = true;
   if (options.jobs == 1) {
-    run_cases(options.text, progress, 0);
+    run_cases(options, progress, 0);
   } else {
     ended = run_in_processes(options, progress);
   }

@@ -101,7 +101,7 @@ TEST_CASE(round_trips_of_more_than_one_range_of_timestamps_are_measured) {
 }
 
 // The losses of a block vary by chance. Each reaction to a chance loss costs many round trips here.
-TEST_CASE(random_loss_between_sites_costs_its_share_of_packets) {
+LONG_TEST_CASE(random_loss_between_sites_costs_its_share_of_packets) {
   double sum = 0;
   for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
     PlainOptions options = sites(30 * kPsPerMs, 1000);
@@ -181,7 +181,7 @@ double fairness(std::int64_t rate_mbps, std::int64_t fifo_kb, TimePs from, TimeP
   return (a + b) * (a + b) / (2 * (a * a + b * b));
 }
 
-TEST_CASE(a_stream_that_joins_a_long_path_gets_half_of_it_in_seconds) {
+LONG_TEST_CASE(a_stream_that_joins_a_long_path_gets_half_of_it_in_seconds) {
   CHECK(fairness(250, 512, 4 * kPsPerSecond, 7 * kPsPerSecond) >= 0.95);
   CHECK(fairness(250, 512, 8 * kPsPerSecond, 10 * kPsPerSecond) >= 0.98);
   CHECK(fairness(100, 512, 8 * kPsPerSecond, 10 * kPsPerSecond) >= 0.95);

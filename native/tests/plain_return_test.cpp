@@ -59,7 +59,7 @@ double mean_share(PlainOptions options) {
 }  // namespace
 
 // Acknowledgements wait behind the data of the other direction, which is no reason to slow down.
-TEST_CASE(traffic_in_both_directions_fills_the_planes) {
+LONG_TEST_CASE(traffic_in_both_directions_fills_the_planes) {
   const std::vector<std::int32_t> no_drift, drift{0, 50, -50, 20};
   for (const std::vector<std::int32_t>& ppm : {no_drift, drift}) {
     for (const int hosts : {2, 4}) {
@@ -81,7 +81,7 @@ TEST_CASE(traffic_in_both_directions_fills_the_planes) {
 
 // Regression: by the time windows had followed the queue on the return path it had changed again, and 0.83 to 0.89 of these
 // planes were filled.
-TEST_CASE(windows_follow_the_queue_on_the_return_path) {
+LONG_TEST_CASE(windows_follow_the_queue_on_the_return_path) {
   CHECK(mean_share(planes({plane(372, 404, 2100 * kPsPerUs), plane(9, 100, 250 * kPsPerUs)})) >= 0.92);
   CHECK(mean_share(planes({2, plane(16, 600, 200 * kPsPerUs)})) >= 0.94);
   CHECK(mean_share(planes({plane(100, 1200, 10 * kPsPerMs), plane(100, 1200)}, 8192)) >= 0.96);
