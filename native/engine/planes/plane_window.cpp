@@ -14,13 +14,10 @@ constexpr std::int64_t kSlowStream = 25'000'000;  // bytes per second; below it 
 constexpr std::int64_t kWeightMax = 3;
 constexpr TimePs kTargetMin = 60 * kPsPerUs;
 constexpr std::int64_t kSlowLink = 12'500'000;  // bytes per second; above it serialisation is negligible
-constexpr TimePs kEpoch = 4 * kPsPerMs;
-constexpr std::uint32_t kEpochSamples = 3;  // minimum for the judgement of an epoch
-constexpr TimePs kNoise = 300 * kPsPerUs;   // a queue below this is indistinguishable from jitter
+constexpr std::uint32_t kEpochSamples = 3;      // minimum for the judgement of an epoch
 constexpr TimePs kVisibleMax = 5 * kPsPerMs;
 constexpr std::uint32_t kBlockPackets = 400;
 constexpr std::uint32_t kManyLost = 8;
-constexpr std::int64_t kManyLostPpm = 50'000;
 constexpr std::int64_t kRandomPpmMax = 100'000;  // a larger share is never taken for random loss
 constexpr std::int64_t kLossMarginPpm = 1'000;
 constexpr std::uint32_t kUndecidedPackets = 10 * kBlockPackets;
@@ -30,7 +27,6 @@ constexpr std::uint32_t kResponsesMax = 4;
 constexpr std::int64_t kStartPackets = 4;
 constexpr std::int64_t kStartBytes = 6'000;
 constexpr std::uint32_t kStartSamplesMin = 2;
-constexpr std::int64_t kWindowPacketsMin = 2;
 constexpr std::uint32_t kRequestsMin = 4;
 constexpr std::int64_t kEpochPacketsMin = kEpochSamples + 1;
 constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel segments
@@ -54,11 +50,7 @@ constexpr std::int64_t kPulseGainPpm = 20'000;
 constexpr std::int64_t kPulseGainPpmMax = 250'000;
 constexpr std::int64_t kBelowCeilingPpm = 985'000;
 
-constexpr TimePs kDrainInterval = 5 * kPsPerSecond;
 constexpr TimePs kDrainAfterStart = 200 * kPsPerMs;
-
-// A pace above the rate, so that the window limits the flight.
-std::int64_t headroom(std::int64_t rate) { return rate + rate / 20; }
 
 bool reached(std::uint32_t order, std::uint32_t mark) { return static_cast<std::int32_t>(order - mark) > 0; }
 
@@ -122,6 +114,7 @@ void PlaneWindow::restart(TimePs now, std::uint32_t next_order) {
   pulse_gain_ppm_ = 0;
   delay_.restart();
   standing_.clear();
+  raised_.clear();
   usual_.forget();
   jitter_.forget_delays();
   epoch_began_ = now;
@@ -137,6 +130,7 @@ void PlaneWindow::rebase(TimePs by) {
   delay_.rebase(by);
   jitter_.rebase(by);
   usual_.rebase(by);
+  best_.rebase(by);
   for (TimePs* time : {&next_send_, &epoch_began_, &bursts_judged_, &ceiling_since_, &pulse_end_, &pulse_verdict_,
                        &drain_due_, &drain_end_}) {
     *time = rebased(*time, by);
@@ -159,8 +153,8 @@ void PlaneWindow::on_sent(TimePs now, std::int64_t bytes, std::int64_t in_flight
 // stream would take seconds to notice that the other has left. The queue is therefore a share of the path's length,
 // within the known size of the buffer. Streams that aim at the same queue would keep their shares for ever, so that the
 // slower one aims at more.
-TimePs PlaneWindow::target() const {
-  if (target_ < kTarget) return short_target();
+TimePs PlaneWindow::target_at(TimePs short_target) const {
+  if (target_ < kTarget) return short_target;
   std::int64_t weight = kRootOne;
   if (delay_.long_path()) {
     const std::int64_t rate = std::max<std::int64_t>(rate_of(window_, std::max(delay_.smoothed(), delay_.base())), 1);
@@ -168,13 +162,16 @@ TimePs PlaneWindow::target() const {
     weight = std::clamp(root, kRootOne, kRootOne * kWeightMax);
   }
   const TimePs share = scaled(delay_.base() / kTargetShare, weight, kRootOne);
-  if (buffer_ == 0) return short_target() + share;
-  return short_target() + std::min({share, scaled(buffer_ / 4, weight, kRootOne), buffer_ / 2});
+  if (buffer_ == 0) return short_target + share;
+  return short_target + std::min({share, scaled(buffer_ / 4, weight, kRootOne), buffer_ / 2});
 }
 
 TimePs PlaneWindow::short_target() const {
   const TimePs round = std::max(delay_.smoothed(), 100 * kPsPerUs);
-  const std::int64_t rate = std::max<std::int64_t>({delivered_rate_, rate_of(window_, round) / 2, 1});
+  return short_target_at(std::max<std::int64_t>({delivered_rate_, rate_of(window_, round) / 2, 1}));
+}
+
+TimePs PlaneWindow::short_target_at(std::int64_t rate) const {
   // Acknowledgements of many packets at once let the queue swing by that amount.
   const TimePs swing = time_for(acked_at_once_ + 2 * packet_bytes_, rate);
   // The swings of several QPs add up in one queue, but seldom coincide: they grow with the root of their number.
@@ -186,8 +183,11 @@ TimePs PlaneWindow::short_target() const {
 // A queue below this is indistinguishable from jitter, or from the two packets of a short burst, which a slow plane sends
 // one after the other.
 TimePs PlaneWindow::visible() const {
-  const std::int64_t rate = std::max<std::int64_t>({delivered_rate_, last_rate_, rate_before_, 1});
-  return std::max(kNoise, std::min(time_for(2 * packet_bytes_, rate), kVisibleMax));
+  return visible_at(std::max<std::int64_t>({delivered_rate_, last_rate_, rate_before_, 1}), kNoise);
+}
+
+TimePs PlaneWindow::visible_at(std::int64_t rate, TimePs noise) const {
+  return std::max(noise, std::min(time_for(2 * packet_bytes_, rate), kVisibleMax));
 }
 
 // A burst costs its sender and receiver hardly more than a packet, so slow planes get bursts of a certain duration,
@@ -340,10 +340,16 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
   const TimePs span = now - epoch_began_;
   const TimePs queue = delay_.epoch_queue();
   const std::int64_t rate = rate_of(epoch_acked_bytes_, span);
+  if (raised_.raised()) {
+    judge_raised(now, rate);
+    begin_epoch(now, progress);
+    return;
+  }
   // An empty queue is no sign of free capacity while a drain empties it, or the epoch after refills it.
   const bool drained = drain_end_ > 0 && !delay_.long_path();
   note_jitter();
   if (drain_end_ > 0) end_drain(now);
+  senders_.end_epoch(delay_.epoch_least(), drain_end_ > 0);
   if (const TimePs by = standing_.judge_test(delay_.epoch_least(), drain_end_ > 0); by > 0) lengthen(now, by);
   if (!starting_ && !filling_ && !drained) {
     delivered_rate_ = delivered_rate_ == 0 ? rate : delivered_rate_ + (rate - delivered_rate_) * 3 / 10;
@@ -353,6 +359,7 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
       block_.delivered_bytes += epoch_acked_bytes_;
       block_.span += span;
     }
+    best_.add(now, delivered_rate_);
     const bool bursts_overflow = judge_bursts(now);
     const bool lossy = block_.complete() && judge_block(now, bursts_overflow);
     if (lossy) block_after_ = progress.next_order;
@@ -361,6 +368,7 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
       const StandingQueue::Verdict verdict = watch_queue(queue, lossy);
       if (verdict == StandingQueue::Verdict::kLonger) lengthen(now, standing_.length());
       drain(now, queue, verdict == StandingQueue::Verdict::kUndecided);
+      if (verdict == StandingQueue::Verdict::kSmall) raise();
     } else {
       standing_.forget();
     }
@@ -640,52 +648,6 @@ void PlaneWindow::follow_target(TimePs queue, bool lossy, TimePs span) {
 void PlaneWindow::follow_return(TimePs longer) {
   const TimePs round = std::max(delay_.unqueued() + target(), delay_.smoothed());
   window_ = std::max(scaled(window_, round, round - longer), kWindowPacketsMin * packet_bytes_);
-}
-
-StandingQueue::Verdict PlaneWindow::watch_queue(TimePs queue, bool lossy) {
-  const std::int64_t rate = std::max(last_rate_, delivered_rate_);
-  return standing_.watch({.queue = queue,
-                          .usual = std::max(target() * 9 / 8, visible()),
-                          .window = window_,
-                          .rate = rate,
-                          .carried = std::max(rate, rate_before_),
-                          .lossy = lossy,
-                          .shrinkable = window_ >= 4 * kWindowPacketsMin * packet_bytes_,
-                          .varies = follows_return()});
-}
-
-// The longer path may carry the rate of the shorter one.
-void PlaneWindow::lengthen(TimePs now, TimePs by) {
-  delay_.lengthen(now, by);
-  jitter_.forget_delays();
-  window_ = std::max(window_, bytes_in(standing_.rate_before(), delay_.unqueued() + target()));
-  pace_ = std::max<std::int64_t>(headroom(standing_.rate_before()), 1);
-  undelayed_epochs_ = 0;
-  usual_.forget();
-  standing_.clear();
-}
-
-void PlaneWindow::end_drain(TimePs now) {
-  if (now <= drain_end_) return;
-  // The old value was too long: measure again.
-  if (delay_.base() < drain_base_ - target() / 2) drain_due_ = now + 100 * kPsPerMs;
-  drain_end_ = 0;
-}
-
-// A queue that never empties hides the idle round trip. `test`: of a queue that may be none.
-void PlaneWindow::drain(TimePs now, TimePs queue, bool test) {
-  const TimePs base = std::max<TimePs>(delay_.base(), 1);
-  if (!test && now <= drain_due_) return;
-  if (test) standing_.begin_test();
-  drain_due_ = now + kDrainInterval;
-  drain_base_ = base;
-  drain_end_ = now + delay_.smoothed() + std::max(delay_.smoothed() / 2, kEpoch);
-  drain_window_ = kWindowPacketsMin * packet_bytes_;
-  if (delay_.long_path()) {
-    const TimePs idle = delay_.unqueued();
-    const std::int64_t part = test ? window_ / 2 : window_ / 4 * 3;
-    drain_window_ = std::max(scaled(part, idle, idle + queue), drain_window_);
-  }
 }
 
 }  // namespace openmrc

@@ -9,8 +9,11 @@
 #include <cstdint>
 
 #include "engine/base/time.hpp"
+#include "engine/planes/best_rate.hpp"
+#include "engine/planes/few_senders.hpp"
 #include "engine/planes/path_jitter.hpp"
 #include "engine/planes/plane_delay.hpp"
+#include "engine/planes/raised_window.hpp"
 #include "engine/planes/standing_queue.hpp"
 #include "engine/planes/usual_window.hpp"
 
@@ -66,12 +69,15 @@ class PlaneWindow {
   void rebase(TimePs by);
 
   // Limit on the bytes in flight at `now`.
-  std::int64_t window_bytes(TimePs now) const { return now < drain_end_ ? drain_window_ : window_ + slack_; }
+  std::int64_t window_bytes(TimePs now) const {
+    if (raised_.raised()) return raised_.bytes();
+    return now < drain_end_ ? drain_window_ : window_ + slack_;
+  }
   TimePs next_send() const { return next_send_; }  // pacing; a past instant means at once
   std::int64_t burst_bytes() const { return burst_bytes_; }
   std::int64_t rate() const { return delivered_rate_; }  // smoothed, bytes per second; 0: unknown
   std::int64_t pace() const { return pace_; }            // bytes per second; 0: not limited yet
-  TimePs target() const;
+  TimePs target() const { return target_at(short_target()); }
   const PlaneDelay& delay() const { return delay_; }
   void set_idle(TimePs now, TimePs rtt, PortId via) { delay_.set_idle(now, rtt, via); }
   bool starting() const { return starting_; }
@@ -82,7 +88,12 @@ class PlaneWindow {
 
  private:
   static constexpr std::int64_t kSmallWindowBytes = 65'536;
+  static constexpr std::int64_t kWindowPacketsMin = 2;
+  static constexpr std::int64_t kManyLostPpm = 50'000;
   static constexpr TimePs kTarget = 250 * kPsPerUs;
+  static constexpr TimePs kNoise = 300 * kPsPerUs;  // a queue below this is indistinguishable from jitter
+  static constexpr TimePs kEpoch = 4 * kPsPerMs;
+  static constexpr TimePs kDrainInterval = 5 * kPsPerSecond;
   static constexpr std::int64_t kRootOne = 1 << 8;
 
   // Losses and deliveries of some hundred packets.
@@ -105,11 +116,17 @@ class PlaneWindow {
     TimePs target = 0, overflow = 0, buffer = 0;
   };
 
+  // A pace above the rate, so that the window limits the flight.
+  static std::int64_t headroom(std::int64_t rate) { return rate + rate / 20; }
+
   std::int64_t start_window() const;
+  TimePs target_at(TimePs short_target) const;
   std::uint32_t start_samples() const;
   TimePs start_queue() const;
   TimePs short_target() const;  // of a path with a negligible length
+  TimePs short_target_at(std::int64_t rate) const;
   TimePs visible() const;
+  TimePs visible_at(std::int64_t rate, TimePs noise) const;
   TimePs distinct() const { return visible() + jitter_.jitter(); }  // `visible` on a path whose delay varies
   bool uses_window() const { return 10 * (epoch_in_flight_ + 2 * packet_bytes_) > 7 * window_; }
   bool bursts_too_long() const { return lost_late_ > 3 * lost_early_ + 3; }
@@ -149,6 +166,9 @@ class PlaneWindow {
   StandingQueue::Verdict watch_queue(TimePs queue, bool lossy);
   void lengthen(TimePs now, TimePs by);
   void drain(TimePs now, TimePs queue, bool test);
+  void pace_for(std::int64_t window);
+  void raise();
+  void judge_raised(TimePs now, std::int64_t rate);
   void end_drain(TimePs now);
 
   PlaneDelay delay_;
@@ -204,6 +224,9 @@ class PlaneWindow {
   std::int64_t pulse_gain_ppm_ = 0;
 
   StandingQueue standing_;
+  RaisedWindow raised_;
+  BestRate best_;
+  FewSenders senders_;
   PathJitter jitter_;
   UsualWindow usual_;
 

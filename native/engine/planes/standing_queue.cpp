@@ -6,7 +6,7 @@
 namespace openmrc {
 namespace {
 
-constexpr std::uint32_t kSameEpochs = 6, kTestEpochs = 16;
+constexpr std::uint32_t kSameEpochs = 6;
 // Variation of a queue that counts as the same.
 constexpr TimePs kSamePart = 16, kSamePartVarying = 4, kSameMin = 100 * kPsPerUs;
 
@@ -29,7 +29,7 @@ StandingQueue::Verdict StandingQueue::watch(const Epoch& epoch) {
   varies_ = epoch.varies;
   least_ = std::min(least_, queue);
   most_ = std::max(most_, queue);
-  if (same_epochs_ == 0 || most_ - least_ > std::max(tolerated(), kSameMin)) {
+  if (same_epochs_ == 0 || most_ - least_ > std::max({tolerated(), kSameMin, epoch.packet_time})) {
     same_epochs_ = 1;
     least_ = most_ = queue;
     same_window_ = epoch.window;
@@ -39,7 +39,8 @@ StandingQueue::Verdict StandingQueue::watch(const Epoch& epoch) {
   if (same_epochs_ >= kSameEpochs && epoch.window <= same_window_ / 2) return Verdict::kLonger;
   const bool slower = 3 * epoch.rate < 2 * rate_before_;
   const bool due = same_epochs_ % kTestEpochs == 0 && test_least_ == 0;
-  return slower && epoch.shrinkable && due ? Verdict::kUndecided : Verdict::kQueue;
+  if (!slower || !due) return Verdict::kQueue;
+  return epoch.shrinkable ? Verdict::kUndecided : Verdict::kSmall;
 }
 
 void StandingQueue::begin_test() {

@@ -16,6 +16,7 @@ class StandingQueue {
     std::int64_t window = 0;   // bytes
     std::int64_t rate = 0;     // bytes per second
     std::int64_t carried = 0;  // the highest of the latest rates
+    TimePs packet_time = 0;    // a queue that varies by so much is the same
     bool lossy = false;
     bool shrinkable = false;  // a drain would shrink the window noticeably
     bool varies = false;      // acknowledgements meet data, so that queues vary more
@@ -24,6 +25,7 @@ class StandingQueue {
     kQueue,      // as far as is known
     kLonger,     // the path is longer, by length()
     kUndecided,  // the window has come to rest at a lower rate: a drain decides
+    kSmall,      // so has one that is too small for a drain: a larger one decides
   };
 
   // A queue of our own shrinks with the window, and one of other senders moves with theirs. One that stays the same
@@ -40,9 +42,13 @@ class StandingQueue {
   void clear() { standing_ = test_least_ = 0; }
 
   TimePs length() const { return least_; }
-  std::int64_t rate_before() const { return rate_before_; }  // bytes per second
+  TimePs most() const { return most_; }
+  std::uint32_t tests() const { return same_epochs_ / kTestEpochs; }  // that were due since the queue is the same
+  std::int64_t rate_before() const { return rate_before_; }           // bytes per second
 
  private:
+  static constexpr std::uint32_t kTestEpochs = 16;
+
   TimePs tolerated() const;  // part of `least_` by which a queue that is the same may vary
 
   TimePs standing_ = 0;  // smoothed; 0: none
