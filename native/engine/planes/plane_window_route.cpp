@@ -12,7 +12,7 @@ constexpr TimePs kNoiseTested = 100 * kPsPerUs;  // a queue below this is indist
 
 }  // namespace
 
-// A plane that few senders fill has carried this sender's best rate, or half of it. By that rate, queues that would be
+// A plane that few senders fill carries this sender's best rate, or about twice that. By that rate, queues that would be
 // usual at a lower one are watched, too.
 StandingQueue::Verdict PlaneWindow::watch_queue(TimePs queue, bool lossy) {
   const std::int64_t rate = std::max(last_rate_, delivered_rate_), best = std::max<std::int64_t>(best_.get(), 1);
