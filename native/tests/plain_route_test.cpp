@@ -33,7 +33,7 @@ TEST_CASE(plain_a_short_path_that_becomes_somewhat_longer_is_filled_again) {
 }
 
 // Regression: after the losses that follow the change the window rested at two packets, for whose rate the supposed queue
-// is usual, and half of the plane was filled.
+// is usual, and 0.27 of the plane was filled.
 TEST_CASE(plain_a_slow_path_with_losses_that_becomes_longer_is_filled_again) {
   PlainLink link = plane(26, 1255, 1700 * kPsPerUs);
   link.loss_ppm = 4194;

@@ -18,7 +18,7 @@ class BestRate {
     }
     best_ = std::max(best_, rate);
   }
-  std::int64_t get() const { return std::max(best_, before_); }  // bytes per second; 0: unknown
+  std::int64_t get() const { return std::max<std::int64_t>({best_, before_, 1}); }  // bytes per second
   void rebase(TimePs by) { since_ = rebased(since_, by); }
 
  private:

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <utility>
+#include <optional>
 
 #include "engine/base/time.hpp"
+#include "engine/planes/drain_least.hpp"
 
 namespace openmrc {
 
@@ -13,17 +14,12 @@ class FewSenders {
   // A drain begins with this queue.
   void begin(TimePs queue) {
     queue_ = queue;
-    least_ = kNever;
-    draining_ = true;
-    drained_ = false;
+    drain_.begin();
   }
   // Call at the end of each epoch, with its least queue.
   void end_epoch(TimePs least, bool draining) {
-    if (!draining_) return;
-    least_ = std::min(least_, least);
-    if (draining || !std::exchange(drained_, true)) return;
-    draining_ = false;
-    if (least_ != kNever) few_ = least_ < std::max(kShort, queue_ / 8 * 5);
+    const std::optional<TimePs> left = drain_.end_epoch(least, draining);
+    if (left && *left != kNever) few_ = *left < std::max(kShort, queue_ / 8 * 5);
   }
   // According to the latest drain.
   bool few() const { return few_; }
@@ -31,9 +27,9 @@ class FewSenders {
  private:
   static constexpr TimePs kShort = 300 * kPsPerUs;  // a queue that no other sender keeps
 
-  TimePs queue_ = 0, least_ = kNever;
-  bool draining_ = false, few_ = false;
-  bool drained_ = false;  // the drain has ended; its last samples come in the next epoch
+  DrainLeast drain_;
+  TimePs queue_ = 0;
+  bool few_ = false;
 };
 
 }  // namespace openmrc

@@ -340,7 +340,7 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
   const TimePs span = now - epoch_began_;
   const TimePs queue = delay_.epoch_queue();
   const std::int64_t rate = rate_of(epoch_acked_bytes_, span);
-  if (raised_.raised()) {
+  if (raised_.raised()) {  // its queue and rate say nothing about the usual window
     judge_raised(now, rate);
     begin_epoch(now, progress);
     return;

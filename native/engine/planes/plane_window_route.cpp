@@ -15,13 +15,15 @@ constexpr TimePs kNoiseTested = 100 * kPsPerUs;  // a queue below this is indist
 // A plane that few senders fill carries this sender's best rate, or about twice that. By that rate, queues that would be
 // usual at a lower one are watched, too.
 StandingQueue::Verdict PlaneWindow::watch_queue(TimePs queue, bool lossy) {
-  const std::int64_t rate = std::max(last_rate_, delivered_rate_), best = std::max<std::int64_t>(best_.get(), 1);
+  const std::int64_t rate = std::max(last_rate_, delivered_rate_), best = best_.get();
   const bool shrinkable = window_ >= 4 * kWindowPacketsMin * packet_bytes_;
   const bool by_best = senders_.few() && !shrinkable;
-  const TimePs usual = std::max(target() * 9 / 8, visible());
-  const TimePs usual_at_best = std::max(target_at(short_target_at(best)) * 9 / 8, visible_at(best, kNoiseTested));
+  TimePs usual = std::max(target() * 9 / 8, visible());
+  if (by_best) {
+    usual = std::min(usual, std::max(target_at(short_target_at(best)) * 9 / 8, visible_at(best, kNoiseTested)));
+  }
   return standing_.watch({.queue = queue,
-                          .usual = by_best ? std::min(usual, usual_at_best) : usual,
+                          .usual = usual,
                           .window = window_,
                           .rate = rate,
                           .carried = std::max({rate, rate_before_, by_best ? best : 0}),
@@ -41,7 +43,7 @@ void PlaneWindow::raise() {
   const bool begun = raised_.begin({.window = window_,
                                     .packet = packet_bytes_,
                                     .rate = delivered_rate_,
-                                    .best = std::max<std::int64_t>(best_.get(), 1),
+                                    .best = best_.get(),
                                     .round = delay_.smoothed(),
                                     .queue = standing_.most(),
                                     .high = delay_.high(),

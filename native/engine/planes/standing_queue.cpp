@@ -1,7 +1,7 @@
 #include "engine/planes/standing_queue.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <optional>
 
 namespace openmrc {
 namespace {
@@ -38,22 +38,15 @@ StandingQueue::Verdict StandingQueue::watch(const Epoch& epoch) {
   ++same_epochs_;
   if (same_epochs_ >= kSameEpochs && epoch.window <= same_window_ / 2) return Verdict::kLonger;
   const bool slower = 3 * epoch.rate < 2 * rate_before_;
-  const bool due = same_epochs_ % kTestEpochs == 0 && test_least_ == 0;
+  const bool due = same_epochs_ % kTestEpochs == 0 && !test_.running();
   if (!slower || !due) return Verdict::kQueue;
   return epoch.shrinkable ? Verdict::kUndecided : Verdict::kSmall;
 }
 
-void StandingQueue::begin_test() {
-  test_least_ = kNever;
-  test_drained_ = false;
-}
-
 TimePs StandingQueue::judge_test(TimePs least, bool draining) {
-  if (test_least_ == 0) return 0;
-  test_least_ = std::min(test_least_, least);
-  if (draining || !std::exchange(test_drained_, true)) return 0;
-  const TimePs left = std::exchange(test_least_, 0);
-  return standing_ > 0 && left != kNever && left >= least_ - tolerated() ? left : 0;
+  const std::optional<TimePs> left = test_.end_epoch(least, draining);
+  if (!left || *left == kNever || standing_ == 0) return 0;
+  return *left >= least_ - tolerated() ? *left : 0;
 }
 
 }  // namespace openmrc

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/base/time.hpp"
+#include "engine/planes/drain_least.hpp"
 
 namespace openmrc {
 
@@ -33,13 +34,16 @@ class StandingQueue {
   // that the window may come to rest before that.
   Verdict watch(const Epoch& epoch);
   // A drain begins that decides.
-  void begin_test();
+  void begin_test() { test_.begin(); }
   // Call at the end of each epoch, with its least queue. Length of a queue that the drain has left as it was, which is
   // none; 0: no verdict, or a queue.
   TimePs judge_test(TimePs least, bool draining);
   // Ends the watch, or a test, too.
   void forget() { standing_ = 0; }
-  void clear() { standing_ = test_least_ = 0; }
+  void clear() {
+    forget();
+    test_.clear();
+  }
 
   TimePs length() const { return least_; }
   TimePs most() const { return most_; }
@@ -57,8 +61,7 @@ class StandingQueue {
   std::uint32_t same_epochs_ = 0;
   bool varies_ = false;
   std::int64_t same_window_ = 0;  // at their beginning
-  TimePs test_least_ = 0;         // since the beginning of the drain; 0: no such drain
-  bool test_drained_ = false;     // the drain has ended; its last samples come in the next epoch
+  DrainLeast test_;
 };
 
 }  // namespace openmrc
