@@ -1,7 +1,7 @@
-// A test registry of fifty lines: building the C++ tests requires a compiler and nothing else.
+// A small test registry: building the C++ tests requires a compiler and nothing else.
 #pragma once
 
-#include <cstdio>
+#include <string>
 #include <vector>
 
 #include "tests/check_values.hpp"
@@ -14,30 +14,16 @@ struct Case {
   bool is_long;
 };
 
-inline std::vector<Case>& cases() {
-  static std::vector<Case> all;
-  return all;
-}
-
-inline int& failures() {
-  static int count = 0;
-  return count;
-}
+std::vector<Case>& cases();
+int& failures();
 
 struct Registration {
-  Registration(const char* name, void (*run)(), bool is_long) { cases().push_back({name, run, is_long}); }
+  Registration(const char* name, void (*run)(), bool is_long);
 };
 
 // For a compound expression, `values` are those of the first comparison, if that one is false.
-inline std::string failed_check(const char* expression, const Values& values, const char* file, int line) {
-  std::string text = std::string(file) + ':' + std::to_string(line) + ": CHECK(" + expression + ") failed";
-  return values.text().empty() ? text : text + ": " + values.text();
-}
-
-inline void report(const std::string& failure) {
-  ++failures();
-  std::fprintf(stderr, "%s\n", failure.c_str());
-}
+std::string failed_check(const char* expression, const Values& values, const char* file, int line);
+[[gnu::cold]] void report(const char* expression, const Values& values, const char* file, int line);
 
 }  // namespace openmrc::test
 
@@ -51,9 +37,9 @@ inline void report(const std::string& failure) {
 // For a mean of many seconds of virtual time in code that shorter cases run, too: it takes a minute under a sanitizer.
 #define LONG_TEST_CASE(name) OPENMRC_TEST_CASE(name, true)
 
-#define CHECK(expression)                                                                                       \
-  do {                                                                                                          \
-    ::openmrc::test::Values values_of_check;                                                                    \
-    if (!static_cast<bool>(values_of_check <= expression))                                                      \
-      ::openmrc::test::report(::openmrc::test::failed_check(#expression, values_of_check, __FILE__, __LINE__)); \
+#define CHECK(expression)                                                        \
+  do {                                                                           \
+    ::openmrc::test::Values values_of_check;                                     \
+    if (!static_cast<bool>(values_of_check <= expression))                       \
+      ::openmrc::test::report(#expression, values_of_check, __FILE__, __LINE__); \
   } while (false)

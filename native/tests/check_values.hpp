@@ -17,8 +17,9 @@ namespace openmrc::test {
 
 inline constexpr std::size_t kShownElements = 16;
 
+// The code for failures stays out of line: there are thousands of checks, and each is compiled.
 template <class T>
-std::string text_of(const T& value) {
+[[gnu::cold, gnu::noinline]] std::string text_of(const T& value) {
   if constexpr (std::is_same_v<T, bool>) {
     return value ? "true" : "false";
   } else if constexpr (std::is_same_v<T, std::nullptr_t>) {
@@ -62,6 +63,11 @@ inline constexpr bool kMixedKinds =
 
 class Values {
  public:
+  Values();
+  Values(const Values&) = delete;
+  Values& operator=(const Values&) = delete;
+  ~Values();
+
   // Empty, or the comparison with both values, or the single value that was false.
   const std::string& text() const { return text_; }
 
@@ -72,24 +78,24 @@ class Values {
 
     explicit operator bool() const {
       const bool holds = static_cast<bool>(left);
-      if (!holds) values.text_ = text_of(left);
+      if (!holds) values.keep(left);
       return holds;
     }
 
-#define OPENMRC_COMPARE(op, mixed)                                           \
-  template <class B>                                                         \
-  bool operator op(const B& right) const {                                   \
-    bool holds = false;                                                      \
-    if constexpr (kMixedSigns<A, B>) {                                       \
-      holds = std::mixed(left, right);                                       \
-    } else if constexpr (kMixedKinds<A, B>) {                                \
-      using Common = std::common_type_t<A, B>;                               \
-      holds = static_cast<Common>(left) op static_cast<Common>(right);       \
-    } else {                                                                 \
-      holds = static_cast<bool>(left op right);                              \
-    }                                                                        \
-    if (!holds) values.text_ = text_of(left) + " " #op " " + text_of(right); \
-    return holds;                                                            \
+#define OPENMRC_COMPARE(op, mixed)                                     \
+  template <class B>                                                   \
+  bool operator op(const B& right) const {                             \
+    bool holds = false;                                                \
+    if constexpr (kMixedSigns<A, B>) {                                 \
+      holds = std::mixed(left, right);                                 \
+    } else if constexpr (kMixedKinds<A, B>) {                          \
+      using Common = std::common_type_t<A, B>;                         \
+      holds = static_cast<Common>(left) op static_cast<Common>(right); \
+    } else {                                                           \
+      holds = static_cast<bool>(left op right);                        \
+    }                                                                  \
+    if (!holds) values.keep(left, " " #op " ", right);                 \
+    return holds;                                                      \
   }
     OPENMRC_COMPARE(==, cmp_equal)
     OPENMRC_COMPARE(!=, cmp_not_equal)
@@ -106,6 +112,15 @@ class Values {
   }
 
  private:
+  template <class A>
+  [[gnu::cold, gnu::noinline]] void keep(const A& value) {
+    text_ = text_of(value);
+  }
+  template <class A, class B>
+  [[gnu::cold, gnu::noinline]] void keep(const A& left, const char* op, const B& right) {
+    text_ = text_of(left) + op + text_of(right);
+  }
+
   std::string text_;
 };
 
