@@ -40,7 +40,8 @@ class Load:
         depth: WRITEs outstanding.
         events: Faults, (seconds after the start, action), in order.
         probe: Small datagrams measure the delay of each plane from the first pair's sender to its receiver.
-        beside: Congestion control of a concurrent TCP stream on plane 0; None: no stream.
+        beside: Congestion control of concurrent TCP streams, one on each of the first planes; None: no stream.
+        beside_planes: Number of these planes.
         planes: Planes of the transport; None: all.
     """
 
@@ -52,6 +53,7 @@ class Load:
     events: Sequence[Event] = ()
     probe: bool = False
     beside: str | None = None
+    beside_planes: int = 1
     planes: tuple[int, ...] | None = None
 
 
@@ -71,7 +73,7 @@ class Trial:
         machine: Processor time of the whole machine meanwhile.
         plane_bytes: Received by the first receiver's interfaces, by plane.
         delays_ms: Delay of a probe in addition to an idle one: (time, ms) by plane.
-        beside: Samples of the concurrent TCP stream, in the form of `times_s` and `totals`.
+        beside: Samples of the concurrent TCP streams, in the form of `times_s` and `totals`.
         events_s: End times of the events.
         wrong: Messages in memory with wrong contents.
         errors: Failures.
@@ -176,7 +178,7 @@ def run(bed: PlainBed, transport: str, load: Load) -> Trial:
         bed.enable_mptcp({to for _, to in load.pairs})
     with Family() as family:
         ends = _connect(family, bed, transport, load)
-        beside = _Beside(family, bed, load.beside) if load.beside is not None else None
+        beside = _Beside(family, bed, load.beside, load.beside_planes) if load.beside is not None else None
         probe = _Probe(family, bed, load) if load.probe else None
         receivers = sorted({to for _, to in load.pairs})
         senders = sorted({source for source, _ in load.pairs})
@@ -292,12 +294,12 @@ def _spawn(family: Family, bed: PlainBed, host: int, kind: str) -> Child:
 
 
 class _Beside:
-    """A TCP stream of its own on plane 0, from the first host to the second."""
+    """TCP streams on the first planes, one on each, from the first host to the second."""
 
-    def __init__(self, family: Family, bed: PlainBed, congestion: str) -> None:
+    def __init__(self, family: Family, bed: PlainBed, congestion: str, planes: int) -> None:
         self._family = family
         self._source, self._sink = _spawn(family, bed, 0, "tcp"), _spawn(family, bed, 1, "tcp")
-        told = {"do": "listen", "addresses": [bed.addresses(1)[0]], "protocol": 0}
+        told = {"do": "listen", "addresses": bed.addresses(1)[:planes], "protocol": 0}
         addresses = family.ask(self._sink, told, "listening")["listening"]
         told = {"do": "connect", "addresses": addresses, "protocol": 0, "congestion": congestion}
         family.ask(self._source, told, "connected")

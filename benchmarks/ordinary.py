@@ -155,6 +155,20 @@ def beside(title: str, case: Case, trials: Trials) -> Iterator[Row]:
     yield from common(title, trials)
 
 
+def contested(title: str, case: Case, trials: Trials) -> Iterator[Row]:
+    """A TCP stream on every plane: its share of the planes, and that of the transport beside it."""
+    for name, runs in trials.items():
+        ours = name == "openmrc"
+        streams = [replace(one, times_s=one.beside[0], totals=one.beside[1]) for one in runs if one.beside is not None]
+        payload = sum(plane.rate_bps * plane.payload_share(52) for plane in case.network.planes)
+        tcp = [one.goodput_bps() / payload for one in streams]
+        yield row(
+            f"{title}: {name}", "share of the planes", [one.share() for one in runs], "", ">= 0.2" if ours else ""
+        )
+        yield row(f"{title}: {name}", "TCP's share of the planes", tcp, "", ">= 0.2" if ours else "")
+    yield from common(title, trials)
+
+
 def completed(title: str, case: Case, trials: Trials) -> Iterator[Row]:
     """Transfers of a given amount: the last completion over the minimum time of the busiest receiver's planes."""
     receivers = [to for _, to in case.load.pairs]
@@ -269,6 +283,7 @@ def _cases() -> dict[str, Case]:
     # Two sites: a bandwidth-delay product of 7.5 MB, and the same again for packets held up by repairs.
     sites = PlainNetwork((PlainPlane(250 * MBIT, 512 * KIB, 9000, 30_000),) * 4)
     posted = replace(plain, depth=128)
+    on_all = Load(seconds=15, beside="cubic", beside_planes=4)  # a share takes some seconds to be found
     incast = Load(seconds=0, flow_bytes=8 * MIB, pairs=tuple((host, 0) for host in range(1, 9)))
     everyone = tuple((source, to) for source in range(8) for to in range(8) if source != to)
     all_to_all = Load(seconds=0, flow_bytes=2 * MIB, depth=4, pairs=everyone)
@@ -304,6 +319,8 @@ def _cases() -> dict[str, Case]:
         "long-0.1": Case(sites, replace(posted, events=((0.0, lose(0.001, range(4))),)), steady, ">= 0.85", ""),
         "beside-cubic": Case(of_rates(*(200,) * 4), replace(plain, beside="cubic"), beside),
         "beside-bbr": Case(of_rates(*(200,) * 4), replace(plain, beside="bbr"), beside),
+        "contested-cubic": Case(of_rates(*(100,) * 4), on_all, contested),
+        "contested-bbr": Case(of_rates(*(100,) * 4), replace(on_all, beside="bbr"), contested),
         "incast": Case(of_rates(*(100,) * 4, fifo_kib=64, hosts=9), incast, completed),
         # Slower than the incast: eight receivers at four times 25 Mb/s leave two cores 4 to 8 % idle.
         "all-to-all": Case(of_rates(*(10,) * 4, fifo_kib=64, hosts=8), all_to_all, completed),

@@ -473,4 +473,24 @@ TEST_CASE(sacks_per_plane_carry_the_transit_time_of_their_trigger) {
   }
 }
 
+// proves X.4.13
+TEST_CASE(sacks_per_plane_carry_the_number_of_receiving_qps_or_the_penalty) {
+  for (const bool sharers : {true, false}) {
+    PairOptions options;
+    options.planes = 1;
+    options.capabilities.plane_sacks = true;
+    options.capabilities.sack_sharers = sharers;
+    Pair pair(options);
+    pair.connect();
+    CHECK(pair.engine(1).set_receive_penalty(pair.qp[1], 5, false) == Status::kOk);
+    const Answers answers(pair);
+    CHECK(pair.write(0, 1, 50'000, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 1));
+    CHECK(!answers.sacks.empty());
+    for (const wire::Packet& sack : answers.sacks) {
+      CHECK(sack.cc_state.rcv_cwnd_pen == (sharers ? 1 : 5));
+    }
+  }
+}
+
 }  // namespace

@@ -55,7 +55,7 @@ TEST_CASE(a_repeated_packet_that_took_unusually_long_gives_no_round_trip) {
   SendWindow window;
   std::vector<Psn> lost;
   set.sent(kNow, 0, 1, {.psn = 1, .bytes = kBytes});
-  set.sampled(0, kUsual, {}, 1, 0, /*marked=*/false);
+  set.sampled(0, {.rtt = kUsual, .transit = {}, .psn = 1}, /*marked=*/false);
   set.end_feedback(kNow + kUsual, window, lost);
   set.sent(kNow + kUsual, 0, 1, {.psn = 2, .bytes = kBytes, .repeated = true});
   const auto told = [&](TimePs rtt) { return set.round_trip(kNow + kUsual + rtt, 0, 2, rtt % kRange, kRange); };

@@ -6,6 +6,8 @@ namespace openmrc::test {
 namespace {
 
 constexpr std::uint32_t kFrameBytes = 28 + 14 + 24;  // IPv4, UDP, Ethernet with preamble and gap
+constexpr std::uint32_t kTcpFrameBytes = 1500 + 14 + 24, kTcpAckFrameBytes = 52 + 14 + 24;
+constexpr TimePs kTcpCheckInterval = 100 * kPsPerMs;
 
 }  // namespace
 
@@ -58,6 +60,7 @@ std::size_t PlainNetwork::connect(int from, int to, bool urgent) {
     rtr.mpr_units = options.mpr_units;
     rtr.capabilities.plane_sacks = options.plane_sacks;
     rtr.capabilities.sack_transit = options.sack_transit;
+    rtr.capabilities.sack_sharers = options.sack_sharers;
     rtr.sack_bytes = options.sack_bytes;
     CHECK(own.modify_qp(clock(ends[end]), qp[end], rtr) == Status::kOk);
     QpToRts rts;
@@ -120,7 +123,7 @@ void PlainNetwork::wake(int host, TimePs time) {
   Host& target = hosts_[at(host)];
   if (target.awake_at <= time) return;
   target.awake_at = time;
-  queue_.push({time, number_++, host, -1});
+  queue_.push({time, number_++, host, kRunEngine});
 }
 
 void PlainNetwork::collect(int host) {
@@ -242,6 +245,48 @@ void PlainNetwork::arrive(int host, std::int32_t slot) {
   wake(host, std::max(now, own.rests_until) + lateness());
 }
 
+void PlainNetwork::add_tcp(int from, int to, PortId plane) {
+  Tcp stream;
+  stream.from = from;
+  stream.to = to;
+  stream.plane = plane;
+  tcp.push_back(std::move(stream));
+  step_tcp(static_cast<int>(tcp.size()) - 1, kTcpCheck);
+}
+
+void PlainNetwork::send_tcp(int stream) {
+  Tcp& own = tcp[at(stream)];
+  LinkState& state = links_[at(own.to)][own.plane];
+  while (now < own.stops && own.sender.may_send()) {
+    const std::uint64_t number = own.sender.send(now);
+    if (!enqueue(state, kTcpFrameBytes)) continue;
+    own.data.push_back(number);
+    queue_.push({state.departure + state.link.delay, number_++, stream, kTcpData});
+  }
+}
+
+void PlainNetwork::step_tcp(int stream, std::int32_t what) {
+  Tcp& own = tcp[at(stream)];
+  if (what == kTcpData) {
+    ++own.arrived_packets;
+    LinkState& back = links_[at(own.from)][own.plane];
+    if (enqueue(back, kTcpAckFrameBytes)) {
+      own.acknowledgements.push_back(own.data.front());
+      queue_.push({back.departure + back.link.delay, number_++, stream, kTcpAck});
+    }
+    own.data.pop_front();
+    return;
+  }
+  if (what == kTcpAck) {
+    own.sender.acknowledge(now, own.acknowledgements.front());
+    own.acknowledgements.pop_front();
+  } else {
+    own.sender.check(now);
+    queue_.push({now + kTcpCheckInterval, number_++, stream, kTcpCheck});
+  }
+  send_tcp(stream);
+}
+
 void PlainNetwork::transmit(int host) {
   const PortMask all = (PortMask{1} << options.planes.size()) - 1;
   while (engine(host).poll_transmit(clock(host), all, options.burst_max, burst_)) {
@@ -296,6 +341,8 @@ void PlainNetwork::run_until(TimePs end) {
     now = std::max(now, entry.time);
     if (entry.packet >= 0) {
       arrive(entry.host, entry.packet);
+    } else if (entry.packet != kRunEngine) {
+      step_tcp(entry.host, entry.packet);
     } else if (Host& host = hosts_[at(entry.host)]; host.awake_at == entry.time) {
       if (now >= host.stopped_until) {
         look_after(entry.host);

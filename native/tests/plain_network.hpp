@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <queue>
@@ -14,6 +15,7 @@
 #include "engine/engine.hpp"
 #include "nic/moderation.hpp"
 #include "tests/check.hpp"
+#include "tests/tcp_stream.hpp"
 
 namespace openmrc::test {
 
@@ -34,7 +36,7 @@ struct PlainOptions {
   std::uint32_t payload_mtu = 1408;
   std::uint32_t burst_max = 43;
   PathSignal signal = PathSignal::kDelay;
-  bool plane_sacks = true, sack_transit = true;
+  bool plane_sacks = true, sack_transit = true, sack_sharers = true;
   std::vector<std::int32_t> drift_ppm;  // of each host's clock, which has an offset of its own, too
   std::uint8_t mpr_units = 32;
   std::uint32_t sack_bytes = 16'384;
@@ -74,6 +76,15 @@ class PlainNetwork {
     TimePs queued_sum = 0, queued_max = 0;
   };
 
+  struct Tcp {
+    TcpStream sender;
+    int from = 0, to = 0;
+    PortId plane = 0;
+    TimePs stops = kNever;
+    std::uint64_t arrived_packets = 0;
+    std::deque<std::uint64_t> data, acknowledgements;  // on the way
+  };
+
   explicit PlainNetwork(const PlainOptions& given) : options(given), rng_(Rng::for_component(given.seed, "plain", 0)) {
     for (int host = 0; host < options.hosts; ++host) add_host(host);
     for (const std::size_t site : options.site_of_host) site_links_.resize(std::max(site_links_.size(), site + 1));
@@ -86,6 +97,8 @@ class PlainNetwork {
   void post(Flow& flow);
   // One message with a number, which `arrived` gets at its end.
   void send(std::size_t flow, std::uint64_t bytes, std::uint32_t number);
+  // A stream between two hosts of one site, from now on.
+  void add_tcp(int from, int to, PortId plane);
   void run_until(TimePs end);
   LinkState& link(int to, PortId plane) { return links_[at(to)][plane]; }
   Engine& engine(int host) { return *hosts_[at(host)].engine; }
@@ -121,12 +134,14 @@ class PlainNetwork {
   PlainOptions options;
   TimePs now = kPsPerMs;
   std::vector<Flow> flows;
+  std::vector<Tcp> tcp;
   std::vector<Event> events;
   std::function<void(std::size_t flow, std::uint32_t number)> arrived;
   std::set<std::uint32_t> dead_evs;  // lose all packets, in both directions
 
  private:
   static constexpr std::uint32_t kKey = 0x77;
+  static constexpr std::int32_t kRunEngine = -1, kTcpData = -2, kTcpAck = -3, kTcpCheck = -4;  // `host`: the stream
   static std::size_t at(int host) { return static_cast<std::size_t>(host); }
   static Address address(int host, PortId port) {
     Address result;
@@ -146,7 +161,7 @@ class PlainNetwork {
     TimePs time;
     std::uint64_t number;
     int host;
-    std::int32_t packet;  // -1: run the engine
+    std::int32_t packet;  // or one of those below
     bool operator<(const Entry& other) const { return time != other.time ? time > other.time : number > other.number; }
   };
   struct Host {
@@ -163,6 +178,8 @@ class PlainNetwork {
   void launch(int from, const TxBurst& burst, const TxPacket& tx);
   bool enqueue(LinkState& state, std::uint32_t frame_bytes);
   void arrive(int host, std::int32_t slot);
+  void send_tcp(int stream);
+  void step_tcp(int stream, std::int32_t what);
   TimePs one_way_delay(const PlainLink& link);
   void wake(int host, TimePs time);
   void look_after(int host);

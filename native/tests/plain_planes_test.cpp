@@ -309,7 +309,7 @@ TEST_CASE(losses_that_were_none_leave_no_trace) {
     for (Psn psn = kLate + 1; psn <= kCount; ++psn) {
       set.acknowledged(now, psn, window.record(psn), 0, /*certain=*/true);
       if (window.record(psn).state == SendState::kInFlight) window.leave_flight(psn, SendState::kAcked);
-      set.sampled(0, kRound, {}, psn, 0, /*marked=*/false);
+      set.sampled(0, {.rtt = kRound, .transit = {}, .psn = psn}, /*marked=*/false);
     }
     set.end_feedback(now, window, lost);
   }

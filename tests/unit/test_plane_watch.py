@@ -27,6 +27,7 @@ IDLE = PlaneStatistics(
     burst_bytes=4096,
     marking=False,
     silent=False,
+    competing=False,
 )
 
 

@@ -56,6 +56,7 @@ inline constexpr FieldRule kToRtrFields[] = {
     {.name = "service_time", .kind = FieldKind::kBoolean},
     {.name = "plane_sacks", .kind = FieldKind::kBoolean},
     {.name = "sack_transit", .kind = FieldKind::kBoolean},
+    {.name = "sack_sharers", .kind = FieldKind::kBoolean},
     {.name = "no_icrc", .kind = FieldKind::kBoolean},
     {.name = "kernel_check", .kind = FieldKind::kBoolean},
     {.name = "sack_bytes", .kind = FieldKind::kInteger, .min = 1, .max = 1'048'576},
@@ -118,10 +119,11 @@ inline void read(const nb::dict& from, QpToRtr& to) {
   take(values[11], to.capabilities.service_time);
   take(values[12], to.capabilities.plane_sacks);
   take(values[13], to.capabilities.sack_transit);
-  take(values[14], to.capabilities.no_icrc);
-  take(values[15], to.capabilities.kernel_check);
-  take(values[16], to.sack_bytes);
-  take(values[17], to.nack_out_of_window);
+  take(values[14], to.capabilities.sack_sharers);
+  take(values[15], to.capabilities.no_icrc);
+  take(values[16], to.capabilities.kernel_check);
+  take(values[17], to.sack_bytes);
+  take(values[18], to.nack_out_of_window);
 }
 
 // Values of the fields that a dictionary names; the others keep theirs. Raises as `check`.

@@ -65,6 +65,7 @@ inline nb::dict to_dict(const PlaneStats& of) {
   out["burst_bytes"] = of.burst_bytes;
   out["marking"] = of.marking;
   out["silent"] = of.silent;
+  out["competing"] = of.competing;
   return out;
 }
 

@@ -75,6 +75,9 @@ struct QpCapabilities {
   // Such SACKs carry the transit time of a packet in place of the out-of-order count, in both directions; for a peer
   // that has the attribute, too.
   bool sack_transit = false;
+  // Such SACKs carry the number of QPs that receive over the plane in place of the penalty, in both directions; for a
+  // peer that has the attribute, too.
+  bool sack_sharers = false;
   // Packets have zeros in place of the ICRC, in both directions. Only where both ends have the attribute and their
   // own kernel carries all packets between them, so that only memory and UDP's checksum could change one.
   bool no_icrc = false;

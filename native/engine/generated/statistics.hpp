@@ -117,6 +117,8 @@ struct PlaneStats {
   bool marking = false;
   // Packets get no answer while other planes answer.
   bool silent = false;
+  // Others keep the buffer of the plane full, as TCP does, and the window grows until packets are lost.
+  bool competing = false;
 };
 
 // Congestion control of one QP.

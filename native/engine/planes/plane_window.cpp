@@ -29,8 +29,7 @@ constexpr std::int64_t kStartBytes = 6'000;
 constexpr std::uint32_t kStartSamplesMin = 2;
 constexpr std::uint32_t kRequestsMin = 4;
 constexpr std::int64_t kEpochPacketsMin = kEpochSamples + 1;
-constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel segments
-constexpr std::int64_t kWindowParts = 2;         // bursts in a window, at least
+constexpr std::int64_t kWindowParts = 2;  // bursts in a window, at least
 constexpr TimePs kBurstTime = 600 * kPsPerUs;
 constexpr TimePs kBurstTimeLong = 1'200 * kPsPerUs;
 constexpr TimePs kBurstTrialMax = 30 * kPsPerSecond;
@@ -115,6 +114,7 @@ void PlaneWindow::restart(TimePs now, std::uint32_t next_order) {
   delay_.restart();
   standing_.clear();
   raised_.clear();
+  competition_.clear();
   usual_.forget();
   jitter_.forget_delays();
   epoch_began_ = now;
@@ -228,7 +228,10 @@ void PlaneWindow::on_feedback(TimePs now, const PlaneFeedback& feedback, const P
   lost_early_ += feedback.lost_early;
   lost_late_ += feedback.lost_late;
   if (feedback.mistaken_packets > 0) retract_losses(feedback.mistaken_packets, progress);
-  if (feedback.rtt > 0) note_sample(now, feedback, progress);
+  if (feedback.rtt > 0) {
+    note_sample(now, feedback, progress);
+    receiving_ = feedback.sharers;
+  }
   if (starting_ && feedback.lost_packets > 0) note_start_losses(now, progress);
   if (starting_) grow_start(feedback, progress);
   if (epoch_over(now, progress)) end_epoch(now, progress);
@@ -345,13 +348,22 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
     begin_epoch(now, progress);
     return;
   }
+  if (competition_.testing()) {
+    competition_.judge(competing_epoch(queue, span));
+    if (!competition_.testing()) pace_for(window_);
+    begin_epoch(now, progress);
+    return;
+  }
   // An empty queue is no sign of free capacity while a drain empties it, or the epoch after refills it.
   const bool drained = drain_end_ > 0 && !delay_.long_path();
   note_jitter();
   if (drain_end_ > 0) end_drain(now);
   senders_.end_epoch(delay_.epoch_least(), drain_end_ > 0);
+  if (competition_.end_drain(epoch_round(), drain_end_ > 0)) end_competition(progress);
   if (const TimePs by = standing_.judge_test(delay_.epoch_least(), drain_end_ > 0); by > 0) lengthen(now, by);
-  if (!starting_ && !filling_ && !drained) {
+  if (competition_.active() && !drained) {
+    compete(now, progress, queue, span);
+  } else if (!starting_ && !filling_ && !drained) {
     delivered_rate_ = delivered_rate_ == 0 ? rate : delivered_rate_ + (rate - delivered_rate_) * 3 / 10;
     if (reached(epoch_order_, block_after_)) {
       block_.lost += epoch_lost_;
@@ -372,6 +384,7 @@ void PlaneWindow::end_epoch(TimePs now, const PlaneProgress& progress) {
     } else {
       standing_.forget();
     }
+    watch_competition(queue, span);
     bound_window();
     usual_.add(window_);
     size_burst();

@@ -10,6 +10,7 @@
 
 #include "engine/base/time.hpp"
 #include "engine/planes/best_rate.hpp"
+#include "engine/planes/competition.hpp"
 #include "engine/planes/few_senders.hpp"
 #include "engine/planes/path_jitter.hpp"
 #include "engine/planes/plane_delay.hpp"
@@ -29,6 +30,7 @@ struct PlaneFeedback {
   Transit transit;                              // of the same packet
   std::uint32_t rtt_bytes = 0;                  // its size
   PortId via = 0;                               // plane that the acknowledgement took
+  std::uint8_t sharers = 0;                     // QPs that receive over the plane at the peer; 0: unknown
 };
 
 // Packets of a plane are counted in the order of sending.
@@ -57,6 +59,8 @@ class PlaneWindow {
   void allow_long_bursts(bool allowed) { long_bursts_ = allowed; }
   // Call as `share`. True: acknowledgements wait behind data of the other direction.
   void meet_data(bool both_ways) { both_ways_ = both_ways; }
+  // Call as `share`. True: another plane of the QP is much faster.
+  void note_faster(bool faster) { faster_ = faster; }
   // A window that is smaller than this number of bursts leaves in this number of parts.
   std::int64_t bursts() const { return long_bursts_ && !short_buffer() ? 2 : 4; }
   // Acknowledgements to request in each window: two for each burst.
@@ -71,6 +75,7 @@ class PlaneWindow {
   // Limit on the bytes in flight at `now`.
   std::int64_t window_bytes(TimePs now) const {
     if (raised_.raised()) return raised_.bytes();
+    if (competition_.testing()) return competition_.raised_bytes();
     return now < drain_end_ ? drain_window_ : window_ + slack_;
   }
   TimePs next_send() const { return next_send_; }  // pacing; a past instant means at once
@@ -81,6 +86,7 @@ class PlaneWindow {
   const PlaneDelay& delay() const { return delay_; }
   void set_idle(TimePs now, TimePs rtt, PortId via) { delay_.set_idle(now, rtt, via); }
   bool starting() const { return starting_; }
+  bool competing() const { return competition_.active(); }
   std::int64_t background_loss_ppm() const { return background_ppm_; }
   // True if the end of each burst requests a SACK: with a window this small, the byte trigger alone would come too
   // late.
@@ -89,6 +95,7 @@ class PlaneWindow {
  private:
   static constexpr std::int64_t kSmallWindowBytes = 65'536;
   static constexpr std::int64_t kWindowPacketsMin = 2;
+  static constexpr std::int64_t kBurstBytesMax = 65'000;  // of one UDP datagram that the kernel segments
   static constexpr std::int64_t kManyLostPpm = 50'000;
   static constexpr TimePs kTarget = 250 * kPsPerUs;
   static constexpr TimePs kNoise = 300 * kPsPerUs;  // a queue below this is indistinguishable from jitter
@@ -128,7 +135,8 @@ class PlaneWindow {
   TimePs visible() const;
   TimePs visible_at(std::int64_t rate, TimePs noise) const;
   TimePs distinct() const { return visible() + jitter_.jitter(); }  // `visible` on a path whose delay varies
-  bool uses_window() const { return 10 * (epoch_in_flight_ + 2 * packet_bytes_) > 7 * window_; }
+  bool fills(std::int64_t window) const { return 10 * (epoch_in_flight_ + 2 * packet_bytes_) > 7 * window; }
+  bool uses_window() const { return fills(window_); }
   bool bursts_too_long() const { return lost_late_ > 3 * lost_early_ + 3; }
   void note_sample(TimePs now, const PlaneFeedback& feedback, const PlaneProgress& progress);
   void note_start_losses(TimePs now, const PlaneProgress& progress);
@@ -170,6 +178,13 @@ class PlaneWindow {
   void raise();
   void judge_raised(TimePs now, std::int64_t rate);
   void end_drain(TimePs now);
+  Competition::Epoch competing_epoch(TimePs queue, TimePs span) const;
+  TimePs epoch_round() const {  // the least of the epoch; kNever: no sample
+    return delay_.epoch_least() == kNever ? kNever : delay_.unqueued() + delay_.epoch_least();
+  }
+  void watch_competition(TimePs queue, TimePs span);
+  void compete(TimePs now, const PlaneProgress& progress, TimePs queue, TimePs span);
+  void end_competition(const PlaneProgress& progress);
 
   PlaneDelay delay_;
   std::int64_t packet_bytes_ = 0;
@@ -177,6 +192,7 @@ class PlaneWindow {
   std::uint32_t sharers_ = 1;
   bool long_bursts_ = false;
   bool both_ways_ = false;
+  bool faster_ = false;
   std::int64_t sharers_root_ = kRootOne;  // root of `sharers_`, in units of 1 / kRootOne
   std::int64_t window_ = 0;               // that leaves a queue of `target` where acknowledgements return evenly
   std::int64_t slack_ = 0;                // for acknowledgements that do not
@@ -225,6 +241,8 @@ class PlaneWindow {
 
   StandingQueue standing_;
   RaisedWindow raised_;
+  Competition competition_;
+  std::uint8_t receiving_ = 0;  // the latest `sharers` of the feedback
   BestRate best_;
   FewSenders senders_;
   PathJitter jitter_;

@@ -227,7 +227,9 @@ void MrcRequester::sample_plane(TimePs now, PortId port, const wire::Packet& pac
   if (context_.capabilities.sack_transit) {
     transit = {packet.cc_state.ooo_count * timestamp_unit(resolution_), transit_range(resolution_)};
   }
-  planes_->sampled(plane, sample.rtt, transit, trigger, port, marked);
+  const std::uint8_t sharers = context_.capabilities.sack_sharers ? packet.cc_state.rcv_cwnd_pen : std::uint8_t{0};
+  planes_->sampled(plane, {.rtt = sample.rtt, .transit = transit, .psn = trigger, .via = port, .sharers = sharers},
+                   marked);
 }
 
 // A round trip by its timestamps, which wrap around.

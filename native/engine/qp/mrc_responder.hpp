@@ -59,6 +59,7 @@ class MrcResponder final : public Responder {
   // Arrivals on one plane since its last SACK, if planes are reported one by one.
   struct PlaneArrivals {
     std::uint32_t bytes = 0;
+    std::uint32_t period = 0;  // see PlaneTraffic
     PlaneTransit transit;
     PortId answer_over = 0;  // plane that its SACKs take
     TimePs way_chosen = kLongAgo;

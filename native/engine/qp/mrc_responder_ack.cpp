@@ -41,6 +41,7 @@ void MrcResponder::note_arrival(const PendingSack& sack, std::uint32_t bytes, bo
   note_transit(sack);
   PlaneArrivals& plane = arrivals_[sack.port];
   plane.bytes += bytes;
+  context_.services.plane_traffic.received_for_qp(sack.arrived, sack.port, plane.period);
   if (plane.bytes < sack_bytes_ && !at_once) {
     if (plane.due == kNever) {
       // SACKs of many slow QPs would take a considerable share of a port that sends data as well.
@@ -273,6 +274,10 @@ wire::Packet MrcResponder::sack_packet(TimePs now, const PendingSack& sack) cons
                                   : static_cast<std::uint16_t>(std::min<std::uint32_t>(ooo_, 0x7FFF));
   packet.cc_state.restore_cwnd = restore_cwnd_;
   packet.cc_state.rcv_cwnd_pen = penalty_;
+  if (!arrivals_.empty() && context_.capabilities.sack_sharers) {  // X.4.13
+    packet.cc_state.rcv_cwnd_pen =
+        static_cast<std::uint8_t>(context_.services.plane_traffic.receiving_qps(now, sack.port));
+  }
   packet.cc_state.rcvd_256_bytes = static_cast<std::uint32_t>((rcvd_bytes_ + 255) / 256) & 0xFFFFFFU;
   return packet;
 }

@@ -9,6 +9,7 @@
 namespace openmrc {
 namespace {
 
+constexpr std::int64_t kMuchFaster = 4;  // factor between the rates of two planes
 constexpr TimePs kCheckInterval = 2 * kPsPerMs;
 constexpr TimePs kPatienceMin = 10 * kPsPerMs;
 constexpr TimePs kPatienceUnsampled = 300 * kPsPerMs;
@@ -85,6 +86,12 @@ void PlaneSet::note_surroundings(Plane& plane, bool alike) {
   plane.window.share(sharers_.on(id_of(plane)));
   plane.window.allow_long_bursts(alike);
   plane.window.meet_data(traffic_.both_ways(id_of(plane)));
+  if (plane.window.small()) plane.window.note_faster(has_faster(plane));
+}
+
+bool PlaneSet::has_faster(const Plane& plane) const {
+  const std::int64_t much = kMuchFaster * plane.window.rate();
+  return std::any_of(planes_.begin(), planes_.end(), [=](const Plane& other) { return other.window.rate() > much; });
 }
 
 bool PlaneSet::alike() const { return spread() <= kSlackMin; }
@@ -324,14 +331,15 @@ TimePs PlaneSet::round_trip(TimePs now, PortId id, Psn psn, TimePs echoed, TimeP
   return nearest < delay.base() ? 0 : nearest;
 }
 
-void PlaneSet::sampled(PortId id, TimePs rtt, Transit transit, Psn psn, PortId via, bool marked) {
+void PlaneSet::sampled(PortId id, const PlaneSample& sample, bool marked) {
   if (sent_.empty()) return;
   Plane& plane = planes_[id];
   plane.touched = true;
-  plane.feedback.rtt = rtt;
-  plane.feedback.transit = transit;
-  plane.feedback.rtt_bytes = sent_of(psn).bytes;
-  plane.feedback.via = via;
+  plane.feedback.rtt = sample.rtt;
+  plane.feedback.transit = sample.transit;
+  plane.feedback.rtt_bytes = sent_of(sample.psn).bytes;
+  plane.feedback.via = sample.via;
+  plane.feedback.sharers = sample.sharers;
   ++plane.samples;
   if (marked) ++plane.marks;
 }
@@ -628,6 +636,7 @@ PlaneStats PlaneSet::stats(PortId id) const {
   stats.burst_bytes = static_cast<std::uint32_t>(plane.window.burst_bytes());
   stats.marking = plane.marking;
   stats.silent = plane.silent;
+  stats.competing = plane.window.competing();
   return stats;
 }
 

@@ -21,6 +21,15 @@
 
 namespace openmrc {
 
+// A packet that a SACK names.
+struct PlaneSample {
+  TimePs rtt = 0;
+  Transit transit;
+  Psn psn = 0;
+  PortId via = 0;            // plane of the SACK
+  std::uint8_t sharers = 0;  // as in PlaneFeedback
+};
+
 class PlaneSet {
  public:
   // `discover`: planes that turn out to mark are left to the QP's congestion controller (X.4.2).
@@ -78,7 +87,7 @@ class PlaneSet {
   // Round trip of the packet with this PSN; `echoed` is its remainder modulo `range`. 0: unknown.
   TimePs round_trip(TimePs now, PortId plane, Psn psn, TimePs echoed, TimePs range) const;
   // Records round trip and transit of the packet with this PSN, which may have left the window already.
-  void sampled(PortId plane, TimePs rtt, Transit transit, Psn psn, PortId via, bool marked);
+  void sampled(PortId plane, const PlaneSample& sample, bool marked);
   // Fills `lost` with packets of the window that count as lost by now.
   void end_feedback(TimePs now, const SendWindow& window, std::vector<Psn>& lost);
   // Takes a packet out of flight for another reason: its port went down, or a switch trimmed it.
@@ -176,6 +185,7 @@ class PlaneSet {
   void note_arrival(TimePs now, Plane& plane);
   PortMask suspects(PortMask usable) const;
   void note_surroundings(Plane& plane, bool alike);
+  bool has_faster(const Plane& plane) const;
   bool alike() const;
   Sent& sent_of(Psn psn) { return sent_[psn & (sent_.size() - 1)]; }
   const Sent& sent_of(Psn psn) const { return sent_[psn & (sent_.size() - 1)]; }

@@ -103,7 +103,7 @@ class Bench {
     rtr.destination_qp = qp_[1 - end];
     rtr.payload_mtu = kind_.mtu;
     rtr.sack_bytes = kind_.ordinary ? 65'536 : 16'384;
-    rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = kind_.ordinary;
+    rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = rtr.capabilities.sack_sharers = kind_.ordinary;
     require(engines_[end]->modify_qp(now_, qp_[end], rtr), "RTR");
     require(engines_[end]->modify_qp(now_, qp_[end], QpToRts{}), "RTS");
   }

@@ -149,7 +149,7 @@ class Table {
     if (link == 1) init.signal = PathSignal::kDiscover;
     require(own.modify_qp(now_, qp, init) == Status::kOk);
     QpToRtr rtr;
-    rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = link == 1;
+    rtr.capabilities.plane_sacks = rtr.capabilities.sack_transit = rtr.capabilities.sack_sharers = link == 1;
     const std::size_t other = kEnds[link][1 - end];
     require(own.add_peer(peer_of(host_of(other), udp_of(other)), rtr.peer) == Status::kOk);
     rtr.destination_qp = qp_[link][1 - end];

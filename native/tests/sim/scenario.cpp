@@ -108,6 +108,7 @@ void draw_signal(std::uint64_t seed, std::size_t index, QpPlan& plan) {
   plan.init.signal = kSignals[rng.below(std::size(kSignals))];
   plan.rtr.capabilities.plane_sacks = plan.init.signal != PathSignal::kMarks && rng.below(4) != 0;
   plan.rtr.capabilities.sack_transit = plan.rtr.capabilities.plane_sacks && rng.below(4) != 0;
+  plan.rtr.capabilities.sack_sharers = plan.rtr.capabilities.sack_transit && rng.below(4) != 0;
 }
 
 // So does this.
@@ -346,7 +347,8 @@ std::string Scenario::describe() const {
         "dynamic_mpr %d, service_time %d, class %u\n",
         plan.init.ev_selector.c_str(), plan.init.ev_universe.size(), plan.init.ev_set.active_per_port,
         plan.init.ev_set.min_active, plan.init.controller.c_str(), static_cast<unsigned>(plan.init.signal),
-        plan.rtr.capabilities.sack_transit  ? " by plane, with transit"
+        plan.rtr.capabilities.sack_transit
+            ? plan.rtr.capabilities.sack_sharers ? " by plane, with transit and sharers" : " by plane, with transit"
         : plan.rtr.capabilities.plane_sacks ? " by plane"
                                             : "",
         plan.rtr.sack_bytes, plan.rts.timeout_exponent, plan.rts.linear_retries, plan.rts.exponential_retries,

@@ -31,6 +31,7 @@ __all__ = [
     "LINE_BYTES_MAX",
     "PADDED_PROBES",
     "PLANE_SACKS",
+    "SACK_SHARERS",
     "SACK_TRANSIT",
     "VERSION",
     "Accept",
@@ -55,6 +56,7 @@ LINE_BYTES_MAX = 1 << 14  # sixteen IPv6 ports and all the rest take 2 KiB
 LANES_MAX = 8
 PLANE_SACKS = "plane_sacks"  # capability: SACKs are counted and sent plane by plane
 SACK_TRANSIT = "sack_transit"  # capability: SACKs by plane carry the transit time of a packet
+SACK_SHARERS = "sack_sharers"  # capability: SACKs by plane carry the number of QPs that receive over it
 PADDED_PROBES = "padded_probes"  # capability: EV probes as large as data packets are answered
 _PORTS_MAX = 16
 _SHOWN_BYTES = 40
@@ -274,6 +276,7 @@ def describe(
             "payload_mtu_multiple_of_4",
             PADDED_PROBES,
             SACK_TRANSIT,
+            SACK_SHARERS,
             *extensions,
         ),
         "receive_buffer_bytes": device.receive_buffer_bytes,

@@ -32,7 +32,7 @@ from openmrc.verbs.profiles import CcProfile, EvProfile, EvProfileMode
 from . import settings as rules
 from .channel import Channel
 from .connection import Connection, QpLink, RemoteRegion, queues_for
-from .handshake_messages import PLANE_SACKS, SACK_TRANSIT, Description, QpEnd, peer_of
+from .handshake_messages import PLANE_SACKS, SACK_SHARERS, SACK_TRANSIT, Description, QpEnd, peer_of
 from .same_kernel import kernel_for
 from .settings import QpSettings
 
@@ -253,6 +253,7 @@ class End:
             wimm_max_dest=settings.recv_wr_max,
             plane_sacks=PLANE_SACKS in theirs.capabilities,
             sack_transit=SACK_TRANSIT in theirs.capabilities,
+            sack_sharers=SACK_SHARERS in theirs.capabilities,
             no_icrc=self._same_kernel(theirs),
             sack_bytes=settings.sack_bytes or self._sack_bytes(theirs, agreed),
         )

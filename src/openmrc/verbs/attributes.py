@@ -165,6 +165,10 @@ class ToRtr(Record):
     """Such SACKs carry the transit time of a packet in place of the out-of-order count, in both directions; for a peer
     that has the attribute, too.
     """
+    sack_sharers: bool = False
+    """Such SACKs carry the number of QPs that receive over the plane in place of the penalty, in both directions; for a
+    peer that has the attribute, too.
+    """
     no_icrc: bool = False
     """Packets have zeros in place of the ICRC, in both directions. Only where both ends have the attribute and their
     own kernel carries all packets between them, so that only memory and UDP's checksum could change one.

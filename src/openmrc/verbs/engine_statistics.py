@@ -140,6 +140,8 @@ class PlaneStatistics:
     """The plane marks, and the controller of the QP controls it."""
     silent: bool
     """Packets get no answer while other planes answer."""
+    competing: bool
+    """Others keep the buffer of the plane full, as TCP does, and the window grows until packets are lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
