@@ -271,24 +271,27 @@ TEST_CASE(error_12_a_smaller_receive_window_pauses_new_packets) {
 
 // proves A.14.11
 TEST_CASE(error_13_the_receivers_penalty_shrinks_the_window) {
-  PairOptions options;
-  options.controller = "nscc";
-  options.cc.link_rate_bps = 100'000'000'000;
-  options.cc.base_rtt = 20 * kPsPerUs;
-  options.cc.mtu_bytes = options.mtu + 100;
-  options.sack_bytes = 1;
-  Pair pair(options);
-  pair.connect();
-  CHECK(pair.write(0, 1, 500'000, kTarget) == Status::kOk);
-  CHECK(pair.run_until_sends(0, 1));
-  CcStats before;
-  CHECK(pair.engine(0).cc_stats(pair.qp[0], before));
-  CHECK(pair.engine(1).set_receive_penalty(pair.qp[1], 64, false) == Status::kOk);
-  CHECK(pair.write(0, 2, 500'000, kTarget) == Status::kOk);
-  CHECK(pair.run_until_sends(0, 2));
-  CcStats after;
-  CHECK(pair.engine(0).cc_stats(pair.qp[0], after));
-  CHECK(after.window_bytes <= before.window_bytes / 2);
+  for (const bool sharers : {false, true}) {  // these are told by plane only, not to a sender whose planes mark
+    PairOptions options;
+    options.capabilities.sack_sharers = sharers;
+    options.controller = "nscc";
+    options.cc.link_rate_bps = 100'000'000'000;
+    options.cc.base_rtt = 20 * kPsPerUs;
+    options.cc.mtu_bytes = options.mtu + 100;
+    options.sack_bytes = 1;
+    Pair pair(options);
+    pair.connect();
+    CHECK(pair.write(0, 1, 500'000, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 1));
+    CcStats before;
+    CHECK(pair.engine(0).cc_stats(pair.qp[0], before));
+    CHECK(pair.engine(1).set_receive_penalty(pair.qp[1], 64, false) == Status::kOk);
+    CHECK(pair.write(0, 2, 500'000, kTarget) == Status::kOk);
+    CHECK(pair.run_until_sends(0, 2));
+    CcStats after;
+    CHECK(pair.engine(0).cc_stats(pair.qp[0], after));
+    CHECK(after.window_bytes <= before.window_bytes / 2);
+  }
 }
 
 // proves F.1.1

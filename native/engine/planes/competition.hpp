@@ -18,14 +18,14 @@ class Competition {
   struct Epoch {
     TimePs span = 0;
     TimePs queue = 0;
-    TimePs idle = 0;           // round trip without the queue
-    TimePs round = 0;          // longest round trip of the latest two epochs, of almost all packets
-    std::int64_t window = 0;   // bytes
-    std::int64_t packet = 0;   // bytes
-    std::uint8_t sharers = 1;  // as in PlaneFeedback, but known
-    bool slower = false;       // the plane has been more than twice as fast lately
-    bool used = false;         // the data in flight filled the window, during a test the raised one
-    bool lossy = false;        // more losses than the plane has without congestion
+    TimePs idle = 0;            // round trip without the queue
+    TimePs round = 0;           // longest round trip of the latest two epochs, of almost all packets
+    std::int64_t window = 0;    // bytes
+    std::int64_t packet = 0;    // bytes
+    std::uint32_t sharers = 1;  // QPs that use the plane at this host, or at the peer if there are more
+    bool slower = false;        // the plane has been more than twice as fast lately
+    bool used = false;          // the data in flight filled the window, during a test the raised one
+    bool lossy = false;         // more losses than the plane has without congestion
   };
 
   bool testing() const { return raised_ > 0; }
@@ -70,7 +70,7 @@ class Competition {
   TimePs since_drain_ = 0;
   std::int64_t drained_window_ = 0;  // at the latest one
   TimePs drain_round_ = 0;           // round trip at its begin
-  std::uint8_t sharers_ = 1;
+  std::uint32_t sharers_ = 1;
   std::uint32_t weak_drains_ = 0;  // in a row, in which the queue hardly changed in spite of losses
   std::int64_t drain_bytes_ = 0;   // by which it lowers the window
 };

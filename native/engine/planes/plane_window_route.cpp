@@ -10,8 +10,8 @@ namespace {
 
 constexpr TimePs kNoiseTested = 100 * kPsPerUs;  // a queue below this is indistinguishable from jitter even by a test
 
-// X.4.13. More QPs to one receiver are a crowd: even windows of two packets may fill the buffer.
-constexpr std::uint8_t kCompetingMax = 6;
+// X.4.13. More QPs of one host or to one receiver are a crowd: even windows of two packets may fill the buffer.
+constexpr std::uint32_t kCompetingMax = 6;
 
 }  // namespace
 
@@ -112,7 +112,7 @@ Competition::Epoch PlaneWindow::competing_epoch(TimePs queue, TimePs span) const
   epoch.round = delay_.unqueued() + delay_.high();
   epoch.window = window_;
   epoch.packet = packet_bytes_;
-  epoch.sharers = receiving_;
+  epoch.sharers = std::max<std::uint32_t>(receiving_, sharers_);
   epoch.slower = delivered_rate_ < best_.get() / 2;
   epoch.used = fills(competition_.testing() ? competition_.raised_bytes() : window_);
   epoch.lossy = epoch_lost_ > usual;
@@ -121,9 +121,9 @@ Competition::Epoch PlaneWindow::competing_epoch(TimePs queue, TimePs span) const
 
 // The test of a plane that is slow, not full, holds up the data of faster ones.
 void PlaneWindow::watch_competition(TimePs queue, TimePs span) {
-  if (receiving_ == 0 || receiving_ > kCompetingMax || drain_end_ > 0 || raised_.raised() || ceiling_ > 0) return;
+  if (receiving_ == 0 || drain_end_ > 0 || raised_.raised() || ceiling_ > 0) return;
   const Competition::Epoch epoch = competing_epoch(queue, span);
-  if (faster_ && !epoch.slower) return;
+  if (epoch.sharers > kCompetingMax || (faster_ && !epoch.slower)) return;
   if (competition_.watch(epoch)) pace_for(competition_.raised_bytes());
 }
 
@@ -141,8 +141,8 @@ void PlaneWindow::compete(TimePs now, const PlaneProgress& progress, TimePs queu
   if (drain_end_ > 0 || !competition_.drain_due(epoch, least)) return;
   drain_due_ = now + kDrainInterval;
   drain_base_ = delay_.base();
-  drain_end_ =
-      now + 2 * delay_.smoothed() + kEpoch;  // a round trip until all has left, and one of the queue without it
+  // A round trip until all has left, and one of the queue without it.
+  drain_end_ = now + 2 * delay_.smoothed() + kEpoch;
   drain_window_ = least;
 }
 

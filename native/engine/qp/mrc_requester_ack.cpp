@@ -83,7 +83,7 @@ void MrcRequester::handle_sack(TimePs now, PortId port, const wire::Packet& pack
   }
   sample.in_flight_bytes = window_.in_flight_bytes();
   sample.marked = seth.mark != wire::SackMark::kNone;
-  if (!context_.capabilities.sack_sharers) sample.rcv_cwnd_pen = packet.cc_state.rcv_cwnd_pen;
+  if (planes_ == nullptr || !context_.capabilities.sack_sharers) sample.rcv_cwnd_pen = packet.cc_state.rcv_cwnd_pen;
   sample.restore_cwnd = packet.cc_state.restore_cwnd;
   if (planes_ != nullptr) {
     end_plane_feedback(now, sample, seth);
