@@ -36,10 +36,9 @@ constexpr TimePs kShortQueue = 300 * kPsPerUs;  // one that no other sender keep
 }  // namespace
 
 bool Competition::watch(const Epoch& epoch) {
-  if (!epoch.used || epoch.window > std::max(kSmallBytes, 2 * epoch.packet)) {
-    small_for_ = 0;
-    return false;
-  }
+  const bool small = epoch.window <= std::max(kSmallBytes, 2 * epoch.packet);
+  if (!small) small_for_ = 0;
+  if (!small || !epoch.used) return false;
   small_for_ += epoch.span;
   if (small_for_ < patience_ * (epoch.slower ? 1 : kCalm) || epoch.lossy) return false;
   small_for_ = 0;

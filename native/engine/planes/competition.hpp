@@ -53,7 +53,7 @@ class Competition {
   bool active_ = false;
 
   // Tests.
-  TimePs small_for_ = 0;  // time for which the window has been small
+  TimePs small_for_ = 0;  // time for which the window has been small and used
   TimePs patience_ = kPatience;
   std::int64_t raised_ = 0;
   TimePs round_before_ = 0;
