@@ -93,7 +93,7 @@ TEST_CASE(tcp_alone_fills_a_plane_and_two_streams_of_it_share_one) {
 
 // proves X.4.14
 TEST_CASE(a_stream_keeps_a_share_of_its_only_plane_beside_tcp) {
-  for (const std::uint64_t seed : {1, 2, 3}) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     PlainOptions options = planes({plane(200, 256)});
     options.seed = seed;
     BesideTcp beside(options, 1);
