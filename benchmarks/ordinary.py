@@ -145,9 +145,7 @@ def beside(title: str, case: Case, trials: Trials) -> Iterator[Row]:
         ours = name == "openmrc"
         kept, rest = [], []
         for one in runs:
-            assert one.beside is not None
-            stream = replace(one, times_s=one.beside[0], totals=one.beside[1]).goodput_bps()
-            kept.append(stream / (first * case.network.planes[0].payload_share(52)))
+            kept.append(tcp_bps(one) / (first * case.network.planes[0].payload_share(52)))
             payload = one.limit_bps / (first + sum(others))
             rest.append((one.goodput_bps()) / (payload * sum(others)))
         yield row(f"{title}: {name}", "TCP's share of its plane", kept, "", ">= 0.3" if ours else "")
@@ -155,13 +153,19 @@ def beside(title: str, case: Case, trials: Trials) -> Iterator[Row]:
     yield from common(title, trials)
 
 
+def tcp_bps(trial: Trial) -> float:
+    """Goodput of the concurrent TCP streams of a trial, in b/s."""
+    assert trial.beside is not None
+    times_s, totals = trial.beside
+    return replace(trial, times_s=times_s, totals=totals).goodput_bps()
+
+
 def contested(title: str, case: Case, trials: Trials) -> Iterator[Row]:
     """A TCP stream on every plane: its share of the planes, and that of the transport beside it."""
     for name, runs in trials.items():
         ours = name == "openmrc"
-        streams = [replace(one, times_s=one.beside[0], totals=one.beside[1]) for one in runs if one.beside is not None]
         payload = sum(plane.rate_bps * plane.payload_share(52) for plane in case.network.planes)
-        tcp = [one.goodput_bps() / payload for one in streams]
+        tcp = [tcp_bps(one) / payload for one in runs]
         yield row(
             f"{title}: {name}", "share of the planes", [one.share() for one in runs], "", ">= 0.2" if ours else ""
         )

@@ -271,7 +271,7 @@ TEST_CASE(error_12_a_smaller_receive_window_pauses_new_packets) {
 
 // proves A.14.11
 TEST_CASE(error_13_the_receivers_penalty_shrinks_the_window) {
-  for (const bool sharers : {false, true}) {  // these are told by plane only, not to a sender whose planes mark
+  for (const bool sharers : {false, true}) {  // SACKs by plane carry these, and planes that mark have none
     PairOptions options;
     options.capabilities.sack_sharers = sharers;
     options.controller = "nscc";

@@ -161,7 +161,7 @@ class PlainNetwork {
     TimePs time;
     std::uint64_t number;
     int host;
-    std::int32_t packet;  // or one of those below
+    std::int32_t packet;  // its slot, or one of kRunEngine to kTcpCheck
     bool operator<(const Entry& other) const { return time != other.time ? time > other.time : number > other.number; }
   };
   struct Host {

@@ -1,5 +1,5 @@
 // Sender of one TCP stream with CUBIC (RFC 9438), in packets: window, losses and time-outs, without contents. Nothing
-// reorders its packets, so that an acknowledgement tells that all earlier ones without any are lost.
+// reorders its packets, so that an acknowledgement shows that all earlier packets without any are lost.
 #pragma once
 
 #include <algorithm>

@@ -19,8 +19,8 @@ constexpr TimePs kPatienceMax = 64 * kPsPerSecond;
 
 // Growth.
 constexpr std::int64_t kGrowthPart = 16;    // of the window, in addition to a packet, before the first loss
-constexpr std::int64_t kSharePercent = 40;  // of the plane, for all QPs with the same receiver: less than half, so that
-                                            // the queue empties when the others have gone
+constexpr std::int64_t kSharePercent = 40;  // of the plane, for all QPs that are counted together: less than half, so
+                                            // that the queue empties when the others have gone
 constexpr std::int64_t kKeptTenths = 7;     // of the window, after a loss
 
 // Ends.
@@ -100,26 +100,20 @@ bool Competition::drain_due(const Epoch& epoch, std::int64_t left_bytes) {
 bool Competition::end_drain(TimePs round, bool draining) {
   const std::optional<TimePs> left = drain_.end_epoch(round, draining);
   if (!left || *left == kNever) return false;
-  if (*left < drain_round_ / 4) {
-    stop();
-    return true;
-  }
   const TimePs shorter = drain_round_ - *left;
   // Without a queue, the round trip does not depend on the window.
   const TimePs expected = plane_rate_ > 0 ? time_for(drain_bytes_, plane_rate_) : 0;
-  if (expected > kFlatPart * kMeasurable && shorter < expected / kFlatPart) {
-    stop();
-    return true;
-  }
+  const bool flat = expected > kFlatPart * kMeasurable && shorter < expected / kFlatPart;
+  const bool alone = flat || *left < drain_round_ / 4;
   const bool weak = filled_ && shorter < drain_round_ / (kLeastPart * sharers_);
   weak_drains_ = weak ? weak_drains_ + 1 : 0;
-  if (weak_drains_ >= kWeakDrains) {
-    patience_ = std::min(std::max(4 * patience_, kPatienceGivenUp), kPatienceMax);
-    stop();
-    return true;
+  if (!alone && weak_drains_ < kWeakDrains) {
+    plane_rate_ = shorter > kMeasurable ? rate_of(drain_bytes_, shorter) : 0;
+    return false;
   }
-  plane_rate_ = shorter > kMeasurable ? rate_of(drain_bytes_, shorter) : 0;
-  return false;
+  if (!alone) patience_ = std::min(std::max(4 * patience_, kPatienceGivenUp), kPatienceMax);
+  stop();
+  return true;
 }
 
 void Competition::stop() {

@@ -1,4 +1,4 @@
-// Tells from drains if one sender or two fill a plane: the queue of many others stays while one drains its part.
+// Infers from drains if one sender or two fill a plane: the queue of many others stays while one drains its part.
 #pragma once
 
 #include <algorithm>

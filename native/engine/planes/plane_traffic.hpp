@@ -13,7 +13,7 @@ namespace openmrc {
 
 class PlaneTraffic {
  public:
-  static constexpr std::uint32_t kQpsMax = 127;  // more are not told apart
+  static constexpr std::uint32_t kQpsMax = 127;  // the field of a SACK holds no more
 
   void sent(TimePs now, PortId plane, std::uint64_t bytes) { recent(now, planes_[plane]).sent += bytes; }
   // A slow plane may carry the acknowledgements of quicker ones, which are no data.

@@ -59,7 +59,7 @@ class PlaneWindow {
   void allow_long_bursts(bool allowed) { long_bursts_ = allowed; }
   // Call as `share`. True: acknowledgements wait behind data of the other direction.
   void meet_data(bool both_ways) { both_ways_ = both_ways; }
-  // Call as `share`. True: another plane of the QP is much faster.
+  // Call before feedback while the window is small. True: another plane of the QP is much faster.
   void note_faster(bool faster) { faster_ = faster; }
   // A window that is smaller than this number of bursts leaves in this number of parts.
   std::int64_t bursts() const { return long_bursts_ && !short_buffer() ? 2 : 4; }
@@ -177,6 +177,7 @@ class PlaneWindow {
   void pace_for(std::int64_t window);
   void raise();
   void judge_raised(TimePs now, std::int64_t rate);
+  void begin_drain(TimePs now, TimePs span, std::int64_t window);
   void end_drain(TimePs now);
   Competition::Epoch competing_epoch(TimePs queue, TimePs span) const;
   TimePs epoch_round() const {  // the least of the epoch; kNever: no sample

@@ -86,7 +86,6 @@ void PlaneSet::note_surroundings(Plane& plane, bool alike) {
   plane.window.share(sharers_.on(id_of(plane)));
   plane.window.allow_long_bursts(alike);
   plane.window.meet_data(traffic_.both_ways(id_of(plane)));
-  if (plane.window.small()) plane.window.note_faster(has_faster(plane));
 }
 
 bool PlaneSet::has_faster(const Plane& plane) const {
@@ -432,6 +431,7 @@ void PlaneSet::end_feedback(TimePs now, const SendWindow& window, std::vector<Ps
     if (plane.marking) {
       plane.window.observe(now, plane.feedback);
     } else {
+      if (plane.window.small()) plane.window.note_faster(has_faster(plane));
       plane.window.on_feedback(now, plane.feedback, progress);
     }
     plane.feedback = {};
