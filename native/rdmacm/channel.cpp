@@ -1,4 +1,5 @@
 // Event channels and their events.
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -56,6 +57,20 @@ int await_byte(const ChannelEnds& ends) {
   if (got < 0) return errno;
   return got == 0 ? EINVAL : 0;
 }
+
+// The channel that this thread has fetched an event from last, and would have waited on; null once this thread has
+// destroyed it.
+thread_local const Channel* fetched_from = nullptr;
+
+// Threads that wait on a channel that another one destroys wait on, as with a kernel's channel. So does a thread that
+// comes back for the next event just then: rping destroys its channel as soon as the last event is acknowledged, by a
+// thread which takes an error for a failure of the program.
+int await_nothing() {
+  ::poll(nullptr, 0, -1);
+  return errno;
+}
+
+bool waits(const ChannelEnds& ends) { return (::fcntl(ends.reader.get(), F_GETFL) & O_NONBLOCK) == 0; }
 
 // The id of a request is made when the program fetches its event. An errno: the request is refused.
 int make_request_id(Event& event) {
@@ -243,6 +258,7 @@ int take_event(Channel* channel, Event*& out) {
   out = nullptr;
   while (true) {
     const int error = contained([&] { return take_waiting(channel, ends, out); });
+    if (out != nullptr) fetched_from = waits(*ends) ? channel : nullptr;
     if (error != 0 || out != nullptr) return error;
     if (const int interrupted = await_byte(*ends)) return interrupted;
   }
@@ -301,16 +317,20 @@ CM_API rdma_event_channel* rdma_create_event_channel() {
 
 CM_API void rdma_destroy_event_channel(rdma_event_channel* api) {
   auto* channel = reinterpret_cast<Channel*>(api);
+  if (fetched_from == channel) fetched_from = nullptr;
   const std::lock_guard guard(Service::get().mutex);
   if (is_live(channel)) destroy_channel(channel);
 }
 
 CM_API int rdma_get_cm_event(rdma_event_channel* api, rdma_cm_event** event) {
   if (event == nullptr) return result_of(EINVAL);
+  auto* channel = reinterpret_cast<Channel*>(api);
   Event* taken = nullptr;
-  const int error = take_event(reinterpret_cast<Channel*>(api), taken);
-  if (error == 0) *event = &taken->api;
-  return result_of(error);
+  const int error = take_event(channel, taken);
+  if (error == EINVAL && channel != nullptr && channel == fetched_from) return result_of(await_nothing());
+  if (error != 0) return result_of(error);
+  *event = &taken->api;
+  return 0;
 }
 
 CM_API int rdma_ack_cm_event(rdma_cm_event* event) {

@@ -3,6 +3,7 @@
 #include "rdma_cm_program.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -269,6 +270,36 @@ static int channel_with_waiters(void) {
   return 0;
 }
 
+static sem_t fetched, destroyed, returns;
+
+static void *fetch_twice(void *channel) {
+  fetch(channel);
+  sem_post(&fetched);
+  while (sem_wait(&destroyed) != 0) continue;
+  sem_post(&returns);
+  return wait_on(channel);
+}
+
+/* A channel is destroyed just before the thread that fetches its events comes back for the next one. */
+static int channel_with_late_waiter(void) {
+  struct rdma_event_channel *channel = rdma_create_event_channel();
+  struct rdma_cm_id *id;
+  EXPECT(channel != NULL && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0);
+  EXPECT(rdma_resolve_addr(id, NULL, (struct sockaddr *)&v4, 1000) == 0);
+  EXPECT(sem_init(&fetched, 0, 0) == 0 && sem_init(&destroyed, 0, 0) == 0 && sem_init(&returns, 0, 0) == 0);
+  pthread_t thread;
+  void *result = NULL;
+  EXPECT(pthread_create(&thread, NULL, fetch_twice, channel) == 0);
+  while (sem_wait(&fetched) != 0) continue;
+  EXPECT(rdma_destroy_id(id) == 0);
+  rdma_destroy_event_channel(channel);
+  EXPECT(sem_post(&destroyed) == 0);
+  while (sem_wait(&returns) != 0) continue;
+  usleep(50000);
+  EXPECT(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+  return 0;
+}
+
 static void *wait_for_request(void *listener) {
   struct rdma_cm_id *id;
   rdma_get_request(listener, &id);
@@ -363,6 +394,7 @@ int main(int count, char **words) {
                {"listen_again", listen_again},
                {"backlog", backlog},
                {"channel_with_waiters", channel_with_waiters},
+               {"channel_with_late_waiter", channel_with_late_waiter},
                {"cancelled", cancelled},
                {"forked_at_first", forked_at_first},
                {"forked_early", forked_early},

@@ -28,6 +28,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         "listen_again",
         "backlog",
         "channel_with_waiters",
+        "channel_with_late_waiter",
         "cancelled",
         "forked_at_first",
         "forked_early",
