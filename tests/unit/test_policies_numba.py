@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import subprocess
 import sys
 from pathlib import Path
@@ -89,14 +90,17 @@ def test_a_numba_controller_runs() -> None:
     assert controller.window_bytes() == 20_000
 
 
-def test_the_example_steers_and_costs_like_a_built_in() -> None:
+def test_the_example_steers_without_the_interpreter() -> None:
     policies.load(EXAMPLE)
-    mine = policies.run_ev_selector("long_reps", packets=200_000)
-    built_in = policies.run_ev_selector("reps", packets=200_000)
+    calls = collections.Counter[str]()
+    sys.setprofile(lambda _frame, event, _arg: calls.update([event]))
+    try:
+        mine = policies.run_ev_selector("long_reps", packets=200_000)
+    finally:
+        sys.setprofile(None)
     oblivious = policies.run_ev_selector("random", packets=200_000)
     assert mine.marked_share < oblivious.marked_share / 4
-    # Native speed: a call into the interpreter would take hundreds of nanoseconds.
-    assert mine.ns_per_packet < 5 * built_in.ns_per_packet + 50
+    assert calls["call"] < 100
 
 
 def test_the_example_is_as_short_as_the_guide_says() -> None:

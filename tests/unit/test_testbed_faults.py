@@ -219,7 +219,7 @@ def test_permanent_faults_end_with_the_player(kernel):
 
 
 def test_a_repair_cancels_future_faults(kernel):
-    player = FaultPlayer(_bed(), [parse_fault("plane 0 blackhole at 50ms for 10ms")])
+    player = FaultPlayer(_bed(), [parse_fault("plane 0 blackhole at 2s for 10ms")])
     player.start()
     assert BedFaults(_bed()).apply("repair plane 0") == 1
     assert player.wait(10)
