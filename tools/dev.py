@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +29,7 @@ NINJA_COUNT = re.compile(rb"\[(\d+)/(\d+)\]")
 HEARTBEAT_S = 15.0
 SIM_SEEDS = 2000
 WORKERS_MAX = 16
+SET_UP_STEPS, PACKAGES_STEPS = 6, 4  # of `set_up`, with and without the build
 
 
 class StopError(Exception):
@@ -120,25 +122,36 @@ class Steps:
 
     def run(self, title: str, log_name: str, commands: list[list[str]], env: dict[str, str] | None = None) -> None:
         """Run the commands quietly with progress, or raise StopError after showing the end of the log."""
-        head = self.head(title)
+        running = (self.begin(command, log_name, env, append=index > 0) for index, command in enumerate(commands))
+        self._follow_all(running, title, log_name)
+
+    def begin(
+        self, command: list[str], log_name: str, env: dict[str, str] | None = None, *, append: bool = False
+    ) -> subprocess.Popen[bytes]:
+        """Start a command that goes on beside the steps, until `follow` or `stop`."""
         LOGS.mkdir(parents=True, exist_ok=True)
-        log_path = LOGS / (log_name + ".log")
+        with (LOGS / (log_name + ".log")).open("ab" if append else "wb") as log:
+            log.write(("$ " + " ".join(command) + "\n").encode())
+            log.flush()
+            return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=env)
+
+    def follow(self, title: str, log_name: str, process: subprocess.Popen[bytes]) -> None:
+        """Wait for a command with progress, or raise StopError after showing the end of the log."""
+        self._follow_all([process], title, log_name)
+
+    def _follow_all(self, processes: Iterable[subprocess.Popen[bytes]], title: str, log_name: str) -> None:
+        head, log_path = self.head(title), LOGS / (log_name + ".log")
         started = time.monotonic()
         if not self.live:
             say(head + " ...")
-        log_path.write_bytes(b"")
-        for command in commands:
-            if self._follow(command, head, log_path, env) != 0:
+        for process in processes:
+            if self._follow(process, head, log_path) != 0:
                 self._show_failure(head, log_path)
         clear = "\r\033[K" if self.live else ""
         say(f"{clear}{head}: done in {time.monotonic() - started:.1f} s")
 
-    def _follow(self, command: list[str], head: str, log_path: Path, env: dict[str, str] | None) -> int:
+    def _follow(self, process: subprocess.Popen[bytes], head: str, log_path: Path) -> int:
         started = said = time.monotonic()
-        with log_path.open("ab") as log:
-            log.write(("$ " + " ".join(command) + "\n").encode())
-            log.flush()
-            process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=env)
         try:
             while process.poll() is None:
                 time.sleep(0.1)
@@ -148,10 +161,8 @@ class Steps:
                 elif now - said >= HEARTBEAT_S:
                     said = now
                     say(f"      {ninja_progress(log_path) or 'working,'} {now - started:.0f} s")
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
+        finally:
+            stop(process)
         return process.returncode
 
     def _show_failure(self, head: str, log_path: Path) -> None:
@@ -186,6 +197,13 @@ class Steps:
         say(f"      done in {time.monotonic() - started:.1f} s")
 
 
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process that still runs."""
+    if process.poll() is None:
+        process.terminate()
+        process.wait()
+
+
 def ninja_progress(log_path: Path) -> str:
     with log_path.open("rb") as log:
         log.seek(0, os.SEEK_END)
@@ -204,14 +222,19 @@ def read_pyproject() -> dict:  # type: ignore[type-arg]
         return tomllib.load(file)
 
 
-def requirements() -> list[str]:
-    """All packages of a development environment, from pyproject.toml."""
+def build_requirements() -> list[str]:
+    """Packages that the build needs, from pyproject.toml."""
     project = read_pyproject()
-    extras = project["project"]["optional-dependencies"]
-    wanted = (
-        list(project["project"]["dependencies"]) + extras["report"] + extras["sim"] + extras["testbed"] + extras["eval"]
-    )
-    for group in ("build", "test", "lint"):
+    return sorted(project["project"]["dependencies"] + project["dependency-groups"]["build"])
+
+
+def requirements() -> list[str]:
+    """All packages of a development environment."""
+    project = read_pyproject()
+    wanted = build_requirements()
+    for extra in ("report", "sim", "testbed", "eval"):
+        wanted += project["project"]["optional-dependencies"][extra]
+    for group in ("test", "lint"):
         wanted += project["dependency-groups"][group]
     return sorted(set(wanted))
 
@@ -270,8 +293,31 @@ def forget_other_compilers(compiler: str) -> None:
             shutil.rmtree(cache.parent)
 
 
-def set_up(steps: Steps) -> dict[str, str]:
-    """Environment with all dependencies, and the variables for commands inside it."""
+def set_up(steps: Steps, *, build: bool = True) -> dict[str, str]:
+    """Environment with all dependencies, the extension if it is built, and the variables for commands inside it."""
+    env = set_up_python(steps)
+    wanted = requirements()
+    install(steps, env, "packages-build", build_requirements())
+    if stamp_says("packages", digest(wanted)):
+        if build:
+            build_extension(steps, env)
+        steps.done("packages", "there")
+    else:
+        # Most of the time goes into unpacking, on one core.
+        packages = steps.begin(pip_install(wanted), "packages", env)
+        try:
+            if build:
+                build_extension(steps, env)
+            steps.follow(f"packages ({len(wanted)} and what they need)", "packages", packages)
+        finally:
+            stop(packages)
+        write_stamp("packages", digest(wanted))
+    if build:
+        build_torch_backend(steps, env)
+    return env
+
+
+def set_up_python(steps: Steps) -> dict[str, str]:
     compiler, version = find_compiler()
     steps.done("compiler", version)
     forget_other_compilers(compiler)
@@ -285,7 +331,6 @@ def set_up(steps: Steps) -> dict[str, str]:
         write_stamp("python", python)
     else:
         steps.done("environment .venv", "there")
-    install(steps, env, "packages", requirements())
     return env
 
 
@@ -293,9 +338,12 @@ def install(steps: Steps, env: dict[str, str], name: str, wanted: list[str]) -> 
     if stamp_says(name, digest(wanted)):
         steps.done(name, "there")
         return
-    pip = [str(PYTHON), "-m", "pip", "install"]
-    steps.run(f"{name} ({len(wanted)} and what they need)", name, [[*pip, *wanted]], env)
+    steps.run(f"{name} ({len(wanted)} and what they need)", name, [pip_install(wanted)], env)
     write_stamp(name, digest(wanted))
+
+
+def pip_install(wanted: list[str]) -> list[str]:
+    return [str(PYTHON), "-m", "pip", "install", *wanted]
 
 
 def build_extension(steps: Steps, env: dict[str, str]) -> None:
@@ -303,16 +351,24 @@ def build_extension(steps: Steps, env: dict[str, str]) -> None:
     if stamp_says("native", state):
         steps.done("build", "up to date")
         return
-    pip = [str(PYTHON), "-m", "pip", "install", "--no-build-isolation", "--no-deps", "-v", "-e", "."]
-    # Otherwise the first process group would compile it, within the time limit of a test.
-    torch_backend = [str(PYTHON), "-m", "openmrc.torch.native"]
-    steps.run("build", "build", [pip, torch_backend], env)
+    options = ["--no-build-isolation", "--no-deps", "-v", "-e"]
+    steps.run("build", "build", [pip_install([*options, "."])], env)
     if not any((VENV / "lib").glob("python*/site-packages/openmrc/lib/libibverbs.so.1")):
         say(
             "      without libibverbs.so.1 for `openmrc run`, as the headers of libibverbs are missing (Debian/Ubuntu: "
             "apt install libibverbs-dev; Fedora: dnf install rdma-core-devel)"
         )
     write_stamp("native", state)
+
+
+def build_torch_backend(steps: Steps, env: dict[str, str]) -> None:
+    """Otherwise the first process group would compile it, within the time limit of a test."""
+    state = native_state(env["CXX"])
+    if stamp_says("torch", state):
+        steps.done("backend for torch", "up to date")
+        return
+    steps.run("backend for torch", "torch", [[str(PYTHON), "-m", "openmrc.torch.native"]], env)
+    write_stamp("torch", state)
 
 
 def build_tests(steps: Steps, env: dict[str, str]) -> Path:
@@ -327,15 +383,13 @@ def build_tests(steps: Steps, env: dict[str, str]) -> Path:
 
 def task_build(_args: list[str]) -> None:
     """Set up .venv and build; everything else does this first."""
-    steps = Steps(4)
-    build_extension(steps, set_up(steps))
+    set_up(Steps(SET_UP_STEPS))
 
 
 def task_demo(args: list[str]) -> None:
     """Four hosts, four planes, and faults, in your terminal; writes a report."""
-    steps = Steps(5)
+    steps = Steps(SET_UP_STEPS + 1)
     env = set_up(steps)
-    build_extension(steps, env)
     steps.show("demo", [str(VENV / "bin" / "openmrc"), "demo", *args], env)
 
 
@@ -356,9 +410,8 @@ def pytest_in_workers(selected: str) -> list[str]:
 
 def task_test(args: list[str]) -> None:
     """The tests for every change: C++, seeded simulation, Python but for slow ones. Arguments go to pytest."""
-    steps = Steps(6 if args else 8)
+    steps = Steps(SET_UP_STEPS + (2 if args else 4))
     env = set_up(steps)
-    build_extension(steps, env)
     folder = build_tests(steps, env)
     env["OPENMRC_TEST_BUILD"] = str(folder)
     if args:
@@ -371,10 +424,9 @@ def task_test(args: list[str]) -> None:
 
 def task_check(_args: list[str]) -> None:
     """The tests that `make test` leaves out: slow Python tests."""
-    steps = Steps(8)
+    steps = Steps(SET_UP_STEPS + 4)
     env = set_up(steps)
     install(steps, env, "packages-check", check_requirements())
-    build_extension(steps, env)
     folder = build_tests(steps, env)
     env["OPENMRC_TEST_BUILD"] = str(folder)
     steps.show("slow Python tests", pytest_in_workers("slow and not alone"), env)
@@ -383,16 +435,15 @@ def task_check(_args: list[str]) -> None:
 
 def task_bench(args: list[str]) -> None:
     """All benchmarks, one table; pass --json FILE for the records."""
-    steps = Steps(5)
+    steps = Steps(SET_UP_STEPS + 1)
     env = set_up(steps)
-    build_extension(steps, env)
     steps.show("benchmarks", [str(PYTHON), "benchmarks/run.py", *args], env)
 
 
 def task_lint(_args: list[str]) -> None:
     """Formatting, types, layers, requirements. Changes nothing."""
-    steps = Steps(7)
-    env = set_up(steps)
+    steps = Steps(PACKAGES_STEPS + 4)
+    env = set_up(steps, build=False)
     steps.show("ruff check", ["ruff", "check", "."], env)
     steps.show("ruff format", ["ruff", "format", "--check", "."], env)
     formats = ["clang-format", "--dry-run", "-Werror", *map(str, cpp_files())]
@@ -404,27 +455,26 @@ def task_lint(_args: list[str]) -> None:
 
 def task_format(_args: list[str]) -> None:
     """Rewrite the sources in the project's format."""
-    steps = Steps(5)
-    env = set_up(steps)
+    steps = Steps(PACKAGES_STEPS + 2)
+    env = set_up(steps, build=False)
     steps.show("ruff format", ["ruff", "format", "."], env)
     steps.show("clang-format", ["clang-format", "-i", *map(str, cpp_files())], env)
 
 
 def task_spec(_args: list[str]) -> None:
     """Write the sources and reference pages that spec/*.toml describes, and the table of requirements."""
-    steps = Steps(5)
-    env = set_up(steps)
+    steps = Steps(PACKAGES_STEPS + 2)
+    env = set_up(steps, build=False)
     steps.show("spec", [str(PYTHON), "tools/spec.py"], env)
     steps.show("requirements", [str(PYTHON), "tools/requirements.py"], env)
 
 
 def task_docs(_args: list[str]) -> None:
     """Build the documentation site in build/docs/html; every warning is an error."""
-    steps = Steps(6)
+    steps = Steps(SET_UP_STEPS + 2)
     env = set_up(steps)
-    build_extension(steps, env)
     install(steps, env, "packages-docs", list(read_pyproject()["dependency-groups"]["docs"]))
-    sphinx = [str(PYTHON), "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "-d", "build/docs/doctrees"]
+    sphinx = [str(PYTHON), "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-c", "docs", "-d", "build/docs/doctrees"]
     steps.show("site", [*sphinx, ".", str(SITE)], env)
     say(f"      {SITE.relative_to(ROOT)}/index.html")
 
@@ -496,9 +546,8 @@ def task_wheel(args: list[str]) -> None:
 
 def task_stub(_args: list[str]) -> None:
     """Write src/openmrc/_native/*.pyi, the typed face of the extension, from the built extension."""
-    steps = Steps(6)
+    steps = Steps(SET_UP_STEPS + 2)
     env = set_up(steps)
-    build_extension(steps, env)
     stubgen = [str(PYTHON), "-m", "nanobind.stubgen", "-q", "-r", "-m", "openmrc._native", "-O", "src/openmrc"]
     steps.show("stub", stubgen, env)
     steps.show("format", ["ruff", "format", "-q", "src/openmrc/_native"], env)
