@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+from process_tree import descendants
+from waiting import until
 
 from openmrc.paper import experiments
 
@@ -62,7 +64,8 @@ def test_an_interrupt_ends_it_without_a_table_of_half_runs() -> None:
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        time.sleep(4)  # long enough to be in the middle of simulations, which take minutes
+        until(lambda: len(descendants(process.pid)) >= 2)  # its workers, whose simulations take minutes
+        time.sleep(1)
         os.killpg(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from own_ports import UDP_PORT
+from process_tree import alive, descendants
 from waiting import until
 
 from openmrc.errors import OpenmrcError
@@ -22,33 +22,6 @@ from openmrc.runs.session import execute
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 LIMIT_S = 60.0
-
-
-def descendants(pid: int) -> set[int]:
-    """All processes below one, found through /proc."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if fields[0] != "Z":
-                parents[int(entry.name)] = int(fields[1])
-    found: set[int] = set()
-    grown = {pid}
-    while grown:
-        grown = {child for child, parent in parents.items() if parent in grown} - found
-        found |= grown
-    return found
-
-
-def alive(pid: int) -> bool:
-    """True if a process exists and is not a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 @pytest.fixture

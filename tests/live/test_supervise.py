@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from process_tree import alive
 from waiting import until
 
 from openmrc.runs.processes.supervisor import ChildError, Family
@@ -40,14 +41,6 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "openmrc_test_child.py").write_text(CHILD)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     return "openmrc_test_child"
-
-
-def alive(pid: int) -> bool:
-    """True if a process exists and is not a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_messages_go_both_ways_and_prints_do_not_mix_in(module: str):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import subprocess
@@ -10,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from process_tree import alive, descendants
 
 pytestmark = [pytest.mark.live]
 
@@ -40,7 +40,7 @@ def test_an_interrupt_ends_the_ranks_and_lists_what_was_found(tmp_path: Path):
         stderr=subprocess.STDOUT,
         text=True,
     )
-    started: list[int] = []
+    started: set[int] = set()
     while len(started) < RANKS and process.poll() is None:
         started = descendants(process.pid)
     process.send_signal(signal.SIGINT)
@@ -50,20 +50,6 @@ def test_an_interrupt_ends_the_ranks_and_lists_what_was_found(tmp_path: Path):
     assert [one["ranks"] for one in json.loads(file.read_text())] == [RANKS]
     while any(alive(one) for one in started):  # killed, and gone once the kernel has cleaned up
         pass
-
-
-def descendants(process: int) -> list[int]:
-    found = []
-    for listed in Path(f"/proc/{process}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # a thread that has ended
-            for child in map(int, listed.read_text().split()):
-                found += [child, *descendants(child)]
-    return found
-
-
-def alive(process: int) -> bool:
-    status = Path(f"/proc/{process}/status")
-    return status.exists() and "State:\tZ" not in status.read_text()
 
 
 FILE = """

@@ -7,15 +7,18 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from collections import Counter
 from pathlib import Path
 
 import polars as pl
 import pytest
+from process_tree import alive, descendants
 from waiting import until
 
 from openmrc.errors import ConfigError, OpenmrcError
-from openmrc.sim.sweep import Sweep, SweepProgress
+from openmrc.sim.sweep import Sweep, SweepProgress, pool
 
 # Records each start in a file, so that a test can detect repeated runs.
 TASK = """
@@ -77,18 +80,6 @@ def log_of(tmp_path: Path) -> Counter[str]:
     return Counter((tmp_path / "log").read_text().split("\n")[:-1])
 
 
-def running(pid: int) -> bool:
-    """True if a process exists and is not just a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def children(pid: int) -> list[int]:
-    return [int(text) for path in Path(f"/proc/{pid}/task").glob("*/children") for text in path.read_text().split()]
-
-
 def test_the_table_has_a_row_per_run_and_a_second_call_runs_nothing(tmp_path, task):
     def sweep() -> Sweep:
         return Sweep(scenario(), {"work.x": [1, 2, 3]}, seeds=[7, 8], out=tmp_path / "out", task=task)
@@ -130,6 +121,23 @@ def test_failed_runs_are_rows_and_are_tried_again(tmp_path, task):
     assert sorted(starts.values()) == [1, 1, 2, 2, 2, 2]
 
 
+def test_an_interrupt_waits_until_a_process_has_started():
+    """Also one that another thread receives."""
+    ended = threading.Event()
+    other = threading.Thread(target=ended.wait)
+    other.start()
+    reached = False
+    try:
+        with pytest.raises(KeyboardInterrupt), pool.interrupts_held():  # noqa: PT012
+            signal.pthread_kill(other.ident, signal.SIGINT)
+            time.sleep(0.05)
+            reached = True
+    finally:
+        ended.set()
+        other.join()
+    assert reached
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("blow", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
 def test_a_sweep_that_was_stopped_goes_on_where_it_was(tmp_path, task, blow, code):
@@ -139,14 +147,14 @@ def test_a_sweep_that_was_stopped_goes_on_where_it_was(tmp_path, task, blow, cod
     program.write_text(textwrap.dedent(text))
     with subprocess.Popen([sys.executable, program], stderr=subprocess.PIPE, text=True) as process:
         until(lambda: len(list(out.glob("runs/*.json"))) >= 4)
-        helpers = children(process.pid)
+        helpers = descendants(process.pid)
         process.send_signal(blow)
         _, complaints = process.communicate(timeout=30)
     assert process.returncode == code
     assert "Traceback" not in complaints
     kept = {path.stem for path in out.glob("runs/*.json")}
     assert 4 <= len(kept) < 24
-    until(lambda: not any(map(running, helpers)))  # workers do not outlive the sweep
+    until(lambda: not any(map(alive, helpers)))  # workers do not outlive the sweep
     if blow is signal.SIGINT:
         assert pl.read_parquet(out / "results.parquet").height == len(kept)
 

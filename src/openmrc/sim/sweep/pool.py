@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext, SpawnProcess
+from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from openmrc.sim.sweep.outcome import Outcome, attempt, lost
@@ -67,7 +68,7 @@ class _Worker(Generic[_Spec]):
         self.spec: _Spec | None = None
         self._began = 0.0
         self._process: SpawnProcess = context.Process(target=_serve, args=(theirs, task), daemon=True)
-        with _interrupts_held():
+        with interrupts_held():
             self._process.start()
         theirs.close()
 
@@ -127,11 +128,21 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def interrupts_held() -> Iterator[None]:
     """Keeps Ctrl-C from processes started in this block, whose end the parent controls; ours comes afterwards."""
     resource_tracker.ensure_running()  # must be running already, since its start unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # Any other thread may receive the signal, but Python's handler interrupts the main one.
+    handler = signal.getsignal(signal.SIGINT)
+    handled = callable(handler) and threading.current_thread() is threading.main_thread()
+    received: list[tuple[int, FrameType | None]] = []
+    if handled:
+        signal.signal(signal.SIGINT, lambda *arguments: received.append(arguments))
     try:
         yield
     finally:
+        if handled:
+            signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if callable(handler) and received:
+            handler(*received[0])
