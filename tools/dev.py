@@ -474,8 +474,8 @@ def task_docs(_args: list[str]) -> None:
     steps = Steps(SET_UP_STEPS + 2)
     env = set_up(steps)
     install(steps, env, "packages-docs", list(read_pyproject()["dependency-groups"]["docs"]))
-    sphinx = [str(PYTHON), "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-c", "docs", "-d", "build/docs/doctrees"]
-    steps.show("site", [*sphinx, ".", str(SITE)], env)
+    sphinx = [str(PYTHON), "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-c", "docs"]
+    steps.show("site", [*sphinx, "-d", "build/docs/doctrees", ".", str(SITE)], env)
     say(f"      {SITE.relative_to(ROOT)}/index.html")
 
 
