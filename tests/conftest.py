@@ -57,3 +57,9 @@ def native_tests() -> Path:
     if not (folder / "openmrc_tests").exists():
         pytest.skip("the C++ tests are not built; `make test` builds them")
     return folder
+
+
+@pytest.fixture(scope="session")
+def nccl_harness(native_tests: Path) -> Path:
+    """The program that calls the network plugin for NCCL as NCCL does."""
+    return native_tests / "openmrc_nccl_harness"

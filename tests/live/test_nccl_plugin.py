@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from nccl_ranks import Ranks, compiled_harness, ended, passed
+from nccl_ranks import Ranks, ended, passed
 from veth_planes import VethPlanes
 from waiting import until
 
@@ -19,14 +19,9 @@ pytestmark = pytest.mark.live
 HANDLE_BYTES = 128
 
 
-@pytest.fixture(scope="module")
-def harness(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled_harness(repository, tmp_path_factory.mktemp("nccl") / "nccl_harness")
-
-
 @pytest.fixture
-def ranks(harness: Path, tmp_path: Path) -> Ranks:
-    return Ranks(harness, tmp_path)
+def ranks(nccl_harness: Path, tmp_path: Path) -> Ranks:
+    return Ranks(nccl_harness, tmp_path)
 
 
 @pytest.mark.parametrize("newest", [8, 9, 10, 11, 12])
@@ -140,12 +135,12 @@ def test_a_transfer_survives_the_death_of_a_plane(ranks: Ranks, count: int, dead
 
 @pytest.mark.slow
 @pytest.mark.root
-def test_every_operation_ends_when_the_host_falls_silent(harness: Path, tmp_path: Path) -> None:
+def test_every_operation_ends_when_the_host_falls_silent(nccl_harness: Path, tmp_path: Path) -> None:
     """During each step of the set-up, and afterwards."""
     if not namespaces_allowed():
         pytest.skip("network namespaces need root")
     cases = ["silenced", "connect_silent", "offer_silent", "ready_silent"]
-    ranks = [Ranks(harness, tmp_path / case) for case in cases]
+    ranks = [Ranks(nccl_harness, tmp_path / case) for case in cases]
     with VethPlanes(2) as planes:
         started = []
         for case, one in zip(cases, ranks, strict=True):

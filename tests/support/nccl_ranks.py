@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from rdma_programs import LIMIT_S
 
 from openmrc.programs import nccl_plugin_path
@@ -15,17 +13,6 @@ from openmrc.variables import PORTS
 
 ENDED = "as expected"
 NEWEST = 12  # version of the interface that the program asks for, above all that there are
-
-
-def compiled_harness(repository: Path, program: Path) -> Path:
-    """The program, compiled; skips without a compiler."""
-    compiler = shutil.which("c++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    source = repository / "native" / "tests" / "nccl" / "harness.cpp"
-    options = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-I", str(repository / "native")]
-    subprocess.run([compiler, *options, str(source), "-o", str(program), "-ldl"], check=True)
-    return program
 
 
 class Ranks:

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from nccl_ranks import Ranks, compiled_harness, ended, passed
+from nccl_ranks import Ranks, ended, passed
 from rdma_programs import needs, next_tcp_port, run_both
 
 from openmrc.fabric.cabling import Node
@@ -70,10 +70,10 @@ def test_the_connection_manager_takes_the_management_network(bed: TestBed, ends:
 
 @pytest.mark.parametrize("case", ["sizes", "groups"])
 def test_nccl_s_plugin_takes_the_srv6_paths(
-    bed: TestBed, ends: list[tuple[list[str], None]], case: str, repository: Path, tmp_path: Path
+    bed: TestBed, ends: list[tuple[list[str], None]], case: str, nccl_harness: Path, tmp_path: Path
 ):
     """The ranks check contents and order. Connections are set up over the management network."""
-    ranks = Ranks(compiled_harness(repository, tmp_path / "nccl_harness"), tmp_path)
+    ranks = Ranks(nccl_harness, tmp_path)
     before = packets(bed)
     started = []
     for rank, (prefix, _) in enumerate(ends):
