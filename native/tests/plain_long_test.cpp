@@ -74,7 +74,7 @@ TEST_CASE(a_round_trip_is_told_beyond_the_range_of_timestamps) {
   CHECK(latest_round_trip(0, 5 * kPsPerMs, kRange) == 5 * kPsPerMs);
 }
 
-TEST_CASE(planes_between_sites_are_filled_without_losses) {
+LONG_TEST_CASE(planes_between_sites_are_filled_without_losses) {
   for (const std::int64_t fifo_kb : {128, 512}) {
     const Result result = run(sites(30 * kPsPerMs, 0, fifo_kb), 8 * kPsPerSecond);
     CHECK(result.share >= 0.97);
@@ -87,7 +87,7 @@ TEST_CASE(planes_between_sites_are_filled_without_losses) {
 }
 
 // proves X.4.7
-TEST_CASE(round_trips_of_more_than_one_range_of_timestamps_are_measured) {
+LONG_TEST_CASE(round_trips_of_more_than_one_range_of_timestamps_are_measured) {
   PlainOptions options = sites(50 * kPsPerMs);
   Stream stream(options);
   stream.flow().outstanding_max = 160;
@@ -130,7 +130,7 @@ TEST_CASE(reverse_probes_wait_for_a_path_that_is_longer_than_their_interval) {
 //
 // Regression: the receiver took a queue of more than 33 ms after a short silence for a shorter path, and sent its SACKs
 // over other planes. Each change of their way hides the idle round trip for a while.
-TEST_CASE(long_queues_between_sites_do_not_change_the_idle_round_trips) {
+LONG_TEST_CASE(long_queues_between_sites_do_not_change_the_idle_round_trips) {
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
     PlainOptions options = planes({4, plane(100, 512, 30 * kPsPerMs)}, 8192);
     options.mpr_units = 255;

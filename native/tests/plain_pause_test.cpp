@@ -43,7 +43,7 @@ class Works {
 
 // Regression: a stream went on with the window that it had at the end of its work, when the other one had ended. Both
 // windows together then overfilled the links.
-TEST_CASE(streams_that_begin_again_together_do_not_overfill_a_long_path) {
+LONG_TEST_CASE(streams_that_begin_again_together_do_not_overfill_a_long_path) {
   Works works;
   works.run(96 * kMiB, 160 * kMiB);
   const std::uint64_t before = works.retransmitted();
@@ -53,7 +53,7 @@ TEST_CASE(streams_that_begin_again_together_do_not_overfill_a_long_path) {
 
 // With data in both directions, in the second after the others have ended. Regression: windows grew only after eight round
 // trips without a queue, and the share was 0.72.
-TEST_CASE(streams_that_are_left_alone_take_over_a_long_path) {
+LONG_TEST_CASE(streams_that_are_left_alone_take_over_a_long_path) {
   double sum = 0;
   for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     PlainNetwork network(two_sites(seed));

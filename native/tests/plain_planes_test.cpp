@@ -20,7 +20,7 @@ using test::Stream;
 
 Result run(const PlainOptions& options) { return Stream(options).judge(kPsPerSecond, 5 * kPsPerSecond / 2); }
 
-TEST_CASE(equal_planes_are_filled_without_losses_and_with_short_queues) {
+LONG_TEST_CASE(equal_planes_are_filled_without_losses_and_with_short_queues) {
   for (const std::int64_t fifo_kb : {64, 256, 1024}) {
     const Result fast = run(planes({4, plane(500, fifo_kb)}));
     CHECK(fast.share >= 0.97);
@@ -34,7 +34,7 @@ TEST_CASE(equal_planes_are_filled_without_losses_and_with_short_queues) {
 }
 
 // Windows of ten packets that left as one burst met their own queue, and the plane was empty in between.
-TEST_CASE(planes_of_slow_ethernet_are_filled) {
+LONG_TEST_CASE(planes_of_slow_ethernet_are_filled) {
   for (const std::int64_t mbps : {50, 100, 125, 150, 200}) {
     for (const std::size_t count : {1U, 2U, 4U}) CHECK(run(planes({count, plane(mbps, 256)})).share >= 0.99);
   }
@@ -67,7 +67,7 @@ TEST_CASE(a_buffer_of_a_millisecond_is_enough) {
 }
 
 // The pulses that probe for a higher rate are not filled here, so they prove nothing: the rate once grew without bound.
-TEST_CASE(a_pulse_that_is_not_filled_does_not_raise_the_rate) {
+LONG_TEST_CASE(a_pulse_that_is_not_filled_does_not_raise_the_rate) {
   PlainOptions options =
       planes({plane(1561, 480), plane(69, 375, 350 * kPsPerUs), plane(624, 587, 350 * kPsPerUs), plane(4109, 49),
               plane(4563, 704, 4'150 * kPsPerUs), plane(564, 31, 4'600 * kPsPerUs)});
@@ -85,7 +85,7 @@ TEST_CASE(a_long_buffer_stays_short) {
 }
 
 // proves X.4.3
-TEST_CASE(random_loss_is_not_congestion) {
+LONG_TEST_CASE(random_loss_is_not_congestion) {
   std::vector<PlainLink> links(4, plane(500, 256));
   links[0].loss_ppm = 10'000;
   CHECK(run(planes(links)).share >= 0.97);

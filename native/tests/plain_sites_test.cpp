@@ -109,7 +109,7 @@ class AllReduces {
 
 // Regression: SACKs changed their way hundreds of times in a round. Windows followed idle round trips that were none, and
 // 0.87 of the links were filled.
-TEST_CASE(all_reduces_between_sites_fill_the_links) {
+LONG_TEST_CASE(all_reduces_between_sites_fill_the_links) {
   constexpr int kRounds = 4;
   double sum = 0;
   for (const std::uint64_t seed : {1U, 2U}) {

@@ -92,7 +92,7 @@ TEST_CASE(tcp_alone_fills_a_plane_and_two_streams_of_it_share_one) {
 }
 
 // proves X.4.14
-TEST_CASE(a_stream_keeps_a_share_of_its_only_plane_beside_tcp) {
+LONG_TEST_CASE(a_stream_keeps_a_share_of_its_only_plane_beside_tcp) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     PlainOptions options = planes({plane(200, 256)});
     options.seed = seed;
@@ -127,7 +127,7 @@ TEST_CASE(streams_to_one_host_share_what_tcp_leaves) {
 }
 
 // proves X.4.13
-TEST_CASE(a_crowd_of_own_senders_competes_with_nobody) {
+LONG_TEST_CASE(a_crowd_of_own_senders_competes_with_nobody) {
   BesideTcp beside(planes({4, plane(100, 256)}), 16);
   const Shares shares = beside.judge(2 * kSecond, 10 * kSecond);
   CHECK(shares.own > 0.9);
