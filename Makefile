@@ -16,7 +16,7 @@ build:  ## set up .venv and build the native engine
 demo:  ## show 4 hosts x 4 planes with faults in the terminal, write a report (about a minute after the build)
 	@$(PYTHON) tools/dev.py demo $(ARGS)
 
-test:  ## run the tests for every change: C++, 2,000 simulated seeds, Python (about 4 minutes on two cores, after the build)
+test:  ## run the tests for every change: C++, 2,000 simulated seeds, Python (about 6 minutes on two cores, after the build)
 	@$(PYTHON) tools/dev.py test $(ARGS)
 
 check:  ## run the slow Python tests that `make test` leaves out (about 9 minutes on two cores)

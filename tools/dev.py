@@ -28,7 +28,7 @@ GCC_MIN, CLANG_MIN = 12, 14
 NINJA_COUNT = re.compile(rb"\[(\d+)/(\d+)\]")
 HEARTBEAT_S = 15.0
 SIM_SEEDS = 2000
-WORKERS_PER_CORE, WORKERS_MAX = 3, 16
+WORKERS_MAX = 16
 SET_UP_STEPS, PACKAGES_STEPS = 6, 4  # of `set_up`, with and without the build
 
 
@@ -403,8 +403,8 @@ def simulate(steps: Steps, folder: Path) -> None:
 
 
 def pytest_in_workers(selected: str) -> list[str]:
-    """The command that runs the tests of a marker expression. Most of them wait, so each core has several workers."""
-    workers = min(WORKERS_PER_CORE * (os.cpu_count() or 1), WORKERS_MAX)
+    """The command that runs the tests of a marker expression; most of them wait, so there are two workers per core."""
+    workers = min(2 * (os.cpu_count() or 1), WORKERS_MAX)
     return [str(PYTHON), "-m", "pytest", "-q", "-n", str(workers), "--dist", "worksteal", "-m", selected]
 
 
