@@ -131,18 +131,18 @@ def _end_with_parent() -> None:
 def interrupts_held() -> Iterator[None]:
     """Keeps Ctrl-C from processes started in this block, whose end the parent controls; ours comes afterwards."""
     resource_tracker.ensure_running()  # must be running already, since its start unblocks the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     # Any other thread may receive the signal, but Python's handler interrupts the main one.
     handler = signal.getsignal(signal.SIGINT)
     handled = callable(handler) and threading.current_thread() is threading.main_thread()
     received: list[tuple[int, FrameType | None]] = []
     if handled:
         signal.signal(signal.SIGINT, lambda *arguments: received.append(arguments))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if handled:
             signal.signal(signal.SIGINT, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if callable(handler) and received:
             handler(*received[0])
