@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -296,22 +297,10 @@ def forget_other_compilers(compiler: str) -> None:
 def set_up(steps: Steps, *, build: bool = True) -> dict[str, str]:
     """Environment with all dependencies, the extension if it is built, and the variables for commands inside it."""
     env = set_up_python(steps)
-    wanted = requirements()
     install(steps, env, "packages-build", build_requirements())
-    if stamp_says("packages", digest(wanted)):
+    with installing(steps, env, "packages", requirements()):  # mostly unpacking, on one core
         if build:
             build_extension(steps, env)
-        steps.done("packages", "there")
-    else:
-        # Most of the time goes into unpacking, on one core.
-        packages = steps.begin(pip_install(wanted), "packages", env)
-        try:
-            if build:
-                build_extension(steps, env)
-            steps.follow(f"packages ({len(wanted)} and what they need)", "packages", packages)
-        finally:
-            stop(packages)
-        write_stamp("packages", digest(wanted))
     if build:
         build_torch_backend(steps, env)
     return env
@@ -335,10 +324,23 @@ def set_up_python(steps: Steps) -> dict[str, str]:
 
 
 def install(steps: Steps, env: dict[str, str], name: str, wanted: list[str]) -> None:
+    with installing(steps, env, name, wanted):
+        pass
+
+
+@contextmanager
+def installing(steps: Steps, env: dict[str, str], name: str, wanted: list[str]) -> Iterator[None]:
+    """Install packages while the block runs; they are there after it."""
     if stamp_says(name, digest(wanted)):
+        yield
         steps.done(name, "there")
         return
-    steps.run(f"{name} ({len(wanted)} and what they need)", name, [pip_install(wanted)], env)
+    pip = steps.begin(pip_install(wanted), name, env)
+    try:
+        yield
+        steps.follow(f"{name} ({len(wanted)} and what they need)", name, pip)
+    finally:
+        stop(pip)
     write_stamp(name, digest(wanted))
 
 

@@ -34,7 +34,7 @@ std::string failed_check(const char* expression, const Values& values, const cha
 
 #define TEST_CASE(name) OPENMRC_TEST_CASE(name, false)
 
-// For a mean of many seconds of virtual time in code that shorter cases run, too: it takes 5 s to a minute under a
+// For a mean of many seconds of virtual time in code that shorter cases run, too: it takes many seconds under a
 // sanitizer.
 #define LONG_TEST_CASE(name) OPENMRC_TEST_CASE(name, true)
 

@@ -64,7 +64,7 @@ def test_an_interrupt_ends_it_without_a_table_of_half_runs() -> None:
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        until(lambda: len(descendants(process.pid)) >= 2)  # its workers, whose simulations take minutes
+        until(lambda: len(descendants(process.pid)) >= 3)  # two workers, whose simulations take minutes, and a tracker
         time.sleep(1)
         os.killpg(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=60)
